@@ -1,0 +1,94 @@
+"""From radiographs and reports to vision-language models, and from the models to papers' tables.
+
+Path grammar (`<results>` is `results`, or what `pathvars:` of the configuration says):
+
+    <results>/phantom/<layout>/MANIFEST.json        synthetic copies of data sets, byte layout and all
+    <results>/corpus/<dataset>/...                  report sections, sentences, labels; documents
+    <results>/stanza/<name>/resources.json          sentence splitter
+    <results>/cohorts/<cohort>/...                  pairs or samples, images, split, flow.json
+    <results>/pixels/<dataset>/<geometry>/...       decoded images, memory-mapped
+    <results>/vocabulary/<name>/...                 WordPiece tokenizer
+    <results>/tokens/<vocabulary>/<dataset>/...     packed token ids
+    <results>/models/<model>/seed<k>/...            weights, run.json, metrics.jsonl
+    <results>/state/<model>/seed<k>/                resumable state; never an output, so that it
+                                                    outlives failures, time limits and preemption
+    <results>/benchmarks/<benchmark>/<model>/seed<k>/metrics.json
+    <results>/tables/<paper>/<table>.{csv,md,html}
+    <results>/report/index.html
+    <results>/logs/<rule>/..., <results>/timings/<rule>/...
+
+What a run consists of (models, seeds, cohorts, data sets) follows from the configuration alone, so
+the graph is known before anything has run. Settings reach a program as `params`, its defining
+source files as `input.code`: a changed setting or source reruns what depends on it, nothing else.
+"""
+
+from snakemake.utils import min_version
+
+min_version("9.27")
+
+
+configfile: "config.yaml"
+
+
+pathvars:
+    results="results",
+    logs="<results>/logs",
+    timings="<results>/timings",
+
+
+include: "rules/common.smk"
+include: "rules/phantom.smk"
+include: "rules/corpus.smk"
+include: "rules/cohorts.smk"
+include: "rules/pixels.smk"
+include: "rules/vocabulary.smk"
+include: "rules/tokens.smk"
+include: "rules/pretrain_text.smk"
+include: "rules/pretrain_image.smk"
+include: "rules/pretrain_joint.smk"
+include: "rules/benchmarks/vocabulary.smk"
+include: "rules/benchmarks/mask_prediction.smk"
+
+
+# Benchmarks of images are left out where no cohort plays their role.
+if run.available("phrase_grounding"):
+
+    include: "rules/benchmarks/phrase_grounding.smk"
+
+
+if run.available("zero_shot_classification"):
+
+    include: "rules/benchmarks/zero_shot_classification.smk"
+
+
+include: "rules/tables.smk"
+include: "rules/report.smk"
+
+
+default_target: "all"
+
+
+rule all:
+    """Every table of every paper in `papers:`, and the report page."""
+    input:
+        tables=[table for paper in run.papers for table in paper_tables(paper)],
+        report="<results>/report/index.html",
+
+
+rule demo:
+    """The same as `all`: with the configuration as it comes, this is the demonstration."""
+    input:
+        rules.all.input,
+
+
+rule biovil:
+    """BioViL: its models, its tables."""
+    input:
+        paper_tables("biovil"),
+        paper_models("biovil"),
+
+
+rule controls:
+    """Models that must fail, such as one trained on shuffled pairs, and their benchmarks."""
+    input:
+        control_metrics(),

@@ -1,0 +1,246 @@
+"""Helpers of all rules: the validated configuration, and paths that follow from it.
+
+`run` is the validated configuration (cxrflow.config.Config). Nothing here writes a file.
+"""
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+SOURCE = Path(workflow.basedir, "workflow_scripts")
+sys.path.insert(0, str(SOURCE))
+
+from cxrflow.config import make_config
+from cxrflow.config.schema import BENCHMARK_ROLES, REPORT_LAYOUTS, TEXT_LAYOUTS
+from cxrflow.errors import InputError
+
+# Programs always run from this checkout, whatever else is installed in a rule's environment.
+shell.prefix("export PYTHONPATH=%s${{PYTHONPATH:+:$PYTHONPATH}}; " % shlex.quote(str(SOURCE)))
+
+try:
+    run = make_config(config, list(dict.fromkeys(map(os.path.relpath, workflow.configfiles))))
+    MODELS = {name: run.model(name) for name in run.recipes if run.trainable(name)}
+except InputError as error:
+    raise WorkflowError(str(error)) from None
+
+REPORT_SETS = [n for n in run.datasets_in_use() if run.datasets[n].layout in REPORT_LAYOUTS]
+TEXT_SETS = [n for n in run.datasets_in_use() if run.datasets[n].layout in TEXT_LAYOUTS]
+
+
+def one_of(names):
+    """A wildcard constraint: one of these names, or nothing at all when there are none."""
+    return "|".join(sorted(names)) or "(?!)"
+
+
+wildcard_constraints:
+    benchmark=one_of(BENCHMARK_ROLES),
+    cohort=one_of(run.cohorts),
+    dataset=one_of(run.datasets),
+    geometry=run.pixels.geometry,
+    model=one_of(MODELS),
+    paper=one_of(run.papers),
+    seed=one_of(map(str, run.seeds)),
+    vocabulary=one_of(run.vocabularies),
+
+
+def source(*patterns):
+    """The source files that define a stage's result, as paths from the working directory."""
+    package = SOURCE / "cxrflow"
+    found = {file for pattern in patterns for file in package.glob(pattern)}
+    return sorted(os.path.relpath(file) for file in found if file.suffix == ".py")
+
+
+def as_json(values):
+    """Settings as one line of JSON, what `--settings` takes; equal settings, equal text."""
+    return json.dumps(values, sort_keys=True, ensure_ascii=False)
+
+
+def need(rule):
+    """What one job of a rule asks for (`resources:` of the configuration)."""
+    return run.resources_of(rule)
+
+
+def root(dataset):
+    """The folder that holds a data set's files."""
+    found = run.datasets[dataset]
+    return f"{run.results}/phantom/{found.layout}" if found.synthetic else found.root
+
+
+def marker(*datasets):
+    """What a job that reads these data sets waits for: nothing, for real ones."""
+    found = [run.datasets[name] for name in dict.fromkeys(datasets)]
+    return [f"<results>/phantom/{one.layout}/MANIFEST.json" for one in found if one.synthetic]
+
+
+def layout(dataset):
+    """Whose files a data set has."""
+    return run.datasets[dataset].layout
+
+
+def stanza_resources():
+    """The splitter model that report processing waits for: ours, if no folder is configured."""
+    trained_here = run.reports.splitter == "stanza" and run.reports.stanza_folder is None
+    return ["<results>/stanza/phantom/resources.json"] if trained_here else []
+
+
+def stanza_option():
+    """`--stanza FOLDER`, when sentences are split by stanza."""
+    if run.reports.splitter != "stanza":
+        return []
+    return ["--stanza", run.reports.stanza_folder or f"{run.results}/stanza/phantom"]
+
+
+def documents(dataset):
+    """The documents of a data set; those of the role `reports` know their patients' split."""
+    if dataset == run.report_dataset:
+        return f"<results>/cohorts/{run.roles.reports}/documents.parquet"
+    return f"<results>/corpus/{dataset}/documents.parquet"
+
+
+def cohort_dataset(cohort):
+    """The data set that a cohort is made from."""
+    return run.cohorts[cohort].dataset
+
+
+def cohort_markers(cohort):
+    """What a cohort waits for: its data set, its images' data set, those it holds out."""
+    dataset = cohort_dataset(cohort)
+    return marker(dataset, run.holder(dataset), *run.cohorts[cohort].held_out)
+
+
+def other_sources(cohort):
+    """Options that name the held-out sets and, where they lie elsewhere, the images."""
+    dataset, options = cohort_dataset(cohort), []
+    for name in run.cohorts[cohort].held_out:
+        options += ["--held-out", f"{layout(name)}={root(name)}"]
+    if run.holder(dataset) != dataset:
+        holder = run.holder(dataset)
+        options += ["--images-layout", layout(holder), "--images-root", root(holder)]
+    return options
+
+
+def cohort_file(role, file):
+    """A file of the cohort that plays a role."""
+    return f"<results>/cohorts/{getattr(run.roles, role)}/{file}"
+
+
+def pixel_store(role):
+    """The pixel store that holds the images of the cohort that plays a role."""
+    holder = run.holder(cohort_dataset(getattr(run.roles, role)))
+    return f"<results>/pixels/{holder}/{run.pixels.geometry}/store.json"
+
+
+def models_by(program):
+    """The models that a training program makes."""
+    return [name for name, model in MODELS.items() if model.recipe.program == program]
+
+
+def model_settings(wildcards):
+    """The complete settings of a model: recipe, scale, configuration."""
+    return as_json(MODELS[wildcards.model].settings.model_dump(mode="json"))
+
+
+def model_vocabulary(wildcards):
+    """The vocabulary of a text model, which is also that of the model it starts from."""
+    return f"<results>/vocabulary/{run.vocabulary_of(wildcards.model)}/vocabulary.json"
+
+
+def model_tokens(wildcards):
+    """The token files that a text model reads, when it is trained on the corpora."""
+    if not run.recipes[wildcards.model].corpora:
+        return []
+    vocabulary = run.vocabulary_of(wildcards.model)
+    return [f"<results>/tokens/{vocabulary}/{name}/tokens.json" for name in run.text_datasets()]
+
+
+def model_pairs(wildcards):
+    """The pairs that a model is trained on, those of the role its recipe names."""
+    role = run.recipes[wildcards.model].pairs
+    return [] if role is None else [cohort_file(role, "pairs.parquet")]
+
+
+def model_pixels(wildcards):
+    """The pixel store that holds a model's training images."""
+    return pixel_store(run.recipes[wildcards.model].pairs)
+
+
+def model_run(model, seed):
+    """What a finished training leaves last."""
+    return f"<results>/models/{model}/seed{seed}/run.json"
+
+
+def parent_run(option):
+    """An input function: the run of the model that `option` (start, text, image) names."""
+
+    def found(wildcards):
+        parents = run.parents(wildcards.model, int(wildcards.seed))
+        return [model_run(*parents[option])] if option in parents else []
+
+    return found
+
+
+def state(wildcards):
+    """Where a training keeps what it needs to go on."""
+    return f"{run.results}/state/{wildcards.model}/seed{wildcards.seed}"
+
+
+def option(name, *files):
+    """A command line option with its files, or nothing when there are none."""
+    return [name, *map(str, files)] if files else []
+
+
+def folders(files):
+    """The folders that hold these files."""
+    return [os.path.dirname(str(file)) for file in files]
+
+
+def metrics(benchmark, model):
+    """The results of a model in a benchmark, one a seed."""
+    if model is None:
+        return [f"<results>/benchmarks/{benchmark}/metrics.json"]
+    return [
+        f"<results>/benchmarks/{benchmark}/{model}/seed{seed}/metrics.json"
+        for seed in run.seeds_of(model)
+    ]
+
+
+def table_metrics(paper, table):
+    """The results that a table of a paper shows: none where this run has no data for them."""
+    return [
+        path
+        for benchmark, model in run.table_cells(paper, table)
+        for path in metrics(benchmark, model)
+    ]
+
+
+def paper_metrics(paper):
+    """The results behind all tables of a paper."""
+    names = run.tables(paper) if paper in run.papers else []
+    return [path for name in names for path in table_metrics(paper, name)]
+
+
+def paper_tables(paper):
+    """The tables of a paper."""
+    names = run.tables(paper) if paper in run.papers else []
+    return [f"<results>/tables/{paper}/{name}.html" for name in names]
+
+
+def paper_models(paper):
+    """The models of a paper, its controls left out."""
+    names = run.models_of(paper) if paper in run.papers else []
+    return [model_run(name, seed) for name in names for seed in run.seeds_of(name)]
+
+
+def control_metrics():
+    """The results of every control in every benchmark that its kind of model can do."""
+    return [
+        path
+        for paper in run.papers
+        for model in run.models_of(paper, control=True)
+        for benchmark in run.benchmarks_of(model)
+        for path in metrics(benchmark, model)
+    ]

@@ -1,0 +1,118 @@
+"""Texts: report sets become sections, sentences and labels; text sets become documents.
+
+Inputs: the data sets' own files (`datasets:`), for the stanza splitter a folder of its models.
+Outputs: `<results>/corpus/<dataset>/`, `<results>/stanza/<name>/`.
+"""
+
+
+rule train_sentence_splitter:
+    """Train a small stanza tokenizer on the synthetic hospital's text."""
+    input:
+        code=source("reports/train_sentence_splitter.py"),
+        text="<results>/phantom/stanza_text/MANIFEST.json",
+    output:
+        resources="<results>/stanza/{splitter}/resources.json",
+    log:
+        "<logs>/train_sentence_splitter/{splitter}.log",
+    benchmark:
+        "<timings>/train_sentence_splitter/{splitter}.tsv"
+    wildcard_constraints:
+        splitter="phantom",
+    retries: need("train_sentence_splitter").retries
+    conda:
+        "../envs/gpu.yaml"
+    threads: need("train_sentence_splitter").threads
+    resources:
+        mem_mb=need("train_sentence_splitter").mem_mb,
+        runtime=need("train_sentence_splitter").runtime,
+    params:
+        text=subpath(input.text, parent=True),
+        folder=subpath(output.resources, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.reports.train_sentence_splitter \
+            --text {params.text:q} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule process_reports:
+    """Parse reports into sections, split sentences, label findings (BioViL section 4.1)."""
+    input:
+        code=source("reports/*.py", "data/*.py"),
+        data=lambda wildcards: marker(wildcards.dataset),
+        stanza=stanza_resources(),
+    output:
+        sections="<results>/corpus/{dataset}/sections.parquet",
+        sentences="<results>/corpus/{dataset}/sentences.parquet",
+        labels="<results>/corpus/{dataset}/labels.parquet",
+        documents="<results>/corpus/{dataset}/documents.parquet",
+        counts="<results>/corpus/{dataset}/corpus.json",
+    log:
+        "<logs>/process_reports/{dataset}.log",
+    benchmark:
+        "<timings>/process_reports/{dataset}.tsv"
+    wildcard_constraints:
+        dataset=one_of(REPORT_SETS),
+    retries: need("process_reports").retries
+    conda:
+        "../envs/gpu.yaml"
+    threads: need("process_reports").threads
+    resources:
+        mem_mb=need("process_reports").mem_mb,
+        runtime=need("process_reports").runtime,
+    params:
+        layout=lambda wildcards: layout(wildcards.dataset),
+        root=lambda wildcards: root(wildcards.dataset),
+        settings=as_json(run.reports.settings()),
+        stanza=stanza_option(),
+        folder=subpath(output.counts, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.reports.corpus \
+            --layout {params.layout:q} \
+            --root {params.root:q} \
+            --settings {params.settings:q} \
+            {params.stanza:q} \
+            --threads {threads} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule collect_text:
+    """Read the documents of a text corpus (PubMed abstracts, MIMIC-III notes)."""
+    input:
+        code=source("text/corpus.py", "text/*pubmed*.py", "text/*mimic*.py"),
+        data=lambda wildcards: marker(wildcards.dataset),
+    output:
+        documents="<results>/corpus/{dataset}/documents.parquet",
+        counts="<results>/corpus/{dataset}/corpus.json",
+    log:
+        "<logs>/collect_text/{dataset}.log",
+    benchmark:
+        "<timings>/collect_text/{dataset}.tsv"
+    wildcard_constraints:
+        dataset=one_of(TEXT_SETS),
+    retries: need("collect_text").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("collect_text").threads
+    resources:
+        mem_mb=need("collect_text").mem_mb,
+        runtime=need("collect_text").runtime,
+    params:
+        layout=lambda wildcards: layout(wildcards.dataset),
+        root=lambda wildcards: root(wildcards.dataset),
+        settings=as_json(run.corpora.model_dump(mode="json")),
+        folder=subpath(output.counts, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.text.corpus \
+            --layout {params.layout:q} \
+            --root {params.root:q} \
+            --settings {params.settings:q} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """

@@ -1,0 +1,37 @@
+"""The synthetic hospital: copies of data sets in their published layout.
+
+Inputs: none. Outputs: `<results>/phantom/<layout>/`, of which MANIFEST.json is written last.
+"""
+
+
+rule draw_phantom:
+    """Draw one data set of the synthetic hospital."""
+    input:
+        code=source("phantom/**/*.py"),
+    output:
+        manifest="<results>/phantom/{phantom}/MANIFEST.json",
+    log:
+        "<logs>/draw_phantom/{phantom}.log",
+    benchmark:
+        "<timings>/draw_phantom/{phantom}.tsv"
+    wildcard_constraints:
+        phantom="[a-z_]+",
+    retries: need("draw_phantom").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("draw_phantom").threads
+    resources:
+        mem_mb=need("draw_phantom").mem_mb,
+        runtime=need("draw_phantom").runtime,
+    params:
+        settings=as_json(run.synthetic_hospital.model_dump(mode="json")),
+        folder=subpath(output.manifest, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.phantom \
+            --dataset {wildcards.phantom:q} \
+            --settings {params.settings:q} \
+            --threads {threads} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """

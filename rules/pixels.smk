@@ -1,0 +1,53 @@
+"""Pixel stores: each needed image decoded and resized once, as memory-mapped 8-bit shards.
+
+Inputs: the images of every cohort in use that lie in the data set.
+Outputs: `<results>/pixels/<dataset>/<geometry>/`. Shards are not declared as outputs: a store that
+was interrupted goes on with the shards it has.
+"""
+
+
+rule store_pixels:
+    """Decode and resize the images of a data set."""
+    input:
+        code=source(
+            "images/decode.py",
+            "images/dicom.py",
+            "images/geometry.py",
+            "images/grey.py",
+            "images/resize.py",
+            "images/store.py",
+        ),
+        data=lambda wildcards: marker(wildcards.dataset),
+        images=lambda wildcards: [
+            f"<results>/cohorts/{cohort}/images.parquet"
+            for cohort in run.cohorts_pictured_in(wildcards.dataset)
+        ],
+    output:
+        index="<results>/pixels/{dataset}/{geometry}/index.parquet",
+        store="<results>/pixels/{dataset}/{geometry}/store.json",
+    log:
+        "<logs>/store_pixels/{dataset}.{geometry}.log",
+    benchmark:
+        "<timings>/store_pixels/{dataset}.{geometry}.tsv"
+    retries: need("store_pixels").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("store_pixels").threads
+    resources:
+        mem_mb=need("store_pixels").mem_mb,
+        runtime=need("store_pixels").runtime,
+    params:
+        root=lambda wildcards: root(wildcards.dataset),
+        settings=as_json(run.pixels.settings()),
+        folder=subpath(output.store, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.images.store \
+            --root {params.root:q} \
+            --images {input.images:q} \
+            --geometry {wildcards.geometry:q} \
+            --settings {params.settings:q} \
+            --threads {threads} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """

@@ -1,0 +1,55 @@
+"""SimCLR on the images alone (BioViL section 2.2, Appendix E.2).
+
+Inputs: a pixel store, the pairs that name its training images.
+Outputs: `<results>/models/<model>/seed<k>/`; state in `<results>/state/`, never declared.
+"""
+
+
+rule pretrain_image:
+    """Train an image encoder."""
+    input:
+        code=source(
+            "pretrain/image.py",
+            "encoders/resnet.py",
+            "encoders/image_encoder.py",
+            "objectives/*.py",
+            "images/augment.py",
+            "training/*.py",
+        ),
+        pixels=model_pixels,
+        pairs=model_pairs,
+    output:
+        run="<results>/models/{model}/seed{seed}/run.json",
+        weights="<results>/models/{model}/seed{seed}/image/model.safetensors",
+        metrics="<results>/models/{model}/seed{seed}/metrics.jsonl",
+    log:
+        "<logs>/pretrain_image/{model}.seed{seed}.log",
+    benchmark:
+        "<timings>/pretrain_image/{model}.seed{seed}.tsv"
+    wildcard_constraints:
+        model=one_of(models_by("image")),
+    retries: need("pretrain_image").retries
+    conda:
+        "../envs/gpu.yaml"
+    threads: need("pretrain_image").threads
+    resources:
+        mem_mb=need("pretrain_image").mem_mb,
+        runtime=need("pretrain_image").runtime,
+        gpu=need("pretrain_image").gpu,
+    params:
+        settings=model_settings,
+        pixels=subpath(input.pixels, parent=True),
+        state=state,
+        folder=subpath(output.run, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.pretrain.image \
+            --settings {params.settings:q} \
+            --pixels {params.pixels:q} \
+            --pairs {input.pairs:q} \
+            --model {wildcards.model:q} \
+            --seed {wildcards.seed} \
+            --state {params.state:q} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """

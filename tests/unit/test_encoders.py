@@ -1,0 +1,159 @@
+"""Encoders against independent implementations, and model folders there and back."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModel, AutoModelForMaskedLM, ResNetConfig, ResNetModel
+
+from cxrflow.encoders.cxr_bert import CXRBert, block_diagonal_mask
+from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.encoders.model import (
+    load_image_half,
+    load_text_half,
+    save_image_half,
+    save_text_half,
+)
+from cxrflow.encoders.resnet import ResNet
+from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings
+from cxrflow.errors import InputError
+
+SMALL_TEXT = TextEncoderSettings(
+    layers=2, width=32, heads=4, feed_forward=64, positions=40, projection=16
+)
+SMALL_IMAGE = ImageEncoderSettings(
+    block="basic", layers=(1, 1, 1, 1), width=8, channels=1, dilate=(False, True, True), projection=16
+)
+
+
+def text_encoder(seed: int = 0) -> CXRBert:
+    torch.manual_seed(seed)
+    return CXRBert.build(SMALL_TEXT, vocabulary_size=50, pad_id=0).eval()
+
+
+def reference_names(ours: str) -> str:
+    """Name of one of our ResNet-50's parameters in transformers' implementation."""
+    part = ours.split(".")
+    if part[0] in ("conv1", "bn1"):
+        kind = "convolution" if part[0] == "conv1" else "normalization"
+        return f"embedder.embedder.{kind}.{part[1]}"
+    stage, block = int(part[0].removeprefix("layer")) - 1, part[1]
+    prefix = f"encoder.stages.{stage}.layers.{block}"
+    if part[2] == "downsample":
+        kind = "convolution" if part[3] == "0" else "normalization"
+        return f"{prefix}.shortcut.{kind}.{part[4]}"
+    number = int(part[2][-1]) - 1
+    kind = "convolution" if part[2].startswith("conv") else "normalization"
+    return f"{prefix}.layer.{number}.{kind}.{part[3]}"
+
+
+def test_resnet_50_equals_transformers() -> None:
+    torch.manual_seed(0)
+    ours = ResNet(ImageEncoderSettings()).eval()
+    reference = ResNetModel(ResNetConfig()).eval()
+    for module in ours.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            torch.nn.init.uniform_(module.running_mean, -0.1, 0.1)
+            torch.nn.init.uniform_(module.running_var, 0.5, 1.5)
+    renamed = {reference_names(name): value for name, value in ours.state_dict().items()}
+    reference.load_state_dict(renamed)
+    images = torch.rand(1, 3, 64, 64)
+    with torch.no_grad():
+        wanted = reference(images).last_hidden_state
+        torch.testing.assert_close(ours(images), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("dilate", "grid"),
+    [((False, False, False), 4), ((False, False, True), 8), ((False, True, True), 16)],
+)
+def test_dilation_refines_the_grid_with_the_same_weights(
+    dilate: tuple[bool, bool, bool], grid: int
+) -> None:
+    coarse = ResNet(ImageEncoderSettings(layers=(1, 1, 1, 1), width=8))
+    fine = ResNet(ImageEncoderSettings(layers=(1, 1, 1, 1), width=8, dilate=dilate))
+    fine.load_state_dict(coarse.state_dict())
+    with torch.no_grad():
+        assert fine(torch.rand(1, 3, 128, 128)).shape == (1, 256, grid, grid)
+
+
+def test_global_embedding_is_the_normalised_mean_of_projected_patches() -> None:
+    torch.manual_seed(0)
+    encoder = ImageEncoder(SMALL_IMAGE).eval()
+    images = torch.rand(3, 1, 64, 64)
+    with torch.no_grad():
+        output = encoder(images)
+        projected = encoder.projector(encoder.patches(images))
+    assert output.projected_patches.shape == (3, 8, 8, 16)
+    mean = projected.mean((2, 3))
+    torch.testing.assert_close(output.projected_global, mean / mean.norm(dim=1, keepdim=True))
+    norms = output.projected_patches.norm(dim=3)
+    torch.testing.assert_close(norms, torch.ones_like(norms))
+
+
+def test_masked_head_equals_the_full_head() -> None:
+    text = text_encoder()
+    ids = torch.randint(5, 50, (3, 12), generator=torch.Generator().manual_seed(1))
+    mask = torch.ones_like(ids)
+    mask[1, 8:] = 0
+    positions = torch.tensor([1, 7, 13, 35])
+    with torch.no_grad():
+        full = text(input_ids=ids, attention_mask=mask).logits.flatten(0, 1)[positions]
+        ours = text.predict_tokens(text.hidden_states(ids, mask), positions)
+    torch.testing.assert_close(ours, full)
+
+
+def test_packed_documents_do_not_see_each_other() -> None:
+    text = text_encoder()
+    first, second = torch.arange(5, 12), torch.arange(20, 25)
+    document = torch.tensor([[0] * 7 + [1] * 5 + [-1] * 4])
+    ids = torch.cat([first, second, torch.zeros(4, dtype=torch.long)])[None]
+    position = torch.cat([torch.arange(7), torch.arange(5), torch.zeros(4, dtype=torch.long)])
+    with torch.no_grad():
+        packed = text.hidden_states(ids, block_diagonal_mask(document), position[None])
+        for part, begin in ((first, 0), (second, 7)):
+            alone = text.hidden_states(part[None], torch.ones(1, len(part), dtype=torch.long))
+            torch.testing.assert_close(packed[:, begin : begin + len(part)], alone)
+    assert torch.isfinite(packed).all()
+
+
+def test_dropout_changes_where_it_should() -> None:
+    text = text_encoder()
+    text.set_dropout(0.25, 0.3)
+    layer = text.bert.encoder.layer[0]
+    assert layer.attention.self.dropout.p == 0.3
+    assert layer.output.dropout.p == layer.attention.output.dropout.p == 0.25
+    assert text.bert.embeddings.dropout.p == 0.25
+
+
+def test_text_folder_loads_in_plain_transformers(tmp_path: Path) -> None:
+    text = text_encoder()
+    save_text_half(text, tmp_path)
+    ids = torch.randint(5, 50, (2, 9), generator=torch.Generator().manual_seed(1))
+    mask = torch.ones_like(ids)
+    plain = AutoModel.from_pretrained(tmp_path, add_pooling_layer=False).eval()
+    masked = AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
+    again = load_text_half(tmp_path).eval()
+    with torch.no_grad():
+        hidden = text.hidden_states(ids, mask)
+        torch.testing.assert_close(plain(ids, attention_mask=mask).last_hidden_state, hidden)
+        torch.testing.assert_close(
+            masked(ids, attention_mask=mask).logits, text.cls(hidden), rtol=1e-5, atol=1e-6
+        )
+        torch.testing.assert_close(again.project(hidden), text.project(hidden))
+
+
+def test_image_folder_there_and_back(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    encoder = ImageEncoder(SMALL_IMAGE).use_channels_last()
+    save_image_half(encoder, tmp_path)
+    again = load_image_half(tmp_path)
+    for name, value in encoder.state_dict().items():
+        assert torch.equal(value, again.state_dict()[name]), name
+
+
+def test_missing_halves_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="config.json"):
+        load_text_half(tmp_path)
+    with pytest.raises(InputError, match="image"):
+        load_image_half(tmp_path)

@@ -1,0 +1,151 @@
+"""What the benchmark programs read: a cohort's rows, the model, the pixels; checked together."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cxrflow.errors import InputError
+from cxrflow.files import file_digest, fingerprint, read_json
+
+if TYPE_CHECKING:
+    import torch
+
+log = logging.getLogger("cxrflow")
+
+
+class Pixels(Protocol):
+    """What is needed of :class:`cxrflow.images.store.PixelStore`."""
+
+    geometry: Any
+    index: pd.DataFrame
+
+    def rows(self, image_ids: Sequence[str]) -> NDArray[np.int64]: ...
+
+    def read(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]: ...
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """Rows of a cohort and what its results must say about the data."""
+
+    table: pd.DataFrame
+    data: dict[str, Any]  # name, synthetic, fingerprint
+
+
+def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """Read a parquet file that must have ``columns``; InputError names what is wrong."""
+    try:
+        table = pd.read_parquet(path)
+    except FileNotFoundError:
+        raise InputError(f"{path}: file not found") from None
+    except (OSError, ValueError) as error:
+        line = str(error).splitlines()[0]
+        raise InputError(f"{path}: not a readable parquet file ({line})") from None
+    for column in columns:
+        if column not in table:
+            raise InputError(f"{path}: column '{column}' is missing; found {sorted(table.columns)}")
+    return table
+
+
+def choose_split(table: pd.DataFrame, split: str | None, source: Path) -> pd.DataFrame:
+    """Rows of one split (all for None), in their order; InputError when there are none."""
+    if split is not None:
+        if "split" not in table:
+            raise InputError(f"{source}: column 'split' is missing; expected '{split}' in it")
+        present = sorted(str(value) for value in table["split"].dropna().unique())
+        table = table[table["split"] == split]
+        if table.empty:
+            raise InputError(f"{source}: no row has split '{split}'; found {present}")
+    if table.empty:
+        raise InputError(f"{source}: the table is empty")
+    return table.reset_index(drop=True)
+
+
+def read_cohort(
+    folder: Path, file: str, columns: Sequence[str], split: str | None = None
+) -> Cohort:
+    """Read ``folder/file`` and the ``flow.json`` that says where it comes from."""
+    flow = read_json(folder / "flow.json")
+    for field in ("dataset", "synthetic"):
+        if field not in flow:
+            raise InputError(f"{folder / 'flow.json'}: field '{field}' is missing")
+    table = choose_split(read_table(folder / file, columns), split, folder / file)
+    data = {
+        "name": flow["dataset"],
+        "synthetic": bool(flow["synthetic"]),
+        "fingerprint": file_digest(folder / file)[:16],
+    }
+    return Cohort(table, data)
+
+
+def choose_device(name: str) -> str:
+    """``auto`` is a GPU where there is one."""
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise InputError(f"settings: key 'device' is '{name}', but no such device was found")
+    return name
+
+
+def open_pixels(folder: Path, geometry: str) -> Pixels:
+    """Open the pixel store, which must have the geometry the model was trained with."""
+    from cxrflow.images.store import PixelStore
+
+    store: Pixels = PixelStore(folder)
+    if str(store.geometry) != geometry:
+        raise InputError(
+            f"{folder}: geometry is {store.geometry}, but the model was trained on {geometry}"
+        )
+    return store
+
+
+def pixel_fingerprint(pixels: Pixels) -> str:
+    """A hash of the stored pictures' index."""
+    return fingerprint([str(pixels.geometry), sorted(pixels.index["image_id"].astype(str))])
+
+
+def image_batches(
+    pixels: Pixels, image_ids: Sequence[str], size: int
+) -> "Iterator[tuple[NDArray[np.int64], torch.Tensor]]":
+    """Yield positions in ``image_ids`` and their pictures, float [B, 1, H, W] in [0, 1].
+
+    Appendix E.2: at inference images are only resized and centre-cropped, which the store did.
+    """
+    import torch
+
+    stored = pixels.rows(list(image_ids))
+    for start in range(0, len(stored), size):
+        positions = np.arange(start, min(start + size, len(stored)), dtype=np.int64)
+        block = np.ascontiguousarray(pixels.read(stored[positions]))
+        yield positions, torch.from_numpy(block)[:, None].float() / 255
+
+
+def drop_rows(
+    table: pd.DataFrame, tests: Mapping[str, Any], examples: int = 5
+) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
+    """Leave out rows for which a test is true, and say how many and why (first reason counts).
+
+    The table needs a ``sample_id``. InputError when nothing is left.
+    """
+    left = np.ones(len(table), dtype=bool)
+    dropped = []
+    for reason, test in tests.items():
+        hit = np.asarray(test, dtype=bool) & left
+        if hit.any():
+            ids = table["sample_id"][hit].astype(str)
+            dropped.append(
+                {"reason": reason, "count": int(hit.sum()), "examples": ids.head(examples).tolist()}
+            )
+            log.warning("%d samples left out: %s", hit.sum(), reason)
+        left &= ~hit
+    if not left.any():
+        raise InputError(f"no sample is left: {'; '.join(d['reason'] for d in dropped)}")
+    return table[left].reset_index(drop=True), dropped

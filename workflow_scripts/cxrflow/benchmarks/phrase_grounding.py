@@ -1,0 +1,211 @@
+"""Phrase grounding on MS-CXR: does the similarity map light up where the phrase points?
+
+BioViL sections 4.1 and 4.3, Tables 4, 5, A.3 and A.4. Every phrase is compared with every patch
+of its image; the grid of cosines is brought to pixels and scored against the union of the phrase's
+boxes with CNR and mIoU. Scores are averaged per finding, then over findings (the paper's "Avg.").
+"""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cxrflow.benchmarks.inputs import (
+    Cohort,
+    Pixels,
+    choose_device,
+    drop_rows,
+    image_batches,
+    open_pixels,
+    pixel_fingerprint,
+    read_cohort,
+)
+from cxrflow.benchmarks.region import make_region, prepare_grid
+from cxrflow.benchmarks.result import Figure, Result, model_name, slug
+from cxrflow.benchmarks.settings import PhraseGroundingSettings
+from cxrflow.command import parser, read_settings, run
+from cxrflow.files import fingerprint
+from cxrflow.images.geometry import Geometry
+from cxrflow.metrics.grounding import cnr, miou
+from cxrflow.metrics.intervals import Estimate, bootstrap, clusters_of, weighted_mean
+
+log = logging.getLogger("cxrflow")
+
+COLUMNS = (
+    "sample_id", "subject_id", "image_id", "phrase", "category", "boxes", "image_width",
+    "image_height",
+)  # fmt: skip
+SIZE_TOLERANCE = 0.02  # of the aspect ratio: whole-pixel rounding of a small image
+
+
+def similarity_grids(
+    model: Any, samples: pd.DataFrame, pixels: Pixels, batch_size: int
+) -> NDArray[np.float64]:
+    """Cosines [N, h, w] of every sample's phrase with the patches of its image."""
+    phrases = samples["phrase"].tolist()
+    blocks = []
+    for positions, images in image_batches(pixels, samples["image_id"].tolist(), batch_size):
+        grids = model.similarity_map(images, [phrases[i] for i in positions])
+        blocks.append(grids.double().cpu().numpy())
+    return np.concatenate(blocks)
+
+
+def score_samples(
+    grids: NDArray[np.float64],
+    samples: pd.DataFrame,
+    geometry: Geometry,
+    settings: PhraseGroundingSettings,
+) -> pd.DataFrame:
+    """CNR and mIoU of every sample; NaN with a reason where there is nothing to score."""
+    rows = []
+    for grid, sample in zip(grids, samples.itertuples(), strict=True):
+        placement = geometry.place(int(sample.image_height), int(sample.image_width))
+        region = make_region(
+            prepare_grid(grid, settings.smoothing_sigma, settings.rescale),
+            [list(map(float, box)) for box in sample.boxes],
+            placement,
+            settings.upsample,
+            settings.space,
+        )
+        missed = region.missed if settings.outside == "missed" else 0
+        contrast = float(cnr(region.similarity, region.mask))
+        overlap = float(miou(region.similarity, region.mask, settings.thresholds, missed))
+        reason = None
+        if not np.isfinite(contrast):
+            if not region.mask.any():
+                reason = "no box inside the crop"
+            elif region.mask.all():
+                reason = "the boxes cover the whole crop"
+            else:
+                reason = "the similarity map is flat"
+        rows.append(
+            {
+                "sample_id": sample.sample_id,
+                "subject_id": sample.subject_id,
+                "image_id": sample.image_id,
+                "category": sample.category,
+                "cnr": contrast,
+                "miou": overlap,
+                "box_share": region.share,
+                "missed_pixels": region.missed,
+                "unscored": reason,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def summarise(
+    scores: pd.DataFrame, settings: PhraseGroundingSettings
+) -> tuple[dict[str, Estimate], list[str]]:
+    """Means per finding, over findings (``cnr``, ``miou``) and over all samples (``…_micro``).
+
+    Also gives the findings that were there to be averaged, in the settings' order.
+    """
+    category = scores["category"].map(slug).to_numpy()
+    present = [
+        name
+        for name in map(slug, settings.categories)
+        if np.isfinite(scores["cnr"].to_numpy()[category == name]).any()
+    ]
+    sizes: dict[str, int] = {}
+    for metric in ("cnr", "miou"):
+        known = np.isfinite(scores[metric].to_numpy())
+        for name in present:
+            sizes[f"{metric}/{name}"] = int((known & (category == name)).sum())
+        sizes[metric] = sizes[f"{metric}_micro"] = int(known.sum())
+
+    def means(counts: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+        found = {}
+        for metric in ("cnr", "miou"):
+            values = scores[metric].to_numpy()
+            each = [weighted_mean(counts, values, category == name) for name in present]
+            found.update({f"{metric}/{name}": m for name, m in zip(present, each, strict=True)})
+            found[metric] = np.mean(each, axis=0) if each else np.full(len(counts), np.nan)
+            found[f"{metric}_micro"] = weighted_mean(counts, values)
+        return found
+
+    chosen = settings.intervals
+    clusters = clusters_of(scores["subject_id"], chosen.unit)
+    estimates = bootstrap(means, clusters, sizes, chosen.replicates, chosen.seed, chosen.level)
+    return estimates, present
+
+
+def usable_samples(
+    samples: pd.DataFrame, pixels: Pixels, settings: PhraseGroundingSettings
+) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
+    """Leave out, with counts and reasons, what cannot be scored."""
+    index = pixels.index.assign(image_id=pixels.index["image_id"].astype(str)).set_index("image_id")
+    wanted = {slug(name) for name in settings.categories}
+    size = index[["original_height", "original_width"]].reindex(samples["image_id"].astype(str))
+    aspect = (size["original_width"] / size["original_height"]).to_numpy()
+    claimed = (samples["image_width"] / samples["image_height"]).to_numpy()
+    tests = {
+        "category is not in the settings": ~samples["category"].map(slug).isin(wanted),
+        "image is not in the pixel store": ~samples["image_id"].astype(str).isin(index.index),
+        "image is not the shape that the boxes refer to": np.abs(aspect / claimed - 1)
+        > SIZE_TOLERANCE,
+    }
+    return drop_rows(samples, tests)
+
+
+def evaluate(
+    model: Any, cohort: Cohort, pixels: Pixels, settings: PhraseGroundingSettings
+) -> Result:
+    """Score ``model`` on the phrases of ``cohort``."""
+    samples, dropped = usable_samples(cohort.table, pixels, settings)
+    geometry = Geometry.parse(str(pixels.geometry))
+    grids = similarity_grids(model, samples, pixels, settings.batch_size)
+    scores = score_samples(grids, samples, geometry, settings)
+    for reason, count in scores["unscored"].value_counts().items():
+        log.warning("%d samples have no CNR: %s", count, reason)
+    metrics, present = summarise(scores, settings)
+    figures: list[Figure] = []
+    if settings.figures:
+        from cxrflow.benchmarks.grounding_figures import draw_examples
+
+        figures = draw_examples(samples, scores, grids, pixels, geometry, settings)
+    protocol = {
+        **settings.model_dump(mode="json", exclude={"batch_size", "device", "figures"}),
+        "geometry": str(geometry),
+        "grid": list(grids.shape[1:]),
+        "boxes": "union of a phrase's boxes",
+        "average": "over findings",
+        "categories_scored": present,
+        "unscored": {str(k): int(v) for k, v in scores["unscored"].value_counts().items()},
+    }
+    data = {
+        **cohort.data,
+        "fingerprint": fingerprint([cohort.data["fingerprint"], pixel_fingerprint(pixels)]),
+        "samples": len(samples),
+        "dropped": dropped,
+    }
+    return Result("phrase_grounding", data, protocol, metrics, scores, figures)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    import cxrflow
+
+    arguments = parser(__doc__)
+    arguments.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
+    arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
+    arguments.add_argument("--pixels", type=Path, required=True, help="results/pixels/<d>/<geometry>")
+    arguments.add_argument("--seed", type=int, default=0, help="seed the model was trained with")
+    arguments.add_argument("--output", type=Path, required=True)
+    options = arguments.parse_args(argv)
+    settings = read_settings(options.settings, PhraseGroundingSettings)
+    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
+    model = cxrflow.load(options.model, choose_device(settings.device))
+    pixels = open_pixels(options.pixels, model.geometry)
+    result = evaluate(model, cohort, pixels, settings)
+    result.write(options.output, model_name(options.model, model.run), options.seed)
+    found = result.metrics
+    log.info("CNR %.3f, mIoU %.3f, %d samples", found["cnr"].value, found["miou"].value, found["cnr"].n)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,107 @@
+"""From a similarity grid and boxes to the pixels that are compared (BioViL section 4.3).
+
+The grid covers the stored square. It is brought either to the pixels of the image the boxes were
+drawn on (``original``, as the released inference code does) or kept to those of the stored square
+(``stored``). Pixels the model never saw, outside its crop, are not part of the returned window;
+pixels that are padding are not part of the image. The annotation is the union of a phrase's boxes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.ndimage import gaussian_filter
+
+from cxrflow.images.geometry import Placement
+from cxrflow.metrics.grounding import rescale_minmax
+
+Floats = NDArray[np.float64]
+Space = Literal["original", "stored"]
+
+
+@dataclass(frozen=True)
+class Region:
+    """The seen pixels of one image with one phrase."""
+
+    similarity: Floats  # [H, W], no NaN
+    mask: NDArray[np.bool_]  # [H, W], the annotation's seen part
+    missed: int  # annotated pixels outside the window
+    share: float  # annotated part of the whole image
+
+
+def prepare_grid(grid: ArrayLike, sigma: float | None, rescale: Literal["none", "minmax"]) -> Floats:
+    """Smooth (``sigma`` in cells, edges reflected) and rescale a similarity grid [h, w]."""
+    values = np.asarray(grid, dtype=np.float64)
+    if sigma is not None:
+        values = gaussian_filter(values, sigma=sigma)
+    return rescale_minmax(values) if rescale == "minmax" else values
+
+
+def box_mask(boxes: ArrayLike, height: int, width: int) -> NDArray[np.bool_]:
+    """Union of boxes [n, 4] x, y, w, h: pixels whose centre lies in one, clipped to the image."""
+    mask = np.zeros((height, width), dtype=bool)
+    for x, y, w, h in np.asarray(boxes, dtype=np.float64).reshape(-1, 4):
+        left, right = np.ceil(np.array([x, x + w]) - 0.5).clip(0, width).astype(int)
+        top, bottom = np.ceil(np.array([y, y + h]) - 0.5).clip(0, height).astype(int)
+        mask[top:bottom, left:right] = True
+    return mask
+
+
+def _axis_weights(centres: Floats, size: int, cells: int, upsample: str) -> Floats:
+    """Weights [pixels, cells] that take one axis of the grid to pixel centres in [0, size)."""
+    position = centres / size * cells - 0.5  # cell c is centred on c
+    if upsample == "nearest":
+        below = np.floor(position + 0.5).clip(0, cells - 1).astype(int)
+        return np.eye(cells)[below]
+    # Beyond the centres of the outer cells the outer value goes on, as with align_corners=False.
+    position = position.clip(0, cells - 1)
+    below = np.minimum(np.floor(position).astype(int), max(cells - 2, 0))
+    share = (position - below)[:, None]
+    above = np.minimum(below + 1, cells - 1)
+    return (1 - share) * np.eye(cells)[below] + share * np.eye(cells)[above]
+
+
+def make_region(
+    grid: ArrayLike,
+    boxes: Sequence[Sequence[float]],
+    placement: Placement,
+    upsample: Literal["nearest", "bilinear"] = "nearest",
+    space: Space = "original",
+) -> Region:
+    """Compare a prepared grid [h, w] with boxes of the original image.
+
+    In ``original`` space the window is the part of the image inside the stored square; in
+    ``stored`` space the part of the square that shows the image.
+    """
+    values = np.asarray(grid, dtype=np.float64)
+    size = placement.size
+    if space == "original":
+        height, width = placement.original_height, placement.original_width
+        x0, y0, step_x, step_y = placement.boxes([[0, 0, 1, 1]])[0]
+        centres_x = x0 + (np.arange(width) + 0.5) * step_x
+        centres_y = y0 + (np.arange(height) + 0.5) * step_y
+        mask = box_mask(boxes, height, width)
+        whole = mask
+        seen_x, seen_y = ((0 <= c) & (c < size) for c in (centres_x, centres_y))
+    else:
+        centres_x = centres_y = np.arange(size) + 0.5
+        x, y, w, h = placement.inside_stored()
+        mask = box_mask(placement.boxes(boxes), size, size)
+        # What a crop cut off can only be counted on the resized image as a whole.
+        shift = np.array([placement.left, placement.top, 0, 0])
+        whole = box_mask(
+            placement.boxes(boxes) + shift, placement.resized_height, placement.resized_width
+        )
+        seen_x = (x <= centres_x) & (centres_x < x + w)
+        seen_y = (y <= centres_y) & (centres_y < y + h)
+    rows = _axis_weights(centres_y[seen_y], size, values.shape[0], upsample)
+    columns = _axis_weights(centres_x[seen_x], size, values.shape[1], upsample)
+    seen = mask[np.ix_(seen_y, seen_x)]
+    return Region(
+        similarity=rows @ values @ columns.T,
+        mask=seen,
+        missed=int(whole.sum() - seen.sum()),
+        share=float(whole.mean()),
+    )

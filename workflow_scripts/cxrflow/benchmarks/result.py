@@ -1,0 +1,83 @@
+"""What every benchmark writes: metrics.json, predictions.parquet and figures/, whole or not at all.
+
+``metrics.json`` has one shape for all: benchmark, model, seed, data, protocol and metrics, where a
+metric is a value with its interval and the number of samples behind it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from cxrflow.files import atomic_folder, write_json
+from cxrflow.metrics.intervals import Estimate
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture for the report page, PNG bytes, and what stands with it."""
+
+    name: str
+    png: bytes
+    title: str
+    caption: str
+    category: str = ""
+    cnr: float | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """Everything a benchmark found out about one model."""
+
+    benchmark: str
+    data: Mapping[str, Any]
+    protocol: Mapping[str, Any]
+    metrics: Mapping[str, Estimate]
+    predictions: pd.DataFrame  # one row a sample
+    figures: list[Figure] = field(default_factory=list)
+
+    def write(self, folder: Path, model: str, seed: int) -> None:
+        """Write the result folder in one piece."""
+        with atomic_folder(folder) as made:
+            self.predictions.to_parquet(made / "predictions.parquet", index=False)
+            pictures = made / "figures"
+            pictures.mkdir()
+            entries = []
+            for order, figure in enumerate(self.figures):
+                (pictures / figure.name).write_bytes(figure.png)
+                entries.append(
+                    {
+                        "file": figure.name,
+                        "title": figure.title,
+                        "caption": figure.caption,
+                        "category": figure.category,
+                        "cnr": figure.cnr,
+                        "order": order,
+                    }
+                )
+            write_json(pictures / "examples.json", entries)
+            write_json(
+                made / "metrics.json",
+                {
+                    "benchmark": self.benchmark,
+                    "model": model,
+                    "seed": seed,
+                    "data": dict(self.data),
+                    "protocol": dict(self.protocol),
+                    "metrics": {name: found.as_json() for name, found in self.metrics.items()},
+                },
+            )
+
+
+def model_name(folder: Path, run: Mapping[str, Any]) -> str:
+    """The model's name from run.json, else the folder above ``seed<k>``."""
+    return str(run.get("model") or folder.resolve().parent.name)
+
+
+def slug(name: str) -> str:
+    """A category as it stands in metric names: ``Pleural Effusion`` is ``pleural_effusion``."""
+    return "_".join(name.lower().split())
+
+

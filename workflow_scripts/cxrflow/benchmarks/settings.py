@@ -1,0 +1,136 @@
+"""Settings of the benchmarks: protocol choices as data, kept with every result.
+
+Defaults are the paper's protocol where it states one, and the plainest choice where it does not;
+docs/protocols.md says which is which, and what published inference code does instead.
+"""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from cxrflow.command import Settings
+
+
+class IntervalSettings(Settings):
+    """Percentile bootstrap over the test samples; not in the papers."""
+
+    replicates: int = Field(default=2000, ge=100, description="number of resamples")
+    level: float = Field(default=0.95, gt=0, lt=1, description="share of resamples inside")
+    unit: Literal["subject", "sample"] = Field(
+        default="subject", description="what is drawn; a missing patient id stands for itself"
+    )
+    seed: int = Field(default=0, description="of the resamples; the same for every model and seed")
+
+
+class BenchmarkSettings(Settings):
+    """What every benchmark that runs a model has."""
+
+    split: str | None = Field(default=None, description="rows of the cohort to use; null: all")
+    batch_size: int = Field(default=32, ge=1, description="speed only; results do not depend on it")
+    device: str = Field(default="auto", description="auto, cpu, cuda or cuda:<n>")
+    intervals: IntervalSettings = IntervalSettings()
+
+
+class PhraseGroundingSettings(BenchmarkSettings):
+    """Phrase grounding on MS-CXR (BioViL sections 4.1 and 4.3; split null: all of MS-CXR)."""
+
+    categories: list[str] = Field(
+        default=[
+            "Atelectasis",
+            "Cardiomegaly",
+            "Consolidation",
+            "Lung Opacity",
+            "Edema",
+            "Pneumonia",
+            "Pneumothorax",
+            "Pleural Effusion",
+        ],
+        min_length=1,
+        description="findings of the macro average, in the order of Table 5",
+    )
+    smoothing_sigma: float | None = Field(
+        default=None,
+        gt=0,
+        description="Gaussian on the grid, in cells; null: none (paper); released code: 1.5",
+    )
+    rescale: Literal["none", "minmax"] = Field(
+        default="none",
+        description="minmax: each map to [-1, 1] (Appendix A.3, models with a local loss)",
+    )
+    upsample: Literal["nearest", "bilinear"] = Field(
+        default="nearest", description="from the grid to pixels"
+    )
+    space: Literal["original", "stored"] = Field(
+        default="original", description="pixels scored: the box image's, or the model's input"
+    )
+    outside: Literal["ignore", "missed"] = Field(
+        default="ignore",
+        description="box pixels outside the crop: NaN and left out, or not found (IoU only)",
+    )
+    thresholds: list[float] = Field(
+        default=[0.1, 0.2, 0.3, 0.4, 0.5],
+        min_length=1,
+        description="of mIoU, on the similarity (section 4.1)",
+    )
+    figures: int = Field(
+        default=0, ge=0, description="example pictures to write; they show radiographs"
+    )
+    figure_phrases: bool = Field(
+        default=False, description="print the phrase, which is report text, with each picture"
+    )
+
+
+class ZeroShotClassificationSettings(BenchmarkSettings):
+    """Zero-shot pneumonia classification on RSNA (BioViL sections 2.2 and 4.4)."""
+
+    split: str | None = Field(default="test", description="rows of the cohort to use; null: all")
+    positive_prompts: list[str] = Field(default=["Findings suggesting pneumonia"], min_length=1)
+    negative_prompts: list[str] = Field(default=["No evidence of pneumonia"], min_length=1)
+    temperature: float = Field(
+        default=1.0,
+        gt=0,
+        description="divides the cosines before the softmax; moves scores, not their order",
+    )
+
+
+class MaskPredictionSettings(BenchmarkSettings):
+    """Masked-token prediction on validation reports (BioViL section 4.2, Table 3)."""
+
+    split: str | None = Field(default="validate", description="rows to predict; null: all")
+    baseline_split: str = Field(default="train", description="where the baseline counts tokens")
+    sections: list[Literal["findings", "impression"]] = Field(
+        default=["findings", "impression"],
+        min_length=1,
+        description="each present section is one sequence",
+    )
+    rate: float = Field(default=0.15, gt=0, lt=1, description="share of words masked")
+    max_length: int = Field(default=512, ge=8, le=512, description="tokens a sequence")
+    mask_seed: int = Field(default=0, description="of the masks; the same for every model and seed")
+
+    @model_validator(mode="after")
+    def _sections_differ(self) -> "MaskPredictionSettings":
+        if len(set(self.sections)) < len(self.sections):
+            raise ValueError("sections: want each only once")
+        return self
+
+
+class VocabularyComparisonSettings(Settings):
+    """Tokens per word and the words of Table 1 (BioViL sections 2.1 and 4.2, Tables 1 and 3)."""
+
+    words: list[str] = Field(
+        default=[
+            "pneumonia",
+            "opacity",
+            "effusion",
+            "pneumothorax",
+            "atelectasis",
+            "cardiomegaly",
+            "bibasilar",
+        ],
+        min_length=1,
+        description="Table 1",
+    )
+    section: Literal["findings", "impression"] = Field(
+        default="findings", description="whose tokens are counted (Table 3)"
+    )
+    split: str | None = Field(default="validate", description="reports counted; null: all")

@@ -1,0 +1,360 @@
+"""What may stand in a configuration: one class a top-level key, composed of the stages' settings.
+
+Every cross-reference (a role's cohort, a cohort's data set, a model's parent) is checked here, so
+that nothing starts with a name that refers to nothing.
+"""
+
+from functools import cached_property
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from cxrflow.benchmarks.settings import (
+    MaskPredictionSettings,
+    PhraseGroundingSettings,
+    VocabularyComparisonSettings,
+    ZeroShotClassificationSettings,
+)
+from cxrflow.command import Settings
+from cxrflow.config.models import ResolvedModel, resolve
+from cxrflow.data.settings import CohortSettings
+from cxrflow.images.settings import PixelSettings
+from cxrflow.papers import Recipe, Table, load_paper, load_scale, paper_names, scale_names
+from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.reports.settings import ReportSettings
+from cxrflow.text.settings import CorpusSettings, TokensSettings, VocabularySettings
+
+REPORT_LAYOUTS = ("mimic_cxr", "open_i", "covid_chestxray")
+TEXT_LAYOUTS = ("pubmed", "mimic_iii")
+
+# The role whose cohort each benchmark is computed on.
+BENCHMARK_ROLES = {
+    "phrase_grounding": "grounding",
+    "zero_shot_classification": "classification",
+    "mask_prediction": "reports",
+    "vocabulary": "reports",
+}
+
+# The programs whose models each benchmark takes.
+BENCHMARK_PROGRAMS = {
+    "phrase_grounding": ("joint",),
+    "zero_shot_classification": ("joint",),
+    "mask_prediction": ("text", "joint"),
+}
+
+
+class Dataset(Settings):
+    """A data set as published, or the synthetic hospital's copy of one."""
+
+    layout: Literal[
+        "mimic_cxr",
+        "mimic_cxr_jpg",
+        "ms_cxr",
+        "rsna",
+        "open_i",
+        "covid_chestxray",
+        "pubmed",
+        "mimic_iii",
+    ] = Field(description="whose files it has: chooses the reader")
+    root: str | None = Field(None, description="its folder; none for a synthetic one")
+    synthetic: bool = Field(False, description="drawn by the synthetic hospital")
+    images: str | None = Field(None, description="data set that holds the images, if not this one")
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        if self.synthetic == (self.root is not None):
+            raise ValueError("set either 'root' (real files) or 'synthetic: true'")
+        return self
+
+
+class Roles(Settings):
+    """Which cohort plays which part in the models and benchmarks; null leaves the part out."""
+
+    reports: str = Field(description="cohort of the report sections: CXR-BERT phases II and III")
+    images: str | None = Field(None, description="cohort of image pretraining")
+    pairs: str | None = Field(None, description="cohort of joint training")
+    corpora: list[str] = Field(default_factory=list, description="data sets of text, phases I, II")
+    grounding: str | None = Field(None, description="cohort of phrase grounding")
+    classification: str | None = Field(None, description="cohort of zero-shot classification")
+
+
+class Cohort(CohortSettings):
+    """A cohort: its data set, and the sets whose patients must not be in its training part."""
+
+    dataset: str
+    held_out: list[str] = Field(default_factory=list)
+
+    def settings(self) -> dict[str, Any]:
+        """What the cohort program receives."""
+        return self.model_dump(mode="json", exclude={"dataset", "held_out"})
+
+
+class Reports(ReportSettings):
+    """Report processing, and where its stanza models are."""
+
+    stanza_folder: str | None = Field(
+        None, description="folder of stanza models; null = train one on the synthetic text"
+    )
+
+    def settings(self) -> dict[str, Any]:
+        """What the report program receives."""
+        return self.model_dump(mode="json", exclude={"stanza_folder"})
+
+
+class Pixels(PixelSettings):
+    """The pixel store's geometry and settings."""
+
+    geometry: str = Field(pattern=r"^(shorter|longer|square)[1-9][0-9]*$")
+
+    def settings(self) -> dict[str, Any]:
+        """What the pixel store program receives."""
+        return self.model_dump(mode="json", exclude={"geometry"})
+
+
+class Vocabulary(VocabularySettings):
+    """A WordPiece vocabulary and the data sets it is made from."""
+
+    documents: list[str] | None = Field(
+        None, description="data sets; null = all corpora and the reports"
+    )
+
+    def settings(self) -> dict[str, Any]:
+        """What the vocabulary program receives."""
+        return self.model_dump(mode="json", exclude={"documents"})
+
+
+class Benchmarks(Settings):
+    """The protocol of each benchmark."""
+
+    phrase_grounding: PhraseGroundingSettings = PhraseGroundingSettings()
+    zero_shot_classification: ZeroShotClassificationSettings = ZeroShotClassificationSettings()
+    mask_prediction: MaskPredictionSettings = MaskPredictionSettings()
+    vocabulary: VocabularyComparisonSettings = VocabularyComparisonSettings()
+
+
+class Resources(Settings):
+    """What one job of a rule asks for; on a cluster these become the job's limits."""
+
+    threads: int = Field(1, ge=1)
+    mem_mb: int = Field(2000, ge=100)
+    runtime: int = Field(30, ge=1, description="minutes")
+    gpu: int = Field(0, ge=0)
+    retries: int = Field(1, ge=0, description="a training goes on from its saved state")
+
+
+class Privacy(Settings):
+    """Whether the report page may show images and report text; auto = only synthetic ones."""
+
+    show_images: Literal["auto"] | bool = "auto"
+    show_text: Literal["auto"] | bool = "auto"
+
+
+class Config(Settings):
+    """The whole configuration of a run."""
+
+    scale: str = "demo"
+    seeds: list[int] = Field([0], min_length=1)
+    papers: list[str] = Field(["biovil"], min_length=1)
+    datasets: dict[str, Dataset]
+    roles: Roles
+    synthetic_hospital: HospitalSettings = HospitalSettings()
+    reports: Reports = Reports()
+    corpora: CorpusSettings = CorpusSettings()
+    tokens: TokensSettings = TokensSettings()
+    cohorts: dict[str, Cohort]
+    pixels: Pixels
+    vocabularies: dict[str, Vocabulary]
+    models: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    benchmarks: Benchmarks = Benchmarks()
+    resources: dict[str, Resources] = Field(default_factory=dict)
+    privacy: Privacy = Privacy()
+    pathvars: dict[Literal["results"], str] = Field(default_factory=dict)
+
+    @property
+    def results(self) -> str:
+        """The folder of all products: ``results``, unless ``pathvars`` moves it."""
+        return self.pathvars.get("results", "results")
+
+    def resources_of(self, rule: str) -> Resources:
+        """What one job of a rule asks for."""
+        return self.resources.get(rule, Resources())
+
+    # --- models -----------------------------------------------------------------------------
+
+    @cached_property
+    def recipes(self) -> dict[str, Recipe]:
+        """The models of the chosen papers, in the papers' order."""
+        found: dict[str, Recipe] = {}
+        for paper in self.papers:
+            for name, recipe in load_paper(paper).models.items():
+                if found.setdefault(name, recipe) != recipe:
+                    raise ValueError(f"papers: two papers define the model '{name}' differently")
+        return found
+
+    def model(self, name: str) -> ResolvedModel:
+        """The recipe and the complete settings of a model."""
+        if name not in self.recipes:
+            raise ValueError(_unknown("models", name, self.recipes))
+        return resolve(
+            name, self.recipes[name], load_scale(self.scale), self.scale, self.models.get(name, {})
+        )
+
+    def trainable(self, name: str) -> bool:
+        """Whether the roles give this model, and all it is made from, their data."""
+        recipe = self.recipes[name]
+        has_pairs = recipe.pairs is None or getattr(self.roles, recipe.pairs) is not None
+        return has_pairs and all(self.trainable(parent) for parent in recipe.parents.values())
+
+    def seeds_of(self, name: str) -> list[int]:
+        """The seeds a model is trained with."""
+        return self.seeds[:1] if self.recipes[name].seeds == "shared" else list(self.seeds)
+
+    def parents(self, name: str, seed: int) -> dict[str, tuple[str, int]]:
+        """(model, seed) of each model it is made from, by the option that takes it."""
+        return {
+            option: (parent, seed if seed in self.seeds_of(parent) else self.seeds_of(parent)[0])
+            for option, parent in self.recipes[name].parents.items()
+        }
+
+    def vocabulary_of(self, name: str) -> str:
+        """The vocabulary of a text model: its own, or that of the model it starts from."""
+        recipe = self.recipes[name]
+        if recipe.vocabulary is not None:
+            return recipe.vocabulary
+        if recipe.start is None:
+            raise ValueError(f"papers: text model '{name}' has neither 'vocabulary' nor 'start'")
+        return self.vocabulary_of(recipe.start)
+
+    def models_of(self, paper: str, control: bool = False) -> list[str]:
+        """The models of a paper that this run's data can train: its rows, or its controls."""
+        recipes = load_paper(paper).models.items()
+        return [name for name, made in recipes if made.control == control and self.trainable(name)]
+
+    # --- data -------------------------------------------------------------------------------
+
+    def holder(self, dataset: str) -> str:
+        """The data set whose folder holds the images of ``dataset``."""
+        return self.datasets[dataset].images or dataset
+
+    def cohorts_in_use(self) -> list[str]:
+        """The cohorts that play a role, each once."""
+        roles = self.roles
+        named = [roles.reports, roles.images, roles.pairs, roles.grounding, roles.classification]
+        return list(dict.fromkeys(cohort for cohort in named if cohort is not None))
+
+    def cohorts_pictured_in(self, dataset: str) -> list[str]:
+        """The cohorts in use whose images lie in ``dataset``: what its pixel store must hold."""
+        roles = self.roles
+        named = [roles.images, roles.pairs, roles.grounding, roles.classification]
+        cohorts = dict.fromkeys(cohort for cohort in named if cohort is not None)
+        return [name for name in cohorts if self.holder(self.cohorts[name].dataset) == dataset]
+
+    def text_datasets(self) -> list[str]:
+        """The data sets of CXR-BERT's phases I and II: the corpora, then the reports."""
+        return list(dict.fromkeys([*self.roles.corpora, self.report_dataset]))
+
+    @property
+    def report_dataset(self) -> str:
+        """The data set of the role ``reports``."""
+        return self.cohorts[self.roles.reports].dataset
+
+    def vocabulary_datasets(self, name: str) -> list[str]:
+        """The data sets a vocabulary is made from."""
+        chosen = self.vocabularies[name].documents
+        return self.text_datasets() if chosen is None else chosen
+
+    def datasets_in_use(self) -> list[str]:
+        """Every data set that a cohort or a corpus of this run reads."""
+        found = list(self.text_datasets())
+        for vocabulary in self.vocabularies:
+            found += self.vocabulary_datasets(vocabulary)
+        for name in self.cohorts_in_use():
+            cohort = self.cohorts[name]
+            found += [cohort.dataset, self.holder(cohort.dataset), *cohort.held_out]
+        return list(dict.fromkeys(found))
+
+    # --- benchmarks and tables ----------------------------------------------------------------
+
+    def tables(self, paper: str) -> dict[str, Table]:
+        """The tables of a paper, in its order."""
+        return load_paper(paper).tables
+
+    def available(self, benchmark: str) -> bool:
+        """Whether this run has the data of a benchmark."""
+        role = BENCHMARK_ROLES.get(benchmark)
+        return role is not None and getattr(self.roles, role) is not None
+
+    def table_cells(self, paper: str, table: str) -> list[tuple[str, str]]:
+        """The (benchmark, model) pairs whose results a table shows and this run can compute."""
+        shown = self.tables(paper)[table]
+        return [
+            (shown.benchmark, model)
+            for model in shown.models
+            if self.available(shown.benchmark) and self.trainable(model)
+        ]
+
+    def benchmarks_of(self, model: str) -> list[str]:
+        """The benchmarks that this kind of model can do and this run has the data of."""
+        able = BENCHMARK_PROGRAMS.items()
+        program = self.recipes[model].program
+        return [name for name, kinds in able if program in kinds and self.available(name)]
+
+    def described(self) -> dict[str, Any]:
+        """The whole as plain values, every default filled in, every model resolved."""
+        values = self.model_dump(mode="json")
+        values["models"] = {
+            name: self.model(name).described() for name in self.recipes if self.trainable(name)
+        }
+        return values
+
+    # --- cross-references -----------------------------------------------------------------------
+
+    @model_validator(mode="after")
+    def _names_refer_to_something(self) -> Self:
+        _known("scale", [self.scale], scale_names())
+        _known("papers", self.papers, paper_names())
+        for name, dataset in self.datasets.items():
+            _known(f"datasets.{name}.images", [dataset.images], self.datasets)
+        for name, cohort in self.cohorts.items():
+            _known(f"cohorts.{name}.dataset", [cohort.dataset], self.datasets)
+            _known(f"cohorts.{name}.held_out", cohort.held_out, self.datasets)
+        for role in ("reports", "images", "pairs", "grounding", "classification"):
+            _known(f"roles.{role}", [getattr(self.roles, role)], self.cohorts)
+        _known("roles.corpora", self.roles.corpora, self.datasets)
+        for name, vocabulary in self.vocabularies.items():
+            _known(f"vocabularies.{name}.documents", vocabulary.documents or [], self.datasets)
+        _known("models", self.models, self.recipes)
+        for name, recipe in self.recipes.items():
+            for option, parent in recipe.parents.items():
+                _known(f"papers: model {name}, '{option}'", [parent], self.recipes)
+            if recipe.vocabulary is not None:
+                _known("vocabularies", [recipe.vocabulary], self.vocabularies)
+        if len(set(self.seeds)) != len(self.seeds):
+            raise ValueError(f"seeds: {self.seeds} names a seed twice")
+        return self
+
+    @model_validator(mode="after")
+    def _layouts_fit(self) -> Self:
+        reports = self.datasets[self.report_dataset]
+        if reports.layout not in REPORT_LAYOUTS:
+            raise ValueError(
+                f"roles.reports: its data set has the layout {reports.layout}, "
+                f"expected one of {', '.join(REPORT_LAYOUTS)}"
+            )
+        for name in self.text_datasets():
+            if self.datasets[name].layout not in (*REPORT_LAYOUTS, *TEXT_LAYOUTS):
+                raise ValueError(
+                    f"roles.corpora: '{name}' has the layout {self.datasets[name].layout}, "
+                    f"which has no text; expected one of {', '.join(REPORT_LAYOUTS + TEXT_LAYOUTS)}"
+                )
+        return self
+
+
+def _known(key: str, names: Any, known: Any) -> None:
+    for name in names:
+        if name is not None and name not in known:
+            raise ValueError(_unknown(key, name, known))
+
+
+def _unknown(key: str, name: str, known: Any) -> str:
+    return f"{key}: '{name}' is not known; there are {', '.join(sorted(known)) or 'none'}"

@@ -1,0 +1,112 @@
+"""What a cohort needs from DICOM headers: view, date, size, and whether the file is whole.
+
+Pixels are never read (``stop_before_pixels``); files are scanned by several processes in the order
+they are listed, so the result does not depend on how many.
+"""
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from tqdm import tqdm
+
+log = logging.getLogger("cxrflow")
+
+_TAGS = [
+    *("ViewPosition", "StudyDate", "StudyTime", "Rows", "Columns"),
+    *("BitsAllocated", "SamplesPerPixel", "NumberOfFrames"),
+]
+_TEXT = ("view", "study_date", "study_time", "failure")
+_SIZE = ("image_height", "image_width")
+_CHUNK = 256
+
+
+def scan(root: Path, paths: Sequence[str], threads: int = 1) -> pd.DataFrame:
+    """Read the headers of ``root/path`` for every path.
+
+    Returns:
+        One row a path, in order: ``view``, ``study_date``, ``study_time`` (as written, null when
+        absent or blank), ``image_height`` and ``image_width`` (pixels), ``failure`` (null, or why
+        the file cannot be used).
+    """
+    chunks = [[root / path for path in paths[i : i + _CHUNK]] for i in range(0, len(paths), _CHUNK)]
+    rows = [row for part in _progress(_parts(chunks, threads), len(paths)) for row in part]
+    frame = pd.DataFrame(rows, columns=[*_TEXT, *_SIZE])
+    return frame.astype(dict.fromkeys(_TEXT, "str") | dict.fromkeys(_SIZE, "float64"))
+
+
+def _parts(chunks: list[list[Path]], threads: int) -> Iterator[list[tuple[Any, ...]]]:
+    if threads <= 1 or len(chunks) <= 1:
+        yield from map(_read_chunk, chunks)
+        return
+    with ProcessPoolExecutor(min(threads, len(chunks))) as pool:
+        yield from pool.map(_read_chunk, chunks)
+
+
+def _progress(parts: Iterator[list[tuple[Any, ...]]], total: int) -> Iterator[list[Any]]:
+    """Pass the parts on; a bar on a terminal, a log line every tenth otherwise."""
+    done, next_line = 0, total / 10
+    bar = tqdm(total=total, unit="header", desc="headers", disable=not sys.stderr.isatty())
+    with bar:
+        for part in parts:
+            yield part
+            done += len(part)
+            bar.update(len(part))
+            if bar.disable and total > 5000 and done >= next_line:
+                log.info("read %d of %d DICOM headers", done, total)
+                next_line += total / 10
+
+
+def _read_chunk(paths: list[Path]) -> list[tuple[Any, ...]]:
+    with warnings.catch_warnings():
+        # pydicom warns about values that break the standard; what matters here is checked below.
+        warnings.simplefilter("ignore")
+        return [_read(path) for path in paths]
+
+
+def _read(path: Path) -> tuple[Any, ...]:
+    import pydicom
+    from pydicom.errors import InvalidDicomError
+
+    try:
+        size = os.stat(path).st_size
+        if size == 0:
+            return _failed("file is empty")
+        header = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=_TAGS)
+        height, width = int(header.Rows), int(header.Columns)
+        view, date, time = (
+            str(header.get(tag) or "").strip() or None
+            for tag in ("ViewPosition", "StudyDate", "StudyTime")
+        )
+        pixel_bytes = (
+            height
+            * width
+            * int(header.get("SamplesPerPixel") or 1)
+            * int(header.get("NumberOfFrames") or 1)
+            * (int(header.get("BitsAllocated") or 8) // 8)
+        )
+    except FileNotFoundError:
+        return _failed("file not found")
+    except OSError as error:
+        return _failed(f"cannot be read ({error.strerror or error})")
+    except InvalidDicomError:
+        return _failed("not a DICOM file")
+    except AttributeError:
+        return _failed("header is cut off or has no Rows and Columns")
+    except Exception as error:  # pydicom raises many kinds on damaged headers
+        return _failed(f"damaged header ({type(error).__name__})")
+    syntax = header.file_meta.get("TransferSyntaxUID")
+    plain = syntax is None or not (syntax.is_compressed or syntax.is_deflated)
+    if plain and size < pixel_bytes:
+        return _failed("pixel data is cut off or absent")
+    return view, date, time, None, height, width
+
+
+def _failed(reason: str) -> tuple[Any, ...]:
+    return None, None, None, reason, None, None

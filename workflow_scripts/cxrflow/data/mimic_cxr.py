@@ -1,0 +1,101 @@
+"""MIMIC-CXR v2, DICOM edition: lists of records and studies, DICOM tree, report texts.
+
+``cxr-record-list.csv[.gz]`` has one row an image and ``cxr-study-list.csv[.gz]`` one a report;
+neither holds view or date, which come from the DICOM headers.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from cxrflow.data import dicom_headers, study_time
+from cxrflow.data.csv_table import bare_ids, read_csv, require_file, require_root
+from cxrflow.data.request import Request
+from cxrflow.data.tables import Tables, drop_repeats, require_unique, shaped
+from cxrflow.errors import InputError
+
+
+def read(root: Path, request: Request) -> Tables:
+    """Read the lists, and the headers of the images asked for (``request``)."""
+    require_root(root)
+    lists, prefix = (root, "") if (root / "files").is_dir() else _inside_files(root)
+    record_list = require_file(lists, "cxr-record-list.csv")
+    images, image_damage = read_csv(
+        record_list,
+        {"subject_id": "id", "study_id": "id", "dicom_id": "id", "path": "id"},
+    )
+    study_list = require_file(lists, "cxr-study-list.csv")
+    studies, study_damage = read_csv(
+        study_list, {"subject_id": "id", "study_id": "id", "path": "id"}
+    )
+    for frame in (images, studies):
+        frame["subject_id"] = bare_ids(frame["subject_id"])
+        frame["study_id"] = bare_ids(frame["study_id"])
+        frame["path"] = frame["path"].str.removeprefix(prefix)
+    images, image_repeats = drop_repeats(images, "dicom_id")
+    studies, study_repeats = drop_repeats(studies, "study_id")
+    require_unique(images, "dicom_id", record_list)
+    require_unique(studies, "study_id", study_list)
+    _require_same_patient(images, studies, record_list)
+    if request.images is not None:
+        images = images[images["dicom_id"].isin(request.images)]
+    images = images.reset_index(drop=True)
+    table = shaped(
+        "images",
+        {
+            "image_id": images["dicom_id"],
+            "study_id": images["study_id"],
+            "subject_id": images["subject_id"],
+            "image_path": images["path"],
+        },
+    )
+    if request.headers:
+        table = _with_headers(table, root, request.threads)
+    return Tables(
+        source=root,
+        studies=shaped(
+            "studies",
+            {
+                "study_id": studies["study_id"],
+                "subject_id": studies["subject_id"],
+                "report_path": studies["path"],
+            },
+        ),
+        images=table,
+        dropped={
+            "studies": study_damage + study_repeats,
+            "images": image_damage + image_repeats,
+        },
+        opened=request.headers,
+    )
+
+
+def _inside_files(root: Path) -> tuple[Path, str]:
+    """A root that ends in ``files/`` itself: the lists lie beside it or in it."""
+    if root.name != "files":
+        return root, ""
+    lists = root if (root / "cxr-record-list.csv").exists() else root.parent
+    return lists, "files/"
+
+
+def _require_same_patient(images: pd.DataFrame, studies: pd.DataFrame, path: Path) -> None:
+    owner = images["study_id"].map(studies.set_index("study_id")["subject_id"])
+    wrong = images.loc[owner.notna() & (owner != images["subject_id"]), "study_id"].unique()
+    if len(wrong):
+        raise InputError(
+            f"{path}: subject_id of {len(wrong)} study_id(s) differs from cxr-study-list "
+            f"({', '.join(wrong[:5])}); expected one patient a study"
+        )
+
+
+def _with_headers(images: pd.DataFrame, root: Path, threads: int) -> pd.DataFrame:
+    header = dicom_headers.scan(root, images["image_path"].tolist(), threads)
+    times = study_time.from_dicom(header["study_date"], header["study_time"])
+    return images.assign(
+        view=header["view"],
+        study_time=study_time.iso(times),
+        order=study_time.order(times),
+        image_width=header["image_width"],
+        image_height=header["image_height"],
+        failure=header["failure"],
+    )

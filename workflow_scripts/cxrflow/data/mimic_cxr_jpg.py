@@ -1,0 +1,126 @@
+"""MIMIC-CXR-JPG v2.0.0 and v2.1.0: metadata, split and label tables, JPG tree; no reports.
+
+The tables keep ``2.0.0`` in their names inside the 2.1.0 release. Labels are one row a study.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from cxrflow.data import study_time
+from cxrflow.data.csv_table import Kind, bare_ids, find_file, read_csv, require_file, require_root
+from cxrflow.data.request import Request
+from cxrflow.data.tables import Drop, Tables, drop_repeats, require_unique, shaped
+from cxrflow.errors import InputError
+
+CLASSES = (
+    *("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Enlarged Cardiomediastinum"),
+    *("Fracture", "Lung Lesion", "Lung Opacity", "No Finding", "Pleural Effusion"),
+    *("Pleural Other", "Pneumonia", "Pneumothorax", "Support Devices"),
+)
+LABEL_TABLES = {
+    "chexpert": "mimic-cxr-2.0.0-chexpert.csv",
+    "negbio": "mimic-cxr-2.0.0-negbio.csv",
+    "radiologist": "mimic-cxr-2.1.0-test-set-labeled.csv",
+}
+
+
+def read(root: Path, request: Request) -> Tables:
+    """Read the tables; the JPG files themselves are not opened."""
+    metadata = require_file(require_root(root), "mimic-cxr-2.0.0-metadata.csv")
+    rows, damage = read_csv(
+        metadata,
+        {
+            **{"dicom_id": "id", "subject_id": "id", "study_id": "id", "ViewPosition": "text"},
+            **{"Rows": "number", "Columns": "number", "StudyDate": "text", "StudyTime": "text"},
+        },
+    )
+    rows, repeats = drop_repeats(rows, "dicom_id")
+    require_unique(rows, "dicom_id", metadata)
+    rows["subject_id"], rows["study_id"] = bare_ids(rows["subject_id"]), bare_ids(rows["study_id"])
+    owners = rows[["study_id", "subject_id"]].drop_duplicates()
+    require_unique(owners, "study_id", metadata)
+    if request.images is not None:
+        rows = rows[rows["dicom_id"].isin(request.images)]
+    rows = rows.reset_index(drop=True)
+    times = study_time.from_numbers(rows["StudyDate"], rows["StudyTime"])
+    prefix = "" if root.name == "files" else "files/"
+    folder = prefix + "p" + rows["subject_id"].str.slice(0, 2) + "/p" + rows["subject_id"]
+    images = shaped(
+        "images",
+        {
+            "image_id": rows["dicom_id"],
+            "study_id": rows["study_id"],
+            "subject_id": rows["subject_id"],
+            "image_path": folder + "/s" + rows["study_id"] + "/" + rows["dicom_id"] + ".jpg",
+            "view": rows["ViewPosition"].str.strip(),
+            "study_time": study_time.iso(times),
+            "order": study_time.order(times),
+            "image_width": rows["Columns"],
+            "image_height": rows["Rows"],
+        },
+    )
+    labels, label_drops, notes = _labels_if_there(root)
+    return Tables(
+        source=root,
+        studies=shaped(
+            "studies", {"study_id": owners["study_id"], "subject_id": owners["subject_id"]}
+        ),
+        images=images,
+        labels=labels,
+        splits=read_split(root),
+        dropped={"images": damage + repeats, "labels": label_drops},
+        notes=notes,
+        opened=False,
+    )
+
+
+def _labels_if_there(root: Path) -> tuple[pd.DataFrame, list[Drop], list[str]]:
+    if find_file(root, LABEL_TABLES["chexpert"]) is None:
+        note = f"{LABEL_TABLES['chexpert']} is not in the root: no labels"
+        return pd.DataFrame(), [], [note]
+    labels, drops = read_labels(root, "chexpert")
+    return labels, drops, []
+
+
+def read_labels(
+    root: Path, table: Literal["chexpert", "negbio", "radiologist"]
+) -> tuple[pd.DataFrame, list[Drop]]:
+    """A label table: ``study_id`` and 14 columns 1 / 0 / −1 / NaN (not mentioned), by name.
+
+    The radiologist's table (2.1.0) calls Lung Opacity ``Airspace Opacity``; it comes back as Lung
+    Opacity.
+    """
+    path = require_file(root, LABEL_TABLES[table])
+    published = {
+        name: "Airspace Opacity" if (table, name) == ("radiologist", "Lung Opacity") else name
+        for name in CLASSES
+    }
+    columns: dict[str, Kind] = {"study_id": "id", **dict.fromkeys(published.values(), "number")}
+    frame, drops = read_csv(path, columns)
+    frame = frame.rename(columns={old: new for new, old in published.items()})
+    values = frame[list(CLASSES)]
+    wrong = ~(values.isin([1.0, 0.0, -1.0]) | values.isna())
+    if wrong.any(axis=None):
+        column = str(wrong.any()[wrong.any()].index[0])
+        value = values.loc[wrong[column], column].iloc[0]
+        raise InputError(f"{path}: {column} holds {value:g}; expected 1, 0, -1 or blank")
+    frame["study_id"] = bare_ids(frame["study_id"])
+    frame, repeats = drop_repeats(frame, "study_id")
+    require_unique(frame, "study_id", path)
+    return frame.reset_index(drop=True), drops + repeats
+
+
+def read_split(root: Path) -> pd.DataFrame | None:
+    """The official split by patient (``subject_id``, ``split``), or None when it is not there.
+
+    The table's column order is dicom, study, subject, split; it is read by name. A patient in two
+    splits comes back twice and is refused where the split is used.
+    """
+    path = find_file(root, "mimic-cxr-2.0.0-split.csv")
+    if path is None:
+        return None
+    rows, _ = read_csv(path, {"subject_id": "id", "split": "id"})
+    rows["subject_id"] = bare_ids(rows["subject_id"])
+    return rows.drop_duplicates().reset_index(drop=True)

@@ -1,0 +1,109 @@
+"""Settings of a cohort: which studies it keeps, which image stands for a study, and how it splits.
+
+The defaults are BioViL's (§4.1: frontal views, IMPRESSION present, evaluation patients held out).
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from cxrflow.command import Settings
+
+SPLITS = ("train", "validate", "test")
+SplitMethod = Literal["auto", "patients", "official", "file", "ordered", "all"]
+
+
+class SplitSettings(Settings):
+    """How patients come to be in train, validate or test."""
+
+    method: SplitMethod = Field(
+        "auto",
+        description="patients: shuffle patients by seed and cut at `shares`; official: the data "
+        "set's own split table; file: `file`; ordered: the GLoRIA/MGCA rule for RSNA (images "
+        "sorted by id, shuffled by seed, `test_share` of them for testing); all: everything is "
+        "test. auto: patients for pairs, all for grounding, ordered for classification",
+    )
+    seed: int = Field(0, ge=0, description="seed of the shuffle (patients, ordered)")
+    shares: dict[str, float] = Field(
+        default={"train": 0.87, "validate": 0.13, "test": 0.0},
+        description="shares of the patients that are not held out; the default is BioViL's 146.7k "
+        "training to 22.2k validation samples, tested on held-out patients alone",
+    )
+    file: Path | None = Field(
+        None, description="CSV with subject_id and split (method file); a MIMIC split table will do"
+    )
+    test_share: float = Field(0.3, gt=0, lt=1, description="share for testing (method ordered)")
+    halve_test: bool = Field(
+        False,
+        description="method ordered: half of the test share becomes validate (GLoRIA, MGCA: "
+        "18,678 / 4,003 / 4,003 images); false keeps all of it as test (BioViL's 70/30: 8,006)",
+    )
+
+    @field_validator("shares")
+    @classmethod
+    def _shares_sum_to_one(cls, shares: dict[str, float]) -> dict[str, float]:
+        if set(shares) - set(SPLITS) or any(share < 0 for share in shares.values()):
+            raise ValueError("expected shares ≥ 0 under the names train, validate, test")
+        if abs(sum(shares.values()) - 1) > 1e-6:
+            raise ValueError(f"shares must sum to 1, they sum to {sum(shares.values()):g}")
+        return {name: shares.get(name, 0.0) for name in SPLITS}
+
+    @model_validator(mode="after")
+    def _file_goes_with_its_method(self) -> "SplitSettings":
+        if (self.method == "file") != (self.file is not None):
+            raise ValueError("`file` and `method: file` go together")
+        return self
+
+
+class CohortSettings(Settings):
+    """What ``python -m cxrflow.data.cohort`` is told besides paths."""
+
+    kind: Literal["pairs", "grounding", "classification"] = Field(
+        "pairs",
+        description="pairs: a study's image and report; grounding: a phrase and its boxes; "
+        "classification: an image and its label",
+    )
+    views: tuple[str, ...] = Field(
+        ("AP", "PA", "AP SUPINE", "FRONTAL"),
+        min_length=1,
+        description="view positions that count as frontal, compared in upper case; a blank view "
+        "does not. AP SUPINE occurs in covid_chestxray, FRONTAL in Open-I's projection list",
+    )
+    require: tuple[Literal["image", "findings", "impression", "text"], ...] = Field(
+        ("image", "impression"),
+        description="what a study must have to be a row of pairs.parquet; text: either section",
+    )
+    choose: Literal["random", "first", "preferred"] = Field(
+        "random",
+        description="image of a study with several frontal ones. random: by seed and study "
+        "(BioViL as BioViL-T describes it); first: first listed; preferred: by the order of "
+        "`views`, then random",
+    )
+    seed: int = Field(0, ge=0, description="seed of the image choice")
+    priors: bool = Field(True, description="look for each study's prior study (BioViL-T)")
+    negatives: Literal["all", "normal"] = Field(
+        "all",
+        description="classification: all pools Normal with No Lung Opacity / Not Normal as the "
+        "papers do; normal keeps only Normal as negative",
+    )
+    splits: SplitSettings = SplitSettings()
+    max_failed_share: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="damaged rows and unreadable or missing files are skipped and counted; above "
+        "this share of a list the cohort fails",
+    )
+
+    @property
+    def split_method(self) -> SplitMethod:
+        """The method that ``auto`` stands for in this kind of cohort."""
+        if self.splits.method != "auto":
+            return self.splits.method
+        defaults: dict[str, SplitMethod] = {
+            "pairs": "patients",
+            "grounding": "all",
+            "classification": "ordered",
+        }
+        return defaults[self.kind]

@@ -1,0 +1,119 @@
+"""The common tables every reader returns, and the record of what it had to leave out.
+
+Ids are strings without the letters some layouts put before them (``p19990001`` → ``19990001``).
+Missing values are null. Paths are relative to the data set's root, with forward slashes.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from cxrflow.errors import InputError
+
+# Columns of each table. `order` sorts a patient's studies in time (any unit, NaN = unknown);
+# `failure` says why an image cannot be used (null = nothing known against it).
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "studies": ("study_id", "subject_id", "study_time", "order", "report_path"),
+    "images": (
+        *("image_id", "study_id", "subject_id", "image_path", "view"),
+        *("study_time", "order", "image_width", "image_height", "failure"),
+    ),
+    "texts": ("study_id", "section", "text"),
+    "boxes": ("image_id", "category", "phrase", "x", "y", "w", "h"),
+    "labels": (),
+    "splits": ("subject_id", "split"),
+}
+_NUMBERS = {"order", "image_width", "image_height", "x", "y", "w", "h"}
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Rows or files left out for one reason; ``failed`` marks damage as opposed to choice."""
+
+    reason: str
+    count: int
+    examples: tuple[str, ...] = ()
+    failed: bool = False
+
+    @classmethod
+    def of(cls, reason: str, ids: Iterable[object], failed: bool = False) -> "Drop":
+        """The drop of these ids; the first five are kept as examples."""
+        names = [str(name) for name in ids]
+        return cls(reason, len(names), tuple(names[:5]), failed)
+
+
+def empty(table: str) -> pd.DataFrame:
+    """A table of that name without rows."""
+    return pd.DataFrame(
+        {name: pd.Series(dtype="float64" if name in _NUMBERS else "str") for name in COLUMNS[table]}
+    )
+
+
+def shaped(table: str, columns: dict[str, object], index: pd.Index | None = None) -> pd.DataFrame:
+    """A table from the columns that are known; the others are filled with nulls."""
+    frame = pd.DataFrame(columns, index=index).reset_index(drop=True)
+    for name in COLUMNS[table]:
+        if name not in frame:
+            frame[name] = pd.Series(
+                index=frame.index, dtype="float64" if name in _NUMBERS else "str"
+            )
+        elif name not in _NUMBERS:
+            frame[name] = frame[name].astype("str")
+    return frame[list(COLUMNS[table])]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What a data set holds.
+
+    Attributes:
+        source: the data set's root; named in errors.
+        studies, images, texts, boxes, labels: see :data:`COLUMNS`; ``labels`` is keyed by
+            ``study_id`` or ``image_id`` and has one column a class (1, 0, −1, NaN = not mentioned).
+        splits: the data set's own split by patient, or None; names as published.
+        dropped: what the reader left out, by the table the rows were meant for.
+        notes: sentences for the person who reads ``flow.json``.
+        opened: the image files were looked at, so a null ``failure`` means a readable file.
+
+    Raises:
+        InputError: an id occurs twice in ``studies`` or ``images``.
+    """
+
+    source: Path
+    studies: pd.DataFrame = field(default_factory=lambda: empty("studies"))
+    images: pd.DataFrame = field(default_factory=lambda: empty("images"))
+    texts: pd.DataFrame = field(default_factory=lambda: empty("texts"))
+    boxes: pd.DataFrame = field(default_factory=lambda: empty("boxes"))
+    labels: pd.DataFrame = field(default_factory=pd.DataFrame)
+    splits: pd.DataFrame | None = None
+    dropped: dict[str, list[Drop]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    opened: bool = True
+
+    def __post_init__(self) -> None:
+        for table in ("studies", "images", "texts", "boxes"):
+            missing = [name for name in COLUMNS[table] if name not in getattr(self, table)]
+            if missing:
+                raise ValueError(f"the reader of {self.source} made no {table}.{missing[0]}")
+        require_unique(self.studies, "study_id", self.source)
+        require_unique(self.images, "image_id", self.source)
+
+
+def require_unique(frame: pd.DataFrame, column: str, source: str | Path) -> None:
+    """Raise InputError naming up to five values that occur more than once."""
+    repeated = frame.loc[frame[column].duplicated(), column].unique()
+    if len(repeated):
+        raise InputError(
+            f"{source}: {len(repeated)} value(s) of {column} stand in several rows that differ "
+            f"({', '.join(map(str, repeated[:5]))}); expected each once"
+        )
+
+
+def drop_repeats(frame: pd.DataFrame, column: str) -> tuple[pd.DataFrame, list[Drop]]:
+    """Leave out rows that repeat an earlier one in every column, and count them."""
+    repeated = frame.duplicated()
+    if not repeated.any():
+        return frame, []
+    return frame[~repeated], [Drop.of("the same row again", frame.loc[repeated, column])]

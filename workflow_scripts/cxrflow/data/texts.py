@@ -1,0 +1,88 @@
+"""A data set's report texts, from the corpus folder that ``cxrflow.reports.corpus`` wrote.
+
+The join is an outer one: some studies have no parsed report, and some reports no listed study.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from cxrflow.errors import InputError
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Attributes:
+    sections: ``study_id``, ``findings``, ``impression`` and the other sections; null = absent.
+    sentences: ``study_id``, ``section``, ``sentences`` (list of str in their order).
+    documents: ``document_id``, ``study_id``, ``text`` of every report with text.
+    """
+
+    sections: pd.DataFrame
+    sentences: pd.DataFrame
+    documents: pd.DataFrame
+
+
+def read_corpus(folder: Path, study_prefix: str) -> Corpus:
+    """Read ``sections``, ``sentences`` and ``documents.parquet``.
+
+    Args:
+        study_prefix: what is taken off study ids so that they match the reader's (a regular
+            expression of the layout).
+
+    Raises:
+        InputError: a file or a column is missing, or a study occurs twice.
+    """
+    sections = _read(folder / "sections.parquet", ("study_id", "findings", "impression"))
+    sentences = _read(
+        folder / "sentences.parquet", ("study_id", "section", "index", "sentence")
+    )
+    documents = _read(folder / "documents.parquet", ("document_id", "text"))
+    for frame, column in ((sections, "study_id"), (sentences, "study_id")):
+        frame[column] = study_key(frame[column], study_prefix)
+    documents["study_id"] = study_key(documents["document_id"], study_prefix)
+    repeated = sections.loc[sections["study_id"].duplicated(), "study_id"]
+    if len(repeated):
+        raise InputError(
+            f"{folder / 'sections.parquet'}: study_id {repeated.iloc[0]} occurs twice; "
+            "expected one row a study"
+        )
+    for name in ("findings", "impression"):
+        text = sections[name].astype("str").str.strip()
+        sections[name] = text.where(text != "")
+    return Corpus(sections, _as_lists(sentences), documents)
+
+
+def study_key(ids: pd.Series, study_prefix: str) -> pd.Series:
+    """Study ids as the join compares them."""
+    return ids.astype("str").str.strip().str.replace(study_prefix, "", regex=True)
+
+
+def _read(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
+    if not path.is_file():
+        raise InputError(f"{path}: not found; expected the output of cxrflow.reports.corpus")
+    try:
+        frame = pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{path}: cannot be read as parquet ({reason})") from None
+    for name in columns:
+        if name not in frame:
+            raise InputError(
+                f"{path}: column '{name}' is missing; expected {', '.join(columns)}, "
+                f"found {', '.join(map(str, frame.columns))}"
+            )
+    return frame
+
+
+def _as_lists(sentences: pd.DataFrame) -> pd.DataFrame:
+    ordered = sentences.sort_values(["study_id", "section", "index"], kind="stable")
+    first = ~ordered.duplicated(["study_id", "section"]).to_numpy()
+    starts = np.flatnonzero(first)
+    heads = ordered.loc[first, ["study_id", "section"]].reset_index(drop=True)
+    if not len(heads):
+        return heads.assign(sentences=pd.Series(dtype=object))
+    parts = np.split(ordered["sentence"].to_numpy(dtype=object), starts[1:])
+    return heads.assign(sentences=pd.Series([list(part) for part in parts], dtype=object))

@@ -1,0 +1,99 @@
+"""CXR-BERT: a BERT masked language model with a projection of [CLS] to the joint space.
+
+BioViL section 2.1 and Appendix E.1. Parameter names are those of the released checkpoints
+(``bert.*``, ``cls.*``, ``cls_projection_head.*``), so weights travel both ways, and the folder a
+model is saved to loads as plain BERT in transformers.
+
+Shapes: B sequences, L tokens, D width, P joint space, M predicted positions, V vocabulary.
+"""
+
+import torch
+from torch import Tensor, nn
+from transformers import BertConfig, BertForMaskedLM
+
+from cxrflow.encoders.settings import TextEncoderSettings
+
+
+class ProjectionHead(nn.Module):
+    """Two-layer perceptron from the raw last-layer [CLS] to the joint space (no BERT pooler)."""
+
+    def __init__(self, width: int, projection: int) -> None:
+        super().__init__()
+        self.dense_to_hidden = nn.Linear(width, projection)
+        self.LayerNorm = nn.LayerNorm(projection, eps=1e-12)
+        self.dense_to_output = nn.Linear(projection, projection)
+
+    def forward(self, cls_BD: Tensor) -> Tensor:
+        hidden = nn.functional.gelu(self.dense_to_hidden(cls_BD))
+        return self.dense_to_output(self.LayerNorm(hidden))
+
+
+class CXRBert(BertForMaskedLM):
+    """BERT for masked language modelling plus ``cls_projection_head``.
+
+    ``config.projection_size`` sets P. The vocabulary head is applied by the caller, and only at
+    the positions that are predicted (``predict_tokens``).
+    """
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
+        self.cls_projection_head = ProjectionHead(config.hidden_size, config.projection_size)
+        self.post_init()
+
+    @classmethod
+    def build(cls, settings: TextEncoderSettings, vocabulary_size: int, pad_id: int) -> "CXRBert":
+        """A randomly initialised encoder of the given sizes."""
+        return cls(
+            BertConfig(
+                vocab_size=vocabulary_size,
+                hidden_size=settings.width,
+                num_hidden_layers=settings.layers,
+                num_attention_heads=settings.heads,
+                intermediate_size=settings.feed_forward,
+                hidden_dropout_prob=settings.dropout,
+                attention_probs_dropout_prob=settings.attention_dropout,
+                max_position_embeddings=settings.positions,
+                pad_token_id=pad_id,
+                projection_size=settings.projection,
+            )
+        )
+
+    def set_dropout(self, hidden: float, attention: float) -> None:
+        """Change the dropout of a loaded model (BioViL section 2.1: 25 %, attention included)."""
+        self.config.hidden_dropout_prob = hidden
+        self.config.attention_probs_dropout_prob = attention
+        for name, module in self.named_modules():
+            if isinstance(module, nn.Dropout):
+                module.p = attention if name.endswith("attention.self.dropout") else hidden
+
+    def hidden_states(
+        self,
+        input_ids_BL: Tensor,
+        attention_mask: Tensor,
+        position_ids_BL: Tensor | None = None,
+    ) -> Tensor:
+        """Last-layer states [B, L, D].
+
+        ``attention_mask`` is [B, L] (1 = token), or bool [B, 1, L, L] (True = may attend), as
+        ``block_diagonal_mask`` gives for packed rows.
+        """
+        return self.bert(
+            input_ids=input_ids_BL, attention_mask=attention_mask, position_ids=position_ids_BL
+        ).last_hidden_state
+
+    def project(self, hidden_BLD: Tensor) -> Tensor:
+        """Projected [CLS], [B, P], not normalised (Eq. 1 and 2 use it normalised)."""
+        return self.cls_projection_head(hidden_BLD[:, 0])
+
+    def predict_tokens(self, hidden_BLD: Tensor, positions_M: Tensor) -> Tensor:
+        """Vocabulary logits [M, V] at ``positions_M``, flat indices into B*L."""
+        return self.cls(hidden_BLD.flatten(0, 1)[positions_M])
+
+
+def block_diagonal_mask(document_BL: Tensor) -> Tensor:
+    """Attention mask [B, 1, L, L] of packed rows: a token sees only its own document.
+
+    ``document_BL`` numbers the document of every token; padding is -1. Padding attends to itself,
+    so that no row of the softmax is empty.
+    """
+    return (document_BL[:, None, :, None] == document_BL[:, None, None, :]).to(torch.bool)

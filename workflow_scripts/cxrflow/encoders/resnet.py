@@ -1,0 +1,114 @@
+"""ResNet with torchvision's parameter names and an optional finer output grid.
+
+He et al. 2016 as torchvision implements it (v1.5: the stride of a bottleneck sits in its 3x3
+convolution). BioViL section 2.2 replaces stride by dilation for a grid of H/16. Written here
+because torchvision is not among the requirements (docs/dependencies.md says why).
+
+Shapes: B images, C channels, H and W pixels, h and w cells of the grid.
+"""
+
+from torch import Tensor, nn
+
+from cxrflow.encoders.settings import ImageEncoderSettings
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions with a shortcut (ResNet-18 and 34)."""
+
+    expansion = 1
+
+    def __init__(self, inputs: int, width: int, stride: int, dilation: int, shortcut: bool) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, width, 3, stride, dilation, dilation, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, 1, dilation, dilation, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample = _downsample(inputs, width, stride) if shortcut else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.bn2(self.conv2(out))
+        return self.relu(out + (x if self.downsample is None else self.downsample(x)))
+
+
+class Bottleneck(nn.Module):
+    """1x1, 3x3, 1x1 convolutions with a shortcut (ResNet-50 and deeper)."""
+
+    expansion = 4
+
+    def __init__(self, inputs: int, width: int, stride: int, dilation: int, shortcut: bool) -> None:
+        super().__init__()
+        outputs = width * self.expansion
+        self.conv1 = nn.Conv2d(inputs, width, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, dilation, dilation, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, outputs, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(outputs)
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample = _downsample(inputs, outputs, stride) if shortcut else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.relu(self.bn2(self.conv2(out)))
+        out = self.bn3(self.conv3(out))
+        return self.relu(out + (x if self.downsample is None else self.downsample(x)))
+
+
+def _downsample(inputs: int, outputs: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
+    )
+
+
+class ResNet(nn.Module):
+    """Convolutional trunk: [B, C, H, W] in [0, 1] to patch features [B, features, h, w]."""
+
+    def __init__(self, settings: ImageEncoderSettings) -> None:
+        super().__init__()
+        block = BasicBlock if settings.block == "basic" else Bottleneck
+        self.conv1 = nn.Conv2d(settings.channels, settings.width, 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(settings.width)
+        self.relu = nn.ReLU(inplace=True)
+        self.maxpool = nn.MaxPool2d(3, 2, 1) if settings.stem_pool else nn.Identity()
+        self._inputs, self._dilation = settings.width, 1
+        dilate = (False, *settings.dilate)
+        for number, (depth, dilated) in enumerate(zip(settings.layers, dilate, strict=True)):
+            stage = self._stage(
+                block, settings.width * 2**number, depth, 1 if number == 0 else 2, dilated
+            )
+            setattr(self, f"layer{number + 1}", stage)
+        self.features = self._inputs
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def _stage(
+        self,
+        block: type[BasicBlock] | type[Bottleneck],
+        width: int,
+        depth: int,
+        stride: int,
+        dilated: bool,
+    ) -> nn.Sequential:
+        """One stage. As in torchvision, its first block keeps the dilation of the stage before."""
+        first_dilation = self._dilation
+        if dilated:
+            self._dilation *= stride
+            stride = 1
+        outputs = width * block.expansion
+        blocks = [
+            block(
+                self._inputs, width, stride, first_dilation, stride != 1 or self._inputs != outputs
+            )
+        ]
+        blocks += [block(outputs, width, 1, self._dilation, False) for _ in range(depth - 1)]
+        self._inputs = outputs
+        return nn.Sequential(*blocks)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        for number in range(1, 5):
+            x = getattr(self, f"layer{number}")(x)
+        return x

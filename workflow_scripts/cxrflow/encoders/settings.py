@@ -1,0 +1,35 @@
+"""Sizes of the encoders. The defaults are the papers'; a scale makes them smaller."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from cxrflow.command import Settings
+
+
+class TextEncoderSettings(Settings):
+    """CXR-BERT: BERT base (BioViL Appendix E.1) with a projection to the joint space."""
+
+    layers: int = Field(12, ge=1)
+    width: int = Field(768, ge=8)
+    heads: int = Field(12, ge=1)
+    feed_forward: int = Field(3072, ge=8)
+    positions: int = Field(512, ge=8, description="longest sequence in tokens")
+    dropout: float = Field(0.1, ge=0, lt=1, description="hidden dropout")
+    attention_dropout: float = Field(0.1, ge=0, lt=1)
+    projection: int = Field(128, ge=2, description="width of the joint space")
+
+
+class ImageEncoderSettings(Settings):
+    """ResNet and its projection (BioViL Appendix E.2); the defaults are ResNet-50."""
+
+    block: Literal["basic", "bottleneck"] = "bottleneck"
+    layers: tuple[int, int, int, int] = (3, 4, 6, 3)
+    width: int = Field(64, ge=4, description="channels of the stem and the first stage")
+    channels: Literal[1, 3] = Field(3, description="3 repeats the grey image, as the released")
+    dilate: tuple[bool, bool, bool] = Field(
+        (False, False, False),
+        description="replace the stride of stages 2 to 4 by dilation, for a finer grid",
+    )
+    stem_pool: bool = Field(True, description="3x3 max pooling after the stem, as published")
+    projection: int = Field(128, ge=2, description="width of the joint space")

@@ -1,0 +1,234 @@
+"""Training views of stored images (BioViL Appendix E.2, Table E.1), batched, on the images' device.
+
+Order, as in the authors' public SimCLR settings: affine, crop, flip, brightness and contrast,
+elastic warp, occlusion, noise. All geometric steps are composed into one displacement field and
+one bilinear resampling, so nothing is interpolated twice; brightness and contrast therefore come
+after the warp. What lies outside the image is black. Every number that is drawn depends on (seed,
+epoch, sample, view) only (:mod:`cxrflow.images.keyed_random`).
+
+Shapes: B images, H x W pixels. Coordinates are pixels from the image's centre, y downwards.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cxrflow.images.keyed_random import KeyedRandom
+from cxrflow.images.settings import AugmentationSettings
+
+# Streams of the keyed generator. Numbers are part of what a seed means: never renumber.
+_PARAMETERS, _ELASTIC, _NOISE = 0, 1, 2
+_PARAMETER_COUNT = 17
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What was drawn for each of B images; all [B] unless noted. Angles are radians."""
+
+    angle: Tensor
+    shear: Tensor
+    crop: Tensor  # [B, 4] left, top, width, height in pixels from the upper left corner
+    flip: Tensor  # bool
+    brightness: Tensor
+    contrast: Tensor
+    brightness_first: Tensor  # bool
+    elastic: Tensor  # bool
+    occlusion: Tensor  # [B, 4] left, top, width, height in whole pixels; no area: none
+    noise: Tensor  # standard deviation
+
+
+class Augmentation:
+    """Calling it turns stored images into views; :meth:`centre` is what inference uses."""
+
+    def __init__(self, settings: AugmentationSettings) -> None:
+        self.settings = settings
+
+    @torch.no_grad()
+    def __call__(
+        self, images: Tensor, keys: Tensor, seed: int, epoch: int, view: int = 0
+    ) -> Tensor:
+        """One view of each image: uint8 [B, H, W], int64 [B] sample ids -> float32 [B, 1, H, W].
+
+        ``view`` tells apart the two views of SimCLR. Values are in [0, 1].
+        """
+        # Autocast would do the smoothing and the coordinates in half precision.
+        with torch.autocast(images.device.type, enabled=False):
+            random = KeyedRandom(keys.to(images.device), seed, epoch, view)
+            draws = self.draw(random, images.shape[-2], images.shape[-1])
+            views = self.warp(centre(images), draws, random)
+            views = self.jitter(views, draws)
+            views = self.occlude(views, draws)
+            return self.add_noise(views, draws, random)
+
+    @staticmethod
+    def centre(images: Tensor) -> Tensor:
+        """See :func:`centre`."""
+        return centre(images)
+
+    def draw(self, random: KeyedRandom, height: int, width: int) -> Draws:
+        """All parameters of a batch, each in its range of the settings."""
+        s = self.settings
+        u = random.uniform(_PARAMETERS, _PARAMETER_COUNT).unbind(1)
+        whole = torch.tensor([0.0, 0.0, width, height], device=u[0].device).expand(len(u[0]), 4)
+        crop, occlusion = whole, torch.zeros_like(whole)
+        if s.crop_scale is not None:
+            crop = _rectangle(u[2:6], s.crop_scale, s.crop_ratio, height, width)
+        if s.occlusion_scale is not None:
+            # The ratio is height over width here, as in torchvision's RandomErasing.
+            low, high = s.occlusion_ratio
+            box = _rectangle(u[6:10], s.occlusion_scale, (1 / high, 1 / low), height, width)
+            chosen = u[10] < s.occlusion_probability
+            occlusion = torch.where(chosen[:, None], box.round(), occlusion)
+        return Draws(
+            angle=_spread(u[0], math.radians(s.angle)),
+            shear=_spread(u[1], math.radians(s.shear)),
+            crop=crop,
+            flip=u[11] < s.flip_probability,
+            # torchvision's range: [max(0, 1 - b), 1 + b].
+            brightness=_between(u[12], max(0.0, 1 - s.brightness), 1 + s.brightness),
+            contrast=_between(u[13], max(0.0, 1 - s.contrast), 1 + s.contrast),
+            brightness_first=u[14] < 0.5,
+            elastic=u[16] < s.elastic_probability,
+            occlusion=occlusion,
+            noise=torch.where(u[15] < s.noise_probability, s.noise, 0.0),
+        )
+
+    def warp(self, images: Tensor, draws: Draws, random: KeyedRandom) -> Tensor:
+        """Affine, crop, flip and elastic warp in one resampling of float32 [B, 1, H, W]."""
+        s = self.settings
+        moves = s.angle or s.shear or s.crop_scale or s.flip_probability
+        if not moves and not s.elastic_probability:
+            return images
+        height, width = images.shape[-2:]
+        matrix, offset = source_map(draws, height, width)  # pixels -> pixels
+        size = torch.tensor([width, height], device=images.device, dtype=torch.float32)
+        # grid_sample wants [-1, 1] from edge to edge: scale columns by half sizes, rows back.
+        theta = torch.cat([matrix * size / size[:, None], (offset / (size / 2))[:, :, None]], dim=2)
+        grid = F.affine_grid(theta, list(images.shape), align_corners=False)
+        if s.elastic_probability:
+            # On a GPU, picking the chosen rows would wait for the device; there all are warped,
+            # those not chosen by zero. On a CPU the work counts.
+            rows = draws.elastic.nonzero()[:, 0] if images.device.type == "cpu" else slice(None)
+            shift = self.displacement(random.rows(rows), height, width)  # [rows, H, W, 2]
+            shift = shift * draws.elastic[rows, None, None, None]
+            grid[rows] += shift @ (matrix[rows].transpose(1, 2)[:, None] / (size / 2))
+        return F.grid_sample(
+            images, grid, mode="bilinear", padding_mode="zeros", align_corners=False
+        )
+
+    def displacement(self, random: KeyedRandom, height: int, width: int) -> Tensor:
+        """Elastic displacement (Simard et al. 2003): pixels, x then y, float32 [B, H, W, 2].
+
+        Uniform noise in [-1, 1], smoothed by a Gaussian (zero outside the image), times alpha.
+        """
+        s = self.settings
+        x, y = random.uniform_pair(_ELASTIC, height * width)
+        noise = torch.stack([x, y], dim=1).mul_(2).sub_(1).view(-1, 2, height, width)
+        down = gaussian_matrix(height, s.elastic_sigma, noise.device)
+        across = gaussian_matrix(width, s.elastic_sigma, noise.device)
+        return (down @ noise @ across.T).mul_(s.elastic_alpha).permute(0, 2, 3, 1)
+
+    def jitter(self, images: Tensor, draws: Draws) -> Tensor:
+        """Brightness and contrast in random order, torchvision's ColorJitter; clamped to [0, 1]."""
+        if not self.settings.brightness and not self.settings.contrast:
+            return images
+        first = draws.brightness_first
+        brightness, contrast = draws.brightness, draws.contrast
+        # Each step is x * factor + (1 - weight) * mean; brightness has no mean: weight 1.
+        steps = (
+            (torch.where(first, brightness, contrast), torch.where(first, 1.0, contrast)),
+            (torch.where(first, contrast, brightness), torch.where(first, contrast, 1.0)),
+        )
+        for factor, weight in steps:
+            shift = ((1 - weight) * images.mean(dim=(1, 2, 3)))[:, None, None, None]
+            images = torch.addcmul(shift, images, factor[:, None, None, None]).clamp_(0, 1)
+        return images
+
+    def occlude(self, images: Tensor, draws: Draws) -> Tensor:
+        """Black out one rectangle (torchvision's RandomErasing with value 0)."""
+        if self.settings.occlusion_scale is None:
+            return images
+        height, width = images.shape[-2:]
+        left, top, box_width, box_height = draws.occlusion[:, :, None].unbind(1)  # [B, 1] each
+        x = torch.arange(width, device=images.device)
+        y = torch.arange(height, device=images.device)
+        in_columns = (x >= left) & (x < left + box_width)
+        in_rows = (y >= top) & (y < top + box_height)
+        inside = in_rows[:, None, :, None] & in_columns[:, None, None, :]
+        return images.masked_fill(inside, 0.0)
+
+    def add_noise(self, images: Tensor, draws: Draws, random: KeyedRandom) -> Tensor:
+        """Add Gaussian noise, clamped to [0, 1]."""
+        if not self.settings.noise:
+            return images
+        noise = random.normal(_NOISE, images[0].numel()).view_as(images)
+        return (images + noise * draws.noise[:, None, None, None]).clamp_(0, 1)
+
+
+def centre(images: Tensor) -> Tensor:
+    """The view that inference uses: the stored square, uint8 [B, H, W] -> float32 [B, 1, H, W]."""
+    return images[:, None].to(torch.float32).mul_(1 / 255)
+
+
+def source_map(draws: Draws, height: int, width: int) -> tuple[Tensor, Tensor]:
+    """Where a pixel of the view comes from: source = matrix [B, 2, 2] @ pixel + offset [B, 2].
+
+    The affine step is torchvision's RandomAffine: the image is sheared along x, then rotated
+    about its centre by ``angle`` (positive: clockwise). A view is made by asking backwards, so
+    this is flip, then crop, then the inverse of rotation and of shear.
+    """
+    cos, sin = torch.cos(draws.angle), torch.sin(draws.angle)
+    tan = torch.tan(draws.shear)
+    # Forwards: rotation [[cos, -sin], [sin, cos]] after shear [[1, -tan], [0, 1]].
+    inverse = torch.stack([cos - tan * sin, sin + tan * cos, -sin, cos], dim=1).view(-1, 2, 2)
+    left, top, crop_width, crop_height = draws.crop.unbind(1)
+    scale_x = crop_width / width * torch.where(draws.flip, -1.0, 1.0)
+    scale_y = crop_height / height
+    shift = torch.stack([left + (crop_width - width) / 2, top + (crop_height - height) / 2], dim=1)
+    matrix = inverse * torch.stack([scale_x, scale_y], dim=1)[:, None, :]
+    return matrix, (inverse @ shift[:, :, None])[:, :, 0]
+
+
+def gaussian_matrix(size: int, sigma: float, device: torch.device) -> Tensor:
+    """Smoothing along one axis as a matrix [size, size]; the kernel ends at 4 sigma, sums to 1."""
+    radius = int(4 * sigma + 0.5)
+    offsets = torch.arange(size, device=device)
+    distance = (offsets[:, None] - offsets[None, :]).abs()
+    taps = torch.arange(-radius, radius + 1, device=device, dtype=torch.float64)
+    total = torch.exp(-0.5 * (taps / sigma) ** 2).sum()
+    kernel = torch.exp(-0.5 * (distance.double() / sigma) ** 2) / total
+    return torch.where(distance <= radius, kernel, 0.0).float()
+
+
+def _rectangle(
+    u: tuple[Tensor, ...],
+    scale: tuple[float, float],
+    ratio: tuple[float, float],
+    height: int,
+    width: int,
+) -> Tensor:
+    """A rectangle inside the image: float32 [B, 4] left, top, width, height.
+
+    Area uniform in ``scale`` of the image's, width over height log-uniform in the part of
+    ``ratio`` that fits. (torchvision draws both again until they fit, at most ten times.)
+    """
+    area = _between(u[0], *scale) * (height * width)
+    # width = sqrt(area * ratio) <= W and height = sqrt(area / ratio) <= H.
+    low = (area / height**2).clamp(min=ratio[0])
+    high = torch.maximum((width**2 / area).clamp(max=ratio[1]), low)
+    shape = torch.exp(torch.log(low) + u[1] * (torch.log(high) - torch.log(low)))
+    box_width = torch.sqrt(area * shape).clamp(max=width)
+    box_height = torch.sqrt(area / shape).clamp(max=height)
+    left, top = u[2] * (width - box_width), u[3] * (height - box_height)
+    return torch.stack([left, top, box_width, box_height], dim=1)
+
+
+def _spread(u: Tensor, reach: float) -> Tensor:
+    return (u * 2 - 1) * reach
+
+
+def _between(u: Tensor, low: float, high: float) -> Tensor:
+    return low + u * (high - low)

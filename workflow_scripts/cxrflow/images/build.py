@@ -1,0 +1,276 @@
+"""Building a pixel store: shards in parallel, finished ones kept, everything checked at the end.
+
+Processes decode blocks of images; this process puts the blocks of a shard together in order and is
+the only one that writes. So the bytes do not depend on the number of processes, and a full disk is
+noticed in one place.
+"""
+
+import contextlib
+import errno
+import fcntl
+import logging
+import multiprocessing
+import os
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from cxrflow.errors import InputError
+from cxrflow.files import atomic_path, file_digest, fingerprint, write_json
+from cxrflow.images.geometry import Geometry
+from cxrflow.images.settings import PixelSettings
+from cxrflow.images.shards import (
+    BLOCK,
+    Block,
+    Failure,
+    Source,
+    plan_fingerprint,
+    read_whole_shard,
+    record_path,
+    shard_name,
+    store_block,
+    write_shard,
+)
+
+log = logging.getLogger("cxrflow.images")
+
+#: Fewer images than this are not worth starting processes for.
+WORTH_PROCESSES = 3 * BLOCK
+
+INDEX_COLUMNS = {
+    "image_id": "str",
+    "path": "str",
+    "shard": "int32",
+    "row": "int32",
+    "original_height": "int32",
+    "original_width": "int32",
+    "decoder": "str",
+    "photometric": "str",
+    "bits": "int16",
+    "sha256": "str",
+}
+
+
+def build_store(
+    root: Path,
+    sources: Sequence[Source],
+    geometry: Geometry,
+    settings: PixelSettings,
+    folder: Path,
+    threads: int,
+) -> dict[str, Any]:
+    """Make or complete the store in ``folder``; returns what is written to ``store.json``.
+
+    Rows are in the order of ``sources``. Raises :class:`InputError` when more than
+    ``settings.max_failed_share`` of the images failed, or the disk is full; finished shards stay.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with _lock(folder), _plain_disk_errors(folder):
+        for name in ("store.json", "index.parquet"):  # not whole until the end
+            (folder / name).unlink(missing_ok=True)
+        for left_over in folder.glob(".*.partial"):
+            left_over.unlink()
+        per_shard = settings.images_per_shard
+        parts = [sources[i : i + per_shard] for i in range(0, len(sources), per_shard)]
+        with ThreadPoolExecutor(threads) as pool:
+            plans = list(
+                pool.map(lambda part: plan_fingerprint(root, part, geometry, settings), parts)
+            )
+            found = list(
+                pool.map(lambda i: read_whole_shard(folder, i, plans[i]), range(len(parts)))
+            )
+        records = {number: record for number, record in enumerate(found) if record is not None}
+        if records:
+            log.info("%d of %d shards are complete and kept", len(records), len(parts))
+        budget = _FailureBudget(len(sources), settings.max_failed_share, folder)
+        for record in records.values():
+            budget.spend([Failure(**failure) for failure in record["failures"]])
+        missing = [number for number in range(len(parts)) if number not in records]
+        with contextlib.closing(
+            _blocks(root, [parts[i] for i in missing], geometry, settings, threads)
+        ) as blocks:
+            for number in missing:
+                shard_blocks = []
+                for _ in range(0, len(parts[number]), BLOCK):
+                    block = next(blocks)
+                    budget.spend(block.failures)
+                    shard_blocks.append(block)
+                records[number] = write_shard(folder, number, plans[number], shard_blocks)
+        _remove_other_shards(folder, len(parts))
+        return _write_index(folder, [records[i] for i in range(len(parts))], geometry, settings)
+
+
+class _FailureBudget:
+    """Counts failures and stops the build as soon as there are too many of them."""
+
+    def __init__(self, total: int, share: float, folder: Path) -> None:
+        self.total, self.share, self.folder = total, share, folder
+        self.failures: list[Failure] = []
+
+    def spend(self, failures: Sequence[Failure]) -> None:
+        """Add ``failures``; one over the share is an :class:`InputError`."""
+        for failure in failures:
+            log.warning("%s: not stored: %s", failure.path, failure.reason)
+        self.failures.extend(failures)
+        if len(self.failures) > self.share * self.total:
+            first = self.failures[0]
+            reasons = ", ".join(
+                f"{count} x {reason}" for reason, count in _reasons(self.failures)[:3]
+            )
+            raise InputError(
+                f"{self.folder}: {len(self.failures)} of {self.total} images failed, more than"
+                f" max_failed_share {self.share:g} allows ({reasons}); the first is {first.path}"
+            )
+
+
+def _reasons(failures: Sequence[Failure]) -> list[tuple[str, int]]:
+    counts = Counter(failure.reason for failure in failures)
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _blocks(
+    root: Path,
+    parts: Sequence[Sequence[Source]],
+    geometry: Geometry,
+    settings: PixelSettings,
+    threads: int,
+) -> Generator[Block, None, None]:
+    """The blocks of all ``parts`` in order, decoded by ``threads`` processes, with progress."""
+    tasks = [part[i : i + BLOCK] for part in parts for i in range(0, len(part), BLOCK)]
+    total = sum(len(task) for task in tasks)
+    advance = progress(total)
+    if threads == 1 or total < WORTH_PROCESSES:
+        for task in tasks:
+            yield store_block(root, task, geometry, settings)
+            advance(len(task))
+        return
+    # Fresh processes: a fork would copy the locks of the threads that pandas has started.
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(threads, mp_context=context, initializer=_die_with_parent)
+    waiting: deque[tuple[int, Future[Block]]] = deque()
+    try:
+        for task in tasks:
+            waiting.append((len(task), pool.submit(store_block, root, task, geometry, settings)))
+            if len(waiting) >= 3 * threads:  # bounds the memory of finished blocks
+                count, future = waiting.popleft()
+                yield future.result()
+                advance(count)
+        for count, future in waiting:
+            yield future.result()
+            advance(count)
+    except BrokenProcessPool:
+        raise InputError(
+            f"{root}: a decoding process was killed, perhaps for want of memory; finished shards"
+            " are kept, run again with fewer --threads"
+        ) from None
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _die_with_parent() -> None:
+    """End this process when its parent is gone, which SIGKILL gives it no chance to arrange."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def progress(total: int) -> Callable[[int], object]:
+    """A function that is told how many images were done: a bar, or ten lines in a log."""
+    if sys.stderr.isatty():
+        from tqdm import tqdm
+
+        bar = tqdm(total=total, unit="image", desc="pixel store")
+        return bar.update
+    started, state = time.monotonic(), {"done": 0, "said": 0}
+
+    def advance(count: int) -> None:
+        state["done"] += count
+        tenth = 10 * state["done"] // total
+        if tenth > state["said"]:
+            state["said"] = tenth
+            rate = state["done"] / max(time.monotonic() - started, 1e-9)
+            log.info("%d of %d images, %.0f a second", state["done"], total, rate)
+
+    return advance
+
+
+def _remove_other_shards(folder: Path, count: int) -> None:
+    """Remove what an earlier, longer store left behind."""
+    expected = {shard_name(i) for i in range(count)} | {
+        record_path(folder, i).name for i in range(count)
+    }
+    for path in folder.glob("shard-*"):
+        if path.name not in expected:
+            path.unlink()
+
+
+def _write_index(
+    folder: Path, records: Sequence[dict[str, Any]], geometry: Geometry, settings: PixelSettings
+) -> dict[str, Any]:
+    rows = [
+        {**row, "shard": number, "row": position}
+        for number, record in enumerate(records)
+        for position, row in enumerate(record["rows"])
+    ]
+    failures = [failure for record in records for failure in record["failures"]]
+    index = pd.DataFrame(rows, columns=list(INDEX_COLUMNS)).astype(INDEX_COLUMNS)
+    with atomic_path(folder / "index.parquet") as temporary:
+        index.to_parquet(temporary, index=False)
+    shards = [
+        {"file": r["file"], "rows": len(r["rows"]), "bytes": r["bytes"], "sha256": r["sha256"]}
+        for r in records
+    ]
+    content = {
+        "geometry": str(geometry),
+        "size": geometry.size,
+        "images": len(index),
+        "failed": len(failures),
+        "reasons": dict(_reasons([Failure(**failure) for failure in failures])),
+        "failures": failures,
+        "decoders": index["decoder"].value_counts().sort_index().to_dict(),
+        "photometric": index["photometric"].value_counts().sort_index().to_dict(),
+        "settings": settings.model_dump(mode="json"),
+        "shards": shards,
+        "index_sha256": file_digest(folder / "index.parquet"),
+        "fingerprint": fingerprint([str(geometry), list(index["image_id"]), shards]),
+    }
+    write_json(folder / "store.json", content)
+    return content
+
+
+@contextlib.contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Hold ``folder`` against a second build; the system lets go when the process ends."""
+    with open(folder / ".lock", "w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{folder}: another process is building this store") from None
+        yield
+
+
+@contextlib.contextmanager
+def _plain_disk_errors(folder: Path) -> Iterator[None]:
+    """Say in one line that the disk is full, or a quota or size limit is reached."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise InputError(
+            f"{folder}: {os.strerror(error.errno)} while writing the pixel store; finished shards"
+            " are kept, make room and run again"
+        ) from None

@@ -1,0 +1,53 @@
+"""What reading a radiograph gives, and what it raises."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cxrflow.images.grey import grey_scale
+from cxrflow.images.settings import PixelSettings
+
+#: Above this an image is refused; the largest chest radiographs have some 20 million pixels.
+MAX_PIXELS = 150_000_000
+
+
+class DecodeError(Exception):
+    """A file that cannot be used; the message is the reason, without the path."""
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """One image as read.
+
+    ``values`` [H, W] uint8, uint16, int16, … or float32, bright = dense. ``photometric`` is what
+    the file said (``MONOCHROME1``, ``MONOCHROME2``, ``RGB``, ``P``, …), ``bits`` the bits stored
+    per value, ``decoder`` the library that read it.
+    """
+
+    values: NDArray
+    photometric: str
+    bits: int
+    decoder: str
+
+    @property
+    def pixels(self) -> NDArray[np.float32]:
+        """The values stretched between their smallest and largest: float32 [H, W] in [0, 255]."""
+        scale = grey_scale(self.values, PixelSettings())
+        return scale.to_float(scale.values)
+
+
+def luminance(colour: NDArray) -> NDArray[np.float32]:
+    """Grey of ``colour`` [H, W, 3] (red, green, blue) by ITU-R 601-2, float32 [H, W]."""
+    return colour.astype(np.float32) @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
+
+
+def check_size(height: int, width: int) -> None:
+    """Refuse sizes that a damaged header may claim, before memory is taken for them."""
+    if height < 1 or width < 1 or height * width > MAX_PIXELS:
+        raise DecodeError(f"image size {height} x {width} is not plausible")
+
+
+def one_line(error: BaseException) -> str:
+    """The message of another library's error, short and without line breaks."""
+    return " ".join(str(error).split())[:160] or type(error).__name__

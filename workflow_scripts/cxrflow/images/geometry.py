@@ -1,0 +1,128 @@
+"""Geometries of a pixel store, and where boxes go when an image is brought to one.
+
+``shorter512``        shorter side to 512, then the central 512 x 512 (BioViL section 4.1)
+``shorter512crop480`` the same with the central 480 x 480 (the released BioViL's inference)
+``longer256``         longer side to 256, zero-padded to a square (GLoRIA, MGCA)
+``square512``         both sides to 512, whatever the shape
+
+Coordinates are continuous and measured from the image's upper left corner: pixel i covers
+[i, i + 1], so that scaling moves the edge of an image onto the edge of the resized one. A box
+x, y, w, h covers [x, x + w] x [y, y + h].
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cxrflow.errors import InputError
+from cxrflow.images.resize import resize
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where one image of a given size lies in the stored square."""
+
+    original_height: int
+    original_width: int
+    resized_height: int
+    resized_width: int
+    top: int  # of the stored square in the resized image; negative where zeros were padded
+    left: int
+    size: int
+
+    @property
+    def _scale(self) -> NDArray[np.float64]:
+        return np.array(
+            [self.resized_width / self.original_width, self.resized_height / self.original_height]
+        )
+
+    @property
+    def _origin(self) -> NDArray[np.float64]:
+        return np.array([self.left, self.top], dtype=np.float64)
+
+    def boxes(self, boxes: ArrayLike) -> NDArray[np.float64]:
+        """Boxes [n, 4] x, y, w, h of the original image in stored pixels, not clipped."""
+        boxes = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
+        corner = boxes[:, :2] * self._scale - self._origin
+        return np.concatenate([corner, boxes[:, 2:] * self._scale], axis=1)
+
+    def to_original(self, boxes: ArrayLike) -> NDArray[np.float64]:
+        """The inverse of :meth:`boxes`."""
+        boxes = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
+        corner = (boxes[:, :2] + self._origin) / self._scale
+        return np.concatenate([corner, boxes[:, 2:] / self._scale], axis=1)
+
+    def inside_stored(self) -> tuple[float, float, float, float]:
+        """The part x, y, w, h of the stored square that shows the image; the rest is padding."""
+        left, top = max(0, -self.left), max(0, -self.top)
+        right = min(self.size, self.resized_width - self.left)
+        bottom = min(self.size, self.resized_height - self.top)
+        return float(left), float(top), float(right - left), float(bottom - top)
+
+    def inside_original(self) -> tuple[float, float, float, float]:
+        """The part x, y, w, h of the original image that the store shows; the rest is cropped."""
+        x, y, w, h = self.to_original([self.inside_stored()])[0].tolist()
+        return x, y, w, h
+
+    def apply(self, values: NDArray) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Resize, crop and pad ``values`` [H, W]: float32 [S, S], and where it shows the image."""
+        resized = resize(values, self.resized_height, self.resized_width)
+        x, y, w, h = (int(value) for value in self.inside_stored())
+        stored = np.zeros((self.size, self.size), dtype=np.float32)
+        inside = np.zeros((self.size, self.size), dtype=bool)
+        source_x, source_y = x + self.left, y + self.top
+        stored[y : y + h, x : x + w] = resized[source_y : source_y + h, source_x : source_x + w]
+        inside[y : y + h, x : x + w] = True
+        return stored, inside
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How images of all sizes become squares of ``size`` pixels."""
+
+    rule: str  # "shorter", "longer" or "square"
+    side: int  # what the rule's side is resized to
+    size: int  # of the stored square
+
+    @classmethod
+    def parse(cls, name: str) -> Self:
+        """Read a name such as ``shorter512``; anything else is an :class:`InputError`."""
+        found = re.fullmatch(r"(shorter|longer|square)([1-9]\d{0,3})(?:crop([1-9]\d{0,3}))?", name)
+        if found is None:
+            raise InputError(
+                f"geometry '{name}': expected shorter<N>, shorter<N>crop<M>, longer<N> or square<N>"
+            )
+        rule, side, crop = found[1], int(found[2]), int(found[3] or found[2])
+        if rule != "shorter" and found[3]:
+            raise InputError(f"geometry '{name}': only shorter<N> can be followed by crop<M>")
+        if crop > side:
+            raise InputError(f"geometry '{name}': crop {crop} is larger than the side {side}")
+        return cls(rule, side, crop)
+
+    def __str__(self) -> str:
+        crop = f"crop{self.size}" if self.size != self.side else ""
+        return f"{self.rule}{self.side}{crop}"
+
+    def place(self, height: int, width: int) -> Placement:
+        """Where an image of ``height`` x ``width`` pixels lies in the stored square.
+
+        The free side is truncated to a whole pixel and the crop is centred with Python's
+        rounding, both as torchvision's Resize and CenterCrop do.
+        """
+        if self.rule == "square":
+            new_height = new_width = self.side
+        else:
+            reference = min(height, width) if self.rule == "shorter" else max(height, width)
+            new_height = max(1, self.side * height // reference)
+            new_width = max(1, self.side * width // reference)
+        top = self._offset(new_height)
+        left = self._offset(new_width)
+        return Placement(height, width, new_height, new_width, top, left, self.size)
+
+    def _offset(self, length: int) -> int:
+        if length >= self.size:
+            return round((length - self.size) / 2)
+        return -((self.size - length) // 2)

@@ -1,0 +1,84 @@
+"""Random numbers that depend on what they are for, not on when they are drawn.
+
+A counter-based generator: every number is a hash (splitmix64) of seed, epoch, view, sample and a
+counter. So a sample is augmented alike in whatever batch, order, process or device count it comes,
+and a resumed run needs no generator state. Integers wrap around in 64 bits, as torch's do.
+"""
+
+import math
+from copy import copy
+from typing import Final, Self
+
+import torch
+from torch import Tensor
+
+
+def _signed(value: int) -> int:
+    """The 64-bit two's complement of ``value``, which is what an int64 tensor holds."""
+    value &= (1 << 64) - 1
+    return value - (1 << 64) if value >> 63 else value
+
+
+_GOLDEN: Final = _signed(0x9E3779B97F4A7C15)
+_FIRST: Final = _signed(0xBF58476D1CE4E5B9)
+_SECOND: Final = _signed(0x94D049BB133111EB)
+_MASK_24: Final = (1 << 24) - 1
+
+
+def _shifted(x: Tensor, bits: int) -> Tensor:
+    """Logical right shift; torch's own keeps the sign."""
+    return (x >> bits).bitwise_and_((1 << (64 - bits)) - 1)
+
+
+def splitmix64(x: Tensor) -> Tensor:
+    """One step of splitmix64 (Steele, Lea, Flood 2014) on an int64 tensor of any shape."""
+    x = x + _GOLDEN
+    x = (x ^ _shifted(x, 30)).mul_(_FIRST)
+    x = (x ^ _shifted(x, 27)).mul_(_SECOND)
+    return x ^ _shifted(x, 31)
+
+
+class KeyedRandom:
+    """Numbers for a batch of samples: row b depends on ``keys[b]``, seed, epoch and view only.
+
+    ``stream`` names what the numbers are for; two streams are independent.
+    """
+
+    def __init__(self, keys: Tensor, seed: int, epoch: int, view: int) -> None:
+        state = torch.full_like(keys, _signed(seed))
+        for word in (epoch, view):
+            state = splitmix64(state) ^ _signed(word)
+        self._base = splitmix64(splitmix64(state) ^ keys)  # [B]
+
+    def rows(self, rows: Tensor | slice) -> Self:
+        """The generator of some of the samples."""
+        part = copy(self)
+        part._base = self._base[rows]
+        return part
+
+    def _bits(self, stream: int, count: int) -> Tensor:
+        """int64 [B, count]."""
+        base = splitmix64(self._base ^ _signed(stream + 1))
+        counter = torch.arange(count, device=base.device, dtype=torch.int64)
+        return splitmix64(base[:, None] + counter * _SECOND)
+
+    def uniform(self, stream: int, count: int) -> Tensor:
+        """float32 [B, count] in [0, 1), in steps of 2**-24."""
+        return _to_unit(_shifted(self._bits(stream, count), 40))
+
+    def uniform_pair(self, stream: int, count: int) -> tuple[Tensor, Tensor]:
+        """Two float32 [B, count] in [0, 1) for the price of one."""
+        bits = self._bits(stream, count)
+        return _to_unit(_shifted(bits, 40)), _to_unit((bits >> 8).bitwise_and_(_MASK_24))
+
+    def normal(self, stream: int, count: int) -> Tensor:
+        """float32 [B, count], standard normal (Box-Muller)."""
+        first, second = self.uniform_pair(stream, (count + 1) // 2)
+        radius = torch.log1p(-first).mul_(-2).sqrt_()
+        angle = second.mul_(2 * math.pi)
+        both = torch.cat([radius * torch.cos(angle), radius.mul_(torch.sin(angle))], dim=1)
+        return both[:, :count]
+
+
+def _to_unit(bits: Tensor) -> Tensor:
+    return bits.to(torch.float32).mul_(2.0**-24)

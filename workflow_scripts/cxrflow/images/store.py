@@ -1,0 +1,220 @@
+"""The pixel store of a data set: every image decoded, resized and kept as 8 bits, once.
+
+    python -m cxrflow.images.store --root R --images images.parquet --geometry shorter512 \\
+        --output results/pixels/<dataset>/<geometry>
+
+A store is a folder with shards (NumPy files uint8 [rows, S, S], memory-mapped when read), their
+records, ``index.parquet`` (one row an image) and ``store.json`` (geometry, settings, failures with
+their reasons, checksums), which is written last: a folder that has it is complete. See
+docs/pixels.md.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from cxrflow.command import parser, read_settings, run
+from cxrflow.errors import InputError
+from cxrflow.files import file_digest, read_json
+from cxrflow.images.build import build_store
+from cxrflow.images.geometry import Geometry, Placement
+from cxrflow.images.settings import PixelSettings
+from cxrflow.images.shards import Source
+
+if TYPE_CHECKING:
+    import torch
+
+log = logging.getLogger("cxrflow.images")
+
+
+class PixelStore:
+    """Reads a store. Rows are positions in ``index``; pixels are uint8, bright = dense.
+
+    ``index``: image_id, path, shard, row, original_height, original_width, decoder, photometric,
+    bits, sha256 (of the stored pixels).
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        content = self.path / "store.json"
+        if not content.is_file():
+            raise InputError(f"{self.path}: not a complete pixel store (store.json is missing)")
+        self.content: dict[str, Any] = read_json(content)
+        self.geometry = Geometry.parse(self.content["geometry"])
+        self.size = self.geometry.size
+        self.fingerprint: str = self.content["fingerprint"]
+        self.index = pd.read_parquet(self.path / "index.parquet")
+        for shard in self.content["shards"]:
+            self._check_length(shard)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def rows(self, image_ids: Iterable[str]) -> NDArray[np.int64]:
+        """The row of each image id; ids that are not in the store are an :class:`InputError`."""
+        names = list(image_ids)
+        missing = [str(name) for name in names if name not in self._by_id]
+        if missing:
+            more = ", …" if len(missing) > 5 else ""
+            raise InputError(
+                f"{self.path}: {len(missing)} of {len(names)} images are not in the pixel store:"
+                f" {', '.join(missing[:5])}{more} (store.json lists what failed)"
+            )
+        return np.array([self._by_id[name] for name in names], dtype=np.int64)
+
+    def holds(self, image_ids: Iterable[str]) -> NDArray[np.bool_]:
+        """Which of the image ids are in the store: a program drops the others, and counts them."""
+        return np.array([name in self._by_id for name in image_ids], dtype=bool)
+
+    def read(self, rows: ArrayLike) -> NDArray[np.uint8]:
+        """The images of ``rows`` [n], in that order: uint8 [n, S, S]."""
+        rows = np.asarray(rows, dtype=np.int64).reshape(-1)
+        pixels = np.empty((len(rows), self.size, self.size), dtype=np.uint8)
+        shards, positions = self._shards[rows], self._positions[rows]
+        for number in np.unique(shards):
+            chosen = shards == number
+            pixels[chosen] = self._shard(int(number))[positions[chosen]]
+        return pixels
+
+    def placement(self, row: int) -> Placement:
+        """Where the original of a row lies in its stored square, for boxes."""
+        image = self.index.iloc[row]
+        return self.geometry.place(int(image["original_height"]), int(image["original_width"]))
+
+    def resident(
+        self, device: "torch.device | str", rows: ArrayLike | None = None
+    ) -> "torch.Tensor":
+        """All images (or ``rows``) on ``device`` at once: uint8 [N, S, S]."""
+        import torch
+
+        device = torch.device(device)
+        chosen = np.arange(len(self)) if rows is None else np.asarray(rows, dtype=np.int64)
+        need = len(chosen) * self.size**2
+        if device.type == "cuda" and need > (free := torch.cuda.mem_get_info(device)[0]):
+            raise InputError(
+                f"{self.path}: {len(chosen)} images need {need / 2**30:.1f} GiB on {device}, which"
+                f" has {free / 2**30:.1f} GiB free"
+            )
+        pixels = torch.empty((len(chosen), self.size, self.size), dtype=torch.uint8, device=device)
+        step = 1024  # bounds the copy in host memory
+        for start in range(0, len(chosen), step):
+            pixels[start : start + step] = torch.from_numpy(self.read(chosen[start : start + step]))
+        return pixels
+
+    def verify(self) -> None:
+        """Compare each file with its checksum; one that differs is an :class:`InputError`."""
+        files = [(shard["file"], shard["sha256"]) for shard in self.content["shards"]]
+        for name, expected in [("index.parquet", self.content["index_sha256"]), *files]:
+            if file_digest(self.path / name) != expected:
+                raise InputError(
+                    f"{self.path / name}: damaged, its SHA-256 is not the one in store.json;"
+                    " build the store again, whole shards are kept"
+                )
+
+    @cached_property
+    def _by_id(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self.index["image_id"])}
+
+    @cached_property
+    def _shards(self) -> NDArray[np.int32]:
+        return self.index["shard"].to_numpy()
+
+    @cached_property
+    def _positions(self) -> NDArray[np.int32]:
+        return self.index["row"].to_numpy()
+
+    def _shard(self, number: int) -> NDArray[np.uint8]:
+        if number not in self._open:
+            path = self.path / self.content["shards"][number]["file"]
+            self._open[number] = np.load(path, mmap_mode="r")
+        return self._open[number]
+
+    @cached_property
+    def _open(self) -> dict[int, NDArray[np.uint8]]:
+        return {}
+
+    def _check_length(self, shard: dict[str, Any]) -> None:
+        path = self.path / shard["file"]
+        length = path.stat().st_size if path.is_file() else None
+        if length != shard["bytes"]:
+            found = "missing" if length is None else f"{length} bytes long"
+            raise InputError(f"{path}: {found}, expected {shard['bytes']} bytes; build it again")
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Memory maps are opened anew in each process that gets a copy.
+        return {key: value for key, value in self.__dict__.items() if key != "_open"}
+
+
+def read_sources(lists: Sequence[Path]) -> list[Source]:
+    """The images of one or more ``images.parquet``, each once, in the order of their ids.
+
+    The order makes the store independent of the order of the lists. An id with two different
+    paths is an :class:`InputError`.
+    """
+    frames, where = [], ", ".join(str(path) for path in lists)
+    for path in lists:
+        if not path.is_file():
+            raise InputError(f"{path}: file not found")
+        frame = pd.read_parquet(path)
+        for column in ("image_id", "image_path"):
+            if column not in frame.columns:
+                raise InputError(
+                    f"{path}: column '{column}' is missing, found {list(frame.columns)}"
+                )
+            if frame[column].isna().any():
+                raise InputError(f"{path}: column '{column}' has {frame[column].isna().sum()} gaps")
+        frames.append(frame[["image_id", "image_path"]].astype(str))
+    images = pd.concat(frames).drop_duplicates().sort_values("image_id", ignore_index=True)
+    doubled = images[images["image_id"].duplicated(keep=False)]
+    if len(doubled):
+        first = doubled.iloc[:2]["image_path"].tolist()
+        raise InputError(
+            f"{where}: image_id '{doubled.iloc[0]['image_id']}' has more than one image_path:"
+            f" {' and '.join(first)}"
+        )
+    if images.empty:
+        raise InputError(f"{where}: no images")
+    pairs = zip(images["image_id"], images["image_path"], strict=True)
+    return [Source(image_id, path) for image_id, path in pairs]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Build or complete a store."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--root", type=Path, required=True, help="folder of the data set")
+    arguments.add_argument(
+        "--images",
+        type=Path,
+        nargs="+",
+        required=True,
+        help="images.parquet of one or more cohorts",
+    )
+    arguments.add_argument("--geometry", required=True, help="shorter512, longer256, square512, …")
+    arguments.add_argument("--threads", type=int, default=1, help="decoding processes")
+    arguments.add_argument("--output", type=Path, required=True)
+    given = arguments.parse_args(argv)
+    settings = read_settings(given.settings, PixelSettings)
+    geometry = Geometry.parse(given.geometry)
+    if not given.root.is_dir():
+        raise InputError(f"{given.root}: data root is not a folder")
+    if given.threads < 1:
+        raise InputError(f"--threads is {given.threads}, expected at least 1")
+    sources = read_sources(given.images)
+    content = build_store(given.root, sources, geometry, settings, given.output, given.threads)
+    log.info(
+        "%s: %d images stored, %d failed %s",
+        given.output,
+        content["images"],
+        content["failed"],
+        content["reasons"] or "",
+    )
+
+
+if __name__ == "__main__":
+    run(main)

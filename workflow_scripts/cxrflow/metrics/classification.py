@@ -1,0 +1,111 @@
+"""Binary classification from scores, weighted so that one call also does a bootstrap.
+
+Labels are 0/1, higher scores mean "positive", and an image is called positive when its score is
+at or above the threshold. ``weights`` is ``[..., N]``: how often each sample counts (ones, or the
+resampling counts of :mod:`cxrflow.metrics.intervals`); results have the leading shape. BioViL
+(Tables 6 and A.2) sets the threshold where F1 is greatest; so do we, in every resample anew,
+because choosing it is part of the method.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class OperatingPoints:
+    """Weighted counts at every distinct score used as threshold, from the highest down."""
+
+    thresholds: Floats  # [K]
+    true_positives: Floats  # [..., K]
+    false_positives: Floats  # [..., K]
+    positives: Floats  # [..., 1]
+    negatives: Floats  # [..., 1]
+
+
+def operating_points(
+    labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None
+) -> OperatingPoints:
+    """Count true and false positives at each of the K distinct scores.
+
+    Raises ValueError when labels are not 0/1, or a score is not finite.
+    """
+    truth = np.asarray(labels)
+    values = np.asarray(scores, dtype=np.float64)
+    if truth.shape != values.shape or truth.ndim != 1:
+        raise ValueError(f"labels {truth.shape} and scores {values.shape}: want equal [N]")
+    if not np.isin(truth, (0, 1)).all():
+        raise ValueError("labels: want only 0 and 1")
+    if not np.isfinite(values).all():
+        raise ValueError("scores: want only finite numbers")
+    weight = np.ones(len(truth)) if weights is None else np.asarray(weights, dtype=np.float64)
+    order = np.argsort(-values, kind="stable")
+    ordered = values[order]
+    last_of_tie = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1)
+    sorted_weight = weight[..., order]
+    hits = np.cumsum(sorted_weight * (truth[order] == 1), axis=-1)
+    alarms = np.cumsum(sorted_weight * (truth[order] == 0), axis=-1)
+    return OperatingPoints(
+        thresholds=ordered[last_of_tie],
+        true_positives=hits[..., last_of_tie],
+        false_positives=alarms[..., last_of_tie],
+        positives=hits[..., -1:],
+        negatives=alarms[..., -1:],
+    )
+
+
+def _ratio(numerator: Floats, denominator: Floats) -> Floats:
+    return np.asarray(numerator / np.where(denominator > 0, denominator, np.nan))
+
+
+def roc_curve(points: OperatingPoints) -> tuple[Floats, Floats]:
+    """False and true positive rates ``[..., K + 1]``, starting at (0, 0)."""
+    start = np.zeros_like(points.positives)
+    false_rate = _ratio(np.append(start, points.false_positives, axis=-1), points.negatives)
+    true_rate = _ratio(np.append(start, points.true_positives, axis=-1), points.positives)
+    return false_rate, true_rate
+
+
+def auroc(labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None) -> Floats:
+    """Area under the ROC curve (trapezoids, so ties count half); NaN with a single class."""
+    return _area(operating_points(labels, scores, weights))
+
+
+def _area(points: OperatingPoints) -> Floats:
+    false_rate, true_rate = roc_curve(points)
+    return np.asarray(np.trapezoid(true_rate, false_rate, axis=-1))
+
+
+def at_best_f1(points: OperatingPoints) -> dict[str, Floats]:
+    """Accuracy, sensitivity, specificity, F1 and the threshold where F1 is greatest.
+
+    Of several thresholds with the same F1 the highest is taken. NaN without any positive.
+    """
+    hits, alarms = points.true_positives, points.false_positives
+    f1 = _ratio(2 * hits, hits + alarms + points.positives)
+    best = np.argmax(np.nan_to_num(f1, nan=-1.0), axis=-1)[..., None]
+
+    def chosen(values: Floats) -> Floats:
+        return np.take_along_axis(values, best, axis=-1)[..., 0]
+
+    correct = hits + points.negatives - alarms
+    known = points.positives > 0
+    return {
+        "accuracy": chosen(_ratio(correct, np.where(known, points.positives + points.negatives, 0))),
+        "sensitivity": chosen(_ratio(hits, points.positives)),
+        "specificity": chosen(_ratio(np.where(known, points.negatives - alarms, np.nan),
+                                     points.negatives)),
+        "f1": chosen(np.where(known, f1, np.nan)),
+        "threshold": np.where(known[..., 0], points.thresholds[best[..., 0]], np.nan),
+    }
+
+
+def binary_metrics(
+    labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None
+) -> dict[str, Floats]:
+    """AUROC and what :func:`at_best_f1` gives, by name."""
+    points = operating_points(labels, scores, weights)
+    return {"auroc": _area(points), **at_best_f1(points)}

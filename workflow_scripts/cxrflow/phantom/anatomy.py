@@ -1,0 +1,238 @@
+"""The frontal chest as outlines: lungs, heart, mediastinum, bones, in chest coordinates.
+
+A side is +1 (the patient's left, right in the image) or -1. Inside a lung ``t`` runs from the apex
+(0) to the costophrenic angle (1) and ``u`` from the midline (0) to the chest wall (1).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+
+from cxrflow.phantom.acquisition import Acquisition
+from cxrflow.phantom.canvas import Points, Stroke
+from cxrflow.phantom.course import Finding
+from cxrflow.phantom.patient import Anatomy
+
+SIDES = {"left": 1, "right": -1}
+#: (t, u) along the chest wall from the apex to the costophrenic angle.
+_WALL = PchipInterpolator(
+    [0.0, 0.02, 0.07, 0.2, 0.4, 0.6, 0.8, 0.93, 1.0],
+    [0.38, 0.52, 0.65, 0.80, 0.91, 0.965, 0.99, 0.98, 0.955],
+)
+#: (t, u) along the mediastinum from the apex to the cardiophrenic angle.
+_MEDIASTINAL = PchipInterpolator(
+    [0.0, 0.02, 0.08, 0.25, 0.5, 0.8, 1.0], [0.38, 0.27, 0.21, 0.17, 0.16, 0.15, 0.14]
+)
+_T = np.concatenate([np.linspace(0, 0.1, 8), np.linspace(0.14, 1, 24)])
+_WALL_U, _MEDIASTINAL_U = _WALL(_T), _MEDIASTINAL(_T)
+_DOME_U = np.linspace(0.955, 0.14, 24)
+#: The dome's height over the costophrenic angle, 1 at its top.
+_DOME = 1 - np.abs((_DOME_U - 0.42) / 0.535) ** 2.2
+_RIB_S = np.linspace(0, 1, 12)
+#: Middle and half height in ``t`` of the three zones.
+ZONE_T = {"upper": (0.20, 0.15), "middle": (0.47, 0.14), "lower": (0.72, 0.14)}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a lung finding sits: centre (x, y) and half extents (x, y) of its zone."""
+
+    side: int
+    centre: tuple[float, float]
+    reach: tuple[float, float]
+
+
+def sides_of(finding: Finding) -> Sequence[int]:
+    """The sides (+1 left, -1 right) that a finding stands on."""
+    return (-1, 1) if finding.side == "both" else (SIDES[finding.side],)
+
+
+class Chest:
+    """Outlines of one patient's frontal chest in one acquisition.
+
+    ``enlarged`` in [0, 1] is the severity of cardiomegaly (0: a normal heart).
+    """
+
+    def __init__(self, anatomy: Anatomy, acquisition: Acquisition, enlarged: float) -> None:
+        self.anatomy = anatomy
+        self.width = anatomy.chest_width
+        breath = 0.90 + 0.12 * acquisition.inspiration
+        self.height = anatomy.chest_height * breath
+        self.top = -0.08 - anatomy.chest_height / 2
+        self.base = self.top + self.height
+        self.dome = {1: anatomy.dome_left, -1: anatomy.dome_right + 0.02}
+        # A portable film is taken from the front: the heart lies farther from the detector.
+        magnified = 1.05 if acquisition.projection == "AP" else 1.0
+        ratio = anatomy.heart_ratio * magnified
+        if enlarged:
+            ratio = max(ratio, 0.44) + 0.09 + 0.17 * enlarged
+        self.heart_width = 2 * self.width * ratio
+        self.enlarged = enlarged
+
+    def bend(self, points: Points) -> Points:
+        """Shift points sideways along the patient's curve of the spine."""
+        moved = points.copy()
+        moved[:, 0] += self.anatomy.spine_curve * np.sin(2.2 * points[:, 1])
+        return moved
+
+    def y(self, t: float | Points) -> float | Points:
+        """Height in the image of ``t``."""
+        return self.top + self.height * t
+
+    def wall(self, side: int, first: float = 0.0, last: float = 1.0, inset: float = 0.0) -> Points:
+        """Points [N, 2] along the chest wall between two values of ``t``, ``inset`` inwards."""
+        t = np.linspace(first, last, 28)
+        return self.bend(
+            np.stack([side * (self.width * _WALL(t) - inset), self.top + self.height * t], 1)
+        )
+
+    def diaphragm(self, side: int, raised: float = 0.0) -> Points:
+        """Points [24, 2] along the dome, from the costophrenic angle to the midline."""
+        rise = (self.dome[side] + raised) * _DOME
+        return self.bend(np.stack([side * self.width * _DOME_U, self.base - rise], 1))
+
+    def lung(self, side: int) -> Points:
+        """The closed outline of a lung."""
+        y = self.top + self.height * _T
+        wall = np.stack([side * self.width * _WALL_U, y], 1)
+        low = self.base - self.dome[side] * _DOME[-1]
+        keep = y < low
+        inner = np.stack([side * self.width * _MEDIASTINAL_U, y], 1)[keep][::-1]
+        return np.concatenate([self.bend(wall), self.diaphragm(side), self.bend(inner)])
+
+    def place(self, side: int, zone: str) -> Place:
+        """Centre and extents of a zone of a lung."""
+        t, half = ZONE_T[zone]
+        outer = float(_WALL(t)) * self.width
+        inner = (0.30 if zone == "lower" and side > 0 else 0.2) * self.width
+        return Place(
+            side,
+            (side * (0.52 * outer + 0.48 * inner), float(self.top + self.height * t)),
+            ((outer - inner) / 2, half * self.height),
+        )
+
+    def hilum(self, side: int) -> tuple[float, float]:
+        """Where the vessels of a lung start."""
+        return side * 0.20 * self.width, self.top + self.height * (0.44 if side < 0 else 0.42)
+
+    def heart(self) -> Points:
+        """The closed outline of the heart: its right border, its apex low on the left."""
+        angle = np.linspace(0, 2 * np.pi, 48, endpoint=False)
+        left = self.anatomy.heart_tilt * self.heart_width
+        right = self.heart_width - left
+        x = np.cos(angle) * np.where(np.cos(angle) > 0, left, right)
+        high = 0.31 + 0.10 * self.enlarged
+        centre = self.base - 0.16 - high * 0.85
+        y = centre + high * np.sin(angle) + np.where(x > 0, 0.30 * x, 0.12 * x)
+        return self.bend(np.stack([x, y], 1))
+
+    def mediastinum(self) -> Points:
+        """The closed outline of the great vessels and what lies between the lungs."""
+        half, knob = self.anatomy.mediastinum, self.anatomy.aorta
+        t = np.linspace(-0.25, 0.75, 30)
+        left = half + knob * np.exp(-(((t - 0.26) / 0.07) ** 2)) - 0.02 * (t > 0.33)
+        right = half * (1.02 + 0.10 * np.sin(6 * t))
+        y = self.top + self.height * t
+        return self.bend(
+            np.concatenate([np.stack([left, y], 1), np.stack([-right, y], 1)[::-1]])
+        )
+
+    def airway(self) -> list[Stroke]:
+        """Trachea and main bronchi, darker than what surrounds them."""
+        fork = self.top + 0.33 * self.height
+        trachea = np.array([[0.0, -1.5], [-0.005, self.top], [-0.01, fork]])
+        return [
+            (trachea, 0.075, 1.0),
+            (np.array([[-0.01, fork], [-0.15, fork + 0.13]]), 0.05, 0.8),
+            (np.array([[-0.01, fork], [0.17, fork + 0.12]]), 0.045, 0.8),
+        ]
+
+    def rib(self, side: int, number: int) -> tuple[Points, Points]:
+        """Back and front part of rib ``number`` (0 the highest), [12, 2] each."""
+        spacing = 0.86 / (self.anatomy.rib_pairs - 1)
+        t = 0.02 + spacing * number
+        slope = self.anatomy.rib_slope * (0.55 + 0.45 * min(1.0, t * 2))
+        outer = self.width * float(_WALL(min(1.0, t + 0.10))) * 1.02
+        inner = 0.10
+        x = inner + (outer - inner) * _RIB_S
+        y = self.y(t) + slope * 0.62 * _RIB_S**2 - 0.05 * np.sin(np.pi * _RIB_S)
+        front = _RIB_S * 0.72
+        back_end = y[-1]
+        front_x = outer - (outer - inner) * front**1.15
+        front_y = back_end + slope * (0.25 * np.sqrt(front) + 0.55 * front)
+        return (
+            self.bend(np.stack([side * x, y], 1)),
+            self.bend(np.stack([side * front_x, front_y], 1)),
+        )
+
+    def ribs(self) -> list[Stroke]:
+        """All ribs: a band with a brighter edge; front parts fainter."""
+        made: list[Stroke] = []
+        for side in (-1, 1):
+            for number in range(self.anatomy.rib_pairs):
+                back, front = self.rib(side, number)
+                made += [(front, 0.040, 0.55), (front, 0.018, 0.40)]
+                made += [(back, 0.046, 1.0), (back, 0.022, 0.68)]
+        return made
+
+    def clavicles(self) -> list[Stroke]:
+        """The two collar bones."""
+        made: list[Stroke] = []
+        for side in (-1, 1):
+            s = np.linspace(0, 1, 9)
+            x = 0.09 + 0.75 * s
+            y = self.top + 0.16 - self.anatomy.clavicle_slope * s - 0.05 * np.sin(2 * np.pi * s)
+            points = np.stack([side * x, y - 0.10 * s], 1)
+            made += [(points, 0.062, 0.9), (points, 0.030, 0.7)]
+        return made
+
+    def spine(self) -> list[Stroke]:
+        """Vertebral bodies, a column of blocks."""
+        y = np.arange(-1.45, 1.45, 0.115)
+        blocks = [
+            (self.bend(np.array([[-0.07, at], [0.07, at]])), 0.088, 0.9) for at in y
+        ]
+        column = self.bend(np.stack([np.zeros(12), np.linspace(-1.6, 1.6, 12)], 1))
+        return [(column, 0.15, 0.65), *blocks]
+
+    def scapulae(self) -> list[Points]:
+        """Shoulder blades, faint, mostly outside the lungs."""
+        shape = np.array([[0.72, -0.62], [0.98, -0.66], [0.90, -0.30], [0.76, -0.02], [0.70, -0.25]])
+        return [shape * [side, 1] for side in (-1, 1)]
+
+    def body(self) -> list[Points]:
+        """Torso with neck and shoulders, and both arms; reaches beyond any image."""
+        flank = self.width + self.anatomy.fat
+        half = np.array(
+            [
+                [0.20, -1.7],
+                [0.20, self.top - 0.22],
+                [0.30, self.top - 0.14],
+                [0.62, self.top - 0.04],
+                [0.92, self.top + 0.10],
+                [1.05, self.top + 0.32],
+                [flank, self.top + 0.52],
+                [flank + 0.02, 0.4],
+                [flank + 0.05, 1.7],
+            ]
+        )
+        arm = np.array(
+            [[0.80, self.top + 0.05], [1.25, self.top + 0.28], [1.75, 0.5], [1.45, 0.55], [0.9, -0.2]]
+        )
+        return [np.concatenate([half, half[::-1] * [-1, 1]]), arm, arm * [-1, 1]]
+
+    def abdomen(self) -> Points:
+        """What lies under the domes."""
+        flank = self.width + self.anatomy.fat
+        left, right = self.diaphragm(1), self.diaphragm(-1)[::-1]
+        ends = np.array([[-flank, 1.7], [flank, 1.7]])
+        return np.concatenate([left, right, ends])
+
+    def breasts(self) -> list[Points]:
+        """Two shadows over the lower lungs, open downwards."""
+        angle = np.linspace(0, 2 * np.pi, 32, endpoint=False)
+        size = 0.24 + 0.12 * self.anatomy.breast
+        shape = np.stack([np.cos(angle) * size, np.sin(angle) * size * 0.95], 1)
+        return [shape + [side * 0.47, self.base - 0.26] for side in (-1, 1)]

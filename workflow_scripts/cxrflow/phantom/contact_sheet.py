@@ -1,0 +1,132 @@
+"""A contact sheet of the synthetic hospital: every finding by severity and side, with its boxes.
+
+One column a finding, one row a severity, sides alternating; a second sheet (``--lateral``) shows
+the same from the side, a third (``--variety``) normal chests with all kinds of acquisitions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from cxrflow.command import parser, read_settings, run
+from cxrflow.files import atomic_path
+from cxrflow.phantom.acquisition import sample_acquisition
+from cxrflow.phantom.course import DEVICES, FINDINGS, Finding, lesion_kind, sample_finding
+from cxrflow.phantom.drawing import draw
+from cxrflow.phantom.patient import Patient, Study, make_patient
+from cxrflow.phantom.settings import HospitalSettings
+
+_SEVERITIES = (0.25, 0.5, 0.85, 0.55)
+_ROW_SIDES = ("right", "left", "right", "both")
+_LABEL = 26
+
+
+def exemplary(name: str, row: int) -> Finding:
+    """A finding for the sheet: severity and side by row, zone by row too."""
+    severity, side = _SEVERITIES[row], _ROW_SIDES[row]
+    made = sample_finding(np.random.default_rng(row), name, 1)
+    if made.zone in ("upper", "middle", "lower"):
+        made = replace(made, zone=("lower", "upper", "middle", "lower")[row])
+    alone = ("Pneumothorax", "Consolidation", "Lung Lesion", "Fracture")
+    if name == "Support Devices":
+        return replace(made, kind=DEVICES[row + 2 * (row == 3)], side="left" if row % 2 else "right")
+    if name == "Fracture":
+        made = replace(made, kind="healing" if row % 2 else "acute")
+    if name == "Lung Lesion":
+        made = replace(made, kind=lesion_kind(severity))
+    side = made.side if made.side in ("none", "both") and name in ("Cardiomegaly", "Edema") else side
+    side = "left" if side == "both" and name in alone else side
+    return replace(made, severity=severity, side=side)
+
+
+def _tile(
+    patient: Patient, study: Study, index: int, size: int, pixels: int, title: str, boxes: bool
+) -> Image.Image:
+    acquisition = study.images[index]
+    drawing = draw(patient, study, acquisition, pixels)
+    grey = Image.fromarray((drawing.image * 255).astype(np.uint8)).convert("RGB")
+    scale = size / max(grey.size)
+    grey = grey.resize((round(grey.width * scale), round(grey.height * scale)))
+    pen = ImageDraw.Draw(grey)
+    for found in drawing.boxes.values() if boxes else ():
+        for x, y, w, h in found:
+            corners = [v * scale for v in (x, y, x + w, y + h)]
+            pen.rectangle(corners, outline=(255, 190, 60))
+    tile = Image.new("RGB", (size, size + _LABEL), (20, 20, 24))
+    tile.paste(grey, ((size - grey.width) // 2, _LABEL + (size - grey.height) // 2))
+    ImageDraw.Draw(tile).multiline_text((4, 1), title, fill=(235, 235, 235), spacing=0, font_size=11)
+    return tile
+
+
+def findings_sheet(
+    settings: HospitalSettings, size: int, pixels: int, projection: str, boxes: bool
+) -> Image.Image:
+    """One column a finding, one row a severity and side; another patient in each tile."""
+    sheet = Image.new("RGB", (size * len(FINDINGS), (size + _LABEL) * len(_SEVERITIES)))
+    for column, name in enumerate(FINDINGS):
+        for row in range(len(_SEVERITIES)):
+            finding = exemplary(name, row)
+            index = 100 + row * len(FINDINGS) + column
+            rng = np.random.default_rng([settings.seed, index])
+            view = ("PA" if row % 2 else "AP") if projection == "frontal" else "LATERAL"
+            image = replace(
+                sample_acquisition(rng, settings, "sheet", view), aspect=1.0, marker="", spoilt=None
+            )
+            patient = make_patient(settings, index)
+            study = replace(patient.studies[0], findings=(finding,), images=(image,))
+            where = " ".join(word for word in (finding.side, finding.zone) if word != "none")
+            title = f"{name}\n{finding.kind or finding.grade} {where}"
+            tile = _tile(patient, study, 0, size, pixels, title, boxes)
+            sheet.paste(tile, (column * size, row * (size + _LABEL)))
+    return sheet
+
+
+def variety_sheet(settings: HospitalSettings, size: int, pixels: int) -> Image.Image:
+    """Chests without findings: both looks, all projections, spoilt ones in the last row."""
+    rows = [("mimic_cxr", "AP"), ("mimic_cxr", "PA"), ("mimic_cxr", "LATERAL"), ("rsna", "PA")]
+    columns = 8
+    sheet = Image.new("RGB", (size * columns, (size + _LABEL) * (len(rows) + 1)))
+    spoilt = ("clipped", "blurred", "overexposed", "rotated") * 2
+    for row in range(len(rows) + 1):
+        look, view = rows[row] if row < len(rows) else ("mimic_cxr", "AP")
+        for column in range(columns):
+            index = 300 + row * columns + column
+            rng = np.random.default_rng([settings.seed, index])
+            state = spoilt[column] if row == len(rows) else None
+            kept = settings.model_copy(update={"spoilt_share": 0.0})
+            image = sample_acquisition(rng, kept, "sheet", view, look=look, spoilt=state)
+            patient = make_patient(settings, index)
+            study = replace(patient.studies[0], findings=(), images=(image,))
+            title = f"{look} {view}\n{state or ''}"
+            tile = _tile(patient, study, 0, size, pixels, title, False)
+            sheet.paste(tile, (column * size, row * (size + _LABEL)))
+    return sheet
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Write one contact sheet as PNG."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--output", type=Path, required=True, help="PNG file to write")
+    arguments.add_argument("--tile", type=int, default=150, help="pixels of a tile on the sheet")
+    arguments.add_argument("--pixels", type=int, default=256, help="pixels each image is drawn at")
+    arguments.add_argument("--no-boxes", action="store_true", help="leave out the boxes")
+    kind = arguments.add_mutually_exclusive_group()
+    kind.add_argument("--lateral", action="store_true", help="the findings in lateral views")
+    kind.add_argument("--variety", action="store_true", help="normal chests, all acquisitions")
+    options = arguments.parse_args(argv)
+    settings = read_settings(options.settings, HospitalSettings)
+    if options.variety:
+        sheet = variety_sheet(settings, options.tile, options.pixels)
+    else:
+        projection = "lateral" if options.lateral else "frontal"
+        boxes = not options.no_boxes
+        sheet = findings_sheet(settings, options.tile, options.pixels, projection, boxes)
+    with atomic_path(options.output) as temporary:
+        sheet.quantize(96).save(temporary, format="PNG", optimize=True)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,187 @@
+"""A radiograph from its state: densities are added up, then exposed like a film.
+
+The body attenuates, lungs take density away, bones and vessels add some; findings fill air, free
+air, or add density; last come scatter, exposure, gamma, blur, grid, noise, marker, collimation.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from PIL import Image
+from scipy.ndimage import gaussian_filter
+
+from cxrflow.phantom.acquisition import Acquisition
+from cxrflow.phantom.anatomy import Chest
+from cxrflow.phantom.canvas import Array, Box, Canvas
+from cxrflow.phantom.findings import Effect, Scene, effects
+from cxrflow.phantom.findings.effect import EMPTIED, FILLED
+from cxrflow.phantom.lateral import LateralChest
+from cxrflow.phantom.markings import vessels
+from cxrflow.phantom.patient import Patient, Study
+
+Boxes = dict[int, list[Box]]
+_LETTERS = {
+    "L": [[(0.0, 0.0), (0.0, 1.0), (0.6, 1.0)]],
+    "R": [[(0.0, 1.0), (0.0, 0.0), (0.5, 0.0), (0.6, 0.25), (0.5, 0.5), (0.0, 0.5), (0.6, 1.0)]],
+}
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """An image, float32 [H, W] in [0, 1], bright = dense, and boxes (x, y, width, height).
+
+    ``boxes`` maps a finding's key to its boxes in pixels of this image, one a side; findings the
+    view does not show, or that lie outside the image, are absent.
+    """
+
+    image: Array
+    boxes: Boxes
+
+
+def _scene(patient: Patient, study: Study, acquisition: Acquisition, size: int) -> Scene:
+    canvas = Canvas(acquisition, size)
+    enlarged = max((f.severity for f in study.findings if f.name == "Cardiomegaly"), default=0.0)
+    if acquisition.frontal:
+        chest = Chest(patient.anatomy, acquisition, enlarged)
+        masks = tuple(canvas.mask([chest.lung(side)]) for side in (-1, 1))
+        return Scene(chest, canvas, masks, masks[0] + masks[1])
+    side_view = LateralChest(patient.anatomy, acquisition, enlarged)
+    lung = canvas.mask([side_view.lung()])
+    return Scene(side_view, canvas, (lung,), lung)
+
+
+def _effects(scene: Scene, patient: Patient, study: Study) -> list[tuple[int, list[Effect]]]:
+    return [(f.key, effects(scene, f, patient.seed)) for f in study.findings]
+
+
+def _aerated(scene: Scene) -> tuple[Array, Array]:
+    """Where air is [H, W], and the soft organs over it [H, W]."""
+    chest, canvas = scene.chest, scene.canvas
+    organs = canvas.mask([chest.heart()], 0.012)
+    if isinstance(chest, Chest):
+        organs = np.maximum(organs, canvas.mask([chest.mediastinum()], 0.012))
+        return scene.lungs * (1 - 0.88 * organs), organs
+    # From the side lung lies left and right of the heart, so air shows through it.
+    return scene.lungs * (1 - 0.62 * organs), organs
+
+
+def _boxes(found: list[tuple[int, list[Effect]]], air: Array) -> Boxes:
+    boxes = {key: [box for effect in made if (box := effect.box(air))] for key, made in found}
+    return {key: value for key, value in boxes.items() if value}
+
+
+def finding_boxes(patient: Patient, study: Study, acquisition: Acquisition, size: int) -> Boxes:
+    """The boxes of :func:`draw` without drawing the image."""
+    scene = _scene(patient, study, acquisition, size)
+    return _boxes(_effects(scene, patient, study), _aerated(scene)[0])
+
+
+def draw(patient: Patient, study: Study, acquisition: Acquisition, size: int) -> Drawing:
+    """Draw one acquisition with ``size`` pixels on its shorter side."""
+    scene = _scene(patient, study, acquisition, size)
+    air, organs = _aerated(scene)
+    found = _effects(scene, patient, study)
+    density = _normal(scene, patient, acquisition, air, organs, found)
+    for _, made in found:
+        for effect in made:
+            if effect.dense is not None:
+                density += effect.dense
+    image = _expose(density, scene.canvas, acquisition)
+    return Drawing(image, _boxes(found, air))
+
+
+def _normal(
+    scene: Scene,
+    patient: Patient,
+    acquisition: Acquisition,
+    air: Array,
+    organs: Array,
+    found: list[tuple[int, list[Effect]]],
+) -> Array:
+    """Body, lungs with what fills or empties them, bones: density [H, W]."""
+    chest, canvas, anatomy = scene.chest, scene.canvas, patient.anatomy
+    filled, freed = canvas.empty(), canvas.empty()
+    for _, made in found:
+        for effect in made:
+            if effect.fill is not None:
+                filled += effect.fill * (1 - filled)
+            if effect.air is not None:
+                np.maximum(freed, effect.air, out=freed)
+    frontal = isinstance(chest, Chest)
+    if isinstance(chest, Chest):
+        tree = [
+            stroke
+            for side in (-1, 1)
+            for stroke in vessels(patient.seed, side, chest.hilum(side), anatomy.vessels)
+        ]
+        bones = [*chest.ribs(), *chest.clavicles()]
+        column = chest.spine()
+        outlines = chest.scapulae() + (chest.breasts() if anatomy.breast else [])
+    else:
+        hilum = chest.hilum()
+        tree = [
+            *vessels(patient.seed, -1, hilum, 0.7 * anatomy.vessels),
+            *vessels(patient.seed, 1, hilum, 0.7 * anatomy.vessels),
+        ]
+        bones, column, outlines = chest.ribs(), chest.vertebrae(), []
+    density = 0.50 * canvas.mask(chest.body(), 0.02)
+    density += 0.10 * canvas.mask([chest.abdomen()], 0.010)
+    density += 0.13 * organs
+    markings = 0.13 * canvas.strokes(tree, 0.004) + _texture(canvas, patient.seed, 0.012)
+    density += air * (-FILLED * (1 - filled) - EMPTIED * freed)
+    density += air * markings * (1 - freed) * (1 - 0.75 * filled)
+    density += anatomy.rib_contrast * canvas.strokes(bones, 0.005)
+    density += (0.09 if frontal else 0.12) * canvas.strokes(column, 0.006)
+    density -= (0.10 if frontal else 0.08) * canvas.strokes(chest.airway(), 0.012)
+    if outlines:
+        density += 0.05 * canvas.mask(outlines, 0.012)
+    if anatomy.gas and isinstance(chest, Chest):
+        bubble = np.array([[0.36, chest.base - chest.dome[1] + 0.16]])
+        size = np.array([[0.16, 0.075]]) * anatomy.gas
+        density -= canvas.bumps(bubble, size, [0.22], 2.6)
+    return density
+
+
+def _texture(canvas: Canvas, seed: int, strength: float) -> Array:
+    """Slow variation of density, fixed to the patient, [H, W]."""
+    rng = np.random.default_rng([seed % 2**62, 5])
+    coarse = Image.fromarray(rng.normal(0, strength, (26, 26)).astype(np.float32), mode="F")
+    smooth = coarse.resize((canvas.width, canvas.height), Image.Resampling.BICUBIC)
+    return np.asarray(smooth, dtype=np.float32)
+
+
+def _expose(density: Array, canvas: Canvas, acquisition: Acquisition) -> Array:
+    """Tone, sharpness, grid, noise, marker and collimation, float32 [H, W] in [0, 1]."""
+    rng = np.random.default_rng(acquisition.seed)
+    image = (density - 0.45) * np.float32(acquisition.contrast)
+    image += np.float32(0.47 + acquisition.exposure)
+    sigma = acquisition.blur * 2 * canvas.half
+    if sigma > 0.3:
+        image = gaussian_filter(image, sigma, truncate=2.5)
+    np.clip(image, 0, 1, out=image)
+    np.power(image, np.float32(acquisition.gamma), out=image)
+    image += rng.standard_normal(image.shape, dtype=np.float32) * np.float32(acquisition.noise)
+    if acquisition.grid:
+        lines = np.cos(np.arange(canvas.width, dtype=np.float32) * np.float32(np.pi * 0.45))
+        image += np.float32(acquisition.grid) * lines
+    if acquisition.marker:
+        image = np.maximum(image, 0.95 * _marker(canvas, acquisition))
+    if acquisition.collimation:
+        edge = round(acquisition.collimation * min(canvas.height, canvas.width))
+        image[:edge], image[-edge or None :] = 0.02, 0.02
+        image[:, :edge], image[:, -edge or None :] = 0.02, 0.02
+    return np.clip(image, 0, 1, out=image)
+
+
+def _marker(canvas: Canvas, acquisition: Acquisition) -> Array:
+    """The letter at the edge of the detector: it does not move with the patient."""
+    side = 1 if acquisition.marker == "L" else -1
+    size, half = 0.09, canvas.half
+    x = canvas.width / half - 0.16 if side > 0 else 0.10
+    y = 0.14 if acquisition.marker_height == "upper" else 0.75
+    fixed = Canvas(replace(acquisition, shift_x=0, shift_y=0, scale=1, rotation=0), round(2 * half))
+    origin = np.array([x - canvas.width / half / 2, y - canvas.height / half / 2])
+    letter = [
+        (np.array(line) * size + origin, 0.022, 1.0) for line in _LETTERS[acquisition.marker]
+    ]
+    return fixed.strokes(letter, 0.002)

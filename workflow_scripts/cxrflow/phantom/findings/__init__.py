@@ -1,0 +1,75 @@
+"""What each finding does to an image: one function a finding, gathered in :func:`effects`."""
+
+from cxrflow.phantom.anatomy import Chest, sides_of
+from cxrflow.phantom.course import Finding
+from cxrflow.phantom.findings import bones, devices, lateral, opacities, pleura
+from cxrflow.phantom.findings.effect import Effect, Scene, random_shape
+
+__all__ = ["Effect", "Scene", "effects"]
+
+_OPACITIES = {
+    "Consolidation": opacities.consolidation,
+    "Pneumonia": opacities.pneumonia,
+    "Lung Opacity": opacities.lung_opacity,
+    "Lung Lesion": opacities.lesion,
+}
+
+
+def effects(scene: Scene, finding: Finding, patient_seed: int) -> list[Effect]:
+    """The effects of one finding, one a side; empty where the view does not show it.
+
+    ``patient_seed`` fixes the fine shape, so that the same finding looks the same, only smaller or
+    larger, in all studies of a patient.
+    """
+    if finding.name == "Support Devices":
+        return [devices.device(scene, finding)]
+    if finding.name == "Cardiomegaly":
+        # The enlargement itself is part of the chest's outlines; here only its box.
+        return [Effect(outline=scene.canvas.mask([scene.chest.heart()], 0.004))]
+    if isinstance(scene.chest, Chest):
+        return [_frontal(scene, finding, side, patient_seed) for side in sides_of(finding)]
+    return _lateral(scene, finding, patient_seed)
+
+
+def _frontal(scene: Scene, finding: Finding, side: int, patient_seed: int) -> Effect:
+    chest, rng = scene.chest, random_shape(patient_seed, finding, side)
+    assert isinstance(chest, Chest)
+    if finding.name in _OPACITIES:
+        effect = _OPACITIES[finding.name](scene, chest.place(side, finding.zone), finding, rng)
+    elif finding.name == "Edema":
+        septa = opacities.kerley_lines(side, chest.wall(side, 0.6, 0.92), finding.severity, rng)
+        reach = (chest.width * 0.42, chest.height * 0.26)
+        effect = opacities.edema(scene, chest.hilum(side), side, reach, septa, finding)
+    elif finding.name == "Pleural Effusion":
+        return pleura.effusion(scene, side, finding)
+    elif finding.name == "Pneumothorax":
+        return pleura.pneumothorax(scene, side, finding)
+    elif finding.name == "Atelectasis":
+        return pleura.atelectasis(scene, side, finding, rng)
+    else:
+        return bones.fracture(scene, side, finding, rng)
+    # An opacity stays inside its own lung, also where its shape reaches over the midline.
+    assert effect.fill is not None
+    effect.fill = effect.fill * scene.lung(side)
+    return effect
+
+
+def _lateral(scene: Scene, finding: Finding, patient_seed: int) -> list[Effect]:
+    chest, rng = scene.chest, random_shape(patient_seed, finding, 0)
+    assert not isinstance(chest, Chest)
+    forward = bool(rng.random() < 0.5)
+    if finding.name in _OPACITIES:
+        place = chest.place(finding.zone, forward)
+        return [_OPACITIES[finding.name](scene, place, finding, rng)]
+    if finding.name == "Edema":
+        reach = (chest.depth * 0.5, chest.height * 0.26)
+        hilum = (chest.hilum()[0] - 0.42 * reach[0], chest.hilum()[1])
+        septa = opacities.kerley_lines(-1, chest.sternum()[12:], finding.severity, rng)
+        return [opacities.edema(scene, hilum, 1, reach, septa, finding)]
+    if finding.name == "Pleural Effusion":
+        return [lateral.effusion(scene, finding)]
+    if finding.name == "Pneumothorax":
+        return [lateral.pneumothorax(scene, finding)]
+    if finding.name == "Atelectasis":
+        return [lateral.atelectasis(scene, finding, rng)]
+    return []

@@ -1,0 +1,61 @@
+"""What a finding does to an image, and the scene it does it in."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cxrflow.phantom.anatomy import Chest
+from cxrflow.phantom.canvas import Array, Box, Canvas, box_of
+from cxrflow.phantom.course import Finding
+from cxrflow.phantom.lateral import LateralChest
+
+#: Density of airless lung over aerated lung, and of aerated lung over free air.
+FILLED, EMPTIED = 0.32, 0.11
+
+
+@dataclass
+class Effect:
+    """The change one finding makes in one place; every map is [H, W] or absent.
+
+    ``fill``: share of the air that is replaced, in [0, 1], where lung is. ``air``: free air where
+    lung was, in [0, 1]; markings vanish there. ``dense``: density added whatever lies beneath.
+    ``outline``: where to look for the box when the finding moves a normal shape (the heart).
+    """
+
+    fill: Array | None = None
+    air: Array | None = None
+    dense: Array | None = None
+    outline: Array | None = None
+    box_share: float = field(default=0.25)
+
+    def box(self, lungs: Array) -> Box | None:
+        """The tight box around what can be seen of it; ``lungs`` [H, W] is where air is."""
+        if self.outline is not None:
+            return box_of(self.outline, 0.5)
+        seen = np.zeros_like(lungs)
+        if self.fill is not None:
+            seen += FILLED * self.fill * lungs
+        if self.air is not None:
+            seen += EMPTIED * self.air * lungs
+        if self.dense is not None:
+            seen += np.abs(self.dense)
+        return box_of(seen, self.box_share)
+
+
+@dataclass
+class Scene:
+    """A chest on a canvas: outlines, pixels, and masks [H, W] of the lungs, right one first."""
+
+    chest: Chest | LateralChest
+    canvas: Canvas
+    masks: tuple[Array, ...]
+    lungs: Array
+
+    def lung(self, side: int) -> Array:
+        """The mask of the lung on ``side``; in a lateral view the two lie over each other."""
+        return self.masks[0] if len(self.masks) == 1 or side < 0 else self.masks[1]
+
+
+def random_shape(patient_seed: int, finding: Finding, side: int) -> np.random.Generator:
+    """The random stream of a finding's fine shape: the same in all of the patient's studies."""
+    return np.random.default_rng([patient_seed % 2**62, finding.key, side + 1])

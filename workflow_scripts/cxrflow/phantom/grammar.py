@@ -1,0 +1,167 @@
+"""A small template language from which the synthetic hospital's reports and texts are written.
+
+A template is a string in which
+
+* ``{a|b*3|c}`` is one of the alternatives, the second three times as often as the others (an
+  alternative may be empty, and alternatives nest);
+* ``$name`` is replaced by the value of that slot: a string, itself a template, or a sequence of
+  templates of which one is chosen;
+* ``<Px+>`` is a mark and leaves no text: at this place the sentence says that the observation is
+  present (``+``), absent (``-``) or uncertain (``?``). The marks are the written truth against
+  which a report labeller can be judged (CheXpert's three states, BioViL-T §4 uses the same ones).
+
+``write`` gives the finished sentence: marks taken out, spaces and articles put right, first letter
+upper case.
+"""
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+Slots = Mapping[str, "str | Sequence[str]"]
+
+#: Mark code -> CheXpert observation (the labeller's own spelling).
+OBSERVATIONS = {
+    "At": "Atelectasis",
+    "Ca": "Cardiomegaly",
+    "Co": "Consolidation",
+    "Ed": "Edema",
+    "EC": "Enlarged Cardiomediastinum",
+    "Fr": "Fracture",
+    "LL": "Lung Lesion",
+    "LO": "Lung Opacity",
+    "NF": "No Finding",
+    "PE": "Pleural Effusion",
+    "PO": "Pleural Other",
+    "Pn": "Pneumonia",
+    "Px": "Pneumothorax",
+    "SD": "Support Devices",
+}
+STATES = {"+": 1, "-": 0, "?": -1}
+
+_TOKEN = re.compile(r"(\{|\}|\||\$[a-z_]+|<[A-Za-z]{2}[+\-?]>)")
+_WEIGHT = re.compile(r"\*(\d+)$")
+_MARK = re.compile(r"<([A-Za-z]{2})([+\-?])>")
+_SPACES = re.compile(r"\s+")
+_BEFORE_PUNCTUATION = re.compile(r"\s+([.,;:])")
+_ARTICLE = re.compile(r"\b([Aa])n? (?=([A-Za-z]+))")
+# "a" or "an" follows the sound: these begin with a vowel letter but not with a vowel.
+_CONSONANT_SOUND = re.compile(r"(?:uni|use|one|eu)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One finished sentence and what it says: mentions are (observation, 1, 0 or -1)."""
+
+    text: str
+    mentions: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class _Slot:
+    name: str
+
+
+@dataclass(frozen=True)
+class _Choice:
+    options: tuple["_Sequence", ...]
+    bounds: tuple[float, ...]
+
+
+_Sequence = tuple["str | _Slot | _Choice", ...]
+
+
+@functools.lru_cache(maxsize=None)
+def _parse(template: str) -> _Sequence:
+    tokens = [token for token in _TOKEN.split(template) if token]
+    sequence, position = _parse_sequence(tokens, 0, template)
+    if position != len(tokens):
+        raise ValueError(f"template has an unmatched '{tokens[position]}': {template!r}")
+    return sequence
+
+
+def _parse_sequence(tokens: list[str], position: int, template: str) -> tuple[_Sequence, int]:
+    items: list[str | _Slot | _Choice] = []
+    while position < len(tokens) and tokens[position] not in "|}":
+        token = tokens[position]
+        if token == "{":
+            choice, position = _parse_choice(tokens, position + 1, template)
+            items.append(choice)
+            continue
+        items.append(_Slot(token[1:]) if token.startswith("$") else token)
+        position += 1
+    return tuple(items), position
+
+
+def _parse_choice(tokens: list[str], position: int, template: str) -> tuple[_Choice, int]:
+    options: list[_Sequence] = []
+    weights: list[int] = []
+    while True:
+        sequence, position = _parse_sequence(tokens, position, template)
+        weight = 1
+        if sequence and isinstance(sequence[-1], str) and (found := _WEIGHT.search(sequence[-1])):
+            weight = int(found.group(1))
+            sequence = (*sequence[:-1], sequence[-1][: found.start()])
+        options.append(sequence)
+        weights.append(weight)
+        if position >= len(tokens):
+            raise ValueError(f"template has an unclosed brace: {template!r}")
+        position += 1
+        if tokens[position - 1] == "}":
+            bounds = np.cumsum(weights) / sum(weights)
+            return _Choice(tuple(options), tuple(float(bound) for bound in bounds)), position
+
+
+def expand(template: str, rng: np.random.Generator, slots: Slots | None = None) -> str:
+    """Choose and fill: the text with its marks still in place, spaces as they fall."""
+    return "".join(_expand(_parse(template), rng, slots or {}))
+
+
+def _expand(sequence: _Sequence, rng: np.random.Generator, slots: Slots) -> list[str]:
+    pieces: list[str] = []
+    for item in sequence:
+        if isinstance(item, str):
+            pieces.append(item)
+        elif isinstance(item, _Slot):
+            value = slots[item.name]
+            chosen = value if isinstance(value, str) else pick(value, rng)
+            pieces.extend(_expand(_parse(chosen), rng, slots))
+        else:
+            draw = rng.random()
+            index = next(i for i, bound in enumerate(item.bounds) if draw < bound)
+            pieces.extend(_expand(item.options[index], rng, slots))
+    return pieces
+
+
+def pick(options: Sequence[str], rng: np.random.Generator) -> str:
+    """One of ``options``, all equally often."""
+    return options[int(rng.random() * len(options))]
+
+
+def tidy(text: str) -> str:
+    """One space between words, none before punctuation, "a" and "an" by the next word."""
+    text = _BEFORE_PUNCTUATION.sub(r"\1", _SPACES.sub(" ", text).strip())
+
+    def article(found: re.Match[str]) -> str:
+        following = found.group(2)
+        vowel = following[0].lower() in "aeiou" and not _CONSONANT_SOUND.match(following)
+        return found.group(1) + ("n " if vowel else " ")
+
+    return _ARTICLE.sub(article, text)
+
+
+def finish(marked: str) -> Sentence:
+    """Take the marks out of an expanded text and make it a sentence."""
+    mentions = tuple(
+        (OBSERVATIONS[code], STATES[state]) for code, state in _MARK.findall(marked)
+    )
+    text = tidy(_MARK.sub("", marked))
+    return Sentence(text[:1].upper() + text[1:], mentions)
+
+
+def write(template: str, rng: np.random.Generator, slots: Slots | None = None) -> Sentence:
+    """A finished sentence from ``template``."""
+    return finish(expand(template, rng, slots))

@@ -1,0 +1,210 @@
+"""Patients of the synthetic hospital: a body, and a course of studies with findings and images.
+
+Pure state, no drawing. Patient ``index`` depends on ``(settings.seed, index)`` alone; body, course,
+times and acquisitions come from separate random streams, so that none can be read off another.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from cxrflow.phantom.acquisition import Acquisition, sample_acquisitions
+from cxrflow.phantom.course import CHANGES, DEVICES, FINDINGS, ZONES, Finding, sample_course
+from cxrflow.phantom.settings import HospitalSettings
+
+__all__ = [
+    "CHANGES",
+    "DEVICES",
+    "FINDINGS",
+    "MOST_STUDIES",
+    "ZONES",
+    "Acquisition",
+    "Anatomy",
+    "Finding",
+    "Patient",
+    "Study",
+    "dicom_id",
+    "hospital",
+    "make_patient",
+    "sample_anatomy",
+    "sample_demographics",
+]
+
+MOST_STUDIES = 5
+#: Shares of 2, 3, 4 and 5 studies among patients with more than one.
+_LENGTHS = (0.45, 0.29, 0.16, 0.10)
+_BODY, _COURSE, _TIMES, _IMAGES = range(4)
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """Shape of one chest, in units of half the image's shorter side unless said otherwise.
+
+    ``chest_width``, ``chest_height``: half width of the rib cage and height of the lungs.
+    ``heart_ratio``: heart over chest width (cardiothoracic ratio), normal below 0.5.
+    ``heart_tilt``: share of the heart left of the midline. ``mediastinum``: half width.
+    ``dome_right``, ``dome_left``: rise of the diaphragm's domes. ``rib_pairs``, ``rib_slope``,
+    ``rib_contrast``: what the ribs look like. ``clavicle_slope``, ``spine_curve``, ``aorta`` (size
+    of the knob), ``breast`` (0 none to 1), ``fat`` (soft tissue beside the ribs), ``vessels``
+    (density of the lung markings), ``gas`` (stomach bubble, 0 none to 1).
+    """
+
+    chest_width: float
+    chest_height: float
+    heart_ratio: float
+    heart_tilt: float
+    mediastinum: float
+    dome_right: float
+    dome_left: float
+    rib_pairs: int
+    rib_slope: float
+    rib_contrast: float
+    clavicle_slope: float
+    spine_curve: float
+    aorta: float
+    breast: float
+    fat: float
+    vessels: float
+    gas: float
+
+
+@dataclass(frozen=True)
+class Study:
+    """One visit: what is found, what has changed since the study before, and the images.
+
+    ``changes`` maps a finding's key to new, improved, stable or worsened, and is empty in a
+    patient's first study. ``resolved`` holds findings of the study before that are gone, as they
+    were there.
+    """
+
+    subject_id: int
+    study_id: int
+    time: datetime
+    findings: tuple[Finding, ...]
+    changes: Mapping[int, str]
+    resolved: tuple[Finding, ...]
+    images: tuple[Acquisition, ...]
+
+
+@dataclass(frozen=True)
+class Patient:
+    """One patient; ``studies`` in order of time; ``seed`` feeds the fine structure of the body."""
+
+    index: int
+    subject_id: int
+    sex: str
+    age: int
+    anatomy: Anatomy
+    seed: int
+    studies: tuple[Study, ...]
+
+
+def _scatter(number: int, seed: int) -> int:
+    """Send 0…9,999,999 one to one onto itself, without visible order (a 24-bit mixing cycle)."""
+    mask = (1 << 24) - 1
+    value = number
+    while True:
+        for round_number in range(3):
+            value = (value * (0x9E3779 | 1) + seed * 0x5851 + round_number) & mask
+            value ^= value >> 11
+        if value < 10_000_000:
+            return value
+
+
+def dicom_id(*parts: object) -> str:
+    """A 44-character image name, 40 hexadecimal digits in five groups, fixed by ``parts``."""
+    digest = hashlib.sha256("/".join(map(str, parts)).encode()).hexdigest()[:40]
+    return "-".join(digest[start : start + 8] for start in range(0, 40, 8))
+
+
+def sample_demographics(rng: np.random.Generator) -> tuple[str, int]:
+    """Draw sex (F or M) and age in years."""
+    return str(rng.choice(["F", "M"])), int(np.clip(rng.normal(60, 17), 18, 91))
+
+
+def sample_anatomy(rng: np.random.Generator, sex: str) -> Anatomy:
+    """Draw a chest; women are a little smaller and may show breast shadows."""
+
+    def around(centre: float, spread: float) -> float:
+        return round(centre + spread * float(np.clip(rng.normal(), -2, 2)), 4)
+
+    smaller = 0.03 if sex == "F" else 0.0
+    return Anatomy(
+        chest_width=around(0.73 - smaller, 0.03),
+        chest_height=around(1.30 - smaller, 0.05),
+        heart_ratio=around(0.435, 0.02),
+        heart_tilt=around(0.68, 0.025),
+        mediastinum=around(0.135, 0.012),
+        dome_right=around(0.24, 0.025),
+        dome_left=around(0.22, 0.025),
+        rib_pairs=int(rng.integers(8, 11)),
+        rib_slope=around(0.34, 0.05),
+        rib_contrast=around(0.10, 0.018),
+        clavicle_slope=around(0.10, 0.05),
+        spine_curve=around(0.0, 0.015),
+        aorta=around(0.085, 0.012),
+        breast=round(float(rng.uniform(0.3, 1.0)), 3) if sex == "F" and rng.random() < 0.8 else 0.0,
+        fat=round(float(rng.uniform(0.07, 0.17)), 3),
+        vessels=around(1.0, 0.12),
+        gas=round(float(rng.uniform(0.4, 1.0)), 3) if rng.random() < 0.6 else 0.0,
+    )
+
+
+def _times(rng: np.random.Generator, settings: HospitalSettings, studies: int) -> list[datetime]:
+    """Shifted study times in order; gaps from hours to years, now and then none at all."""
+    time = datetime(2105, 1, 1) + timedelta(minutes=int(rng.integers(80 * 365 * 24 * 60)))
+    times = [time]
+    for _ in range(studies - 1):
+        hours = float(np.clip(rng.lognormal(4.6, 1.8), 3, 24 * 1200))
+        if rng.random() >= settings.time_tie_share:
+            time = time + timedelta(seconds=round(hours * 3600))
+        times.append(time)
+    return times
+
+
+def make_patient(settings: HospitalSettings, index: int) -> Patient:
+    """Draw patient ``index`` (from 0); the number of patients plays no part."""
+    body, course, clock, camera = (
+        np.random.default_rng([settings.seed, index, stream])
+        for stream in (_BODY, _COURSE, _TIMES, _IMAGES)
+    )
+    sex, age = sample_demographics(body)
+    anatomy = sample_anatomy(body, sex)
+    several = course.random() < settings.several_studies_share
+    count = int(course.choice([2, 3, 4, 5], p=_LENGTHS)) if several else 1
+    subject_id = 10_000_000 + _scatter(index % 10_000_000, settings.seed)
+    chapters = sample_course(course, settings, count)
+    studies = []
+    for number, (time, chapter) in enumerate(
+        zip(_times(clock, settings, count), chapters, strict=True)
+    ):
+        names = [dicom_id(settings.seed, index, number, image) for image in range(3)]
+        studies.append(
+            Study(
+                subject_id=subject_id,
+                study_id=50_000_000
+                + _scatter((index * MOST_STUDIES + number) % 10_000_000, settings.seed + 1),
+                time=time,
+                findings=chapter.findings,
+                changes=chapter.changes,
+                resolved=chapter.resolved,
+                images=sample_acquisitions(camera, settings, names),
+            )
+        )
+    return Patient(
+        index=index,
+        subject_id=subject_id,
+        sex=sex,
+        age=age,
+        anatomy=anatomy,
+        seed=int(body.integers(2**62)),
+        studies=tuple(studies),
+    )
+
+
+def hospital(settings: HospitalSettings) -> Iterator[Patient]:
+    """All patients in order of their index."""
+    return (make_patient(settings, index) for index in range(settings.patients))

@@ -1,0 +1,264 @@
+"""Radiology reports of the synthetic hospital, written from a study's true state.
+
+The text has MIMIC-CXR's layout: a centred FINAL REPORT, a leading space on every line, lines of at
+most 79 characters, upper-case section headings, ``___`` where words were removed, and the
+irregularities of the real collection (wet reads, addenda, missing and empty sections, a heading
+FINDINGS AND IMPRESSION, reports without any heading for what was found). Which form a report takes
+is drawn without regard to the findings.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cxrflow.phantom import statements
+from cxrflow.phantom.grammar import OBSERVATIONS, Sentence, pick, write
+from cxrflow.phantom.layout import lay_out
+from cxrflow.phantom.patient import Finding, Patient, Study
+from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.wording import context
+from cxrflow.phantom.wording.spelling import misspell
+
+#: MS-CXR's eight classes: only these findings get phrases.
+GROUNDED = (
+    "Atelectasis",
+    "Cardiomegaly",
+    "Consolidation",
+    "Edema",
+    "Lung Opacity",
+    "Pleural Effusion",
+    "Pneumonia",
+    "Pneumothorax",
+)
+#: How often the IMPRESSION denies each absent observation.
+_DENIED = {
+    "Pneumonia": 0.50,
+    "Pneumothorax": 0.28,
+    "Pleural Effusion": 0.28,
+    "Edema": 0.18,
+    "Consolidation": 0.20,
+    "Cardiomegaly": 0.12,
+    "Lung Opacity": 0.06,
+    "Lung Lesion": 0.06,
+    "Fracture": 0.05,
+    "Atelectasis": 0.04,
+    "Support Devices": 0.02,
+}
+#: The same for FINDINGS, which goes through the chest systematically.
+_DESCRIBED_ABSENT = {
+    "Pneumonia": 0.15,
+    "Pneumothorax": 0.85,
+    "Pleural Effusion": 0.80,
+    "Edema": 0.35,
+    "Consolidation": 0.65,
+    "Lung Opacity": 0.12,
+    "Lung Lesion": 0.10,
+    "Fracture": 0.12,
+    "Atelectasis": 0.04,
+}
+_MOST_DENIED = 4
+_STREAM = 31
+
+
+@dataclass(frozen=True)
+class Report:
+    """One report.
+
+    ``text``: the file. ``findings``, ``impression``: their sentences as they stand in the text,
+    list numbers left out; empty where the report has no such section. ``last_paragraph``:
+    sentences of a report without section headings, else empty. ``phrases``: for each finding of
+    an MS-CXR class, (its key, a phrase). ``labels``: CheXpert observation -> 1, 0 or -1 as
+    written in the section that MIMIC-CXR-JPG's labels come from (impression, else findings, else
+    last paragraph); an observation that is not mentioned is left out.
+    """
+
+    text: str
+    findings: tuple[str, ...]
+    impression: tuple[str, ...]
+    last_paragraph: tuple[str, ...]
+    phrases: tuple[tuple[int, str], ...]
+    labels: dict[str, int]
+
+
+def _by_urgency(study: Study) -> list[Finding]:
+    return sorted(study.findings, key=lambda finding: statements.URGENCY.index(finding.name))
+
+
+def _draw(
+    names: Sequence[str], shares: dict[str, float], rng: np.random.Generator
+) -> list[str]:
+    return [name for name in names if rng.random() < shares.get(name, 0.0)]
+
+
+def _impression(study: Study, rng: np.random.Generator) -> list[Sentence]:
+    """Positives first, then what has resolved, then negations; one to about six sentences."""
+    told = [
+        finding
+        for finding in _by_urgency(study)
+        if rng.random() < (0.85 if finding.name == "Support Devices" else 0.97)
+    ]
+    pathologies = [finding for finding in told if finding.name != "Support Devices"]
+    sentences: list[Sentence] = []
+    if len(pathologies) == 2 and rng.random() < 0.2:
+        sentences.append(statements.pair(*pathologies, rng))
+        told = [finding for finding in told if finding.name == "Support Devices"]
+    sentences += [
+        statements.present(finding, study.changes.get(finding.key), rng, impression=True)
+        for finding in told
+    ]
+    sentences += [
+        statements.resolved(finding, rng) for finding in study.resolved if rng.random() < 0.7
+    ]
+    everything_stays = set(study.changes.values()) == {"stable"} and not study.resolved
+    if everything_stays and rng.random() < 0.25:
+        sentences.append(write(pick(context.NO_CHANGE, rng), rng))
+    names = {finding.name for finding in study.findings}
+    allowed = statements.deniable(study)
+    if not names & context.ACUTE and rng.random() < 0.5:
+        options = context.NO_ACUTE_PROCESS if not names else context.NO_ACUTE_PROCESS[:-1]
+        sentences.append(write(pick(options, rng), rng))
+    denied = _draw(allowed, _DENIED, rng)[:_MOST_DENIED]
+    sentences += statements.absences(denied, rng)
+    for name in context.EXCLUSIONS:
+        if name in allowed and name not in denied and rng.random() < 0.02:
+            sentences.append(write(pick(context.EXCLUSIONS[name], rng), rng))
+    if not sentences and study.findings:
+        first = _by_urgency(study)[0]
+        sentences.append(
+            statements.present(first, study.changes.get(first.key), rng, impression=True)
+        )
+    if not sentences:
+        sentences.append(write(pick(context.NO_ACUTE_PROCESS, rng), rng))
+    if names & context.ACUTE and rng.random() < 0.07:
+        sentences.append(write(pick(context.RECOMMENDATIONS, rng), rng))
+    return sentences
+
+
+def _findings(study: Study, rng: np.random.Generator) -> list[Sentence]:
+    """Devices, lungs, pleura, heart, mediastinum, bones, abdomen, each with what is normal."""
+    names = {finding.name for finding in study.findings}
+    found = {
+        finding.name: statements.present(
+            finding, study.changes.get(finding.key), rng, impression=False
+        )
+        for finding in study.findings
+    }
+    sentences: list[Sentence] = []
+
+    def say(templates: Sequence[str], chance: float) -> None:
+        if rng.random() < chance:
+            sentences.append(write(pick(templates, rng), rng))
+
+    def tell(*which: str) -> None:
+        sentences.extend(found[name] for name in which if name in found)
+
+    tell("Support Devices")
+    deep = max(image.inspiration for image in study.images)
+    say(context.VOLUMES_LOW if deep < 0.4 else context.VOLUMES_NORMAL, 0.3)
+    if any(abs(image.rotation) > 4 for image in study.images):
+        say(context.ROTATION, 0.5)
+    lungs = ("Pneumonia", "Consolidation", "Lung Opacity", "Lung Lesion", "Atelectasis", "Edema")
+    tell(*lungs)
+    clear = not names & set(lungs)
+    say(context.LUNGS_CLEAR if clear else context.LUNGS_OTHERWISE, 0.6 if clear else 0.3)
+    tell("Pneumothorax", "Pleural Effusion")
+    sentences += [
+        statements.resolved(finding, rng) for finding in study.resolved if rng.random() < 0.5
+    ]
+    denied = _draw(statements.deniable(study), _DESCRIBED_ABSENT, rng)
+    sentences += statements.absences(denied, rng)
+    tell("Cardiomegaly")
+    if "Cardiomegaly" not in names:
+        say(context.HEART_NORMAL, 0.8)
+    say(context.MEDIASTINUM, 0.5)
+    tell("Fracture")
+    if "Fracture" not in names:
+        say(context.BONES, 0.35)
+    say(context.SPINE, 0.12)
+    say(context.ABDOMEN, 0.2)
+    return sentences
+
+
+def _labels(sentences: Sequence[Sentence]) -> dict[str, int]:
+    """Join mentions as CheXpert does: present beats uncertain beats absent."""
+    rank = {1: 2, -1: 1, 0: 0}
+    labels: dict[str, int] = {}
+    for sentence in sentences:
+        for name, state in sentence.mentions:
+            if name not in labels or rank[state] > rank[labels[name]]:
+                labels[name] = state
+    abnormal = any(
+        state != 0 for name, state in labels.items() if name not in ("No Finding", "Support Devices")
+    )
+    labels.pop("No Finding", None)
+    if not abnormal:
+        labels["No Finding"] = 1
+    return {name: labels[name] for name in sorted(labels)}
+
+
+def _typed(
+    sentences: Sequence[Sentence], rng: np.random.Generator, share: float
+) -> list[Sentence]:
+    return [
+        Sentence(misspell(sentence.text, rng), sentence.mentions)
+        if rng.random() < share
+        else sentence
+        for sentence in sentences
+    ]
+
+
+def write_report(
+    patient: Patient,
+    study: Study,
+    rng: np.random.Generator,
+    settings: HospitalSettings | None = None,
+) -> Report:
+    """Write the report of ``study``; ``settings`` gives the shares of sections and of typos."""
+    settings = settings or HospitalSettings()
+    findings = _typed(_findings(study, rng), rng, settings.typo_share)
+    impression = _typed(_impression(study, rng), rng, settings.typo_share)
+    phrases = tuple(
+        (finding.key, statements.phrase(finding, rng))
+        for finding in study.findings
+        if finding.name in GROUNDED
+    )
+    has_impression = rng.random() < settings.impression_share
+    has_findings = rng.random() < settings.findings_section_share
+    headless = not has_impression and rng.random() < 0.3
+    paragraph: list[Sentence] = []
+    if headless:
+        paragraph, findings, impression = impression, [], []
+    elif not has_impression:
+        impression = []
+    elif not has_findings:
+        findings = []
+    text = lay_out(
+        patient,
+        study,
+        rng,
+        findings=[sentence.text for sentence in findings],
+        impression=[sentence.text for sentence in impression],
+        paragraph=[sentence.text for sentence in paragraph],
+    )
+    return Report(
+        text=text,
+        findings=tuple(sentence.text for sentence in findings),
+        impression=tuple(sentence.text for sentence in impression),
+        last_paragraph=tuple(sentence.text for sentence in paragraph),
+        phrases=phrases,
+        labels=_labels(impression or findings or paragraph),
+    )
+
+
+def report_of(settings: HospitalSettings, patient: Patient, study: Study) -> Report:
+    """The report that the hospital holds for ``study``; depends on seed and study alone."""
+    number = patient.studies.index(study)
+    rng = np.random.default_rng([settings.seed, _STREAM, patient.index, number])
+    return write_report(patient, study, rng, settings)
+
+
+def labels_of(settings: HospitalSettings, patient: Patient, study: Study) -> dict[str, int | None]:
+    """All 14 CheXpert observations as written in the study's report; None where not mentioned."""
+    labels = report_of(settings, patient, study).labels
+    return {name: labels.get(name) for name in sorted(OBSERVATIONS.values())}

@@ -1,0 +1,85 @@
+"""Settings of the synthetic hospital: how large it is, how varied, and how its data sets are cut.
+
+Every share is a probability in [0, 1]. A patient depends on ``seed`` and its own index alone, so
+a larger hospital holds the smaller one.
+"""
+
+from pydantic import Field
+
+from cxrflow.command import Settings
+
+
+class HospitalSettings(Settings):
+    """Size and variety of the synthetic hospital; the defaults are the demo's."""
+
+    seed: int = Field(2022, ge=0, description="seed of everything the hospital holds")
+    patients: int = Field(1700, ge=1, description="patients of the MIMIC-CXR copy")
+    image_size: int = Field(256, ge=64, le=3072, description="pixels of an image's shorter side")
+
+    # The course of a patient.
+    several_studies_share: float = Field(
+        0.67, ge=0, le=1, description="patients with two to five studies (BioViL-T: 67 %)"
+    )
+    no_pathology_share: float = Field(
+        0.42, ge=0, le=1, description="first studies without any pathology (devices not counted)"
+    )
+    two_pathologies_share: float = Field(
+        0.18, ge=0, le=1, description="first studies with two pathologies, never more than two"
+    )
+    device_share: float = Field(
+        0.13, ge=0, le=1, description="first studies with a device, independent of the rest"
+    )
+    time_tie_share: float = Field(
+        0.01, ge=0, le=1, description="studies that carry exactly the time of the one before"
+    )
+
+    # How images are acquired; never a function of the findings.
+    ap_share: float = Field(0.55, ge=0, le=1, description="studies taken with a portable AP film")
+    lateral_share: float = Field(0.45, ge=0, le=1, description="PA studies with a lateral view")
+    lateral_only_share: float = Field(
+        0.03, ge=0, le=1, description="studies whose only image is a lateral"
+    )
+    second_frontal_share: float = Field(
+        0.10, ge=0, le=1, description="studies with a second frontal image"
+    )
+    blank_view_share: float = Field(
+        0.03, ge=0, le=1, description="images whose view is left blank in the header"
+    )
+    spoilt_share: float = Field(
+        0.02, ge=0, le=1, description="images clipped, blurred, overexposed or turned"
+    )
+    monochrome1_share: float = Field(
+        0.12, ge=0, le=1, description="images stored with low values bright"
+    )
+    marker_share: float = Field(
+        0.70, ge=0, le=1, description="frontal images with a burnt-in L or R"
+    )
+    compressed_share: float = Field(
+        0.12, ge=0, le=1, description="images stored with a compressed transfer syntax"
+    )
+
+    # How reports are written.
+    typo_share: float = Field(0.04, ge=0, le=1, description="sentences with a misspelt word")
+    impression_share: float = Field(
+        0.90, ge=0, le=1, description="reports with an IMPRESSION section (MIMIC-CXR: 83 %)"
+    )
+    findings_section_share: float = Field(
+        0.82, ge=0, le=1, description="reports with a FINDINGS section"
+    )
+
+    # The other data sets.
+    ms_cxr_patient_share: float = Field(
+        0.08, ge=0, le=1, description="patients whose images carry MS-CXR boxes and phrases"
+    )
+    rsna_images: int = Field(400, ge=1, description="images of the RSNA copy")
+    rsna_opacity_share: float = Field(
+        0.33, ge=0, le=1, description="RSNA images of class 'Lung Opacity'"
+    )
+    rsna_not_normal_share: float = Field(
+        0.33, ge=0, le=1, description="RSNA images of class 'No Lung Opacity / Not Normal'"
+    )
+    abstracts: int = Field(1500, ge=1, description="abstracts of the PubMed copy")
+    notes: int = Field(1500, ge=1, description="notes of the MIMIC-III copy")
+    splitter_reports: int = Field(
+        300, ge=2, description="reports in the training text of the sentence splitter"
+    )

@@ -1,0 +1,173 @@
+"""Sentences of a report about one study: what is there, what is absent, what has changed.
+
+Every sentence carries its mentions (see ``grammar``). Negations are only ever written of what is
+absent from the study's true state (``wording.context.BLOCKERS``).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cxrflow.phantom.grammar import Sentence, pick, write
+from cxrflow.phantom.patient import Finding, Study
+from cxrflow.phantom.wording import context, devices, places
+from cxrflow.phantom.wording.observations import WORDINGS
+
+#: Positives are listed with the most urgent first.
+URGENCY = (
+    "Pneumothorax",
+    "Pneumonia",
+    "Consolidation",
+    "Edema",
+    "Pleural Effusion",
+    "Lung Opacity",
+    "Lung Lesion",
+    "Atelectasis",
+    "Cardiomegaly",
+    "Fracture",
+    "Support Devices",
+)
+_HEDGED = {"mild": 0.20, "moderate": 0.07, "severe": 0.02}
+_RIBS = {"upper": "{third|fourth|3rd}", "middle": "{fifth|sixth|6th}", "lower": "{eighth|8th|ninth}"}
+
+
+def slots_of(finding: Finding) -> dict[str, str]:
+    """The slots that the templates of ``wording.observations`` and ``.context`` may name."""
+    wording = WORDINGS[finding.name]
+    both = finding.side == "both"
+    side = "bilateral" if both else finding.side
+    grade = finding.grade
+    plural = both and finding.name in ("Pleural Effusion", "Lung Opacity")
+    return {
+        "deg": wording.degrees[grade],
+        "degly": {"mild": "{mildly|slightly}", "moderate": "moderately"}.get(
+            grade, "{severely|markedly|massively}"
+        ),
+        "grade": context.GRADES[grade],
+        "side": side,
+        "sidenoun": "both sides" if both else f"the {side}",
+        "costophrenic": "both costophrenic angles" if both else f"the {side} costophrenic angle",
+        "baseplace": "both lung bases" if both else f"the {side} {{lung base|base}}",
+        "lat": places.laterality(finding.side),
+        "adj": places.adjective(finding.side, finding.zone),
+        "place": places.noun(finding.side, finding.zone),
+        "pis": "are" if both else "is",
+        "s": "s" if plural else "",
+        "ies": "ies" if plural else "y",
+        "is": "are" if plural else "is",
+        "has": "have" if plural else "has",
+        "a": "a" if wording.countable and not plural else "",
+        "lesion": "{pulmonary nodule|nodule*3}" if finding.kind == "nodule" else "mass",
+        "healing": "healing" if finding.kind == "healing" else "{acute|}",
+        "nth": "{posterior|lateral|anterior|} " + _RIBS.get(finding.zone, "sixth"),
+    }
+
+
+def _full_and_bare(finding: Finding, rng: np.random.Generator) -> dict[str, str]:
+    wording = WORDINGS[finding.name]
+    slots = slots_of(finding)
+    return slots | {"np": pick(wording.full, rng), "bare": pick(wording.bare, rng)}
+
+
+def _device_slots(finding: Finding, rng: np.random.Generator) -> dict[str, str]:
+    nouns, positions = devices.DEVICES[finding.kind]
+    plural = finding.kind in devices.PLURAL
+    side = finding.side if finding.side in ("left", "right") else ""
+    noun = pick(nouns, rng)
+    return {
+        "device": noun,
+        "adevice": noun if plural else f"a {noun}",
+        "the": "the",
+        "position": pick(positions, rng),
+        "lat": places.laterality(finding.side),
+        "side": side,
+        "is": "are" if plural else "is",
+        "has": "have" if plural else "has",
+    }
+
+
+def device(finding: Finding, change: str | None, rng: np.random.Generator) -> Sentence:
+    """A sentence about a device, with what became of it since the prior where that is said."""
+    options = devices.CHANGES.get(change or "") if change and rng.random() < 0.6 else None
+    return write(pick(options or devices.STATES, rng), rng, _device_slots(finding, rng))
+
+
+def present(
+    finding: Finding, change: str | None, rng: np.random.Generator, *, impression: bool
+) -> Sentence:
+    """A sentence saying that ``finding`` is there; mild findings are hedged more often.
+
+    ``change`` (new, improved, stable, worsened or None) is mentioned more often than not.
+    """
+    if finding.name == "Support Devices":
+        return device(finding, change, rng)
+    wording = WORDINGS[finding.name]
+    if change is not None and rng.random() < (0.55 if impression else 0.45):
+        return write(pick(context.CHANGED[change], rng), rng, _full_and_bare(finding, rng))
+    if rng.random() < _HEDGED[finding.grade]:
+        return write(pick(wording.hedges, rng), rng, slots_of(finding))
+    own = wording.sums * 2 if impression else wording.describes
+    return write(pick(wording.states + own, rng), rng, slots_of(finding))
+
+
+def pair(first: Finding, second: Finding, rng: np.random.Generator) -> Sentence:
+    """Two findings in one sentence, as in "Small left pleural effusion and mild edema."."""
+    joint = "{$one and $two|$one with $two|$one*2, and $two|There $is $a $one and $two}."
+    slots = slots_of(first)
+    one = write(pick(WORDINGS[first.name].full, rng), rng, slots)
+    two = write(pick(WORDINGS[second.name].full, rng), rng, slots_of(second))
+    made = write(
+        joint,
+        rng,
+        {
+            "one": one.text[0].lower() + one.text[1:],
+            "two": two.text[0].lower() + two.text[1:],
+            "is": slots["is"],
+            "a": slots["a"],
+        },
+    )
+    return Sentence(made.text, one.mentions + two.mentions)
+
+
+def phrase(finding: Finding, rng: np.random.Generator) -> str:
+    """A phrase for MS-CXR: one finding, no word of change, at most 30 words."""
+    wording = WORDINGS[finding.name]
+    kind = wording.hedges if rng.random() < 0.5 * _HEDGED[finding.grade] else None
+    text = write(pick(kind or wording.states + wording.sums, rng), rng, slots_of(finding)).text
+    text = text.rstrip(".")
+    return text[0].lower() + text[1:] if rng.random() < 0.4 else text
+
+
+def resolved(finding: Finding, rng: np.random.Generator) -> Sentence:
+    """A sentence saying that a finding of the prior study is gone."""
+    if finding.name == "Support Devices":
+        made = write(pick(devices.RESOLVED, rng), rng, _device_slots(finding, rng))
+    else:
+        made = write(pick(context.RESOLVED, rng), rng, _full_and_bare(finding, rng))
+    return Sentence(made.text, tuple((name, 0) for name, _ in made.mentions))
+
+
+def deniable(study: Study) -> list[str]:
+    """Observations whose absence may be stated without contradicting the study."""
+    names = {finding.name for finding in study.findings}
+    return [name for name, blockers in context.BLOCKERS.items() if not names & blockers]
+
+
+def absences(names: Sequence[str], rng: np.random.Generator) -> list[Sentence]:
+    """Negations of ``names`` in sentences of one, two or three; pneumonia is often alone."""
+    left = [names[int(i)] for i in rng.permutation(len(names))]
+    sentences = []
+    if "Pneumonia" in left and rng.random() < 0.65:
+        left.remove("Pneumonia")
+        sentences.append(_absent(["Pneumonia"], rng))
+    while left:
+        size = min(len(left), 1 + int(rng.random() * 3))
+        sentences.append(_absent(left[:size], rng))
+        left = left[size:]
+    return sentences
+
+
+def _absent(names: Sequence[str], rng: np.random.Generator) -> Sentence:
+    templates = (context.ONE_ABSENT, context.TWO_ABSENT, context.THREE_ABSENT)[len(names) - 1]
+    slots = {slot: context.ABSENT[name] for slot, name in zip("xyz", names, strict=False)}
+    return write(pick(templates, rng), rng, slots)

@@ -1,0 +1,55 @@
+"""Pretrain the image encoder with SimCLR (BioViL section 2.2 and Appendix E.2).
+
+Two augmented views of every training image; LARS on top of Adam. The model folder holds the trunk
+alone: the SimCLR head is dropped, the joint projection comes with joint training.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxrflow.command import parser, read_settings, run
+from cxrflow.pretrain.settings import ImagePretrainingSettings
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of ``python -m cxrflow.pretrain.image``."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--pixels", required=True, help="pixel store")
+    arguments.add_argument("--pairs", required=True, help="pairs.parquet of the image cohort")
+    arguments.add_argument("--model", required=True, help="name of this model")
+    arguments.add_argument("--seed", type=int, required=True)
+    arguments.add_argument("--state", required=True, help="folder of the resumable state")
+    arguments.add_argument("--output", required=True, help="model folder to write")
+    given = arguments.parse_args(argv)
+    settings = read_settings(given.settings, ImagePretrainingSettings)
+
+    from cxrflow.files import file_digest
+    from cxrflow.images.store import PixelStore
+    from cxrflow.pretrain.inputs import Pairs, seeded
+    from cxrflow.pretrain.two_views import TwoViewsProgram
+    from cxrflow.training.engine import Engine
+    from cxrflow.training.precision import choose_device
+
+    pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
+    train, validation = pairs.split("train"), pairs.split("validate")
+    seeded(given.seed)
+    device = choose_device(settings.training.device)
+    program = TwoViewsProgram(settings, store, train, validation, given.seed, device)
+    identity = {
+        "model": given.model,
+        "program": "image",
+        "seed": given.seed,
+        "settings": settings.model_dump(mode="json"),
+        "data": {
+            **pairs.describe(),
+            "geometry": str(store.geometry),
+            "pixels": file_digest(Path(given.pixels) / "store.json")[:16],
+            "train_samples": len(train),
+            "validation_samples": len(validation),
+        },
+    }
+    Engine(program, settings.training, given.seed, identity).run(given.state, given.output)
+
+
+if __name__ == "__main__":
+    run(main)

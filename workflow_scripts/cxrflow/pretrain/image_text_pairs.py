@@ -1,0 +1,115 @@
+"""The joint program: global alignment of N images with N impressions, and MLM on the text."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import nn
+
+from cxrflow.encoders.cxr_bert import CXRBert
+from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.encoders.model import save_image_half, save_text_half
+from cxrflow.images.augment import Augmentation
+from cxrflow.images.store import PixelStore
+from cxrflow.objectives.global_alignment import global_alignment
+from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses
+from cxrflow.pretrain.report_text import encode_reports
+from cxrflow.pretrain.settings import JointPretrainingSettings
+from cxrflow.text.masking import WordMasker
+from cxrflow.text.report_batch import ReportTokens
+from cxrflow.training.order import batch_rows, batches_per_epoch
+from cxrflow.training.program import Losses
+
+
+class ImageTextProgram:
+    """BioViL's objective on a cohort of image-impression pairs."""
+
+    def __init__(
+        self,
+        settings: JointPretrainingSettings,
+        store: PixelStore,
+        train: pd.DataFrame,
+        validation: pd.DataFrame,
+        text: CXRBert,
+        image: ImageEncoder,
+        tokenizer: Any,
+        vocabulary: Path,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        self.settings, self.seed, self.device = settings, seed, device
+        self.vocabulary = vocabulary
+        self.ids = train["study_id"].tolist()
+        self.reports = {
+            "train": ReportTokens(train, tokenizer, settings.length),
+            "validate": ReportTokens(validation, tokenizer, settings.length),
+        }
+        self.pixels = store.resident(device)
+        self.rows = {
+            "train": store.rows(train["image_id"]),
+            "validate": store.rows(validation["image_id"]),
+        }
+        if settings.shuffled_pairs:
+            # A cyclic shift after a shuffle: no image keeps its own text.
+            order = np.random.default_rng([seed, len(train)]).permutation(len(train))
+            shifted = np.empty_like(order)
+            shifted[order] = np.roll(order, 1)
+            self.rows["train"] = self.rows["train"][shifted]
+        self.augmentation = Augmentation(settings.augmentation)
+        self.masker = WordMasker.from_tokenizer(tokenizer, settings.mlm.masking)
+        self.text, self.image = text, image
+        self.modules: dict[str, nn.Module] = {
+            "text": text.to(device),
+            "image": image.to(device, memory_format=torch.channels_last),
+        }
+        self.batches_per_epoch = batches_per_epoch(len(train), settings.training.batch_size)
+
+    def _batch(self, epoch: int, index: int) -> np.ndarray:
+        size = self.settings.training.batch_size
+        return batch_rows(len(self.ids), size, self.seed, epoch, index)
+
+    def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
+        return [self.ids[row] for row in self._batch(epoch, index)]
+
+    def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
+        rows = torch.as_tensor(self.rows["train"][self._batch(epoch, index)], device=self.device)
+        images = self.augmentation(self.pixels[rows], rows, self.seed, epoch)
+        return self._objective("train", images, self._batch(epoch, index), self.seed, epoch)
+
+    def _objective(
+        self, split: str, images: torch.Tensor, batch: np.ndarray, seed: int, epoch: int
+    ) -> Losses:
+        settings = self.settings
+        embedded = self.image(images.contiguous(memory_format=torch.channels_last))
+        encoded = encode_reports(
+            self.text, self.masker, settings.mlm, self.reports[split], batch, "impression", seed,
+            epoch, settings.sentence_shuffling and split == "train", self.device,
+        )
+        alignment = global_alignment(
+            embedded.projected_global, encoded.projected, settings.alignment.temperature
+        )
+        total = settings.alignment.weight * alignment
+        terms = {"global_alignment": alignment.detach()}
+        if encoded.mlm is not None:
+            total = total + settings.mlm.weight * encoded.mlm
+            terms["mlm"] = encoded.mlm.detach()
+        return Losses(total, terms, len(batch), encoded.tokens)
+
+    def validate(self) -> dict[str, float]:
+        samples = len(self.rows["validate"])
+        size = min(self.settings.training.batch_size, samples)
+        found = []
+        for begin in range(0, samples - size + 1, size):
+            batch = np.arange(begin, begin + size)
+            rows = torch.as_tensor(self.rows["validate"][batch], device=self.device)
+            images = self.augmentation.centre(self.pixels[rows])
+            found.append(self._objective("validate", images, batch, 0, 0))
+        return mean_losses(found)
+
+    def export(self, folder: Path) -> None:
+        save_text_half(self.text, folder)
+        save_image_half(self.image, folder)
+        copy_tokenizer(self.vocabulary, folder)

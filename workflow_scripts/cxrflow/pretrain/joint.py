@@ -1,0 +1,71 @@
+"""Joint image-text training of BioViL (section 2.2): L_joint = lambda_GA L_GA + L_MLM.
+
+Starts from a text model folder and, if given, from a SimCLR folder. The model folder it writes
+holds both halves and loads with ``cxrflow.load``.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxrflow.command import parser, read_settings, run
+from cxrflow.pretrain.settings import JointPretrainingSettings
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of ``python -m cxrflow.pretrain.joint``."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--pixels", required=True, help="pixel store")
+    arguments.add_argument("--pairs", required=True, help="pairs.parquet of the cohort")
+    arguments.add_argument("--text", required=True, help="text model folder to start from")
+    arguments.add_argument("--image", help="image model folder to start from")
+    arguments.add_argument("--model", required=True, help="name of this model")
+    arguments.add_argument("--seed", type=int, required=True)
+    arguments.add_argument("--state", required=True, help="folder of the resumable state")
+    arguments.add_argument("--output", required=True, help="model folder to write")
+    given = arguments.parse_args(argv)
+    settings = read_settings(given.settings, JointPretrainingSettings)
+
+    from cxrflow.files import file_digest
+    from cxrflow.images.store import PixelStore
+    from cxrflow.pretrain.image_text_pairs import ImageTextProgram
+    from cxrflow.pretrain.inputs import Pairs, model_fingerprint, seeded, start_image, start_text
+    from cxrflow.text.tokenizer import load_tokenizer
+    from cxrflow.training.engine import Engine
+    from cxrflow.training.precision import choose_device
+
+    pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
+    train, validation = (pairs.split(name, ("impression",)) for name in ("train", "validate"))
+    seeded(given.seed)
+    device = choose_device(settings.training.device)
+    program = ImageTextProgram(
+        settings,
+        store,
+        train,
+        validation,
+        start_text(given.text, settings.dropout, settings.attention_dropout),
+        start_image(given.image, settings.encoder),
+        load_tokenizer(Path(given.text)),
+        Path(given.text),
+        given.seed,
+        device,
+    )
+    identity = {
+        "model": given.model,
+        "program": "joint",
+        "seed": given.seed,
+        "settings": settings.model_dump(mode="json"),
+        "data": {
+            **pairs.describe(),
+            "geometry": str(store.geometry),
+            "pixels": file_digest(Path(given.pixels) / "store.json")[:16],
+            "text": model_fingerprint(given.text),
+            "image": model_fingerprint(given.image),
+            "train_samples": len(train),
+            "validation_samples": len(validation),
+        },
+    }
+    Engine(program, settings.training, given.seed, identity).run(given.state, given.output)
+
+
+if __name__ == "__main__":
+    run(main)

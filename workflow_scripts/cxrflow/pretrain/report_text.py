@@ -1,0 +1,63 @@
+"""Text of reports on its way through the encoder: intact and masked versions in one pass.
+
+Shared by phase III (sections) and joint training (IMPRESSION), BioViL section 2.1 and 2.2.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cxrflow.encoders.cxr_bert import CXRBert
+from cxrflow.objectives.masked_language_modelling import masked_language_modelling
+from cxrflow.pretrain.settings import MaskedLanguageSettings
+from cxrflow.text.masking import WordMasker
+from cxrflow.text.report_batch import ReportTokens
+
+
+class EncodedReports(NamedTuple):
+    """One section of B reports."""
+
+    projected: Tensor  # [B, P], not normalised
+    mlm: Tensor | None  # scalar, None when the MLM term is off
+    tokens: int
+
+
+def encode_reports(
+    text: CXRBert,
+    masker: WordMasker,
+    settings: MaskedLanguageSettings,
+    reports: ReportTokens,
+    rows: np.ndarray,
+    section: str,
+    seed: int,
+    epoch: int,
+    shuffle: bool,
+    device: torch.device,
+) -> EncodedReports:
+    """Project [CLS] and take the MLM loss of ``rows``.
+
+    With ``forward: separate`` the intact and the masked sequences are stacked into one batch of 2B
+    (nothing in BERT mixes rows, so this equals two passes); with ``shared`` both terms read the
+    masked one.
+    """
+    batch = reports.batch(rows, section, seed=seed, epoch=epoch, shuffle=shuffle)
+    intact, mask = batch["input_ids"].to(device), batch["attention_mask"].to(device)
+    tokens = int(batch["attention_mask"].sum())
+    if settings.weight == 0:
+        return EncodedReports(text.project(text.hidden_states(intact, mask)), None, tokens)
+    masked = masker(
+        batch["input_ids"], batch["attention_mask"].bool(), torch.as_tensor(rows), seed, epoch
+    )
+    corrupted, positions = masked.input_ids.to(device), masked.positions.to(device)
+    if settings.forward == "separate":
+        hidden = text.hidden_states(torch.cat([intact, corrupted]), torch.cat([mask, mask]))
+        intact_hidden, masked_hidden = hidden.chunk(2)
+    else:
+        intact_hidden = masked_hidden = text.hidden_states(corrupted, mask)
+    logits = text.predict_tokens(masked_hidden, positions)
+    mlm = masked_language_modelling(
+        logits, masked.targets.to(device), len(rows), settings.reduction
+    )
+    return EncodedReports(text.project(intact_hidden), mlm, tokens)

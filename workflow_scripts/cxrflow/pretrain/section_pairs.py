@@ -1,0 +1,96 @@
+"""Phase III of CXR-BERT: section matching and masked language modelling on reports.
+
+BioViL section 2.1: L_III = L_RSM + lambda_MLM L_MLM on FINDINGS-IMPRESSION pairs with sentence
+shuffling and 25 % dropout.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from cxrflow.encoders.cxr_bert import CXRBert
+from cxrflow.encoders.model import save_text_half
+from cxrflow.objectives.section_matching import section_matching
+from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses
+from cxrflow.pretrain.report_text import encode_reports
+from cxrflow.pretrain.settings import TextPretrainingSettings
+from cxrflow.text.masking import WordMasker
+from cxrflow.text.report_batch import ReportTokens
+from cxrflow.training.order import batch_rows, batches_per_epoch
+from cxrflow.training.program import Losses
+
+
+class SectionPairsProgram:
+    """RSM + MLM over N reports that have both sections."""
+
+    def __init__(
+        self,
+        settings: TextPretrainingSettings,
+        train: ReportTokens,
+        validation: ReportTokens,
+        text: CXRBert,
+        masker: WordMasker,
+        vocabulary: Path,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        self.settings, self.train, self.validation = settings, train, validation
+        self.text, self.masker, self.vocabulary = text, masker, vocabulary
+        self.seed, self.device = seed, device
+        self.modules: dict[str, nn.Module] = {"text": text.to(device)}
+        self.batches_per_epoch = batches_per_epoch(len(train), settings.training.batch_size)
+
+    def _rows(self, epoch: int, index: int) -> np.ndarray:
+        size = self.settings.training.batch_size
+        return batch_rows(len(self.train), size, self.seed, epoch, index)
+
+    def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
+        return [self.train.ids[row] for row in self._rows(epoch, index)]
+
+    def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
+        rows = self._rows(epoch, index)
+        return self._objective(
+            self.train, rows, self.seed, epoch, self.settings.sentence_shuffling
+        )
+
+    def _objective(
+        self, reports: ReportTokens, rows: np.ndarray, seed: int, epoch: int, shuffle: bool
+    ) -> Losses:
+        settings = self.settings
+        findings, impression = (
+            encode_reports(
+                self.text, self.masker, settings.mlm, reports, rows, section, seed, epoch, shuffle,
+                self.device,
+            )
+            for section in ("findings", "impression")
+        )
+        rsm = section_matching(
+            findings.projected, impression.projected, settings.rsm.temperature,
+            settings.rsm.normalised,
+        )
+        total = settings.rsm.weight * rsm
+        terms = {"rsm": rsm.detach()}
+        if findings.mlm is not None and impression.mlm is not None:
+            mlm = (findings.mlm + impression.mlm) / 2
+            total = total + settings.mlm.weight * mlm
+            terms["mlm"] = mlm.detach()
+        return Losses(total, terms, len(rows), findings.tokens + impression.tokens)
+
+    def validate(self) -> dict[str, float]:
+        size = min(self.settings.training.batch_size, len(self.validation))
+        count = batches_per_epoch(len(self.validation), size)
+        return mean_losses(
+            [
+                self._objective(
+                    self.validation, np.arange(index * size, (index + 1) * size), 0, 0, False
+                )
+                for index in range(count)
+            ]
+        )
+
+    def export(self, folder: Path) -> None:
+        save_text_half(self.text, folder)
+        copy_tokenizer(self.vocabulary, folder)

@@ -1,0 +1,103 @@
+"""Settings of the three pretraining programs. Defaults are the BioViL paper's where it gives them."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from cxrflow.command import Settings, SettingsT
+from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings
+from cxrflow.images.settings import AugmentationSettings
+from cxrflow.text.settings import MaskingSettings
+from cxrflow.training.settings import TrainingSettings
+
+
+class MaskedLanguageSettings(Settings):
+    """The MLM term (section 2.1)."""
+
+    weight: float = Field(1.0, ge=0)
+    reduction: Literal["token", "sequence"] = Field(
+        "token", description="see objectives/masked_language_modelling.py"
+    )
+    masking: MaskingSettings = MaskingSettings()
+    forward: Literal["separate", "shared"] = Field(
+        "separate",
+        description="whether the contrastive term sees the intact text (separate) or the masked "
+        "one of a single forward pass (shared); the paper does not say",
+    )
+
+
+class SectionMatchingSettings(Settings):
+    """The RSM term (Eq. 1)."""
+
+    weight: float = Field(0.0, ge=0)
+    temperature: float = Field(0.5, gt=0)
+    normalised: bool = True
+
+
+class TextPretrainingSettings(Settings):
+    """CXR-BERT, phases II (packed corpora) and III (report sections)."""
+
+    encoder: TextEncoderSettings = Field(
+        TextEncoderSettings(), description="sizes of a new encoder; a started one keeps its own"
+    )
+    training: TrainingSettings
+    length: int = Field(512, ge=8, description="tokens of a packed row, or of the longest section")
+    mlm: MaskedLanguageSettings = MaskedLanguageSettings()
+    rsm: SectionMatchingSettings = SectionMatchingSettings()
+    dropout: float = Field(0.1, ge=0, lt=1, description="25 % in phase III (section 2.1)")
+    attention_dropout: float = Field(0.1, ge=0, lt=1, description="25 % in phase III")
+    sentence_shuffling: bool = Field(True, description="within a section, anew in every epoch")
+
+
+class ImagePretrainingSettings(Settings):
+    """SimCLR on the images (Appendix E.2, second column of Table E.1)."""
+
+    encoder: ImageEncoderSettings = ImageEncoderSettings()
+    training: TrainingSettings
+    augmentation: AugmentationSettings
+    temperature: float = Field(0.1, gt=0)
+    head_hidden: int = Field(2048, ge=1)
+    head_output: int = Field(128, ge=1)
+
+    @model_validator(mode="after")
+    def _whole_batches(self) -> "ImagePretrainingSettings":
+        return require_whole_batches(self, self.training)
+
+
+class GlobalAlignmentSettings(Settings):
+    """The global term (Eq. 2)."""
+
+    weight: float = Field(0.5, ge=0)
+    temperature: float = Field(0.5, gt=0)
+
+
+class JointPretrainingSettings(Settings):
+    """BioViL's joint training (section 2.2, first column of Table E.1)."""
+
+    encoder: ImageEncoderSettings = Field(
+        ImageEncoderSettings(), description="sizes of a new image encoder; a started one keeps its own"
+    )
+    training: TrainingSettings
+    augmentation: AugmentationSettings
+    length: int = Field(512, ge=8, description="tokens of the longest IMPRESSION")
+    alignment: GlobalAlignmentSettings = GlobalAlignmentSettings()
+    mlm: MaskedLanguageSettings = MaskedLanguageSettings()
+    dropout: float = Field(0.25, ge=0, lt=1, description="text encoder, section 2.2")
+    attention_dropout: float = Field(0.25, ge=0, lt=1)
+    sentence_shuffling: bool = True
+    shuffled_pairs: bool = Field(
+        False, description="control: every training image gets another study's text"
+    )
+
+    @model_validator(mode="after")
+    def _whole_batches(self) -> "JointPretrainingSettings":
+        return require_whole_batches(self, self.training)
+
+
+def require_whole_batches(
+    settings: SettingsT, training: TrainingSettings
+) -> SettingsT:
+    """A contrastive objective compares all samples of a batch: it cannot be split into parts."""
+    if training.accumulate != 1:
+        raise ValueError(f"training.accumulate is {training.accumulate}; contrastive terms need 1")
+    return settings

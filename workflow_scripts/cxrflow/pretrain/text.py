@@ -1,0 +1,95 @@
+"""Pretrain CXR-BERT (BioViL section 2.1 and Appendix E.1).
+
+Phase II reads packed corpora (``--tokens``) and starts from random weights; phase III reads the
+FINDINGS-IMPRESSION pairs of the cohort and goes on from phase II (``--start``). The settings
+decide: a section-matching weight above zero makes it phase III.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxrflow.command import parser, read_settings, run
+from cxrflow.errors import InputError
+from cxrflow.files import file_digest
+from cxrflow.pretrain.settings import TextPretrainingSettings
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of ``python -m cxrflow.pretrain.text``."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--vocabulary", required=True, help="tokenizer folder")
+    arguments.add_argument("--tokens", nargs="+", default=[], help="token folders (phase II)")
+    arguments.add_argument("--pairs", required=True, help="pairs.parquet of the report cohort")
+    arguments.add_argument("--start", help="model folder to go on from")
+    arguments.add_argument("--model", required=True, help="name of this model")
+    arguments.add_argument("--seed", type=int, required=True)
+    arguments.add_argument("--state", required=True, help="folder of the resumable state")
+    arguments.add_argument("--output", required=True, help="model folder to write")
+    given = arguments.parse_args(argv)
+    settings = read_settings(given.settings, TextPretrainingSettings)
+    phase_three = settings.rsm.weight > 0
+    if phase_three == bool(given.tokens):
+        raise InputError(
+            "settings: rsm.weight > 0 (phase III) reads --pairs alone, rsm.weight = 0 (phase II) "
+            f"needs --tokens; got rsm.weight = {settings.rsm.weight} and {len(given.tokens)} "
+            "token folders"
+        )
+
+    from cxrflow.encoders.cxr_bert import CXRBert
+    from cxrflow.pretrain.inputs import Pairs, model_fingerprint, seeded, start_text
+    from cxrflow.pretrain.packed_corpus import PackedCorpusProgram
+    from cxrflow.pretrain.section_pairs import SectionPairsProgram
+    from cxrflow.text.masking import WordMasker
+    from cxrflow.text.packing import PackedCorpus
+    from cxrflow.text.report_batch import ReportTokens
+    from cxrflow.text.tokenizer import load_tokenizer
+    from cxrflow.training.engine import Engine
+    from cxrflow.training.precision import choose_device
+
+    vocabulary = Path(given.vocabulary)
+    tokenizer = load_tokenizer(vocabulary)
+    pairs = Pairs(given.pairs)
+    seeded(given.seed)
+    if given.start:
+        text = start_text(given.start, settings.dropout, settings.attention_dropout)
+    else:
+        text = CXRBert.build(settings.encoder, len(tokenizer), tokenizer.pad_token_id)
+        text.set_dropout(settings.dropout, settings.attention_dropout)
+    device = choose_device(settings.training.device)
+    masker = WordMasker.from_tokenizer(tokenizer, settings.mlm.masking)
+    data = {
+        **pairs.describe(),
+        "vocabulary": file_digest(vocabulary / "vocab.txt")[:16],
+        "start": model_fingerprint(given.start),
+    }
+    common = (text, masker, vocabulary, given.seed, device)
+    program: SectionPairsProgram | PackedCorpusProgram
+    if phase_three:
+        both = ("findings", "impression")
+        train, validation = (
+            ReportTokens(pairs.split(name, both), tokenizer, settings.length)
+            for name in ("train", "validate")
+        )
+        data |= {"train_samples": len(train), "validation_samples": len(validation)}
+        program = SectionPairsProgram(settings, train, validation, *common)
+    else:
+        corpus = PackedCorpus([Path(p) for p in given.tokens], settings.length, vocabulary)
+        validation = ReportTokens(pairs.split("validate"), tokenizer, settings.length)
+        data |= {
+            "train_samples": len(corpus),
+            "validation_samples": len(validation),
+            "tokens": [file_digest(Path(p) / "tokens.npy")[:16] for p in given.tokens],
+        }
+        program = PackedCorpusProgram(settings, corpus, validation, *common)
+    identity = {
+        "model": given.model,
+        "program": "text",
+        "seed": given.seed,
+        "settings": settings.model_dump(mode="json"),
+        "data": data,
+    }
+    Engine(program, settings.training, given.seed, identity).run(given.state, given.output)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,108 @@
+"""The SimCLR program: two augmented views of N images, NT-Xent between them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from cxrflow.encoders.image_encoder import Trunk
+from cxrflow.files import write_json
+from cxrflow.images.augment import Augmentation
+from cxrflow.images.store import PixelStore
+from cxrflow.objectives.simclr import nt_xent
+from cxrflow.pretrain.inputs import mean_losses
+from cxrflow.pretrain.settings import ImagePretrainingSettings
+from cxrflow.training.order import batch_rows, batches_per_epoch
+from cxrflow.training.program import Losses
+
+
+class Head(nn.Module):
+    """SimCLR's projection: linear, batch normalisation, ReLU, linear."""
+
+    def __init__(self, features: int, hidden: int, output: int) -> None:
+        super().__init__()
+        self.model = nn.Sequential(
+            nn.Linear(features, hidden, bias=False),
+            nn.BatchNorm1d(hidden),
+            nn.ReLU(inplace=True),
+            nn.Linear(hidden, output, bias=False),
+        )
+
+    def forward(self, features_NF: Tensor) -> Tensor:
+        return self.model(features_NF)
+
+
+class TwoViewsProgram:
+    """NT-Xent over the training images of a cohort; N images, F trunk features."""
+
+    def __init__(
+        self,
+        settings: ImagePretrainingSettings,
+        store: PixelStore,
+        train: pd.DataFrame,
+        validation: pd.DataFrame,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        self.settings, self.seed, self.device = settings, seed, device
+        self.ids = train["image_id"].tolist()
+        self.pixels = store.resident(device)
+        self.rows = {
+            "train": store.rows(train["image_id"]),
+            "validate": store.rows(validation["image_id"]),
+        }
+        self.augmentation = Augmentation(settings.augmentation)
+        self.trunk = Trunk(settings.encoder)
+        self.head = Head(
+            self.trunk.encoder.features, settings.head_hidden, settings.head_output
+        )
+        self.modules: dict[str, nn.Module] = {
+            "trunk": self.trunk.to(device, memory_format=torch.channels_last),
+            "head": self.head.to(device),
+        }
+        self.batches_per_epoch = batches_per_epoch(len(train), settings.training.batch_size)
+
+    def _batch(self, epoch: int, index: int) -> np.ndarray:
+        size = self.settings.training.batch_size
+        return batch_rows(len(self.ids), size, self.seed, epoch, index)
+
+    def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
+        return [self.ids[row] for row in self._batch(epoch, index)]
+
+    def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
+        return self._objective("train", self._batch(epoch, index), self.seed, epoch)
+
+    def _objective(self, split: str, batch: np.ndarray, seed: int, epoch: int) -> Losses:
+        """Both views go through the trunk as one batch of 2N, sharing batch statistics."""
+        rows = torch.as_tensor(self.rows[split][batch], device=self.device)
+        images = self.pixels[rows]
+        views = torch.cat(
+            [self.augmentation(images, rows, seed, epoch, view) for view in (0, 1)]
+        )
+        views = views.expand(-1, self.settings.encoder.channels, -1, -1)
+        features = self.trunk(views.contiguous(memory_format=torch.channels_last))
+        first, second = self.head(features.mean((2, 3))).chunk(2)
+        loss = nt_xent(first, second, self.settings.temperature)
+        return Losses(loss, {"nt_xent": loss.detach()}, len(batch), 0)
+
+    def validate(self) -> dict[str, float]:
+        samples = len(self.rows["validate"])
+        size = min(self.settings.training.batch_size, samples)
+        return mean_losses(
+            [
+                self._objective("validate", np.arange(begin, begin + size), 0, 0)
+                for begin in range(0, samples - size + 1, size)
+            ]
+        )
+
+    def export(self, folder: Path) -> None:
+        from safetensors.torch import save_file
+
+        target = folder / "image"
+        target.mkdir()
+        write_json(target / "config.json", self.settings.encoder.model_dump(mode="json"))
+        weights = {f"encoder.{k}": v.contiguous() for k, v in self.trunk.state_dict().items()}
+        save_file(weights, target / "model.safetensors")

@@ -1,0 +1,174 @@
+"""A table as CSV (for programs), Markdown and HTML (for people), all from the same cells.
+
+Ours and the published values are separate lines of a row, so that they cannot be taken for each
+other. The difference is only printed where our data are real: on synthetic data it means nothing.
+"""
+
+import csv
+import io
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+import jinja2
+
+from cxrflow.report.table_cells import Cell, Results
+from cxrflow.report.table_definition import Column, TableDefinition
+
+CSV_COLUMNS = (
+    "row", "column", "ours", "ours_sd", "low", "high", "seeds", "published", "published_sd",
+    "reason",
+)  # fmt: skip
+MINUS = "−"
+
+
+def number(value: float, column: Column, sign: bool = False) -> str:
+    """A number of ours with the column's decimals and a true minus sign."""
+    text = f"{value:{'+' if sign else ''}.{column.digits}f}"
+    return text.replace("-", MINUS)
+
+
+def table_csv(cells: list[Cell]) -> str:
+    """One line a cell; empty where there is nothing."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for cell in cells:
+        values = [getattr(cell, name) for name in CSV_COLUMNS]
+        writer.writerow(
+            ["" if v is None else format(v, ".6g") if isinstance(v, float) else v for v in values]
+        )
+    return buffer.getvalue()
+
+
+def ours_text(cell: Cell, column: Column) -> dict[str, str]:
+    """The parts of our value: ``value``, ``spread``, ``interval``, ``seeds``; empty when absent."""
+    if cell.ours is None:
+        return {}
+    if isinstance(cell.ours, str):
+        return {"value": cell.ours}
+    parts = {"value": number(cell.ours, column)}
+    if cell.ours_sd is not None:
+        parts["spread"] = number(cell.ours_sd, column)
+    if cell.low is not None and cell.high is not None:
+        parts["interval"] = f"{number(cell.low, column)} to {number(cell.high, column)}"
+    return parts
+
+
+def published_text(cell: Cell) -> str:
+    """The published value as printed in the paper."""
+    if cell.published is None:
+        return ""
+    value = cell.published.replace("-", MINUS) if cell.difference is not None else cell.published
+    return f"{value} ± {cell.published_sd}" if cell.published_sd else value
+
+
+def note_on_data(results: Results) -> str:
+    """Which data our values were measured on."""
+    if not results.runs:
+        return "None of our models was run for this table."
+    names = ", ".join(results.datasets)
+    if results.synthetic:
+        return (
+            f"Our values were measured on synthetic data ({names}); the published ones on real "
+            "data. They show that the method works, not how it compares with the paper."
+        )
+    return f"Our values were measured on real data ({names})."
+
+
+def note_on_spread(cells: list[Cell]) -> str:
+    """What the numbers around our values are, in the words of this table."""
+    seeds = sorted({cell.seeds for cell in cells if cell.seeds and not isinstance(cell.ours, str)})
+    if not seeds:
+        return ""
+    count = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    plural = "seed" if seeds == [1] else "seeds"
+    spread = "" if seeds == [1] else ", ± their standard deviation"
+    return (
+        f"Ours: mean of {count} training {plural}{spread}; in small print the 95 % bootstrap "
+        "interval over test samples."
+    )
+
+
+def _lines(table: TableDefinition, cells: list[Cell], results: Results) -> list[dict]:
+    """What both renderings print: a line for ours and one for the published values of each row."""
+    by_place: Mapping[tuple[str, str], Cell] = {(cell.row, cell.column): cell for cell in cells}
+    lines = []
+    for row in table.rows:
+        own = [by_place[row.label, column.key] for column in table.columns]
+        ours = []
+        for cell, column in zip(own, table.columns, strict=True):
+            parts = ours_text(cell, column)
+            if cell.difference is not None and not results.synthetic:
+                parts["difference"] = number(cell.difference, column, sign=True)
+            ours.append(parts | ({"reason": cell.reason} if cell.reason else {}))
+        reasons = {cell.reason for cell in own}
+        lines.append(
+            {
+                "label": row.label,
+                "ours": ours,
+                "published": [published_text(cell) for cell in own],
+                # One reason for the whole row is printed once, across it.
+                "reason": reasons.pop() if len(reasons) == 1 else None,
+            }
+        )
+    return lines
+
+
+def table_markdown(table: TableDefinition, cells: list[Cell], results: Results) -> str:
+    """A GitHub table with two lines a row, then the notes."""
+    heads = ["", "", *(column.label for column in table.columns)]
+    text = [f"**{table.title}**", "", _markdown_row(heads), _markdown_row(["---"] * len(heads))]
+    for line in _lines(table, cells, results):
+        ours = []
+        for parts in line["ours"]:
+            shown = parts.get("value", "–")
+            shown += f" ± {parts['spread']}" if "spread" in parts else ""
+            shown += f" ({parts['interval']})" if "interval" in parts else ""
+            shown += f" Δ {parts['difference']}" if "difference" in parts else ""
+            ours.append(shown)
+        published = [value or "–" for value in line["published"]]
+        text.append(_markdown_row([line["label"], "ours", *ours]))
+        text.append(_markdown_row(["", "published", *published]))
+    notes = [*_notes(table, cells, results), *_reasons(cells)]
+    return "\n".join([*text, "", *(f"- {note}" for note in notes)]) + "\n"
+
+
+def _markdown_row(values: list[str]) -> str:
+    return "| " + " | ".join(value.replace("|", "\\|") for value in values) + " |"
+
+
+def _notes(table: TableDefinition, cells: list[Cell], results: Results) -> list[str]:
+    notes = [note_on_data(results), note_on_spread(cells), f"Published: {table.source}"]
+    return [note for note in [*notes, *table.notes] if note]
+
+
+def _reasons(cells: list[Cell]) -> list[str]:
+    found: dict[str, list[str]] = {}
+    for cell in cells:
+        if cell.reason:
+            rows = found.setdefault(cell.reason, [])
+            if cell.row not in rows:
+                rows.append(cell.row)
+    return [f"No value of ours for {', '.join(rows)}: {reason}." for reason, rows in found.items()]
+
+
+@cache
+def _template() -> jinja2.Template:
+    source = resources.files(__package__).joinpath("table.html.jinja").read_text(encoding="utf-8")
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(source)
+
+
+def table_html(
+    name: str, table: TableDefinition, cells: list[Cell], results: Results
+) -> str:
+    """A self-contained fragment; ASCII only, so that it reads right however it is opened."""
+    html = _template().render(
+        id=name,
+        table=table,
+        lines=_lines(table, cells, results),
+        notes=_notes(table, cells, results),
+        synthetic=bool(results.runs) and results.synthetic,
+    )
+    return html.encode("ascii", "xmlcharrefreplace").decode("ascii")

@@ -1,0 +1,28 @@
+"""From assertions to a report's 14 labels (the CheXpert labeller's third stage).
+
+Per observation positive outranks uncertain outranks negative; an observation that is nowhere
+mentioned stays blank. Heart failure, positive or uncertain, makes Cardiomegaly at least uncertain.
+No Finding is 1 when nothing but support devices is positive or uncertain, other findings
+(emphysema, hernia, granuloma …) included, and is otherwise blank, never 0 or -1.
+"""
+
+from collections.abc import Iterable
+
+from cxrflow.reports.mentions import OBSERVATIONS, OTHER_FINDING
+from cxrflow.reports.scope import NEGATIVE, POSITIVE, UNCERTAIN
+
+RANK = {NEGATIVE: 0, UNCERTAIN: 1, POSITIVE: 2}
+BLANK = float("nan")
+
+
+def aggregate(values: Iterable[tuple[str, int]]) -> tuple[float, ...]:
+    """The 14 labels in the order of ``OBSERVATIONS`` (1, 0, -1 or NaN) from (observation, value)."""
+    best: dict[str, int] = {}
+    for observation, value in values:
+        if observation not in best or RANK[value] > RANK[best[observation]]:
+            best[observation] = value
+    ignored = ("Support Devices", "No Finding")
+    if not any(v != NEGATIVE for o, v in best.items() if o not in ignored):
+        best["No Finding"] = POSITIVE
+    best.pop(OTHER_FINDING, None)
+    return tuple(float(best[o]) if o in best else BLANK for o in OBSERVATIONS)

@@ -1,0 +1,112 @@
+"""Mentions of the 14 CheXpert observations in a sentence (the labeller's first stage).
+
+Which words mention what is data: ``rules/mentions.yaml``. A mention that overlaps an "unless"
+phrase of its observation does not count (the published labeller calls these unmentions).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
+
+import yaml
+
+from cxrflow.reports.phrases import PhraseTree, Token
+from cxrflow.reports.spelling import Speller
+
+# The order of the CheXpert labeller's output and of the CheXpert CSV.
+OBSERVATIONS = (
+    "No Finding",
+    "Enlarged Cardiomediastinum",
+    "Cardiomegaly",
+    "Lung Lesion",
+    "Lung Opacity",
+    "Edema",
+    "Consolidation",
+    "Pneumonia",
+    "Atelectasis",
+    "Pneumothorax",
+    "Pleural Effusion",
+    "Pleural Other",
+    "Fracture",
+    "Support Devices",
+)
+# Counts against No Finding, and is no column of its own.
+OTHER_FINDING = "Other finding"
+
+Kind = Literal["finding", "hint", "organ"]
+
+# Long words of the phrases, written out, that a misspelt word is matched with.
+SPELLED = """atelectasis atelectatic atelectases cardiomegaly consolidation consolidations
+consolidative effusion effusions emphysema fracture fractures infiltrate infiltrates mediastinum
+mediastinal cardiomediastinal opacity opacities opacification pneumonia pneumothorax
+pneumothoraces pacemaker catheter endotracheal silhouette granuloma granulomas calcified
+interstitial unremarkable enlarged congestion scarring thickening fibrosis definite evidence
+excluded identified stable unchanged resolved""".split()
+# Words next to those that are words of their own.
+NOT_MISSPELT = "fractured infiltrated infiltrative calcific stables intermediate".split()
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """Words ``start`` to ``end`` (exclusive) of the sentence mention ``observation``."""
+
+    observation: str
+    kind: Kind
+    start: int
+    end: int
+
+
+def load_rules(name: str) -> Any:
+    """A rule file of the package (``rules/<name>.yaml``)."""
+    text = resources.files("cxrflow.reports").joinpath("rules", f"{name}.yaml").read_text("utf-8")
+    return yaml.safe_load(text)
+
+
+@cache
+def mention_tree() -> PhraseTree[tuple[str, str]]:
+    """The tree of all mention phrases; payload (observation, finding|hint|organ|unless)."""
+    return PhraseTree(
+        (phrase, (observation, kind))
+        for observation, kinds in load_rules("mentions").items()
+        for kind, phrases in kinds.items()
+        for phrase in phrases
+    )
+
+
+@cache
+def speller() -> Speller:
+    """Corrects words one slip away from a word of the phrases."""
+    return Speller(SPELLED, NOT_MISSPELT)
+
+
+def corrected_words(tokens: Sequence[Token]) -> list[str]:
+    """The tokens' words, misspelt ones corrected where no phrase knows them as they are."""
+    tree, correct = mention_tree(), speller().correct
+    return [t.word if tree.atoms(t.word) else correct(t.word) for t in tokens]
+
+
+def find_mentions(words: Sequence[str]) -> list[Mention]:
+    """Mentions by place; inside one observation the longest of overlapping ones."""
+    found, barred = [], []
+    for match in mention_tree().matches(words):
+        observation, kind = match.payload
+        (barred if kind == "unless" else found).append((match.start, match.end, observation, kind))
+    if not found:
+        return []
+    # Longest first at a start, a finding before an organ, so that "enlarged heart" is a finding.
+    found.sort(key=lambda m: (m[0], -m[1], m[3]))
+    bars: dict[str, set[int]] = {}
+    for start, end, observation, _ in barred:
+        bars.setdefault(observation, set()).update(range(start, end))
+    mentions: list[Mention] = []
+    reach: dict[str, int] = {}
+    for start, end, observation, kind in found:
+        if start < reach.get(observation, 0):
+            continue
+        if not bars.get(observation, set()).isdisjoint(range(start, end)):
+            continue
+        reach[observation] = end
+        mentions.append(Mention(observation, kind, start, end))
+    return mentions

@@ -1,0 +1,136 @@
+"""Word phrases compiled into one tree, and all their matches in a tokenised sentence.
+
+A phrase is a row of words: ``word*`` any word starting so, ``a|b`` either, ``?word`` may be
+absent, ``..2`` up to two words of any kind. Matching walks the tree from every word, so its time
+is linear in the sentence for a given set of phrases; no regular expression can run away.
+"""
+
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+PayloadT = TypeVar("PayloadT")
+
+TOKEN = re.compile(r"[A-Za-z]++(?:'[a-z]{1,2}\b)?|\d++(?:\.\d++)?|_++|[^\sA-Za-z0-9_]")
+ANY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word or mark in lower case, and where it stands in the sentence."""
+
+    word: str
+    start: int
+    end: int
+
+
+def tokenize(sentence: str) -> list[Token]:
+    """Words and marks in lower case; a hyphen inside a word is dropped, a slash reads "or"."""
+    tokens = [Token(m.group().lower(), m.start(), m.end()) for m in TOKEN.finditer(sentence)]
+    kept: list[Token] = []
+    for i, token in enumerate(tokens):
+        if token.word in ("-", "/") and 0 < i < len(tokens) - 1:
+            before, after = tokens[i - 1], tokens[i + 1]
+            if before.end == token.start and token.end == after.start:
+                if token.word == "-" and (before.word.isalnum() or after.word.isalnum()):
+                    continue
+                if token.word == "/" and before.word.isalpha() and after.word.isalpha():
+                    kept.append(Token("or", token.start, token.end))
+                    continue
+        kept.append(token)
+    return kept
+
+
+@dataclass(slots=True)
+class _Node(Generic[PayloadT]):
+    edges: dict[str, "_Node[PayloadT]"] = field(default_factory=dict)
+    payloads: list[PayloadT] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Match(Generic[PayloadT]):
+    """Words ``start`` to ``end`` (exclusive) of the sentence match a phrase of ``payload``."""
+
+    start: int
+    end: int
+    payload: PayloadT
+
+
+def variants(phrase: str) -> Iterable[tuple[str, ...]]:
+    """All rows of atoms a phrase stands for."""
+    options: list[list[tuple[str, ...]]] = []
+    for part in phrase.split():
+        if re.fullmatch(r"\.\.\d", part):
+            options.append([(ANY,) * n for n in range(int(part[2:]) + 1)])
+        elif part.startswith("?") and len(part) > 1:
+            options.append([(), *((word,) for word in part[1:].split("|"))])
+        else:
+            options.append([(word,) for word in part.split("|")])
+    for row in itertools.product(*options):
+        yield tuple(itertools.chain.from_iterable(row))
+
+
+class PhraseTree(Generic[PayloadT]):
+    """Finds every phrase of a set in a row of words."""
+
+    def __init__(self, phrases: Iterable[tuple[str, PayloadT]]):
+        self._root: _Node[PayloadT] = _Node()
+        self._exact: set[str] = set()
+        self._prefixes: set[str] = set()
+        for phrase, payload in phrases:
+            for atoms in variants(phrase):
+                self._add(atoms, payload)
+        self._atoms_of: dict[str, tuple[str, ...]] = {}
+
+    def _add(self, atoms: Sequence[str], payload: PayloadT) -> None:
+        node = self._root
+        for atom in atoms:
+            if atom.endswith("*") and atom != ANY:
+                self._prefixes.add(atom[:-1])
+            elif atom != ANY:
+                self._exact.add(atom)
+            node = node.edges.setdefault(atom, _Node())
+        if payload not in node.payloads:
+            node.payloads.append(payload)
+
+    def atoms(self, word: str) -> tuple[str, ...]:
+        """The words of the phrase set that ``word`` counts as; () for a word in no phrase."""
+        known = self._atoms_of.get(word)
+        if known is None:
+            stems = (word[:n] for n in range(3, min(len(word), 20) + 1))
+            known = tuple(f"{stem}*" for stem in stems if stem in self._prefixes)
+            if word in self._exact:
+                known = (word, *known)
+            if len(self._atoms_of) > 200_000:
+                self._atoms_of.clear()
+            self._atoms_of[word] = known
+        return known
+
+    def matches(self, words: Sequence[str]) -> list[Match[PayloadT]]:
+        """All matches, by start; of one payload at one start only the longest."""
+        atoms = [self.atoms(word) for word in words]
+        found: list[Match[PayloadT]] = []
+        root = self._root.edges
+        for start, first in enumerate(atoms):
+            if not first:
+                continue
+            longest: dict[int, Match[PayloadT]] = {}
+            nodes = [root[atom] for atom in first if atom in root]
+            position = start + 1
+            while nodes:
+                following = []
+                for node in nodes:
+                    for payload in node.payloads:
+                        longest[id(payload)] = Match(start, position, payload)
+                    if position < len(atoms) and node.edges:
+                        for atom in atoms[position]:
+                            if atom in node.edges:
+                                following.append(node.edges[atom])
+                        if ANY in node.edges and words[position][0].isalnum():
+                            following.append(node.edges[ANY])
+                nodes = following
+                position += 1
+            found += longest.values()
+        return found

@@ -1,0 +1,146 @@
+"""Sentences of a section: a rule splitter, and stanza from a local model folder.
+
+Both take raw section text with MIMIC-CXR's wrapped lines and give clean sentences: blanks
+collapsed, list numbers taken off, nothing without a letter. A line break inside a paragraph is
+not the end of a sentence (as in the CheXpert labeller); a blank line and a list item are.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from cxrflow.errors import InputError
+
+BLANK_LINE = re.compile(r"\n[ \t\r]*+\n")
+LIST_MARK = re.compile(r"(?:\(?\d{1,2}[.)]|[-*•–])(?=\s|$)\s*|\d{1,2}[.)](?=[A-Za-z])")
+LINE_ITEM = re.compile(r"\n(?=[ \t]*+(?:\(?\d{1,2}[.)]|[-*•–])[ \t])")
+
+# A run of stops with closing quotes before a blank, or one stop stuck between two words
+# ("effusion.No"). Each run is tried once, from its first stop, so long runs cost linear time.
+STOP = re.compile(
+    r"(?<=[^\s.!?])[.!?]++[\"')\]]*+(?=\s)|(?<=[a-z][a-z])\.(?=[A-Z][a-z])|(?<=___)\.(?=[A-Z][a-z])"
+)
+
+TITLES = frozenset("dr drs mr mrs ms prof st".split())
+# "vs. pneumonia" goes on; "No. 3" needs the digit.
+GOES_ON = TITLES | frozenset("vs e.g i.e eg ie cf approx fig incl viz resp".split())
+# After these a sentence goes on unless the next word starts with a capital.
+GOES_ON_IN_LOWER_CASE = frozenset("cm mm ml in hr hrs min a.m p.m am pm etc post ant sup".split())
+LONGEST_WORD = 40
+
+
+class SentenceSplitter(Protocol):
+    """What both splitters promise."""
+
+    def split(self, texts: Sequence[str]) -> list[list[str]]:
+        """The sentences of each text, in order."""
+        ...
+
+
+def clean_sentence(text: str) -> str:
+    """Collapse blanks and take list numbers off; "" when no letter is left."""
+    text = " ".join(text.split())
+    while mark := LIST_MARK.match(text):
+        text = text[mark.end() :]
+    return text if any(c.isalpha() for c in text) else ""
+
+
+def _ends_sentence(piece: str, stop: str, rest: str) -> bool:
+    """Whether ``stop`` ends the sentence ``piece``; ``rest`` is what follows (its first words)."""
+    word = piece[piece.rfind(" ") + 1 :].lstrip("([\"'").lower()
+    if not stop.startswith("."):
+        return True
+    following = rest.lstrip()[:1]
+    if LIST_MARK.fullmatch(piece.strip() + "."):
+        return False
+    if word in GOES_ON:
+        return False
+    if word == "no" and following.isdigit() and piece.strip().lower() != "no":
+        return False
+    if word in GOES_ON_IN_LOWER_CASE:
+        return not (following.islower() or following.isdigit())
+    if len(word) == 1 and word.isalpha() and following.isupper():
+        before = piece.split()[-2:-1]
+        return not (before and before[0].lower().rstrip(".") in TITLES)
+    return True
+
+
+def _split_paragraph(text: str) -> list[str]:
+    text = " ".join(text.split())
+    sentences, start = [], 0
+    for stop in STOP.finditer(text):
+        piece = text[max(start, stop.start() - 200) : stop.start()]
+        if _ends_sentence(piece, stop.group(), text[stop.end() : stop.end() + LONGEST_WORD]):
+            sentences.append(text[start : stop.end()])
+            start = stop.end()
+    sentences.append(text[start:])
+    return sentences
+
+
+class RuleSplitter:
+    """Sentences by rules: no model, linear time."""
+
+    def split_one(self, text: str) -> list[str]:
+        """The sentences of one section's text."""
+        sentences = []
+        for paragraph in BLANK_LINE.split(text):
+            for item in LINE_ITEM.split(paragraph):
+                sentences += [s for s in map(clean_sentence, _split_paragraph(item)) if s]
+        return sentences
+
+    def split(self, texts: Sequence[str]) -> list[list[str]]:
+        """The sentences of each text, in order."""
+        return [self.split_one(text) for text in texts]
+
+
+class StanzaSplitter:
+    """Sentences by a stanza tokenizer that lies in a local folder; never goes to the network.
+
+    ``folder`` holds ``resources.json`` and ``en/tokenize/<package>.pt``, as a stanza download of
+    the biomedical package "mimic" does, or as ``cxrflow.reports.train_sentence_splitter`` writes.
+    """
+
+    def __init__(self, folder: str | Path, package: str = "mimic"):
+        folder = Path(folder)
+        model = folder / "en" / "tokenize" / f"{package}.pt"
+        for path in (folder / "resources.json", model):
+            if not path.is_file():
+                raise InputError(f"{path}: not found; expected a stanza model folder")
+        import stanza
+
+        self._stanza = stanza
+        try:
+            self._pipeline = stanza.Pipeline(
+                "en",
+                dir=str(folder),
+                package=None,
+                processors={"tokenize": package},
+                download_method=None,
+                use_gpu=False,
+                verbose=False,
+            )
+        except Exception as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise InputError(f"{model}: stanza cannot load it ({reason})") from None
+
+    def split(self, texts: Sequence[str]) -> list[list[str]]:
+        """The sentences of each text, in order; empty texts have none."""
+        filled = [i for i, text in enumerate(texts) if text.strip()]
+        documents = [self._stanza.Document([], text=texts[i]) for i in filled]
+        result: list[list[str]] = [[] for _ in texts]
+        if not documents:
+            return result
+        for i, document in zip(filled, self._pipeline.bulk_process(documents), strict=True):
+            cleaned = (clean_sentence(sentence.text) for sentence in document.sentences)
+            result[i] = [sentence for sentence in cleaned if sentence]
+        return result
+
+
+def make_splitter(kind: str, folder: str | Path | None = None) -> SentenceSplitter:
+    """The splitter the settings name; "stanza" without a folder is an input error."""
+    if kind == "rules":
+        return RuleSplitter()
+    if folder is None:
+        raise InputError("reports.splitter is 'stanza': --stanza must name a model folder")
+    return StanzaSplitter(folder)

@@ -1,0 +1,57 @@
+"""Settings of report processing: sections, spelling, sentences and CheXpert labels."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from cxrflow.command import Settings
+
+
+class SectionSettings(Settings):
+    """How a report's text becomes sections."""
+
+    special_cases: str | None = Field(
+        None,
+        description="file of the studies whose conclusion stands in an odd place: a CSV with "
+        "study_id,section,start,end, or the published section_parser.py itself, which is read "
+        "and never run",
+    )
+    published_ndication: bool = Field(
+        False,
+        description="repeat the published parser's slip of reading the heading 'NDICATION' as "
+        "the impression instead of the indication",
+    )
+    notes_section: Literal["impression", "findings"] = Field(
+        "impression", description="the section a text without headings counts as (covid_chestxray)"
+    )
+    max_characters: int = Field(
+        200_000, ge=1, description="a longer report is counted as bad and skipped"
+    )
+
+
+class LabelSettings(Settings):
+    """How labels are read off a report."""
+
+    engine: Literal["scope"] = Field("scope", description="rules over words; needs no model")
+    text: Literal["conclusion", "findings_and_impression"] = Field(
+        "conclusion",
+        description="what is labelled: the conclusion text that MIMIC-CXR-JPG labelled "
+        "(impression, else findings, else last paragraph, else comparison), or both sections",
+    )
+
+
+class ReportSettings(Settings):
+    """Everything the report programs need."""
+
+    splitter: Literal["rules", "stanza"] = Field(
+        "rules", description="sentence splitter; stanza needs --stanza, a local model folder"
+    )
+    typo_list: str | None = Field(
+        None, description="CSV study_id,wrong,right: spelling corrections made before sectioning"
+    )
+    sections: SectionSettings = SectionSettings()
+    labels: LabelSettings = LabelSettings()
+    chunk: int = Field(500, ge=1, description="reports a worker takes at a time")
+    max_failed_share: float = Field(
+        0.05, ge=0, le=1, description="the program fails above this share of unusable reports"
+    )

@@ -1,0 +1,49 @@
+"""Words that stand one slip of the pen away from a known word.
+
+Reports are dictated and typed in haste: "effussion", "impressoin". A word counts as a misspelling
+of a known one when one letter is missing, extra, wrong or swapped with its neighbour
+(Damerau–Levenshtein distance 1, in the "optimal string alignment" form).
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+
+def one_slip_apart(a: str, b: str) -> bool:
+    """True when exactly one insertion, deletion, substitution or neighbour swap turns a into b."""
+    if a == b or abs(len(a) - len(b)) > 1:
+        return False
+    if len(a) > len(b):
+        a, b = b, a
+    start = 0
+    while start < len(a) and a[start] == b[start]:
+        start += 1
+    if len(a) < len(b):
+        return a[start:] == b[start + 1 :]
+    if a[start + 1 :] == b[start + 1 :]:
+        return True
+    return a[start : start + 2] == b[start : start + 2][::-1] and a[start + 2 :] == b[start + 2 :]
+
+
+def _shortened(word: str) -> set[str]:
+    return {word} | {word[:i] + word[i + 1 :] for i in range(len(word))}
+
+
+class Speller:
+    """Corrects words to known ones, through a table of the known words with one letter left out."""
+
+    def __init__(self, known: Iterable[str], protected: Iterable[str] = (), shortest: int = 7):
+        self._shortest = shortest
+        self._known = set(known) | set(protected)
+        self._table: dict[str, list[str]] = {}
+        for word in sorted(set(known)):
+            for key in _shortened(word):
+                self._table.setdefault(key, []).append(word)
+        self.correct = lru_cache(maxsize=100_000)(self._correct)
+
+    def _correct(self, word: str) -> str:
+        """The known word that ``word`` misspells (the first by alphabet), or ``word`` itself."""
+        if not self._shortest <= len(word) <= 30 or word in self._known:
+            return word
+        candidates = {c for key in _shortened(word) for c in self._table.get(key, ())}
+        return min((c for c in candidates if one_slip_apart(word, c)), default=word)

@@ -1,0 +1,69 @@
+"""Text corpora of phase II: PubMed abstracts and MIMIC-III notes (BioViL section 2.1).
+
+Writes documents.parquet (document_id, text) and corpus.json, which counts every record that was
+dropped and says why. Memory stays flat however large the corpus.
+"""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxrflow.command import parser, read_settings, run
+from cxrflow.errors import InputError
+from cxrflow.files import atomic_folder, file_digest, read_json, write_json
+from cxrflow.text.documents import DocumentWriter
+from cxrflow.text.mimic_iii import read_notes
+from cxrflow.text.pubmed import read_pubmed
+from cxrflow.text.settings import CorpusSettings
+
+log = logging.getLogger("cxrflow")
+
+
+def build_corpus(
+    layout: str, root: Path, settings: CorpusSettings, output: Path, threads: int = 1
+) -> None:
+    """Read ``root`` in ``layout`` ("pubmed" or "mimic_iii") and write the corpus folder."""
+    if not root.is_dir():
+        raise InputError(f"{root}: data root not found; expected the {layout} folder")
+    manifest = root / "MANIFEST.json"
+    synthetic = manifest.is_file() and bool(read_json(manifest).get("synthetic"))
+    with atomic_folder(output) as folder:
+        with DocumentWriter(folder / "documents.parquet") as writer:
+            if layout == "pubmed":
+                steps = read_pubmed(root, settings, writer, threads)
+            else:
+                steps = read_notes(root, settings, writer)
+        if not writer.documents:
+            reasons = [item for step in steps for item in step.as_json()["dropped"]]
+            why = ", ".join(f"{item['count']} {item['reason']}" for item in reasons)
+            raise InputError(f"{root}: no document left ({why or 'the files are empty'})")
+        write_json(
+            folder / "corpus.json",
+            {
+                "dataset": output.name,
+                "layout": layout,
+                "synthetic": synthetic,
+                "documents": writer.documents,
+                "characters": writer.characters,
+                "steps": [step.as_json() for step in steps],
+                "settings": settings.model_dump(),
+                "fingerprint": file_digest(folder / "documents.parquet")[:16],
+            },
+        )
+    log.info("%s: %d documents, %d characters", output, writer.documents, writer.characters)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    options = parser(__doc__)
+    options.add_argument("--layout", choices=["pubmed", "mimic_iii"], required=True)
+    options.add_argument("--root", type=Path, required=True, help="folder of the data set")
+    options.add_argument("--threads", type=int, default=1, help="PubMed files read at once")
+    options.add_argument("--output", type=Path, required=True, help="corpus folder")
+    given = options.parse_args(argv)
+    settings = read_settings(given.settings, CorpusSettings)
+    build_corpus(given.layout, given.root, settings, given.output, given.threads)
+
+
+if __name__ == "__main__":
+    run(main)

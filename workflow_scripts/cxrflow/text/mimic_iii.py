@@ -1,0 +1,115 @@
+"""MIMIC-III clinical notes: ``NOTEEVENTS.csv`` or ``.csv.gz`` → documents.
+
+Texts run over several lines inside quotes, so the file goes through a CSV parser as a stream.
+"""
+
+import csv
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from cxrflow.errors import InputError
+from cxrflow.text.documents import DocumentWriter
+from cxrflow.text.id_set import LARGEST, IdSet
+from cxrflow.text.settings import CorpusSettings
+from cxrflow.text.tally import Tally
+
+_BRACKETS = re.compile(r"\[\*\*.*?\*\*\]", re.DOTALL)
+_REPLACEMENT = {"underscores": "___", "remove": " "}
+_COLUMNS = ("ROW_ID", "CATEGORY", "ISERROR", "TEXT")
+_LONGEST_FIELD = 2**31 - 1
+
+
+def find_notes(root: Path) -> Path:
+    """The notes table of a MIMIC-III folder, compressed or not, in either case."""
+    wanted = ("noteevents.csv.gz", "noteevents.csv")
+    found = [path for path in sorted(root.glob("*")) if path.name.lower() in wanted]
+    if not found:
+        raise InputError(f"{root}: no notes; expected NOTEEVENTS.csv or NOTEEVENTS.csv.gz")
+    return found[0]
+
+
+def replace_brackets(text: str, how: str) -> str:
+    """Treat de-identification marks ``[** … **]`` as the setting ``brackets`` says."""
+    return text if how == "keep" else _BRACKETS.sub(_REPLACEMENT[how], text)
+
+
+def _open(path: Path, encoding: str) -> IO[str]:
+    if path.suffix.lower() == ".gz":
+        return gzip.open(path, "rt", encoding=encoding, newline="")
+    return open(path, encoding=encoding, newline="")
+
+
+def _rows(path: Path, encoding: str) -> Iterator[list[str]]:
+    """Rows of the CSV; whatever breaks the stream becomes one line that names the place."""
+    csv.field_size_limit(_LONGEST_FIELD)
+    line = 0
+    try:
+        with _open(path, encoding) as stream:
+            reader = csv.reader(stream, strict=True)
+            for row in reader:
+                line = reader.line_num
+                yield row
+    except LookupError:
+        raise InputError(f"settings: key 'encoding' is {encoding!r}: no such encoding") from None
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}: not {encoding} after line {line} ({error.reason}); see the setting encoding"
+        ) from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path}: not a whole gzip file after line {line} ({error})") from None
+    except csv.Error as error:
+        raise InputError(f"{path}: not whole CSV after line {line} ({error})") from None
+
+
+def read_notes(root: Path, settings: CorpusSettings, writer: DocumentWriter) -> list[Tally]:
+    """Write the notes that are not marked as errors, one document a row."""
+    path = find_notes(root)
+    rows = _rows(path, settings.encoding)
+    header = [name.strip().lstrip("\ufeff").upper() for name in next(rows, [])]
+    for column in _COLUMNS:
+        if column not in header:
+            raise InputError(f"{path}: column '{column}' is missing")
+    place = [header.index(column) for column in _COLUMNS]
+    wanted = {category.strip().lower() for category in settings.categories}
+    tally = Tally("take notes", "notes")
+    seen = IdSet()
+    total = 0
+    for total, row in enumerate(rows, start=1):
+        reason = None
+        if len(row) != len(header):
+            tally.drop("malformed row", [f"row {total}"])
+            continue
+        row_id, category, is_error, text = (row[index].strip() for index in place)
+        if not (row_id.isascii() and row_id.isdigit() and int(row_id) <= LARGEST):
+            tally.drop("malformed row", [f"row {total}"])
+            continue
+        number = np.array([int(row_id)])
+        if is_error not in ("", "0"):
+            reason = "marked as error (ISERROR)"
+        elif wanted and category.lower() not in wanted:
+            reason = "other category"
+        elif seen.contains(number)[0]:
+            reason = "ROW_ID there before"
+        else:
+            text = replace_brackets(text, settings.brackets).strip()
+            reason = None if text else "no text"
+        seen.add(number)
+        if reason is None:
+            writer.add(row_id, text)
+            tally.kept += 1
+        else:
+            tally.drop(reason, [row_id])
+    malformed = tally.dropped("malformed row")
+    if malformed > settings.max_failed_share * total:
+        raise InputError(
+            f"{path}: {malformed} of {total} rows are malformed (first: "
+            f"{tally.as_json()['dropped'][0]['examples'][0]}), more than the share "
+            f"max_failed_share = {settings.max_failed_share}"
+        )
+    return [tally]

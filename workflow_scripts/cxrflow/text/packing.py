@@ -1,0 +1,256 @@
+"""Packing: documents share rows of fixed length (RoBERTa's packing, BioViL Appendix E.1).
+
+Each document stands as ``[CLS] … [SEP]``; one longer than a row is cut into chunks, at word
+borders. Which lengths share a row is decided once on the histogram of lengths (best fit, longest
+first), so planning 30 million documents takes seconds; which documents of those lengths meet is
+drawn anew for every (seed, epoch). Documents of a row do not see each other: ``document`` numbers
+them, and positions restart.
+
+Shapes: ``B`` rows, ``L`` = length, ``K`` chunks of the corpus, ``R`` rows of an epoch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cxrflow.errors import InputError
+from cxrflow.files import fingerprint, read_json
+from cxrflow.text.tokenizer import VocabularyInfo
+
+Ints = NDArray[np.int64]
+_STREAM = 0x9ACC  # keeps these draws apart from others with the same seed and epoch
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Rows of one epoch: row ``r`` holds chunks ``chunks[offsets[r]:offsets[r + 1]]``.
+
+    Indexing with a slice or an array of row numbers gives those rows, again as a plan, so that
+    ``corpus.batch(plan[step * B : (step + 1) * B])`` is the batch of any step.
+    """
+
+    chunks: Ints
+    offsets: Ints  # [R + 1]
+    keys: Ints  # [R], row numbers in the epoch's full plan: the rows' keys for masking
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @overload
+    def __getitem__(self, rows: slice) -> "Plan": ...
+    @overload
+    def __getitem__(self, rows: Ints) -> "Plan": ...
+    def __getitem__(self, rows: slice | Ints) -> "Plan":
+        chosen = np.arange(len(self))[rows]
+        starts, counts = self.offsets[chosen], np.diff(self.offsets)[chosen]
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        return Plan(self.chunks[_ranges(starts, counts)], offsets, self.keys[chosen])
+
+
+def _ranges(starts: Ints, counts: Ints) -> Ints:
+    """``concatenate([arange(s, s + c) …])`` without a loop."""
+    ends = np.cumsum(counts)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + counts, counts)
+
+
+def fit_lengths(histogram: Ints, capacity: int) -> list[tuple[tuple[int, ...], int]]:
+    """Best-fit-decreasing bin packing of a length histogram.
+
+    ``histogram[l]`` chunks have length ``l``. Returns (lengths of a row, how many such rows). All
+    rows of equal free space and content move together, so the work grows with the number of
+    different lengths, not of chunks.
+    """
+    free: list[dict[tuple[int, ...], int]] = [{} for _ in range(capacity + 1)]
+    for length in range(len(histogram) - 1, 0, -1):
+        left = int(histogram[length])
+        while left:
+            space = next((s for s in range(length, capacity) if free[s]), capacity)
+            content, rows = free[space].popitem() if free[space] else ((), left)
+            used = min(rows, left)
+            if rows > used:
+                free[space][content] = rows - used
+            filled = (*content, length)
+            bins = free[space - length]
+            bins[filled] = bins.get(filled, 0) + used
+            left -= used
+    return [item for bins in free for item in bins.items()]
+
+
+class PackedCorpus:
+    """Token folders of one vocabulary, as rows of ``length`` tokens.
+
+    ``folders`` are what ``cxrflow.text.tokens`` wrote, ``vocabulary`` the tokenizer folder or its
+    :class:`VocabularyInfo`. Raises :class:`InputError` where they do not belong together.
+    """
+
+    def __init__(
+        self,
+        folders: Sequence[str | Path],
+        length: int,
+        vocabulary: VocabularyInfo | str | Path,
+    ) -> None:
+        if length < 3:
+            raise InputError(f"length is {length}; expected at least 3: [CLS], a token, [SEP]")
+        if not isinstance(vocabulary, VocabularyInfo):
+            vocabulary = VocabularyInfo.from_folder(vocabulary)
+        self.length = length
+        self.vocabulary = vocabulary
+        self._tokens: list[NDArray[np.uint16]] = []
+        starts, sizes, prints = [], [], []
+        base = 0
+        for folder in map(Path, folders):
+            facts = read_json(folder / "tokens.json")
+            if facts["vocabulary_fingerprint"] != vocabulary.fingerprint:
+                raise InputError(
+                    f"{folder}/tokens.json: vocabulary_fingerprint is "
+                    f"{facts['vocabulary_fingerprint']}, expected {vocabulary.fingerprint}: "
+                    "the tokens were made with another vocabulary"
+                )
+            tokens, offsets = _open_tokens(folder)
+            begin, size = _cut(tokens, offsets, length - 2, vocabulary.continues)
+            starts.append(begin + base)
+            sizes.append(size)
+            prints.append(facts["fingerprint"])
+            self._tokens.append(tokens)
+            base += len(tokens)
+        self._borders = np.cumsum([0, *(len(tokens) for tokens in self._tokens)])
+        self._starts: Ints = np.concatenate([np.zeros(0, dtype=np.int64), *starts])
+        self._sizes = np.concatenate([np.zeros(0, dtype=np.int32), *sizes]).astype(np.int32)
+        if not len(self._starts):
+            raise InputError(f"{', '.join(map(str, folders)) or 'no token folder'}: no tokens")
+        self.fingerprint = fingerprint([length, vocabulary.fingerprint, prints])
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Rows by the lengths they hold; the same in every epoch."""
+        lengths = self._sizes.astype(np.int64) + 2
+        groups = fit_lengths(np.bincount(lengths, minlength=self.length + 1), self.length)
+        slots = [np.tile(np.array(content), rows) for content, rows in groups]
+        counts = [np.full(rows, len(content)) for content, rows in groups]
+        self._slots_by_length = np.argsort(np.concatenate(slots), kind="stable")
+        self._row_offsets = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+
+    @property
+    def rows(self) -> int:
+        """Rows of an epoch, R: the same for every seed and epoch."""
+        return len(self._row_offsets) - 1
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of an epoch with [CLS] and [SEP], without padding."""
+        return int(self._sizes.sum()) + 2 * len(self._sizes)
+
+    @property
+    def fill(self) -> float:
+        """Share of the row positions that hold a token."""
+        return self.tokens / (self.rows * self.length)
+
+    def plan(self, seed: int, epoch: int) -> Plan:
+        """The rows of one epoch, a pure function of corpus, seed and epoch."""
+        rng = np.random.default_rng([_STREAM, seed, epoch])
+        shuffled = rng.permutation(len(self._starts))
+        by_length = shuffled[np.argsort(self._sizes[shuffled], kind="stable")]
+        chunks = np.empty_like(by_length)
+        chunks[self._slots_by_length] = by_length
+        order = rng.permutation(self.rows)
+        plan = Plan(chunks, self._row_offsets, np.arange(self.rows))[order]
+        return Plan(plan.chunks, plan.offsets, np.arange(self.rows))
+
+    def batch(self, rows: Plan) -> dict[str, torch.Tensor]:
+        """The rows as tensors, all int64 on the CPU.
+
+        ``input_ids`` [B, L] (padded), ``document`` [B, L] (0, 1 … within the row; −1 padding),
+        ``position_ids`` [B, L] (restart at every [CLS]; 0 padding), ``keys`` [B] for masking.
+        """
+        batch, length = len(rows), self.length
+        ids = np.full((batch, length), self.vocabulary.pad, dtype=np.int64)
+        document = np.full((batch, length), -1, dtype=np.int64)
+        position = np.zeros((batch, length), dtype=np.int64)
+
+        per_row = np.diff(rows.offsets)
+        row = np.repeat(np.arange(batch), per_row)
+        number = np.arange(len(row)) - rows.offsets[row]
+        sizes = self._sizes[rows.chunks].astype(np.int64)
+        ends = np.cumsum(sizes + 2)
+        before = np.concatenate([[0], ends])[rows.offsets[:-1]]
+        start = ends - sizes - 2 - before[row] + row * length  # flat place of each [CLS]
+
+        whole = _ranges(start, sizes + 2)
+        document.ravel()[whole] = np.repeat(number, sizes + 2)
+        position.ravel()[whole] = whole - np.repeat(start, sizes + 2)
+        ids.ravel()[start] = self.vocabulary.cls_
+        ids.ravel()[start + sizes + 1] = self.vocabulary.sep
+        ids.ravel()[_ranges(start + 1, sizes)] = self._gather(
+            _ranges(self._starts[rows.chunks], sizes)
+        )
+        return {
+            "input_ids": torch.from_numpy(ids),
+            "document": torch.from_numpy(document),
+            "position_ids": torch.from_numpy(position),
+            "keys": torch.from_numpy(rows.keys.astype(np.int64)),
+        }
+
+    def _gather(self, places: Ints) -> Ints:
+        """Tokens at places counted over all folders one after the other."""
+        if len(self._tokens) == 1:
+            return self._tokens[0][places].astype(np.int64)
+        found = np.empty(len(places), dtype=np.int64)
+        for number, tokens in enumerate(self._tokens):
+            low, high = self._borders[number], self._borders[number + 1]
+            here = (places >= low) & (places < high)
+            found[here] = tokens[places[here] - low]
+        return found
+
+
+def _open_tokens(folder: Path) -> tuple[NDArray[np.uint16], Ints]:
+    try:
+        tokens = np.load(folder / "tokens.npy", mmap_mode="r")
+        offsets = np.load(folder / "offsets.npy")
+    except FileNotFoundError as error:
+        raise InputError(f"{error.filename}: file not found") from None
+    except ValueError as error:
+        raise InputError(f"{folder}: damaged token files ({error})") from None
+    if tokens.dtype != np.uint16 or int(offsets[-1]) != len(tokens):
+        raise InputError(
+            f"{folder}: offsets.npy ends at {int(offsets[-1])}, but tokens.npy holds "
+            f"{len(tokens)} of type {tokens.dtype}; expected the same number, uint16"
+        )
+    return tokens, offsets
+
+
+def _cut(
+    tokens: NDArray[np.uint16], offsets: Ints, capacity: int, continues: NDArray[np.bool_]
+) -> tuple[Ints, NDArray[np.int32]]:
+    """Starts and sizes of the chunks, at most ``capacity`` tokens each; empty documents have none.
+
+    A chunk ends before a word that would not fit; only a word longer than a row is split. The
+    loop runs over the chunks of the longest document, each turn over all that are still open.
+    """
+    begin, end = offsets[:-1], offsets[1:]
+    open_ = end > begin
+    begin, end, document = begin[open_], end[open_], np.flatnonzero(open_)
+    found_start, found_size, found_document = [], [], []
+    while len(begin):
+        stop = np.minimum(begin + capacity, end)
+        inside = np.flatnonzero(stop < end)
+        hard = stop[inside]
+        moving = inside
+        while len(moving):
+            moving = moving[continues[tokens[stop[moving]]] & (stop[moving] > begin[moving])]
+            stop[moving] -= 1
+        stuck = stop[inside] == begin[inside]
+        stop[inside[stuck]] = hard[stuck]
+        found_start.append(begin)
+        found_size.append((stop - begin).astype(np.int32))
+        found_document.append(document)
+        rest = stop < end
+        begin, end, document = stop[rest], end[rest], document[rest]
+    if not found_start:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
+    order = np.argsort(np.concatenate(found_document), kind="stable")
+    return np.concatenate(found_start)[order], np.concatenate(found_size)[order]

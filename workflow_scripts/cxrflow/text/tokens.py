@@ -1,0 +1,111 @@
+"""Token files: the documents of a corpus as ids of a vocabulary, made once, memory-mapped after.
+
+Writes tokens.npy (uint16, flat, without [CLS] and [SEP]), offsets.npy (int64, documents + 1) and
+tokens.json (counts, share of [UNK], fingerprints). 3.3e9 tokens of BioViL's corpora take 7 GB.
+"""
+
+import logging
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+
+import numpy as np
+
+from cxrflow.command import parser, read_settings, run
+from cxrflow.errors import InputError
+from cxrflow.files import atomic_folder, file_digest, write_json
+from cxrflow.text.documents import open_documents, read_group
+from cxrflow.text.parallel import ordered_map
+from cxrflow.text.settings import TokensSettings
+from cxrflow.text.tokenizer import VocabularyInfo, WordEncoder, read_tokenizer
+
+log = logging.getLogger("cxrflow")
+
+
+@lru_cache(maxsize=1)
+def _encoder(folder: Path, cache_words: int) -> WordEncoder:
+    """One encoder a process: what it learnt from one row group serves the next."""
+    return WordEncoder(read_tokenizer(folder), cache_words)
+
+
+def _encode_group(
+    group: int, documents: Path, vocabulary: Path, settings: TokensSettings
+) -> tuple[bytes, list[int]]:
+    """Ids of a row group as bytes, and the number of tokens of each document."""
+    encoder = _encoder(vocabulary, settings.cache_words)
+    encoded: list[bytes] = []
+    for texts in read_group(documents, group, settings.documents_per_batch, split="train"):
+        encoded += encoder.encode_bytes(texts)
+    return b"".join(encoded), [len(data) // 2 for data in encoded]
+
+
+def _write_header(handle: object, count: int) -> None:
+    """Header of a .npy file of ``count`` uint16; NumPy pads it, so its length never changes."""
+    header = {"descr": "<u2", "fortran_order": False, "shape": (count,)}
+    np.lib.format.write_array_header_1_0(handle, header)  # type: ignore[arg-type]
+
+
+def write_tokens(
+    documents: Path, vocabulary: Path, settings: TokensSettings, output: Path, threads: int = 1
+) -> None:
+    """Encode ``documents`` and write the token folder."""
+    info = VocabularyInfo.from_folder(vocabulary)
+    if info.size > 65_535:
+        raise InputError(
+            f"{vocabulary}: {info.size} pieces; token files are uint16 and take at most 65,535"
+        )
+    groups = range(open_documents(documents).num_row_groups)
+    work = partial(_encode_group, documents=documents, vocabulary=vocabulary, settings=settings)
+    lengths: list[np.ndarray] = []
+    total = unknown = 0
+    with atomic_folder(output) as folder:
+        with open(folder / "tokens.npy", "wb") as handle:
+            _write_header(handle, 0)
+            for data, counts in ordered_map(work, groups, threads):
+                handle.write(data)
+                ids = np.frombuffer(data, dtype="<u2")
+                total += len(ids)
+                unknown += int((ids == info.unknown).sum())
+                lengths.append(np.array(counts, dtype=np.int64))
+            handle.seek(0)
+            _write_header(handle, total)
+        offsets = np.concatenate([[0], *lengths]).cumsum().astype(np.int64)
+        np.save(folder / "offsets.npy", offsets)
+        write_json(
+            folder / "tokens.json",
+            {
+                "vocabulary": vocabulary.name,
+                "vocabulary_fingerprint": info.fingerprint,
+                "dataset": output.name,
+                "documents": len(offsets) - 1,
+                "tokens": total,
+                "unknown": unknown,
+                "unknown_share": unknown / total if total else 0.0,
+                "documents_sha256": file_digest(documents),
+                "fingerprint": file_digest(folder / "tokens.npy")[:16],
+                "settings": settings.model_dump(),
+            },
+        )
+    log.info(
+        "%s: %d tokens in %d documents, %.4f %% unknown",
+        output,
+        total,
+        len(offsets) - 1,
+        100 * unknown / total if total else 0.0,
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    options = parser(__doc__)
+    options.add_argument("--documents", type=Path, required=True, help="documents.parquet")
+    options.add_argument("--vocabulary", type=Path, required=True, help="tokenizer folder")
+    options.add_argument("--threads", type=int, default=1, help="processes that encode")
+    options.add_argument("--output", type=Path, required=True, help="token folder")
+    given = options.parse_args(argv)
+    settings = read_settings(given.settings, TokensSettings)
+    write_tokens(given.documents, given.vocabulary, settings, given.output, given.threads)
+
+
+if __name__ == "__main__":
+    run(main)

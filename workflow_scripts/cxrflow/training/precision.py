@@ -1,0 +1,37 @@
+"""Which device and arithmetic a run uses."""
+
+import contextlib
+from typing import Literal
+
+import torch
+
+from cxrflow.errors import InputError
+
+
+def choose_device(wanted: str) -> torch.device:
+    """``auto`` is the first GPU when there is one; asking for an absent one is an error."""
+    if wanted == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if wanted.startswith("cuda") and not torch.cuda.is_available():
+        raise InputError(f"settings: key 'device' is {wanted!r}, but torch sees no GPU")
+    return torch.device(wanted)
+
+
+def choose_precision(
+    wanted: Literal["auto", "bf16", "fp32"], device: torch.device
+) -> Literal["bf16", "fp32"]:
+    """``auto`` is bf16 where the hardware multiplies it, which small CPUs emulate slowly."""
+    if wanted != "auto":
+        return wanted
+    if device.type == "cuda":
+        return "bf16" if torch.cuda.is_bf16_supported() else "fp32"
+    return "bf16" if torch.cpu._is_avx512_bf16_supported() else "fp32"
+
+
+def autocast(
+    device: torch.device, precision: Literal["bf16", "fp32"]
+) -> contextlib.AbstractContextManager[object]:
+    """Mixed precision for the forward pass; a no-op for fp32."""
+    if precision == "fp32":
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype=torch.bfloat16)

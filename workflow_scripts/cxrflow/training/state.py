@@ -1,0 +1,109 @@
+"""The resumable state of a run, in a folder of its own that the workflow does not know.
+
+Two newest states are kept. Each is written whole and carries a checksum, so that a run killed
+while saving goes on from the one before. A lock keeps a second process out, a fingerprint keeps a
+run from going on with other settings or data than it began with.
+"""
+
+import contextlib
+import fcntl
+import io
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cxrflow.errors import InputError
+from cxrflow.files import atomic_path, read_json, write_json
+
+log = logging.getLogger("cxrflow")
+CHECKSUM_BYTES = 32
+
+
+def differences(before: Any, now: Any, key: str = "") -> list[str]:
+    """Keys whose values differ between two nested settings, as ``key: before -> now``."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        found = []
+        for name in sorted(before.keys() | now.keys()):
+            inner = f"{key}.{name}" if key else str(name)
+            found += differences(before.get(name), now.get(name), inner)
+        return found
+    return [] if before == now else [f"{key}: {before!r} -> {now!r}"]
+
+
+class StateFolder:
+    """``results/state/<model>/seed<k>``."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.path.mkdir(parents=True, exist_ok=True)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for this process alone; a second one leaves with a clear line."""
+        with open(self.path / "lock", "a+") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                handle.seek(0)
+                raise InputError(
+                    f"{self.path}: another process ({handle.read().strip() or 'unknown'}) is "
+                    "training this run; wait for it or end it"
+                ) from None
+            handle.truncate(0)
+            handle.write(f"process {os.getpid()} on {os.uname().nodename}")
+            handle.flush()
+            yield
+
+    def claim(self, identity: dict[str, Any]) -> None:
+        """Tie the folder to settings and data; refuse when it was begun with others."""
+        path = self.path / "identity.json"
+        if path.is_file():
+            changed = differences(read_json(path), identity)
+            if changed:
+                raise InputError(
+                    f"{self.path}: holds the state of a run with other settings or data: "
+                    f"{'; '.join(changed)}. Delete the folder to start afresh"
+                )
+        else:
+            write_json(path, identity)
+
+    def _files(self) -> list[Path]:
+        return sorted(self.path.glob("step-*.pt"), reverse=True)
+
+    def save(self, step: int, state: dict[str, Any]) -> None:
+        """Write the state of ``step`` atomically and drop all but the two newest."""
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        content = buffer.getvalue()
+        try:
+            with atomic_path(self.path / f"step-{step:09d}.pt") as temporary:
+                temporary.write_bytes(sha256(content).digest() + content)
+        except OSError as error:
+            raise InputError(
+                f"{self.path}: cannot save the state of step {step}: {error.strerror}; "
+                "the state before it is kept"
+            ) from None
+        for old in self._files()[2:]:
+            old.unlink()
+
+    def load(self) -> dict[str, Any] | None:
+        """The newest intact state, or None. A damaged one is named and left out."""
+        for path in self._files():
+            content = path.read_bytes()
+            if sha256(content[CHECKSUM_BYTES:]).digest() == content[:CHECKSUM_BYTES]:
+                return torch.load(
+                    io.BytesIO(content[CHECKSUM_BYTES:]), map_location="cpu", weights_only=True
+                )
+            log.warning("%s is damaged; going back to the state before it", path)
+            path.unlink()
+        return None
+
+    def clear(self) -> None:
+        """Remove everything once the run's product is written."""
+        shutil.rmtree(self.path, ignore_errors=True)
