@@ -2,7 +2,7 @@
 
 Path grammar (`<results>` is `results`, or what `pathvars:` of the configuration says):
 
-    <results>/phantom/<layout>/MANIFEST.json        synthetic copies of data sets, byte layout and all
+    <results>/phantom/<layout>/MANIFEST.json        synthetic copies, the data sets' byte layout
     <results>/corpus/<dataset>/...                  report sections, sentences, labels; documents
     <results>/stanza/<name>/resources.json          sentence splitter
     <results>/cohorts/<cohort>/...                  pairs or samples, images, split, flow.json

@@ -32,6 +32,7 @@ rule build_pairs:
         runtime=need("build_pairs").runtime,
     params:
         settings=lambda wildcards: as_json(run.cohorts[wildcards.cohort].settings()),
+        dataset=lambda wildcards: cohort_dataset(wildcards.cohort),
         layout=lambda wildcards: layout(cohort_dataset(wildcards.cohort)),
         root=lambda wildcards: root(cohort_dataset(wildcards.cohort)),
         corpus=subpath(input.corpus, parent=True),
@@ -41,10 +42,12 @@ rule build_pairs:
         r"""
         python -m cxrflow.data.cohort \
             --settings {params.settings:q} \
+            --dataset {params.dataset:q} \
             --layout {params.layout:q} \
             --root {params.root:q} \
             --corpus {params.corpus:q} \
             {params.others:q} \
+            --threads {threads} \
             --output {params.folder:q} \
             >{log:q} 2>&1
         """
@@ -75,6 +78,7 @@ rule build_samples:
         runtime=need("build_samples").runtime,
     params:
         settings=lambda wildcards: as_json(run.cohorts[wildcards.cohort].settings()),
+        dataset=lambda wildcards: cohort_dataset(wildcards.cohort),
         layout=lambda wildcards: layout(cohort_dataset(wildcards.cohort)),
         root=lambda wildcards: root(cohort_dataset(wildcards.cohort)),
         others=lambda wildcards: other_sources(wildcards.cohort),
@@ -83,9 +87,11 @@ rule build_samples:
         r"""
         python -m cxrflow.data.cohort \
             --settings {params.settings:q} \
+            --dataset {params.dataset:q} \
             --layout {params.layout:q} \
             --root {params.root:q} \
             {params.others:q} \
+            --threads {threads} \
             --output {params.folder:q} \
             >{log:q} 2>&1
         """

@@ -22,7 +22,9 @@ from cxrflow.errors import InputError
 shell.prefix("export PYTHONPATH=%s${{PYTHONPATH:+:$PYTHONPATH}}; " % shlex.quote(str(SOURCE)))
 
 try:
-    run = make_config(config, list(dict.fromkeys(map(os.path.relpath, workflow.configfiles))))
+    # Overlays lie over config.yaml, whatever order Snakemake lists them in.
+    files = dict.fromkeys(os.path.relpath(file) for file in workflow.configfiles)
+    run = make_config(config, sorted(files, key=lambda file: file != "config.yaml"))
     MODELS = {name: run.model(name) for name in run.recipes if run.trainable(name)}
 except InputError as error:
     raise WorkflowError(str(error)) from None
@@ -48,10 +50,17 @@ wildcard_constraints:
 
 
 def source(*patterns):
-    """The source files that define a stage's result, as paths from the working directory."""
-    package = SOURCE / "cxrflow"
-    found = {file for pattern in patterns for file in package.glob(pattern)}
-    return sorted(os.path.relpath(file) for file in found if file.suffix == ".py")
+    """The files of the package that define a stage's result, as paths from the working directory.
+
+    Settings are left out: they reach the stage as parameters, defaults included.
+    """
+    found = set()
+    for pattern in patterns:
+        files = [file for file in (SOURCE / "cxrflow").glob(pattern) if file.stat().st_size]
+        if not files:
+            raise WorkflowError(f"rules: no source file fits '{pattern}'")
+        found.update(file for file in files if file.name != "settings.py")
+    return sorted(os.path.relpath(file) for file in found)
 
 
 def as_json(values):
@@ -59,9 +68,9 @@ def as_json(values):
     return json.dumps(values, sort_keys=True, ensure_ascii=False)
 
 
-def need(rule):
-    """What one job of a rule asks for (`resources:` of the configuration)."""
-    return run.resources_of(rule)
+def need(name):
+    """The threads, memory, minutes and GPUs of a job, and its retries (`resources:`)."""
+    return run.resources_of(name)
 
 
 def root(dataset):

@@ -40,7 +40,7 @@ rule train_sentence_splitter:
 rule process_reports:
     """Parse reports into sections, split sentences, label findings (BioViL section 4.1)."""
     input:
-        code=source("reports/*.py", "data/*.py"),
+        code=source("reports/*.py"),
         data=lambda wildcards: marker(wildcards.dataset),
         stanza=stanza_resources(),
     output:
@@ -84,7 +84,13 @@ rule process_reports:
 rule collect_text:
     """Read the documents of a text corpus (PubMed abstracts, MIMIC-III notes)."""
     input:
-        code=source("text/corpus.py", "text/*pubmed*.py", "text/*mimic*.py"),
+        code=source(
+            "text/corpus.py",
+            "text/documents.py",
+            "text/id_set.py",
+            "text/mimic_iii.py",
+            "text/pubmed.py",
+        ),
         data=lambda wildcards: marker(wildcards.dataset),
     output:
         documents="<results>/corpus/{dataset}/documents.parquet",
@@ -113,6 +119,7 @@ rule collect_text:
             --layout {params.layout:q} \
             --root {params.root:q} \
             --settings {params.settings:q} \
+            --threads {threads} \
             --output {params.folder:q} \
             >{log:q} 2>&1
         """

@@ -25,12 +25,14 @@ rule draw_phantom:
         runtime=need("draw_phantom").runtime,
     params:
         settings=as_json(run.synthetic_hospital.model_dump(mode="json")),
+        jpg=lambda wildcards: ["--jpg"] if wildcards.phantom == "mimic_cxr_jpg" else [],
         folder=subpath(output.manifest, parent=True),
     shell:
         r"""
         python -m cxrflow.phantom \
             --dataset {wildcards.phantom:q} \
             --settings {params.settings:q} \
+            {params.jpg} \
             --threads {threads} \
             --output {params.folder:q} \
             >{log:q} 2>&1

@@ -10,11 +10,14 @@ rule store_pixels:
     """Decode and resize the images of a data set."""
     input:
         code=source(
+            "images/build.py",
             "images/decode.py",
+            "images/decoded.py",
             "images/dicom.py",
             "images/geometry.py",
             "images/grey.py",
             "images/resize.py",
+            "images/shards.py",
             "images/store.py",
         ),
         data=lambda wildcards: marker(wildcards.dataset),

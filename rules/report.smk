@@ -60,7 +60,7 @@ rule make_page:
         mem_mb=need("make_page").mem_mb,
         runtime=need("make_page").runtime,
     params:
-        results=run.results,
+        results=subpath(output.page, ancestor=2),
     shell:
         r"""
         python -m cxrflow.report.page \

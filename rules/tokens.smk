@@ -7,7 +7,9 @@ Inputs: documents, a vocabulary. Outputs: `<results>/tokens/<vocabulary>/<datase
 rule tokenise_documents:
     """Turn the documents of a data set into token ids."""
     input:
-        code=source("text/tokens.py", "text/tokenizer.py"),
+        code=source(
+            "text/tokens.py", "text/documents.py", "text/tokenizer.py", "text/word_encoder.py"
+        ),
         documents=lambda wildcards: documents(wildcards.dataset),
         vocabulary="<results>/vocabulary/{vocabulary}/vocabulary.json",
     output:
@@ -35,6 +37,7 @@ rule tokenise_documents:
             --documents {input.documents:q} \
             --vocabulary {params.vocabulary:q} \
             --settings {params.settings:q} \
+            --threads {threads} \
             --output {params.folder:q} \
             >{log:q} 2>&1
         """

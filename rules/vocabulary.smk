@@ -7,7 +7,13 @@ Inputs: documents of corpora and reports. Outputs: `<results>/vocabulary/<name>/
 rule build_vocabulary:
     """Make a WordPiece vocabulary."""
     input:
-        code=source("text/vocabulary.py"),
+        code=source(
+            "text/vocabulary.py",
+            "text/documents.py",
+            "text/tokenizer.py",
+            "text/word_counts.py",
+            "text/wordpiece.py",
+        ),
         documents=lambda wildcards: [
             documents(d) for d in run.vocabulary_datasets(wildcards.vocabulary)
         ],
@@ -34,6 +40,7 @@ rule build_vocabulary:
         python -m cxrflow.text.vocabulary \
             --documents {input.documents:q} \
             --settings {params.settings:q} \
+            --threads {threads} \
             --output {params.folder:q} \
             >{log:q} 2>&1
         """

@@ -8,7 +8,12 @@ Outputs: `<results>/benchmarks/vocabulary/`.
 rule evaluate_vocabulary:
     """Compare the vocabularies on report text."""
     input:
-        code=source("benchmarks/vocabulary.py"),
+        code=source(
+            "benchmarks/vocabulary.py",
+            "benchmarks/inputs.py",
+            "benchmarks/result.py",
+            "metrics/intervals.py",
+        ),
         vocabularies=[f"<results>/vocabulary/{name}/vocabulary.json" for name in run.vocabularies],
         pairs=cohort_file("reports", "pairs.parquet"),
     output:
@@ -26,12 +31,14 @@ rule evaluate_vocabulary:
         runtime=need("evaluate_vocabulary").runtime,
     params:
         vocabularies=[f"{name}={run.results}/vocabulary/{name}" for name in run.vocabularies],
+        settings=as_json(run.benchmarks.vocabulary.model_dump(mode="json")),
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
         python -m cxrflow.benchmarks.vocabulary \
             --vocabulary {params.vocabularies:q} \
             --pairs {input.pairs:q} \
+            --settings {params.settings:q} \
             --output {params.folder:q} \
             >{log:q} 2>&1
         """

@@ -1,10 +1,11 @@
-"""Pictures of phrase grounding: a radiograph with its boxes beside the similarity map (Fig. 3, A.1).
+"""Pictures of phrase grounding: a radiograph with its boxes beside its similarity map (Fig. 3).
 
 Best, median and worst sample by CNR of a few findings, so that failures are shown as well as
 successes. Radiological convention: the patient's right is on the left.
 """
 
 import io
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -43,15 +44,35 @@ def choose_examples(scores: pd.DataFrame, count: int) -> list[tuple[int, str]]:
     return chosen[:count]
 
 
-def heat_map(values: NDArray[np.float64], picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Colour [S, S, 3]: the map from its least (violet) to its greatest value (yellow) over grey."""
+def _blend(scaled: NDArray[np.float64], grey: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Colours [..., 3] in 0–255 of map values in [0, 1] over grey values in 0–255."""
     from matplotlib import colormaps
 
+    return np.asarray(0.55 * 255 * colormaps["plasma"](scaled)[..., :3] + 0.45 * grey[..., None])
+
+
+def heat_map(values: NDArray[np.float64], picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Colours [S, S, 3]: the map, least value violet, greatest yellow, over the grey picture."""
     low, high = np.nanmin(values), np.nanmax(values)
     scaled = (np.nan_to_num(values, nan=low) - low) / (high - low if high > low else 1.0)
-    colour = colormaps["plasma"](scaled)[..., :3] * 255
-    blend = 0.55 * colour + 0.45 * picture[..., None]
-    return np.where(np.isnan(values)[..., None], picture[..., None], blend).astype(np.uint8)
+    grey = picture.astype(np.float64)
+    coloured = np.where(np.isnan(values)[..., None], grey[..., None], _blend(scaled, grey))
+    return coloured.astype(np.uint8)
+
+
+@cache
+def _palette() -> Image.Image:
+    """The colours of a sheet: greys, map colours over greys, the boxes' colour, white.
+
+    Fixed rather than fitted, so that grey stays grey and pictures can be compared.
+    """
+    greys = np.repeat(np.linspace(0, 255, 64)[:, None], 3, axis=1)
+    scaled, grey = np.meshgrid(np.linspace(0, 1, 20), np.linspace(0, 255, 9))
+    mapped = _blend(scaled.ravel(), grey.ravel())
+    colours = np.concatenate([greys, mapped, [BOX_COLOUR, (255, 255, 255)]])
+    image = Image.new("P", (1, 1))
+    image.putpalette(colours.round().astype(np.uint8).tobytes())
+    return image
 
 
 def _dashed_box(draw: ImageDraw.ImageDraw, box: NDArray[np.float64], dash: int = 5) -> None:
@@ -72,7 +93,6 @@ def draw_pair(
 ) -> bytes:
     """PNG of the radiograph [S, S] and the map [S, S] (NaN: no image), boxes [n, 4] on both."""
     size = picture.shape[0]
-    colours = 64
     panel = PANEL
     while True:
         sheet = Image.new("RGB", (2 * panel + 4, panel), (255, 255, 255))
@@ -86,7 +106,8 @@ def draw_pair(
                 _dashed_box(draw, box)
             sheet.paste(view, (offset, 0))
         buffer = io.BytesIO()
-        sheet.quantize(colours, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
+        flat = sheet.quantize(palette=_palette(), dither=Image.Dither.NONE)
+        flat.save(buffer, "PNG", optimize=True)
         if buffer.tell() <= MAX_BYTES or panel <= 96:
             return buffer.getvalue()
         panel -= 24

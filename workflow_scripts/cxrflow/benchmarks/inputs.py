@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,10 @@ class Pixels(Protocol):
     """What is needed of :class:`cxrflow.images.store.PixelStore`."""
 
     geometry: Any
+    fingerprint: str
     index: pd.DataFrame
+
+    def holds(self, image_ids: Sequence[str]) -> NDArray[np.bool_]: ...
 
     def rows(self, image_ids: Sequence[str]) -> NDArray[np.int64]: ...
 
@@ -99,7 +102,7 @@ def open_pixels(folder: Path, geometry: str) -> Pixels:
     """Open the pixel store, which must have the geometry the model was trained with."""
     from cxrflow.images.store import PixelStore
 
-    store: Pixels = PixelStore(folder)
+    store = cast(Pixels, PixelStore(folder))
     if str(store.geometry) != geometry:
         raise InputError(
             f"{folder}: geometry is {store.geometry}, but the model was trained on {geometry}"
@@ -107,9 +110,9 @@ def open_pixels(folder: Path, geometry: str) -> Pixels:
     return store
 
 
-def pixel_fingerprint(pixels: Pixels) -> str:
-    """A hash of the stored pictures' index."""
-    return fingerprint([str(pixels.geometry), sorted(pixels.index["image_id"].astype(str))])
+def data_fingerprint(cohort: Cohort, pixels: Pixels) -> str:
+    """A hash of the rows and of the pictures."""
+    return fingerprint([cohort.data["fingerprint"], pixels.fingerprint])
 
 
 def image_batches(
@@ -136,7 +139,7 @@ def drop_rows(
     The table needs a ``sample_id``. InputError when nothing is left.
     """
     left = np.ones(len(table), dtype=bool)
-    dropped = []
+    dropped: list[dict[str, Any]] = []
     for reason, test in tests.items():
         hit = np.asarray(test, dtype=bool) & left
         if hit.any():

@@ -18,19 +18,18 @@ from cxrflow.benchmarks.inputs import (
     Cohort,
     Pixels,
     choose_device,
+    data_fingerprint,
     drop_rows,
     image_batches,
     open_pixels,
-    pixel_fingerprint,
     read_cohort,
 )
 from cxrflow.benchmarks.region import make_region, prepare_grid
 from cxrflow.benchmarks.result import Figure, Result, model_name, slug
 from cxrflow.benchmarks.settings import PhraseGroundingSettings
 from cxrflow.command import parser, read_settings, run
-from cxrflow.files import fingerprint
 from cxrflow.images.geometry import Geometry
-from cxrflow.metrics.grounding import cnr, miou
+from cxrflow.metrics.grounding import miou, signed_cnr
 from cxrflow.metrics.intervals import Estimate, bootstrap, clusters_of, weighted_mean
 
 log = logging.getLogger("cxrflow")
@@ -39,6 +38,7 @@ COLUMNS = (
     "sample_id", "subject_id", "image_id", "phrase", "category", "boxes", "image_width",
     "image_height",
 )  # fmt: skip
+METRICS = ("cnr", "miou", "signed_cnr")  # the last is not in the paper
 SIZE_TOLERANCE = 0.02  # of the aspect ratio: whole-pixel rounding of a small image
 
 
@@ -62,17 +62,17 @@ def score_samples(
 ) -> pd.DataFrame:
     """CNR and mIoU of every sample; NaN with a reason where there is nothing to score."""
     rows = []
-    for grid, sample in zip(grids, samples.itertuples(), strict=True):
-        placement = geometry.place(int(sample.image_height), int(sample.image_width))
+    for grid, sample in zip(grids, samples.to_dict("records"), strict=True):
+        placement = geometry.place(int(sample["image_height"]), int(sample["image_width"]))
         region = make_region(
             prepare_grid(grid, settings.smoothing_sigma, settings.rescale),
-            [list(map(float, box)) for box in sample.boxes],
+            [list(map(float, box)) for box in sample["boxes"]],
             placement,
             settings.upsample,
             settings.space,
         )
         missed = region.missed if settings.outside == "missed" else 0
-        contrast = float(cnr(region.similarity, region.mask))
+        contrast = float(signed_cnr(region.similarity, region.mask))
         overlap = float(miou(region.similarity, region.mask, settings.thresholds, missed))
         reason = None
         if not np.isfinite(contrast):
@@ -84,11 +84,12 @@ def score_samples(
                 reason = "the similarity map is flat"
         rows.append(
             {
-                "sample_id": sample.sample_id,
-                "subject_id": sample.subject_id,
-                "image_id": sample.image_id,
-                "category": sample.category,
-                "cnr": contrast,
+                "sample_id": sample["sample_id"],
+                "subject_id": sample["subject_id"],
+                "image_id": sample["image_id"],
+                "category": sample["category"],
+                "cnr": abs(contrast),
+                "signed_cnr": contrast,
                 "miou": overlap,
                 "box_share": region.share,
                 "missed_pixels": region.missed,
@@ -101,7 +102,7 @@ def score_samples(
 def summarise(
     scores: pd.DataFrame, settings: PhraseGroundingSettings
 ) -> tuple[dict[str, Estimate], list[str]]:
-    """Means per finding, over findings (``cnr``, ``miou``) and over all samples (``…_micro``).
+    """Means per finding, over findings (``cnr``, ``miou`` …) and over all samples (``…_micro``).
 
     Also gives the findings that were there to be averaged, in the settings' order.
     """
@@ -112,7 +113,7 @@ def summarise(
         if np.isfinite(scores["cnr"].to_numpy()[category == name]).any()
     ]
     sizes: dict[str, int] = {}
-    for metric in ("cnr", "miou"):
+    for metric in METRICS:
         known = np.isfinite(scores[metric].to_numpy())
         for name in present:
             sizes[f"{metric}/{name}"] = int((known & (category == name)).sum())
@@ -120,7 +121,7 @@ def summarise(
 
     def means(counts: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         found = {}
-        for metric in ("cnr", "miou"):
+        for metric in METRICS:
             values = scores[metric].to_numpy()
             each = [weighted_mean(counts, values, category == name) for name in present]
             found.update({f"{metric}/{name}": m for name, m in zip(present, each, strict=True)})
@@ -138,14 +139,14 @@ def usable_samples(
     samples: pd.DataFrame, pixels: Pixels, settings: PhraseGroundingSettings
 ) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
     """Leave out, with counts and reasons, what cannot be scored."""
-    index = pixels.index.assign(image_id=pixels.index["image_id"].astype(str)).set_index("image_id")
+    index = pixels.index.set_index("image_id")
     wanted = {slug(name) for name in settings.categories}
-    size = index[["original_height", "original_width"]].reindex(samples["image_id"].astype(str))
+    size = index[["original_height", "original_width"]].reindex(samples["image_id"])
     aspect = (size["original_width"] / size["original_height"]).to_numpy()
     claimed = (samples["image_width"] / samples["image_height"]).to_numpy()
     tests = {
         "category is not in the settings": ~samples["category"].map(slug).isin(wanted),
-        "image is not in the pixel store": ~samples["image_id"].astype(str).isin(index.index),
+        "image is not in the pixel store": ~pixels.holds(samples["image_id"].tolist()),
         "image is not the shape that the boxes refer to": np.abs(aspect / claimed - 1)
         > SIZE_TOLERANCE,
     }
@@ -169,19 +170,21 @@ def evaluate(
 
         figures = draw_examples(samples, scores, grids, pixels, geometry, settings)
     protocol = {
-        **settings.model_dump(mode="json", exclude={"batch_size", "device", "figures"}),
+        **settings.model_dump(
+            mode="json", exclude={"batch_size", "device", "figures", "figure_phrases"}
+        ),
         "geometry": str(geometry),
         "grid": list(grids.shape[1:]),
         "boxes": "union of a phrase's boxes",
         "average": "over findings",
-        "categories_scored": present,
-        "unscored": {str(k): int(v) for k, v in scores["unscored"].value_counts().items()},
     }
     data = {
         **cohort.data,
-        "fingerprint": fingerprint([cohort.data["fingerprint"], pixel_fingerprint(pixels)]),
+        "fingerprint": data_fingerprint(cohort, pixels),
         "samples": len(samples),
         "dropped": dropped,
+        "categories_scored": present,
+        "unscored": {str(k): int(v) for k, v in scores["unscored"].value_counts().items()},
     }
     return Result("phrase_grounding", data, protocol, metrics, scores, figures)
 
@@ -193,7 +196,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
     arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
-    arguments.add_argument("--pixels", type=Path, required=True, help="results/pixels/<d>/<geometry>")
+    arguments.add_argument(
+        "--pixels", type=Path, required=True, help="results/pixels/<d>/<geometry>"
+    )
     arguments.add_argument("--seed", type=int, default=0, help="seed the model was trained with")
     arguments.add_argument("--output", type=Path, required=True)
     options = arguments.parse_args(argv)
@@ -204,7 +209,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     result = evaluate(model, cohort, pixels, settings)
     result.write(options.output, model_name(options.model, model.run), options.seed)
     found = result.metrics
-    log.info("CNR %.3f, mIoU %.3f, %d samples", found["cnr"].value, found["miou"].value, found["cnr"].n)
+    log.info(
+        "CNR %.3f, mIoU %.3f, %d samples", found["cnr"].value, found["miou"].value, found["cnr"].n
+    )
 
 
 if __name__ == "__main__":

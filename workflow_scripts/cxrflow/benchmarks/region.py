@@ -31,7 +31,9 @@ class Region:
     share: float  # annotated part of the whole image
 
 
-def prepare_grid(grid: ArrayLike, sigma: float | None, rescale: Literal["none", "minmax"]) -> Floats:
+def prepare_grid(
+    grid: ArrayLike, sigma: float | None, rescale: Literal["none", "minmax"]
+) -> Floats:
     """Smooth (``sigma`` in cells, edges reflected) and rescale a similarity grid [h, w]."""
     values = np.asarray(grid, dtype=np.float64)
     if sigma is not None:
@@ -84,7 +86,7 @@ def make_region(
         centres_y = y0 + (np.arange(height) + 0.5) * step_y
         mask = box_mask(boxes, height, width)
         whole = mask
-        seen_x, seen_y = ((0 <= c) & (c < size) for c in (centres_x, centres_y))
+        seen_x, seen_y = ((c >= 0) & (c < size) for c in (centres_x, centres_y))
     else:
         centres_x = centres_y = np.arange(size) + 0.5
         x, y, w, h = placement.inside_stored()

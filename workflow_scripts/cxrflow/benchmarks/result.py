@@ -79,5 +79,3 @@ def model_name(folder: Path, run: Mapping[str, Any]) -> str:
 def slug(name: str) -> str:
     """A category as it stands in metric names: ``Pleural Effusion`` is ``pleural_effusion``."""
     return "_".join(name.lower().split())
-
-

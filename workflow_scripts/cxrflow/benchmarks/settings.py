@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from cxrflow.command import Settings
+from cxrflow.text.settings import MaskingSettings
 
 
 class IntervalSettings(Settings):
@@ -103,7 +104,7 @@ class MaskPredictionSettings(BenchmarkSettings):
         min_length=1,
         description="each present section is one sequence",
     )
-    rate: float = Field(default=0.15, gt=0, lt=1, description="share of words masked")
+    masking: MaskingSettings = MaskingSettings()
     max_length: int = Field(default=512, ge=8, le=512, description="tokens a sequence")
     mask_seed: int = Field(default=0, description="of the masks; the same for every model and seed")
 

@@ -21,17 +21,16 @@ from cxrflow.benchmarks.inputs import (
     Cohort,
     Pixels,
     choose_device,
+    data_fingerprint,
     drop_rows,
     image_batches,
     open_pixels,
-    pixel_fingerprint,
     read_cohort,
 )
 from cxrflow.benchmarks.result import Figure, Result, model_name
 from cxrflow.benchmarks.settings import ZeroShotClassificationSettings
 from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
-from cxrflow.files import fingerprint
 from cxrflow.metrics.classification import auroc, binary_metrics, operating_points, roc_curve
 from cxrflow.metrics.intervals import Estimate, bootstrap, clusters_of
 
@@ -135,15 +134,16 @@ def evaluate(
     model: Any, cohort: Cohort, pixels: Pixels, settings: ZeroShotClassificationSettings
 ) -> Result:
     """Score ``model`` on the labelled images of ``cohort``."""
-    stored = pixels.index["image_id"].astype(str)
     tests = {
-        "image is not in the pixel store": ~cohort.table["image_id"].astype(str).isin(stored),
+        "image is not in the pixel store": ~pixels.holds(cohort.table["image_id"].tolist()),
         "label is missing": cohort.table["label"].isna(),
     }
     samples, dropped = drop_rows(cohort.table, tests)
     labels = samples["label"].astype(int)
     if sorted(labels.unique()) != [0, 1]:
-        raise InputError(f"samples.parquet: column 'label' has {sorted(labels.unique())}; want 0, 1")
+        raise InputError(
+            f"samples.parquet: column 'label' has {sorted(labels.unique())}; want 0, 1"
+        )
     similarities = class_similarities(model, samples["image_id"].tolist(), pixels, settings)
     predictions = samples[["sample_id", "subject_id", "image_id", "class"]].assign(
         label=labels,
@@ -160,7 +160,7 @@ def evaluate(
     }
     data = {
         **cohort.data,
-        "fingerprint": fingerprint([cohort.data["fingerprint"], pixel_fingerprint(pixels)]),
+        "fingerprint": data_fingerprint(cohort, pixels),
         "samples": len(samples),
         "positives": int(labels.sum()),
         "dropped": dropped,
@@ -176,7 +176,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
     arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
-    arguments.add_argument("--pixels", type=Path, required=True, help="results/pixels/<d>/<geometry>")
+    arguments.add_argument(
+        "--pixels", type=Path, required=True, help="results/pixels/<d>/<geometry>"
+    )
     arguments.add_argument("--seed", type=int, default=0, help="seed the model was trained with")
     arguments.add_argument("--output", type=Path, required=True)
     options = arguments.parse_args(argv)

@@ -1,19 +1,22 @@
-"""``python -m cxrflow.config check|show``: validate the configuration, print what it resolves to.
+"""``python -m cxrflow.config check|show|record``: validate, print or keep the configuration.
 
     python -m cxrflow.config check --configfile config.yaml paper.yaml
     python -m cxrflow.config show --configfile config.yaml --model biovil
 
 ``check`` prints one line and exits with 0, or names key and file and exits with 2. ``show`` prints
 YAML: the whole configuration, or with ``--model`` the settings that its training program receives.
+``record`` is what the workflow calls: it keeps the configuration of a run as a JSON file.
 """
 
 import argparse
+import json
 from collections.abc import Sequence
 
 import yaml
 
 from cxrflow.command import run
 from cxrflow.config import load_config
+from cxrflow.files import write_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -23,17 +26,26 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("action", choices=["check", "show"])
-    parser.add_argument(
-        "--configfile",
-        nargs="+",
-        default=["config.yaml"],
-        metavar="FILE",
-        help="later files are laid over earlier ones (default: config.yaml)",
-    )
-    parser.add_argument("--model", help="show the resolved settings of this model only")
+    actions = parser.add_subparsers(dest="action", required=True)
+    check = actions.add_parser("check", help="validate, print one line")
+    show = actions.add_parser("show", help="print the configuration with every default filled in")
+    for reader in (check, show):
+        reader.add_argument(
+            "--configfile",
+            nargs="+",
+            default=["config.yaml"],
+            metavar="FILE",
+            help="later files are laid over earlier ones (default: config.yaml)",
+        )
+    show.add_argument("--model", help="only the resolved settings of this model")
+    record = actions.add_parser("record", help="write a resolved configuration to a file")
+    record.add_argument("--resolved", required=True, metavar="JSON")
+    record.add_argument("--output", required=True, metavar="FILE")
     options = parser.parse_args(argv)
 
+    if options.action == "record":
+        write_json(options.output, json.loads(options.resolved))
+        return
     config = load_config(options.configfile)
     if options.action == "check":
         print(

@@ -94,11 +94,9 @@ def where(key: Sequence[Any], files: Sequence[str | Path]) -> str:
 
 def _defines(value: Any, key: Sequence[Any]) -> bool:
     for part in key:
-        if isinstance(value, Mapping) and part in value:
+        try:
             value = value[part]
-        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
-            value = value[part]
-        else:
+        except (KeyError, IndexError, TypeError):
             return False
     return True
 

@@ -66,6 +66,8 @@ def overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
-        both = isinstance(value, Mapping) and isinstance(old, Mapping)
-        merged[key] = overlay(old, value) if both else value
+        if isinstance(value, Mapping) and isinstance(old, Mapping):
+            merged[key] = overlay(old, value)
+        else:
+            merged[key] = value
     return merged

@@ -18,6 +18,7 @@ from cxrflow.benchmarks.settings import (
 from cxrflow.command import Settings
 from cxrflow.config.models import ResolvedModel, resolve
 from cxrflow.data.settings import CohortSettings
+from cxrflow.errors import InputError
 from cxrflow.images.settings import PixelSettings
 from cxrflow.papers import Recipe, Table, load_paper, load_scale, paper_names, scale_names
 from cxrflow.phantom.settings import HospitalSettings
@@ -194,7 +195,7 @@ class Config(Settings):
     def model(self, name: str) -> ResolvedModel:
         """The recipe and the complete settings of a model."""
         if name not in self.recipes:
-            raise ValueError(_unknown("models", name, self.recipes))
+            raise InputError(_unknown("model", name, self.recipes))
         return resolve(
             name, self.recipes[name], load_scale(self.scale), self.scale, self.models.get(name, {})
         )
@@ -284,20 +285,22 @@ class Config(Settings):
         role = BENCHMARK_ROLES.get(benchmark)
         return role is not None and getattr(self.roles, role) is not None
 
-    def table_cells(self, paper: str, table: str) -> list[tuple[str, str]]:
-        """The (benchmark, model) pairs whose results a table shows and this run can compute."""
-        shown = self.tables(paper)[table]
+    def table_cells(self, paper: str, table: str) -> list[tuple[str, str | None]]:
+        """The (benchmark, model) pairs a table shows and this run has the data of."""
         return [
-            (shown.benchmark, model)
-            for model in shown.models
-            if self.available(shown.benchmark) and self.trainable(model)
+            (benchmark, model)
+            for benchmark, model in self.tables(paper)[table].cells()
+            if (model is None and self.available(benchmark))
+            or (model is not None and benchmark in self.benchmarks_of(model))
         ]
 
     def benchmarks_of(self, model: str) -> list[str]:
-        """The benchmarks that this kind of model can do and this run has the data of."""
-        able = BENCHMARK_PROGRAMS.items()
+        """The benchmarks that a model can do and this run has the data of; none if untrainable."""
+        if not self.trainable(model):
+            return []
         program = self.recipes[model].program
-        return [name for name, kinds in able if program in kinds and self.available(name)]
+        able = [name for name, programs in BENCHMARK_PROGRAMS.items() if program in programs]
+        return [name for name in able if self.available(name)]
 
     def described(self) -> dict[str, Any]:
         """The whole as plain values, every default filled in, every model resolved."""
@@ -327,8 +330,11 @@ class Config(Settings):
         for name, recipe in self.recipes.items():
             for option, parent in recipe.parents.items():
                 _known(f"papers: model {name}, '{option}'", [parent], self.recipes)
-            if recipe.vocabulary is not None:
-                _known("vocabularies", [recipe.vocabulary], self.vocabularies)
+            _known("vocabularies", [recipe.vocabulary], self.vocabularies)
+        for paper in self.papers:
+            for name, table in self.tables(paper).items():
+                models = [row.model for row in table.rows]
+                _known(f"papers: {paper}, table {name}", models, self.recipes)
         if len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"seeds: {self.seeds} names a seed twice")
         return self

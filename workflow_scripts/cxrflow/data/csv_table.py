@@ -140,9 +140,7 @@ def _read_rows(path: Path) -> tuple[pd.DataFrame, list[Drop]]:
                     wrong.append(f"{path}:{start}")
                 start = reader.line_num + 1
         except csv.Error as error:
-            raise InputError(
-                f"{path}:{reader.line_num}: {error}; expected closed quotes"
-            ) from None
+            raise InputError(f"{path}:{reader.line_num}: {error}; expected closed quotes") from None
     frame = pd.DataFrame(rows, columns=header, index=lines, dtype="str").replace("", pd.NA)
     reason = f"{path.name}: wrong number of fields (expected {len(header)})"
     return frame, [Drop.of(reason, wrong, failed=True)]

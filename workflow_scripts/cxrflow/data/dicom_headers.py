@@ -5,6 +5,7 @@ they are listed, so the result does not depend on how many.
 """
 
 import logging
+import multiprocessing
 import os
 import sys
 import warnings
@@ -45,7 +46,9 @@ def _parts(chunks: list[list[Path]], threads: int) -> Iterator[list[tuple[Any, .
     if threads <= 1 or len(chunks) <= 1:
         yield from map(_read_chunk, chunks)
         return
-    with ProcessPoolExecutor(min(threads, len(chunks))) as pool:
+    # Spawned, not forked: arrow has threads by now, which a forked child would lack.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(threads, len(chunks)), context) as pool:
         yield from pool.map(_read_chunk, chunks)
 
 
@@ -78,7 +81,10 @@ def _read(path: Path) -> tuple[Any, ...]:
         size = os.stat(path).st_size
         if size == 0:
             return _failed("file is empty")
-        header = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=_TAGS)
+        with open(path, "rb") as handle:
+            header = pydicom.dcmread(handle, stop_before_pixels=True, specific_tags=_TAGS)
+            # Reading stopped where the pixel data element begins, or at the end without one.
+            left = size - handle.tell()
         height, width = int(header.Rows), int(header.Columns)
         view, date, time = (
             str(header.get(tag) or "").strip() or None
@@ -102,8 +108,10 @@ def _read(path: Path) -> tuple[Any, ...]:
     except Exception as error:  # pydicom raises many kinds on damaged headers
         return _failed(f"damaged header ({type(error).__name__})")
     syntax = header.file_meta.get("TransferSyntaxUID")
-    plain = syntax is None or not (syntax.is_compressed or syntax.is_deflated)
-    if plain and size < pixel_bytes:
+    if syntax is not None and syntax.is_deflated:  # one compressed stream: no telling from outside
+        return view, date, time, None, height, width
+    plain = syntax is None or not syntax.is_compressed
+    if left == 0 or (plain and left < pixel_bytes):
         return _failed("pixel data is cut off or absent")
     return view, date, time, None, height, width
 

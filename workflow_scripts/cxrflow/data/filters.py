@@ -25,18 +25,14 @@ def usable(images: pd.DataFrame) -> tuple[pd.DataFrame, list[Drop]]:
     return images[~bad], drops
 
 
-def present(
-    images: pd.DataFrame, root: Path, threads: int
-) -> tuple[pd.DataFrame, list[Drop]]:
+def present(images: pd.DataFrame, root: Path, threads: int) -> tuple[pd.DataFrame, list[Drop]]:
     """Images whose file is there, for layouts whose reader did not open them."""
     failures = file_failures(root, images["image_path"].tolist(), threads)
     failures.index = images.index
     return usable(images.assign(failure=failures))
 
 
-def frontal(
-    images: pd.DataFrame, views: Sequence[str]
-) -> tuple[pd.DataFrame, list[Drop]]:
+def frontal(images: pd.DataFrame, views: Sequence[str]) -> tuple[pd.DataFrame, list[Drop]]:
     """Images whose view is one of ``views`` (compared in upper case)."""
     view = images["view"].str.strip().str.upper()
     keep = view.isin([name.upper() for name in views])
@@ -62,9 +58,9 @@ def one_per_study(
         draw = np.zeros(len(images))
         draw[several] = [
             unit_hash(seed, study, image)
-            for study, image in images.loc[
-                several, ["study_id", "image_id"]
-            ].itertuples(index=False)
+            for study, image in images.loc[several, ["study_id", "image_id"]].itertuples(
+                index=False
+            )
         ]
         ranks = [draw]
     if choose == "preferred":

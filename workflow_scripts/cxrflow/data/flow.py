@@ -33,9 +33,7 @@ class Flow:
                 "name": name,
                 "unit": unit,
                 "kept": int(kept),
-                "dropped": [
-                    {key: value for key, value in asdict(drop).items()} for drop in drops
-                ],
+                "dropped": [{key: value for key, value in asdict(drop).items()} for drop in drops],
             }
         )
         failed = [drop for drop in drops if drop.failed]

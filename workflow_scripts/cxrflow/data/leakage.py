@@ -8,7 +8,14 @@ from collections.abc import Mapping, Set
 
 import pandas as pd
 
+from cxrflow.data.tables import require_unique
 from cxrflow.errors import InputError
+
+
+def unique_studies(rows: pd.DataFrame, source: object) -> str:
+    """No ``study_id`` occurs twice."""
+    require_unique(rows, "study_id", source)
+    return f"{len(rows)} studies, each once"
 
 
 def patient_in_one_split(rows: pd.DataFrame, source: object) -> str:
@@ -33,9 +40,7 @@ def _in_one_split(rows: pd.DataFrame, column: str, noun: str, source: object) ->
     return f"{len(counts)} {noun}s, each in one split"
 
 
-def held_out_not_trained(
-    rows: pd.DataFrame, held: Mapping[str, Set[str]], source: object
-) -> str:
+def held_out_not_trained(rows: pd.DataFrame, held: Mapping[str, Set[str]], source: object) -> str:
     """No held-out patient (by evaluation set) is in train or validate."""
     used = set(rows.loc[rows["split"] != "test", "subject_id"].dropna())
     for name, patients in held.items():
@@ -45,16 +50,14 @@ def held_out_not_trained(
                 f"{source}: {len(leaking)} patient(s) of {name} are in train or validate "
                 f"({', '.join(leaking[:5])}); expected them in test"
             )
-    sizes = ", ".join(f"{name}: {len(patients)}" for name, patients in held.items())
+    sizes = ", ".join(f"{name} ({len(patients)})" for name, patients in held.items())
     return f"no patient of {sizes} in train or validate"
 
 
 def prior_of_same_patient(pairs: pd.DataFrame, owner: pd.Series, source: object) -> str:
     """Every prior study belongs to the patient of the study (so it is in the same split)."""
     with_prior = pairs.dropna(subset="prior_study_id")
-    wrong = with_prior[
-        with_prior["prior_study_id"].map(owner) != with_prior["subject_id"]
-    ]
+    wrong = with_prior[with_prior["prior_study_id"].map(owner) != with_prior["subject_id"]]
     if len(wrong):
         raise InputError(
             f"{source}: the prior of {len(wrong)} studies is another patient's "

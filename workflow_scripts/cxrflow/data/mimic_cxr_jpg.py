@@ -61,7 +61,7 @@ def read(root: Path, request: Request) -> Tables:
             "image_height": rows["Rows"],
         },
     )
-    labels, label_drops, notes = _labels_if_there(root)
+    labels, notes = _labels_if_there(root)
     return Tables(
         source=root,
         studies=shaped(
@@ -70,18 +70,21 @@ def read(root: Path, request: Request) -> Tables:
         images=images,
         labels=labels,
         splits=read_split(root),
-        dropped={"images": damage + repeats, "labels": label_drops},
+        dropped={"images": damage + repeats},
         notes=notes,
         opened=False,
     )
 
 
-def _labels_if_there(root: Path) -> tuple[pd.DataFrame, list[Drop], list[str]]:
+def _labels_if_there(root: Path) -> tuple[pd.DataFrame, list[str]]:
     if find_file(root, LABEL_TABLES["chexpert"]) is None:
-        note = f"{LABEL_TABLES['chexpert']} is not in the root: no labels"
-        return pd.DataFrame(), [], [note]
+        return pd.DataFrame(), [f"{LABEL_TABLES['chexpert']} is not in the root: no labels"]
     labels, drops = read_labels(root, "chexpert")
-    return labels, drops, []
+    return labels, [
+        f"{drop.count} skipped: {drop.reason} (e.g. {', '.join(drop.examples)})"
+        for drop in drops
+        if drop.count
+    ]
 
 
 def read_labels(

@@ -155,7 +155,9 @@ def _with_files(
     table["failure"] = table["image_path"].isna().map({True: "file not found", False: None})
     scanned = table.index[table["image_path"].str.endswith(".dcm").fillna(False)]
     if len(scanned):
-        header = dicom_headers.scan(root, table.loc[scanned, "image_path"].tolist(), request.threads)
+        header = dicom_headers.scan(
+            root, table.loc[scanned, "image_path"].tolist(), request.threads
+        )
         header.index = scanned
         table["view"] = table["view"].fillna(header["view"])
         for name in ("image_width", "image_height", "failure"):

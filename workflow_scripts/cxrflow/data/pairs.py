@@ -1,22 +1,22 @@
 """Pair cohorts: one row a study, its frontal image, its sections, its prior study and its split.
 
-The order of filters follows BioViL §4.1: of all studies listed, those with a report, with the
-required section, with a frontal image; then one image each, and a split by patient.
+The filters are BioViL's (§4.1): of all studies listed, those with a report, with the required
+section, with a frontal image; then one image each, and a split by patient with the patients of
+evaluation sets held out.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from cxrflow.data import filters, leakage, priors, splits
 from cxrflow.data.flow import Flow
+from cxrflow.data.result import Cohort
 from cxrflow.data.settings import CohortSettings
 from cxrflow.data.tables import Drop, Tables
 from cxrflow.data.texts import Corpus, study_key
-from cxrflow.errors import InputError
 
 COLUMNS = (
     *("dataset", "subject_id", "study_id", "image_id", "image_path", "view", "study_time"),
@@ -26,59 +26,271 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Cohort:
-    """What is written: rows (pairs or samples), images, split by patient, documents if pairs."""
+class Sources:
+    """What a pair cohort is made of.
 
-    rows: pd.DataFrame
-    images: pd.DataFrame
-    split: pd.Series
-    documents: pd.DataFrame | None
-    extra: dict[str, Any]
-
-
-def build(
-    tables: Tables,
-    image_tables: Tables,
-    corpus: Corpus,
-    study_prefix: str,
-    held: Mapping[str, frozenset[str]],
-    settings: CohortSettings,
-    flow: Flow,
-    dataset: str,
-    threads: int,
-) -> Cohort:
-    """Filter, choose, join and split.
-
-    Args:
+    Attributes:
+        dataset: its name in the result.
         tables: the data set's studies.
-        image_tables: where the images are listed; ``tables`` itself, or another edition of it.
+        pictures: the tables that list the images; ``tables`` itself, or another edition's.
         corpus: its reports.
-        held: patients of evaluation sets by name.
+        study_prefix: what corpora write around a study id (a regular expression).
+        held: patients of evaluation sets, by name.
     """
-    images = _frontal_images(image_tables, settings, flow, threads)
-    chosen, others = filters.one_per_study(
-        images, settings.choose, settings.views, settings.seed
-    )
-    studies = _with_times(tables.studies, image_tables.images)
-    split, held_account = _split(tables, image_tables, held, settings, flow)
 
-    flow.step("studies listed", "studies", len(studies), tables.dropped.get("studies", []))
-    rows = _with_text(studies, corpus, study_prefix, flow)
+    dataset: str
+    tables: Tables
+    pictures: Tables
+    corpus: Corpus
+    study_prefix: str
+    held: dict[str, frozenset[str]]
+
+
+class Stage(NamedTuple):
+    """Images left after a filter, and what a study lacks that has none of them."""
+
+    missing: str
+    images: pd.DataFrame
+
+
+def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) -> Cohort:
+    """Filter, choose, join, split and check."""
+    studies = _with_times(sources.tables.studies, sources.pictures.images)
+    studies["key"] = study_key(studies["study_id"], sources.study_prefix)
+    split = splits.assign(
+        splits.groups(studies).drop_duplicates(),
+        _official(sources),
+        sources.held,
+        settings,
+        sources.tables.source,
+    )
+    frontal, stages = _frontal_images(sources.pictures, studies, settings, flow, threads)
+    chosen, _ = filters.one_per_study(frontal, settings.choose, settings.views, settings.seed)
+
+    flow.step("studies listed", "studies", len(studies), sources.tables.dropped.get("studies", []))
+    rows = _with_text(studies, sources.corpus, flow)
     rows = _with_sections(rows, settings, flow)
-    rows = _with_image(rows, chosen, image_tables.images, settings, flow)
-    inside = chosen["study_id"].isin(rows["study_id"])
-    spare = others[0].count if others else 0
-    flow.step("one image a study", "images", int(inside.sum()), _spare(images, rows, chosen))
-    flow.notes.append(
-        f"{spare} frontal images are not the one of their study (choose: {settings.choose})"
+    rows = _with_image(rows, chosen, stages, settings, flow)
+    unused = frontal[~frontal["image_id"].isin(rows["image_id"])]
+    same = unused["study_id"].isin(rows["study_id"])
+    flow.step(
+        "one image a study",
+        "images",
+        int(rows["image_id"].notna().sum()),
+        [
+            Drop.of(
+                f"another image of the study was chosen ({settings.choose})",
+                unused.loc[same, "image_id"],
+            ),
+            Drop.of("the study was left out", unused.loc[~same, "image_id"]),
+        ],
     )
     rows["split"] = splits.groups(rows).map(split)
-    lost = rows["split"].isna()
-    rows = rows[~lost].reset_index(drop=True)
+    unknown = rows["split"].isna()
     flow.step(
         "split known",
         "studies",
-        len(rows),
-        [Drop.of("patient is not in the split", rows_id) for rows_id in ()],
+        int((~unknown).sum()),
+        [Drop.of("patient is not in the given split", rows.loc[unknown, "study_id"])],
     )
-    return rows, held_account
+    rows = rows[~unknown].reset_index(drop=True)
+    rows, prior_account = _with_priors(rows, studies, chosen, settings)
+    rows["dataset"] = sources.dataset
+    pairs = rows[list(COLUMNS)]
+    _check(pairs, studies, sources, flow)
+    return Cohort(
+        rows=pairs,
+        images=_images(pairs),
+        split=split.dropna(),
+        documents=_documents(studies, sources.corpus, split, flow),
+        unit="studies",
+        extra={"priors": prior_account, "held_out": _held_account(rows, sources.held)},
+    )
+
+
+def _official(sources: Sources) -> pd.DataFrame | None:
+    own = sources.tables.splits
+    return own if own is not None else sources.pictures.splits
+
+
+def _with_times(studies: pd.DataFrame, images: pd.DataFrame) -> pd.DataFrame:
+    """Fill a study's time from the earliest of its images where the study list has none."""
+    earliest = images.dropna(subset="order").sort_values("order", kind="stable")
+    earliest = earliest.drop_duplicates("study_id").set_index("study_id")
+    filled = studies.copy()
+    for name in ("study_time", "order"):
+        known = filled["study_id"].map(earliest[name]).astype(filled[name].dtype)
+        filled[name] = filled[name].fillna(known)
+    return filled
+
+
+def _frontal_images(
+    pictures: Tables, studies: pd.DataFrame, settings: CohortSettings, flow: Flow, threads: int
+) -> tuple[pd.DataFrame, list[Stage]]:
+    """Frontal images with a usable file, and the studies that reached each stage."""
+    images = pictures.images
+    stray = ~images["study_id"].isin(studies["study_id"])
+    drops = [Drop.of("its study is not listed", images.loc[stray, "image_id"])]
+    images = images[~stray]
+    flow.step("images listed", "images", len(images), pictures.dropped.get("images", []) + drops)
+    stages = [Stage("no image listed", images)]
+    if len(images) and not images["image_path"].notna().any():
+        flow.notes.append("no image files: the cohort is text alone")
+        return images[:0], [*stages, Stage("no image files in the root", images[:0])]
+    if pictures.opened:
+        images, drops = filters.usable(images)
+        flow.step("image file usable", "images", len(images), drops)
+        stages.append(Stage("no image file can be used", images))
+    images, drops = filters.frontal(images, settings.views)
+    flow.step("frontal view", "images", len(images), drops)
+    stages.append(Stage("no frontal image", images))
+    if not pictures.opened:
+        # Only the frontal ones: a stat of every file of a large tree is slow on network disks.
+        images, drops = filters.present(images, pictures.source, threads)
+        flow.step("image file usable", "images", len(images), drops)
+        stages.append(Stage("no file of a frontal image can be used", images))
+    return images, stages
+
+
+def _with_text(studies: pd.DataFrame, corpus: Corpus, flow: Flow) -> pd.DataFrame:
+    rows = studies.merge(
+        corpus.sections[["study_id", "findings", "impression", "outcome"]].rename(
+            columns={"study_id": "key"}
+        ),
+        on="key",
+        how="left",
+        indicator="report",
+    )
+    missing = rows["report"] == "left_only"
+    flow.step(
+        "report found",
+        "studies",
+        int((~missing).sum()),
+        [Drop.of("no report in the corpus", rows.loc[missing, "study_id"])],
+    )
+    rows = rows[~missing].drop(columns="report")
+    for section in ("findings", "impression"):
+        lists = corpus.sentences[corpus.sentences["section"] == section]
+        rows[f"{section}_sentences"] = (
+            rows["key"].map(lists.set_index("study_id")["sentences"]).astype(object)
+        )
+    return rows
+
+
+def _with_sections(rows: pd.DataFrame, settings: CohortSettings, flow: Flow) -> pd.DataFrame:
+    there = {
+        "impression": rows["impression"].notna(),
+        "findings": rows["findings"].notna(),
+        "text": rows["findings"].notna() | rows["impression"].notna(),
+    }
+    required = [name for name in settings.require if name in there]
+    keep = pd.Series(True, index=rows.index)
+    drops = []
+    for name in required:
+        lost = rows[keep & ~there[name]]
+        # The parser's outcome says what the report has instead, or why it could not be read.
+        drops += [
+            Drop.of(f"no {name} ({outcome})", ids["study_id"])
+            for outcome, ids in lost.groupby("outcome", dropna=False)
+        ]
+        keep &= there[name]
+    flow.step(f"has {' and '.join(required) or 'a report'}", "studies", int(keep.sum()), drops)
+    return rows[keep]
+
+
+def _with_image(
+    rows: pd.DataFrame,
+    chosen: pd.DataFrame,
+    stages: list[Stage],
+    settings: CohortSettings,
+    flow: Flow,
+) -> pd.DataFrame:
+    rows = rows.merge(
+        chosen[["study_id", "image_id", "image_path", "view"]], on="study_id", how="left"
+    )
+    if "image" not in settings.require:
+        return rows
+    lost = rows.loc[rows["image_id"].isna(), "study_id"]
+    reason = pd.Series("", index=lost.index)
+    for stage in reversed(stages):
+        reason[~lost.isin(stage.images["study_id"])] = stage.missing
+    flow.step(
+        "frontal image",
+        "studies",
+        len(rows) - len(lost),
+        [Drop.of(str(why), ids) for why, ids in lost.groupby(reason)],
+    )
+    return rows[rows["image_id"].notna()].reset_index(drop=True)
+
+
+def _with_priors(
+    rows: pd.DataFrame, studies: pd.DataFrame, chosen: pd.DataFrame, settings: CohortSettings
+) -> tuple[pd.DataFrame, dict[str, object]]:
+    """A prior needs a frontal image, not a report: all listed studies are candidates."""
+    if not settings.priors:
+        return rows.assign(prior_study_id=None, prior_image_id=None, prior_image_path=None), {
+            "found": 0,
+            "none": [],
+        }
+    candidates = studies[studies["study_id"].isin(chosen["study_id"])]
+    found = priors.find_priors(candidates)
+    own = rows[["study_id"]].merge(found, on="study_id", how="left")
+    no_image = own["prior_study_id"].isna() & own["reason"].isna()
+    own["reason"] = own["reason"].mask(no_image, "the study has no frontal image")
+    images = chosen.set_index("study_id")
+    return rows.assign(
+        prior_study_id=own["prior_study_id"].to_numpy(),
+        prior_image_id=own["prior_study_id"].map(images["image_id"]).to_numpy(),
+        prior_image_path=own["prior_study_id"].map(images["image_path"]).to_numpy(),
+    ), priors.prior_account(own)
+
+
+def _images(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Every image the pixel store must hold, priors included, each once."""
+    current = pairs[["image_id", "image_path"]]
+    prior = pairs[["prior_image_id", "prior_image_path"]].set_axis(current.columns, axis=1)
+    every = pd.concat([current, prior]).dropna().drop_duplicates("image_id")
+    return every.reset_index(drop=True)
+
+
+def _documents(studies: pd.DataFrame, corpus: Corpus, split: pd.Series, flow: Flow) -> pd.DataFrame:
+    """All reports with text by patient split, those without image too (vocabulary, phase II)."""
+    documents = corpus.documents
+    patient = pd.Series(splits.groups(studies).to_numpy(), index=studies["key"])
+    documents = documents.assign(split=documents["study_id"].map(patient).map(split))
+    lost = documents["split"].isna()
+    if lost.any():
+        flow.notes.append(
+            f"{int(lost.sum())} reports are left out of documents.parquet: their study is not "
+            f"listed or has no split (e.g. {', '.join(documents.loc[lost, 'document_id'][:5])})"
+        )
+    return documents.loc[~lost, ["document_id", "text", "split"]].reset_index(drop=True)
+
+
+def _held_account(rows: pd.DataFrame, held: dict[str, frozenset[str]]) -> list[dict[str, Any]]:
+    account = []
+    for name, patients in held.items():
+        inside = rows["subject_id"].isin(patients)
+        account.append(
+            {
+                "name": name,
+                "patients": len(patients),
+                "patients_here": int(rows.loc[inside, "subject_id"].nunique()),
+                "studies_in_test": int(inside.sum()),
+            }
+        )
+    return account
+
+
+def _check(pairs: pd.DataFrame, studies: pd.DataFrame, sources: Sources, flow: Flow) -> None:
+    source: Path = sources.tables.source
+    flow.check("study ids unique", leakage.unique_studies(pairs, source))
+    flow.check("patient in one split", leakage.patient_in_one_split(pairs, source))
+    flow.check("image in one split", leakage.image_in_one_split(pairs, source))
+    owner = studies.set_index("study_id")["subject_id"]
+    flow.check("prior of the same patient", leakage.prior_of_same_patient(pairs, owner, source))
+    if sources.held:
+        flow.check(
+            "held-out patients not trained on",
+            leakage.held_out_not_trained(pairs, sources.held, source),
+        )

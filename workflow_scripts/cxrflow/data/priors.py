@@ -55,9 +55,7 @@ def find_priors(studies: pd.DataFrame) -> pd.DataFrame:
 
 def prior_account(found: pd.DataFrame) -> dict[str, object]:
     """``{"found": n, "none": [{"reason", "count", "examples"}]}`` for ``flow.json``."""
-    none = [
-        Drop.of(str(reason), rows["study_id"]) for reason, rows in found.groupby("reason")
-    ]
+    none = [Drop.of(str(reason), rows["study_id"]) for reason, rows in found.groupby("reason")]
     return {
         "found": int(found["reason"].isna().sum()),
         "none": [

@@ -35,7 +35,7 @@ def read(root: Path, request: Request) -> Tables:
     rows, repeats = drop_repeats(rows, "patientId")
     rows, contradictions = _consistent(rows, path)
     labels = rows[["patientId", "Target"]].drop_duplicates()
-    info, info_drops = _class_info(root)
+    info, class_damage = _class_info(root)
     labels = labels.merge(info, on="patientId", how="left").reset_index(drop=True)
     if request.images is not None:
         labels = labels[labels["patientId"].isin(request.images)].reset_index(drop=True)
@@ -74,8 +74,8 @@ def read(root: Path, request: Request) -> Tables:
             },
         ),
         labels=labels.rename(columns={"patientId": "image_id", "Target": "label"}),
-        dropped={"images": damage + repeats + contradictions, "labels": info_drops},
-        notes=notes,
+        dropped={"images": damage + repeats + contradictions},
+        notes=notes + class_damage,
         opened=request.headers,
     )
 
@@ -101,7 +101,8 @@ def _consistent(rows: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, list[Drop
     return rows[~rows["patientId"].isin(bad)], drops
 
 
-def _class_info(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
+def _class_info(root: Path) -> tuple[pd.DataFrame, list[str]]:
+    """Class by image, and notes on rows that gave none; the cohort counts images without class."""
     path = require_file(root, CLASSES)
     info, damage = read_csv(path, {"patientId": "id", "class": "id"})
     strange = sorted(set(info["class"]) - set(CLASS_NAMES))
@@ -115,7 +116,12 @@ def _class_info(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     if differing.any():
         ids = info.loc[differing, "patientId"].unique()
         damage.append(Drop.of(f"{path.name}: several classes for one image", ids, failed=True))
-    return info[~differing], damage
+    notes = [
+        f"{drop.count} skipped: {drop.reason} (e.g. {', '.join(drop.examples)})"
+        for drop in damage
+        if drop.count
+    ]
+    return info[~differing], notes
 
 
 def _patients(root: Path) -> dict[str, str]:

@@ -5,14 +5,14 @@ held-out patients go to test whatever else the settings say.
 """
 
 import math
-from collections.abc import Set
+from collections.abc import Mapping, Set
 
 import numpy as np
 import pandas as pd
 
 from cxrflow.data.csv_table import bare_ids, read_csv, require_file
 from cxrflow.data.filters import unit_hash
-from cxrflow.data.settings import SPLITS, SplitSettings
+from cxrflow.data.settings import SPLITS, CohortSettings, SplitSettings
 from cxrflow.errors import InputError
 
 # What published split files call the three parts.
@@ -104,10 +104,38 @@ def _drawn(names: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.n
     return shuffled[count:], shuffled[:count]
 
 
-def hold_out(split: pd.Series, held: Set[str]) -> tuple[pd.Series, pd.Series]:
-    """Move held-out patients to test; also says which of them would have been elsewhere."""
-    inside = split.index.isin(list(held))
-    moved = split[inside & (split != "test")]
-    changed = split.copy()
-    changed[inside] = "test"
-    return changed, moved
+def assign(
+    patients: pd.Series,
+    official: pd.DataFrame | None,
+    held: Mapping[str, Set[str]],
+    settings: CohortSettings,
+    source: object,
+) -> pd.Series:
+    """Split of every patient, held-out ones in test.
+
+    Args:
+        patients: distinct ids (:func:`groups`).
+        official: the data set's own ``subject_id``, ``split``, or None.
+        held: patients of the evaluation sets, by name.
+        source: the data root, named in errors.
+
+    Returns:
+        Split by patient; patients that a given split does not name are null.
+    """
+    method = settings.split_method
+    out = patients.isin(frozenset().union(*held.values()))
+    if method == "patients":
+        split = patient_shares(patients[~out], settings.splits)
+    elif method == "ordered":
+        split = ordered(patients[~out], settings.splits)
+    elif method == "file":
+        split = from_file(settings.splits)
+    elif method == "official":
+        if official is None:
+            raise InputError(f"{source}: splits.method is official, but no split comes with it")
+        split = from_table(official, source)
+    else:
+        split = pd.Series("test", index=pd.Index(patients, dtype="str"), dtype="str")
+    split = split.reindex(pd.Index(patients, dtype="str"))
+    split[out.to_numpy()] = "test"
+    return split

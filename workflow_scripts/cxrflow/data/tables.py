@@ -101,7 +101,7 @@ class Tables:
         require_unique(self.images, "image_id", self.source)
 
 
-def require_unique(frame: pd.DataFrame, column: str, source: str | Path) -> None:
+def require_unique(frame: pd.DataFrame, column: str, source: object) -> None:
     """Raise InputError naming up to five values that occur more than once."""
     repeated = frame.loc[frame[column].duplicated(), column].unique()
     if len(repeated):

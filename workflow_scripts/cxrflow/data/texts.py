@@ -15,7 +15,8 @@ from cxrflow.errors import InputError
 @dataclass(frozen=True)
 class Corpus:
     """Attributes:
-    sections: ``study_id``, ``findings``, ``impression`` and the other sections; null = absent.
+    sections: ``study_id``, ``findings``, ``impression`` (null = absent) and ``outcome``, the
+        parser's word for what the report has.
     sentences: ``study_id``, ``section``, ``sentences`` (list of str in their order).
     documents: ``document_id``, ``study_id``, ``text`` of every report with text.
     """
@@ -35,10 +36,8 @@ def read_corpus(folder: Path, study_prefix: str) -> Corpus:
     Raises:
         InputError: a file or a column is missing, or a study occurs twice.
     """
-    sections = _read(folder / "sections.parquet", ("study_id", "findings", "impression"))
-    sentences = _read(
-        folder / "sentences.parquet", ("study_id", "section", "index", "sentence")
-    )
+    sections = _read(folder / "sections.parquet", ("study_id", "findings", "impression", "outcome"))
+    sentences = _read(folder / "sentences.parquet", ("study_id", "section", "index", "sentence"))
     documents = _read(folder / "documents.parquet", ("document_id", "text"))
     for frame, column in ((sections, "study_id"), (sentences, "study_id")):
         frame[column] = study_key(frame[column], study_prefix)

@@ -20,9 +20,9 @@ class DecodeError(Exception):
 class Decoded:
     """One image as read.
 
-    ``values`` [H, W] uint8, uint16, int16, … or float32, bright = dense. ``photometric`` is what
-    the file said (``MONOCHROME1``, ``MONOCHROME2``, ``RGB``, ``P``, …), ``bits`` the bits stored
-    per value, ``decoder`` the library that read it.
+    ``values`` [H, W] of some number type, mostly uint8 or uint16, bright = dense. ``photometric``
+    is what the file said (``MONOCHROME1``, ``MONOCHROME2``, ``RGB``, ``P``, …), ``bits`` the bits
+    stored per value, ``decoder`` the library that read it.
     """
 
     values: NDArray
@@ -37,9 +37,13 @@ class Decoded:
         return scale.to_float(scale.values)
 
 
-def luminance(colour: NDArray) -> NDArray[np.float32]:
-    """Grey of ``colour`` [H, W, 3] (red, green, blue) by ITU-R 601-2, float32 [H, W]."""
-    return colour.astype(np.float32) @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
+def luminance(colour: NDArray) -> NDArray:
+    """Grey of whole numbers [H, W, 3] (red, green, blue) by ITU-R 601-2: [H, W], same type.
+
+    In whole numbers, as Pillow does it, so that a grey image saved as colour comes back exactly.
+    """
+    red, green, blue = (colour[..., channel].astype(np.int64) for channel in range(3))
+    return ((red * 19595 + green * 38470 + blue * 7471 + (1 << 15)) >> 16).astype(colour.dtype)
 
 
 def check_size(height: int, width: int) -> None:

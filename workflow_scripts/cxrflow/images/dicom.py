@@ -7,7 +7,6 @@ from functools import cache
 
 import numpy as np
 import pydicom
-from pydicom.errors import InvalidDicomError
 from pydicom.pixels import apply_color_lut, get_decoder
 from pydicom.uid import UID
 
@@ -43,14 +42,14 @@ def decode_dicom(content: bytes) -> Decoded:
         warnings.simplefilter("ignore")
         try:
             dataset = pydicom.dcmread(io.BytesIO(content), force=True)
-        except (InvalidDicomError, EOFError, OSError, ValueError, TypeError, KeyError) as error:
+        except Exception as error:  # what a damaged header makes pydicom raise has no common base
             raise DecodeError(f"damaged DICOM file ({one_line(error)})") from None
         return _decode_dataset(dataset)
 
 
 def _decode_dataset(dataset: pydicom.Dataset) -> Decoded:
     if "PixelData" not in dataset:
-        raise DecodeError("DICOM without pixel data")
+        raise DecodeError("DICOM without pixel data, or cut off before they end")
     try:
         height, width = int(dataset.Rows), int(dataset.Columns)
         frames = int(dataset.get("NumberOfFrames") or 1)
@@ -66,7 +65,9 @@ def _decode_dataset(dataset: pydicom.Dataset) -> Decoded:
     try:
         values, image = get_decoder(syntax).as_array(dataset, index=0, decoding_plugin=plugin)
     except Exception as error:  # the plugins raise whatever their C library gave them
-        raise DecodeError(f"pixel data cannot be decoded ({one_line(error)})") from None
+        # pydicom's sentence about "all available plugins" says nothing: there is only the one.
+        reason = one_line(error).rpartition("available plugins: ")[2]
+        raise DecodeError(f"pixel data damaged or cut off ({reason})") from None
     if image["photometric_interpretation"] == "PALETTE COLOR":
         values = luminance(apply_color_lut(values, dataset)[..., :3])
     elif values.ndim == 3:

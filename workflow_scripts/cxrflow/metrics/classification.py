@@ -94,10 +94,13 @@ def at_best_f1(points: OperatingPoints) -> dict[str, Floats]:
     correct = hits + points.negatives - alarms
     known = points.positives > 0
     return {
-        "accuracy": chosen(_ratio(correct, np.where(known, points.positives + points.negatives, 0))),
+        "accuracy": chosen(
+            _ratio(correct, np.where(known, points.positives + points.negatives, 0))
+        ),
         "sensitivity": chosen(_ratio(hits, points.positives)),
-        "specificity": chosen(_ratio(np.where(known, points.negatives - alarms, np.nan),
-                                     points.negatives)),
+        "specificity": chosen(
+            _ratio(np.where(known, points.negatives - alarms, np.nan), points.negatives)
+        ),
         "f1": chosen(np.where(known, f1, np.nan)),
         "threshold": np.where(known[..., 0], points.thresholds[best[..., 0]], np.nan),
     }

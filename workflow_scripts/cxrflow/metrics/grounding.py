@@ -23,7 +23,9 @@ def _maps(similarity: ArrayLike, mask: ArrayLike) -> tuple[Floats, Bools, Bools]
     values = np.asarray(similarity, dtype=np.float64)
     region = np.asarray(mask, dtype=bool)
     if values.shape != region.shape or values.ndim < 2:
-        raise ValueError(f"similarity {values.shape} and mask {region.shape}: want equal [..., H, W]")
+        raise ValueError(
+            f"similarity {values.shape} and mask {region.shape}: want equal [..., H, W]"
+        )
     seen = ~np.isnan(values)
     return np.where(seen, values, 0.0), region & seen, ~region & seen
 
@@ -37,13 +39,11 @@ def _moments(values: Floats, where: Bools) -> tuple[Floats, Floats]:
     return mean, np.square(deviation).sum(axis=(-2, -1)) / size
 
 
-def cnr(similarity: ArrayLike, mask: ArrayLike) -> Floats:
-    """Contrast-to-noise ratio, BioViL section 4.1: |μ_A − μ_Ā| / sqrt(σ²_A + σ²_Ā).
+def signed_cnr(similarity: ArrayLike, mask: ArrayLike) -> Floats:
+    """(μ_A − μ_Ā) / sqrt(σ²_A + σ²_Ā): :func:`cnr` before its absolute value.
 
-    A is the inside of the box union and Ā its outside, σ² population variances. No threshold; not
-    changed by a linear rescaling of the map. NaN when the visible inside or outside is empty, or
-    when neither has any variance (a constant map says nothing; two constant halves would be
-    infinite and swamp every mean).
+    Not in the paper. Its mean is 0 for a map that knows nothing, where that of ``cnr`` is not, and
+    it is negative for a map that is dark where it should be bright.
     """
     values, inside, outside = _maps(similarity, mask)
     mean_in, variance_in = _moments(values, inside)
@@ -52,7 +52,18 @@ def cnr(similarity: ArrayLike, mask: ArrayLike) -> Floats:
     scale = np.square(values).max(axis=(-2, -1)) if values.size else np.zeros(values.shape[:-2])
     noise = variance_in + variance_out
     noise = np.where(noise > 1e-24 * np.maximum(scale, np.finfo(float).tiny), noise, np.nan)
-    return np.asarray(np.abs(mean_in - mean_out) / np.sqrt(noise))
+    return np.asarray((mean_in - mean_out) / np.sqrt(noise))
+
+
+def cnr(similarity: ArrayLike, mask: ArrayLike) -> Floats:
+    """Contrast-to-noise ratio, BioViL section 4.1: |μ_A − μ_Ā| / sqrt(σ²_A + σ²_Ā).
+
+    A is the inside of the box union and Ā its outside, σ² population variances. No threshold; not
+    changed by a linear rescaling of the map. NaN when the visible inside or outside is empty, or
+    when neither has any variance (a constant map says nothing; two constant halves would be
+    infinite and swamp every mean).
+    """
+    return np.asarray(np.abs(signed_cnr(similarity, mask)))
 
 
 def _overlap(
@@ -66,9 +77,7 @@ def _overlap(
     return both, found.sum(axis=(-2, -1)).astype(np.float64), annotated
 
 
-def iou(
-    similarity: ArrayLike, mask: ArrayLike, threshold: float, missed: ArrayLike = 0
-) -> Floats:
+def iou(similarity: ArrayLike, mask: ArrayLike, threshold: float, missed: ArrayLike = 0) -> Floats:
     """Intersection over union of {similarity > threshold} and the mask.
 
     ``missed`` is a number of annotated pixels that the map could not see and that shall count as
@@ -79,9 +88,7 @@ def iou(
     return np.asarray(both / np.where(annotated > 0, union, np.nan))
 
 
-def dice(
-    similarity: ArrayLike, mask: ArrayLike, threshold: float, missed: ArrayLike = 0
-) -> Floats:
+def dice(similarity: ArrayLike, mask: ArrayLike, threshold: float, missed: ArrayLike = 0) -> Floats:
     """Dice score 2|X∩Y| / (|X| + |Y|) of {similarity > threshold} and the mask; see :func:`iou`."""
     both, found, annotated = _overlap(similarity, mask, threshold, missed)
     return np.asarray(2 * both / np.where(annotated > 0, found + annotated, np.nan))

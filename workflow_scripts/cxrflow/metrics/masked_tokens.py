@@ -19,7 +19,7 @@ def token_counts(targets: ArrayLike, vocabulary_size: int) -> NDArray[np.int64]:
 
 
 def most_frequent_token(counts: ArrayLike) -> int:
-    """The id with the greatest count, the lowest of several; ValueError when nothing was counted."""
+    """The id with the greatest count, the lowest of several; ValueError when all are 0."""
     numbers = np.asarray(counts)
     if not numbers.sum():
         raise ValueError("no targets were counted")

@@ -32,7 +32,7 @@ _DOME_U = np.linspace(0.955, 0.14, 24)
 _DOME = 1 - np.abs((_DOME_U - 0.42) / 0.535) ** 2.2
 _RIB_S = np.linspace(0, 1, 12)
 #: Middle and half height in ``t`` of the three zones.
-ZONE_T = {"upper": (0.20, 0.15), "middle": (0.47, 0.14), "lower": (0.72, 0.14)}
+ZONE_T = {"upper": (0.20, 0.17), "middle": (0.46, 0.17), "lower": (0.71, 0.16)}
 
 
 @dataclass(frozen=True)
@@ -135,9 +135,7 @@ class Chest:
         left = half + knob * np.exp(-(((t - 0.26) / 0.07) ** 2)) - 0.02 * (t > 0.33)
         right = half * (1.02 + 0.10 * np.sin(6 * t))
         y = self.top + self.height * t
-        return self.bend(
-            np.concatenate([np.stack([left, y], 1), np.stack([-right, y], 1)[::-1]])
-        )
+        return self.bend(np.concatenate([np.stack([left, y], 1), np.stack([-right, y], 1)[::-1]]))
 
     def airway(self) -> list[Stroke]:
         """Trachea and main bronchi, darker than what surrounds them."""
@@ -191,15 +189,15 @@ class Chest:
     def spine(self) -> list[Stroke]:
         """Vertebral bodies, a column of blocks."""
         y = np.arange(-1.45, 1.45, 0.115)
-        blocks = [
-            (self.bend(np.array([[-0.07, at], [0.07, at]])), 0.088, 0.9) for at in y
-        ]
+        blocks = [(self.bend(np.array([[-0.07, at], [0.07, at]])), 0.088, 0.75) for at in y]
         column = self.bend(np.stack([np.zeros(12), np.linspace(-1.6, 1.6, 12)], 1))
-        return [(column, 0.15, 0.65), *blocks]
+        return [(column, 0.15, 0.55), *blocks]
 
     def scapulae(self) -> list[Points]:
         """Shoulder blades, faint, mostly outside the lungs."""
-        shape = np.array([[0.72, -0.62], [0.98, -0.66], [0.90, -0.30], [0.76, -0.02], [0.70, -0.25]])
+        shape = np.array(
+            [[0.72, -0.62], [0.98, -0.66], [0.90, -0.30], [0.76, -0.02], [0.70, -0.25]]
+        )
         return [shape * [side, 1] for side in (-1, 1)]
 
     def body(self) -> list[Points]:
@@ -219,7 +217,13 @@ class Chest:
             ]
         )
         arm = np.array(
-            [[0.80, self.top + 0.05], [1.25, self.top + 0.28], [1.75, 0.5], [1.45, 0.55], [0.9, -0.2]]
+            [
+                [0.80, self.top + 0.05],
+                [1.25, self.top + 0.28],
+                [1.75, 0.5],
+                [1.45, 0.55],
+                [0.9, -0.2],
+            ]
         )
         return [np.concatenate([half, half[::-1] * [-1, 1]]), arm, arm * [-1, 1]]
 

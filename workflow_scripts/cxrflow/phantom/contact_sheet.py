@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw
 from cxrflow.command import parser, read_settings, run
 from cxrflow.files import atomic_path
 from cxrflow.phantom.acquisition import sample_acquisition
-from cxrflow.phantom.course import DEVICES, FINDINGS, Finding, lesion_kind, sample_finding
+from cxrflow.phantom.course import FINDINGS, Finding, lesion_kind, sample_finding
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.patient import Patient, Study, make_patient
 from cxrflow.phantom.settings import HospitalSettings
@@ -22,6 +22,7 @@ from cxrflow.phantom.settings import HospitalSettings
 _SEVERITIES = (0.25, 0.5, 0.85, 0.55)
 _ROW_SIDES = ("right", "left", "right", "both")
 _LABEL = 26
+_BOX_COLOUR = (255, 190, 60)
 
 
 def exemplary(name: str, row: int) -> Finding:
@@ -32,13 +33,17 @@ def exemplary(name: str, row: int) -> Finding:
         made = replace(made, zone=("lower", "upper", "middle", "lower")[row])
     alone = ("Pneumothorax", "Consolidation", "Lung Lesion", "Fracture")
     if name == "Support Devices":
-        return replace(made, kind=DEVICES[row + 2 * (row == 3)], side="left" if row % 2 else "right")
+        side = "left" if side == "both" else side
+        kind = ("endotracheal tube", "central venous catheter", "pacemaker", "chest tube")[row]
+        return replace(made, kind=kind, side="none" if row == 0 else side)
     if name == "Fracture":
         made = replace(made, kind="healing" if row % 2 else "acute")
     if name == "Lung Lesion":
         made = replace(made, kind=lesion_kind(severity))
-    side = made.side if made.side in ("none", "both") and name in ("Cardiomegaly", "Edema") else side
-    side = "left" if side == "both" and name in alone else side
+    if name in ("Cardiomegaly", "Edema"):
+        side = made.side
+    elif side == "both" and name in alone:
+        side = "left"
     return replace(made, severity=severity, side=side)
 
 
@@ -54,10 +59,12 @@ def _tile(
     for found in drawing.boxes.values() if boxes else ():
         for x, y, w, h in found:
             corners = [v * scale for v in (x, y, x + w, y + h)]
-            pen.rectangle(corners, outline=(255, 190, 60))
+            pen.rectangle(corners, outline=_BOX_COLOUR)
     tile = Image.new("RGB", (size, size + _LABEL), (20, 20, 24))
     tile.paste(grey, ((size - grey.width) // 2, _LABEL + (size - grey.height) // 2))
-    ImageDraw.Draw(tile).multiline_text((4, 1), title, fill=(235, 235, 235), spacing=0, font_size=11)
+    ImageDraw.Draw(tile).multiline_text(
+        (4, 1), title, fill=(235, 235, 235), spacing=0, font_size=11
+    )
     return tile
 
 
@@ -66,15 +73,14 @@ def findings_sheet(
 ) -> Image.Image:
     """One column a finding, one row a severity and side; another patient in each tile."""
     sheet = Image.new("RGB", (size * len(FINDINGS), (size + _LABEL) * len(_SEVERITIES)))
+    settings = settings.model_copy(update={"spoilt_share": 0.0, "marker_share": 0.3})
     for column, name in enumerate(FINDINGS):
         for row in range(len(_SEVERITIES)):
             finding = exemplary(name, row)
             index = 100 + row * len(FINDINGS) + column
             rng = np.random.default_rng([settings.seed, index])
             view = ("PA" if row % 2 else "AP") if projection == "frontal" else "LATERAL"
-            image = replace(
-                sample_acquisition(rng, settings, "sheet", view), aspect=1.0, marker="", spoilt=None
-            )
+            image = replace(sample_acquisition(rng, settings, "sheet", view), aspect=1.0)
             patient = make_patient(settings, index)
             study = replace(patient.studies[0], findings=(finding,), images=(image,))
             where = " ".join(word for word in (finding.side, finding.zone) if word != "none")
@@ -89,6 +95,7 @@ def variety_sheet(settings: HospitalSettings, size: int, pixels: int) -> Image.I
     rows = [("mimic_cxr", "AP"), ("mimic_cxr", "PA"), ("mimic_cxr", "LATERAL"), ("rsna", "PA")]
     columns = 8
     sheet = Image.new("RGB", (size * columns, (size + _LABEL) * (len(rows) + 1)))
+    settings = settings.model_copy(update={"spoilt_share": 0.0})
     spoilt = ("clipped", "blurred", "overexposed", "rotated") * 2
     for row in range(len(rows) + 1):
         look, view = rows[row] if row < len(rows) else ("mimic_cxr", "AP")
@@ -96,14 +103,21 @@ def variety_sheet(settings: HospitalSettings, size: int, pixels: int) -> Image.I
             index = 300 + row * columns + column
             rng = np.random.default_rng([settings.seed, index])
             state = spoilt[column] if row == len(rows) else None
-            kept = settings.model_copy(update={"spoilt_share": 0.0})
-            image = sample_acquisition(rng, kept, "sheet", view, look=look, spoilt=state)
+            image = sample_acquisition(rng, settings, "sheet", view, look=look, spoilt=state)
             patient = make_patient(settings, index)
             study = replace(patient.studies[0], findings=(), images=(image,))
             title = f"{look} {view}\n{state or ''}"
             tile = _tile(patient, study, 0, size, pixels, title, False)
             sheet.paste(tile, (column * size, row * (size + _LABEL)))
     return sheet
+
+
+def _few_greys(sheet: Image.Image) -> Image.Image:
+    """The sheet in 60 greys and the colour of boxes: a small file without false contours."""
+    palette = Image.new("P", (1, 1))
+    greys = [level for number in range(60) for level in [round(number * 255 / 59)] * 3]
+    palette.putpalette([*greys, *_BOX_COLOUR])
+    return sheet.quantize(palette=palette, dither=Image.Dither.NONE)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -125,7 +139,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         boxes = not options.no_boxes
         sheet = findings_sheet(settings, options.tile, options.pixels, projection, boxes)
     with atomic_path(options.output) as temporary:
-        sheet.quantize(96).save(temporary, format="PNG", optimize=True)
+        _few_greys(sheet).save(temporary, format="PNG", optimize=True)
 
 
 if __name__ == "__main__":

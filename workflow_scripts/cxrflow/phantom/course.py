@@ -26,7 +26,7 @@ DEVICES = (
 #: How often a new pathology is each of these; rarer where it seldom resolves, so that over all
 #: studies the eight MS-CXR classes come out nearly even, with pneumonia first.
 ONSET: Mapping[str, float] = {
-    "Pneumonia": 0.180,
+    "Pneumonia": 0.175,
     "Pleural Effusion": 0.125,
     "Pneumothorax": 0.125,
     "Consolidation": 0.115,
@@ -34,8 +34,8 @@ ONSET: Mapping[str, float] = {
     "Lung Opacity": 0.115,
     "Edema": 0.105,
     "Cardiomegaly": 0.085,
-    "Lung Lesion": 0.035,
-    "Fracture": 0.030,
+    "Lung Lesion": 0.045,
+    "Fracture": 0.040,
 }
 PATHOLOGIES = tuple(ONSET)
 FINDINGS = (*PATHOLOGIES, "Support Devices")

@@ -107,15 +107,13 @@ def _normal(
                 filled += effect.fill * (1 - filled)
             if effect.air is not None:
                 np.maximum(freed, effect.air, out=freed)
-    frontal = isinstance(chest, Chest)
     if isinstance(chest, Chest):
         tree = [
             stroke
             for side in (-1, 1)
             for stroke in vessels(patient.seed, side, chest.hilum(side), anatomy.vessels)
         ]
-        bones = [*chest.ribs(), *chest.clavicles()]
-        column = chest.spine()
+        bones = [*chest.spine(), *chest.ribs(), *chest.clavicles()]
         outlines = chest.scapulae() + (chest.breasts() if anatomy.breast else [])
     else:
         hilum = chest.hilum()
@@ -123,7 +121,7 @@ def _normal(
             *vessels(patient.seed, -1, hilum, 0.7 * anatomy.vessels),
             *vessels(patient.seed, 1, hilum, 0.7 * anatomy.vessels),
         ]
-        bones, column, outlines = chest.ribs(), chest.vertebrae(), []
+        bones, outlines = [*chest.ribs(), *chest.vertebrae()], []
     density = 0.50 * canvas.mask(chest.body(), 0.02)
     density += 0.10 * canvas.mask([chest.abdomen()], 0.010)
     density += 0.13 * organs
@@ -131,8 +129,7 @@ def _normal(
     density += air * (-FILLED * (1 - filled) - EMPTIED * freed)
     density += air * markings * (1 - freed) * (1 - 0.75 * filled)
     density += anatomy.rib_contrast * canvas.strokes(bones, 0.005)
-    density += (0.09 if frontal else 0.12) * canvas.strokes(column, 0.006)
-    density -= (0.10 if frontal else 0.08) * canvas.strokes(chest.airway(), 0.012)
+    density -= 0.09 * canvas.strokes(chest.airway(), 0.012)
     if outlines:
         density += 0.05 * canvas.mask(outlines, 0.012)
     if anatomy.gas and isinstance(chest, Chest):
@@ -181,7 +178,5 @@ def _marker(canvas: Canvas, acquisition: Acquisition) -> Array:
     y = 0.14 if acquisition.marker_height == "upper" else 0.75
     fixed = Canvas(replace(acquisition, shift_x=0, shift_y=0, scale=1, rotation=0), round(2 * half))
     origin = np.array([x - canvas.width / half / 2, y - canvas.height / half / 2])
-    letter = [
-        (np.array(line) * size + origin, 0.022, 1.0) for line in _LETTERS[acquisition.marker]
-    ]
+    letter = [(np.array(line) * size + origin, 0.022, 1.0) for line in _LETTERS[acquisition.marker]]
     return fixed.strokes(letter, 0.002)

@@ -74,7 +74,7 @@ class _Choice:
 _Sequence = tuple["str | _Slot | _Choice", ...]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _parse(template: str) -> _Sequence:
     tokens = [token for token in _TOKEN.split(template) if token]
     sequence, position = _parse_sequence(tokens, 0, template)
@@ -155,9 +155,7 @@ def tidy(text: str) -> str:
 
 def finish(marked: str) -> Sentence:
     """Take the marks out of an expanded text and make it a sentence."""
-    mentions = tuple(
-        (OBSERVATIONS[code], STATES[state]) for code, state in _MARK.findall(marked)
-    )
+    mentions = tuple((OBSERVATIONS[code], STATES[state]) for code, state in _MARK.findall(marked))
     text = tidy(_MARK.sub("", marked))
     return Sentence(text[:1].upper() + text[1:], mentions)
 

@@ -51,7 +51,8 @@ class LateralChest:
         angle = np.linspace(0, 2 * np.pi, 40, endpoint=False)
         grown = 1 + 0.5 * self.enlarged
         x = -0.26 * self.depth / 0.63 + 0.27 * grown * np.cos(angle) + 0.06 * self.enlarged
-        y = self.base - 0.52 - 0.06 * self.enlarged + 0.33 * (1 + 0.2 * self.enlarged) * np.sin(angle)
+        high = 0.33 * (1 + 0.2 * self.enlarged)
+        y = self.base - 0.52 - 0.06 * self.enlarged + high * np.sin(angle)
         return np.stack([x + 0.25 * (self.base - 0.5 - y), y], 1)
 
     def vertebrae(self) -> list[Stroke]:
@@ -60,7 +61,7 @@ class LateralChest:
         y = np.arange(-1.4, 1.4, 0.135)
         x = np.interp(y, back[:, 1], back[:, 0]) - 0.13
         return [
-            (np.array([[a - 0.075, b - 0.01], [a + 0.075, b + 0.01]]), 0.105, 0.9)
+            (np.array([[a - 0.075, b - 0.01], [a + 0.075, b + 0.01]]), 0.105, 1.0)
             for a, b in zip(x, y, strict=True)
         ]
 
@@ -101,7 +102,9 @@ class LateralChest:
                 [[-0.2, self.top - 0.12], [-0.2, -1.7]],
             ]
         )
-        arms = np.array([[-0.25, self.top + 0.1], [0.35, self.top + 0.05], [-0.4, -1.7], [-1.2, -1.7]])
+        arms = np.array(
+            [[-0.25, self.top + 0.1], [0.35, self.top + 0.05], [-0.4, -1.7], [-1.2, -1.7]]
+        )
         return [outline, arms]
 
     def abdomen(self) -> Points:

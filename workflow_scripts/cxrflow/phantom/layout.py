@@ -81,7 +81,7 @@ def _preamble(patient: Patient, study: Study, rng: np.random.Generator) -> list[
 def _wet_read(sentences: Sequence[str], rng: np.random.Generator) -> list[str]:
     clock = pick(("8:12 PM", "10:14 AM", "2:47 AM", "6:05 PM", "11:38 PM"), rng)
     day = pick(("MON", "TUE", "WED", "FRI", "SAT", "SUN"), rng)
-    text = [f"  {line.strip()}" for line in _wrapped(" ".join(sentences))]
+    text = [f"  {line}" for line in textwrap.wrap(" ".join(sentences), WIDTH - 2)]
     version = ["  WET READ VERSION #1 "] if rng.random() < 0.5 else []
     return [f" WET READ: ___ ___ {day} {clock}", *text, *version, _RULE]
 

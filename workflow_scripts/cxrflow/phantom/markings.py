@@ -32,13 +32,18 @@ def vessel_tree(seed: int) -> tuple[Points, Points]:
             twig_lengths.append(length * rng.uniform(0.35, 0.6))
     count = _TRUNKS * _TWIGS
     twigs = _paths(
-        np.array(starts), np.array(twig_angles), np.array(twig_lengths),
-        rng.normal(0, 0.5, count), steps,
+        np.array(starts),
+        np.array(twig_angles),
+        np.array(twig_lengths),
+        rng.normal(0, 0.5, count),
+        steps,
     )
     return trunks, twigs
 
 
-def _paths(starts: Points, angles: Points, lengths: Points, turning: Points, steps: Points) -> Points:
+def _paths(
+    starts: Points, angles: Points, lengths: Points, turning: Points, steps: Points
+) -> Points:
     heading = angles[:, None] + turning[:, None] * steps
     moves = lengths[:, None, None] * np.stack([np.cos(heading), np.sin(heading)], 2) / _STEPS
     return starts[:, None] + np.cumsum(moves, 1)

@@ -85,9 +85,7 @@ def _by_urgency(study: Study) -> list[Finding]:
     return sorted(study.findings, key=lambda finding: statements.URGENCY.index(finding.name))
 
 
-def _draw(
-    names: Sequence[str], shares: dict[str, float], rng: np.random.Generator
-) -> list[str]:
+def _draw(names: Sequence[str], shares: dict[str, float], rng: np.random.Generator) -> list[str]:
     return [name for name in names if rng.random() < shares.get(name, 0.0)]
 
 
@@ -101,7 +99,7 @@ def _impression(study: Study, rng: np.random.Generator) -> list[Sentence]:
     pathologies = [finding for finding in told if finding.name != "Support Devices"]
     sentences: list[Sentence] = []
     if len(pathologies) == 2 and rng.random() < 0.2:
-        sentences.append(statements.pair(*pathologies, rng))
+        sentences.append(statements.pair(pathologies[0], pathologies[1], rng))
         told = [finding for finding in told if finding.name == "Support Devices"]
     sentences += [
         statements.present(finding, study.changes.get(finding.key), rng, impression=True)
@@ -188,18 +186,15 @@ def _labels(sentences: Sequence[Sentence]) -> dict[str, int]:
         for name, state in sentence.mentions:
             if name not in labels or rank[state] > rank[labels[name]]:
                 labels[name] = state
-    abnormal = any(
-        state != 0 for name, state in labels.items() if name not in ("No Finding", "Support Devices")
-    )
+    unspecific = ("No Finding", "Support Devices")
+    abnormal = any(state != 0 for name, state in labels.items() if name not in unspecific)
     labels.pop("No Finding", None)
     if not abnormal:
         labels["No Finding"] = 1
     return {name: labels[name] for name in sorted(labels)}
 
 
-def _typed(
-    sentences: Sequence[Sentence], rng: np.random.Generator, share: float
-) -> list[Sentence]:
+def _typed(sentences: Sequence[Sentence], rng: np.random.Generator, share: float) -> list[Sentence]:
     return [
         Sentence(misspell(sentence.text, rng), sentence.mentions)
         if rng.random() < share

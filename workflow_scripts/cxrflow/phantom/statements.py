@@ -28,7 +28,11 @@ URGENCY = (
     "Support Devices",
 )
 _HEDGED = {"mild": 0.20, "moderate": 0.07, "severe": 0.02}
-_RIBS = {"upper": "{third|fourth|3rd}", "middle": "{fifth|sixth|6th}", "lower": "{eighth|8th|ninth}"}
+_RIBS = {
+    "upper": "{third|fourth|3rd}",
+    "middle": "{fifth|sixth|6th}",
+    "lower": "{eighth|8th|ninth}",
+}
 
 
 def slots_of(finding: Finding) -> dict[str, str]:
@@ -57,7 +61,7 @@ def slots_of(finding: Finding) -> dict[str, str]:
         "is": "are" if plural else "is",
         "has": "have" if plural else "has",
         "a": "a" if wording.countable and not plural else "",
-        "lesion": "{pulmonary nodule|nodule*3}" if finding.kind == "nodule" else "mass",
+        "lesion": "nodule" if finding.kind == "nodule" else "mass",
         "healing": "healing" if finding.kind == "healing" else "{acute|}",
         "nth": "{posterior|lateral|anterior|} " + _RIBS.get(finding.zone, "sixth"),
     }
@@ -112,7 +116,7 @@ def present(
 
 def pair(first: Finding, second: Finding, rng: np.random.Generator) -> Sentence:
     """Two findings in one sentence, as in "Small left pleural effusion and mild edema."."""
-    joint = "{$one and $two|$one with $two|$one*2, and $two|There $is $a $one and $two}."
+    joint = "{$one and $two*3|$one with $two|$one, and $two|There $is $a $one and $two}."
     slots = slots_of(first)
     one = write(pick(WORDINGS[first.name].full, rng), rng, slots)
     two = write(pick(WORDINGS[second.name].full, rng), rng, slots_of(second))

@@ -20,6 +20,7 @@ from cxrflow.pretrain.report_text import encode_reports
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.text.masking import WordMasker
 from cxrflow.text.report_batch import ReportTokens
+from cxrflow.text.tokenizer import VocabularyInfo
 from cxrflow.training.order import batch_rows, batches_per_epoch
 from cxrflow.training.program import Losses
 
@@ -59,7 +60,9 @@ class ImageTextProgram:
             shifted[order] = np.roll(order, 1)
             self.rows["train"] = self.rows["train"][shifted]
         self.augmentation = Augmentation(settings.augmentation)
-        self.masker = WordMasker.from_tokenizer(tokenizer, settings.mlm.masking)
+        self.masker = WordMasker.from_settings(
+            VocabularyInfo.from_tokenizer(tokenizer), settings.mlm.masking
+        )
         self.text, self.image = text, image
         self.modules: dict[str, nn.Module] = {
             "text": text.to(device),

@@ -14,6 +14,7 @@ from cxrflow.encoders.model import load_text_half
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
 from cxrflow.files import file_digest, read_json
+from cxrflow.text.report_batch import sentences_of
 from cxrflow.training.program import Losses
 
 TOKENIZER_FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")
@@ -36,8 +37,7 @@ class Pairs:
         """Rows of a split that have sentences in every one of ``sections``."""
         frame = self.frame[self.frame["split"] == name]
         for section in sections:
-            column = frame[f"{section}_sentences"]
-            frame = frame[column.map(lambda value: value is not None and len(value) > 0)]
+            frame = frame[[len(found) > 0 for found in sentences_of(frame, section)]]
         if frame.empty:
             raise InputError(
                 f"{self.path}: no row of split '{name}' has text in {', '.join(sections)}"

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from cxrflow.encoders.cxr_bert import CXRBert, block_diagonal_mask
 from cxrflow.encoders.model import save_text_half
 from cxrflow.objectives.masked_language_modelling import masked_language_modelling
 from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses
 from cxrflow.pretrain.settings import TextPretrainingSettings
-from cxrflow.text.masking import WordMasker
-from cxrflow.text.packing import PackedCorpus
-from cxrflow.text.report_batch import ReportTokens
+from cxrflow.text.masking import MaskedBatch, WordMasker
+from cxrflow.text.packing import PackedCorpus, Plan
+from cxrflow.text.report_batch import SECTIONS, ReportTokens, Section
 from cxrflow.training.program import Losses
 
 
@@ -40,45 +40,69 @@ class PackedCorpusProgram:
         self.text, self.masker, self.vocabulary = text, masker, vocabulary
         self.seed, self.device = seed, device
         self.modules: dict[str, nn.Module] = {"text": text.to(device)}
-        self.batches_per_epoch = len(corpus) // min(settings.training.batch_size, len(corpus))
+        self.batch_size = min(settings.training.batch_size, corpus.rows)
+        self.batches_per_epoch = corpus.rows // self.batch_size
+        self._plan: tuple[int, Plan] | None = None
+        self._batch: tuple[dict[str, Tensor], MaskedBatch] | None = None
 
-    def _rows(self, epoch: int, index: int) -> np.ndarray:
-        size = min(self.settings.training.batch_size, len(self.corpus))
-        return self.corpus.plan(self.seed, epoch)[index * size : (index + 1) * size]
+    def _rows(self, epoch: int, index: int) -> Plan:
+        """Rows of a batch; the plan of the current epoch is kept, since making one takes seconds."""
+        if self._plan is None or self._plan[0] != epoch:
+            self._plan = epoch, self.corpus.plan(self.seed, epoch)
+        return self._plan[1][index * self.batch_size : (index + 1) * self.batch_size]
 
     def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
-        return [f"row {row}" for row in self._rows(epoch, index)]
+        return [f"epoch {epoch}, packed row {key}" for key in self._rows(epoch, index).keys]
 
     def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
-        rows = np.array_split(self._rows(epoch, index), parts)[part]
-        batch = self.corpus.batch(rows)
-        input_ids, document = batch["input_ids"], batch["document"]
-        masked = self.masker(input_ids, document >= 0, torch.as_tensor(rows), self.seed, epoch)
+        """Part of a batch. The parts' losses add up to the whole batch's: each is weighted by its
+        share of the masked tokens (or sequences), not by 1/parts."""
+        if part == 0 or self._batch is None:
+            self._batch = self._masked_batch(epoch, index)
+        batch, masked = self._batch
+        count, length = batch["input_ids"].shape
+        low, high = count * part // parts, count * (part + 1) // parts
+        inside = (masked.positions >= low * length) & (masked.positions < high * length)
+        document = batch["document"][low:high]
         hidden = self.text.hidden_states(
-            masked.input_ids.to(self.device),
+            masked.input_ids[low:high].to(self.device),
             block_diagonal_mask(document.to(self.device)),
-            batch["position_ids"].to(self.device),
+            batch["position_ids"][low:high].to(self.device),
         )
-        logits = self.text.predict_tokens(hidden, masked.positions.to(self.device))
+        logits = self.text.predict_tokens(
+            hidden, (masked.positions[inside] - low * length).to(self.device)
+        )
+        reduction = self.settings.mlm.reduction
         loss = masked_language_modelling(
-            logits, masked.targets.to(self.device), len(rows), self.settings.mlm.reduction
+            logits, masked.targets[inside].to(self.device), high - low, reduction
         )
-        tokens = int((document >= 0).sum())
-        return Losses(loss / parts, {"mlm": loss.detach() / parts}, len(rows), tokens)
+        if reduction == "token":
+            share = float(inside.sum()) / max(1, len(masked.positions))
+        else:
+            share = (high - low) / count
+        loss = loss * share
+        return Losses(loss, {"mlm": loss.detach()}, high - low, int((document >= 0).sum()))
+
+    def _masked_batch(self, epoch: int, index: int) -> tuple[dict[str, Tensor], MaskedBatch]:
+        batch = self.corpus.batch(self._rows(epoch, index))
+        masked = self.masker(
+            batch["input_ids"], batch["document"] >= 0, batch["keys"], self.seed, epoch
+        )
+        return batch, masked
 
     def validate(self) -> dict[str, float]:
         found = []
         size = self.settings.training.batch_size
-        for section in ("findings", "impression"):
-            rows = self.validation.rows_with(section)
+        for section in SECTIONS:
+            rows = np.flatnonzero(self.validation.present[section])
             for begin in range(0, len(rows), size):
                 found.append(self._validation_losses(section, rows[begin : begin + size]))
         return mean_losses(found)
 
-    def _validation_losses(self, section: str, rows: np.ndarray) -> Losses:
+    def _validation_losses(self, section: Section, rows: np.ndarray) -> Losses:
         batch = self.validation.batch(rows, section, seed=0, epoch=0, shuffle=False)
         mask = batch["attention_mask"]
-        masked = self.masker(batch["input_ids"], mask.bool(), torch.as_tensor(rows), 0, 0)
+        masked = self.masker(batch["input_ids"], mask.bool(), batch["keys"], 0, 0)
         hidden = self.text.hidden_states(
             masked.input_ids.to(self.device), mask.to(self.device)
         )

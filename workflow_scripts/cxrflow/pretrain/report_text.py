@@ -13,7 +13,7 @@ from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.objectives.masked_language_modelling import masked_language_modelling
 from cxrflow.pretrain.settings import MaskedLanguageSettings
 from cxrflow.text.masking import WordMasker
-from cxrflow.text.report_batch import ReportTokens
+from cxrflow.text.report_batch import ReportTokens, Section
 
 
 class EncodedReports(NamedTuple):
@@ -30,7 +30,7 @@ def encode_reports(
     settings: MaskedLanguageSettings,
     reports: ReportTokens,
     rows: np.ndarray,
-    section: str,
+    section: Section,
     seed: int,
     epoch: int,
     shuffle: bool,
@@ -48,7 +48,7 @@ def encode_reports(
     if settings.weight == 0:
         return EncodedReports(text.project(text.hidden_states(intact, mask)), None, tokens)
     masked = masker(
-        batch["input_ids"], batch["attention_mask"].bool(), torch.as_tensor(rows), seed, epoch
+        batch["input_ids"], batch["attention_mask"].bool(), batch["keys"], seed, epoch
     )
     corrupted, positions = masked.input_ids.to(device), masked.positions.to(device)
     if settings.forward == "separate":

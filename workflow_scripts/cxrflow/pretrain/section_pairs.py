@@ -18,7 +18,7 @@ from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses
 from cxrflow.pretrain.report_text import encode_reports
 from cxrflow.pretrain.settings import TextPretrainingSettings
 from cxrflow.text.masking import WordMasker
-from cxrflow.text.report_batch import ReportTokens
+from cxrflow.text.report_batch import SECTIONS, ReportTokens
 from cxrflow.training.order import batch_rows, batches_per_epoch
 from cxrflow.training.program import Losses
 
@@ -31,6 +31,7 @@ class SectionPairsProgram:
         settings: TextPretrainingSettings,
         train: ReportTokens,
         validation: ReportTokens,
+        ids: Sequence[str],
         text: CXRBert,
         masker: WordMasker,
         vocabulary: Path,
@@ -39,7 +40,7 @@ class SectionPairsProgram:
     ) -> None:
         self.settings, self.train, self.validation = settings, train, validation
         self.text, self.masker, self.vocabulary = text, masker, vocabulary
-        self.seed, self.device = seed, device
+        self.seed, self.device, self.ids = seed, device, ids
         self.modules: dict[str, nn.Module] = {"text": text.to(device)}
         self.batches_per_epoch = batches_per_epoch(len(train), settings.training.batch_size)
 
@@ -48,7 +49,7 @@ class SectionPairsProgram:
         return batch_rows(len(self.train), size, self.seed, epoch, index)
 
     def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
-        return [self.train.ids[row] for row in self._rows(epoch, index)]
+        return [self.ids[row] for row in self._rows(epoch, index)]
 
     def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
         rows = self._rows(epoch, index)
@@ -65,7 +66,7 @@ class SectionPairsProgram:
                 self.text, self.masker, settings.mlm, reports, rows, section, seed, epoch, shuffle,
                 self.device,
             )
-            for section in ("findings", "impression")
+            for section in SECTIONS
         )
         rsm = section_matching(
             findings.projected, impression.projected, settings.rsm.temperature,

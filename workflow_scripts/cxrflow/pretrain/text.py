@@ -41,8 +41,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     from cxrflow.pretrain.section_pairs import SectionPairsProgram
     from cxrflow.text.masking import WordMasker
     from cxrflow.text.packing import PackedCorpus
-    from cxrflow.text.report_batch import ReportTokens
-    from cxrflow.text.tokenizer import load_tokenizer
+    from cxrflow.text.report_batch import SECTIONS, ReportTokens
+    from cxrflow.text.tokenizer import VocabularyInfo, load_tokenizer
     from cxrflow.training.engine import Engine
     from cxrflow.training.precision import choose_device
 
@@ -56,7 +56,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         text = CXRBert.build(settings.encoder, len(tokenizer), tokenizer.pad_token_id)
         text.set_dropout(settings.dropout, settings.attention_dropout)
     device = choose_device(settings.training.device)
-    masker = WordMasker.from_tokenizer(tokenizer, settings.mlm.masking)
+    masker = WordMasker.from_settings(
+        VocabularyInfo.from_folder(vocabulary), settings.mlm.masking
+    )
     data = {
         **pairs.describe(),
         "vocabulary": file_digest(vocabulary / "vocab.txt")[:16],
@@ -65,20 +67,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     common = (text, masker, vocabulary, given.seed, device)
     program: SectionPairsProgram | PackedCorpusProgram
     if phase_three:
-        both = ("findings", "impression")
-        train, validation = (
-            ReportTokens(pairs.split(name, both), tokenizer, settings.length)
-            for name in ("train", "validate")
-        )
+        frames = [pairs.split(name, SECTIONS) for name in ("train", "validate")]
+        train, validation = (ReportTokens(f, tokenizer, settings.length) for f in frames)
         data |= {"train_samples": len(train), "validation_samples": len(validation)}
-        program = SectionPairsProgram(settings, train, validation, *common)
+        program = SectionPairsProgram(
+            settings, train, validation, frames[0]["study_id"].tolist(), *common
+        )
     else:
         corpus = PackedCorpus([Path(p) for p in given.tokens], settings.length, vocabulary)
         validation = ReportTokens(pairs.split("validate"), tokenizer, settings.length)
         data |= {
-            "train_samples": len(corpus),
+            "train_samples": corpus.rows,
             "validation_samples": len(validation),
-            "tokens": [file_digest(Path(p) / "tokens.npy")[:16] for p in given.tokens],
+            "tokens": corpus.fingerprint,
         }
         program = PackedCorpusProgram(settings, corpus, validation, *common)
     identity = {

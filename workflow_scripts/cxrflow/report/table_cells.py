@@ -19,6 +19,7 @@ from cxrflow.report.table_definition import Column, Row, TableDefinition
 
 FIELDS = ("benchmark", "model", "seed", "data", "protocol", "metrics")
 NOT_RUN = "not run in this configuration"
+UNDEFINED = "could not be computed from this data"
 
 
 @dataclass(frozen=True)
@@ -63,12 +64,18 @@ class Results:
         """Names of the data they were measured on."""
         return sorted({str(run["data"]["name"]) for runs in self.runs.values() for run in runs})
 
-    def of(self, row: Row, benchmark: str) -> list[dict[str, Any]]:
-        """Results of a row; a vocabulary comparison is one result for all vocabularies."""
-        if row.model is not None and (benchmark, row.model) in self.runs:
-            return self.runs[benchmark, row.model]
+    def of(self, row: Row, column: Column, benchmark: str) -> list[dict[str, Any]]:
+        """Results that fill a cell, one a seed.
+
+        A column whose metric is of a {vocabulary} reads the comparison of all vocabularies, any
+        other the results of the row's model.
+        """
+        if "{vocabulary}" not in column.metric:
+            return [] if row.model is None else self.runs.get((benchmark, row.model), [])
         if row.vocabulary is not None:
-            return [run for (name, _), runs in self.runs.items() if name == benchmark for run in runs]
+            return [
+                run for (name, _), runs in self.runs.items() if name == benchmark for run in runs
+            ]
         return []
 
 
@@ -113,7 +120,7 @@ def make_cell(row: Row, column: Column, benchmark: str, results: Results) -> Cel
     """One cell: ours over seeds, the published value, and the reason where ours are missing."""
     published, published_sd = row.published.get(column.key, [None, None])
     name = column.metric.format(vocabulary=row.vocabulary or "")
-    runs = results.of(row, column.benchmark or benchmark)
+    runs = results.of(row, column, column.benchmark or benchmark)
     entries = [run["metrics"][name] for run in runs if name in run["metrics"]]
     entries = [entry for entry in entries if entry["value"] is not None]
     ours: float | str | None = None
@@ -122,7 +129,7 @@ def make_cell(row: Row, column: Column, benchmark: str, results: Results) -> Cel
         wanted = row.model is not None or row.vocabulary is not None
         reason = row.reason or column.reason
         if reason is None and wanted:
-            reason = f"'{name}' could not be computed" if runs else NOT_RUN
+            reason = UNDEFINED if runs else NOT_RUN
     elif isinstance(entries[0]["value"], str):
         ours = entries[0]["value"]
     else:
@@ -132,7 +139,16 @@ def make_cell(row: Row, column: Column, benchmark: str, results: Results) -> Cel
         ends = [_mean_or_none([entry.get(end) for entry in entries]) for end in ("low", "high")]
         low, high = (None if end is None else end * column.scale for end in ends)
     return Cell(
-        row.label, column.key, ours, spread, low, high, len(entries), published, published_sd, reason
+        row.label,
+        column.key,
+        ours,
+        spread,
+        low,
+        high,
+        len(entries),
+        published,
+        published_sd,
+        reason,
     )
 
 

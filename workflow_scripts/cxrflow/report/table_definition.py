@@ -37,7 +37,9 @@ class Row(Settings):
     def _value_and_spread(cls, cells: dict[str, list[str | None]]) -> dict[str, list[str | None]]:
         for key, cell in cells.items():
             if len(cell) != 2 or cell[0] is None:
-                raise ValueError(f"'{key}' is {cell}; expected [value, spread or null], both quoted")
+                raise ValueError(
+                    f"'{key}' is {cell}; expected [value, spread or null], both quoted"
+                )
         return cells
 
     @model_validator(mode="after")

@@ -130,7 +130,7 @@ def table_markdown(table: TableDefinition, cells: list[Cell], results: Results) 
         published = [value or "–" for value in line["published"]]
         text.append(_markdown_row([line["label"], "ours", *ours]))
         text.append(_markdown_row(["", "published", *published]))
-    notes = [*_notes(table, cells, results), *_reasons(cells)]
+    notes = [*_notes(table, cells, results), *_reasons(table, cells)]
     return "\n".join([*text, "", *(f"- {note}" for note in notes)]) + "\n"
 
 
@@ -143,14 +143,22 @@ def _notes(table: TableDefinition, cells: list[Cell], results: Results) -> list[
     return [note for note in [*notes, *table.notes] if note]
 
 
-def _reasons(cells: list[Cell]) -> list[str]:
-    found: dict[str, list[str]] = {}
+def _reasons(table: TableDefinition, cells: list[Cell]) -> list[str]:
+    """Why ours are missing; columns are named where it is not the whole row."""
+    found: dict[str, dict[str, list[str]]] = {}
+    labels = {column.key: column.label for column in table.columns}
     for cell in cells:
         if cell.reason:
-            rows = found.setdefault(cell.reason, [])
-            if cell.row not in rows:
-                rows.append(cell.row)
-    return [f"No value of ours for {', '.join(rows)}: {reason}." for reason, rows in found.items()]
+            rows = found.setdefault(cell.reason, {})
+            rows.setdefault(cell.row, []).append(labels[cell.column])
+    notes = []
+    for reason, rows in found.items():
+        places = [
+            row if len(columns) == len(labels) else f"{row} ({', '.join(columns)})"
+            for row, columns in rows.items()
+        ]
+        notes.append(f"No value of ours for {'; '.join(places)}: {reason}.")
+    return notes
 
 
 @cache
@@ -160,9 +168,7 @@ def _template() -> jinja2.Template:
     return environment.from_string(source)
 
 
-def table_html(
-    name: str, table: TableDefinition, cells: list[Cell], results: Results
-) -> str:
+def table_html(name: str, table: TableDefinition, cells: list[Cell], results: Results) -> str:
     """A self-contained fragment; ASCII only, so that it reads right however it is opened."""
     html = _template().render(
         id=name,

@@ -16,7 +16,7 @@ BLANK = float("nan")
 
 
 def aggregate(values: Iterable[tuple[str, int]]) -> tuple[float, ...]:
-    """The 14 labels in the order of ``OBSERVATIONS`` (1, 0, -1 or NaN) from (observation, value)."""
+    """From (observation, value) pairs the 14 labels, in the order of ``OBSERVATIONS``."""
     best: dict[str, int] = {}
     for observation, value in values:
         if observation not in best or RANK[value] > RANK[best[observation]]:

@@ -7,11 +7,13 @@ kept, as reports repeat the same sentences by the thousand.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from cxrflow.reports.aggregate import aggregate
-from cxrflow.reports.mentions import corrected_words, find_mentions
-from cxrflow.reports.phrases import tokenize
-from cxrflow.reports.scope import assess
+from cxrflow.reports.cues import knows
+from cxrflow.reports.mentions import find_mentions, mention_tree, speller
+from cxrflow.reports.phrases import Token, tokenize
+from cxrflow.reports.scope import POSITIVE, UNCERTAIN, assess
 from cxrflow.reports.settings import LabelSettings
 
 CACHED_SENTENCES = 200_000
@@ -38,15 +40,24 @@ class Reason:
     cue_end: int
 
 
-def read_sentence(sentence: str, number: int = 0) -> list[Reason]:
-    """All assertions of one sentence."""
+def corrected_words(tokens: Sequence[Token]) -> list[str]:
+    """The tokens' words; misspelt ones are corrected where no rule knows them as they are."""
+    tree, correct = mention_tree(), speller().correct
+    return [t.word if tree.atoms(t.word) or knows(t.word) else correct(t.word) for t in tokens]
+
+
+def read_sentence(
+    sentence: str, number: int = 0, alternatives: Literal["uncertain", "positive"] = "uncertain"
+) -> list[Reason]:
+    """All assertions of one sentence; ``number`` is its place in the report."""
     tokens = tokenize(sentence)
     words = corrected_words(tokens)
     mentions = find_mentions(words)
     if not mentions:
         return []
     reasons = []
-    for assertion in assess(words, mentions):
+    value_of_or = UNCERTAIN if alternatives == "uncertain" else POSITIVE
+    for assertion in assess(words, mentions, value_of_or):
         mention, value, cue = assertion.mention, assertion.value, assertion.cue
         start, end = tokens[mention.start].start, tokens[mention.end - 1].end
         cue_span = (tokens[cue[0]].start, tokens[cue[1] - 1].end) if cue else (start, start)
@@ -57,9 +68,7 @@ def read_sentence(sentence: str, number: int = 0) -> list[Reason]:
         failing = HEART_FAILURE & set(words[mention.start : mention.end])
         if mention.observation == "Edema" and failing and value != 0:
             rule = "heart failure"
-            reasons.append(
-                Reason("Cardiomegaly", -1, number, phrase, rule, start, end, *cue_span)
-            )
+            reasons.append(Reason("Cardiomegaly", -1, number, phrase, rule, start, end, *cue_span))
     return reasons
 
 
@@ -73,7 +82,8 @@ class Labeller:
     def _assertions(self, sentence: str) -> tuple[tuple[str, int], ...]:
         known = self._known.get(sentence)
         if known is None:
-            known = tuple({(r.observation, r.value) for r in read_sentence(sentence)})
+            reasons = read_sentence(sentence, 0, self.settings.alternatives)
+            known = tuple({(r.observation, r.value) for r in reasons})
             if len(sentence) <= CACHED_LENGTH:
                 if len(self._known) >= CACHED_SENTENCES:
                     self._known.clear()
@@ -86,4 +96,5 @@ class Labeller:
 
     def explain(self, sentences: Sequence[str]) -> list[Reason]:
         """Every assertion behind the labels, in reading order ("Other finding" included)."""
-        return [r for i, sentence in enumerate(sentences) for r in read_sentence(sentence, i)]
+        alternatives = self.settings.alternatives
+        return [r for i, s in enumerate(sentences) for r in read_sentence(s, i, alternatives)]

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import yaml
 
-from cxrflow.reports.phrases import PhraseTree, Token
+from cxrflow.reports.phrases import PhraseTree
 from cxrflow.reports.spelling import Speller
 
 # The order of the CheXpert labeller's output and of the CheXpert CSV.
@@ -35,17 +35,7 @@ OBSERVATIONS = (
 # Counts against No Finding, and is no column of its own.
 OTHER_FINDING = "Other finding"
 
-Kind = Literal["finding", "hint", "organ"]
-
-# Long words of the phrases, written out, that a misspelt word is matched with.
-SPELLED = """atelectasis atelectatic atelectases cardiomegaly consolidation consolidations
-consolidative effusion effusions emphysema fracture fractures infiltrate infiltrates mediastinum
-mediastinal cardiomediastinal opacity opacities opacification pneumonia pneumothorax
-pneumothoraces pacemaker catheter endotracheal silhouette granuloma granulomas calcified
-interstitial unremarkable enlarged congestion scarring thickening fibrosis definite evidence
-excluded identified stable unchanged resolved""".split()
-# Words next to those that are words of their own.
-NOT_MISSPELT = "fractured infiltrated infiltrative calcific stables intermediate".split()
+Kind = Literal["finding", "hint", "organ", "unless"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +50,12 @@ class Mention:
 
 def load_rules(name: str) -> Any:
     """A rule file of the package (``rules/<name>.yaml``)."""
-    text = resources.files("cxrflow.reports").joinpath("rules", f"{name}.yaml").read_text("utf-8")
+    text = resources.files("cxrflow.reports.rules").joinpath(f"{name}.yaml").read_text("utf-8")
     return yaml.safe_load(text)
 
 
 @cache
-def mention_tree() -> PhraseTree[tuple[str, str]]:
+def mention_tree() -> PhraseTree[tuple[str, Kind]]:
     """The tree of all mention phrases; payload (observation, finding|hint|organ|unless)."""
     return PhraseTree(
         (phrase, (observation, kind))
@@ -78,21 +68,18 @@ def mention_tree() -> PhraseTree[tuple[str, str]]:
 @cache
 def speller() -> Speller:
     """Corrects words one slip away from a word of the phrases."""
-    return Speller(SPELLED, NOT_MISSPELT)
-
-
-def corrected_words(tokens: Sequence[Token]) -> list[str]:
-    """The tokens' words, misspelt ones corrected where no phrase knows them as they are."""
-    tree, correct = mention_tree(), speller().correct
-    return [t.word if tree.atoms(t.word) else correct(t.word) for t in tokens]
+    words = load_rules("spelling")
+    return Speller(words["known"], words["protected"])
 
 
 def find_mentions(words: Sequence[str]) -> list[Mention]:
     """Mentions by place; inside one observation the longest of overlapping ones."""
-    found, barred = [], []
+    found: list[tuple[int, int, str, Kind]] = []
+    barred: list[tuple[int, int, str, Kind]] = []
     for match in mention_tree().matches(words):
         observation, kind = match.payload
-        (barred if kind == "unless" else found).append((match.start, match.end, observation, kind))
+        place = (match.start, match.end, observation, kind)
+        (barred if kind == "unless" else found).append(place)
     if not found:
         return []
     # Longest first at a start, a finding before an organ, so that "enlarged heart" is a finding.

@@ -147,9 +147,7 @@ def split_sections(text: str, published_ndication: bool = False) -> list[Section
         line_end = text.find("\n", start)
         found = HEADING.search(text, start if line_end < 0 else line_end)
         sections.append(Section(name, text[start : found.start() if found else len(text)], start))
-    sections = [
-        s for s in sections if s.name not in ("impression", "findings") or s.text.strip()
-    ]
+    sections = [s for s in sections if s.name not in ("impression", "findings") or s.text.strip()]
     if not {"impression", "findings"} & {s.name for s in sections}:
         last = sections[-1]
         head, gap, tail = last.text.partition(PARAGRAPH_BREAK)

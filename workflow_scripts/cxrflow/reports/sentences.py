@@ -19,14 +19,18 @@ LINE_ITEM = re.compile(r"\n(?=[ \t]*+(?:\(?\d{1,2}[.)]|[-*•–])[ \t])")
 # A run of stops with closing quotes before a blank, or one stop stuck between two words
 # ("effusion.No"). Each run is tried once, from its first stop, so long runs cost linear time.
 STOP = re.compile(
-    r"(?<=[^\s.!?])[.!?]++[\"')\]]*+(?=\s)|(?<=[a-z][a-z])\.(?=[A-Z][a-z])|(?<=___)\.(?=[A-Z][a-z])"
+    r"(?<=[^\s.!?])[.!?]++[\"')\]]*+(?=\s)|(?<=\s)\.(?=\s)|(?<=[a-z][a-z])\.(?=[A-Z][a-z])|(?<=___)\.(?=[A-Z][a-z])"
 )
 
-TITLES = frozenset("dr drs mr mrs ms prof st".split())
+TITLES = frozenset(("dr", "drs", "mr", "mrs", "ms", "prof", "st"))
 # "vs. pneumonia" goes on; "No. 3" needs the digit.
-GOES_ON = TITLES | frozenset("vs e.g i.e eg ie cf approx fig incl viz resp".split())
+GOES_ON = TITLES | frozenset(
+    ("vs", "e.g", "i.e", "eg", "ie", "cf", "approx", "fig", "incl", "viz", "resp")
+)
 # After these a sentence goes on unless the next word starts with a capital.
-GOES_ON_IN_LOWER_CASE = frozenset("cm mm ml in hr hrs min a.m p.m am pm etc post ant sup".split())
+GOES_ON_IN_LOWER_CASE = frozenset(
+    ("cm", "mm", "ml", "hr", "hrs", "min", "a.m", "p.m", "am", "pm", "etc", "post", "ant", "sup")
+)
 LONGEST_WORD = 40
 
 

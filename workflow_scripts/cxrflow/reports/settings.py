@@ -33,6 +33,11 @@ class LabelSettings(Settings):
     """How labels are read off a report."""
 
     engine: Literal["scope"] = Field("scope", description="rules over words; needs no model")
+    alternatives: Literal["uncertain", "positive"] = Field(
+        "uncertain",
+        description="what 'A or B', 'A/B' and 'A versus B' say of both: uncertain, as in the "
+        "CheXpert labeller, or positive, as human indexers of Open-I read them",
+    )
     text: Literal["conclusion", "findings_and_impression"] = Field(
         "conclusion",
         description="what is labelled: the conclusion text that MIMIC-CXR-JPG labelled "
@@ -55,3 +60,14 @@ class ReportSettings(Settings):
     max_failed_share: float = Field(
         0.05, ge=0, le=1, description="the program fails above this share of unusable reports"
     )
+
+
+class SentenceSplitterSettings(Settings):
+    """Training of the small stanza tokenizer that stands in for the published one."""
+
+    package: str = Field("mimic", description="the package's name in the folder")
+    steps: int = Field(200, ge=1, description="optimiser steps")
+    batch_size: int = Field(8, ge=1, description="paragraph chunks a step")
+    hidden_size: int = Field(32, ge=1, description="width of the tokenizer's LSTM")
+    embedding_size: int = Field(16, ge=1, description="width of the character embedding")
+    seed: int = 1234

@@ -32,7 +32,7 @@ def _shortened(word: str) -> set[str]:
 class Speller:
     """Corrects words to known ones, through a table of the known words with one letter left out."""
 
-    def __init__(self, known: Iterable[str], protected: Iterable[str] = (), shortest: int = 7):
+    def __init__(self, known: Iterable[str], protected: Iterable[str] = (), shortest: int = 6):
         self._shortest = shortest
         self._known = set(known) | set(protected)
         self._table: dict[str, list[str]] = {}

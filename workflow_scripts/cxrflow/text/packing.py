@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from cxrflow.errors import InputError
 from cxrflow.files import fingerprint, read_json
+from cxrflow.text.ragged import Ints, offsets_of, ranges
 from cxrflow.text.tokenizer import VocabularyInfo
 
-Ints = NDArray[np.int64]
 _STREAM = 0x9ACC  # keeps these draws apart from others with the same seed and epoch
 
 
@@ -48,14 +48,8 @@ class Plan:
     def __getitem__(self, rows: slice | Ints) -> "Plan":
         chosen = np.arange(len(self))[rows]
         starts, counts = self.offsets[chosen], np.diff(self.offsets)[chosen]
-        offsets = np.concatenate([[0], np.cumsum(counts)])
-        return Plan(self.chunks[_ranges(starts, counts)], offsets, self.keys[chosen])
-
-
-def _ranges(starts: Ints, counts: Ints) -> Ints:
-    """``concatenate([arange(s, s + c) …])`` without a loop."""
-    ends = np.cumsum(counts)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + counts, counts)
+        offsets = offsets_of(counts)
+        return Plan(self.chunks[ranges(starts, counts)], offsets, self.keys[chosen])
 
 
 def fit_lengths(histogram: Ints, capacity: int) -> list[tuple[tuple[int, ...], int]]:
@@ -71,13 +65,15 @@ def fit_lengths(histogram: Ints, capacity: int) -> list[tuple[tuple[int, ...], i
         while left:
             space = next((s for s in range(length, capacity) if free[s]), capacity)
             content, rows = free[space].popitem() if free[space] else ((), left)
-            used = min(rows, left)
-            if rows > used:
+            # Best fit fills a row as far as this length goes before it turns to another row.
+            copies = min(space // length, left)
+            used = min(rows, left // copies)
+            if rows > used and content:
                 free[space][content] = rows - used
-            filled = (*content, length)
-            bins = free[space - length]
+            filled = content + copies * (length,)
+            bins = free[space - copies * length]
             bins[filled] = bins.get(filled, 0) + used
-            left -= used
+            left -= used * copies
     return [item for bins in free for item in bins.items()]
 
 
@@ -133,7 +129,7 @@ class PackedCorpus:
         slots = [np.tile(np.array(content), rows) for content, rows in groups]
         counts = [np.full(rows, len(content)) for content, rows in groups]
         self._slots_by_length = np.argsort(np.concatenate(slots), kind="stable")
-        self._row_offsets = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+        self._row_offsets = offsets_of(np.concatenate(counts))
 
     @property
     def rows(self) -> int:
@@ -180,13 +176,13 @@ class PackedCorpus:
         before = np.concatenate([[0], ends])[rows.offsets[:-1]]
         start = ends - sizes - 2 - before[row] + row * length  # flat place of each [CLS]
 
-        whole = _ranges(start, sizes + 2)
+        whole = ranges(start, sizes + 2)
         document.ravel()[whole] = np.repeat(number, sizes + 2)
         position.ravel()[whole] = whole - np.repeat(start, sizes + 2)
         ids.ravel()[start] = self.vocabulary.cls_
         ids.ravel()[start + sizes + 1] = self.vocabulary.sep
-        ids.ravel()[_ranges(start + 1, sizes)] = self._gather(
-            _ranges(self._starts[rows.chunks], sizes)
+        ids.ravel()[ranges(start + 1, sizes)] = self._gather(
+            ranges(self._starts[rows.chunks], sizes)
         )
         return {
             "input_ids": torch.from_numpy(ids),

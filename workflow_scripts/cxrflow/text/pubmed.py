@@ -93,9 +93,7 @@ def _number(element: ElementTree.Element | None) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and int(text) <= LARGEST else None
 
 
-def _read_record(
-    citation: ElementTree.Element, settings: CorpusSettings
-) -> tuple[str, str | None]:
+def _read_record(citation: ElementTree.Element, settings: CorpusSettings) -> tuple[str, str | None]:
     article = citation.find("Article")
     if article is None:
         return "", "no Article element"
@@ -109,7 +107,7 @@ def _read_record(
     return f"{title} {text}".lstrip(), None
 
 
-def _elements(stream: IO[bytes]) -> Iterator[ElementTree.Element]:
+def _elements(stream: gzip.GzipFile | IO[bytes]) -> Iterator[ElementTree.Element]:
     """Finished children of the root, each removed again: memory holds one record."""
     events = ElementTree.iterparse(stream, events=("start", "end"))
     root, depth = None, 0

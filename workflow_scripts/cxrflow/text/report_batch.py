@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from cxrflow.errors import InputError
 from cxrflow.text.keyed_random import row_state, uniform
+from cxrflow.text.ragged import Ints, offsets_of, ranges
 from cxrflow.text.tokenizer import VocabularyInfo
 
 Section = Literal["findings", "impression"]
 SECTIONS: tuple[Section, ...] = ("findings", "impression")
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -81,21 +81,28 @@ class ReportTokens:
     ) -> dict[str, torch.Tensor]:
         """Sequences of ``rows``, padded to the longest (rounded up to a ``multiple``).
 
-        ``input_ids`` and ``attention_mask`` [B, L] and ``keys`` [B] (the rows, for masking), all
-        int64 on the CPU. With ``shuffle`` the sentences stand in an order drawn for (seed, epoch,
-        row, section). A report without the section is [CLS] [SEP]; see ``present``.
+        ``input_ids`` and ``attention_mask`` [B, L] and ``keys`` [B] for masking (another for each
+        row and section), all int64 on the CPU. With ``shuffle`` the sentences stand in an order
+        drawn for (seed, epoch, row, section). A report without the section is [CLS] [SEP]; see
+        ``present``.
         """
         ragged = self._sections[section]
         rows = np.asarray(rows, dtype=np.int64)
         counts = np.diff(ragged.sentence_offsets)[rows]
         owner = np.repeat(np.arange(len(rows)), counts)
-        sentences = _ranges(ragged.sentence_offsets[rows], counts)
+        sentences = ranges(ragged.sentence_offsets[rows], counts)
         if shuffle:
-            draw = self._draw(rows, owner, sentences - ragged.sentence_offsets[rows][owner],
-                              seed, epoch, ragged.stream)
+            draw = self._draw(
+                rows,
+                owner,
+                sentences - ragged.sentence_offsets[rows][owner],
+                seed,
+                epoch,
+                ragged.stream,
+            )
             sentences = sentences[np.lexsort((draw, owner))]
         sizes = np.diff(ragged.token_offsets)[sentences]
-        tokens = ragged.tokens[_ranges(ragged.token_offsets[sentences], sizes)]
+        tokens = ragged.tokens[ranges(ragged.token_offsets[sentences], sizes)]
         token_owner = np.repeat(owner, sizes)
         per_report = np.bincount(token_owner, minlength=len(rows))
         place = np.arange(len(tokens)) - (np.cumsum(per_report) - per_report)[token_owner] + 1
@@ -110,13 +117,11 @@ class ReportTokens:
         return {
             "input_ids": torch.from_numpy(ids),
             "attention_mask": torch.from_numpy(mask),
-            "keys": torch.from_numpy(rows),
+            "keys": torch.from_numpy(rows * len(SECTIONS) + ragged.stream),
         }
 
     @staticmethod
-    def _draw(
-        rows: Ints, owner: Ints, number: Ints, seed: int, epoch: int, stream: int
-    ) -> Ints:
+    def _draw(rows: Ints, owner: Ints, number: Ints, seed: int, epoch: int, stream: int) -> Ints:
         state = row_state(torch.from_numpy(rows), seed, epoch, 16 + stream)
         drawn: Ints = uniform(state[torch.from_numpy(owner)], torch.from_numpy(number)).numpy()
         return drawn
@@ -150,13 +155,7 @@ def _tokenise(reports: list[list[str]], backend: Any, stream: int) -> _Ragged:
     tokens = np.fromiter((i for sentence in flat for i in sentence), dtype=np.int32, count=total)
     return _Ragged(
         tokens,
-        np.concatenate([[0], np.cumsum(sizes)]),
-        np.concatenate([[0], np.cumsum(counts)]),
+        offsets_of(sizes),
+        offsets_of(counts),
         stream,
     )
-
-
-def _ranges(starts: Ints, counts: Ints) -> Ints:
-    """``concatenate([arange(s, s + c) …])`` without a loop."""
-    ends = np.cumsum(counts)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + counts, counts)

@@ -44,7 +44,7 @@ class CorpusSettings(Settings):
 
 
 class VocabularySettings(Settings):
-    """WordPiece vocabulary (section 2.1, phase I: "a custom WordPiece vocabulary of 30k tokens")."""
+    """WordPiece vocabulary (section 2.1, phase I: "custom WordPiece vocabulary of 30k tokens")."""
 
     size: int = Field(
         default=30522,

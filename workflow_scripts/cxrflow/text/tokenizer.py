@@ -1,4 +1,4 @@
-"""Tokenizer folders: loading them, what the programs must know of them, encoding fast.
+"""Tokenizer folders: writing and loading them, and what the programs must know of them.
 
 A folder holds ``vocab.txt``, ``tokenizer.json`` and ``tokenizer_config.json`` as transformers
 writes them; released folders that have only ``vocab.txt`` (ClinicalBERT) are read too.
@@ -78,8 +78,9 @@ def read_tokenizer(folder: str | Path) -> Tokenizer:
     """The folder's tokenizer as a ``tokenizers.Tokenizer`` (light: transformers is not imported).
 
     ``tokenizer.json`` is used where it exists. With ``vocab.txt`` alone the case is that of
-    ``do_lower_case`` in tokenizer_config.json or, where that is missing too (ClinicalBERT), uncased
-    only if no ordinary piece has a capital letter: the usual default would lower-case a cased model.
+    ``do_lower_case`` in tokenizer_config.json. Where that is missing too (ClinicalBERT), it is
+    uncased only if no ordinary piece has a capital letter: the usual default would lower-case the
+    text of a cased model.
     """
     folder = Path(folder)
     path = folder / "tokenizer.json"
@@ -87,7 +88,8 @@ def read_tokenizer(folder: str | Path) -> Tokenizer:
         try:
             tokenizer = Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises nothing narrower
-            raise InputError(f"{path}: not a tokenizer file ({error})") from None
+            line = str(error).splitlines()[0]
+            raise InputError(f"{path}: not a tokenizer file ({line})") from None
         tokenizer.no_padding()
         tokenizer.no_truncation()
         return tokenizer
@@ -104,14 +106,21 @@ def read_tokenizer(folder: str | Path) -> Tokenizer:
 
 def load_tokenizer(folder: str | Path) -> "PreTrainedTokenizerBase":
     """The folder's tokenizer for transformers: fast, offline, never remote code."""
-    from transformers import BertTokenizerFast, PreTrainedTokenizerFast
+    from transformers import BertTokenizer, PreTrainedTokenizerFast
 
     tokenizer = read_tokenizer(folder)
-    if isinstance(tokenizer.model, models.WordPiece):
-        made: Any = BertTokenizerFast(tokenizer_object=tokenizer)
-    else:
-        made = PreTrainedTokenizerFast(tokenizer_object=tokenizer)
-    return made  # type: ignore[no-any-return]
+    config = Path(folder) / "tokenizer_config.json"
+    facts = read_json(config) if config.is_file() else {}
+    options = {
+        "tokenizer_object": tokenizer,
+        "model_max_length": int(facts.get("model_max_length") or 512),
+        **{key: facts[key] for key in facts if key.endswith("_token")},
+    }
+    if not isinstance(tokenizer.model, models.WordPiece):
+        return PreTrainedTokenizerFast(**options)
+    # Said once more, because saving writes this and transformers then believes it.
+    lowercase = bool(getattr(tokenizer.normalizer, "lowercase", True))
+    return BertTokenizer(**options, do_lower_case=lowercase)
 
 
 @dataclass(frozen=True)
@@ -185,53 +194,3 @@ class VocabularyInfo:
     def fingerprint(self) -> str:
         """Hash of all pieces in order."""
         return fingerprint(self.pieces)
-
-
-class WordEncoder:
-    """Texts → ids of their pieces (no [CLS], no [SEP]), equal to the library's, several times faster.
-
-    BERT's normaliser and pre-tokeniser never look across white space, so the ids of a text are
-    those of its white-space-separated words one after the other, and words repeat: each distinct
-    word goes through the library once (batched), every other occurrence is a dictionary look-up.
-    """
-
-    # Control characters at which Python splits but which BERT's normaliser deletes.
-    _DELETED = dict.fromkeys(map(ord, "\x0b\x0c\x1c\x1d\x1e\x1f\x85"))
-
-    def __init__(self, tokenizer: Tokenizer, cache_words: int = 2_000_000) -> None:
-        if not isinstance(tokenizer.pre_tokenizer, pre_tokenizers.BertPreTokenizer):
-            raise InputError("tokenizer: expected BERT's pre-tokeniser, the only one that splits")
-        size = tokenizer.get_vocab_size(with_added_tokens=True)
-        if size > 65_536:
-            raise InputError(f"tokenizer: {size} pieces; uint16 token files hold at most 65,536")
-        self._tokenizer = tokenizer
-        self._cache: dict[str, bytes] = {}
-        self._cache_words = cache_words
-
-    def encode(self, texts: Sequence[str]) -> list[NDArray[np.uint16]]:
-        """Ids of each text."""
-        return [np.frombuffer(data, dtype=np.uint16) for data in self.encode_bytes(texts)]
-
-    def encode_bytes(self, texts: Sequence[str]) -> list[bytes]:
-        """Ids of each text as the bytes of a uint16 array."""
-        split = [self._words(text) for text in texts]
-        unseen = list(set().union(*split).difference(self._cache))
-        if len(self._cache) + len(unseen) > self._cache_words:
-            self._cache.clear()
-            unseen = list(set().union(*split))
-        for word, encoding in zip(
-            unseen,
-            self._tokenizer.encode_batch_fast(unseen, add_special_tokens=False),
-            strict=True,
-        ):
-            self._cache[word] = np.array(encoding.ids, dtype=np.uint16).tobytes()
-        look_up = self._cache.__getitem__
-        return [b"".join(map(look_up, words)) for words in split]
-
-    def _words(self, text: str) -> list[str]:
-        return text.translate(self._DELETED).split() if _has_deleted(text) else text.split()
-
-
-def _has_deleted(text: str) -> bool:
-    """Cheap test for the rare control characters: isprintable stops at the first odd one."""
-    return not text.isprintable() and any(chr(code) in text for code in WordEncoder._DELETED)

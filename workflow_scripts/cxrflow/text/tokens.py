@@ -1,7 +1,8 @@
 """Token files: the documents of a corpus as ids of a vocabulary, made once, memory-mapped after.
 
-Writes tokens.npy (uint16, flat, without [CLS] and [SEP]), offsets.npy (int64, documents + 1) and
-tokens.json (counts, share of [UNK], fingerprints). 3.3e9 tokens of BioViL's corpora take 7 GB.
+Only rows of split "train" are taken where documents.parquet has splits. Writes tokens.npy (uint16,
+flat, without [CLS] and [SEP]), offsets.npy (int64, documents + 1) and tokens.json (counts, share of
+[UNK], fingerprints). The 3.3e9 tokens of BioViL's corpora take 7 GB.
 """
 
 import logging
@@ -17,7 +18,8 @@ from cxrflow.files import atomic_folder, file_digest, write_json
 from cxrflow.text.documents import open_documents, read_group
 from cxrflow.text.parallel import ordered_map
 from cxrflow.text.settings import TokensSettings
-from cxrflow.text.tokenizer import VocabularyInfo, WordEncoder, read_tokenizer
+from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
+from cxrflow.text.word_encoder import LARGEST_VOCABULARY, WordEncoder
 
 log = logging.getLogger("cxrflow")
 
@@ -50,11 +52,13 @@ def write_tokens(
 ) -> None:
     """Encode ``documents`` and write the token folder."""
     info = VocabularyInfo.from_folder(vocabulary)
-    if info.size > 65_535:
+    if info.size > LARGEST_VOCABULARY:
         raise InputError(
-            f"{vocabulary}: {info.size} pieces; token files are uint16 and take at most 65,535"
+            f"{vocabulary}: {info.size} pieces; token files are uint16 and take at most "
+            f"{LARGEST_VOCABULARY}"
         )
-    groups = range(open_documents(documents).num_row_groups)
+    file = open_documents(documents).metadata
+    groups = range(file.num_row_groups)
     work = partial(_encode_group, documents=documents, vocabulary=vocabulary, settings=settings)
     lengths: list[np.ndarray] = []
     total = unknown = 0
@@ -78,6 +82,7 @@ def write_tokens(
                 "vocabulary_fingerprint": info.fingerprint,
                 "dataset": output.name,
                 "documents": len(offsets) - 1,
+                "other_splits": file.num_rows - (len(offsets) - 1),
                 "tokens": total,
                 "unknown": unknown,
                 "unknown_share": unknown / total if total else 0.0,

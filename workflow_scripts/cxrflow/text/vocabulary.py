@@ -62,6 +62,7 @@ def count_documents(
             {
                 "dataset": path.parent.name,
                 "documents": documents,
+                "other_splits": open_documents(path).metadata.num_rows - documents,
                 "characters": characters,
                 "sha256": file_digest(path),
             }

@@ -17,6 +17,14 @@ _DELETED = re.compile("[\x0b\x0c\x1c-\x1f\x85]")
 _ASCII_WORDS = re.compile(r"[A-Za-z0-9]+|[!-/:-@\[-`{-~]")
 
 
+def raw_words(text: str) -> list[str]:
+    """``text`` split at white space as BERT's normaliser sees it."""
+    # Most texts hold no such character; a regular expression over each would cost more than this.
+    if not text.isprintable() and _DELETED.search(text):
+        text = _DELETED.sub("", text)
+    return text.split()
+
+
 class WordCounts:
     """Counts of normalised words, fed with texts.
 
@@ -34,10 +42,7 @@ class WordCounts:
 
     def add(self, texts: Iterable[str]) -> None:
         """Count the words of ``texts``; a missing text (None) has none."""
-        joined = "\n".join(text for text in texts if text)
-        if _DELETED.search(joined):
-            joined = _DELETED.sub("", joined)
-        self._raw.update(joined.split())
+        self._raw.update(raw_words("\n".join(text for text in texts if text)))
         if len(self._raw) > self._raw_limit:
             self._merge()
 

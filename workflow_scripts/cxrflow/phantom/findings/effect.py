@@ -10,7 +10,7 @@ from cxrflow.phantom.course import Finding
 from cxrflow.phantom.lateral import LateralChest
 
 #: Density of airless lung over aerated lung, and of aerated lung over free air.
-FILLED, EMPTIED = 0.32, 0.11
+FILLED, EMPTIED = 0.35, 0.13
 
 
 @dataclass

@@ -35,8 +35,8 @@ def pneumothorax(scene: Scene, finding: Finding) -> Effect:
     line = wall + np.array([[retreat, 0.0]]) * closing + np.array([[0.0, retreat]]) * closing**3
     beyond = np.concatenate([wall[::-1] - [0.1, 0.0], [[wall[0, 0], chest.top - 0.1]]])
     rim = scene.canvas.mask([np.concatenate([line, beyond])], 0.006) * scene.lungs
-    edge = scene.canvas.strokes([(line, 0.016, 1.0)], 0.003) * scene.lungs
-    return Effect(air=rim, dense=0.12 * edge, box_share=0.35)
+    edge = scene.canvas.strokes([(line, 0.020, 1.0)], 0.003) * scene.lungs
+    return Effect(air=rim, dense=0.15 * edge, box_share=0.35)
 
 
 def atelectasis(scene: Scene, finding: Finding, rng: np.random.Generator) -> Effect:

@@ -15,7 +15,7 @@ from cxrflow.phantom.findings.effect import Effect, Scene
 
 
 def _extent(severity: float) -> float:
-    return 0.62 + 0.42 * severity
+    return 0.80 + 0.45 * severity
 
 
 def consolidation(scene: Scene, place: Place, finding: Finding, rng: np.random.Generator) -> Effect:
@@ -35,8 +35,8 @@ def consolidation(scene: Scene, place: Place, finding: Finding, rng: np.random.G
         ]
         branches.append((np.stack([inner, end]), 0.018, 1.0))
     bronchi = scene.canvas.strokes(branches, 0.004)
-    density = 0.80 + 0.15 * finding.severity
-    return Effect(fill=density * fill * (1 - 0.6 * bronchi), box_share=0.35)
+    density = 0.84 + 0.14 * finding.severity
+    return Effect(fill=density * fill * (1 - 0.7 * bronchi), box_share=0.35)
 
 
 def pneumonia(scene: Scene, place: Place, finding: Finding, rng: np.random.Generator) -> Effect:
@@ -45,10 +45,10 @@ def pneumonia(scene: Scene, place: Place, finding: Finding, rng: np.random.Gener
     angle = np.arange(spots) * 2.4 + rng.uniform(0, 6.28)
     away = np.sqrt((np.arange(spots) + 0.3) / spots) * rng.uniform(0.85, 1.1, spots)
     shown = 6 + round(8 * finding.severity)
-    grown = 0.72 + 0.33 * finding.severity
+    grown = 0.85 + 0.35 * finding.severity
     offsets = np.stack([np.cos(angle), np.sin(angle)], 1) * away[:, None]
-    centres = np.array(place.centre) + offsets * np.array(place.reach) * 0.80 * grown
-    radii = rng.uniform(0.045, 0.080, (spots, 1)) * rng.uniform(0.8, 1.25, (spots, 2)) * grown
+    centres = np.array(place.centre) + offsets * np.array(place.reach) * 0.90 * grown
+    radii = rng.uniform(0.055, 0.090, (spots, 1)) * rng.uniform(0.8, 1.25, (spots, 2)) * grown
     strengths = rng.uniform(0.65, 1.0, spots)
     fill = scene.canvas.bumps(centres[:shown], radii[:shown], strengths[:shown].tolist(), 2.6)
     return Effect(fill=np.float32(0.72 + 0.2 * finding.severity) * fill, box_share=0.3)
@@ -56,21 +56,22 @@ def pneumonia(scene: Scene, place: Place, finding: Finding, rng: np.random.Gener
 
 def lung_opacity(scene: Scene, place: Place, finding: Finding, rng: np.random.Generator) -> Effect:
     """One faint haze without an edge."""
-    reach = np.array(place.reach) * _extent(finding.severity) * rng.uniform(0.75, 0.95, 2)
+    reach = np.array(place.reach) * _extent(finding.severity) * rng.uniform(0.8, 1.0, 2)
     centre = np.array(place.centre) + rng.uniform(-0.12, 0.12, 2) * np.array(place.reach)
-    fill = scene.canvas.bumps(centre[None], reach[None], [0.42 + 0.24 * finding.severity], 2.0)
+    fill = scene.canvas.bumps(centre[None], reach[None], [0.56 + 0.24 * finding.severity], 2.0)
     return Effect(fill=fill, box_share=0.28)
 
 
 def lesion(scene: Scene, place: Place, finding: Finding, rng: np.random.Generator) -> Effect:
     """A round shadow with a sharp edge; a nodule when small, a mass when large."""
-    radius = 0.055 + 0.10 * finding.severity
+    radius = 0.060 + 0.10 * finding.severity
     reach = np.maximum(np.array(place.reach) - radius, 0.02)
     centre = np.array(place.centre) + rng.uniform(-0.8, 0.8, 2) * reach
     angle = np.linspace(0, 2 * np.pi, 40, endpoint=False)
     wave = 1 + 0.05 * np.sin(3 * angle + rng.uniform(0, 6)) + 0.03 * np.sin(7 * angle)
     outline = centre + radius * wave[:, None] * np.stack([np.cos(angle), np.sin(angle)], 1)
-    return Effect(fill=0.95 * scene.canvas.mask([outline], 0.006), box_share=0.4)
+    shadow = scene.canvas.mask([outline], 0.006)
+    return Effect(fill=shadow, dense=0.10 * shadow, box_share=0.4)
 
 
 def edema(
@@ -90,7 +91,9 @@ def edema(
     return Effect(fill=np.maximum(fill, (0.45 + 0.3 * finding.severity) * lines), box_share=0.25)
 
 
-def kerley_lines(side: int, wall: Points, severity: float, rng: np.random.Generator) -> list[Stroke]:
+def kerley_lines(
+    side: int, wall: Points, severity: float, rng: np.random.Generator
+) -> list[Stroke]:
     """Short level lines that end at the lower chest wall ``wall`` [N, 2]."""
     count = 4 + round(5 * severity)
     ends = wall[np.linspace(0, len(wall) - 1, count).astype(int)]

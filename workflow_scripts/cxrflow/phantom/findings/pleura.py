@@ -10,7 +10,7 @@ from cxrflow.phantom.findings.effect import Effect, Scene
 
 def effusion_level(chest: Chest, side: int, severity: float) -> Points:
     """The fluid's upper edge, from the wall inwards: a meniscus that climbs at the wall."""
-    depth = 0.16 + 0.50 * severity
+    depth = 0.20 + 0.50 * severity
     u = np.linspace(1.02, 0.10, 24)
     climb = 0.50 + 0.50 * np.clip((u - 0.10) / 0.9, 0, 1) ** 2.5
     return chest.bend(np.stack([side * chest.width * u, chest.base + 0.02 - depth * climb], 1))
@@ -44,8 +44,8 @@ def pneumothorax(scene: Scene, side: int, finding: Finding) -> Effect:
     line = np.concatenate([apex, pleura])
     rim = scene.canvas.mask([np.concatenate([line, beyond[::-1], top[::-1]])], 0.006)
     rim = rim * scene.lung(side)
-    edge = scene.canvas.strokes([(line, 0.016, 1.0)], 0.003) * scene.lung(side)
-    return Effect(air=rim, dense=0.13 * edge, box_share=0.35)
+    edge = scene.canvas.strokes([(line, 0.020, 1.0)], 0.003) * scene.lung(side)
+    return Effect(air=rim, dense=0.17 * edge, box_share=0.35)
 
 
 def atelectasis(scene: Scene, side: int, finding: Finding, rng: np.random.Generator) -> Effect:

@@ -58,15 +58,14 @@ ABSENT: Mapping[str, str] = {
     "suspicious pulmonary nodule<LL->}",
     "Lung Opacity": "{focal opacity<LO->*2|airspace opacity<LO->|parenchymal opacity<LO->}",
     "Pleural Effusion": "{pleural effusion<PE->*5|effusion<PE->|large pleural effusion<PE->|"
-    "pleural fluid<PE->|pleural effusions<PE->}",
+    "pleural fluid<PE->}",
     "Pneumonia": "{pneumonia<Pn->*6|acute pneumonia<Pn->|focal pneumonia<Pn->|lobar "
     "pneumonia<Pn->|active infection<Pn->}",
-    "Pneumothorax": "{pneumothorax<Px->*6|visible pneumothorax<Px->|evidence of "
-    "pneumothorax<Px->}",
+    "Pneumothorax": "{pneumothorax<Px->*6|visible pneumothorax<Px->}",
     "Support Devices": "{indwelling line or tube<SD->|support device<SD->}",
 }
 ONE_ABSENT = (
-    "No evidence of {acute|} $x.",
+    "No evidence of $x.",
     "No $x.",
     "There is no {evidence of|} $x.",
     "No {radiographic|definite|convincing} evidence of $x.",
@@ -103,7 +102,7 @@ CHANGED: Mapping[str, tuple[str, ...]] = {
         "New $np.",
         "Interval development of $a $np.",
         "There is $a new $np.",
-        "$np, new {since|from|compared to} the prior {study|radiograph|exam|examination}.",
+        "$np, new {since|compared to} the prior {study|radiograph|exam|examination}.",
         "{Interval appearance of|Newly seen} $np.",
     ),
     "worsened": (
@@ -155,10 +154,14 @@ LUNGS_OTHERWISE = (
     "{The remaining lungs are|The lungs are otherwise|Lungs are otherwise} clear.",
     "The remainder of the {lungs are|lung fields are} {clear|unremarkable}.",
 )
-VOLUMES_LOW = ("{Lung volumes are|The lung volumes are} {low|slightly low|relatively low}.",
-               "Low lung volumes {are noted|accentuate the bronchovascular markings}.")
-VOLUMES_NORMAL = ("{Lung volumes are|The lung volumes are} {normal|within normal limits}.",
-                  "{Good inspiratory effort|Adequate inspiration}.")
+VOLUMES_LOW = (
+    "{Lung volumes are|The lung volumes are} {low|slightly low|relatively low}.",
+    "Low lung volumes {are noted|accentuate the bronchovascular markings}.",
+)
+VOLUMES_NORMAL = (
+    "{Lung volumes are|The lung volumes are} {normal|within normal limits}.",
+    "{Good inspiratory effort|Adequate inspiration}.",
+)
 ROTATION = (
     "The patient is {rotated|slightly rotated} {to the left|to the right|}.",
     "There is {slight|mild} patient rotation.",

@@ -29,7 +29,7 @@ DEVICES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
         (
             "with leads in the {expected positions|right atrium and right ventricle}",
-            "in {unchanged|standard} position",
+            "in {satisfactory|standard} position",
         ),
     ),
     "chest tube": (
@@ -40,7 +40,7 @@ DEVICES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "nasogastric tube": (
         (
             "{nasogastric tube|NG tube|enteric tube|orogastric tube}<SD+>",
-            "{Dobbhoff|Dobhoff|feeding} tube<SD+>",
+            "{Dobbhoff|feeding} tube<SD+>",
         ),
         (
             "{coursing|passing} below the diaphragm",
@@ -53,7 +53,7 @@ DEVICES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "{median sternotomy wires|sternotomy wires|sternal wires}<SD+>",
             "median sternotomy wires<SD+>",
         ),
-        ("{intact|aligned}", "in {unchanged|expected} alignment"),
+        ("{intact|aligned}", "in {expected|normal} alignment"),
     ),
 }
 
@@ -62,7 +62,7 @@ PLURAL = frozenset({"sternal wires"})
 STATES = (
     "$device $position.",
     "$the $device $is $position.",
-    "$device {noted|in place|again noted|is present}.",
+    "$device {noted|in place|$is present}.",
     "$adevice $is {seen|noted|present|in place}, $position.",
 )
 CHANGES: Mapping[str, tuple[str, ...]] = {

@@ -1,10 +1,9 @@
 """How each finding is named and stated when it is there, surely or with a hedge.
 
 Slots that the templates may use: ``$deg`` (word for the severity, may be empty), ``$lat`` (side),
-``$adj`` and ``$place`` (see ``places``; the latter with its article), ``$s`` (plural ending where both sides are meant),
-``$a`` (article, empty in the plural), ``$is``, ``$has``; ``$np`` is the finding with its degree,
-``$bare`` without. Marks are CheXpert's: "concerning for" and "suggesting" count as uncertain,
-"consistent with" as present.
+``$adj`` and ``$place`` (see ``places``; the latter with its article), ``$s`` and ``$ies`` (plural
+where both sides are meant), ``$a`` (article, empty in the plural), ``$is``, ``$has``. Marks are
+CheXpert's: "concerning for" and "suggesting" count as uncertain, "consistent with" as present.
 """
 
 from collections.abc import Mapping
@@ -144,8 +143,10 @@ _CARDIOMEGALY = Wording(
         "$deg enlargement of the {cardiac silhouette|heart}<Ca+>.",
         "$degly enlarged {cardiac silhouette|heart}<Ca+>.",
     ),
-    describes=("{Heart size is|Cardiac silhouette is|The cardiac silhouette size is} $degly "
-               "enlarged<Ca+>.",),
+    describes=(
+        "{Heart size is|Cardiac silhouette is|The cardiac silhouette size is} $degly "
+        "enlarged<Ca+>.",
+    ),
     sums=("$deg cardiomegaly<Ca+>.",) * 2,
     hedges=(
         "The heart {may be|is possibly|appears} {mildly|borderline|top normal to mildly} "
@@ -208,8 +209,7 @@ _CONSOLIDATION = Wording(
     sums=("$deg consolidation<Co+> in $place.", "$deg $adj consolidation<Co+>."),
     hedges=(
         "{Possible|Probable|Suspected} {focal|early|developing|} consolidation<Co?> in $place.",
-        "{Increased density|Opacity<LO+>} in $place may {represent|reflect} "
-        "consolidation<Co?>.",
+        "{Dense area|Opacity<LO+>} in $place may {represent|reflect} consolidation<Co?>.",
     ),
     countable=False,
 )
@@ -230,8 +230,7 @@ _OPACITY = Wording(
         "{Nonspecific|Hazy|Ill-defined|Patchy} $adj {opacification*2|haziness}<LO+>.",
     ),
     describes=(
-        "$a $deg opacit$ies<LO+> $is {seen|demonstrated|identified} {in|projecting over} the "
-        "$place.",
+        "$a $deg opacit$ies<LO+> $is {seen|demonstrated|identified} {in|projecting over} $place.",
         "$place $pis hazier than expected, with $a $deg opacit$ies<LO+>.",
     ),
     sums=(
@@ -279,10 +278,11 @@ _PNEUMONIA = Wording(
         "$adj pneumonia<Pn+>.",
         "Findings {consistent with|compatible with} {the diagnosis of|} $adj pneumonia<Pn+>.",
         "Findings {suggesting|suggestive of|concerning for} $adj pneumonia<Pn?>.",
+        "Findings {suggesting*2|suggestive of|concerning for} pneumonia<Pn?> in $place.",
+        "Findings {suggesting*2|suggestive of} pneumonia<Pn?> on $sidenoun.",
         "{Evidence of|Radiographic evidence of} {acute|} pneumonia<Pn+> in $place.",
         "{Acute|} pneumonia<Pn+> {in|involving} $place.",
-        "{Findings|Appearances} {consistent with|in keeping with} $deg pneumonia<Pn+> in the "
-        "$place.",
+        "{Findings|Appearances} {consistent with|in keeping with} $deg pneumonia<Pn+> in $place.",
     ),
     hedges=(
         "{Possible|Probable|Suspected|Likely} $adj pneumonia<Pn?>.",
@@ -304,16 +304,17 @@ _LESION = Wording(
     bare=("$adj $lesion<LL+>", "$lesion<LL+> in $place"),
     states=(
         "$deg $lesion<LL+> in $place.",
-        "$deg $adj {pulmonary|lung|} $lesion<LL+>.",
+        "$deg $adj {pulmonary|} $lesion<LL+>.",
         "There is $a $deg $lesion<LL+> {in|projecting over} $place.",
     ),
-    describes=("$a $deg rounded opacity<LO+> in $place {represents|is compatible with} a "
-               "pulmonary $lesion<LL+>.",),
+    describes=(
+        "$a $deg nodular opacity<LO+> in $place {represents|is compatible with} a "
+        "pulmonary $lesion<LL+>.",
+    ),
     sums=("$deg $adj $lesion<LL+>{, CT is recommended|, recommend chest CT|*3}.",),
     hedges=(
         "{Possible|Questionable} $deg $lesion<LL?> in $place.",
-        "A nodular opacity<LO+> in $place may represent a {$lesion<LL?>*2|granuloma|"
-        "nipple shadow}.",
+        "A nodular opacity<LO+> in $place may represent a {pulmonary|lung|} $lesion<LL?>.",
     ),
 )
 
@@ -326,8 +327,10 @@ _FRACTURE = Wording(
         "There is a $deg $healing $side $nth rib fracture<Fr+>.",
         "$deg $healing $side rib fracture<Fr+>{ is {seen|noted|present}|*3}.",
     ),
-    describes=("{Cortical irregularity|A step-off} of the $side $nth rib {represents|is consistent "
-               "with} a $deg $healing fracture<Fr+>.",),
+    describes=(
+        "{Cortical irregularity|A step-off} of the $side $nth rib {represents|is consistent "
+        "with} a $deg $healing fracture<Fr+>.",
+    ),
     sums=("$deg $healing $side $nth rib fracture<Fr+>.",),
     hedges=("{Possible|Questionable} $healing fracture<Fr?> of the $side $nth rib.",),
 )

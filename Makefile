@@ -1,0 +1,50 @@
+# Entry points for people. Each makes the environment in .venv when it is not there or out of date;
+# nothing but Python >= 3.11 with its venv module is assumed.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.made-from-$(shell cat constraints.txt pyproject.toml | cksum | cut -d' ' -f1)
+# A relative folder of real data is relative to here, wherever a program runs.
+REAL := $(if $(CXR_REAL_DATA),$(abspath $(CXR_REAL_DATA)))
+
+export PATH := $(abspath $(BIN)):$(PATH)
+.DEFAULT_GOAL := help
+.PHONY: help env demo real test lint clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+env: $(STAMP) ## make the environment in .venv
+
+$(STAMP): constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "Python 3.11 or newer is needed, $(PYTHON) is $$($(PYTHON) -V 2>&1); try make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' || \
+	    { echo "$(PYTHON) lacks the venv module (Debian and Ubuntu: the package python3-venv)" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	rm -f $(VENV)/.made-from-*
+	touch $@
+
+demo: $(STAMP) ## a synthetic hospital, every stage, tables and the report page, on CPU
+	snakemake --cores all --rerun-incomplete --show-failed-logs
+	@echo "The report page: $(CURDIR)/results/report/index.html"
+
+real: $(STAMP) ## the same stages on real data: make real CXR_REAL_DATA=folder
+	@test -n "$(REAL)" || { echo "usage: make real CXR_REAL_DATA=folder   (see README.md, Real data)" >&2; exit 1; }
+	CXR_REAL_DATA="$(REAL)" snakemake --cores all --rerun-incomplete --show-failed-logs --configfile real.yaml
+	@echo "The report page: $(CURDIR)/results/real/report/index.html"
+
+test: $(STAMP) ## all tests; what cannot run here says why
+	$(if $(REAL),CXR_REAL_DATA="$(REAL)") python -m pytest
+
+lint: $(STAMP) ## ruff, mypy, snakefmt, snakemake --lint
+	ruff check .
+	ruff format --check .
+	mypy
+	snakefmt --check Snakefile rules
+	snakemake --lint
+
+clean: ## remove the products of the demo, keep the environment
+	rm -rf results/[!R]* .snakemake

@@ -1,0 +1,280 @@
+"""The corpus program on small copies of every published layout, good and damaged."""
+
+import gzip
+import io
+import json
+import os
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from cxrflow.errors import InputError
+from cxrflow.reports.corpus import build_corpus, main
+from cxrflow.reports.mentions import OBSERVATIONS
+from cxrflow.reports.settings import ReportSettings
+from cxrflow.reports.texts import list_reports, read_texts
+
+GOOD = (
+    "\n FINDINGS: \n \n Small left\n effusion.\n"
+    " \n IMPRESSION: \n \n 1. Left effusion.\n 2. No edema.\n"
+)
+PLACE = "files/p19/p1999000{n}/s5999000{n}.txt"
+
+
+def write_mimic(root: Path, contents: dict[int, bytes | None]) -> Path:
+    """A live tree with its study list; ``None`` = listed, no file."""
+    lines = ["subject_id,study_id,path"]
+    for number, content in contents.items():
+        place = PLACE.format(n=number)
+        lines.append(f"1999000{number},5999000{number},{place}")
+        if content is not None:
+            (root / place).parent.mkdir(parents=True, exist_ok=True)
+            (root / place).write_bytes(content)
+    (root / "cxr-study-list.csv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    return root
+
+
+def run(root: Path, layout: str = "mimic_cxr", threads: int = 1, **settings: Any) -> Path:
+    output = root.parent / f"corpus-{len(list(root.parent.iterdir()))}"
+    chosen = ReportSettings.model_validate(settings)
+    build_corpus(layout, str(root), output, chosen, threads=threads)
+    return output
+
+
+def table(folder: Path, name: str) -> pd.DataFrame:
+    return pd.read_parquet(folder / f"{name}.parquet")
+
+
+def test_mimic_tree_gives_all_tables(tmp_path: Path) -> None:
+    root = write_mimic(tmp_path / "mimic", {1: GOOD.encode(), 2: GOOD.encode()})
+    folder = tmp_path / "out" / "mimic_cxr"
+    main(["--layout", "mimic_cxr", "--root", str(root), "--output", str(folder)])
+    sections = table(folder, "sections")
+    assert list(sections["study_id"]) == ["59990001", "59990002"]
+    assert sections.loc[0, "subject_id"] == "19990001"
+    assert sections.loc[0, "findings"] == "Small left\n effusion."
+    assert sections.loc[0, "outcome"] == "findings and impression"
+    assert sections.loc[0, "conclusion"] == sections.loc[0, "impression"]
+    assert pd.isna(sections.loc[0, "last_paragraph"])
+    sentences = table(folder, "sentences").query("study_id == '59990001'")
+    assert list(sentences[["section", "index", "sentence"]].itertuples(index=False, name=None)) == [
+        ("findings", 0, "Small left effusion."),
+        ("impression", 0, "Left effusion."),
+        ("impression", 1, "No edema."),
+    ]
+    labels = table(folder, "labels")
+    assert tuple(labels.columns) == ("study_id", *OBSERVATIONS)
+    assert labels.loc[0, "Pleural Effusion"] == 1 and labels.loc[0, "Edema"] == 0
+    assert pd.isna(labels.loc[0, "No Finding"])
+    documents = table(folder, "documents")
+    assert documents.loc[0, "text"] == "Small left effusion.\n1. Left effusion. 2. No edema."
+    corpus = json.loads((folder / "corpus.json").read_text())
+    assert corpus["reports"] == 2 and corpus["synthetic"] is False and corpus["failed"] == []
+    assert corpus["labels"]["Pleural Effusion"] == {"positive": 2}
+
+
+def test_archive_and_tree_read_the_same(tmp_path: Path) -> None:
+    tree = write_mimic(tmp_path / "tree", {1: GOOD.encode(), 2: b"\n FINDINGS: Clear.\n"})
+    zipped = tmp_path / "zipped"
+    zipped.mkdir()
+    with zipfile.ZipFile(zipped / "mimic-cxr-reports.zip", "w") as archive:
+        for path in sorted(tree.glob("files/**/*.txt")):
+            archive.write(path, path.relative_to(tree))
+    assert list(read_texts("mimic_cxr", tree)) == list(read_texts("mimic_cxr", zipped))
+    (tree / "cxr-study-list.csv.gz").unlink()
+    assert list(read_texts("mimic_cxr", tree)) == list(read_texts("mimic_cxr", zipped))
+
+
+def test_bad_reports_are_counted_with_reasons_and_stay_as_rows(tmp_path: Path) -> None:
+    contents: dict[int, bytes | None] = {
+        1: GOOD.encode(),
+        2: b" \n ",
+        3: "\n FINDINGS: h\xe9morragie\n".encode("latin-1"),
+        4: b"\n INDICATION: Cough.\n",
+        5: None,
+        6: b"a\x00b",
+        7: b"\n IMPRESSION: " + b"effusion " * 1_200_000,
+    }
+    root = write_mimic(tmp_path / "mimic", contents)
+    folder = run(root, max_failed_share=0.9)
+    corpus = json.loads((folder / "corpus.json").read_text())
+    assert {f["reason"]: (f["count"], f["examples"]) for f in corpus["failed"]} == {
+        "empty file": (1, ["59990002"]),
+        "not UTF-8 text": (1, ["59990003"]),
+        "no usable section": (1, ["59990004"]),
+        "file not found": (1, ["59990005"]),
+        "not text (NUL bytes)": (1, ["59990006"]),
+        "longer than 200000 characters": (1, ["59990007"]),
+    }
+    sections = table(folder, "sections")
+    assert len(sections) == 7 and sum(corpus["outcomes"].values()) == 7
+    assert sections.loc[1, "outcome"] == "empty file" and pd.isna(sections.loc[1, "findings"])
+    assert sections.loc[3, "indication"] == "Cough."
+    assert list(table(folder, "labels")["study_id"]) == ["59990001"]
+
+
+def test_too_many_bad_reports_end_the_program_and_write_nothing(tmp_path: Path) -> None:
+    root = write_mimic(tmp_path / "mimic", {1: GOOD.encode(), 2: b""})
+    with pytest.raises(InputError, match="1 of 2 reports are unusable.*empty file: 1") as raised:
+        build_corpus("mimic_cxr", str(root), tmp_path / "out", ReportSettings())
+    assert "\n" not in str(raised.value) and "effusion" not in str(raised.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_result_does_not_depend_on_processes_or_chunks(tmp_path: Path) -> None:
+    contents: dict[int, bytes | None] = {
+        n: GOOD.replace("left", "left " * n).encode() for n in range(1, 8)
+    }
+    root = write_mimic(tmp_path / "mimic", contents)
+    one, two = run(root), run(root, threads=2, chunk=2)
+    for name in ("sections", "sentences", "labels", "documents"):
+        pd.testing.assert_frame_equal(table(one, name), table(two, name))
+    prints = [json.loads((f / "corpus.json").read_text())["fingerprint"] for f in (one, two)]
+    assert prints[0] == prints[1]
+
+
+def test_typos_and_special_cases_are_applied(tmp_path: Path) -> None:
+    text = b"\n INDICATION: Smal efusion on the left.\n"
+    root = write_mimic(tmp_path / "mimic", {1: text, 2: text, 3: GOOD.encode()})
+    typos, cases = tmp_path / "typos.csv", tmp_path / "cases.csv"
+    typos.write_text("study_id,wrong,right\n59990001,smal,Small\n59990002,smal,Small\n")
+    cases.write_text("study_id,section,start,end\n59990001,indication,,\n59990002,,14,26\n")
+    folder = run(root, typo_list=str(typos), sections={"special_cases": str(cases)})
+    sections = table(folder, "sections")
+    assert list(sections["conclusion"][:2]) == ["Small efusion on the left.", "Small efusion"]
+    assert sections.loc[1, "conclusion_from"] == "special case: offsets"
+    assert list(table(folder, "labels")["Pleural Effusion"]) == [1, 1, 1]
+    assert json.loads((folder / "corpus.json").read_text())["counts"]["typos_corrected"] == 2
+
+
+def test_both_sections_can_be_labelled(tmp_path: Path) -> None:
+    text = b"\n FINDINGS: Rib fracture.\n \n IMPRESSION: No edema.\n"
+    root = write_mimic(tmp_path / "mimic", {1: text})
+    conclusion = table(run(root), "labels")
+    both = table(run(root, labels={"text": "findings_and_impression"}), "labels")
+    assert pd.isna(conclusion.loc[0, "Fracture"]) and both.loc[0, "Fracture"] == 1
+
+
+def test_study_listed_twice_is_read_once(tmp_path: Path) -> None:
+    root = write_mimic(tmp_path / "mimic", {1: GOOD.encode()})
+    row = f"19990001,59990001,{PLACE.format(n=1)}"
+    (root / "cxr-study-list.csv.gz").unlink()
+    (root / "cxr-study-list.csv").write_text(f"subject_id,study_id,path\n{row}\n{row}\n")
+    folder = run(root)
+    assert len(table(folder, "sections")) == 1
+    assert json.loads((folder / "corpus.json").read_text())["skipped"] == {"study listed twice": 1}
+
+
+@pytest.mark.parametrize(
+    ("layout", "files", "message"),
+    [
+        ("mimic_cxr", {}, "no report"),
+        ("mimic_cxr", {"cxr-study-list.csv": b"study_id,path\n"}, "column 'subject_id'"),
+        ("mimic_cxr", {"cxr-study-list.csv.gz": b"not gzip"}, "cannot be read"),
+        ("mimic_cxr", {"mimic-cxr-reports.zip": b"not zip"}, "not a whole zip"),
+        ("open_i", {}, "neither ecgen-radiology"),
+        ("open_i", {"NLMCXR_reports.tgz": b"not tar"}, "not a tar archive"),
+        ("covid_chestxray", {}, "metadata.csv: not found"),
+        ("covid_chestxray", {"metadata.csv": b"Patientid,filename\n"}, "column 'modality'"),
+    ],
+)
+def test_a_root_that_is_not_the_data_set_is_one_clear_line(
+    tmp_path: Path, layout: str, files: dict[str, bytes], message: str
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message) as raised:
+        list_reports(layout, tmp_path)
+    assert "\n" not in str(raised.value)
+
+
+def test_missing_root_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="absent: data root not found"):
+        list_reports("open_i", tmp_path / "absent")
+
+
+def open_i_xml(number: int, findings: str, impression: str) -> bytes:
+    return (
+        f'<?xml version="1.0"?><eCitation><uId id="CXR{number}"/><Abstract>'
+        f'<AbstractText Label="FINDINGS">{findings}</AbstractText>'
+        f'<AbstractText Label="IMPRESSION">{impression}</AbstractText>'
+        '<AbstractText Label="COMPARISON"/></Abstract></eCitation>'
+    ).encode()
+
+
+def test_open_i_folder_and_archive(tmp_path: Path) -> None:
+    files = {
+        "2.xml": open_i_xml(2, "", "Normal chest."),
+        "10.xml": open_i_xml(10, "Heart size normal.", "Clear."),
+        "3.xml": b"<eCitation>",
+        "4.xml": b"",
+    }
+    folder, archive = tmp_path / "folder", tmp_path / "archive"
+    (folder / "ecgen-radiology").mkdir(parents=True)
+    archive.mkdir()
+    with tarfile.open(archive / "NLMCXR_reports.tgz", "w:gz") as tar:
+        for name, content in files.items():
+            (folder / "ecgen-radiology" / name).write_bytes(content)
+            member = tarfile.TarInfo(f"ecgen-radiology/{name}")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    assert list(read_texts("open_i", folder)) == list(read_texts("open_i", archive))
+    sections = table(run(folder, "open_i", max_failed_share=0.5), "sections")
+    assert list(sections["study_id"]) == ["CXR2", "CXR3", "CXR4", "CXR10"]
+    assert list(sections["outcome"]) == [
+        *("impression only", "not XML", "empty file", "findings and impression")
+    ]
+    assert sections["subject_id"].isna().all()
+
+
+def test_covid_notes_are_the_impression(tmp_path: Path) -> None:
+    root = tmp_path / "covid"
+    root.mkdir()
+    (root / "metadata.csv").write_text(
+        "Patientid,offset,modality,filename,clinical notes\n"
+        '2,0,X-ray,a.jpg,"Infiltrate in the left lung. No effusion."\n'
+        "2,3,X-ray,b.jpg,\n2,5,CT,c.jpg,Slices\n2,0,X-ray,a.jpg,again\n"
+    )
+    folder = run(root, "covid_chestxray", max_failed_share=0.5)
+    sections = table(folder, "sections")
+    assert list(sections["study_id"]) == ["a.jpg", "b.jpg"]
+    assert sections.loc[0, "impression"] == "Infiltrate in the left lung. No effusion."
+    assert sections.loc[1, "outcome"] == "no clinical notes"
+    corpus = json.loads((folder / "corpus.json").read_text())
+    assert corpus["skipped"] == {"modality CT": 1, "filename repeated": 1}
+    assert table(
+        run(root, "covid_chestxray", max_failed_share=0.5, sections={"notes_section": "findings"}),
+        "sections",
+    ).loc[0, "findings"]
+
+
+@pytest.mark.real
+def test_real_open_i_counts(tmp_path: Path) -> None:
+    given = os.environ.get("CXR_REAL_DATA")
+    root = Path(given or "") / "open_i"
+    if not given or not root.is_dir():
+        pytest.skip("CXR_REAL_DATA names no folder with open_i")
+    corpus = build_corpus("open_i", str(root), tmp_path / "open_i", ReportSettings())
+    assert corpus["reports"] == 3955
+    assert corpus["outcomes"] == {
+        "findings and impression": 3419,
+        "impression only": 502,
+        "findings only": 6,
+        "no usable section": 28,
+    }
+    assert corpus["counts"]["labelled"] == 3927
+
+
+@pytest.mark.real
+def test_real_covid_notes(tmp_path: Path) -> None:
+    given = os.environ.get("CXR_REAL_DATA")
+    root = Path(given or "") / "covid_chestxray"
+    if not given or not root.is_dir():
+        pytest.skip("CXR_REAL_DATA names no folder with covid_chestxray")
+    corpus = build_corpus("covid_chestxray", str(root), tmp_path / "covid", ReportSettings())
+    assert corpus["outcomes"] == {"impression only": 133, "no clinical notes": 2}
+    assert corpus["skipped"] == {"modality CT": 23}

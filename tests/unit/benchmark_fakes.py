@@ -1,0 +1,123 @@
+"""A small world for the benchmark tests: pictures with one bright square, and a model that sees it.
+
+The model has the interface of :class:`cxrflow.encoders.model.Model`. Its patch embedding is a
+function of the patch's brightness, its text embedding of one word of the text, so what it should
+score is known beforehand.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import torch
+from PIL import Image
+
+from cxrflow.files import write_json
+from cxrflow.images import store
+
+SIZE = 64  # of the stored square
+CELLS = 8  # of the grid
+CATEGORIES = ("Pneumonia", "Edema", "Lung Opacity")
+
+
+def boxes_of(number: int) -> list[list[int]]:
+    """Where picture ``number`` (96 high, 64 wide) is bright, in original pixels: whole cells."""
+    return [[8 * (number % 5) + 8, 16 + 8 * (number // 5 % 5) + 8, 16, 16]]
+
+
+def write_pictures(root: Path, count: int) -> pd.DataFrame:
+    """Grey noise with a bright square; every third picture is plain."""
+    root.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    rows = []
+    for number in range(count):
+        pixels = rng.integers(0, 60, size=(96, 64)).astype(np.uint8)
+        if number % 3:
+            (x, y, w, h) = boxes_of(number)[0]
+            pixels[y : y + h, x : x + w] = rng.integers(200, 256, size=(h, w))
+        pixels[0, :2] = (0, 255)  # the whole range, so that intensities are kept as they are
+        Image.fromarray(pixels).save(root / f"image{number}.png")
+        rows.append({"image_id": f"image{number}", "image_path": f"image{number}.png"})
+    return pd.DataFrame(rows)
+
+
+def make_store(folder: Path, count: int) -> Path:
+    """A real pixel store of ``count`` pictures, geometry shorter64."""
+    images = write_pictures(folder / "root", count)
+    images.to_parquet(folder / "images.parquet")
+    store.main(
+        ["--root", str(folder / "root"), "--images", str(folder / "images.parquet")]
+        + ["--geometry", f"shorter{SIZE}", "--output", str(folder / "pixels")]
+    )
+    return folder / "pixels"
+
+
+def write_cohort(folder: Path, file: str, table: pd.DataFrame) -> Path:
+    """A cohort folder with its flow.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    table.to_parquet(folder / file)
+    write_json(folder / "flow.json", {"dataset": "tiny", "synthetic": True})
+    return folder
+
+
+def grounding_samples(count: int) -> pd.DataFrame:
+    """One phrase for each picture that has a bright square."""
+    numbers = [number for number in range(count) if number % 3]
+    return pd.DataFrame(
+        {
+            "sample_id": [f"s{n}" for n in numbers],
+            "subject_id": [f"p{n // 2}" for n in numbers],
+            "image_id": [f"image{n}" for n in numbers],
+            "phrase": ["bright area, a secret phrase"] * len(numbers),
+            "category": [CATEGORIES[n % len(CATEGORIES)] for n in range(len(numbers))],
+            "boxes": [boxes_of(n) for n in numbers],
+            "image_width": 64,
+            "image_height": 96,
+            "split": "test",
+        }
+    )
+
+
+def classification_samples(count: int) -> pd.DataFrame:
+    """Every picture, positive when it has a bright square; two kinds of negatives."""
+    negatives = ("Normal", "No Lung Opacity / Not Normal")
+    return pd.DataFrame(
+        {
+            "sample_id": [f"s{n}" for n in range(count)],
+            "subject_id": None,
+            "image_id": [f"image{n}" for n in range(count)],
+            "label": [int(n % 3 > 0) for n in range(count)],
+            "class": ["Lung Opacity" if n % 3 else negatives[n % 2] for n in range(count)],
+            "split": ["test" if n % 5 else "train" for n in range(count)],
+        }
+    )
+
+
+@dataclass
+class FakeModel:
+    """Brightness on a circle: dark patches point to (1, 0), bright ones to (0, 1)."""
+
+    geometry: str = f"shorter{SIZE}"
+    run: dict = field(default_factory=lambda: {"model": "fake"})
+
+    def encode_image(self, pixels: torch.Tensor) -> SimpleNamespace:
+        assert pixels.dtype == torch.float32 and pixels.shape[1:] == (1, SIZE, SIZE)
+        assert pixels.min() >= 0 and pixels.max() <= 1
+        bright = torch.nn.functional.avg_pool2d(pixels, SIZE // CELLS)[:, 0]
+        angle = bright * torch.pi / 2
+        patches = torch.stack([angle.cos(), angle.sin()], dim=-1)
+        pooled = patches.mean(dim=(1, 2))
+        return SimpleNamespace(
+            projected_patches=patches,
+            projected_global=torch.nn.functional.normalize(pooled, dim=1),
+        )
+
+    def encode_text(self, texts: list[str]) -> torch.Tensor:
+        dark = torch.tensor([text.lower().startswith("no ") for text in texts])
+        return torch.nn.functional.one_hot((~dark).long(), 2).float()
+
+    def similarity_map(self, pixels: torch.Tensor, texts: list[str]) -> torch.Tensor:
+        patches = self.encode_image(pixels).projected_patches
+        return torch.einsum("bhwp,bp->bhw", patches, self.encode_text(texts))

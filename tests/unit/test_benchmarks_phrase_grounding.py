@@ -1,0 +1,176 @@
+"""The phrase grounding program from files to files, with a model that sees bright squares."""
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from benchmark_fakes import (
+    CATEGORIES,
+    FakeModel,
+    grounding_samples,
+    make_store,
+    write_cohort,
+)
+from PIL import Image
+
+import cxrflow
+from cxrflow.benchmarks import phrase_grounding
+from cxrflow.benchmarks.grounding_figures import MAX_BYTES, choose_examples, draw_pair
+from cxrflow.benchmarks.inputs import Cohort
+from cxrflow.benchmarks.settings import PhraseGroundingSettings
+from cxrflow.errors import InputError
+from cxrflow.images.store import PixelStore
+
+COUNT = 30
+
+
+@pytest.fixture(scope="module")
+def pixels(tmp_path_factory):
+    return make_store(tmp_path_factory.mktemp("grounding"), COUNT)
+
+
+def settings(**values):
+    quick = {"intervals": {"replicates": 200}, "categories": list(CATEGORIES)}
+    return PhraseGroundingSettings.model_validate(quick | values)
+
+
+def evaluate(pixels, table=None, model=None, **values):
+    table = grounding_samples(COUNT) if table is None else table
+    data = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
+    return phrase_grounding.evaluate(
+        model or FakeModel(), Cohort(table, data), PixelStore(pixels), settings(**values)
+    )
+
+
+def test_the_program_writes_a_whole_result(pixels, tmp_path, monkeypatch):
+    monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
+    cohort = write_cohort(tmp_path / "cohort", "samples.parquet", grounding_samples(COUNT))
+    wanted = settings(figures=5).model_dump_json()
+    output = tmp_path / "out"
+    phrase_grounding.main(
+        ["--model", str(tmp_path), "--cohort", str(cohort), "--pixels", str(pixels)]
+        + ["--settings", wanted, "--seed", "3", "--output", str(output)]
+    )
+    found = json.loads((output / "metrics.json").read_text())
+    assert (found["benchmark"], found["model"], found["seed"]) == ("phrase_grounding", "fake", 3)
+    assert found["data"]["synthetic"] is True and found["data"]["name"] == "tiny"
+    assert found["protocol"]["outside"] == "ignore" and found["protocol"]["grid"] == [8, 8]
+    assert found["data"]["categories_scored"] == ["pneumonia", "edema", "lung_opacity"]
+    metrics = found["metrics"]
+    each = [metrics[f"cnr/{name}"]["value"] for name in ("pneumonia", "edema", "lung_opacity")]
+    assert metrics["cnr"]["value"] == pytest.approx(np.mean(each))
+    assert metrics["cnr"]["low"] <= metrics["cnr"]["value"] <= metrics["cnr"]["high"]
+    assert metrics["cnr"]["value"] > 3 and metrics["cnr"]["n"] == 20
+    assert sum(metrics[f"cnr/{slug}"]["n"] for slug in ("pneumonia", "edema", "lung_opacity")) == 20
+    predictions = pd.read_parquet(output / "predictions.parquet")
+    assert len(predictions) == 20 and "phrase" not in predictions
+    assert metrics["cnr_micro"]["value"] == pytest.approx(predictions["cnr"].mean())
+    examples = json.loads((output / "figures" / "examples.json").read_text())
+    assert [example["order"] for example in examples] == [0, 1, 2, 3, 4]
+    for example in examples:
+        picture = output / "figures" / example["file"]
+        assert picture.stat().st_size <= MAX_BYTES and Image.open(picture).format == "PNG"
+        assert "secret" not in json.dumps(example)  # phrases are report text
+
+
+def test_thresholded_maps_find_the_squares(pixels):
+    """Dark patches have a cosine near 0.2 with the phrase, bright ones near 1."""
+    result = evaluate(pixels, thresholds=[0.6])
+    assert result.metrics["miou"].value == 1.0
+    blind = evaluate(pixels, thresholds=[1.5])
+    assert blind.metrics["miou"].value == 0.0
+
+
+def test_the_score_falls_when_the_boxes_are_wrong(pixels):
+    table = grounding_samples(COUNT)
+    boxes = table["boxes"].tolist()
+    moved = table.assign(boxes=boxes[7:] + boxes[:7])
+    right, wrong = evaluate(pixels), evaluate(pixels, moved)
+    assert wrong.metrics["cnr"].high < right.metrics["cnr"].low
+    assert right.metrics["signed_cnr"].value == pytest.approx(right.metrics["cnr"].value)
+    assert wrong.metrics["signed_cnr"].value < wrong.metrics["cnr"].value
+
+
+def test_nothing_depends_on_the_batch_size(pixels):
+    one, all_ = (evaluate(pixels, batch_size=size) for size in (1, 64))
+    pd.testing.assert_frame_equal(one.predictions, all_.predictions, rtol=1e-5)
+
+
+def test_options_reach_the_score(pixels):
+    plain = evaluate(pixels).metrics["cnr"].value
+    assert evaluate(pixels, rescale="minmax").metrics["cnr"].value == pytest.approx(plain)
+    assert evaluate(pixels, rescale="minmax").metrics["miou"].value > 0.9
+    assert evaluate(pixels, smoothing_sigma=1.5).metrics["cnr"].value < plain
+    assert evaluate(pixels, upsample="bilinear").metrics["cnr"].value < plain
+    assert evaluate(pixels, space="stored").metrics["cnr"].value == pytest.approx(plain, rel=0.1)
+
+
+def test_a_box_outside_the_crop_is_counted_and_not_scored(pixels):
+    table = grounding_samples(COUNT)
+    table.at[0, "boxes"] = [[0, 0, 10, 8]]  # the crop begins at row 16
+    result = evaluate(pixels, table)
+    assert result.data["unscored"] == {"no box inside the crop": 1}
+    assert np.isnan(result.predictions["cnr"][0]) and result.metrics["cnr"].n == 19
+    assert result.predictions["missed_pixels"][0] == 80
+    assert evaluate(pixels, table, outside="missed").predictions["miou"][0] == 0.0
+
+
+def test_what_cannot_be_scored_is_left_out_with_its_reason(pixels):
+    table = grounding_samples(COUNT)
+    table.loc[0, "image_id"] = "absent"
+    table.loc[1, "category"] = "Rib fracture"
+    table.loc[2, "image_height"] = 64
+    result = evaluate(pixels, table)
+    assert [(d["count"], d["examples"]) for d in result.data["dropped"]] == [
+        (1, ["s2"]),
+        (1, ["s1"]),
+        (1, ["s4"]),
+    ]
+    assert result.metrics["cnr"].n == 17
+    with pytest.raises(InputError, match="no sample is left"):
+        evaluate(pixels, table, categories=["Nothing"])
+
+
+def test_wrong_input_is_named(pixels, tmp_path, monkeypatch):
+    monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel(geometry="shorter512"))
+    cohort = write_cohort(tmp_path, "samples.parquet", grounding_samples(COUNT))
+    options = ["--model", ".", "--pixels", str(pixels), "--output", str(tmp_path / "out")]
+    with pytest.raises(InputError, match="geometry is shorter64.*trained on shorter512"):
+        phrase_grounding.main([*options, "--cohort", str(cohort)])
+    with pytest.raises(InputError, match=r"no row has split 'dev'; found \['test'\]"):
+        phrase_grounding.main([*options, "--cohort", str(cohort), "--settings", '{"split": "dev"}'])
+    with pytest.raises(InputError, match=r"flow.json: file not found"):
+        phrase_grounding.main([*options, "--cohort", str(tmp_path / "absent")])
+    write_cohort(cohort, "samples.parquet", grounding_samples(COUNT).drop(columns="boxes"))
+    with pytest.raises(InputError, match="column 'boxes' is missing"):
+        phrase_grounding.main([*options, "--cohort", str(cohort)])
+    assert not (tmp_path / "out").exists()
+
+
+def test_examples_are_the_best_the_median_and_the_worst():
+    scores = pd.DataFrame(
+        {
+            "sample_id": list("abcdefgh"),
+            "category": ["Edema"] * 5 + ["Pneumonia"] * 3,
+            "cnr": [1.0, 5.0, 3.0, 2.0, np.nan, 0.1, 0.3, 0.2],
+        }
+    )
+    assert choose_examples(scores, 6) == [
+        (1, "best"),
+        (3, "median"),
+        (0, "worst"),
+        (6, "best"),
+        (7, "median"),
+        (5, "worst"),
+    ]
+    assert choose_examples(scores, 2) == [(1, "best"), (3, "median")]
+    assert choose_examples(scores.assign(cnr=np.nan), 3) == []
+
+
+def test_pictures_stay_small_even_of_noise():
+    noise = np.random.default_rng(0).integers(0, 256, (512, 512)).astype(np.uint8)
+    png = draw_pair(noise, noise / 255.0, np.array([[100, 100, 200, 150.0]]))
+    assert len(png) <= MAX_BYTES
+    assert Image.open(io.BytesIO(png)).width >= 2 * 96

@@ -1,0 +1,261 @@
+"""Configuration: what is accepted, what is resolved, and the one line that says what is wrong."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cxrflow.config import load_config, make_config
+from cxrflow.config.__main__ import main
+from cxrflow.errors import InputError
+from cxrflow.papers import Recipe, Table, load_paper
+
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "config.yaml"
+
+
+@pytest.fixture
+def overlay(tmp_path):
+    """Write an overlay and load it over the demo's configuration."""
+
+    def load(values, check_roots=True):
+        path = tmp_path / "overlay.yaml"
+        path.write_text(yaml.safe_dump(values), encoding="utf-8")
+        return load_config([DEMO, path], check_roots)
+
+    return load
+
+
+def test_the_demo_is_valid_and_synthetic():
+    config = load_config([DEMO])
+    assert all(config.datasets[name].synthetic for name in config.datasets_in_use())
+    assert config.trainable("biovil")
+
+
+def test_the_real_overlay_uses_nothing_synthetic(tmp_path, monkeypatch):
+    for name in ("open_i", "covid_chestxray"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("CXR_REAL_DATA", str(tmp_path))
+    config = load_config([DEMO, ROOT / "real.yaml"])
+    assert sorted(config.datasets_in_use()) == ["covid_chestxray", "open_i"]
+    assert not any(config.datasets[name].synthetic for name in config.datasets_in_use())
+    assert config.trainable("biovil")
+    assert not config.available("phrase_grounding")
+    assert config.results == "results/real"
+
+
+def test_the_paper_overlay_is_valid(monkeypatch):
+    monkeypatch.setenv("CXR_DATA", "/data")
+    config = load_config([DEMO, ROOT / "paper.yaml"], check_roots=False)
+    assert config.datasets["ms_cxr"].root == "/data/ms-cxr/0.1"
+    assert config.scale == "paper"
+    assert not any(config.datasets[name].synthetic for name in config.datasets_in_use())
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"pixel": {}}, "overlay.yaml: unknown key 'pixel'"),
+        ({"pixels": {"geometri": 1}}, "overlay.yaml: unknown key 'pixels.geometri'"),
+        ({"pixels": {"geometry": "wide12"}}, "overlay.yaml: key 'pixels.geometry' is 'wide12'"),
+        ({"seeds": "one"}, "overlay.yaml: key 'seeds' is 'one'"),
+        ({"seeds": [1, 1]}, "overlay.yaml: key 'seeds': [1, 1] names a seed twice"),
+        (
+            {"scale": "huge"},
+            "overlay.yaml: key 'scale': 'huge' is not known; there are demo, paper",
+        ),
+        ({"papers": ["bio"]}, "overlay.yaml: key 'papers': 'bio' is not known"),
+        ({"roles": {"pairs": "x"}}, "overlay.yaml: key 'roles.pairs': 'x' is not known"),
+        ({"cohorts": {"rsna": {"dataset": "x"}}}, "key 'cohorts.rsna.dataset': 'x' is not known"),
+        ({"models": {"biovill": {}}}, "overlay.yaml: key 'models': 'biovill' is not known"),
+        ({"roles": {"corpora": ["rsna"]}}, "key 'roles.corpora': 'rsna' has the layout rsna"),
+        (
+            {"datasets": {"rsna": {"root": "/x"}}},
+            "key 'datasets.rsna': set either 'root' (real files) or 'synthetic: true'",
+        ),
+        (
+            {"datasets": {"rsna": {"synthetic": False, "root": "/no/such"}}},
+            "overlay.yaml: key 'datasets.rsna.root' is '/no/such': no such folder",
+        ),
+        (
+            {"datasets": {"x": {"layout": "rsna", "root": "${CXR_UNSET}/rsna"}}},
+            "key 'datasets.x.root' needs the environment variable CXR_UNSET, which is not set",
+        ),
+        (
+            {"resources": {"pretrain_text": {"gpus": 1}}},
+            "unknown key 'resources.pretrain_text.gpus'",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_key_and_file(overlay, values, message):
+    with pytest.raises(InputError) as error:
+        overlay(values)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_the_file_named_is_the_one_that_holds_the_key(tmp_path):
+    base = yaml.safe_load(DEMO.read_text())
+    base["pixels"]["geometri"] = 1
+    first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
+    first.write_text(yaml.safe_dump(base))
+    second.write_text("seeds: [3]\n")
+    with pytest.raises(InputError, match="first.yaml: unknown key 'pixels.geometri'"):
+        load_config([first, second])
+
+
+@pytest.mark.parametrize("text", ["pixels: [", "- a\n- b\n"])
+def test_a_file_that_is_no_mapping_is_named(tmp_path, text):
+    path = tmp_path / "broken.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match="broken.yaml: "):
+        load_config([DEMO, path])
+
+
+def test_an_absent_file_is_named(tmp_path):
+    with pytest.raises(InputError, match="absent.yaml: cannot be read"):
+        load_config([tmp_path / "absent.yaml"])
+
+
+def test_missing_roots_matter_only_where_used(overlay):
+    config = overlay({"datasets": {"spare": {"layout": "rsna", "root": "/no/such"}}})
+    assert "spare" not in config.datasets_in_use()
+
+
+def test_overlays_reach_a_models_settings(overlay):
+    changed = overlay({"models": {"biovil": {"training": {"batch_size": 7}}}})
+    before, after = load_config([DEMO]).model("biovil"), changed.model("biovil")
+    assert after.settings.training.batch_size == 7
+    assert before.settings.training.batch_size != 7
+    assert after.settings.training.epochs == before.settings.training.epochs
+
+
+def test_a_models_unknown_setting_names_the_model(overlay):
+    config = overlay({"models": {"biovil": {"momentum": 1}}})
+    with pytest.raises(InputError, match="biovil.*unknown key 'momentum'"):
+        config.model("biovil")
+
+
+def test_every_model_resolves_at_every_scale(overlay):
+    for scale in ("demo", "paper"):
+        config = overlay({"scale": scale})
+        for name in config.recipes:
+            assert config.model(name).settings
+
+
+def test_shared_models_serve_all_seeds(overlay):
+    config = overlay({"seeds": [4, 5]})
+    text = config.recipes["biovil"].text
+    assert config.recipes["biovil"].seeds == "each"
+    assert config.recipes[text].seeds == "shared"
+    assert config.seeds_of("biovil") == [4, 5]
+    assert config.seeds_of(text) == [4]
+    assert config.parents("biovil", 5)["text"] == (text, 4)
+
+
+def test_without_images_only_text_is_trained(overlay):
+    config = overlay({"roles": {"images": None, "pairs": None}})
+    trained = {config.recipes[name].program for name in config.models_of("biovil")}
+    assert trained == {"text"}
+    assert config.table_cells("biovil", "table5") == []
+
+
+def test_controls_stand_apart():
+    config = load_config([DEMO])
+    controls = config.models_of("biovil", control=True)
+    assert controls
+    assert not set(controls) & set(config.models_of("biovil"))
+
+
+def test_a_table_says_which_results_it_shows():
+    table = Table.model_validate(
+        {
+            "title": "T",
+            "benchmark": "phrase_grounding",
+            "columns": [
+                {"key": "a"},
+                {"key": "b", "benchmark": "vocabulary"},
+                {"key": "c", "benchmark": "radnli", "reason": "not run"},
+            ],
+            "rows": [{"label": "x", "model": "m", "vocabulary": "v"}, {"label": "y"}],
+        }
+    )
+    assert table.cells() == [("phrase_grounding", "m"), ("vocabulary", None)]
+
+
+def test_tables_ask_only_for_what_a_model_can_do():
+    config = load_config([DEMO])
+    for table in config.tables("biovil"):
+        for benchmark, model in config.table_cells("biovil", table):
+            if benchmark in ("phrase_grounding", "zero_shot_classification"):
+                assert config.recipes[model].program == "joint"
+
+
+def test_the_pixel_store_holds_every_cohort_pictured_in_a_data_set():
+    config = load_config([DEMO])
+    assert config.cohorts_pictured_in("mimic_cxr") == ["mimic_cxr", "ms_cxr"]
+    assert config.cohorts_pictured_in("rsna") == ["rsna"]
+
+
+def test_vocabulary_of_a_started_model_is_its_starts():
+    config = load_config([DEMO])
+    started = [name for name, made in config.recipes.items() if made.start is not None]
+    assert started
+    for name in started:
+        assert config.vocabulary_of(name) == config.vocabulary_of(config.recipes[name].start)
+
+
+def test_recipes_refuse_unknown_keys():
+    with pytest.raises(ValueError, match="programm"):
+        Recipe.model_validate({"program": "text", "programm": "text"})
+
+
+def test_every_recipes_parents_exist():
+    models = load_paper("biovil").models
+    for recipe in models.values():
+        assert set(recipe.parents.values()) <= set(models)
+
+
+def test_show_prints_yaml_that_is_complete(capsys):
+    main(["show", "--configfile", str(DEMO)])
+    shown = yaml.safe_load(capsys.readouterr().out)
+    assert shown["synthetic_hospital"]["ap_share"] == 0.55
+    assert "training" in shown["models"]["biovil"]["settings"]
+
+
+def test_show_model_prints_what_its_program_receives(capsys):
+    main(["show", "--configfile", str(DEMO), "--model", "biovil"])
+    shown = yaml.safe_load(capsys.readouterr().out)
+    settings = load_config([DEMO]).model("biovil").settings.model_dump(mode="json")
+    assert shown["settings"] == settings
+
+
+def test_show_names_an_unknown_model():
+    with pytest.raises(InputError, match="model: 'nothing' is not known; there are"):
+        main(["show", "--configfile", str(DEMO), "--model", "nothing"])
+
+
+def test_record_keeps_what_it_is_given(tmp_path):
+    described = load_config([DEMO]).described()
+    main(["record", "--resolved", json.dumps(described), "--output", str(tmp_path / "c.json")])
+    assert json.loads((tmp_path / "c.json").read_text()) == described
+
+
+def test_values_from_snakemake_need_no_file():
+    values = yaml.safe_load(DEMO.read_text())
+    assert make_config(values, []).seeds == [0]
+    with pytest.raises(InputError, match="configuration: unknown key 'nothing'"):
+        make_config(values | {"nothing": 1}, [])
+
+
+def test_importing_costs_no_heavy_library():
+    code = (
+        "import sys, cxrflow.config; "
+        "print([m for m in ('torch', 'pandas', 'transformers', 'scipy', 'matplotlib') "
+        "if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,349 @@
+"""The cohort program on tiny data sets: what it writes, what it counts, what it refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from data_fixtures import (
+    IMAGES,
+    corpus,
+    covid_chestxray,
+    mimic_cxr,
+    mimic_cxr_jpg,
+    ms_cxr,
+    rsna,
+    write_csv,
+)
+
+from cxrflow.data.cohort import main
+from cxrflow.errors import InputError
+
+STUDIES = [*dict.fromkeys(image.study for image in IMAGES)]
+
+
+def make(output: Path, *options: object, **settings: object) -> dict[str, Any]:
+    main([*map(str, options), "--settings", json.dumps(settings), "--output", str(output)])
+    flow: dict[str, Any] = json.loads((output / "flow.json").read_text())
+    return flow
+
+
+def step(flow: dict[str, Any], name: str, unit: str) -> tuple[int, dict[str, int]]:
+    found = next(s for s in flow["steps"] if s["name"] == name and s["unit"] == unit)
+    return found["kept"], {drop["reason"]: drop["count"] for drop in found["dropped"]}
+
+
+@pytest.fixture
+def hospital(tmp_path: Path) -> list[object]:
+    """Options for the tiny MIMIC: 50000003 has no impression, 50000006 no report at all."""
+    root = mimic_cxr(tmp_path / "mimic")
+    texts = corpus(tmp_path / "corpus", STUDIES[:-1], no_impression=["50000003"])
+    return ["--layout", "mimic_cxr", "--root", root, "--corpus", texts]
+
+
+def test_pairs_of_the_dicom_edition(hospital: list[object], tmp_path: Path) -> None:
+    flow = make(tmp_path / "out", *hospital, choose="preferred", views=["PA", "AP"])
+    pairs = pd.read_parquet(tmp_path / "out/pairs.parquet").set_index("study_id")
+    assert list(pairs.index) == ["50000009", "50000001", "50000004", "50000005"]
+    first, later = pairs.loc["50000009"], pairs.loc["50000001"]
+    assert first["image_id"] == IMAGES[0].id and first["view"] == "PA"
+    assert first["findings_sentences"].tolist() == ["The lungs are clear.", "No effusion."]
+    assert first["impression_sentences"].tolist() == ["No acute process."]
+    assert first["subject_id"] == "10000001" and first["dataset"] == "mimic_cxr"
+    assert (later["prior_study_id"], later["prior_image_id"]) == ("50000009", IMAGES[0].id)
+    assert later["prior_image_path"] == IMAGES[0].path()
+    assert first[["prior_study_id", "prior_image_id", "prior_image_path"]].isna().all()
+    assert step(flow, "studies listed", "studies") == (7, {})
+    assert step(flow, "report found", "studies")[1] == {"no report in the corpus": 1}
+    assert step(flow, "has impression", "studies")[1] == {"no impression (findings only)": 1}
+    assert step(flow, "frontal image", "studies") == (4, {"no frontal image": 1})
+    assert step(flow, "frontal view", "images")[1] == {"view LATERAL": 2, "view not known": 1}
+    assert flow["priors"]["found"] == 1
+    assert {entry["reason"] for entry in flow["priors"]["none"]} == {
+        *("first study of the patient", "another study of the patient has the same time")
+    }
+    assert all(check["passed"] for check in flow["checks"]) and not flow["synthetic"]
+    images = pd.read_parquet(tmp_path / "out/images.parquet")
+    assert sorted(images["image_id"]) == sorted(IMAGES[n].id for n in (0, 3, 6, 7))
+
+
+def test_every_study_and_image_is_accounted_for(hospital: list[object], tmp_path: Path) -> None:
+    flow = make(tmp_path / "out", *hospital)
+    for unit in ("studies", "images"):
+        steps = [s for s in flow["steps"] if s["unit"] == unit]
+        for before, after in zip(steps, steps[1:], strict=False):
+            lost = sum(drop["count"] for drop in after["dropped"])
+            assert before["kept"] == after["kept"] + lost, after["name"]
+    assert sum(part["studies"] for part in flow["splits"].values()) == 4
+
+
+def test_result_does_not_depend_on_processes(
+    hospital: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cxrflow.data.dicom_headers._CHUNK", 2)
+    one = make(tmp_path / "one", *hospital)
+    two = make(tmp_path / "two", *hospital, "--threads", 2)
+    assert one["fingerprint"] == two["fingerprint"]
+
+
+def test_prior_needs_a_frontal_image_but_no_report(tmp_path: Path) -> None:
+    root = mimic_cxr(tmp_path / "mimic")
+    texts = corpus(tmp_path / "corpus", ["50000001"])
+    make(tmp_path / "out", "--layout", "mimic_cxr", "--root", root, "--corpus", texts)
+    pairs = pd.read_parquet(tmp_path / "out/pairs.parquet")
+    assert pairs["prior_study_id"].tolist() == ["50000009"]
+    assert len(pd.read_parquet(tmp_path / "out/images.parquet")) == 2
+
+
+def test_held_out_patients_are_in_test_documents_included(
+    hospital: list[object], tmp_path: Path
+) -> None:
+    box = (1, 1, 4, 4)
+    annotated = ms_cxr(
+        tmp_path / "ms",
+        [(IMAGES[0], "Edema", "haze", box, "train"), (IMAGES[4], "Edema", "x", box, "test")],
+    )
+    bones = rsna(tmp_path / "rsna")
+    options = ["--held-out", f"ms_cxr={annotated}", "--held-out", f"rsna={bones}"]
+    flow = make(tmp_path / "out", *hospital, *options)
+    pairs = pd.read_parquet(tmp_path / "out/pairs.parquet").set_index("study_id")
+    assert pairs["split"]["50000009"] == pairs["split"]["50000001"] == "test"
+    assert pairs["split"]["50000004"] != "test"
+    documents = pd.read_parquet(tmp_path / "out/documents.parquet").set_index("document_id")
+    # 50000002 is held out, has laterals alone, and so is only a document.
+    assert documents["split"]["50000002"] == "test" and len(documents) == 6
+    assert flow["held_out"] == [
+        {"name": "ms_cxr", "patients": 2, "patients_here": 1, "studies_in_test": 2}
+    ]
+    assert any("rsna shares no patients" in note for note in flow["notes"])
+    split = pd.read_csv(tmp_path / "out/split.csv", dtype=str).set_index("subject_id")["split"]
+    assert split["10000001"] == split["10000002"] == "test" and len(split) == 5
+
+
+def test_pairs_of_the_jpg_edition_with_its_official_split(tmp_path: Path) -> None:
+    root = mimic_cxr_jpg(tmp_path / "jpg")
+    texts = corpus(tmp_path / "corpus", STUDIES)
+    (root / IMAGES[5].path("jpg")).unlink()
+    options = ["--layout", "mimic_cxr_jpg", "--root", root, "--corpus", texts]
+    flow = make(tmp_path / "out", *options, splits={"method": "official"}, max_failed_share=0.5)
+    pairs = pd.read_parquet(tmp_path / "out/pairs.parquet").set_index("study_id")
+    assert pairs["split"].to_dict() == {
+        **{"50000009": "train", "50000001": "train"},
+        **{"50000004": "validate", "50000005": "validate"},
+    }
+    assert step(flow, "frontal image", "studies")[1] == {
+        **{"no frontal image": 2, "no file of a frontal image can be used": 1}
+    }
+
+
+def test_reports_of_one_edition_with_images_of_the_other(tmp_path: Path) -> None:
+    root, pictures = mimic_cxr(tmp_path / "dicom"), mimic_cxr_jpg(tmp_path / "jpg")
+    for image in IMAGES:
+        (root / image.path()).unlink()
+    make(
+        tmp_path / "out",
+        *("--layout", "mimic_cxr", "--root", root, "--images-layout", "mimic_cxr_jpg"),
+        *("--images-root", pictures, "--corpus", corpus(tmp_path / "corpus", STUDIES)),
+    )
+    pairs = pd.read_parquet(tmp_path / "out/pairs.parquet")
+    assert len(pairs) == 5 and pairs["image_path"].str.endswith(".jpg").all()
+    assert pairs["study_time"].notna().all() and pairs["prior_study_id"].notna().sum() == 1
+
+
+def test_official_split_with_a_patient_in_two_parts_is_refused(tmp_path: Path) -> None:
+    root = mimic_cxr_jpg(tmp_path / "jpg")
+    table = root / "mimic-cxr-2.0.0-split.csv"
+    table.write_text(table.read_text().replace("10000001,train", "10000001,test", 1))
+    with pytest.raises(InputError, match=r"patient\(s\) stand in two splits \(10000001\)"):
+        make(
+            tmp_path / "out",
+            *("--layout", "mimic_cxr_jpg", "--root", root),
+            *("--corpus", corpus(tmp_path / "corpus", STUDIES)),
+            splits={"method": "official"},
+        )
+    assert not (tmp_path / "out").exists()
+
+
+def test_split_file(hospital: list[object], tmp_path: Path) -> None:
+    path = write_csv(
+        tmp_path / "split.csv",
+        ("split", "subject_id"),
+        [("train", "p10000001"), ("val", "10000003")],
+    )
+    flow = make(tmp_path / "out", *hospital, splits={"method": "file", "file": str(path)})
+    assert step(flow, "split known", "studies") == (2, {"patient is not in the given split": 2})
+    assert any("3 reports are left out" in note for note in flow["notes"])
+    path.write_text(path.read_text() + "test,10000001\n")
+    with pytest.raises(InputError, match=r"split\.csv: 1 patient\(s\) stand in two splits"):
+        make(tmp_path / "out", *hospital, splits={"method": "file", "file": str(path)})
+
+
+def test_damage_is_counted_until_the_share_is_reached(
+    hospital: list[object], tmp_path: Path
+) -> None:
+    root = tmp_path / "mimic"
+    (root / IMAGES[3].path()).write_bytes(b"")
+    flow = make(tmp_path / "out", *hospital, max_failed_share=0.2)
+    assert step(flow, "image file usable", "images") == (8, {"file is empty": 1})
+    with pytest.raises(InputError, match=r"1 of 9 images failed .*\(11\.1 %, .* allows 5 %\)"):
+        make(tmp_path / "out", *hospital)
+    assert (tmp_path / "out/flow.json").exists()  # the earlier result is untouched
+
+
+def test_covid_chestxray_orders_priors_by_offset(tmp_path: Path) -> None:
+    root = covid_chestxray(tmp_path / "covid")
+    texts = corpus(tmp_path / "corpus", ["a.jpg", "b.jpg", "c.jpg", "gone.jpg"])
+    flow = make(
+        tmp_path / "out",
+        *("--layout", "covid_chestxray", "--root", root, "--corpus", texts),
+        max_failed_share=0.5,
+    )
+    pairs = pd.read_parquet(tmp_path / "out/pairs.parquet").set_index("study_id")
+    assert list(pairs.index) == ["a.jpg", "b.jpg"] and pairs["prior_study_id"]["b.jpg"] == "a.jpg"
+    assert step(flow, "images listed", "images") == (5, {"modality CT": 1})
+
+
+def grounding(tmp_path: Path, **settings: object) -> dict[str, Any]:
+    root = mimic_cxr(tmp_path / "mimic")
+    rows = [
+        (IMAGES[0], "Pneumonia", "patch at the base", (1, 2, 3, 4), "test"),
+        (IMAGES[0], "Pneumonia", "patch at the base", (5, 6, 2, 2), "test"),
+        (IMAGES[0], "Edema", "patch at the base", (0, 0, 10, 12), "test"),
+        (IMAGES[3], "Edema", "haze", (8, 8, 4, 4), "test"),
+    ]
+    ms = ms_cxr(tmp_path / "ms", rows)
+    return make(
+        tmp_path / "out",
+        *("--layout", "ms_cxr", "--root", ms),
+        *("--images-layout", "mimic_cxr", "--images-root", root),
+        kind="grounding",
+        **settings,
+    )
+
+
+def test_grounding_unites_boxes_and_finds_the_dicom(tmp_path: Path) -> None:
+    flow = grounding(tmp_path)
+    samples = pd.read_parquet(tmp_path / "out/samples.parquet")
+    assert [[box.tolist() for box in boxes] for boxes in samples["boxes"]] == [
+        *([[1, 2, 3, 4], [5, 6, 2, 2]], [[0, 0, 10, 12]], [[8, 8, 4, 4]])
+    ]
+    assert samples["sample_id"].is_unique and set(samples["split"]) == {"test"}
+    assert samples["image_path"][0] == IMAGES[0].path("dcm") and samples["view"][0] == "PA"
+    assert samples.loc[0, ["image_width", "image_height"]].tolist() == [10, 12]
+    assert len(pd.read_parquet(tmp_path / "out/images.parquet")) == 2
+    assert flow["categories"] == {"Edema": 2, "Pneumonia": 1}
+    assert any("1 samples have a box that reaches out" in note for note in flow["notes"])
+
+
+def test_grounding_counts_images_that_cannot_be_used(tmp_path: Path) -> None:
+    grounding(tmp_path)
+    path = tmp_path / "mimic" / IMAGES[3].path()
+    path.unlink()
+    options = [
+        *("--layout", "ms_cxr", "--root", tmp_path / "ms"),
+        *("--images-layout", "mimic_cxr", "--images-root", tmp_path / "mimic"),
+    ]
+    flow = make(tmp_path / "out", *options, kind="grounding", max_failed_share=0.5)
+    assert step(flow, "image file usable", "samples") == (2, {"file not found": 1})
+    table = tmp_path / "ms/MS_CXR_Local_Alignment_v1.1.0.csv"
+    table.write_text(table.read_text().replace(",10,12,test", ",20,24,test"))
+    with pytest.raises(InputError, match="size differs from the file's"):
+        make(tmp_path / "out", *options, kind="grounding", max_failed_share=0.5)
+
+
+def test_classification_follows_the_ordered_split(tmp_path: Path) -> None:
+    root = rsna(tmp_path / "rsna", negatives=12, positives=8)
+    flow = make(tmp_path / "out", "--layout", "rsna", "--root", root, kind="classification")
+    samples = pd.read_parquet(tmp_path / "out/samples.parquet")
+    assert len(samples) == 20 and samples["label"].sum() == 8
+    assert (samples["split"] == "test").sum() == 6
+    positive = samples[samples["label"] == 1].iloc[0]
+    assert [box.tolist() for box in positive["boxes"]] == [[1, 2, 3, 4], [5, 6, 2, 2]]
+    assert len(samples[samples["label"] == 0].iloc[0]["boxes"]) == 0
+    assert positive["class"] == "Lung Opacity" and positive["image_width"] == 10
+    assert any("patients are not known" in note for note in flow["notes"])
+    normal = make(
+        *(tmp_path / "normal", "--layout", "rsna", "--root", root),
+        kind="classification",
+        negatives="normal",
+        splits={"method": "all"},
+    )
+    assert normal["splits"] == {"test": {"samples": 14, "patients": 0, "images": 14}}
+
+
+def test_classification_split_does_not_move_when_a_file_is_missing(tmp_path: Path) -> None:
+    root = rsna(tmp_path / "rsna", negatives=12, positives=8)
+    options = ["--layout", "rsna", "--root", root]
+    make(tmp_path / "whole", *options, kind="classification")
+    whole = pd.read_parquet(tmp_path / "whole/samples.parquet").set_index("sample_id")["split"]
+    next((root / "stage_2_train_images").iterdir()).unlink()
+    make(tmp_path / "part", *options, kind="classification", max_failed_share=0.1)
+    part = pd.read_parquet(tmp_path / "part/samples.parquet").set_index("sample_id")["split"]
+    assert len(part) == 19 and (part == whole[part.index]).all()
+
+
+def test_classification_reports_the_published_leak_and_can_avoid_it(tmp_path: Path) -> None:
+    root = rsna(tmp_path / "rsna", negatives=30, positives=10)
+    names = sorted(path.stem for path in (root / "stage_2_train_images").iterdir())
+    (root / "pneumonia-challenge-dataset-mappings_2018.json").write_text(
+        json.dumps(
+            [
+                {"subset_img_id": name, "img_id": f"{number // 4:08d}_{number:03d}.png"}
+                for number, name in enumerate(names)
+            ]
+        )
+    )
+    options = ["--layout", "rsna", "--root", root]
+    leaky = make(tmp_path / "a", *options, kind="classification")
+    assert [check["passed"] for check in leaky["checks"]] == [True, False]
+    shares = {"train": 0.5, "validate": 0.2, "test": 0.3}
+    clean = make(
+        *(tmp_path / "b", *options),
+        kind="classification",
+        splits={"method": "patients", "shares": shares},
+    )
+    assert [check["passed"] for check in clean["checks"]] == [True, True]
+    assert clean["splits"]["test"]["patients"] == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "grounding"}, "makes cohorts of kind pairs, settings ask for grounding"),
+        ({"view": ["AP"]}, "unknown key 'view'"),
+        ({"views": ["AXIAL"]}, "no row is left in the cohort; most were dropped at"),
+    ],
+)
+def test_settings_that_cannot_be_met(
+    hospital: list[object], tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        make(tmp_path / "out", *hospital, **change)
+
+
+def test_arguments_that_do_not_fit(hospital: list[object], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--corpus is missing"):
+        make(tmp_path / "out", *hospital[:4])
+    with pytest.raises(InputError, match="expected LAYOUT=ROOT"):
+        make(tmp_path / "out", *hospital, "--held-out", "ms_cxr")
+    with pytest.raises(InputError, match="expected both or neither"):
+        make(tmp_path / "out", *hospital, "--images-layout", "mimic_cxr_jpg")
+    with pytest.raises(InputError, match="its patients are not those of mimic_cxr"):
+        make(tmp_path / "out", *hospital, "--images-layout", "rsna", "--images-root", tmp_path)
+    ms = ms_cxr(tmp_path / "ms", [(IMAGES[0], "Edema", "haze", (1, 1, 2, 2), "test")])
+    with pytest.raises(InputError, match="the images of ms_cxr lie in another data set"):
+        make(tmp_path / "out", "--layout", "ms_cxr", "--root", ms, kind="grounding")
+
+
+def test_corpus_that_is_not_there_or_lacks_a_column(hospital: list[object], tmp_path: Path) -> None:
+    path = tmp_path / "corpus/sections.parquet"
+    pd.read_parquet(path).drop(columns="impression").to_parquet(path)
+    with pytest.raises(InputError, match=r"sections\.parquet: column 'impression' is missing"):
+        make(tmp_path / "out", *hospital)
+    path.write_bytes(b"not parquet")
+    with pytest.raises(InputError, match=r"sections\.parquet: cannot be read as parquet"):
+        make(tmp_path / "out", *hospital)
+    path.unlink()
+    with pytest.raises(InputError, match=r"sections\.parquet: not found"):
+        make(tmp_path / "out", *hospital)

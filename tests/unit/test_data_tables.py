@@ -1,0 +1,159 @@
+"""CSV lists, study times and DICOM header scans, whole and damaged."""
+
+import gzip
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from data_fixtures import write_csv, write_dicom
+
+from cxrflow.data import dicom_headers, study_time
+from cxrflow.data.csv_table import bare_ids, read_csv
+from cxrflow.data.tables import Drop, drop_repeats, require_unique
+from cxrflow.errors import InputError
+
+COLUMNS = {"name": "id", "size": "value", "note": "text"}
+
+
+def read(path: Path) -> tuple[pd.DataFrame, list[Drop]]:
+    return read_csv(path, COLUMNS)  # type: ignore[arg-type]
+
+
+def test_reads_by_name_whatever_the_order_and_plain_or_gzipped(tmp_path: Path) -> None:
+    text = "note,size,extra,name\nNA,3,?,a\n,4.5,?,b\n"
+    (tmp_path / "plain.csv").write_text(text)
+    (tmp_path / "zipped.csv.gz").write_bytes(gzip.compress(text.encode()))
+    for name in ("plain.csv", "zipped.csv.gz"):
+        frame, damaged = read(tmp_path / name)
+        assert frame["name"].tolist() == ["a", "b"]
+        assert frame["size"].tolist() == [3.0, 4.5]
+        assert frame["note"][0] == "NA" and pd.isna(frame["note"][1])
+        assert damaged == []
+
+
+def test_byte_order_mark_and_crlf_are_no_part_of_the_values(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes("\ufeffname,size,note\r\na,3,x\r\n".encode())
+    frame, _ = read(tmp_path / "t.csv")
+    assert frame.iloc[0].tolist() == ["a", 3.0, "x"]
+
+
+def test_missing_column_names_file_column_and_expectation(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "t.csv", ("name", "note"), [("a", "b")])
+    with pytest.raises(InputError, match=r"t\.csv: column 'size' is missing; expected name, size"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "empty"),
+        ("name,size,note\na,1,caf\u00e9\n".encode("latin-1"), "not UTF-8"),
+        ("name,size,note\na,1,x\n".encode("utf-16"), "not UTF-8"),
+        (b'name,size,note\na,1,x,extra\nb,2,"never closed\n', "closed quotes"),
+    ],
+)
+def test_unreadable_file_is_one_clear_error(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        read(path)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_cut_off_gzip_is_one_clear_error(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(b"name,size,note\n" + b"a,1,x\n" * 5000)[:40])
+    with pytest.raises(InputError, match="cut off"):
+        read(path)
+
+
+@pytest.mark.parametrize("first_extra", [False, True])
+def test_damaged_rows_are_counted_with_reason_and_place(tmp_path: Path, first_extra: bool) -> None:
+    lines = ["name,size,note", "a,1,x", "b,many,x", ",3,x", "c,4,x"]
+    if first_extra:
+        lines.insert(2, "d,5,x,one,too,many")
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(lines) + "\n")
+    frame, damaged = read(path)
+    assert frame["name"].tolist() == ["a", "c"]
+    reasons = {drop.reason: drop for drop in damaged}
+    assert reasons["t.csv: size is not a number"].examples == (f"{path}:{3 + first_extra}",)
+    assert reasons["t.csv: name is blank"].count == 1
+    assert ("t.csv: wrong number of fields (expected 3)" in reasons) == first_extra
+    assert all(drop.failed for drop in damaged)
+
+
+def test_every_row_longer_than_the_header_is_damage_not_a_shift(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("name,size,note\nx,a,1,n\ny,b,2,n\n")
+    frame, damaged = read(path)
+    assert frame.empty and damaged[0].count == 2
+
+
+def test_same_row_twice_is_counted_and_differing_rows_of_one_id_raise() -> None:
+    frame = pd.DataFrame({"id": ["a", "a", "b"], "v": [1, 1, 2]})
+    kept, drops = drop_repeats(frame, "id")
+    assert kept["id"].tolist() == ["a", "b"] and drops[0].count == 1
+    with pytest.raises(InputError, match=r"src: 1 value\(s\) of id .*\(a\)"):
+        require_unique(pd.DataFrame({"id": ["a", "a"], "v": [1, 2]}), "id", "src")
+
+
+def test_ids_lose_letters_and_float_tails() -> None:
+    ids = bare_ids(pd.Series(["p19990001", "s5", "19990001.0", "42"]))
+    assert ids.tolist() == ["19990001", "5", "19990001", "42"]
+
+
+def test_times_of_the_jpg_table_have_lost_their_leading_zeros() -> None:
+    times = study_time.from_numbers(
+        pd.Series(["21710304"] * 4), pd.Series(["70512.5", "0.0", "235959.999", "512"])
+    )
+    assert study_time.iso(times).tolist() == [
+        "2171-03-04T07:05:12.500",
+        "2171-03-04T00:00:00.000",
+        "2171-03-04T23:59:59.999",
+        "2171-03-04T00:05:12.000",
+    ]
+    assert study_time.order(times).argsort().tolist() == [1, 3, 0, 2]
+
+
+def test_times_of_dicom_headers_may_be_cut_short_and_may_be_missing() -> None:
+    times = study_time.from_dicom(
+        pd.Series(["21710304", "21710304", "21710304", "2171", None, "21719999"], dtype="str"),
+        pd.Series(["070512.5", "0705", None, "07", "07", "07"], dtype="str"),
+    )
+    assert study_time.iso(times).tolist()[:3] == [
+        "2171-03-04T07:05:12.500",
+        "2171-03-04T07:05:00.000",
+        "2171-03-04T00:00:00.000",
+    ]
+    assert study_time.iso(times)[3:].isna().all() and study_time.order(times)[3:].isna().all()
+
+
+def test_header_scan_tells_damage_apart_and_does_not_depend_on_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = write_dicom(tmp_path / "whole.dcm", view="AP")
+    content = whole.read_bytes()
+    rows_tag = content.index(b"\x28\x00\x10\x00")
+    for name, part in {
+        "empty.dcm": b"",
+        "text.dcm": b"this is no picture " * 40,
+        "header.dcm": content[: rows_tag - 3],
+        "pixels.dcm": content[:-100],
+    }.items():
+        (tmp_path / name).write_bytes(part)
+    names = ["whole.dcm", "empty.dcm", "text.dcm", "header.dcm", "pixels.dcm", "absent.dcm"]
+    one = dicom_headers.scan(tmp_path, names)
+    assert one["failure"].fillna("").tolist() == [
+        "",
+        "file is empty",
+        "not a DICOM file",
+        "header is cut off or has no Rows and Columns",
+        "pixel data is cut off or absent",
+        "file not found",
+    ]
+    assert one.loc[0, ["view", "study_date", "image_height", "image_width"]].tolist() == [
+        *("AP", "21710304", 12.0, 10.0)
+    ]
+    monkeypatch.setattr(dicom_headers, "_CHUNK", 2)
+    pd.testing.assert_frame_equal(one, dicom_headers.scan(tmp_path, names, threads=2))

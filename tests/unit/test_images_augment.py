@@ -1,0 +1,376 @@
+"""Augmentation: every step against a slow transcription for one image at a time, and what makes
+views reproducible: randomness that depends on seed, epoch, sample and view alone."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from scipy.ndimage import gaussian_filter, map_coordinates
+
+from cxrflow.images.augment import Augmentation, Draws, centre
+from cxrflow.images.keyed_random import KeyedRandom, splitmix64
+from cxrflow.images.settings import (
+    ELASTIC_READINGS,
+    OCCLUSION_RATIO_READINGS,
+    AugmentationSettings,
+)
+
+B, H, W = 12, 40, 32
+
+
+def pictures(count: int = B, height: int = H, width: int = W) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(5)
+    return torch.randint(0, 256, (count, height, width), generator=generator, dtype=torch.uint8)
+
+
+def smooth_pictures(height: int = H, width: int = W) -> torch.Tensor:
+    rng = np.random.default_rng(5)
+    images = np.stack([gaussian_filter(rng.random((height, width)), 2) for _ in range(B)])
+    images = (images - images.min()) / (images.max() - images.min())
+    return torch.from_numpy(np.rint(images * 255).astype(np.uint8))
+
+
+def keyed(count: int = B, epoch: int = 0, view: int = 0) -> KeyedRandom:
+    return KeyedRandom(torch.arange(count) * 17 + 3, seed=11, epoch=epoch, view=view)
+
+
+def only(**fields: object) -> AugmentationSettings:
+    """Settings with nothing but ``fields`` switched on."""
+    base = AugmentationSettings.none().model_dump()
+    return AugmentationSettings.model_validate({**base, **fields})
+
+
+def sample(image: NDArray, x: float, y: float) -> float:
+    """Bilinear value at continuous pixel coordinates (pixel 0 is centred at 0.5), 0 outside."""
+    x, y = x - 0.5, y - 0.5
+    left, top = math.floor(x), math.floor(y)
+    total = 0.0
+    for row, weight_y in ((top, 1 - (y - top)), (top + 1, y - top)):
+        for column, weight_x in ((left, 1 - (x - left)), (left + 1, x - left)):
+            if 0 <= row < image.shape[0] and 0 <= column < image.shape[1]:
+                total += weight_x * weight_y * image[row, column]
+    return total
+
+
+def literal_warp(image: NDArray, draws: Draws, i: int, shift: NDArray | None) -> NDArray:
+    """Each pixel of the view asks where it comes from: warp, flip, crop, rotation, shear."""
+    height, width = image.shape
+    # torchvision's _get_inverse_affine_matrix, scale 1, shear along x only.
+    rotation, shear = float(draws.angle[i]), float(draws.shear[i])
+    a, b = math.cos(rotation), -math.cos(rotation) * math.tan(shear) - math.sin(rotation)
+    c, d = math.sin(rotation), -math.sin(rotation) * math.tan(shear) + math.cos(rotation)
+    inverse = np.linalg.inv(np.array([[a, b], [c, d]]))
+    left, top, crop_width, crop_height = draws.crop[i].tolist()
+    view = np.zeros_like(image)
+    for row in range(height):
+        for column in range(width):
+            x, y = column + 0.5, row + 0.5
+            if shift is not None:
+                x, y = x + shift[row, column, 0], y + shift[row, column, 1]
+            if draws.flip[i]:
+                x = width - x
+            x, y = left + x * crop_width / width, top + y * crop_height / height
+            x, y = inverse @ [x - width / 2, y - height / 2] + [width / 2, height / 2]
+            view[row, column] = sample(image, x, y)
+    return view
+
+
+GEOMETRIC = {
+    "rotation": only(angle=30),
+    "shear": only(shear=40),
+    "rotation and shear": only(angle=180, shear=40),
+    "flip": only(flip_probability=0.5),
+    "crop": only(crop_scale=(0.3, 0.9)),
+    "all": only(angle=180, shear=40, flip_probability=0.5, crop_scale=(0.5, 1.0)),
+    "all with elastic": only(
+        angle=60,
+        shear=20,
+        flip_probability=0.5,
+        crop_scale=(0.5, 1.0),
+        elastic_probability=0.6,
+        elastic_sigma=2,
+        elastic_alpha=30,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GEOMETRIC)
+def test_one_resampling_equals_the_steps_one_after_another(name: str) -> None:
+    augmentation, random = Augmentation(GEOMETRIC[name]), keyed(4)
+    draws = augmentation.draw(random, H, W)
+    images = centre(smooth_pictures()[:4])
+    views = augmentation.warp(images, draws, random)[:, 0].numpy()
+    shifts = augmentation.displacement(random, H, W).numpy()
+    assert not np.allclose(views, images[:, 0].numpy(), atol=0.01)
+    for i in range(4):
+        shift = shifts[i] if draws.elastic[i] else None
+        expected = literal_warp(images[i, 0].numpy().astype(np.float64), draws, i, shift)
+        np.testing.assert_allclose(views[i], expected, atol=2e-3)
+
+
+def test_elastic_displacement_is_simards() -> None:
+    """alpha x Gaussian-smoothed uniform noise, by SciPy; and it moves pixels as it says."""
+    settings = only(elastic_probability=1.0, elastic_sigma=3, elastic_alpha=25)
+    augmentation, random = Augmentation(settings), keyed()
+    shift = augmentation.displacement(random, H, W).numpy()
+    noise = [u.numpy().reshape(B, H, W) * 2 - 1 for u in random.uniform_pair(1, H * W)]
+    for i in range(B):
+        for axis in range(2):
+            smooth = gaussian_filter(noise[axis][i].astype(np.float64), 3, mode="constant")
+            np.testing.assert_allclose(shift[i, :, :, axis], smooth * 25, atol=1e-4)
+    images = centre(smooth_pictures())
+    views = augmentation.warp(images, augmentation.draw(random, H, W), random)[:, 0].numpy()
+    rows, columns = np.mgrid[:H, :W]
+    for i in range(B):
+        expected = map_coordinates(
+            images[i, 0].numpy(), [rows + shift[i, :, :, 1], columns + shift[i, :, :, 0]], order=1
+        )
+        inside = (slice(6, -6), slice(6, -6))
+        np.testing.assert_allclose(views[i][inside], expected[inside], atol=1e-4)
+
+
+def test_elastic_leaves_the_others_alone() -> None:
+    augmentation, random = Augmentation(only(elastic_probability=0.5)), keyed()
+    draws = augmentation.draw(random, H, W)
+    images = centre(pictures())
+    views = augmentation.warp(images, draws, random)
+    moved = (views - images).abs().amax(dim=(1, 2, 3)) > 1e-3
+    assert torch.equal(moved, draws.elastic)
+    assert 0 < int(moved.sum()) < B
+
+
+def test_jitter_is_color_jitter() -> None:
+    """torchvision on one image: blend with black or with the mean, clamped after each step."""
+    augmentation, random = Augmentation(only(brightness=0.6, contrast=0.7)), keyed()
+    draws = augmentation.draw(random, H, W)
+    images = centre(pictures())
+    views = augmentation.jitter(images, draws)
+    orders = set()
+    for i in range(B):
+        x = images[i, 0].numpy().astype(np.float64)
+        bright, contrast = float(draws.brightness[i]), float(draws.contrast[i])
+        order = "bc" if draws.brightness_first[i] else "cb"
+        orders.add(order)
+        for step in order:
+            x = bright * x if step == "b" else contrast * x + (1 - contrast) * x.mean()
+            x = np.clip(x, 0, 1)
+        np.testing.assert_allclose(views[i, 0].numpy(), x, atol=1e-5)
+    assert orders == {"bc", "cb"}
+
+
+def test_occlusion_is_one_black_rectangle() -> None:
+    settings = only(occlusion_scale=(0.15, 0.4), occlusion_probability=0.7)
+    augmentation = Augmentation(settings)
+    count = 400
+    draws = augmentation.draw(keyed(count), H, W)
+    views = augmentation.occlude(torch.ones(count, 1, H, W), draws)[:, 0].numpy()
+    hit = 0
+    for i in range(count):
+        left, top, width, height = (int(v) for v in draws.occlusion[i])
+        expected = np.ones((H, W))
+        expected[top : top + height, left : left + width] = 0
+        np.testing.assert_array_equal(views[i], expected)
+        if width:
+            hit += 1
+            share = (views[i] == 0).mean()
+            assert 0.15 - 0.05 < share < 0.4 + 0.05  # whole pixels
+            assert 0.33 * 0.85 < height / width < 3 * 1.15
+    assert hit / count == pytest.approx(0.7, abs=0.08)
+
+
+def test_noise_has_its_width_and_share() -> None:
+    augmentation, random = Augmentation(only(noise=0.05, noise_probability=0.5)), keyed(200)
+    draws = augmentation.draw(random, 64, 64)
+    grey = torch.full((200, 1, 64, 64), 0.5)
+    views = augmentation.add_noise(grey, draws, random)
+    widths = (views - 0.5).std(dim=(1, 2, 3))
+    noisy = widths > 0.01
+    assert torch.equal(noisy, draws.noise > 0)
+    assert float(noisy.float().mean()) == pytest.approx(0.5, abs=0.12)
+    assert float(widths[noisy].mean()) == pytest.approx(0.05, rel=0.02)
+
+
+@pytest.mark.parametrize("scale", [(0.75, 1.0), (0.08, 1.0)])
+def test_crops_keep_their_area_and_stay_inside(scale: tuple[float, float]) -> None:
+    draws = Augmentation(only(crop_scale=scale)).draw(keyed(2000), H, W)
+    left, top, width, height = draws.crop.double().unbind(1)
+    share = width * height / (H * W)
+    assert float(share.min()) > scale[0] - 1e-4 and float(share.max()) < scale[1] + 1e-4
+    assert float(share.mean()) == pytest.approx(sum(scale) / 2, abs=0.02)
+    assert bool((left >= 0).all() and (top >= 0).all())
+    assert bool((left + width <= W + 1e-3).all() and (top + height <= H + 1e-3).all())
+    # A crop of nearly everything must have nearly the image's own shape, whatever the ratio.
+    shape = width / height
+    allowed = (shape > 3 / 4 - 1e-4) & (shape < 4 / 3 + 1e-4) | (share > 0.9)
+    assert bool(allowed.all())
+
+
+def test_ranges_of_table_e1_are_used_to_their_ends() -> None:
+    draws = Augmentation(AugmentationSettings.image_only()).draw(keyed(4000), H, W)
+    for values, low, high in (
+        (torch.rad2deg(draws.angle), -180, 180),
+        (torch.rad2deg(draws.shear), -40, 40),
+        (draws.brightness, 0.8, 1.2),
+        (draws.contrast, 0.8, 1.2),
+    ):
+        reach = high - low
+        assert low - 1e-4 <= float(values.min()) <= low + 0.01 * reach
+        assert high - 0.01 * reach <= float(values.max()) <= high + 1e-4
+        assert float(values.mean()) == pytest.approx((low + high) / 2, abs=0.03 * reach)
+    assert float(draws.flip.float().mean()) == pytest.approx(0.5, abs=0.03)
+    assert float(draws.elastic.float().mean()) == pytest.approx(0.4, abs=0.03)
+
+
+def test_flip_mirrors_pixels_exactly() -> None:
+    augmentation = Augmentation(only(flip_probability=1.0))
+    images = pictures()
+    views = augmentation(images, torch.arange(B), seed=0, epoch=0)
+    torch.testing.assert_close(views[:, 0], images.flip(-1) / 255, atol=1e-5, rtol=0)
+
+
+def test_joint_training_keeps_left_left() -> None:
+    """A bright mark in the left half stays there under the joint column, for every sample."""
+    images = torch.zeros(500, 64, 64, dtype=torch.uint8)
+    images[:, 28:36, 8:16] = 255
+    views = Augmentation(AugmentationSettings.joint())(images, torch.arange(500), seed=1, epoch=0)
+    columns = torch.arange(64) + 0.5
+    weight = (views[:, 0] - views[:, 0].amin(dim=(1, 2), keepdim=True)).sum(1)
+    middle = (weight * columns).sum(1) / weight.sum(1)
+    assert bool((middle < 32).all())
+    flipped = Augmentation(AugmentationSettings.fine_tuning())(images, torch.arange(500), 1, 0)
+    assert bool((flipped[:, 0, :, 32:].amax(dim=(1, 2)) > 0.5).any())
+
+
+COLUMNS = ["joint", "image_only", "fine_tuning", "none"]
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_views_are_float_in_unit_range(column: str) -> None:
+    augmentation = Augmentation(getattr(AugmentationSettings, column)())
+    views = augmentation(pictures(), torch.arange(B), seed=0, epoch=0)
+    assert views.shape == (B, 1, H, W) and views.dtype == torch.float32
+    assert float(views.min()) >= 0 and float(views.max()) <= 1
+    assert bool(views.isfinite().all())
+
+
+def test_no_augmentation_is_the_centre_view() -> None:
+    images = pictures()
+    views = Augmentation(AugmentationSettings.none())(images, torch.arange(B), seed=0, epoch=0)
+    assert torch.equal(views, Augmentation.centre(images))
+    torch.testing.assert_close(views[:, 0], images / 255)
+
+
+@pytest.mark.parametrize("column", COLUMNS[:3])
+def test_a_view_depends_on_its_own_key_only(column: str) -> None:
+    """The same sample alone, in another order, in a larger batch: the same draws and pixels."""
+    augmentation = Augmentation(getattr(AugmentationSettings, column)())
+    images, keys = pictures(), torch.arange(B) * 1_000_003
+    whole = augmentation(images, keys, seed=3, epoch=2)
+    assert torch.equal(whole, augmentation(images, keys, seed=3, epoch=2))
+    order = torch.randperm(B, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(
+        augmentation(images[order], keys[order], seed=3, epoch=2), whole[order], atol=1e-6, rtol=0
+    )
+    halves = [augmentation(images[i : i + 5], keys[i : i + 5], 3, 2) for i in range(0, B, 5)]
+    torch.testing.assert_close(torch.cat(halves), whole, atol=1e-6, rtol=0)
+    large, small = (augmentation.draw(KeyedRandom(k, 3, 2, 0), H, W) for k in (keys, keys[4:5]))
+    for name, value in vars(large).items():
+        assert torch.equal(value[4:5], getattr(small, name)), name
+
+
+@pytest.mark.parametrize("change", ["seed", "epoch", "view", "key"])
+def test_each_part_of_the_key_matters(change: str) -> None:
+    augmentation = Augmentation(AugmentationSettings.joint())
+    images = pictures()[:1].expand(B, H, W)
+    arguments = {"keys": torch.arange(B), "seed": 0, "epoch": 0, "view": 0}
+    first = augmentation(images, **arguments)
+    if change == "key":
+        arguments["keys"] = torch.arange(B) + 100
+    else:
+        arguments[change] = 1
+    second = augmentation(images, **arguments)
+    assert bool(((first - second).abs().amax(dim=(1, 2, 3)) > 0.01).all())
+
+
+def test_autocast_changes_nothing() -> None:
+    augmentation = Augmentation(AugmentationSettings.image_only())
+    images, keys = pictures(), torch.arange(B)
+    plain = augmentation(images, keys, seed=0, epoch=0)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(augmentation(images, keys, seed=0, epoch=0), plain)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("column", COLUMNS)
+def test_a_gpu_gives_the_same_views(column: str) -> None:
+    augmentation = Augmentation(getattr(AugmentationSettings, column)())
+    images, keys = smooth_pictures(), torch.arange(B)
+    expected = augmentation(images, keys, seed=0, epoch=0)
+    found = augmentation(images.cuda(), keys.cuda(), seed=0, epoch=0).cpu()
+    torch.testing.assert_close(found, expected, atol=2e-3, rtol=0)
+
+
+def test_splitmix64_is_the_published_generator() -> None:
+    """The first outputs for state 1234567, computed with Python's unbounded integers."""
+    state, mask = 1234567, (1 << 64) - 1
+    for _ in range(5):
+        ours = int(splitmix64(torch.tensor([state - (1 << 64) if state >> 63 else state]))) & mask
+        state = (state + 0x9E3779B97F4A7C15) & mask
+        z = state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        assert ours == z ^ (z >> 31)
+
+
+def test_keyed_numbers_are_uniform_normal_and_uncorrelated() -> None:
+    random = keyed(300)
+    uniform = random.uniform(0, 500).double()
+    assert float(uniform.min()) >= 0 and float(uniform.max()) < 1
+    assert float(uniform.mean()) == pytest.approx(0.5, abs=0.003)
+    assert float(uniform.var()) == pytest.approx(1 / 12, rel=0.01)
+    first, second = random.uniform_pair(1, 500)
+    normal = random.normal(2, 501)
+    assert normal.shape == (300, 501)
+    assert float(normal.mean()) == pytest.approx(0, abs=0.01)
+    assert float(normal.std()) == pytest.approx(1, rel=0.01)
+    for one, other in (
+        (uniform, first),
+        (first, second),
+        (uniform, keyed(300, view=1).uniform(0, 500)),
+        (uniform, keyed(300, epoch=1).uniform(0, 500)),
+        (uniform[:-1], uniform[1:]),
+        (uniform[:, :-1], uniform[:, 1:]),
+    ):
+        pair = torch.stack([one.double().ravel(), other.double().ravel()])
+        assert abs(float(torch.corrcoef(pair)[0, 1])) < 0.01
+
+
+def test_table_e1_columns() -> None:
+    joint, image_only, tuning = (getattr(AugmentationSettings, name)() for name in COLUMNS[:3])
+    assert (joint.shear, image_only.shear, tuning.shear) == (15, 40, 25)
+    assert (joint.angle, image_only.angle, tuning.angle) == (30, 180, 45)
+    assert {s.brightness for s in (joint, image_only, tuning)} == {0.2}
+    assert {s.contrast for s in (joint, image_only, tuning)} == {0.2}
+    assert (joint.flip_probability, image_only.flip_probability) == (0, 0.5)
+    assert (tuning.flip_probability, joint.crop_scale, joint.occlusion_scale) == (0.5, None, None)
+    assert (image_only.crop_scale, image_only.occlusion_scale) == ((0.75, 1.0), (0.15, 0.4))
+    assert (image_only.elastic_probability, image_only.noise) == (0.4, 0.05)
+    default = (image_only.elastic_sigma, image_only.elastic_alpha)
+    assert default == ELASTIC_READINGS["sigma_4_alpha_34"]
+    assert image_only.occlusion_ratio == OCCLUSION_RATIO_READINGS["one_third_to_three"]
+    assert (joint.elastic_probability, joint.noise) == (0, 0)
+
+
+def test_settings_say_no() -> None:
+    for wrong in (
+        {"crop_scale": (1.0, 0.5)},
+        {"occlusion_ratio": (0.33, 0.3)},
+        {"occlusion_scale": (0.1, 1.5)},
+        {"flip_probability": 1.5},
+        {"flip": 0.5},
+    ):
+        with pytest.raises(ValidationError):
+            AugmentationSettings.model_validate(wrong)

@@ -1,0 +1,102 @@
+"""Geometries: sizes as torchvision has them, boxes by round trips and by drawing them."""
+
+import numpy as np
+import pytest
+import torch
+
+from cxrflow.errors import InputError
+from cxrflow.images.geometry import Geometry
+from cxrflow.images.resize import resize
+
+SHAPES = [(3056, 2544), (2544, 3056), (512, 512), (1024, 1024), (37, 911), (100, 99), (301, 255)]
+NAMES = ["shorter128", "shorter128crop112", "longer96", "square64", "shorter97", "longer97"]
+
+
+def torchvision_resized(height: int, width: int, side: int) -> tuple[int, int]:
+    """torchvision's rule for ``Resize(side)``, written out."""
+    short, long = min(height, width), max(height, width)
+    new_long = int(side * long / short)
+    return (side, new_long) if height <= width else (new_long, side)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shorter_is_resize_and_centre_crop_of_torchvision(shape: tuple[int, int]) -> None:
+    placed = Geometry.parse("shorter128crop112").place(*shape)
+    height, width = torchvision_resized(*shape, 128)
+    assert (placed.resized_height, placed.resized_width) == (height, width)
+    assert placed.top == int(round((height - 112) / 2.0))
+    assert placed.left == int(round((width - 112) / 2.0))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", NAMES)
+def test_boxes_go_there_and_back(name: str, shape: tuple[int, int]) -> None:
+    placed = Geometry.parse(name).place(*shape)
+    rng = np.random.default_rng(3)
+    boxes = rng.random((50, 4)) * [shape[1], shape[0], shape[1], shape[0]]
+    np.testing.assert_allclose(placed.to_original(placed.boxes(boxes)), boxes, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_visible_part_lies_in_both_images(name: str, shape: tuple[int, int]) -> None:
+    geometry = Geometry.parse(name)
+    placed = geometry.place(*shape)
+    x, y, w, h = placed.inside_original()
+    assert x >= -1e-9 and y >= -1e-9
+    assert x + w <= shape[1] + 1e-9 and y + h <= shape[0] + 1e-9
+    sx, sy, sw, sh = placed.inside_stored()
+    np.testing.assert_allclose(placed.boxes([[x, y, w, h]])[0], [sx, sy, sw, sh], atol=1e-9)
+    if geometry.rule == "shorter":
+        assert (sx, sy, sw, sh) == (0, 0, geometry.size, geometry.size)
+    else:
+        assert (x, y, w, h) == pytest.approx((0, 0, shape[1], shape[0]))
+
+
+@pytest.mark.parametrize("shape", [(610, 508), (508, 610), (512, 512), (700, 300), (90, 120)])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_drawn_box_is_where_the_mapping_says(name: str, shape: tuple[int, int]) -> None:
+    """Area and centre of mass of a bright box after resizing are those of the mapped box."""
+    height, width = shape
+    box = [round(width * 0.38), round(height * 0.41), round(width * 0.2), round(height * 0.15)]
+    x, y, w, h = box
+    drawn = np.zeros(shape)
+    drawn[y : y + h, x : x + w] = 1
+    placed = Geometry.parse(name).place(*shape)
+    stored, _ = placed.apply(drawn)
+    sx, sy, sw, sh = placed.boxes([box])[0]
+    assert stored.sum() == pytest.approx(sw * sh, rel=0.02)
+    centres = np.arange(stored.shape[0]) + 0.5
+    tolerance = 0.12 if stored.shape[0] < max(shape) else 0.25  # pixels
+    assert (stored.sum(0) @ centres) / stored.sum() == pytest.approx(sx + sw / 2, abs=tolerance)
+    assert (stored.sum(1) @ centres) / stored.sum() == pytest.approx(sy + sh / 2, abs=tolerance)
+
+
+def test_padding_is_marked_and_zero() -> None:
+    stored, inside = Geometry.parse("longer64").place(100, 50).apply(np.ones((100, 50)))
+    assert inside.sum() == 64 * 32
+    assert inside[:, 16:48].all()
+    assert (stored[~inside] == 0).all() and np.allclose(stored[inside], 1)
+
+
+def test_resize_agrees_with_torch_antialiased_bilinear() -> None:
+    values = np.random.default_rng(0).integers(0, 4096, (611, 509)).astype(np.uint16)
+    ours = resize(values, 128, 107)
+    tensor = torch.from_numpy(values.astype(np.float32))[None, None]
+    theirs = torch.nn.functional.interpolate(
+        tensor, (128, 107), mode="bilinear", antialias=True, align_corners=False
+    )
+    np.testing.assert_allclose(ours, theirs[0, 0].numpy(), atol=0.01)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_come_back(name: str) -> None:
+    assert str(Geometry.parse(name)) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["", "512", "shorter", "shorter0", "Shorter512", "longer64crop32", "shorter64crop65"]
+)
+def test_wrong_names(name: str) -> None:
+    with pytest.raises(InputError, match="geometry"):
+        Geometry.parse(name)

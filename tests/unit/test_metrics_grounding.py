@@ -1,0 +1,134 @@
+"""Grounding metrics against literal transcriptions, hand-worked cases and other libraries."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score, jaccard_score
+
+from cxrflow.metrics.grounding import cnr, dice, iou, miou, rescale_minmax, signed_cnr
+
+NAN = float("nan")
+
+
+def literal_cnr(similarity: np.ndarray, mask: np.ndarray) -> float:
+    """BioViL section 4.1, one pixel after the other, in Python floats."""
+    groups: dict[bool, list[float]] = {True: [], False: []}
+    for value, inside in zip(similarity.ravel(), mask.ravel(), strict=True):
+        if not math.isnan(value):
+            groups[bool(inside)].append(float(value))
+    if not groups[True] or not groups[False]:
+        return NAN
+    means = {side: math.fsum(v) / len(v) for side, v in groups.items()}
+    variances = {
+        side: math.fsum((x - means[side]) ** 2 for x in v) / len(v) for side, v in groups.items()
+    }
+    return abs(means[True] - means[False]) / math.sqrt(variances[True] + variances[False])
+
+
+@pytest.fixture
+def maps() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    similarity = rng.uniform(-1, 1, size=(5, 11, 9))
+    mask = rng.random((5, 11, 9)) < 0.3
+    similarity[mask] += 0.3
+    similarity[2, :3] = NAN
+    return similarity, mask
+
+
+def test_cnr_is_the_equation(maps):
+    similarity, mask = maps
+    expected = [literal_cnr(s, m) for s, m in zip(similarity, mask, strict=True)]
+    np.testing.assert_allclose(cnr(similarity, mask), expected, rtol=1e-13)
+
+
+def test_cnr_by_hand():
+    similarity = [[1.0, 3.0], [0.0, 0.0], [6.0, 2.0]]
+    mask = [[True, True], [False, False], [False, False]]
+    # inside: mean 2, variance 1; outside: mean 2, variance 6
+    assert cnr(similarity, mask) == 0.0
+    mask = [[False, False], [True, True], [False, False]]
+    # inside: mean 0, variance 0; outside 1, 3, 6, 2: mean 3, variance 3.5
+    assert cnr(similarity, mask) == pytest.approx(3 / math.sqrt(3.5))
+
+
+@pytest.mark.parametrize(("slope", "shift"), [(2.0, 0.0), (-0.5, 3.0), (1e-3, -7.0), (40.0, 1e3)])
+def test_cnr_does_not_change_with_a_linear_rescaling(maps, slope, shift):
+    similarity, mask = maps
+    np.testing.assert_allclose(
+        cnr(slope * similarity + shift, mask), cnr(similarity, mask), rtol=1e-8
+    )
+
+
+def test_the_signed_ratio_of_a_map_that_knows_nothing_is_zero_on_average():
+    rng = np.random.default_rng(8)
+    similarity = rng.normal(size=(4000, 4, 4))
+    mask = np.zeros((4000, 4, 4), dtype=bool)
+    mask[:, 1:3, 1:3] = True
+    signed = signed_cnr(similarity, mask)
+    np.testing.assert_allclose(np.abs(signed), cnr(similarity, mask))
+    assert abs(signed.mean()) < 0.03 and cnr(similarity, mask).mean() > 0.2
+    assert signed_cnr(-similarity[0], mask[0]) == pytest.approx(-float(signed[0]))
+
+
+def test_cnr_is_undefined_without_inside_outside_or_variance(maps):
+    similarity, mask = maps
+    assert np.isnan(cnr(similarity[0], np.zeros_like(mask[0])))
+    assert np.isnan(cnr(similarity[0], np.ones_like(mask[0])))
+    assert np.isnan(cnr(np.full((4, 4), 0.1), np.eye(4, dtype=bool)))
+    assert np.isnan(cnr(np.eye(4) * 0.7, np.eye(4, dtype=bool)))  # two constants: infinite
+    assert np.isnan(cnr(np.full((4, 4), NAN), np.eye(4, dtype=bool)))
+
+
+def test_unseen_pixels_belong_to_neither_side(maps):
+    similarity, mask = maps
+    hidden = similarity[0].copy()
+    hidden[4:] = NAN
+    np.testing.assert_allclose(cnr(hidden, mask[0]), cnr(similarity[0, :4], mask[0, :4]))
+    np.testing.assert_allclose(miou(hidden, mask[0]), miou(similarity[0, :4], mask[0, :4]))
+    # A box that lies wholly in the unseen part cannot be scored.
+    below = np.zeros_like(mask[0])
+    below[5:] = True
+    assert np.isnan(cnr(hidden, below)) and np.isnan(iou(hidden, below, 0.1))
+    # ... unless unseen pixels count as not found.
+    assert iou(hidden, below, 0.1, missed=int(below.sum())) == 0.0
+
+
+@pytest.mark.parametrize("threshold", [-0.4, 0.0, 0.1, 0.5])
+def test_overlap_agrees_with_sklearn(maps, threshold):
+    similarity, mask = maps[0][0], maps[1][0]
+    found = (similarity > threshold).ravel()
+    assert iou(similarity, mask, threshold) == pytest.approx(jaccard_score(mask.ravel(), found))
+    assert dice(similarity, mask, threshold) == pytest.approx(f1_score(mask.ravel(), found))
+
+
+def test_overlap_by_hand():
+    similarity = np.array([[0.9, 0.45, 0.25], [0.15, 0.05, -0.3]])
+    mask = np.array([[True, True, False], [True, False, False]])
+    # above .1: 4 found, 3 shared, union 4; .2: 3/2/4; .3 and .4: 2/2/3; .5: 1/1/3
+    expected = [3 / 4, 2 / 4, 2 / 3, 2 / 3, 1 / 3]
+    found = [float(iou(similarity, mask, t)) for t in (0.1, 0.2, 0.3, 0.4, 0.5)]
+    np.testing.assert_allclose(found, expected)
+    assert miou(similarity, mask) == pytest.approx(np.mean(expected))
+    assert dice(similarity, mask, 0.2) == pytest.approx(2 * 2 / (3 + 3))
+    # Two annotated pixels outside the crop: the union grows, the shared part does not.
+    assert iou(similarity, mask, 0.2, missed=2) == pytest.approx(2 / 6)
+    assert dice(similarity, mask, 0.2, missed=2) == pytest.approx(4 / 8)
+
+
+def test_thresholds_are_strict_and_leading_axes_are_independent(maps):
+    assert iou([[0.5, 0.1]], [[True, False]], 0.5) == 0.0
+    similarity, mask = maps
+    single = [float(miou(s, m)) for s, m in zip(similarity, mask, strict=True)]
+    np.testing.assert_allclose(miou(similarity, mask), single)
+
+
+def test_wrong_shapes_are_refused():
+    with pytest.raises(ValueError, match="want equal"):
+        cnr(np.zeros((3, 4)), np.zeros((4, 3), dtype=bool))
+
+
+def test_minmax_rescaling():
+    values = np.array([[0.2, 0.4], [NAN, 0.6]])
+    np.testing.assert_allclose(rescale_minmax(values), [[-1, 0], [NAN, 1]], atol=1e-15)
+    np.testing.assert_allclose(rescale_minmax(np.full((2, 2), 0.3)), np.zeros((2, 2)))

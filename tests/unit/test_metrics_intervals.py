@@ -1,0 +1,99 @@
+"""Bootstrap: draws, coverage, clusters, pairs; and the spread over seeds."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cxrflow.metrics import intervals
+from cxrflow.metrics.intervals import (
+    Estimate,
+    bootstrap,
+    clusters_of,
+    paired_bootstrap,
+    percentile_interval,
+    resamples,
+    seed_spread,
+    weighted_mean,
+)
+
+
+def mean_of(values):
+    return lambda counts: {"mean": weighted_mean(counts, values)}
+
+
+def test_the_mean_s_interval_is_that_of_theory():
+    values = np.random.default_rng(0).normal(2.0, 3.0, size=400)
+    found = bootstrap(mean_of(values), np.arange(400), {"mean": 400}, replicates=4000)["mean"]
+    half = 1.96 * values.std() / math.sqrt(400)
+    assert found.value == pytest.approx(values.mean()) and found.n == 400
+    assert found.low == pytest.approx(values.mean() - half, abs=0.1 * half)
+    assert found.high == pytest.approx(values.mean() + half, abs=0.1 * half)
+
+
+def test_it_agrees_with_scipy():
+    values = np.random.default_rng(4).exponential(size=60)
+    other = stats.bootstrap(
+        (values,), np.mean, n_resamples=5000, method="percentile", rng=np.random.default_rng(1)
+    ).confidence_interval
+    found = bootstrap(mean_of(values), np.arange(60), {"mean": 60}, replicates=5000)["mean"]
+    assert found.low == pytest.approx(other.low, abs=0.03)
+    assert found.high == pytest.approx(other.high, abs=0.03)
+
+
+def test_samples_of_a_patient_are_drawn_together():
+    # Ten copies of each value: as many samples, but no more information than the 40 patients.
+    values = np.repeat(np.random.default_rng(2).normal(size=40), 10)
+    patients = np.repeat([f"p{i}" for i in range(40)], 10)
+    counts = next(resamples(clusters_of(patients), 50, seed=0))
+    assert (counts.reshape(50, 40, 10) == counts.reshape(50, 40, 10)[:, :, :1]).all()
+    naive = bootstrap(mean_of(values), np.arange(400), {"mean": 400}, 1000)["mean"]
+    honest = bootstrap(mean_of(values), clusters_of(patients), {"mean": 400}, 1000)["mean"]
+    ratio = (honest.high - honest.low) / (naive.high - naive.low)
+    assert ratio == pytest.approx(math.sqrt(10), rel=0.15)
+
+
+def test_clusters():
+    assert clusters_of(["b", "a", "b"]).tolist() == [0, 1, 0]
+    assert clusters_of(["b", None, "b", None, float("nan")]).tolist() == [0, 1, 0, 2, 3]
+    assert clusters_of(["b", "b"], "sample").tolist() == [0, 1]
+    assert clusters_of([None, None]).tolist() == [0, 1]
+
+
+def test_draws_do_not_depend_on_the_block_size(monkeypatch):
+    whole = np.concatenate(list(resamples(np.arange(30), 25, seed=7)))
+    monkeypatch.setattr(intervals, "_BLOCK", 100)
+    blocks = list(resamples(np.arange(30), 25, seed=7))
+    assert len(blocks) > 5
+    np.testing.assert_array_equal(np.concatenate(blocks), whole)
+    assert (whole.sum(axis=1) == 30).all()
+
+
+def test_undefined_resamples_are_left_out():
+    assert percentile_interval([1.0, float("nan"), 3.0], 0.5) == (1.5, 2.5)
+    assert all(map(math.isnan, percentile_interval([float("nan")])))
+    assert Estimate(float("nan"), float("nan"), 1.0, 0).as_json() == {
+        "value": None, "low": None, "high": 1.0, "n": 0,
+    }  # fmt: skip
+
+
+def test_pairs_find_a_small_steady_difference():
+    rng = np.random.default_rng(5)
+    hard = rng.normal(size=200)  # how hard a sample is, for both
+    first, second = hard + 0.1 + 0.05 * rng.normal(size=200), hard
+    found = paired_bootstrap(mean_of(first), mean_of(second), np.arange(200), 1000)["mean"]
+    assert found.value == pytest.approx(0.1, abs=0.02)
+    assert 0 < found.low < found.high < 0.15 and found.p < 0.01
+    same = paired_bootstrap(mean_of(first), mean_of(first), np.arange(200), 1000)["mean"]
+    assert same.value == 0 and same.p == 1.0
+
+
+def test_seeds_and_weighted_means():
+    assert seed_spread([1.0, 2.0, 4.0]) == (pytest.approx(7 / 3), pytest.approx(math.sqrt(7 / 3)))
+    mean, spread = seed_spread([5.0])
+    assert mean == 5.0 and math.isnan(spread)
+    counts = np.array([[1.0, 2.0, 0.0, 9.0], [0.0, 0.0, 0.0, 1.0]])
+    found = weighted_mean(counts, [1.0, 4.0, 7.0, float("nan")])
+    assert found[0] == 3.0 and np.isnan(found[1])
+    assert weighted_mean(counts, [1.0, 4.0, 7.0, 2.0], [True, False, True, True])[0] == 1.9

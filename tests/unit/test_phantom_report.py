@@ -1,0 +1,284 @@
+"""The report grammar says what is true, in many words, in MIMIC-CXR's layout."""
+
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from cxrflow.phantom import statements
+from cxrflow.phantom.grammar import OBSERVATIONS, expand, finish, write
+from cxrflow.phantom.patient import DEVICES, Finding, Study, hospital, make_patient
+from cxrflow.phantom.report import GROUNDED, Report, labels_of, report_of, write_report
+from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.wording import context, observations
+from cxrflow.phantom.wording.spelling import MISSPELLINGS, misspell
+
+SETTINGS = HospitalSettings(patients=450)
+NO_SIDE = ("endotracheal tube", "nasogastric tube", "sternal wires")
+#: Words that betray a comparison with another study.
+CHANGE = re.compile(
+    r"\b(new|newly|unchanged|stable|interval|increas|decreas|worsen|improv|resol|prior|previous"
+    r"|persistent|residual|progress|similar)",
+    re.IGNORECASE,
+)
+
+
+@pytest.fixture(scope="module")
+def reports() -> list[tuple[Study, Report]]:
+    return [
+        (study, report_of(SETTINGS, patient, study))
+        for patient in hospital(SETTINGS)
+        for study in patient.studies
+    ]
+
+
+def test_expansion_chooses_by_weight_and_fills_slots() -> None:
+    rng = np.random.default_rng(0)
+    counts = Counter(expand("{a|b*3|$x*4}", rng, {"x": "{c|d}"}) for _ in range(4000))
+    assert abs(counts["a"] / 4000 - 1 / 8) < 0.03
+    assert abs(counts["b"] / 4000 - 3 / 8) < 0.03
+    assert abs(counts["c"] / 4000 - 1 / 4) < 0.03
+
+
+def test_marks_leave_no_text_and_articles_follow_the_sound() -> None:
+    made = finish("there is  a opacity<LO+> , not an pneumothorax<Px-> or an uniform haze<Pn?>.")
+    assert made.text == "There is an opacity, not a pneumothorax or a uniform haze."
+    assert made.mentions == (("Lung Opacity", 1), ("Pneumothorax", 0), ("Pneumonia", -1))
+
+
+@pytest.mark.parametrize("template", ["{a|b", "a}", "{a|{b}"])
+def test_unbalanced_template_is_refused(template: str) -> None:
+    with pytest.raises(ValueError, match="template"):
+        expand(template, np.random.default_rng(0))
+
+
+def test_every_template_of_every_finding_expands_cleanly() -> None:
+    rng = np.random.default_rng(1)
+    for name, wording in observations.WORDINGS.items():
+        sides = {"Cardiomegaly": ("none",), "Edema": ("both",)}.get(name, ("left", "right", "both"))
+        zone = {"Cardiomegaly": "heart", "Pneumothorax": "apex"}.get(name, "lower")
+        groups = (wording.states, wording.describes, wording.sums, wording.hedges)
+        for side in sides:
+            for severity in (0.3, 0.5, 0.9):
+                slots = statements.slots_of(Finding(name, side, zone, severity, "", 1))
+                for template in (one for group in groups for one in group):
+                    for _ in range(5):
+                        made = write(template, rng, slots)
+                        assert not re.search(r"[{}$<>*|]|  | [.,]|\b(\w+) \1\b", made.text)
+                        assert made.text.endswith(".")
+                        assert name in dict(made.mentions), made
+
+
+def test_every_device_is_told_in_grammar() -> None:
+    rng = np.random.default_rng(2)
+    for kind in DEVICES:
+        side = "none" if kind in NO_SIDE else "left"
+        finding = Finding("Support Devices", side, "", 0.5, kind, 1)
+        for change in (None, "new", "stable"):
+            for _ in range(60):
+                made = statements.present(finding, change, rng, impression=True)
+                assert not re.search(r"[{}$<>*|]|  | [.,]|wires is|a [^ ]* ?wires", made.text)
+                assert dict(made.mentions) == {"Support Devices": 1}
+        assert dict(statements.resolved(finding, rng).mentions) == {"Support Devices": 0}
+
+
+def test_reports_are_the_same_again_and_differ_between_studies(
+    reports: list[tuple[Study, Report]],
+) -> None:
+    patient = make_patient(SETTINGS, 7)
+    larger = SETTINGS.model_copy(update={"patients": 900})
+    for study in patient.studies:
+        assert report_of(SETTINGS, patient, study) == report_of(larger, patient, study)
+    texts = [report.text for _, report in reports]
+    assert len(set(texts)) == len(texts)
+
+
+def test_variety(reports: list[tuple[Study, Report]]) -> None:
+    sentences = {s for _, r in reports[:1000] for s in (*r.findings, *r.impression)}
+    assert len(sentences) > 2000
+
+
+def test_present_findings_are_told_with_their_side(reports: list[tuple[Study, Report]]) -> None:
+    told: Counter[str] = Counter()
+    sided: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    for study, report in reports:
+        if not report.impression:
+            continue
+        text = " ".join(report.impression).lower()
+        for finding in study.findings:
+            total[finding.name] += 1
+            told[finding.name] += report.labels.get(finding.name) in (1, -1)
+            correct = finding.side in text or finding.side not in ("left", "right")
+            sided[finding.name] += correct
+    for name, count in total.items():
+        least = 0.75 if name == "Support Devices" else 0.85
+        assert told[name] >= least * count, (name, told[name], count)
+        assert sided[name] >= 0.8 * count, (name, sided[name], count)
+
+
+def test_findings_section_tells_every_finding(reports: list[tuple[Study, Report]]) -> None:
+    for study, report in reports:
+        if report.findings and not report.impression:
+            for finding in study.findings:
+                assert report.labels.get(finding.name) in (1, -1), finding
+
+
+def test_negations_are_true(reports: list[tuple[Study, Report]]) -> None:
+    denied: Counter[str] = Counter()
+    for study, report in reports:
+        present = {finding.name for finding in study.findings}
+        for name, state in report.labels.items():
+            if state == 0:
+                denied[name] += 1
+                assert name not in present, study
+                if name not in {finding.name for finding in study.resolved}:
+                    assert not present & context.BLOCKERS.get(name, frozenset()), (name, study)
+        for sentence in (*report.findings, *report.impression, *report.last_paragraph):
+            if re.match(r"No (radiographic )?evidence of acute (cardio|intra)", sentence):
+                assert not present & context.ACUTE
+            if re.match(r"(No|There is no)( evidence of)? pneumothorax", sentence):
+                assert "Pneumothorax" not in present
+    assert denied["Pneumonia"] > 100
+    assert len(denied) >= 8
+
+
+def test_pneumonia_is_denied_about_half_the_time_and_never_announced_when_absent(
+    reports: list[tuple[Study, Report]],
+) -> None:
+    absent = [
+        report.labels.get("Pneumonia")
+        for study, report in reports
+        if report.impression and "Pneumonia" not in {finding.name for finding in study.findings}
+    ]
+    assert 0.3 < absent.count(0) / len(absent) < 0.6
+    assert (absent.count(1) + absent.count(-1)) / len(absent) < 0.04
+
+
+def test_prompts_of_the_paper_are_part_of_the_language(
+    reports: list[tuple[Study, Report]],
+) -> None:
+    text = "\n".join(sentence for _, report in reports for sentence in report.impression).lower()
+    for words in (
+        "findings suggesting",
+        "no evidence of pneumonia",
+        "there is no pneumonia",
+        "consistent with pneumonia",
+        "no evidence of pneumothorax",
+        "findings suggesting pneumonia",
+    ):
+        assert words in text, words
+
+
+def test_change_is_only_told_where_there_is_a_prior(reports: list[tuple[Study, Report]]) -> None:
+    first = [report for study, report in reports if not study.changes and not study.resolved]
+    later = [
+        report
+        for study, report in reports
+        if report.impression and (set(study.changes.values()) - {"stable"} or study.resolved)
+    ]
+    assert not any(
+        CHANGE.search(sentence) and "weeks" not in sentence  # follow-up to document resolution
+        for report in first
+        for sentence in report.impression
+    ), "an impression without prior speaks of change"
+    with_change = sum(bool(CHANGE.search(" ".join(report.impression))) for report in later)
+    assert with_change > 0.5 * len(later)
+
+
+def test_words_of_change_agree_with_the_course() -> None:
+    rng = np.random.default_rng(3)
+    finding = Finding("Pleural Effusion", "left", "base", 0.5, "", 1)
+    opposite = {
+        "improved": r"worsen|increas|progress",
+        "worsened": r"improv|decreas|resol",
+        "stable": r"worsen|improv|decreas|increas|\bnew\b",
+    }
+    for change, wrong in opposite.items():
+        for _ in range(200):
+            made = statements.present(finding, change, rng, impression=True)
+            assert not re.search(wrong, made.text, re.IGNORECASE), made.text
+
+
+def test_layout(reports: list[tuple[Study, Report]]) -> None:
+    for _, report in reports:
+        lines = report.text.splitlines()
+        assert max(map(len, lines)) <= 79
+        assert all(line.startswith(" ") for line in lines)
+        assert " " * 33 + "FINAL REPORT" in lines
+        flat = re.sub(r"\s+", " ", report.text)
+        for sentence in (*report.findings, *report.impression, *report.last_paragraph):
+            assert re.sub(r"\s+", " ", sentence) in flat
+    texts = [report.text for _, report in reports]
+    share = len(texts)
+    assert sum(bool(r.impression) for _, r in reports) / share == pytest.approx(0.90, abs=0.03)
+    for mark, least in (
+        ("\n FINDINGS AND IMPRESSION:", 5),
+        ("\n CONCLUSION:", 5),
+        ("WET READ", 5),
+        ("FINAL ADDENDUM", 5),
+        ("\n NOTIFICATION:", 5),
+        ("\n 1. ", 50),
+    ):
+        assert sum(mark in text for text in texts) >= least, mark
+    assert any(text.endswith(" IMPRESSION: \n") for text in texts)
+    assert any(r.last_paragraph and "FINDINGS" not in r.text for _, r in reports)
+
+
+def test_typos_follow_their_share() -> None:
+    wrong = {word for options in MISSPELLINGS.values() for word in options} - {"pleura", "plural"}
+
+    def typos(share: float) -> int:
+        settings = HospitalSettings(patients=120, typo_share=share)
+        return sum(
+            word in wrong
+            for patient in hospital(settings)
+            for study in patient.studies
+            for sentence in report_of(settings, patient, study).impression
+            for word in re.findall("[a-z]+", sentence.lower())
+        )
+
+    assert typos(0.0) == 0
+    assert typos(0.5) > 50
+    made = misspell("Pneumothorax.", np.random.default_rng(0))
+    assert made.lower() != "pneumothorax." and made[0] == "P"
+
+
+def test_phrases_are_short_and_of_one_finding(reports: list[tuple[Study, Report]]) -> None:
+    for study, report in reports:
+        keys = [key for key, _ in report.phrases]
+        assert keys == [f.key for f in study.findings if f.name in GROUNDED]
+        for _, phrase in report.phrases:
+            assert 1 <= len(phrase.split()) <= 30
+            assert not CHANGE.search(phrase), phrase
+            assert not re.match(r"\d+\. ", phrase)
+
+
+def test_labels_hold_all_observations_as_written() -> None:
+    patient = make_patient(SETTINGS, 0)
+    labels = labels_of(SETTINGS, patient, patient.studies[0])
+    assert sorted(labels) == sorted(OBSERVATIONS.values())
+    assert set(labels.values()) <= {None, -1, 0, 1}
+
+
+def test_no_finding_is_only_for_reports_without_any(reports: list[tuple[Study, Report]]) -> None:
+    for _, report in reports:
+        if report.labels.get("No Finding") == 1:
+            positive = [n for n, s in report.labels.items() if s != 0]
+            assert set(positive) <= {"No Finding", "Support Devices"}
+
+
+def test_the_form_of_a_report_does_not_tell_its_content(
+    reports: list[tuple[Study, Report]],
+) -> None:
+    normal = [bool(r.impression) for s, r in reports if not s.findings]
+    ill = [bool(r.impression) for s, r in reports if s.findings]
+    assert abs(np.mean(normal) - np.mean(ill)) < 0.06
+
+
+def test_write_report_takes_any_generator() -> None:
+    patient = make_patient(SETTINGS, 3)
+    one = write_report(patient, patient.studies[0], np.random.default_rng(1))
+    two = write_report(patient, patient.studies[0], np.random.default_rng(2))
+    assert one.text != two.text

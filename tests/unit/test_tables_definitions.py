@@ -1,0 +1,137 @@
+"""The tables of the papers: internal consistency of the published values, and what is refused."""
+
+import re
+
+import pytest
+from pydantic import ValidationError
+
+from cxrflow.papers import load_paper
+from cxrflow.report.table_definition import TableDefinition, read_table_definition
+
+TABLES = sorted(load_paper("biovil").tables)
+
+
+def table(name: str) -> TableDefinition:
+    return read_table_definition("biovil", name)
+
+
+def published(name: str) -> dict[str, dict[str, float]]:
+    rows = table(name).rows
+    return {row.label: {k: float(v[0]) for k, v in row.published.items()} for row in rows}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_is_well_formed(name):
+    found = table(name)
+    assert found.source.startswith("BioViL, Table")
+    for row in found.rows:
+        assert row.published or row.model, row.label
+        for cell in row.published.values():
+            assert all(value is None or value == value.strip() for value in cell)
+
+
+@pytest.mark.parametrize(
+    ("name", "digits"), [("table5", 0.5e-2), ("table_a3", 0.5e-2), ("table_a4", 0.5e-3)]
+)
+def test_the_average_is_that_of_the_eight_findings(name, digits):
+    """A wrong digit moves the mean of eight by more than rounding can (unless it is the last)."""
+    for label, cells in published(name).items():
+        # Three averages are printed that are not those of the printed findings.
+        inconsistent = name == "table_a4" and re.match(r".*PubMedBERT|ConVIRT|GLoRIA", label)
+        if len(cells) == 9 and not inconsistent:
+            mean = sum(v for k, v in cells.items() if k != "avg") / 8
+            # The findings' rounding and that of the printed average itself.
+            assert cells["avg"] == pytest.approx(mean, abs=2 * digits), label
+
+
+def test_tables_that_repeat_a_value_agree():
+    five, three = published("table5"), published("table_a3")
+    biovil = five["BioViL: CXR-BERT, global loss"]
+    again = three["BioViL, 146.7k training pairs"]
+    assert {k: v for k, v in again.items() if k != "avg"} == {
+        k: v for k, v in biovil.items() if k != "avg"
+    }
+    six, extended = published("table6"), published("table_a2")
+    assert list(six) == list(extended)
+    for label, cells in six.items():
+        assert cells == {k: v for k, v in extended[label].items() if k in cells}
+    prompts = published("table_a1")
+    default = "BioViL: “Findings suggesting pneumonia” / “No evidence of pneumonia”"
+    assert prompts[default] == {k: six["BioViL, zero-shot"][k] for k in ("f1", "auroc")}
+    ablation = published("table4")["Pretrain & Vocab (I–II)"]["cnr"]
+    assert five["Phases I–II, no MLM in joint training"] == {"avg": ablation}
+
+
+def test_prompt_sensitivity_is_the_difference_of_the_aurocs():
+    found = published("table_a1")
+    first, second = "Findings suggesting pneumonia", "Findings consistent with pneumonia"
+    no, none = "No evidence of pneumonia", "There is no pneumonia"
+    acute = "There is no evidence of acute pneumonia"
+    for model in ("BioViL", "ClinicalBERT"):
+        for before, after in (
+            ((first, no), ("Consistent with the diagnosis of pneumonia", acute)),
+            ((second, no), (second, none)),
+        ):
+            cells = [found[f"{model}: “{p}” / “{n}”"] for p, n in (before, after)]
+            gap = abs(cells[0]["auroc"] - cells[1]["auroc"])
+            assert cells[1]["delta"] == pytest.approx(gap, abs=1e-9), (model, after)
+
+
+def test_confusion_matrices_are_possible():
+    """Accuracy lies between sensitivity and specificity, at one prevalence for all rows.
+
+    Zero-shot GLoRIA is left out: 0.70 from 0.89 and 0.65 is another study's prevalence.
+    """
+    for label, cells in published("table_a2").items():
+        if cells and not label.startswith("GLoRIA"):
+            share = (cells["accuracy"] - cells["specificity"]) / (
+                cells["sensitivity"] - cells["specificity"]
+            )
+            if abs(cells["sensitivity"] - cells["specificity"]) > 0.09:
+                assert 0.2 < share < 0.5, (label, share)
+
+
+def test_the_spelling_of_a_word_has_its_letters():
+    found = table("table1")
+    for row in found.rows:
+        for word, (spelling, _) in row.published.items():
+            assert spelling == "✓" or spelling.replace("-", "") == word
+
+
+def test_token_increase_fits_the_token_counts():
+    """Tokens over words: all rows must agree on the number of words in FINDINGS."""
+    words = [
+        cells["tokens"] / (1 + cells["increase"] / 100)
+        for cells in (
+            {k: float(v[0].replace(",", "")) for k, v in row.published.items()}
+            for row in table("table3").rows
+        )
+        if "tokens" in cells
+    ]
+    assert len(words) == 4 and max(words) - min(words) < 0.02
+
+
+GOOD = {
+    "title": "T",
+    "source": "S",
+    "benchmark": "b",
+    "columns": [{"key": "auroc", "label": "AUROC", "metric": "auroc"}],
+    "rows": [{"label": "ours", "model": "m", "published": {"auroc": ["0.8", None]}}],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rows": [{"label": "a", "model": "m", "published": {"f1": ["1", None]}}]}, "unknown"),
+        ({"rows": [{"label": "a", "model": "m", "published": {"auroc": ["1"]}}]}, "spread"),
+        ({"rows": [{"label": "a", "model": "m", "published": {"auroc": [0.8, None]}}]}, "string"),
+        ({"rows": [{"label": "a"}]}, "neither model"),
+        ({"rows": GOOD["rows"] * 2}, "more than once"),
+        ({"columns": GOOD["columns"] * 2}, "more than once"),
+    ],
+)
+def test_a_wrong_definition_is_refused(change, message):
+    TableDefinition.model_validate(GOOD)
+    with pytest.raises(ValidationError, match=message):
+        TableDefinition.model_validate(GOOD | change)

@@ -1,0 +1,219 @@
+"""From metrics.json to CSV, Markdown and HTML."""
+
+import csv
+import json
+import statistics
+from html.parser import HTMLParser
+
+import pytest
+
+from cxrflow import papers
+from cxrflow.errors import InputError
+from cxrflow.papers import Paper
+from cxrflow.report import table_definition, tables
+from cxrflow.report.table_cells import make_cells, read_results
+from cxrflow.report.table_definition import Row, TableDefinition
+from cxrflow.report.table_text import table_csv, table_html, table_markdown
+
+TABLE = TableDefinition.model_validate(
+    {
+        "title": "Table 9. <Test>",
+        "source": "Paper, Table 9",
+        "benchmark": "grounding",
+        "columns": [
+            {"key": "avg", "label": "Avg. CNR", "metric": "cnr"},
+            {"key": "rate", "label": "Rate (%)", "metric": "rate", "scale": 100, "digits": 1},
+            {"key": "words", "label": "Word", "metric": "spelling/{vocabulary}",
+             "benchmark": "vocabulary", "reason": "no vocabulary"},
+        ],
+        "rows": [
+            {"label": "Theirs", "reason": "weights are absent",
+             "published": {"avg": ["0.70", "0.03"], "words": ["op-acity", None]}},
+            {"label": "Ours | both", "model": "m", "vocabulary": "v",
+             "published": {"avg": ["1.027", "0.02"], "rate": ["-2.50", None]}},
+            {"label": "Absent", "model": "n"},
+        ],
+        "notes": ["A note."],
+    }
+)  # fmt: skip
+
+
+def result(folder, seed, value, benchmark="grounding", model="m", synthetic=False, **metrics):
+    entries = {"cnr": {"value": value, "low": value - 0.2, "high": value + 0.1, "n": 50}}
+    content = {
+        "benchmark": benchmark,
+        "model": model,
+        "seed": seed,
+        "data": {"name": "tiny", "synthetic": synthetic, "fingerprint": "f"},
+        "protocol": {"crop": True},
+        "metrics": entries | metrics,
+    }
+    path = folder / f"{benchmark}-{model}-{seed}-{synthetic}.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+@pytest.fixture
+def files(tmp_path):
+    rate = {"rate": {"value": 0.125, "low": None, "high": None, "n": 4}}
+    spelling = {"spelling/v": {"value": "✓", "low": None, "high": None, "n": 1}}
+    return [
+        *(result(tmp_path, seed, value, **rate) for seed, value in enumerate((1.0, 1.2, 1.1))),
+        result(tmp_path, 0, 0.0, benchmark="vocabulary", model="vocabulary", **spelling),
+    ]
+
+
+def cells_of(files):
+    results = read_results(files)
+    cells = make_cells(TABLE, results)
+    return results, cells, {(cell.row, cell.column): cell for cell in cells}
+
+
+def test_seeds_become_a_mean_a_spread_and_an_interval(files):
+    _, _, cell = cells_of(files)
+    ours = cell["Ours | both", "avg"]
+    assert ours.ours == pytest.approx(1.1) and ours.seeds == 3 and ours.reason is None
+    assert ours.ours_sd == pytest.approx(statistics.stdev([1.0, 1.2, 1.1]))
+    assert (ours.low, ours.high) == (pytest.approx(0.9), pytest.approx(1.2))
+    assert ours.difference == pytest.approx(1.1 - 1.027)
+    rate = cell["Ours | both", "rate"]
+    assert rate.ours == pytest.approx(12.5) and rate.low is None
+    assert rate.difference == pytest.approx(15.0)
+    assert cell["Ours | both", "words"].ours == "✓"
+
+
+def test_every_missing_value_has_a_reason(files):
+    _, cells, cell = cells_of(files[:3])
+    assert cell["Theirs", "avg"].reason == "weights are absent"
+    assert cell["Absent", "avg"].reason == "not run in this configuration"
+    assert cell["Ours | both", "words"].reason == "no vocabulary"
+    assert all((c.ours is None) == (c.reason is not None) for c in cells)
+    only = read_results([files[-1]])
+    assert {c.row for c in make_cells(TABLE, only) if c.ours is not None} == {"Ours | both"}
+
+
+def test_a_model_that_was_not_run_does_not_borrow_another_s_values(files):
+    rows = [
+        {"label": "other model", "model": "n", "vocabulary": "v"},
+        {"label": "no model", "vocabulary": "v"},
+    ]
+    table = TABLE.model_copy(update={"rows": [Row.model_validate(row) for row in rows]})
+    cells = make_cells(table, read_results(files))
+    assert [cell.ours for cell in cells] == [None, None, "✓", None, None, "✓"]
+    assert {cell.reason for cell in cells if cell.ours is None} == {"not run in this configuration"}
+
+
+def test_an_undefined_metric_says_so(tmp_path):
+    nothing = {"rate": {"value": None, "low": None, "high": None, "n": 0}}
+    _, _, cell = cells_of([result(tmp_path, 0, 1.0, **nothing)])
+    assert cell["Ours | both", "rate"].reason == "could not be computed from this data"
+
+
+def test_csv_has_the_contract_s_columns(files):
+    _, cells, _ = cells_of(files)
+    rows = list(csv.DictReader(table_csv(cells).splitlines()))
+    assert list(rows[0]) == [
+        "row", "column", "ours", "ours_sd", "low", "high", "seeds", "published", "published_sd",
+        "reason",
+    ]  # fmt: skip
+    assert len(rows) == 9
+    assert rows[0]["published"] == "0.70" and rows[0]["ours"] == "" and rows[0]["seeds"] == "0"
+    ours = rows[3]
+    assert (ours["row"], ours["column"], ours["ours"]) == ("Ours | both", "avg", "1.1")
+    assert (ours["ours_sd"], ours["published_sd"], ours["seeds"]) == ("0.1", "0.02", "3")
+
+
+def test_markdown_keeps_ours_and_published_on_their_own_lines(files):
+    results, cells, _ = cells_of(files)
+    text = table_markdown(TABLE, cells, results)
+    assert "| Ours \\| both | ours | 1.100 ± 0.100 (0.900 to 1.200) Δ +0.073 | 12.5" in text
+    assert "|  | published | 1.027 ± 0.02 | −2.50 | – |" in text
+    assert "|  | published | 0.70 ± 0.03 | – | op-acity |" in text
+    assert "measured on real data (tiny)" in text and "- A note." in text
+    assert "No value of ours for Theirs: weights are absent." in text
+    results, cells, _ = cells_of(files[:3])
+    text = table_markdown(TABLE, cells, results)
+    assert "No value of ours for Ours | both (Word); Absent (Word): no vocabulary." in text
+    widths = {line.replace("\\|", "").count("|") for line in text.splitlines() if "|" in line[:1]}
+    assert len(widths) == 1
+
+
+class Outline(HTMLParser):
+    """Checks nesting and collects what is needed to judge a table."""
+
+    VOID = ("br", "meta", "img")
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.attributes = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_html_is_a_well_formed_accessible_fragment(files):
+    results, cells, _ = cells_of(files)
+    html = table_html("paper-table9", TABLE, cells, results)
+    outline = Outline()
+    outline.feed(html)
+    assert outline.open == [] and outline.tags[0] == "section"
+    assert "caption" in outline.tags and html.isascii()
+    assert "&lt;Test&gt;" in html and "<Test>" not in html
+    heads = [attributes for tag, attributes in outline.attributes if tag == "th"]
+    assert all("scope" in attributes for attributes in heads)
+    groups = [a for a in heads if a["scope"] == "rowgroup"]
+    assert len(groups) == 3 and all(a["rowspan"] == "2" for a in groups)
+    for word in ("http", "src=", "<script", "url("):
+        assert word not in html  # nothing from outside
+    assert 'class="synthetic"' not in html and "+0.073" in html
+
+
+def test_synthetic_results_are_marked_and_not_compared(tmp_path):
+    results, cells, _ = cells_of([result(tmp_path, 0, 1.0, synthetic=True)])
+    html, text = table_html("t", TABLE, cells, results), table_markdown(TABLE, cells, results)
+    assert 'class="synthetic"' in html and "synthetic data (tiny)" in html
+    assert "&#916;" not in html and "Δ" not in text
+    assert "mean of 1 training seed;" in text
+
+
+def test_what_must_not_stand_together_is_refused(tmp_path, files):
+    with pytest.raises(InputError, match="cannot stand in one table"):
+        read_results([*files, result(tmp_path, 7, 1.0, synthetic=True)])
+    with pytest.raises(InputError, match="seed 0 of m is given twice"):
+        read_results([files[0], files[0]])
+    other = result(tmp_path, 8, 1.0)
+    other.write_text(other.read_text().replace("true", "false", 1).replace('"crop"', '"pad"'))
+    with pytest.raises(InputError, match="field 'protocol' differs"):
+        read_results([files[0], other])
+    other.write_text('{"benchmark": "b"}')
+    with pytest.raises(InputError, match="field 'model' is missing"):
+        read_results([other])
+
+
+def test_the_program_writes_three_files(files, tmp_path, monkeypatch):
+    paper = Paper(tables={"table9": papers.Table.model_validate(TABLE.model_dump())})
+    monkeypatch.setattr(table_definition, "load_paper", lambda name: paper)
+    output = tmp_path / "made" / "table9"
+    tables.main(
+        ["--paper", "biovil", "--table", "table9", "--output", str(output)]
+        + ["--metrics", *map(str, files)]
+    )
+    assert sorted(path.name for path in output.parent.iterdir()) == [
+        "table9.csv",
+        "table9.html",
+        "table9.md",
+    ]
+    with pytest.raises(InputError, match="no table 'table8'"):
+        tables.main(["--paper", "biovil", "--table", "table8", "--output", str(output)])
+
+
+def test_all_tables_of_biovil_are_made_without_any_result(tmp_path):
+    for name in papers.load_paper("biovil").tables:
+        tables.main(["--paper", "biovil", "--table", name, "--output", str(tmp_path / name)])
+        assert "None of our models was run" in (tmp_path / f"{name}.html").read_text()

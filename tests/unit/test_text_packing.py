@@ -1,0 +1,248 @@
+"""Token files and packing: same ids as the library, nothing lost, blocks apart, resumable."""
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cxrflow.errors import InputError
+from cxrflow.text import tokens, vocabulary
+from cxrflow.text.documents import DocumentWriter
+from cxrflow.text.packing import PackedCorpus, fit_lengths
+from cxrflow.text.tokenizer import SPECIAL_TOKENS, VocabularyInfo, read_tokenizer, write_tokenizer
+from cxrflow.text.word_encoder import WordEncoder
+
+LENGTH = 32
+
+
+def texts_of(seed: int, count: int, longest: int = 60) -> list[str]:
+    rng = random.Random(seed)
+    lexicon = ["".join(rng.choices("abcdefgé", k=rng.randint(1, 12))) for _ in range(300)]
+    return [" ".join(rng.choices(lexicon, k=rng.randint(0, longest))) + "." for _ in range(count)]
+
+
+def write_documents(path: Path, texts: list[str]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with DocumentWriter(path) as writer:
+        for number, text in enumerate(texts):
+            writer.add(str(number), text)
+    return path
+
+
+def tokenise(documents: Path, folder: Path, output: Path, *more: str) -> dict:
+    arguments = ["--documents", str(documents), "--vocabulary", str(folder), *more]
+    tokens.main([*arguments, "--output", str(output)])
+    return json.loads((output / "tokens.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A vocabulary, two token folders and their texts."""
+    root = tmp_path_factory.mktemp("packing")
+    texts = {"a": texts_of(0, 150), "b": [*texts_of(1, 60, 9), "", "  "]}
+    paths = [write_documents(root / n / "documents.parquet", texts[n]) for n in texts]
+    vocabulary.main(
+        [
+            "--documents",
+            *map(str, paths),
+            "--settings",
+            '{"size": 150}',
+            "--output",
+            str(root / "v"),
+        ]
+    )
+    for name, path in zip(texts, paths, strict=True):
+        tokenise(path, root / "v", root / "tokens" / name)
+    return root, texts
+
+
+def ids_of(root: Path, texts: list[str]) -> list[list[int]]:
+    found = read_tokenizer(root / "v").encode_batch(texts, add_special_tokens=False)
+    return [encoding.ids for encoding in found]
+
+
+@pytest.fixture(scope="module")
+def corpus(made):
+    root, _ = made
+    return PackedCorpus([root / "tokens" / "a", root / "tokens" / "b"], LENGTH, root / "v")
+
+
+def test_token_files_hold_the_library_ids(made):
+    root, texts = made
+    for name in texts:
+        flat = np.load(root / "tokens" / name / "tokens.npy", mmap_mode="r")
+        offsets = np.load(root / "tokens" / name / "offsets.npy")
+        assert flat.dtype == np.uint16 and offsets.dtype == np.int64
+        split = [part.tolist() for part in np.split(flat, offsets[1:-1])]
+        assert split == ids_of(root, texts[name])
+
+
+def test_token_counts(tmp_path):
+    (tmp_path / "v").mkdir()
+    write_tokenizer(tmp_path / "v", [*SPECIAL_TOKENS, "a", "##b"], lowercase=True)
+    path = write_documents(tmp_path / "d" / "documents.parquet", ["AB zz a", "", "zz"])
+    facts = tokenise(path, tmp_path / "v", tmp_path / "t")
+    assert (facts["documents"], facts["tokens"], facts["unknown"]) == (3, 5, 2)
+    assert facts["unknown_share"] == pytest.approx(0.4)
+
+
+def test_encoder_equals_the_library_on_odd_text(made):
+    root, texts = made
+    odd = [
+        "a\x0bb\x1cc\x85d", "Ünï\xa0cødé\u2003x", "[MASK]abc [SEP] [mask]", "x" * 150, "日本a語",
+        "a\u200bb\ufeff", "e\u0301", "",
+    ]  # fmt: skip
+    everything = odd + [f"a{chr(code)}b" for code in range(1, 0x2FFF)]
+    for cache in (5, 10**6):
+        encoder = WordEncoder(read_tokenizer(root / "v"), cache)
+        found = [ids.tolist() for part in (everything, everything) for ids in encoder.encode(part)]
+        assert found == 2 * ids_of(root, everything)
+
+
+def test_two_processes_write_the_same_tokens(made, tmp_path, monkeypatch):
+    root, texts = made
+    monkeypatch.setattr("cxrflow.text.documents._GROUP_ROWS", 40)
+    path = write_documents(tmp_path / "d" / "documents.parquet", texts["a"])
+    tokenise(path, root / "v", tmp_path / "t", "--threads", "2")
+    for name in ("tokens.npy", "offsets.npy"):
+        expected = (root / "tokens" / "a" / name).read_bytes()
+        assert (tmp_path / "t" / name).read_bytes() == expected
+
+
+def test_a_vocabulary_too_large_for_uint16(tmp_path):
+    (tmp_path / "v").mkdir()
+    write_tokenizer(tmp_path / "v", [*SPECIAL_TOKENS, *(f"w{n}" for n in range(65_531))], True)
+    path = write_documents(tmp_path / "d" / "documents.parquet", ["a"])
+    with pytest.raises(InputError, match="65536 pieces; token files are uint16"):
+        tokenise(path, tmp_path / "v", tmp_path / "t")
+
+
+def blocks_of(batch: dict[str, torch.Tensor]) -> list[list[int]]:
+    """The documents of a batch, read off token by token; checks ids, blocks and positions."""
+    found = []
+    for ids, document, position in zip(
+        batch["input_ids"].tolist(), batch["document"].tolist(), batch["position_ids"].tolist(),
+        strict=True,
+    ):  # fmt: skip
+        for number in range(max(document) + 1):
+            places = [place for place, mark in enumerate(document) if mark == number]
+            assert places == list(range(places[0], places[-1] + 1))
+            assert [position[place] for place in places] == list(range(len(places)))
+            block = [ids[place] for place in places]
+            assert (block[0], block[-1]) == (2, 3) and 2 not in block[1:] and 3 not in block[:-1]
+            found.append(block[1:-1])
+        padding = [place for place, mark in enumerate(document) if mark == -1]
+        assert padding == list(range(LENGTH - len(padding), LENGTH))
+        assert all(ids[place] == 0 and position[place] == 0 for place in padding)
+    return found
+
+
+def test_nothing_is_lost_or_doubled(made, corpus):
+    root, texts = made
+    info = VocabularyInfo.from_folder(root / "v")
+    documents = [ids for name in texts for ids in ids_of(root, texts[name]) if ids]
+    plan = corpus.plan(seed=1, epoch=0)
+    chunks = blocks_of(corpus.batch(plan))
+    assert sum(map(len, chunks)) == sum(map(len, documents))
+    expected = []
+    for ids in documents:  # greedy cutting, one document at a time
+        while ids:
+            stop = min(len(ids), LENGTH - 2)
+            while stop < len(ids) and stop > 0 and info.continues[ids[stop]]:
+                stop -= 1
+            stop = stop or min(len(ids), LENGTH - 2)
+            expected.append(ids[:stop])
+            ids = ids[stop:]
+    assert sorted(chunks) == sorted(expected)
+    assert len(chunks) > len(documents), "some documents must have been cut"
+    assert not any(info.continues[chunk[0]] for chunk in chunks), "no word is cut in two"
+    assert corpus.tokens == sum(len(chunk) + 2 for chunk in chunks)
+    assert corpus.fill == pytest.approx(corpus.tokens / (len(plan) * LENGTH))
+    assert corpus.fill > 0.95
+
+
+def test_a_word_longer_than_a_row_is_split(tmp_path):
+    (tmp_path / "v").mkdir()
+    write_tokenizer(tmp_path / "v", [*SPECIAL_TOKENS, "a", "##a"], lowercase=True)
+    path = write_documents(tmp_path / "d" / "documents.parquet", ["a " + "a" * 70])
+    tokenise(path, tmp_path / "v", tmp_path / "t")
+    packed = PackedCorpus([tmp_path / "t"], LENGTH, tmp_path / "v")
+    batch = packed.batch(packed.plan(0, 0))
+    assert sorted(map(len, blocks_of(batch))) == [1, 10, 30, 30]
+
+
+def test_any_step_can_be_made_alone(corpus):
+    """A resumed run asks for step k of an epoch and gets what the undisturbed one got."""
+    size = 4
+    plan = corpus.plan(seed=3, epoch=2)
+    undisturbed = [corpus.batch(plan[k * size : (k + 1) * size]) for k in range(len(plan) // size)]
+    assert len(undisturbed) > 5
+    again = corpus.plan(seed=3, epoch=2)
+    for step in (5, 0, 3):
+        resumed = corpus.batch(again[step * size : (step + 1) * size])
+        assert all(torch.equal(resumed[key], undisturbed[step][key]) for key in resumed)
+    ranks = [corpus.batch(plan[np.arange(rank, len(plan), 2)])["keys"] for rank in range(2)]
+    assert sorted(torch.cat(ranks).tolist()) == list(range(len(plan)))
+    chosen = corpus.batch(plan[np.array([7, 2])])
+    assert torch.equal(chosen["input_ids"][1], undisturbed[0]["input_ids"][2])
+
+
+def test_epochs_and_seeds_differ_in_order_but_not_in_content(corpus):
+    first = corpus.plan(0, 0)
+    for seed, epoch in ((0, 1), (1, 0)):
+        other = corpus.plan(seed, epoch)
+        assert len(other) == len(first) == corpus.rows
+        assert not np.array_equal(other.chunks, first.chunks)
+        assert np.array_equal(np.sort(other.chunks), np.arange(len(first.chunks)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_fitting_lengths(seed):
+    """Every chunk is placed once, no row overflows, and no more rows than best fit one by one."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(3, 65, 400)
+    capacity = 64
+    groups = fit_lengths(np.bincount(lengths, minlength=capacity + 1), capacity)
+    assert all(sum(content) <= capacity for content, _ in groups)
+    placed = sorted(size for content, rows in groups for size in content * rows)
+    assert placed == sorted(lengths.tolist())
+    free: list[int] = []
+    for size in sorted(lengths.tolist(), reverse=True):
+        fitting = [space for space in free if space >= size]
+        space = min(fitting, default=capacity)
+        if fitting:
+            free.remove(space)
+        free.append(space - size)
+    assert sum(rows for _, rows in groups) == len(free)
+
+
+def test_folders_that_do_not_belong_together(made, tmp_path):
+    root, _ = made
+    (tmp_path / "v").mkdir()
+    write_tokenizer(tmp_path / "v", [*SPECIAL_TOKENS, "a"], lowercase=True)
+    with pytest.raises(InputError, match=r"tokens\.json: vocabulary_fingerprint is .* expected"):
+        PackedCorpus([root / "tokens" / "a"], LENGTH, tmp_path / "v")
+    with pytest.raises(InputError, match=r"tokens\.json: file not found"):
+        PackedCorpus([tmp_path], LENGTH, root / "v")
+    with pytest.raises(InputError, match="expected at least 3"):
+        PackedCorpus([root / "tokens" / "a"], 2, root / "v")
+    path = write_documents(tmp_path / "d" / "documents.parquet", ["", " "])
+    tokenise(path, root / "v", tmp_path / "t")
+    with pytest.raises(InputError, match="no tokens"):
+        PackedCorpus([tmp_path / "t"], LENGTH, root / "v")
+
+
+def test_damaged_token_files(made, tmp_path):
+    root, texts = made
+    path = write_documents(tmp_path / "d" / "documents.parquet", texts["b"])
+    tokenise(path, root / "v", tmp_path / "t")
+    data = (tmp_path / "t" / "tokens.npy").read_bytes()
+    (tmp_path / "t" / "tokens.npy").write_bytes(data[:-10])
+    with pytest.raises(InputError, match="damaged token files"):
+        PackedCorpus([tmp_path / "t"], LENGTH, root / "v")
+    np.save(tmp_path / "t" / "tokens.npy", np.zeros(3, dtype=np.uint16))
+    with pytest.raises(InputError, match="expected the same number"):
+        PackedCorpus([tmp_path / "t"], LENGTH, root / "v")

@@ -1,0 +1,245 @@
+"""WordPiece training: equal to the tokenizers library's, and the same in every process."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+from cxrflow.errors import InputError
+from cxrflow.text import vocabulary
+from cxrflow.text.documents import DocumentWriter
+from cxrflow.text.tokenizer import (
+    PREFIX,
+    SPECIAL_TOKENS,
+    VocabularyInfo,
+    load_tokenizer,
+    read_tokenizer,
+    write_tokenizer,
+)
+from cxrflow.text.word_counts import WordCounts
+from cxrflow.text.wordpiece import choose_alphabet, train_wordpiece
+
+ODD = [
+    "Crème-BRÛLÉE 2.5cm; 日本語x", "a\x0bb a\x1cb c\x85d", "nbsp\xa0between\u2003em", "zero\u200bw",
+    "İstanbul ΣΑΣ ﬁne Ǆ", "``quoted'' [**x**] ___ don't", "e\u0301 \u0301lone \ufeff", "",
+    "   \t\r\n",
+]  # fmt: skip
+
+
+def texts_of(seed: int, words: int, texts: int, letters: str = "aaabcdefghijklmé") -> list[str]:
+    rng = random.Random(seed)
+    lexicon = ["".join(rng.choices(letters, k=rng.randint(1, 9))) for _ in range(words)]
+    return [" ".join(rng.choices(lexicon, k=25)) + "." for _ in range(texts)]
+
+
+def library_counts(texts: list[str], lowercase: bool = True) -> dict[str, int]:
+    normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    splitter = pre_tokenizers.BertPreTokenizer()
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(w for w, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
+    return dict(counts)
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_word_counts_equal_the_library(lowercase):
+    texts = ODD + texts_of(0, 200, 50)
+    counted = WordCounts(lowercase, raw_limit=40)  # merges often
+    for start in range(0, len(texts), 7):
+        counted.add([*texts[start : start + 7], None])
+    assert counted.counts() == library_counts(texts, lowercase)
+
+
+def test_every_character_is_treated_as_by_the_library():
+    texts = [f"a{chr(code)}B " for code in range(1, 0x3100) if not 0xD800 <= code < 0xE000]
+    counted = WordCounts()
+    for text in texts:
+        counted.add([text])
+    assert counted.counts() == library_counts(texts)
+
+
+@pytest.mark.parametrize(
+    ("letters", "size", "least"), [("ab", 60, 1), ("aaabcdefghé", 700, 2), ("aaaa", 30, 1)]
+)
+def test_training_equals_the_library(letters, size, least):
+    """The library's ties depend on how it numbers characters; told our order, it agrees."""
+    texts = texts_of(1, 300, 400, letters)
+    counts = library_counts(texts)
+    ours = train_wordpiece(counts, size, SPECIAL_TOKENS, least)
+    followers = sorted({PREFIX + c for word in counts for c in word[1:]})
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=size, min_frequency=least, show_progress=False,
+        special_tokens=[*SPECIAL_TOKENS, *choose_alphabet(counts, 1000), *followers],
+    )  # fmt: skip
+    library = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    library.normalizer = normalizers.BertNormalizer()
+    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    library.train_from_iterator(texts, trainer)
+    theirs = library.get_vocab()
+    assert ours == sorted(theirs, key=theirs.__getitem__)
+
+
+def naive_training(counts: dict[str, int], size: int, least: int) -> list[str]:
+    """Byte-pair merging written down literally."""
+    alphabet = sorted({c for word in counts for c in word})
+    followers = sorted({c for word in counts for c in word[1:]})
+    pieces = [*alphabet, *(PREFIX + c for c in followers)]
+    words = {w: [w[0], *(PREFIX + c for c in w[1:])] for w in counts}
+    while len(pieces) < size:
+        pairs: Counter[tuple[str, str]] = Counter()
+        for word, split in words.items():
+            for pair in zip(split, split[1:], strict=False):
+                pairs[pair] += counts[word]
+        rank = {piece: number for number, piece in enumerate(pieces)}
+        best = min(pairs, key=lambda p: (-pairs[p], rank[p[0]], rank[p[1]]), default=None)
+        if best is None or pairs[best] < least:
+            break
+        merged = best[0] + best[1].removeprefix(PREFIX)
+        if merged not in rank:
+            pieces.append(merged)
+        for split in words.values():
+            place = 0
+            while place < len(split) - 1:
+                if (split[place], split[place + 1]) == best:
+                    split[place : place + 2] = [merged]
+                place += 1
+    return pieces
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_training_equals_the_definition(seed):
+    counts = library_counts(texts_of(seed, 40, 20, "aab"))
+    assert train_wordpiece(counts, 70, [], 2) == naive_training(counts, 70, 2)
+
+
+def test_alphabet_limit_breaks_ties_by_code_point():
+    counts = {"ab": 3, "c": 3, "d": 4}
+    assert choose_alphabet(counts, 3) == ["a", "b", "d"]
+    assert "c" not in train_wordpiece(counts, 100, [], 1, limit_alphabet=3)
+
+
+def write_documents(path: Path, texts: list[str]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with DocumentWriter(path) as writer:
+        for number, text in enumerate(texts):
+            writer.add(str(number), text)
+    return path
+
+
+def build(paths: list[Path], output: Path, **settings: object) -> dict:
+    vocabulary.main(
+        ["--documents", *map(str, paths), "--settings", json.dumps(settings)]
+        + ["--output", str(output)]
+    )
+    return json.loads((output / "vocabulary.json").read_text())
+
+
+def test_two_processes_write_the_same_bytes(tmp_path):
+    one = write_documents(tmp_path / "a" / "documents.parquet", texts_of(2, 500, 300))
+    two = write_documents(tmp_path / "b" / "documents.parquet", ODD)
+    facts = build([one, two], tmp_path / "first", size=400)
+    command = [sys.executable, "-m", "cxrflow.text.vocabulary", "--documents", str(one), str(two)]
+    command += [
+        "--settings",
+        '{"size": 400}',
+        "--threads",
+        "2",
+        "--output",
+        str(tmp_path / "second"),
+    ]
+    root = Path(vocabulary.__file__).parents[2]
+    environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(root)}
+    subprocess.run(command, check=True, env=environment, capture_output=True)
+    names = {path.name for path in (tmp_path / "first").iterdir()}
+    assert names == {"vocab.txt", "tokenizer.json", "tokenizer_config.json", "vocabulary.json"}
+    for name in names:
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+    pieces = (tmp_path / "first" / "vocab.txt").read_text().splitlines()
+    assert pieces[:5] == list(SPECIAL_TOKENS) and len(pieces) == facts["size"] == 400
+    assert [source["dataset"] for source in facts["sources"]] == ["a", "b"]
+    assert facts["sources"][0]["documents"] == 300
+
+
+def test_only_training_rows_are_used(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "documents.parquet"
+    pq.write_table(
+        pa.table({"document_id": ["1", "2"], "text": ["train train", "secret secret"],
+                  "split": ["train", "test"]}), path
+    )  # fmt: skip
+    facts = build([path], tmp_path / "v", size=100, min_frequency=1)
+    assert "train" in (tmp_path / "v" / "vocab.txt").read_text().splitlines()
+    assert "c" not in (tmp_path / "v" / "vocab.txt").read_text().splitlines()
+    assert facts["sources"][0]["documents"] == 1 and facts["sources"][0]["other_splits"] == 1
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_transformers_loads_the_folder(tmp_path, lowercase):
+    from transformers import AutoTokenizer, BertConfig, BertTokenizerFast
+
+    path = write_documents(tmp_path / "d" / "documents.parquet", ["Left Effusion left. " * 9] * 3)
+    build([path], tmp_path / "v", size=80, lowercase=lowercase)
+    BertConfig().save_pretrained(tmp_path / "v")
+    text = "LEFT Effusion, [MASK] zzz"
+    library = read_tokenizer(tmp_path / "v")
+    loaded = [load_tokenizer(tmp_path / "v"), BertTokenizerFast.from_pretrained(tmp_path / "v")]
+    loaded.append(AutoTokenizer.from_pretrained(tmp_path / "v", local_files_only=True))
+    load_tokenizer(tmp_path / "v").save_pretrained(tmp_path / "again")
+    loaded.append(AutoTokenizer.from_pretrained(tmp_path / "again", local_files_only=True))
+    for tokenizer in loaded:
+        assert tokenizer(text)["input_ids"] == library.encode(text).ids
+        assert tokenizer.tokenize("LEFT") == library.encode("LEFT", add_special_tokens=False).tokens
+        assert (tokenizer.pad_token_id, tokenizer.mask_token_id) == (0, 4)
+        assert tokenizer.model_max_length == 512
+    assert (library.encode("left").ids == library.encode("LEFT").ids) == lowercase
+
+
+def test_a_folder_with_vocab_txt_alone(tmp_path):
+    """ClinicalBERT ships no tokenizer configuration and is cased."""
+    for name, pieces in {"cased": ["a", "A"], "uncased": ["a"]}.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        write_tokenizer(folder, [*SPECIAL_TOKENS, *pieces], lowercase=True)
+        (folder / "tokenizer.json").unlink()
+        (folder / "tokenizer_config.json").unlink()
+    assert load_tokenizer(tmp_path / "cased").tokenize("A a") == ["A", "a"]
+    assert load_tokenizer(tmp_path / "uncased").tokenize("A a") == ["a", "a"]
+
+
+def test_vocabulary_info(tmp_path):
+    write_tokenizer(tmp_path, [*SPECIAL_TOKENS, "[unused1]", "a", "##b", "##"], lowercase=True)
+    info = VocabularyInfo.from_folder(tmp_path)
+    assert (info.pad, info.unknown, info.cls_, info.sep, info.mask, info.size) == (0, 1, 2, 3, 4, 9)
+    assert info.continues.nonzero()[0].tolist() == [7], "the text ## does not continue a word"
+    assert info.special.nonzero()[0].tolist() == [0, 1, 2, 3, 4, 5]
+    assert VocabularyInfo.from_tokenizer(load_tokenizer(tmp_path)) == info
+
+
+def test_bad_input(tmp_path):
+    path = write_documents(tmp_path / "d" / "documents.parquet", ["", " "])
+    with pytest.raises(InputError, match="no text in the training rows"):
+        build([path], tmp_path / "v")
+    path = write_documents(tmp_path / "d" / "documents.parquet", ["abcdefghijk"])
+    with pytest.raises(InputError, match="key 'size' is 12, but the special tokens and the char"):
+        build([path], tmp_path / "v", size=12)
+    with pytest.raises(InputError, match="unknown key 'sise'"):
+        build([path], tmp_path / "v", sise=12)
+    with pytest.raises(InputError, match=r"expected tokenizer\.json or vocab\.txt"):
+        read_tokenizer(tmp_path)
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\na\n")
+    with pytest.raises(InputError, match=r"vocab\.txt: special token \[CLS\] is not"):
+        read_tokenizer(tmp_path)
+    (tmp_path / "vocab.txt").write_text("a\na\n")
+    with pytest.raises(InputError, match="2 lines but 1 different pieces"):
+        read_tokenizer(tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(InputError, match=r"tokenizer\.json: not a tokenizer file"):
+        read_tokenizer(tmp_path)

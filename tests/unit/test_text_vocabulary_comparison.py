@@ -1,0 +1,83 @@
+"""Tables 1 and 3: a case worked out by hand, and what is refused."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from cxrflow.benchmarks import vocabulary
+from cxrflow.errors import InputError
+from cxrflow.text.tokenizer import SPECIAL_TOKENS, write_tokenizer
+
+
+@pytest.fixture
+def cohort(tmp_path: Path) -> Path:
+    folder = tmp_path / "cohort"
+    folder.mkdir()
+    rows = [
+        ("1", "p1", "Small effusion.", "validate"),  # 3 words
+        ("2", "p1", "Effusion, small (small).", "validate"),  # 7 words
+        ("3", "p2", None, "validate"),
+        ("4", "p3", "small small small", "train"),
+    ]
+    table = pd.DataFrame(rows, columns=["study_id", "subject_id", "findings", "split"])
+    table.to_parquet(folder / "pairs.parquet")
+    (folder / "flow.json").write_text('{"dataset": "invented", "synthetic": true}')
+    for name, pieces in {
+        "whole": ["small", "effusion", ".", ",", "(", ")"],
+        "cut": ["small", "ef", "##fu", "##sion", ".", ","],
+    }.items():
+        (tmp_path / name).mkdir()
+        write_tokenizer(tmp_path / name, [*SPECIAL_TOKENS, *pieces], lowercase=True)
+    return folder / "pairs.parquet"
+
+
+def compare(pairs: Path, *more: str, **settings: object) -> dict:
+    root = pairs.parent.parent
+    vocabulary.main(
+        ["--vocabulary", f"whole={root / 'whole'}", f"cut={root / 'cut'}", *more]
+        + ["--pairs", str(pairs), "--settings", json.dumps(settings), "--output", str(root / "out")]
+    )
+    return json.loads((root / "out" / "metrics.json").read_text())
+
+
+def test_by_hand(cohort):
+    found = compare(cohort, words=["effusion", "small", "opacity"])
+    metrics = {name: entry["value"] for name, entry in found["metrics"].items()}
+    assert metrics["words"] == 5.0
+    assert metrics["tokens/whole"] == 5.0 and metrics["increase/whole"] == 0.0
+    assert metrics["tokens/cut"] == 7.0 and metrics["increase/cut"] == pytest.approx(0.4)
+    assert metrics["unknown/cut"] == pytest.approx(2 / 14) and metrics["unknown/whole"] == 0
+    assert metrics["size/whole"] == 11 and metrics["pieces/cut/effusion"] == 3
+    assert metrics["spelling/cut/effusion"] == "ef-fu-sion"
+    assert metrics["spelling/whole/effusion"] == "✓"
+    assert metrics["spelling/whole/opacity"] == "[UNK]"
+    assert found["benchmark"] == "vocabulary" and found["data"]["synthetic"] is True
+    entry = found["metrics"]["increase/cut"]
+    assert entry["n"] == 2 and entry["low"] <= entry["value"] <= entry["high"]
+    assert found["protocol"]["dropped"] == [
+        {"reason": "no findings text", "count": 1, "examples": ["3"]}
+    ]
+    counts = pd.read_parquet(cohort.parent.parent / "out" / "predictions.parquet")
+    assert counts["study_id"].tolist() == ["1", "2"] and counts["words"].tolist() == [3, 7]
+    assert counts["tokens/cut"].tolist() == [5, 9]
+    assert all(counts[name].dtype.kind == "i" for name in counts if name != "study_id")
+
+
+def test_only_the_given_split_is_counted(cohort):
+    assert compare(cohort, split="train")["metrics"]["words"]["value"] == 3.0
+    assert compare(cohort, split=None)["metrics"]["words"]["n"] == 3
+    with pytest.raises(InputError, match="no row has split 'test'"):
+        compare(cohort, split="test")
+
+
+def test_the_result_does_not_change_from_run_to_run(cohort):
+    assert compare(cohort) == compare(cohort)
+
+
+def test_bad_names(cohort):
+    with pytest.raises(InputError, match="'nothing' given, expected NAME=DIR"):
+        compare(cohort, "nothing")
+    with pytest.raises(InputError, match="'cut' is given twice"):
+        compare(cohort, "cut=x")

@@ -1,0 +1,161 @@
+"""Make a cohort: read a data set, filter it, choose images and priors, split it, check for leaks.
+
+Writes into the output folder: pairs.parquet or samples.parquet, images.parquet (what the pixel
+store needs), split.csv, flow.json (how many each filter dropped and why), and documents.parquet for
+pair cohorts. Rules: BioViL §4.1 for pairs, §3.1 for grounding; see docs/data.md.
+"""
+
+import logging
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxrflow.command import parser, read_settings, run
+from cxrflow.data import classification, grounding, pairs
+from cxrflow.data.flow import Flow
+from cxrflow.data.held_out import held_out_patients
+from cxrflow.data.layouts import Layout, is_synthetic, layout
+from cxrflow.data.request import Request
+from cxrflow.data.result import Cohort
+from cxrflow.data.settings import CohortSettings
+from cxrflow.data.texts import read_corpus
+from cxrflow.errors import InputError
+from cxrflow.files import atomic_folder, file_digest, fingerprint, write_json
+
+log = logging.getLogger("cxrflow")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Parse the arguments and make the cohort."""
+    given = _arguments(argv)
+    settings = read_settings(given.settings, CohortSettings)
+    own = layout(given.layout)
+    if settings.kind not in own.kinds:
+        raise InputError(
+            f"--layout {given.layout}: makes cohorts of kind {', '.join(own.kinds)}, "
+            f"settings ask for {settings.kind}"
+        )
+    flow = Flow(given.root, settings.max_failed_share)
+    build = {"pairs": _pairs, "grounding": _grounding, "classification": _classification}
+    cohort = build[settings.kind](given, own, settings, flow)
+    if cohort.rows.empty:
+        raise InputError(f"{given.root}: no row is left in the cohort; {_hardest(flow)}")
+    _write(cohort, flow, settings, given)
+    log.info("%s: %d %s", given.output, len(cohort.rows), cohort.unit)
+
+
+def _arguments(argv: Sequence[str] | None) -> Namespace:
+    arguments = parser(__doc__)
+    arguments.add_argument("--layout", required=True, help="layout of the data set")
+    arguments.add_argument("--root", type=Path, required=True, help="its folder")
+    arguments.add_argument("--dataset", help="its name in the result (default: the layout)")
+    arguments.add_argument("--corpus", type=Path, help="results/corpus/<dataset> (pairs)")
+    arguments.add_argument(
+        "--held-out",
+        action="append",
+        default=[],
+        metavar="LAYOUT=ROOT",
+        help="evaluation set whose patients go to test (pairs); may be given several times",
+    )
+    arguments.add_argument("--images-layout", help="layout that holds the images, if another")
+    arguments.add_argument("--images-root", type=Path, help="its folder")
+    arguments.add_argument("--threads", type=int, default=1, help="processes that read headers")
+    arguments.add_argument("--output", type=Path, required=True, help="results/cohorts/<cohort>")
+    given = arguments.parse_args(argv)
+    given.dataset = given.dataset or given.layout
+    if (given.images_layout is None) != (given.images_root is None):
+        raise InputError("--images-layout and --images-root: expected both or neither")
+    given.held_out = dict(_named_root(item) for item in given.held_out)
+    return given
+
+
+def _named_root(item: str) -> tuple[str, Path]:
+    name, equals, root = item.partition("=")
+    if not equals or not root:
+        raise InputError(f"--held-out {item}: expected LAYOUT=ROOT")
+    layout(name)
+    return name, Path(root)
+
+
+def _pairs(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
+    if given.corpus is None:
+        raise InputError("--corpus is missing; pairs need the output of cxrflow.reports.corpus")
+    corpus = read_corpus(given.corpus, own.study_prefix)
+    tables = own.read(given.root, Request(given.threads, headers=given.images_root is None))
+    flow.notes += tables.notes
+    pictures = tables
+    if given.images_root is not None:
+        edition = layout(given.images_layout)
+        if edition.patients != own.patients:
+            raise InputError(
+                f"--images-layout {given.images_layout}: its patients are not those of "
+                f"{given.layout}; expected another edition of the same data set"
+            )
+        pictures = edition.read(given.images_root, Request(given.threads))
+        flow.notes += pictures.notes
+    held, notes = held_out_patients(given.held_out, own)
+    flow.notes += notes
+    sources = pairs.Sources(given.dataset, tables, pictures, corpus, own.study_prefix, held)
+    return pairs.build(sources, settings, flow, given.threads)
+
+
+def _grounding(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
+    if given.images_root is None:
+        raise InputError(
+            f"--images-layout and --images-root are missing; the images of {given.layout} lie in "
+            "another data set"
+        )
+    tables = own.read(given.root, Request(given.threads, headers=False))
+    wanted = frozenset(tables.images["image_id"])
+    request = Request(given.threads, images=wanted)
+    pictures = layout(given.images_layout).read(given.images_root, request)
+    flow.notes += tables.notes
+    return grounding.build(tables, pictures, settings, flow, given.threads)
+
+
+def _classification(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
+    tables = own.read(given.root, Request(given.threads))
+    flow.notes += tables.notes
+    return classification.build(tables, settings, flow)
+
+
+def _hardest(flow: Flow) -> str:
+    drops = [(drop["count"], step["name"], drop) for step in flow.steps for drop in step["dropped"]]
+    if not drops:
+        return "nothing was listed"
+    count, name, drop = max(drops, key=lambda item: item[0])
+    return f"most were dropped at '{name}': {drop['reason']} ({count}, e.g. {drop['examples'][:2]})"
+
+
+def _write(cohort: Cohort, flow: Flow, settings: CohortSettings, given: Namespace) -> None:
+    roots = [root for root in (given.root, given.images_root) if root is not None]
+    name = "pairs" if settings.kind == "pairs" else "samples"
+    with atomic_folder(given.output) as folder:
+        cohort.rows.to_parquet(folder / f"{name}.parquet", index=False)
+        cohort.images.to_parquet(folder / "images.parquet", index=False)
+        if cohort.documents is not None:
+            cohort.documents.to_parquet(folder / "documents.parquet", index=False)
+        split = cohort.split.rename_axis("subject_id").rename("split").reset_index()
+        split.sort_values("subject_id").to_csv(folder / "split.csv", index=False)
+        digests = {path.name: file_digest(path) for path in sorted(folder.iterdir())}
+        write_json(
+            folder / "flow.json",
+            {
+                "cohort": given.output.name,
+                "dataset": given.dataset,
+                "layout": given.layout,
+                "kind": settings.kind,
+                "synthetic": any(map(is_synthetic, roots)),
+                "fingerprint": fingerprint(digests),
+                "settings": settings.model_dump(mode="json"),
+                "steps": flow.steps,
+                "splits": cohort.split_sizes(),
+                "checks": flow.checks,
+                "notes": flow.notes,
+                **cohort.extra,
+            },
+        )
+
+
+if __name__ == "__main__":
+    run(main)

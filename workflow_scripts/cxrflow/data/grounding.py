@@ -1,0 +1,135 @@
+"""Grounding cohorts (MS-CXR): a phrase, its image and the boxes it refers to.
+
+Rows of the published CSV with the same image, category and phrase are one sample; the region is
+the union of its boxes (BioViL §3.1). Boxes stay in pixels of the original image.
+"""
+
+import pandas as pd
+
+from cxrflow.data import leakage, splits
+from cxrflow.data.flow import Flow
+from cxrflow.data.presence import file_failures
+from cxrflow.data.result import Cohort
+from cxrflow.data.settings import CohortSettings
+from cxrflow.data.tables import Drop, Tables
+from cxrflow.errors import InputError
+
+COLUMNS = (
+    *("sample_id", "subject_id", "image_id", "image_path", "phrase", "category", "boxes"),
+    *("image_width", "image_height", "view", "split"),
+)
+
+
+def build(
+    tables: Tables, pictures: Tables, settings: CohortSettings, flow: Flow, threads: int
+) -> Cohort:
+    """Join the phrases to the images they were drawn on.
+
+    Args:
+        tables: boxes, and the images as the annotation names them.
+        pictures: the images of the data set that holds them.
+    """
+    boxes = tables.boxes
+    flow.step("boxes listed", "boxes", len(boxes), tables.dropped.get("boxes", []))
+    samples = _union(boxes)
+    flow.step("phrase and image (union of boxes)", "samples", len(samples))
+    annotated = tables.images.set_index("image_id")
+    for name in ("subject_id", "image_width", "image_height"):
+        samples[name] = samples["image_id"].map(annotated[name])
+
+    images, failures = _image_files(pictures, threads)
+    here = samples.merge(
+        images[["image_id", "image_path", "view", "image_width", "image_height"]],
+        on="image_id",
+        how="left",
+        suffixes=("", "_file"),
+    )
+    failed = here["image_id"].isin(failures.index)
+    unlisted = here["image_path"].isna() & ~failed
+    drops = [
+        Drop.of(str(reason), ids, failed=True)
+        for reason, ids in here.loc[failed, "sample_id"].groupby(
+            here["image_id"].map(failures)[failed]
+        )
+    ]
+    drops.append(
+        Drop.of("image is not in the image data set", here.loc[unlisted, "sample_id"], failed=True)
+    )
+    here = here[~failed & ~unlisted]
+    flow.step("image file usable", "samples", len(here), drops)
+    known = here["image_width_file"].notna()
+    other = known & (
+        (here["image_width_file"] != here["image_width"])
+        | (here["image_height_file"] != here["image_height"])
+    )
+    flow.step(
+        "image has the size the boxes refer to",
+        "samples",
+        int((~other).sum()),
+        [Drop.of("size differs from the file's", here.loc[other, "sample_id"], failed=True)],
+    )
+    here = here[~other].reset_index(drop=True)
+    if here.empty:
+        raise InputError(f"{tables.source}: no sample is left; see the reasons above")
+    _note_boxes_outside(here, flow)
+    patients = here["subject_id"].drop_duplicates()
+    split = splits.assign(patients, tables.splits, {}, settings, tables.source)
+    here["split"] = here["subject_id"].map(split)
+    unknown = here["split"].isna()
+    flow.step(
+        "split known",
+        "samples",
+        int((~unknown).sum()),
+        [Drop.of("patient is not in the given split", here.loc[unknown, "sample_id"])],
+    )
+    here = here[~unknown].astype({"image_width": "int64", "image_height": "int64"})
+    rows = here[list(COLUMNS)].reset_index(drop=True)
+    flow.check("patient in one split", leakage.patient_in_one_split(rows, tables.source))
+    flow.check("image in one split", leakage.image_in_one_split(rows, tables.source))
+    counts = rows["category"].value_counts().sort_index()
+    return Cohort(
+        rows=rows,
+        images=rows[["image_id", "image_path"]].drop_duplicates().reset_index(drop=True),
+        split=split.dropna(),
+        unit="samples",
+        extra={"categories": {str(name): int(count) for name, count in counts.items()}},
+    )
+
+
+def _union(boxes: pd.DataFrame) -> pd.DataFrame:
+    """One row an image, category and phrase; ``boxes`` lists x, y, width, height in pixels."""
+    whole = boxes[["x", "y", "w", "h"]].round().astype("int64").to_numpy().tolist()
+    keys = ["image_id", "category", "phrase"]
+    samples = (
+        boxes[keys]
+        .assign(boxes=pd.Series(whole, index=boxes.index, dtype=object))
+        .groupby(keys, sort=False)["boxes"]
+        .agg(list)
+        .reset_index()
+    )
+    number = samples.groupby("image_id").cumcount().astype("str")
+    samples["sample_id"] = samples["image_id"] + "#" + number
+    return samples
+
+
+def _image_files(pictures: Tables, threads: int) -> tuple[pd.DataFrame, pd.Series]:
+    """The images that can be used, and the failure of the others by image id."""
+    images = pictures.images
+    if not pictures.opened:
+        failure = file_failures(pictures.source, images["image_path"].tolist(), threads)
+        images = images.assign(failure=failure.to_numpy())
+    bad = images["failure"].notna()
+    return images[~bad], images[bad].set_index("image_id")["failure"]
+
+
+def _note_boxes_outside(samples: pd.DataFrame, flow: Flow) -> None:
+    outside = [
+        any(x < 0 or y < 0 or x + w > width or y + h > height for x, y, w, h in boxes)
+        for boxes, width, height in zip(
+            samples["boxes"], samples["image_width"], samples["image_height"], strict=True
+        )
+    ]
+    if any(outside):
+        flow.notes.append(
+            f"{sum(outside)} samples have a box that reaches out of its image; kept as published"
+        )

@@ -1,0 +1,248 @@
+"""Invented clinical notes of the MIMIC-III copy; removed words stand in ``[** **]`` brackets."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from cxrflow.phantom.grammar import expand, pick, tidy
+from cxrflow.phantom.literature import condition, drug, procedure
+from cxrflow.phantom.patient import make_patient
+from cxrflow.phantom.report import report_of
+from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.wording.biomedicine import GENERA, SPECIES
+from cxrflow.phantom.wording.examination import COMPLAINTS
+
+_STREAM = 81
+#: Category as spelt in the table (some end with a space), description, share, charted at a time.
+CATEGORIES = (
+    ("Discharge summary", "Report", 0.22, False),
+    ("Nursing/other", "Report", 0.22, True),
+    ("Radiology", "CHEST (PORTABLE AP)", 0.16, True),
+    ("Nursing", "Nursing Progress Note", 0.10, True),
+    ("Physician ", "Physician Resident Progress Note", 0.10, True),
+    ("ECG", "Report", 0.07, False),
+    ("Echo", "Report", 0.05, False),
+    ("Respiratory ", "Respiratory Care Shift Note", 0.03, True),
+    ("Nutrition", "Clinical Nutrition Note", 0.02, True),
+    ("Social Work", "Social Work Progress Note", 0.01, True),
+    ("Rehab Services", "Physical Therapy Evaluation Note", 0.01, True),
+    ("Case Management ", "Case Management Discharge Plan", 0.005, True),
+    ("General", "Generic Note", 0.003, True),
+    ("Pharmacy", "Pharmacy Note", 0.002, True),
+)
+_SOCIAL = (
+    "{Lives|Living} {alone|with $kin|in a nursing home}. {Denies|Former|Current} tobacco use. "
+    "{No|Occasional|Social} alcohol.",
+    "{Retired|Works as a} {teacher|carpenter|nurse|driver|librarian}. {Quit smoking|Smokes}.",
+)
+_HISTORY = (
+    "Mr./Ms. [**Known lastname $id**] is a $age year old $person with a history of $disease and "
+    "$disease_b who presented with $complaint.",
+    "{The patient|Pt} {reports|describes} {two|three|several} days of $complaint, {without|with} "
+    '{nausea|vomiting|diarrhea|rash|headache}, and said $kin called it "a bad spell".',
+    "In the ED, initial vitals were T $temp HR $pulse BP $pressure RR $rate O2 sat $sat% on "
+    "{room air|2L NC}.",
+    "{He|She} was given $drug $dose mg {IV|PO} and {admitted to the floor|sent to the MICU}.",
+    "{Denied|No} {fevers, chills|chest pain|dysuria|melena|weight loss}.",
+)
+_COURSE = (
+    "# $complaint: {Likely|Felt to be|Thought} secondary to $disease. Treated with $drug with good "
+    "effect.",
+    "# $disease: {Continued|Held|Restarted} home $drug $dose mg {daily|[**Hospital1 **]|tid|prn}.",
+    "# ID: Blood cultures grew $organism, {sensitive|resistant} to $drug_b.",
+    "# $disease_b: Underwent $procedure on [**$date**] {without complication|with minimal blood "
+    "loss}. ",
+    "# FEN: {NPO|Regular diet|Cardiac diet|Tube feeds}, {repleted lytes prn|IVF at 75 cc/hr}.",
+    "# PPX: {SC heparin|pneumoboots|PPI}. # Code: {Full|DNR/DNI}. # Dispo: {home|rehab|floor}.",
+)
+_NURSING = (
+    "Neuro: {alert and oriented x3|sedated on $drug|lethargic but arousable}, {MAE|follows "
+    "commands|PERRL}.",
+    "CV: HR $pulse {NSR|afib|sinus tach} {no ectopy|with occ PVCs}. BP $pressure. {K repleted|+PP|"
+    "Extremities warm}.",
+    "Resp: {LS clear|LS coarse|crackles at bases}. {Suctioned for thick white sputum|Weaned to 2L "
+    "NC}. O2 sat $sat%.",
+    "GI: {abd soft, NT/ND, +BS|TF at goal 60cc/hr|NPO}. {No BM|BM x1, guaiac neg}.",
+    "GU: foley {patent|draining} {clear yellow urine|amber urine} $uo cc/hr.",
+    "ID: {afebrile|Tmax $temp}, {cont on|started} $drug. WBC $wbc.",
+    "Social: $kin in to visit, {updated by team|asking appropriate questions}.",
+    "A/P: {cont current plan|monitor resp status|wean vent as tol|f/u cx data}.",
+)
+_ECG = (
+    "{Sinus rhythm|Sinus tachycardia|Atrial fibrillation|Sinus bradycardia}. {Left axis deviation|"
+    "Normal axis|Right bundle-branch block|Left ventricular hypertrophy}. {Non-specific ST-T wave "
+    "changes|Prior inferior myocardial infarction}. Compared to the tracing of [**$date**] "
+    "{no significant change|the rate is faster}.",
+)
+_ECHO = (
+    "The left atrium is {normal in size|mildly dilated|elongated}. {There is mild symmetric left "
+    "ventricular hypertrophy|Left ventricular wall thicknesses are normal}. Overall left "
+    "ventricular systolic function is {normal (LVEF>55%)|moderately depressed (LVEF= 35 %)}. "
+    "{Mild|Moderate|Trivial} {mitral|tricuspid} regurgitation is seen. The estimated pulmonary "
+    "artery systolic pressure is {normal|mildly elevated}.",
+)
+_STRENGTHS = ("5 mg", "20 mg", "100 mg")
+_TIMES = ("DAILY (Daily)", "BID (2 times a day)", "Q6H (every 6 hours) as needed")
+_OTHER = (
+    "{Pt|Patient} seen and {evaluated|examined}. {PMH|History} significant for $disease. ",
+    "{Plan|Recommendations}: {continue|consider} $drug $dose mg, {follow|monitor} {lytes|I/Os|"
+    "weights|O2 sats}.",
+    "{Met with|Spoke to} $kin re: {discharge planning|goals of care|coping}. Will follow.",
+    "Mode: {CPAP/PSV|CMV/ASSIST|Trach mask}. {Secretions: thick yellow|Breath sounds: coarse}.",
+)
+
+
+@dataclass(frozen=True)
+class Note:
+    """One row of NOTEEVENTS; ``None`` is a blank field."""
+
+    subject: int
+    admission: int | None
+    date: datetime
+    time: datetime | None
+    category: str
+    description: str
+    caregiver: int | None
+    error: bool
+    text: str
+
+
+def _slots(rng: np.random.Generator, date: datetime) -> dict[str, str]:
+    return {
+        "id": str(int(rng.integers(100, 99999))),
+        "age": str(int(rng.integers(19, 90))),
+        "person": pick(("man", "woman", "male", "female"), rng),
+        "kin": pick(("wife", "husband", "daughter", "son", "sister", "family"), rng),
+        "disease": condition(rng),
+        "disease_b": condition(rng),
+        "drug": drug(rng),
+        "drug_b": drug(rng),
+        "procedure": procedure(rng),
+        "organism": f"{pick(GENERA, rng)} {pick(SPECIES, rng)}",
+        "complaint": pick(COMPLAINTS, rng),
+        "dose": pick(("2.5", "5", "10", "20", "40", "81", "100", "500"), rng),
+        "temp": f"{rng.uniform(96.5, 102.5):.1f}",
+        "pulse": str(int(rng.integers(52, 130))),
+        "pressure": f"{int(rng.integers(88, 180))}/{int(rng.integers(45, 100))}",
+        "rate": str(int(rng.integers(12, 30))),
+        "sat": str(int(rng.integers(88, 101))),
+        "uo": str(int(rng.integers(20, 150))),
+        "wbc": f"{rng.uniform(3, 22):.1f}",
+        "date": f"{date.year}-{date.month}-{date.day}",
+    }
+
+
+def _lines(
+    templates: tuple[str, ...], rng: np.random.Generator, date: datetime, share: float
+) -> list[str]:
+    """Some of the templates in their order, at least one, each about something of its own."""
+    chosen = [template for template in templates if rng.random() < share] or [templates[0]]
+    return [tidy(expand(template, rng, _slots(rng, date))) for template in chosen]
+
+
+def _discharge(rng: np.random.Generator, date: datetime) -> str:
+    admitted = date - timedelta(days=int(rng.integers(1, 20)))
+    slots = _slots(rng, date)
+    medications = [
+        f"{number}. {drug(rng)} {pick(_STRENGTHS, rng)} Tablet Sig: One (1) Tablet PO "
+        f"{pick(_TIMES, rng)}."
+        for number in range(1, int(rng.integers(3, 8)))
+    ]
+    return "\n".join(
+        [
+            f"Admission Date:  [**{admitted:%Y-%-m-%-d}**]              "
+            f"Discharge Date:   [**{date:%Y-%-m-%-d}**]",
+            "",
+            f"Service: {pick(('MEDICINE', 'SURGERY', 'CARDIOTHORACIC', 'NEUROLOGY'), rng)}",
+            "",
+            f"Allergies:\n{slots['drug'].capitalize()} / {slots['drug_b'].capitalize()}",
+            "",
+            f"Attending:[**First Name3 (LF) {slots['id']}**]",
+            f"Chief Complaint:\n{slots['complaint']}",
+            "",
+            "History of Present Illness:",
+            *_lines(_HISTORY, rng, date, 0.8),
+            "",
+            "Past Medical History:",
+            *(f"- {condition(rng)}" for _ in range(int(rng.integers(2, 6)))),
+            "",
+            "Social History:",
+            *_lines(_SOCIAL, rng, date, 0.6),
+            "",
+            "Pertinent Results:",
+            f"[**{admitted:%Y-%-m-%-d}**] 06:15AM BLOOD WBC-{slots['wbc']} Hgb-11.2* Plt Ct-215",
+            "",
+            "Brief Hospital Course:",
+            *_lines(_COURSE, rng, date, 0.75),
+            "",
+            "Discharge Medications:",
+            *medications,
+            "",
+            f"Discharge Diagnosis:\n{condition(rng)}",
+            "",
+            "Discharge Condition:\nStable.",
+        ]
+    )
+
+
+def _radiology(settings: HospitalSettings, number: int, rng: np.random.Generator, date: str) -> str:
+    """A chest report about a patient who is not in the MIMIC-CXR copy."""
+    patient = make_patient(settings, settings.patients + settings.splitter_reports + number)
+    report = report_of(settings, patient, patient.studies[0])
+    told = report.findings or report.last_paragraph
+    summary = [" IMPRESSION:  " + "  ".join(report.impression)] if report.impression else []
+    return "\n".join(
+        [
+            f"[**{date}**] 4:12 AM",
+            f" CHEST (PORTABLE AP)                               Clip # [**Clip Number (Radiology) "
+            f"{int(rng.integers(1000, 99999))}**]",
+            f" Reason: {pick(COMPLAINTS, rng)}",
+            " " + "_" * 78,
+            "                                 FINAL REPORT",
+            f" HISTORY:  {pick(COMPLAINTS, rng)}.",
+            "",
+            *([" FINDINGS: ", *(f" {text}" for text in told), ""] if told else []),
+            *summary,
+        ]
+    )
+
+
+def _text(
+    settings: HospitalSettings,
+    number: int,
+    category: str,
+    rng: np.random.Generator,
+    date: datetime,
+) -> str:
+    if category == "Discharge summary":
+        return _discharge(rng, date)
+    if category == "Radiology":
+        return _radiology(settings, number, rng, f"{date:%Y-%-m-%-d}")
+    if category in ("ECG", "Echo"):
+        return _lines(_ECG if category == "ECG" else _ECHO, rng, date, 1.0)[0]
+    if category.startswith("Nursing"):
+        return "\n".join(_lines(_NURSING, rng, date, 0.7))
+    history = _lines(_HISTORY, rng, date, 0.5) if category == "Physician " else []
+    return "\n".join([*history, *_lines(_OTHER, rng, date, 0.7)])
+
+
+def note(settings: HospitalSettings, number: int) -> Note:
+    """Note ``number`` (from 0); depends on the seed and its number alone."""
+    rng = np.random.default_rng([settings.seed, number, _STREAM])
+    shares = np.array([share for _, _, share, _ in CATEGORIES])
+    chosen = int(rng.choice(len(CATEGORIES), p=shares / shares.sum()))
+    category, description, _, timed = CATEGORIES[chosen]
+    time = datetime(2101, 1, 1) + timedelta(minutes=int(rng.integers(99 * 365 * 24 * 60)))
+    midnight = time.replace(hour=0, minute=0)
+    return Note(
+        subject=int(rng.integers(2, 99_999)),
+        admission=None if rng.random() < 0.1 else int(rng.integers(100_000, 200_000)),
+        date=midnight,
+        time=time if timed else None,
+        category=category,
+        description=description,
+        caregiver=int(rng.integers(14_000, 21_500)) if timed else None,
+        error=bool(rng.random() < 0.01),
+        text=_text(settings, number, category, rng, midnight),
+    )

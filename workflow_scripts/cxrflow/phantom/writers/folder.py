@@ -1,0 +1,128 @@
+"""What all writers share: an output folder that is finished or not, and work in parallel.
+
+A finished folder holds ``MANIFEST.json``, written last. A hidden mark names the folder as ours, so
+that a half-written folder can be started afresh and a folder of someone else is never emptied.
+"""
+
+import csv
+import gzip
+import io
+import logging
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tqdm import tqdm
+
+from cxrflow.errors import InputError
+from cxrflow.files import fingerprint, read_json, write_json
+from cxrflow.phantom.settings import HospitalSettings
+
+log = logging.getLogger("cxrflow")
+MANIFEST, MARK = "MANIFEST.json", ".synthetic"
+#: Part of every fingerprint: raised when the same settings come to mean other bytes.
+GENERATION = 1
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+
+
+def write_dataset(
+    dataset: str,
+    settings: HospitalSettings,
+    output: str | Path,
+    build: Callable[[Path], dict[str, int]],
+    *,
+    options: dict[str, Any] | None = None,
+) -> bool:
+    """Fill ``output`` by ``build``, which returns the counts for the manifest.
+
+    ``options`` are what the data set depends on besides ``settings``. Nothing is done, and False
+    returned, when the folder is finished with the same settings. A folder that is neither empty
+    nor ours is an :class:`InputError`.
+    """
+    output = Path(output)
+    values = settings.model_dump(mode="json") | (options or {})
+    mark = fingerprint({"dataset": dataset, "generation": GENERATION, "settings": values})
+    manifest = output / MANIFEST
+    if manifest.is_file() and read_json(manifest).get("fingerprint") == mark:
+        log.info("%s: %s is there already, nothing to do", dataset, output)
+        return False
+    if output.is_dir() and any(output.iterdir()) and not (output / MARK).is_file():
+        raise InputError(
+            f"{output}: the folder is not empty and was not written by cxrflow.phantom; "
+            "expected an empty or absent folder"
+        )
+    manifest.unlink(missing_ok=True)
+    _empty(output)
+    (output / MARK).write_text(f"{dataset}: invented data, no patient behind it\n")
+    counts = build(output)
+    write_json(
+        manifest,
+        {
+            "dataset": dataset,
+            "synthetic": True,
+            "fingerprint": mark,
+            "counts": counts,
+            "settings": values,
+        },
+    )
+    log.info("%s: %s", dataset, ", ".join(f"{count} {name}" for name, count in counts.items()))
+    return True
+
+
+def _empty(folder: Path) -> None:
+    """Take everything but the mark out of ``folder``; the mark stays so that a kill is harmless."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        elif entry.name != MARK:
+            entry.unlink()
+
+
+def each(
+    function: Callable[[ItemT], ResultT], items: Sequence[ItemT], threads: int, label: str
+) -> Iterator[ResultT]:
+    """``map`` over processes, in the order of ``items``, with progress on stderr."""
+    if threads <= 1 or len(items) < 2:
+        yield from _progress(map(function, items), len(items), label)
+        return
+    chunk = max(1, min(16, len(items) // (4 * threads)))
+    with ProcessPoolExecutor(threads) as pool:
+        yield from _progress(pool.map(function, items, chunksize=chunk), len(items), label)
+
+
+def _progress(results: Iterator[ResultT], total: int, label: str) -> Iterator[ResultT]:
+    """A bar on a terminal, else a line about every tenth."""
+    if sys.stderr.isatty():
+        yield from tqdm(results, total=total, desc=label)
+        return
+    said = 0
+    for number, result in enumerate(results, 1):
+        if number * 10 // total > said:
+            said = number * 10 // total
+            log.info("%s: %d of %d", label, number, total)
+        yield result
+
+
+def write_gzip(path: Path, data: bytes) -> None:
+    """Compress without a time stamp, so that equal data are equal bytes."""
+    with open(path, "wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
+        packed.write(data)
+
+
+def write_table(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A CSV with header; None is blank; quoted only where needed; gzipped where named .gz."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    data = text.getvalue().encode()
+    if path.suffix == ".gz":
+        write_gzip(path, data)
+    else:
+        path.write_bytes(data)

@@ -1,0 +1,179 @@
+"""The MIMIC-CXR copy: DICOM tree, reports beside the study folders, lists, zip of the reports.
+
+Layout of mimic-cxr 2.0.0: ``files/p1X/p<subject>/s<study>/<dicom_id>.dcm`` and
+``files/p1X/p<subject>/s<study>.txt``; view and date stand in the DICOM headers alone.
+"""
+
+import functools
+import hashlib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pydicom.dataset import FileDataset
+
+from cxrflow.phantom.acquisition import Acquisition
+from cxrflow.phantom.drawing import draw
+from cxrflow.phantom.patient import Patient, Study, make_patient
+from cxrflow.phantom.report import report_of
+from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.wording.examination import procedure
+from cxrflow.phantom.writers import dicom_file
+from cxrflow.phantom.writers.folder import each, write_dataset, write_table
+
+_DX, _CR = "1.2.840.10008.5.1.4.1.1.1.1", "1.2.840.10008.5.1.4.1.1.1"
+VIEW_CODES = {
+    "AP": "antero-posterior",
+    "PA": "postero-anterior",
+    "LATERAL": "lateral",
+    "LL": "left lateral",
+}
+
+
+def study_folder(study: Study) -> str:
+    """``files/p1X/p<subject>/s<study>``, without a slash at its end."""
+    return f"files/p{study.subject_id // 1_000_000}/p{study.subject_id}/s{study.study_id}"
+
+
+def study_date(study: Study) -> str:
+    """Shifted date as DICOM writes it, YYYYMMDD."""
+    return study.time.strftime("%Y%m%d")
+
+
+def study_time(study: Study) -> str:
+    """Time as DICOM writes it, HHMMSS.fff; equal times of one patient stay equal."""
+    digest = hashlib.sha256(f"{study.subject_id}/{study.time}".encode()).digest()
+    return study.time.strftime("%H%M%S.") + f"{int.from_bytes(digest[:4]) % 1000:03d}"
+
+
+def posture(acquisition: Acquisition) -> str:
+    """Erect or Recumbent, blank where the header says no view; portable films are either."""
+    if not acquisition.view:
+        return ""
+    lying = acquisition.projection == "AP" and acquisition.seed % 5 < 2
+    return "Recumbent" if lying else "Erect"
+
+
+def stored_values(image: NDArray[np.float32], acquisition: Acquisition) -> NDArray[np.uint16]:
+    """Stored values of a drawing [H, W] in [0, 1]: part of the detector's range, maybe inverse."""
+    rng = np.random.default_rng([acquisition.seed, 1])
+    top = 2**acquisition.bits - 1
+    low, high = top * rng.uniform(0.0, 0.08), top * rng.uniform(0.7, 1.0)
+    values = np.rint(low + image * np.float32(high - low)).astype(np.uint16)
+    return (top - values).astype(np.uint16) if acquisition.monochrome1 else values
+
+
+def _header(patient: Patient, study: Study, acquisition: Acquisition, number: int) -> FileDataset:
+    rng = np.random.default_rng([acquisition.seed, 2])
+    sop_class = _DX if rng.random() < 0.8 else _CR
+    made = dicom_file.new_file(
+        sop_class, dicom_file.uid(acquisition.image_id), acquisition.transfer_syntax
+    )
+    made.ImageType = ["DERIVED" if acquisition.repeat else "ORIGINAL", "PRIMARY", ""]
+    made.StudyDate = made.SeriesDate = made.ContentDate = study_date(study)
+    made.StudyTime = study_time(study)
+    made.AccessionNumber = ""
+    made.Modality = "DX" if sop_class == _DX else "CR"
+    made.PresentationIntentType = "FOR PRESENTATION"
+    made.Manufacturer = ""
+    step = procedure(study)
+    made.ProcedureCodeSequence = [dicom_file.code(step, f"C{len(step)}")]
+    made.PatientName = ""
+    made.PatientID = str(patient.subject_id)
+    made.PatientBirthDate = ""
+    made.PatientSex = ""
+    made.BodyPartExamined = "CHEST"
+    made.KVP = str(int(rng.integers(80, 126)))
+    made.ExposureTime = int(rng.integers(2, 40))
+    made.Exposure = int(rng.integers(1, 9))
+    spacing = f"{rng.uniform(0.125, 0.2):.3f}"
+    made.ImagerPixelSpacing = [spacing, spacing]
+    made.ViewPosition = acquisition.view
+    made.StudyInstanceUID = dicom_file.uid(study.study_id)
+    made.SeriesInstanceUID = dicom_file.uid(study.study_id, "series", number)
+    made.StudyID = str(study.study_id)
+    made.SeriesNumber, made.InstanceNumber = number + 1, 1
+    made.PatientOrientation = ["L", "F"] if acquisition.frontal else ["A", "F"]
+    if acquisition.view:
+        meaning = VIEW_CODES[acquisition.view]
+        made.ViewCodeSequence = [dicom_file.code(meaning, f"V{len(meaning)}")]
+        item = dicom_file.code(posture(acquisition), "F-10440")
+        made.PatientOrientationCodeSequence = [item]
+    made.PerformedProcedureStepDescription = step
+    made.PresentationLUTShape = "INVERSE" if acquisition.monochrome1 else "IDENTITY"
+    return made
+
+
+def write_image(
+    path: Path, patient: Patient, study: Study, acquisition: Acquisition, number: int, size: int
+) -> None:
+    """Draw one acquisition and write it as DICOM."""
+    values = stored_values(draw(patient, study, acquisition, size).image, acquisition)
+    made = _header(patient, study, acquisition, number)
+    dicom_file.set_pixels(made, values, acquisition.bits, acquisition.monochrome1)
+    low, high = int(values.min()), int(values.max())
+    made.WindowCenter, made.WindowWidth = str((low + high + 1) // 2), str(max(high - low, 1))
+    dicom_file.save(made, path)
+
+
+def _write_patient(
+    output: Path, settings: HospitalSettings, index: int
+) -> list[tuple[int, int, list[str]]]:
+    """All files of one patient; (subject, study, image ids) of its studies."""
+    patient = make_patient(settings, index)
+    rows = []
+    for study in patient.studies:
+        folder = output / study_folder(study)
+        folder.mkdir(parents=True, exist_ok=True)
+        report = report_of(settings, patient, study)
+        Path(f"{folder}.txt").write_text(report.text, encoding="utf-8", newline="\n")
+        for number, acquisition in enumerate(study.images):
+            path = folder / f"{acquisition.image_id}.dcm"
+            write_image(path, patient, study, acquisition, number, settings.image_size)
+        rows.append((study.subject_id, study.study_id, [image.image_id for image in study.images]))
+    return rows
+
+
+def _zip_reports(output: Path, reports: list[str]) -> None:
+    """All reports in one zip, in the order of the study list, with a fixed time stamp."""
+    with zipfile.ZipFile(output / "mimic-cxr-reports.zip", "w") as archive:
+        for name in reports:
+            entry = zipfile.ZipInfo(name, (2019, 1, 1, 0, 0, 0))
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            archive.writestr(entry, (output / name).read_bytes())
+
+
+def write_mimic_cxr(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
+    """Write the DICOM edition into ``output``; False when it is there already."""
+
+    def build(folder: Path) -> dict[str, int]:
+        one = functools.partial(_write_patient, folder, settings)
+        patients = list(each(one, range(settings.patients), threads, "mimic_cxr"))
+        studies = sorted(row for rows in patients for row in rows)
+        paths = [f"files/p{s // 1_000_000}/p{s}/s{t}" for s, t, _ in studies]
+        reports = [f"{path}.txt" for path in paths]
+        records = list(_records(studies, paths))
+        write_table(
+            folder / "cxr-record-list.csv.gz",
+            ("subject_id", "study_id", "dicom_id", "path"),
+            records,
+        )
+        write_table(
+            folder / "cxr-study-list.csv.gz",
+            ("subject_id", "study_id", "path"),
+            [(row[0], row[1], path) for row, path in zip(studies, reports, strict=True)],
+        )
+        _zip_reports(folder, reports)
+        return {"patients": len(patients), "studies": len(studies), "images": len(records)}
+
+    return write_dataset("mimic_cxr", settings, output, build)
+
+
+def _records(
+    studies: list[tuple[int, int, list[str]]], paths: list[str]
+) -> Iterator[tuple[int, int, str, str]]:
+    for (subject, study, images), path in zip(studies, paths, strict=True):
+        for image in sorted(images):
+            yield subject, study, image, f"{path}/{image}.dcm"

@@ -1,0 +1,177 @@
+"""The MIMIC-CXR-JPG copy: metadata, split and label tables, and on request the JPGs.
+
+Columns, their order and their quirks as published (StudyTime is a number without leading zeros,
+the split table has the study before the subject, one study lacks labels and one has only blanks).
+CheXpert labels are what the report's section says; NegBio's differ in a few uncertain mentions.
+"""
+
+import functools
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from cxrflow.phantom.acquisition import Acquisition
+from cxrflow.phantom.canvas import image_shape
+from cxrflow.phantom.drawing import draw
+from cxrflow.phantom.grammar import OBSERVATIONS
+from cxrflow.phantom.patient import Patient, Study, make_patient
+from cxrflow.phantom.report import labels_of
+from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.wording.examination import procedure
+from cxrflow.phantom.writers.folder import each, write_dataset, write_table
+from cxrflow.phantom.writers.mimic_cxr import (
+    VIEW_CODES,
+    posture,
+    stored_values,
+    study_date,
+    study_folder,
+    study_time,
+)
+
+METADATA = (
+    "dicom_id",
+    "subject_id",
+    "study_id",
+    "PerformedProcedureStepDescription",
+    "ViewPosition",
+    "Rows",
+    "Columns",
+    "StudyDate",
+    "StudyTime",
+    "ProcedureCodeSequence_CodeMeaning",
+    "ViewCodeSequence_CodeMeaning",
+    "PatientOrientationCodeSequence_CodeMeaning",
+)
+LABELS = tuple(sorted(OBSERVATIONS.values()))
+JPEG_QUALITY = 95
+#: Shares of patients in the official split (64,586 / 500 / 293), enlarged for a small hospital.
+_VALIDATE, _TEST = 0.05, 0.05
+_SPLIT_STREAM, _NEGBIO_STREAM = 41, 42
+
+Row = tuple[object, ...]
+
+
+def split_of(settings: HospitalSettings, index: int) -> str:
+    """The patient's official split: train, validate or test."""
+    draw_ = np.random.default_rng([settings.seed, index, _SPLIT_STREAM]).random()
+    return "validate" if draw_ < _VALIDATE else "test" if draw_ < _VALIDATE + _TEST else "train"
+
+
+def to_jpg(values: NDArray[np.uint16], inverse: bool) -> NDArray[np.uint8]:
+    """The published processing: min-max to 8 bits, inversion, histogram equalisation."""
+    grey = values.astype(np.float64) - values.min()
+    grey = np.floor(grey / max(float(grey.max()), 1.0) * 255).astype(np.uint8)
+    if inverse:
+        grey = (255 - grey).astype(np.uint8)
+    counts = np.bincount(grey.ravel(), minlength=256).cumsum()
+    first = int(counts[counts > 0][0])
+    spread = np.rint((counts - first) / max(int(counts[-1]) - first, 1) * 255)
+    return np.clip(spread, 0, 255).astype(np.uint8)[grey]
+
+
+def _metadata(study: Study, image: Acquisition, size: int) -> Row:
+    rows, columns = image_shape(image.aspect, size)
+    return (
+        image.image_id,
+        study.subject_id,
+        study.study_id,
+        procedure(study),
+        image.view or None,
+        rows,
+        columns,
+        int(study_date(study)),
+        float(study_time(study)),
+        procedure(study),
+        VIEW_CODES.get(image.view),
+        posture(image) or None,
+    )
+
+
+def _negbio(labels: dict[str, int | None], rng: np.random.Generator) -> dict[str, int | None]:
+    """NegBio reads some hedges as certain."""
+    return {
+        name: 1 if value == -1 and rng.random() < 0.3 else value for name, value in labels.items()
+    }
+
+
+def _patient_rows(
+    output: Path, settings: HospitalSettings, images: bool, index: int
+) -> tuple[list[Row], list[Row], list[Row], list[Row]]:
+    patient = make_patient(settings, index)
+    split = split_of(settings, index)
+    rng = np.random.default_rng([settings.seed, index, _NEGBIO_STREAM])
+    metadata: list[Row] = []
+    splits: list[Row] = []
+    chexpert: list[Row] = []
+    negbio: list[Row] = []
+    for study in patient.studies:
+        labels = labels_of(settings, patient, study)
+        other = _negbio(labels, rng)
+        key = (study.subject_id, study.study_id)
+        chexpert.append((*key, *(_state(labels[name]) for name in LABELS)))
+        negbio.append((*key, *(_state(other[name]) for name in LABELS)))
+        for image in study.images:
+            metadata.append(_metadata(study, image, settings.image_size))
+            splits.append((image.image_id, study.study_id, study.subject_id, split))
+        if images:
+            _write_images(output, patient, study, settings.image_size)
+    return metadata, splits, chexpert, negbio
+
+
+def _state(value: int | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _write_images(output: Path, patient: Patient, study: Study, size: int) -> None:
+    folder = output / study_folder(study)
+    folder.mkdir(parents=True, exist_ok=True)
+    for image in study.images:
+        values = stored_values(draw(patient, study, image, size).image, image)
+        grey = Image.fromarray(to_jpg(values, image.monochrome1))
+        grey.save(folder / f"{image.image_id}.jpg", "JPEG", quality=JPEG_QUALITY)
+
+
+def _with_gaps(rows: list[Row]) -> list[Row]:
+    """Leave one study out and blank another, as a few are in the published tables."""
+    if len(rows) < 10:
+        return rows
+    blank = rows[len(rows) // 2]
+    return [
+        (*row[:2], *(None for _ in LABELS)) if row is blank else row
+        for row in rows
+        if row is not rows[len(rows) // 3]
+    ]
+
+
+def write_mimic_cxr_jpg(
+    settings: HospitalSettings, output: str | Path, threads: int = 1, *, images: bool = False
+) -> bool:
+    """Write the tables, and the JPGs if ``images``; False when they are there already."""
+
+    def build(folder: Path) -> dict[str, int]:
+        one = functools.partial(_patient_rows, folder, settings, images)
+        parts = list(each(one, range(settings.patients), threads, "mimic_cxr_jpg"))
+        metadata, splits, chexpert, negbio = (
+            [row for part in parts for row in part[table]] for table in range(4)
+        )
+        metadata.sort(key=lambda row: (row[1], row[2], row[0]))
+        splits.sort(key=lambda row: (row[2], row[1], row[0]))
+        chexpert.sort()
+        negbio.sort()
+        prefix = "mimic-cxr-2.0.0"
+        write_table(folder / f"{prefix}-metadata.csv.gz", METADATA, metadata)
+        columns: tuple[str, ...] = ("dicom_id", "study_id", "subject_id", "split")
+        write_table(folder / f"{prefix}-split.csv.gz", columns, splits)
+        columns = ("subject_id", "study_id", *LABELS)
+        write_table(folder / f"{prefix}-chexpert.csv.gz", columns, _with_gaps(chexpert))
+        write_table(folder / f"{prefix}-negbio.csv.gz", columns, _with_gaps(negbio))
+        return {
+            "patients": len(parts),
+            "studies": len(chexpert),
+            "images": len(metadata),
+            "image_files": len(metadata) if images else 0,
+        }
+
+    return write_dataset("mimic_cxr_jpg", settings, output, build, options={"images": images})

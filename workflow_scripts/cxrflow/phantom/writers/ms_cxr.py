@@ -1,0 +1,166 @@
+"""The MS-CXR copy: boxes and phrases on frontal images of the MIMIC-CXR copy (version 1.1.0).
+
+One row a box; a phrase with two boxes has two rows. In the COCO file an image stands once for
+every category it has, as in the published one, so an image may be listed twice. Which patients
+take part, and the split, are drawn without regard to the findings.
+"""
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cxrflow.files import write_json
+from cxrflow.phantom.canvas import image_shape
+from cxrflow.phantom.drawing import finding_boxes
+from cxrflow.phantom.patient import make_patient
+from cxrflow.phantom.report import GROUNDED, report_of
+from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.writers.folder import each, write_dataset, write_table
+from cxrflow.phantom.writers.mimic_cxr import study_folder
+
+NAME = "MS_CXR_Local_Alignment_v1.1.0"
+COLUMNS = (
+    "dicom_id",
+    "category_name",
+    "label_text",
+    "path",
+    "x",
+    "y",
+    "w",
+    "h",
+    "image_width",
+    "image_height",
+    "split",
+)
+_CHOICE_STREAM = 51
+#: No class has more phrases than this many times the median class, or than this many in all.
+_MOST, _ALWAYS_ALLOWED = 1.25, 5
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """One phrase on one image, with its boxes (x, y, width, height) in stored pixels."""
+
+    dicom_id: str
+    category: str
+    text: str
+    path: str
+    boxes: tuple[tuple[int, int, int, int], ...]
+    width: int
+    height: int
+    split: str
+
+
+def chosen_patients(settings: HospitalSettings) -> list[int]:
+    """Indices of the patients in MS-CXR, at least one."""
+    draws = [_draws(settings, index)[0] for index in range(settings.patients)]
+    chosen = [i for i, drawn in enumerate(draws) if drawn < settings.ms_cxr_patient_share]
+    return chosen or [int(np.argmin(draws))]
+
+
+def _draws(settings: HospitalSettings, index: int) -> tuple[float, float]:
+    first, second = np.random.default_rng([settings.seed, index, _CHOICE_STREAM]).random(2)
+    return float(first), float(second)
+
+
+def _phrases(settings: HospitalSettings, index: int) -> list[Phrase]:
+    """The phrases of one patient: each finding with boxes on a study's first good frontal."""
+    patient = make_patient(settings, index)
+    drawn = _draws(settings, index)[1]
+    split = "train" if drawn < 0.6 else "val" if drawn < 0.75 else "test"
+    made = []
+    for study in patient.studies:
+        good = [image for image in study.images if image.view in ("AP", "PA") and not image.spoilt]
+        if not good:
+            continue
+        image = good[0]
+        boxes = finding_boxes(patient, study, image, settings.image_size)
+        height, width = image_shape(image.aspect, settings.image_size)
+        texts = dict(report_of(settings, patient, study).phrases)
+        for finding in study.findings:
+            if finding.key in texts and boxes.get(finding.key):
+                made.append(
+                    Phrase(
+                        dicom_id=image.image_id,
+                        category=finding.name,
+                        text=texts[finding.key],
+                        path=f"{study_folder(study)}/{image.image_id}.jpg",
+                        boxes=tuple(boxes[finding.key]),
+                        width=width,
+                        height=height,
+                        split=split,
+                    )
+                )
+    return made
+
+
+def _balanced(phrases: list[Phrase]) -> list[Phrase]:
+    """Drop the last phrases of a class that has far more than the median class."""
+    counts = {name: sum(p.category == name for p in phrases) for name in GROUNDED}
+    most = max(_ALWAYS_ALLOWED, float(np.median(list(counts.values()))) * _MOST)
+    kept: list[Phrase] = []
+    seen = dict.fromkeys(GROUNDED, 0)
+    for phrase in phrases:
+        seen[phrase.category] += 1
+        if seen[phrase.category] <= most:
+            kept.append(phrase)
+    return kept
+
+
+def _coco(phrases: list[Phrase]) -> dict[str, list[dict[str, object]]]:
+    categories = {name: number for number, name in enumerate(GROUNDED, 1)}
+    images: dict[tuple[str, str], dict[str, object]] = {}
+    annotations: list[dict[str, object]] = []
+    for phrase in phrases:
+        entry = images.setdefault(
+            (phrase.category, phrase.dicom_id),
+            {
+                "id": len(images) + 1,
+                "file_name": f"{phrase.dicom_id}.jpg",
+                "path": phrase.path,
+                "width": phrase.width,
+                "height": phrase.height,
+            },
+        )
+        for box in phrase.boxes:
+            annotations.append(
+                {
+                    "id": len(annotations) + 1,
+                    "image_id": entry["id"],
+                    "category_id": categories[phrase.category],
+                    "bbox": list(box),
+                    "label_text": phrase.text,
+                }
+            )
+    return {
+        "images": list(images.values()),
+        "annotations": annotations,
+        "categories": [{"id": number, "name": name} for name, number in categories.items()],
+    }
+
+
+def write_ms_cxr(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
+    """Write the CSV and the COCO file into ``output``; False when they are there already."""
+
+    def build(folder: Path) -> dict[str, int]:
+        one = functools.partial(_phrases, settings)
+        patients = list(each(one, chosen_patients(settings), threads, "ms_cxr"))
+        kept = _balanced([phrase for phrases in patients for phrase in phrases])
+        kept.sort(key=lambda phrase: (phrase.category, phrase.dicom_id))
+        rows = [
+            (p.dicom_id, p.category, p.text, p.path, *box, p.width, p.height, p.split)
+            for p in kept
+            for box in p.boxes
+        ]
+        write_table(folder / f"{NAME}.csv", COLUMNS, rows)
+        write_json(folder / f"{NAME}.json", _coco(kept))
+        return {
+            "patients": sum(bool(phrases) for phrases in patients),
+            "images": len({phrase.dicom_id for phrase in kept}),
+            "phrases": len(kept),
+            "boxes": len(rows),
+        }
+
+    return write_dataset("ms_cxr", settings, output, build)

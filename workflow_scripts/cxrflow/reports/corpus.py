@@ -1,0 +1,297 @@
+"""Turn a data set's reports into sections, sentences, CheXpert labels and documents.
+
+Writes ``sections.parquet``, ``sentences.parquet``, ``labels.parquet``, ``documents.parquet`` and
+``corpus.json``, which counts every outcome. A bad report stays as a row with its reason and null
+texts; above ``max_failed_share`` the program fails. The result does not depend on ``--threads``.
+"""
+
+import hashlib
+import logging
+import multiprocessing
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cxrflow.command import parser, read_settings, run
+from cxrflow.errors import InputError
+from cxrflow.files import atomic_folder, fingerprint, read_json, write_json
+from cxrflow.reports.mentions import OBSERVATIONS
+from cxrflow.reports.reading import KEPT, Processor, Rows
+from cxrflow.reports.settings import ReportSettings
+from cxrflow.reports.texts import LAYOUTS, Reference, list_reports
+
+log = logging.getLogger(__name__)
+
+EXAMPLES = 5
+SCHEMAS = {
+    "sections": pa.schema(
+        [
+            (name, pa.string())
+            for name in (
+                "study_id",
+                "subject_id",
+                *KEPT,
+                "conclusion",
+                "conclusion_from",
+                "outcome",
+            )
+        ]
+    ),
+    "sentences": pa.schema(
+        [
+            ("study_id", pa.string()),
+            ("section", pa.string()),
+            ("index", pa.int32()),
+            ("sentence", pa.string()),
+        ]
+    ),
+    "labels": pa.schema(
+        [("study_id", pa.string()), *((name, pa.float64()) for name in OBSERVATIONS)]
+    ),
+    "documents": pa.schema([("document_id", pa.string()), ("text", pa.string())]),
+}
+
+_processor: Processor | None = None
+
+
+def _start(layout: str, root: str, settings: ReportSettings, stanza: str | None) -> None:
+    global _processor
+    if settings.splitter == "stanza":
+        import torch
+
+        torch.set_num_threads(1)
+    _processor = Processor(layout, root, settings, stanza)
+
+
+def _work(references: Sequence[Reference]) -> Rows:
+    assert _processor is not None, "the process was not started"
+    return _processor.process(references)
+
+
+def _chunks(references: Sequence[Reference], size: int) -> list[Sequence[Reference]]:
+    return [references[i : i + size] for i in range(0, len(references), size)]
+
+
+def _process(
+    layout: str,
+    root: str,
+    references: Sequence[Reference],
+    settings: ReportSettings,
+    stanza: str | None,
+    threads: int,
+) -> Iterator[Rows]:
+    """The rows of all reports, chunk by chunk in order."""
+    chunks = _chunks(references, settings.chunk)
+    start = (layout, root, settings, stanza)
+    # In this process first: bad settings or a bad model folder end here with one clear line.
+    _start(*start)
+    if threads <= 1 or len(chunks) <= 1:
+        yield from map(_work, chunks)
+        return
+    # Spawned, not forked: torch and arrow have threads that a forked child would lack.
+    context = multiprocessing.get_context("spawn")
+    workers = min(threads, len(chunks))
+    try:
+        with ProcessPoolExecutor(workers, context, _start, start) as pool:
+            yield from pool.map(_work, chunks)
+    except BrokenProcessPool:
+        raise InputError(
+            "a worker process ended without an answer (out of memory?); "
+            "try fewer --threads or a smaller reports.chunk"
+        ) from None
+
+
+class _Tables:
+    """The four Parquet files, written chunk by chunk so that memory stays flat."""
+
+    def __init__(self, folder: Path):
+        self._writers = {
+            name: pq.ParquetWriter(folder / f"{name}.parquet", schema, compression="zstd")
+            for name, schema in SCHEMAS.items()
+        }
+
+    def __enter__(self) -> "_Tables":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for writer in self._writers.values():
+            writer.close()
+
+    def write(self, rows: Rows) -> None:
+        """Add a chunk's rows; an empty table gets none."""
+        labels = [(study, *values) for study, values in rows.labels]
+        for name, table in (
+            ("sentences", rows.sentences),
+            ("labels", labels),
+            ("documents", rows.documents),
+        ):
+            if table:
+                columns = [list(column) for column in zip(*table, strict=True)]
+                arrays = [
+                    pa.array(column, field.type, from_pandas=False)
+                    for column, field in zip(columns, SCHEMAS[name], strict=True)
+                ]
+                self._writers[name].write_table(pa.Table.from_arrays(arrays, schema=SCHEMAS[name]))
+        sections = pa.Table.from_pylist(rows.sections, schema=SCHEMAS["sections"])
+        self._writers["sections"].write_table(sections)
+
+
+class _Account:
+    """Counts for corpus.json."""
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self.failed: dict[str, list[str]] = {}
+        self.counts: Counter[str] = Counter()
+        self.labels = {name: Counter[str]() for name in OBSERVATIONS}
+        self._digest = hashlib.sha256()
+
+    def add(self, rows: Rows) -> None:
+        """Count a chunk."""
+        for row in rows.sections:
+            self.outcomes[str(row["outcome"])] += 1
+            content = (row["study_id"], row["findings"], row["impression"], row["conclusion"])
+            self._digest.update(repr(content).encode("utf-8", "surrogatepass"))
+        for study, reason in rows.failures:
+            self.failed.setdefault(reason, []).append(study)
+        self.counts.update(
+            sentences=len(rows.sentences),
+            labelled=len(rows.labels),
+            documents=len(rows.documents),
+            typos_corrected=rows.typos,
+        )
+        names = {1.0: "positive", 0.0: "negative", -1.0: "uncertain"}
+        for _, values in rows.labels:
+            for observation, value in zip(OBSERVATIONS, values, strict=True):
+                self.labels[observation][names.get(value, "blank")] += 1
+
+    def summary(self) -> dict[str, Any]:
+        """The counts as JSON."""
+        return {
+            "outcomes": dict(self.outcomes),
+            "failed": [
+                {"reason": reason, "count": len(studies), "examples": studies[:EXAMPLES]}
+                for reason, studies in sorted(self.failed.items())
+            ],
+            "counts": dict(self.counts),
+            "labels": {name: dict(counts) for name, counts in self.labels.items()},
+            "fingerprint": self._digest.hexdigest()[:16],
+        }
+
+
+def _unrepeated(references: Sequence[Reference]) -> tuple[list[Reference], int]:
+    first = {reference.study_id: reference for reference in reversed(references)}
+    kept = [r for r in references if first[r.study_id] is r]
+    return kept, len(references) - len(kept)
+
+
+def _check(account: _Account, total: int, root: str, settings: ReportSettings) -> None:
+    bad = sum(len(studies) for studies in account.failed.values())
+    if total and bad / total > settings.max_failed_share:
+        reasons = "; ".join(
+            f"{reason}: {len(studies)} (e.g. {studies[0]})"
+            for reason, studies in sorted(account.failed.items())
+        )
+        raise InputError(
+            f"{root}: {bad} of {total} reports are unusable, more than reports.max_failed_share "
+            f"{settings.max_failed_share:g} allows: {reasons}"
+        )
+
+
+def _is_synthetic(root: Path) -> bool:
+    """Whether the synthetic hospital wrote the data set: its manifest says so."""
+    manifest = root / "MANIFEST.json"
+    return manifest.is_file() and bool(read_json(manifest).get("synthetic", True))
+
+
+def build_corpus(
+    layout: str,
+    root: str,
+    output: str | Path,
+    settings: ReportSettings,
+    stanza: str | None = None,
+    threads: int = 1,
+) -> dict[str, Any]:
+    """Process all reports at ``root`` and write the corpus folder; gives corpus.json's content.
+
+    Raises:
+        InputError: the root, the settings' files or too many reports are bad; nothing is written.
+    """
+    listing = list_reports(layout, root)
+    references, repeated = _unrepeated(listing.references)
+    if repeated:
+        listing.skipped["study listed twice"] += repeated
+    if not references:
+        raise InputError(f"{root}: no report is listed")
+    account, started = _Account(), time.monotonic()
+    with atomic_folder(output) as folder:
+        with _Tables(folder) as tables:
+            for rows in _progress(
+                _process(layout, root, references, settings, stanza, threads), len(references)
+            ):
+                tables.write(rows)
+                account.add(rows)
+        _check(account, len(references), root, settings)
+        values = settings.model_dump(mode="json")
+        corpus = {
+            "dataset": Path(output).name,
+            "layout": layout,
+            "synthetic": _is_synthetic(Path(root)),
+            "reports": len(references),
+            "skipped": dict(listing.skipped),
+            "settings": values,
+            "settings_fingerprint": fingerprint(values),
+            **account.summary(),
+        }
+        write_json(folder / "corpus.json", corpus)
+    seconds = time.monotonic() - started
+    log.info(
+        "%s: %d reports in %.1f s (%.0f a second), %d unusable",
+        layout,
+        len(references),
+        seconds,
+        len(references) / max(seconds, 1e-9),
+        sum(len(studies) for studies in account.failed.values()),
+    )
+    return corpus
+
+
+def _progress(chunks: Iterator[Rows], total: int) -> Iterator[Rows]:
+    """Pass chunks on; a bar on a terminal, a line about every tenth of the way in a log."""
+    from tqdm import tqdm
+
+    bar = tqdm(total=total, unit="report", disable=not sys.stderr.isatty())
+    done, told = 0, 0
+    with bar:
+        for rows in chunks:
+            yield rows
+            bar.update(len(rows.sections))
+            done += len(rows.sections)
+            if bar.disable and done * 10 // total > told:
+                told = done * 10 // total
+                log.info("%d of %d reports", done, total)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Command line; see the module's docstring."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--layout", required=True, choices=sorted(LAYOUTS))
+    arguments.add_argument("--root", required=True, help="the data set's folder, as published")
+    arguments.add_argument("--stanza", help="stanza model folder, for splitter: stanza")
+    arguments.add_argument("--threads", type=int, default=1, help="processes")
+    arguments.add_argument("--output", required=True, help="results/corpus/<dataset>")
+    given = arguments.parse_args(argv)
+    settings = read_settings(given.settings, ReportSettings)
+    build_corpus(given.layout, given.root, given.output, settings, given.stanza, given.threads)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,165 @@
+"""One report after another: text, corrections, sections, sentences, labels.
+
+``Processor`` holds what a process needs to work on reports; ``process`` takes a few hundred
+references and gives the rows of the tables, so that chunks can be shared out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cxrflow.reports.labels import Labeller
+from cxrflow.reports.sections import (
+    ParsedReport,
+    SpecialCase,
+    labelled_report,
+    parse_report,
+    read_special_cases,
+)
+from cxrflow.reports.sentences import make_splitter
+from cxrflow.reports.settings import ReportSettings
+from cxrflow.reports.texts import RawReport, Reference, open_reader
+from cxrflow.reports.typos import TypoList
+
+# Sections kept as columns; a report may have others, which only serve to bound these.
+KEPT = (
+    "findings",
+    "impression",
+    "last_paragraph",
+    "comparison",
+    "indication",
+    "history",
+    "examination",
+    "technique",
+    "recommendations",
+    "notification",
+    "addendum",
+    "wet_read",
+)
+SPLIT = ("findings", "impression", "last_paragraph")
+NOTHING = ("no usable section", "special case: no usable text")
+
+
+@dataclass
+class Rows:
+    """Rows of the tables for a run of reports, and what went wrong (study id, reason)."""
+
+    sections: list[dict[str, str | None]] = field(default_factory=list)
+    sentences: list[tuple[str, str, int, str]] = field(default_factory=list)
+    labels: list[tuple[str, tuple[float, ...]]] = field(default_factory=list)
+    documents: list[tuple[str, str]] = field(default_factory=list)
+    failures: list[tuple[str, str]] = field(default_factory=list)
+    typos: int = 0
+
+
+class Processor:
+    """Reads, parses, splits and labels reports of one data set."""
+
+    def __init__(self, layout: str, root: str, settings: ReportSettings, stanza: str | None):
+        self._settings = settings
+        self._reader = open_reader(layout, root)
+        self._splitter = make_splitter(settings.splitter, stanza)
+        self._labeller = Labeller(settings.labels)
+        self._typos = TypoList.read(settings.typo_list) if settings.typo_list else TypoList({})
+        cases = settings.sections.special_cases
+        self._cases = read_special_cases(Path(cases)) if cases else {}
+
+    def process(self, references: Sequence[Reference]) -> Rows:
+        """The rows of these reports, in order."""
+        rows = Rows()
+        parsed: list[tuple[RawReport, ParsedReport]] = []
+        for reference in references:
+            report = self._reader.read(reference)
+            failure = report.failure
+            content: ParsedReport | None = None
+            if failure is None:
+                content, failure = self._parse(report, rows)
+            if failure is not None:
+                rows.failures.append((report.study_id, failure))
+            if content is None:
+                rows.sections.append(_section_row(report, None, str(failure)))
+            else:
+                rows.sections.append(_section_row(report, content, content.outcome))
+                parsed.append((report, content))
+        self._split_and_label(parsed, rows)
+        return rows
+
+    def _parse(self, report: RawReport, rows: Rows) -> tuple[ParsedReport | None, str | None]:
+        settings = self._settings.sections
+        texts = [report.text] if report.text is not None else list((report.sections or {}).values())
+        if sum(map(len, texts)) > settings.max_characters:
+            return None, f"longer than {settings.max_characters} characters"
+        case = self._cases.get(report.study_id)
+        content = self._parse_text(report, case, rows)
+        return content, content.outcome if content.outcome in NOTHING else None
+
+    def _parse_text(self, report: RawReport, case: SpecialCase | None, rows: Rows) -> ParsedReport:
+        study, settings = report.study_id, self._settings.sections
+        if report.text is None:
+            sections = {}
+            for name, text in (report.sections or {}).items():
+                name = settings.notes_section if name == "notes" else name
+                sections[name] = self._correct(study, text, rows)
+            return labelled_report(sections)
+        if case is not None and case.section is None:
+            # Offsets count characters of the published text, so corrections come after the cut.
+            cut = parse_report(report.text, settings, case)
+            conclusion = self._correct(study, cut.conclusion, rows)
+            return ParsedReport(cut.sections, conclusion, cut.conclusion_from)
+        return parse_report(self._correct(study, report.text, rows), settings, case)
+
+    def _correct(self, study: str, text: str, rows: Rows) -> str:
+        text, changed = self._typos.correct(study, text)
+        rows.typos += changed
+        return text
+
+    def _split_and_label(self, parsed: list[tuple[RawReport, ParsedReport]], rows: Rows) -> None:
+        jobs = [
+            (i, name, text)
+            for i, (_, content) in enumerate(parsed)
+            for name, text in _texts_to_split(content)
+        ]
+        split = self._splitter.split([text for _, _, text in jobs])
+        by_report: list[dict[str, list[str]]] = [{} for _ in parsed]
+        for (i, name, _), sentences in zip(jobs, split, strict=True):
+            by_report[i][name] = sentences
+        for (report, content), sentences_of in zip(parsed, by_report, strict=True):
+            study = report.study_id
+            for name in SPLIT:
+                for index, sentence in enumerate(sentences_of.get(name, ())):
+                    rows.sentences.append((study, name, index, sentence))
+            labelled = self._sentences_to_label(content, sentences_of)
+            if labelled:
+                rows.labels.append((study, self._labeller.label(labelled)))
+            names = [n for n in ("findings", "impression") if n in content.sections]
+            texts = [content.sections[n] for n in names] or [content.conclusion]
+            document = "\n".join(" ".join(text.split()) for text in texts)
+            if document:
+                rows.documents.append((study, document))
+
+    def _sentences_to_label(
+        self, content: ParsedReport, sentences_of: dict[str, list[str]]
+    ) -> list[str]:
+        both = [s for n in ("findings", "impression") for s in sentences_of.get(n, ())]
+        if self._settings.labels.text == "findings_and_impression" and both:
+            return both
+        return sentences_of.get(content.conclusion_from, [])
+
+
+def _texts_to_split(content: ParsedReport) -> list[tuple[str, str]]:
+    texts = [(name, content.sections[name]) for name in SPLIT if name in content.sections]
+    if content.conclusion and content.conclusion_from not in SPLIT:
+        texts.append((content.conclusion_from, content.conclusion))
+    return texts
+
+
+def _section_row(
+    report: RawReport, content: ParsedReport | None, outcome: str
+) -> dict[str, str | None]:
+    row: dict[str, str | None] = {"study_id": report.study_id, "subject_id": report.subject_id}
+    for name in KEPT:
+        row[name] = (content.sections.get(name) or None) if content else None
+    row["conclusion"] = (content.conclusion or None) if content else None
+    row["conclusion_from"] = (content.conclusion_from or None) if content else None
+    row["outcome"] = outcome
+    return row

@@ -1,0 +1,274 @@
+"""Report texts of a data set, as published: MIMIC-CXR, Open-I, covid-chestxray.
+
+Listing and reading are apart, so that a list of references can be shared out to processes and
+each reads its own. A report that cannot be read comes back with the reason, never as an error;
+only a root that is not the data set at all is one.
+"""
+
+import csv
+import gzip
+import io
+import re
+import tarfile
+import xml.etree.ElementTree as ElementTree
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from cxrflow.errors import InputError
+
+MIMIC_ARCHIVE = "mimic-cxr-reports.zip"
+MIMIC_LISTS = ("cxr-study-list.csv.gz", "cxr-study-list.csv")
+OPEN_I_FOLDER, OPEN_I_ARCHIVE = "ecgen-radiology", "NLMCXR_reports.tgz"
+COVID_LIST = "metadata.csv"
+
+REPORT_PATH = re.compile(r"(?:^|/)p(\d+)/s(\d+)\.txt$")
+
+
+class Reference(NamedTuple):
+    """Where one report lies: ids without letters MIMIC puts before them, and a path or member."""
+
+    study_id: str
+    subject_id: str | None
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class RawReport:
+    """A report as the data set gives it: ``text``, or ``sections`` by name, or a ``failure``."""
+
+    study_id: str
+    subject_id: str | None
+    text: str | None = None
+    sections: dict[str, str] | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
+class Listing:
+    """All reports of a data set in order, and rows left out by reason (not damage: choice)."""
+
+    references: list[Reference]
+    skipped: Counter[str] = field(default_factory=Counter)
+
+
+class Reader(Protocol):
+    """Reads listed reports."""
+
+    def read(self, reference: Reference) -> RawReport:
+        """The report, or why it cannot be had."""
+        ...
+
+
+def decode(content: bytes) -> tuple[str | None, str | None]:
+    """Text and no failure, or no text and the failure."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None, "not UTF-8 text"
+    if "\x00" in text:
+        return None, "not text (NUL bytes)"
+    return (text, None) if text.strip() else (None, "empty file")
+
+
+def _open_csv(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
+    try:
+        content = path.read_bytes()
+        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+    rows = csv.DictReader(io.StringIO(text, newline=""))
+    for column in columns:
+        if column not in (rows.fieldnames or ()):
+            raise InputError(f"{path}: column '{column}' is missing")
+    return list(rows)
+
+
+def _list_mimic_cxr(root: Path) -> Listing:
+    """From the study list; without one, from the archive's members or the live tree."""
+    for name in MIMIC_LISTS:
+        if (root / name).is_file():
+            rows = _open_csv(root / name, ("subject_id", "study_id", "path"))
+            return Listing(
+                [
+                    Reference(
+                        row["study_id"].strip().removeprefix("s"),
+                        row["subject_id"].strip().removeprefix("p"),
+                        row["path"].strip(),
+                    )
+                    for row in rows
+                ]
+            )
+    if (root / MIMIC_ARCHIVE).is_file():
+        places = _archive(root).namelist()
+    else:
+        places = [p.relative_to(root).as_posix() for p in root.glob("files/p*/p*/s*.txt")]
+    found = [(REPORT_PATH.search(place), place) for place in sorted(places)]
+    references = [Reference(m[2], m[1], place) for m, place in found if m]
+    if not references:
+        raise InputError(
+            f"{root}: no report; expected {MIMIC_LISTS[0]}, {MIMIC_ARCHIVE} "
+            "or files/pNN/pNNNNNNNN/sNNNNNNNN.txt"
+        )
+    return Listing(references)
+
+
+def _archive(root: Path) -> zipfile.ZipFile:
+    path = root / MIMIC_ARCHIVE
+    try:
+        return zipfile.ZipFile(path)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path}: not a whole zip archive ({error})") from None
+
+
+class _MimicReader:
+    """The live tree first, then the archive."""
+
+    def __init__(self, root: Path):
+        self._root = root
+        self._zip = _archive(root) if (root / MIMIC_ARCHIVE).is_file() else None
+
+    def read(self, reference: Reference) -> RawReport:
+        study, subject, place = reference
+        path = self._root / place
+        try:
+            if path.is_file():
+                content = path.read_bytes()
+            elif self._zip is not None:
+                content = self._zip.read(place)
+            else:
+                return RawReport(study, subject, failure="file not found")
+        except KeyError:
+            return RawReport(study, subject, failure="file not found")
+        except (OSError, zipfile.BadZipFile, zlib.error, RuntimeError):
+            return RawReport(study, subject, failure="file cannot be read")
+        text, failure = decode(content)
+        return RawReport(study, subject, text=text, failure=failure)
+
+
+def _open_i_files(root: Path) -> dict[str, bytes | Path]:
+    folder, archive = root / OPEN_I_FOLDER, root / OPEN_I_ARCHIVE
+    if folder.is_dir():
+        return {path.name: path for path in folder.glob("*.xml")}
+    if not archive.is_file():
+        raise InputError(f"{root}: neither {OPEN_I_FOLDER}/ nor {OPEN_I_ARCHIVE} found")
+    files: dict[str, bytes | Path] = {}
+    try:
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                stream = tar.extractfile(member) if member.name.endswith(".xml") else None
+                if stream is not None:
+                    files[Path(member.name).name] = stream.read()
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{archive}: cut off or not a tar archive ({reason})") from None
+    return files
+
+
+def _list_open_i(root: Path) -> Listing:
+    """Ids are those of ``uId``: "CXR" and the file's number."""
+    names = sorted(_open_i_files(root), key=lambda name: (len(name), name))
+    if not names:
+        raise InputError(f"{root}: no report; expected <n>.xml files")
+    return Listing([Reference(f"CXR{Path(name).stem}", None, name) for name in names])
+
+
+class _OpenIReader:
+    """XML reports with labelled sections, from the folder or the archive."""
+
+    def __init__(self, root: Path):
+        self._files = _open_i_files(root)
+
+    def read(self, reference: Reference) -> RawReport:
+        study, subject, place = reference
+        content = self._files[place]
+        if isinstance(content, Path):
+            content = content.read_bytes()
+        if not content.strip():
+            return RawReport(study, subject, failure="empty file")
+        try:
+            root = ElementTree.fromstring(content)
+        except (ElementTree.ParseError, ValueError):
+            return RawReport(study, subject, failure="not XML")
+        identity = root.find(".//uId")
+        study = (identity.get("id") if identity is not None else None) or study
+        sections = {
+            element.get("Label", "").lower(): "".join(element.itertext())
+            for element in root.iter("AbstractText")
+        }
+        return RawReport(study, subject, sections=sections)
+
+
+def _covid_rows(root: Path) -> list[dict[str, str]]:
+    path = root / COVID_LIST
+    if not path.is_file():
+        raise InputError(f"{path}: not found")
+    return _open_csv(path, ("Patientid", "filename", "modality", "clinical notes"))
+
+
+def _list_covid_chestxray(root: Path) -> Listing:
+    """A radiograph's row is a study named by its file; CT slices and repeats are left out."""
+    references: dict[str, Reference] = {}
+    skipped: Counter[str] = Counter()
+    for number, row in enumerate(_covid_rows(root)):
+        name, modality = (row["filename"] or "").strip(), (row["modality"] or "").strip()
+        if modality.casefold() != "x-ray":
+            skipped[f"modality {modality or 'not given'}"] += 1
+        elif not name:
+            skipped["no filename"] += 1
+        elif name in references:
+            skipped["filename repeated"] += 1
+        else:
+            references[name] = Reference(name, row["Patientid"].strip(), str(number))
+    return Listing(list(references.values()), skipped)
+
+
+class _CovidReader:
+    """The clinical notes of a row, as text without headings."""
+
+    def __init__(self, root: Path):
+        self._notes = [row["clinical notes"] or "" for row in _covid_rows(root)]
+
+    def read(self, reference: Reference) -> RawReport:
+        study, subject, place = reference
+        notes = self._notes[int(place)].strip()
+        if not notes:
+            return RawReport(study, subject, failure="no clinical notes")
+        return RawReport(study, subject, sections={"notes": notes})
+
+
+LAYOUTS: dict[str, tuple[Callable[[Path], Listing], Callable[[Path], Reader]]] = {
+    "mimic_cxr": (_list_mimic_cxr, _MimicReader),
+    "open_i": (_list_open_i, _OpenIReader),
+    "covid_chestxray": (_list_covid_chestxray, _CovidReader),
+}
+
+
+def _checked(layout: str, root: str | Path) -> Path:
+    if layout not in LAYOUTS:
+        raise InputError(f"layout '{layout}' is unknown; expected {', '.join(LAYOUTS)}")
+    if not Path(root).is_dir():
+        raise InputError(f"{root}: data root not found")
+    return Path(root)
+
+
+def list_reports(layout: str, root: str | Path) -> Listing:
+    """All reports of the data set at ``root``."""
+    place = _checked(layout, root)
+    return LAYOUTS[layout][0](place)
+
+
+def open_reader(layout: str, root: str | Path) -> Reader:
+    """A reader of the data set's listed reports; cheap enough to make one a process."""
+    place = _checked(layout, root)
+    return LAYOUTS[layout][1](place)
+
+
+def read_texts(layout: str, root: str | Path) -> Iterator[RawReport]:
+    """All reports of a data set, in the order of its list."""
+    listing, reader = list_reports(layout, root), open_reader(layout, root)
+    return (reader.read(reference) for reference in listing.references)

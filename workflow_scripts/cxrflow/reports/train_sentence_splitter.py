@@ -1,0 +1,138 @@
+"""Train a small stanza tokenizer and lay it out like a downloaded stanza package.
+
+``--text`` holds ``{train,dev}.txt`` and ``{train,dev}.toklabels`` of the same length: a digit a
+character (0 inside a token, 1 last of a token, 2 last of a sentence), paragraph breaks copied.
+``--output`` becomes a stanza folder (``resources.json``, ``en/tokenize/<package>.pt``), so that
+the demo runs the code path of the published biomedical package. Nothing is downloaded.
+"""
+
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cxrflow.command import parser, read_settings, run
+from cxrflow.errors import InputError
+from cxrflow.files import atomic_folder, write_json
+from cxrflow.reports.settings import SentenceSplitterSettings
+
+log = logging.getLogger(__name__)
+
+LABELS = set("01234")
+
+
+def check_labels(text_path: Path, label_path: Path) -> int:
+    """Check that a text and its labels belong together; gives the number of sentences."""
+    for path in (text_path, label_path):
+        if not path.is_file():
+            raise InputError(f"{path}: file not found")
+    try:
+        text = text_path.read_text(encoding="utf-8")
+        labels = label_path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{text_path}: text or labels are not UTF-8 ({error.reason})") from None
+    if len(text.rstrip()) != len(labels.rstrip()):
+        raise InputError(
+            f"{label_path}: {len(labels.rstrip())} labels for {len(text.rstrip())} characters of "
+            f"{text_path.name}; expected one a character"
+        )
+    strange = set(labels) - LABELS - set(" \n\r")
+    if strange:
+        raise InputError(f"{label_path}: label {min(strange)!r}; expected digits 0 to 4")
+    sentences = labels.count("2") + labels.count("4")
+    if not sentences:
+        raise InputError(f"{label_path}: no sentence ends (label 2)")
+    return sentences
+
+
+def train(
+    text: str | Path, output: str | Path, settings: SentenceSplitterSettings
+) -> dict[str, Any]:
+    """Train on the folder ``text`` and write the stanza folder ``output``, whole or not at all."""
+    text = Path(text)
+    counts = {
+        part: check_labels(text / f"{part}.txt", text / f"{part}.toklabels")
+        for part in ("train", "dev")
+    }
+    started = time.monotonic()
+    with atomic_folder(output) as folder:
+        models = folder / "en" / "tokenize"
+        models.mkdir(parents=True)
+        with tempfile.TemporaryDirectory() as scratch:
+            # Without a table of multi-word tokens stanza's training ends in an AttributeError.
+            words = Path(scratch) / "mwt.json"
+            words.write_text("[]", encoding="utf-8")
+            _run_stanza(text, words, models, settings)
+        model = models / f"{settings.package}.pt"
+        if not model.is_file():
+            raise InputError(f"{text}: stanza wrote no model; see the log")
+        package = settings.package
+        write_json(
+            folder / "resources.json",
+            {
+                "en": {
+                    "lang_name": "English",
+                    "tokenize": {package: {"md5": ""}},
+                    "packages": {
+                        package: {"tokenize": package},
+                        "default": {"tokenize": package},
+                    },
+                }
+            },
+        )
+        summary = {
+            "sentences": counts,
+            "settings": settings.model_dump(mode="json"),
+            "synthetic": (text / "MANIFEST.json").is_file(),
+        }
+        write_json(folder / "splitter.json", summary)
+    log.info("trained on %d sentences in %.1f s", counts["train"], time.monotonic() - started)
+    return summary
+
+
+def _run_stanza(text: Path, words: Path, models: Path, settings: SentenceSplitterSettings) -> None:
+    options: dict[str, object] = {
+        "mode": "train",
+        "lang": "en",
+        "shorthand": f"en_{settings.package}",
+        "txt_file": text / "train.txt",
+        "label_file": text / "train.toklabels",
+        "dev_txt_file": text / "dev.txt",
+        "dev_label_file": text / "dev.toklabels",
+        "mwt_json_file": words,
+        "steps": settings.steps,
+        "eval_steps": max(1, settings.steps // 2),
+        "batch_size": settings.batch_size,
+        "hidden_dim": settings.hidden_size,
+        "emb_dim": settings.embedding_size,
+        "seed": settings.seed,
+        "save_dir": models,
+        "save_name": f"{settings.package}.pt",
+    }
+    command = [sys.executable, "-m", "stanza.models.tokenizer", "--cpu"]
+    for name, value in options.items():
+        command += [f"--{name}", str(value)]
+    # More threads make so small a model several times slower.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise InputError(f"{text}: stanza's training ended with {done.returncode}: {last}")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Command line; see the module's docstring."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--text", required=True, help="folder of {train,dev}.{txt,toklabels}")
+    arguments.add_argument("--output", required=True, help="results/stanza/<name>")
+    given = arguments.parse_args(argv)
+    train(given.text, given.output, read_settings(given.settings, SentenceSplitterSettings))
+
+
+if __name__ == "__main__":
+    run(main)
