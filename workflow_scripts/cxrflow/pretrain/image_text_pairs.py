@@ -12,6 +12,7 @@ from torch import nn
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.model import save_image_half, save_text_half
+from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation
 from cxrflow.images.store import PixelStore
 from cxrflow.objectives.global_alignment import global_alignment
@@ -63,6 +64,11 @@ class ImageTextProgram:
         self.masker = WordMasker.from_settings(
             VocabularyInfo.from_tokenizer(tokenizer), settings.mlm.masking
         )
+        if text.config.projection_size != image.settings.projection:
+            raise InputError(
+                f"settings: key 'encoder.projection' is {image.settings.projection}, but the text "
+                f"model projects to {text.config.projection_size}; the joint space has one width"
+            )
         self.text, self.image = text, image
         self.modules: dict[str, nn.Module] = {
             "text": text.to(device),

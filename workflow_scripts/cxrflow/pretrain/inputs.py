@@ -67,12 +67,15 @@ def start_image(folder: str | Path | None, settings: ImageEncoderSettings) -> Im
     """An image encoder whose trunk goes on from ``folder``; the projection is always new.
 
     SimCLR has no projection to the joint space (BioViL section 2.2 projects for joint training).
+    The trunk keeps its sizes; dilation has no weights, so ``settings`` decides the grid.
     """
     if folder is None:
         return ImageEncoder(settings)
     source = Path(folder) / "image"
     known = ImageEncoderSettings.model_validate(read_json(source / "config.json"))
-    known = known.model_copy(update={"projection": settings.projection})
+    known = known.model_copy(
+        update={"projection": settings.projection, "dilate": settings.dilate}
+    )
     image = ImageEncoder(known)
     load_trunk(image, source / "model.safetensors")
     return image

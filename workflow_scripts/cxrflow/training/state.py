@@ -61,9 +61,12 @@ class StateFolder:
             yield
 
     def claim(self, identity: dict[str, Any]) -> None:
-        """Tie the folder to settings and data; refuse when it was begun with others."""
+        """Tie the folder to settings and data; refuse to go on with others.
+
+        Before the first state is saved there is nothing to protect, and the claim is renewed.
+        """
         path = self.path / "identity.json"
-        if path.is_file():
+        if path.is_file() and self._files():
             changed = differences(read_json(path), identity)
             if changed:
                 raise InputError(
@@ -71,6 +74,7 @@ class StateFolder:
                     f"{'; '.join(changed)}. Delete the folder to start afresh"
                 )
         else:
+            (self.path / "metrics.jsonl").unlink(missing_ok=True)
             write_json(path, identity)
 
     def _files(self) -> list[Path]:
