@@ -8,7 +8,7 @@ Outputs: `<results>/cohorts/<cohort>/`; flow.json counts every filter with its r
 rule build_pairs:
     """Pair each study's image with its report; hold evaluation patients out."""
     input:
-        code=source("data/*.py"),
+        code=source("data.cohort"),
         data=lambda wildcards: cohort_markers(wildcards.cohort),
         corpus=lambda wildcards: f"<results>/corpus/{cohort_dataset(wildcards.cohort)}/corpus.json",
     output:
@@ -56,7 +56,7 @@ rule build_pairs:
 rule build_samples:
     """List the samples of an evaluation set: phrases and boxes, or images and labels."""
     input:
-        code=source("data/*.py"),
+        code=source("data.cohort"),
         data=lambda wildcards: cohort_markers(wildcards.cohort),
     output:
         samples="<results>/cohorts/{cohort}/samples.parquet",

@@ -17,6 +17,7 @@ sys.path.insert(0, str(SOURCE))
 from cxrflow.config import make_config
 from cxrflow.config.schema import BENCHMARK_ROLES, REPORT_LAYOUTS, TEXT_LAYOUTS
 from cxrflow.errors import InputError
+from cxrflow.source_files import source_files
 
 # Programs always run from this checkout, whatever else is installed in a rule's environment.
 shell.prefix("export PYTHONPATH=%s${{PYTHONPATH:+:$PYTHONPATH}}; " % shlex.quote(str(SOURCE)))
@@ -49,18 +50,14 @@ wildcard_constraints:
     vocabulary=one_of(run.vocabularies),
 
 
-def source(*patterns):
+def source(*names):
     """The files of the package that define a stage's result, as paths from the working directory.
 
-    Settings are left out: they reach the stage as parameters, defaults included.
+    A name is a program (`pretrain.text`: its module and all that it imports), or a pattern of
+    files that a program reads (`reports/rules/*.yaml`). Settings are left out: they reach the
+    stage as parameters, defaults included.
     """
-    found = set()
-    for pattern in patterns:
-        files = [file for file in (SOURCE / "cxrflow").glob(pattern) if file.stat().st_size]
-        if not files:
-            raise WorkflowError(f"rules: no source file fits '{pattern}'")
-        found.update(file for file in files if file.name != "settings.py")
-    return sorted(os.path.relpath(file) for file in found)
+    return [os.path.relpath(file) for file in source_files(*names)]
 
 
 def as_json(values):

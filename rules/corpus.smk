@@ -8,7 +8,7 @@ Outputs: `<results>/corpus/<dataset>/`, `<results>/stanza/<name>/`.
 rule train_sentence_splitter:
     """Train a small stanza tokenizer on the synthetic hospital's text."""
     input:
-        code=source("reports/train_sentence_splitter.py"),
+        code=source("reports.train_sentence_splitter"),
         text="<results>/phantom/stanza_text/MANIFEST.json",
     output:
         resources="<results>/stanza/{splitter}/resources.json",
@@ -40,7 +40,7 @@ rule train_sentence_splitter:
 rule process_reports:
     """Parse reports into sections, split sentences, label findings (BioViL section 4.1)."""
     input:
-        code=source("reports/*.py"),
+        code=source("reports.corpus", "reports/rules/*.yaml"),
         data=lambda wildcards: marker(wildcards.dataset),
         stanza=stanza_resources(),
     output:
@@ -84,13 +84,7 @@ rule process_reports:
 rule collect_text:
     """Read the documents of a text corpus (PubMed abstracts, MIMIC-III notes)."""
     input:
-        code=source(
-            "text/corpus.py",
-            "text/documents.py",
-            "text/id_set.py",
-            "text/mimic_iii.py",
-            "text/pubmed.py",
-        ),
+        code=source("text.corpus"),
         data=lambda wildcards: marker(wildcards.dataset),
     output:
         documents="<results>/corpus/{dataset}/documents.parquet",

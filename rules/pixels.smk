@@ -9,17 +9,7 @@ was interrupted goes on with the shards it has.
 rule store_pixels:
     """Decode and resize the images of a data set."""
     input:
-        code=source(
-            "images/build.py",
-            "images/decode.py",
-            "images/decoded.py",
-            "images/dicom.py",
-            "images/geometry.py",
-            "images/grey.py",
-            "images/resize.py",
-            "images/shards.py",
-            "images/store.py",
-        ),
+        code=source("images.store"),
         data=lambda wildcards: marker(wildcards.dataset),
         images=lambda wildcards: [
             f"<results>/cohorts/{cohort}/images.parquet"

@@ -8,21 +8,7 @@ Outputs: `<results>/models/<model>/seed<k>/`; state in `<results>/state/`, never
 rule pretrain_image:
     """Train an image encoder."""
     input:
-        code=source(
-            "pretrain/image.py",
-            "pretrain/inputs.py",
-            "pretrain/two_views.py",
-            "encoders/image_encoder.py",
-            "encoders/resnet.py",
-            "objectives/simclr.py",
-            "images/augment.py",
-            "images/keyed_random.py",
-            "training/engine.py",
-            "training/optimiser.py",
-            "training/order.py",
-            "training/precision.py",
-            "training/schedule.py",
-        ),
+        code=source("pretrain.image"),
         pixels=model_pixels,
         pairs=model_pairs,
     output:

@@ -8,27 +8,7 @@ Outputs: `<results>/models/<model>/seed<k>/`; state in `<results>/state/`, never
 rule pretrain_text:
     """Train a text encoder."""
     input:
-        code=source(
-            "pretrain/text.py",
-            "pretrain/inputs.py",
-            "pretrain/packed_corpus.py",
-            "pretrain/report_text.py",
-            "pretrain/section_pairs.py",
-            "encoders/cxr_bert.py",
-            "objectives/contrastive.py",
-            "objectives/masked_language_modelling.py",
-            "objectives/section_matching.py",
-            "text/keyed_random.py",
-            "text/masking.py",
-            "text/packing.py",
-            "text/ragged.py",
-            "text/report_batch.py",
-            "training/engine.py",
-            "training/optimiser.py",
-            "training/order.py",
-            "training/precision.py",
-            "training/schedule.py",
-        ),
+        code=source("pretrain.text"),
         vocabulary=model_vocabulary,
         tokens=model_tokens,
         pairs=model_pairs,

@@ -11,15 +11,7 @@ localrules:
 rule make_table:
     """Set one table of a paper."""
     input:
-        code=source(
-            "report/tables.py",
-            "report/table_cells.py",
-            "report/table_definition.py",
-            "report/table_text.py",
-            "report/table.html.jinja",
-            "metrics/intervals.py",
-            "papers/__init__.py",
-        ),
+        code=source("report.tables", "report/table.html.jinja"),
         paper=lambda wildcards: os.path.relpath(SOURCE / f"cxrflow/papers/{wildcards.paper}.yaml"),
         metrics=lambda wildcards: table_metrics(wildcards.paper, wildcards.table),
     output:

@@ -7,9 +7,7 @@ Inputs: documents, a vocabulary. Outputs: `<results>/tokens/<vocabulary>/<datase
 rule tokenise_documents:
     """Turn the documents of a data set into token ids."""
     input:
-        code=source(
-            "text/tokens.py", "text/documents.py", "text/tokenizer.py", "text/word_encoder.py"
-        ),
+        code=source("text.tokens"),
         documents=lambda wildcards: documents(wildcards.dataset),
         vocabulary="<results>/vocabulary/{vocabulary}/vocabulary.json",
     output:

@@ -7,13 +7,7 @@ Inputs: documents of corpora and reports. Outputs: `<results>/vocabulary/<name>/
 rule build_vocabulary:
     """Make a WordPiece vocabulary."""
     input:
-        code=source(
-            "text/vocabulary.py",
-            "text/documents.py",
-            "text/tokenizer.py",
-            "text/word_counts.py",
-            "text/wordpiece.py",
-        ),
+        code=source("text.vocabulary"),
         documents=lambda wildcards: [
             documents(d) for d in run.vocabulary_datasets(wildcards.vocabulary)
         ],

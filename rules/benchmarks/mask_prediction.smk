@@ -8,14 +8,7 @@ Outputs: `<results>/benchmarks/mask_prediction/<model>/seed<k>/`.
 rule evaluate_mask_prediction:
     """Predict masked words of reports."""
     input:
-        code=source(
-            "benchmarks/mask_prediction.py",
-            "benchmarks/inputs.py",
-            "benchmarks/result.py",
-            "metrics/masked_tokens.py",
-            "metrics/intervals.py",
-            "text/masking.py",
-        ),
+        code=source("benchmarks.mask_prediction"),
         model="<results>/models/{model}/seed{seed}/run.json",
         pairs=cohort_file("reports", "pairs.parquet"),
     output:

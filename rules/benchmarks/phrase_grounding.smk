@@ -8,16 +8,7 @@ Outputs: `<results>/benchmarks/phrase_grounding/<model>/seed<k>/`.
 rule evaluate_phrase_grounding:
     """Ground each phrase in its image and compare with its boxes."""
     input:
-        code=source(
-            "benchmarks/phrase_grounding.py",
-            "benchmarks/inputs.py",
-            "benchmarks/result.py",
-            "benchmarks/region.py",
-            "benchmarks/grounding_figures.py",
-            "encoders/model.py",
-            "metrics/grounding.py",
-            "metrics/intervals.py",
-        ),
+        code=source("benchmarks.phrase_grounding"),
         model="<results>/models/{model}/seed{seed}/run.json",
         cohort=cohort_file("grounding", "samples.parquet"),
         pixels=pixel_store("grounding"),

@@ -8,12 +8,7 @@ Outputs: `<results>/benchmarks/vocabulary/`.
 rule evaluate_vocabulary:
     """Compare the vocabularies on report text."""
     input:
-        code=source(
-            "benchmarks/vocabulary.py",
-            "benchmarks/inputs.py",
-            "benchmarks/result.py",
-            "metrics/intervals.py",
-        ),
+        code=source("benchmarks.vocabulary"),
         vocabularies=[f"<results>/vocabulary/{name}/vocabulary.json" for name in run.vocabularies],
         pairs=cohort_file("reports", "pairs.parquet"),
     output:

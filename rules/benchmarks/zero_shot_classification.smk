@@ -8,14 +8,7 @@ Outputs: `<results>/benchmarks/zero_shot_classification/<model>/seed<k>/`.
 rule evaluate_zero_shot_classification:
     """Classify each image by two prompts."""
     input:
-        code=source(
-            "benchmarks/zero_shot_classification.py",
-            "benchmarks/inputs.py",
-            "benchmarks/result.py",
-            "encoders/model.py",
-            "metrics/classification.py",
-            "metrics/intervals.py",
-        ),
+        code=source("benchmarks.zero_shot_classification"),
         model="<results>/models/{model}/seed{seed}/run.json",
         cohort=cohort_file("classification", "samples.parquet"),
         pixels=pixel_store("classification"),

@@ -31,7 +31,12 @@ TRAINING = {
     "optimiser": {"learning_rate": 1e-3},
 }
 TEXT = {
-    "layers": 2, "width": 32, "heads": 4, "feed_forward": 64, "positions": 64, "projection": 16,
+    "layers": 2,
+    "width": 32,
+    "heads": 4,
+    "feed_forward": 64,
+    "positions": 64,
+    "projection": 16,
 }
 IMAGE = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1, "projection": 16}
 
@@ -61,10 +66,16 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         impression = [f"New {side} {name}.", "No other finding."]
         rows.append(
             {
-                "dataset": "toy", "subject_id": str(number), "study_id": str(number),
-                "image_id": f"image{number}", "image_path": f"{number}.png", "view": "PA",
-                "findings": " ".join(findings), "impression": " ".join(impression),
-                "findings_sentences": findings, "impression_sentences": impression,
+                "dataset": "toy",
+                "subject_id": str(number),
+                "study_id": str(number),
+                "image_id": f"image{number}",
+                "image_path": f"{number}.png",
+                "view": "PA",
+                "findings": " ".join(findings),
+                "impression": " ".join(impression),
+                "findings_sentences": findings,
+                "impression_sentences": impression,
                 "split": "validate" if number >= 64 else "train",
             }
         )
@@ -83,12 +94,43 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     documents.to_parquet(cohort / "documents.parquet")
     flow = {"cohort": "toy", "dataset": "toy", "synthetic": True}
     (cohort / "flow.json").write_text(json.dumps(flow))
-    complete(program("images.store", "--root", folder, "--images", cohort / "images.parquet",
-                     "--geometry", "shorter32", "--threads", 1, "--output", folder / "pixels"))
-    complete(program("text.vocabulary", "--documents", cohort / "documents.parquet", "--settings",
-                     '{"size": 200}', "--output", folder / "vocabulary"))
-    complete(program("text.tokens", "--documents", cohort / "documents.parquet", "--vocabulary",
-                     folder / "vocabulary", "--output", folder / "tokens"))
+    complete(
+        program(
+            "images.store",
+            "--root",
+            folder,
+            "--images",
+            cohort / "images.parquet",
+            "--geometry",
+            "shorter32",
+            "--threads",
+            1,
+            "--output",
+            folder / "pixels",
+        )
+    )
+    complete(
+        program(
+            "text.vocabulary",
+            "--documents",
+            cohort / "documents.parquet",
+            "--settings",
+            '{"size": 200}',
+            "--output",
+            folder / "vocabulary",
+        )
+    )
+    complete(
+        program(
+            "text.tokens",
+            "--documents",
+            cohort / "documents.parquet",
+            "--vocabulary",
+            folder / "vocabulary",
+            "--output",
+            folder / "tokens",
+        )
+    )
     return folder
 
 
@@ -99,39 +141,76 @@ def commands(inputs: Path, done: Path) -> dict[str, Command]:
     """Each training as a command of (name of the run, its folder)."""
 
     def places(name: str, folder: Path) -> list[object]:
-        return ["--model", "toy", "--seed", 0, "--state", folder / f"state-{name}",
-                "--output", folder / name]
+        return [
+            "--model",
+            "toy",
+            "--seed",
+            0,
+            "--state",
+            folder / f"state-{name}",
+            "--output",
+            folder / name,
+        ]
 
     def with_pairs(module: str, settings: dict[str, object], *more: object) -> Command:
         return lambda name, folder: program(
-            module, "--settings", json.dumps(settings), "--pairs",
-            inputs / "cohort" / "pairs.parquet", *more, *places(name, folder),
+            module,
+            "--settings",
+            json.dumps(settings),
+            "--pairs",
+            inputs / "cohort" / "pairs.parquet",
+            *more,
+            *places(name, folder),
         )
 
     text = {"encoder": TEXT, "length": 48, "dropout": 0.25, "attention_dropout": 0.25}
     elastic = {"angle": 20, "elastic_probability": 0.5, "noise": 0.05, "crop_scale": [0.75, 1.0]}
     return {
         "phase II": with_pairs(
-            "pretrain.text", {**text, "training": {**TRAINING, "epochs": 60}},
-            "--vocabulary", inputs / "vocabulary", "--tokens", inputs / "tokens",
+            "pretrain.text",
+            {**text, "training": {**TRAINING, "epochs": 60}},
+            "--vocabulary",
+            inputs / "vocabulary",
+            "--tokens",
+            inputs / "tokens",
         ),
         "phase III": with_pairs(
             "pretrain.text",
             {**text, "training": {**TRAINING, "epochs": 30}, "rsm": {"weight": 1.0}},
-            "--vocabulary", inputs / "vocabulary", "--start", done / "phase II",
+            "--vocabulary",
+            inputs / "vocabulary",
+            "--start",
+            done / "phase II",
         ),
         "SimCLR": with_pairs(
             "pretrain.image",
-            {"encoder": IMAGE, "augmentation": elastic, "head_hidden": 32, "head_output": 16,
-             "training": {**TRAINING, "epochs": 40,
-                          "optimiser": {"name": "adam", "learning_rate": 1e-3, "lars": True}}},
-            "--pixels", inputs / "pixels",
+            {
+                "encoder": IMAGE,
+                "augmentation": elastic,
+                "head_hidden": 32,
+                "head_output": 16,
+                "training": {
+                    **TRAINING,
+                    "epochs": 40,
+                    "optimiser": {"name": "adam", "learning_rate": 1e-3, "lars": True},
+                },
+            },
+            "--pixels",
+            inputs / "pixels",
         ),
         "joint": with_pairs(
             "pretrain.joint",
-            {"encoder": IMAGE, "augmentation": elastic, "length": 48,
-             "training": {**TRAINING, "epochs": 25, "stopping": {"keep": "best"}}},
-            "--pixels", inputs / "pixels", "--text", done / "phase III", "--image",
+            {
+                "encoder": IMAGE,
+                "augmentation": elastic,
+                "length": 48,
+                "training": {**TRAINING, "epochs": 25, "stopping": {"keep": "best"}},
+            },
+            "--pixels",
+            inputs / "pixels",
+            "--text",
+            done / "phase III",
+            "--image",
             done / "SimCLR",
         ),
     }

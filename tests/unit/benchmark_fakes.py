@@ -1,6 +1,6 @@
 """A small world for the benchmark tests: pictures with one bright square, and a model that sees it.
 
-The model has the interface of :class:`cxrflow.encoders.model.Model`. Its patch embedding is a
+The model has the interface of :class:`cxrflow.model.Model`. Its patch embedding is a
 function of the patch's brightness, its text embedding of one word of the text, so what it should
 score is known beforehand.
 """

@@ -342,8 +342,8 @@ def test_corpus_that_is_not_there_or_lacks_a_column(hospital: list[object], tmp_
     with pytest.raises(InputError, match=r"sections\.parquet: column 'impression' is missing"):
         make(tmp_path / "out", *hospital)
     path.write_bytes(b"not parquet")
-    with pytest.raises(InputError, match=r"sections\.parquet: cannot be read as parquet"):
+    with pytest.raises(InputError, match=r"sections\.parquet: not a readable Parquet file"):
         make(tmp_path / "out", *hospital)
     path.unlink()
-    with pytest.raises(InputError, match=r"sections\.parquet: not found"):
+    with pytest.raises(InputError, match=r"sections\.parquet: file not found"):
         make(tmp_path / "out", *hospital)

@@ -6,14 +6,8 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForMaskedLM, ResNetConfig, ResNetModel
 
-from cxrflow.encoders.cxr_bert import CXRBert, block_diagonal_mask
-from cxrflow.encoders.image_encoder import ImageEncoder
-from cxrflow.encoders.model import (
-    load_image_half,
-    load_text_half,
-    save_image_half,
-    save_text_half,
-)
+from cxrflow.encoders.cxr_bert import CXRBert, block_diagonal_mask, load_text_half, save_text_half
+from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half, save_image_half
 from cxrflow.encoders.resnet import ResNet
 from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings
 from cxrflow.errors import InputError
@@ -22,7 +16,12 @@ SMALL_TEXT = TextEncoderSettings(
     layers=2, width=32, heads=4, feed_forward=64, positions=40, projection=16
 )
 SMALL_IMAGE = ImageEncoderSettings(
-    block="basic", layers=(1, 1, 1, 1), width=8, channels=1, dilate=(False, True, True), projection=16
+    block="basic",
+    layers=(1, 1, 1, 1),
+    width=8,
+    channels=1,
+    dilate=(False, True, True),
+    projection=16,
 )
 
 
@@ -145,7 +144,8 @@ def test_text_folder_loads_in_plain_transformers(tmp_path: Path) -> None:
 
 def test_image_folder_there_and_back(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    encoder = ImageEncoder(SMALL_IMAGE).use_channels_last()
+    encoder = ImageEncoder(SMALL_IMAGE)
+    encoder.to(memory_format=torch.channels_last)
     save_image_half(encoder, tmp_path)
     again = load_image_half(tmp_path)
     for name, value in encoder.state_dict().items():

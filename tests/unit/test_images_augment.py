@@ -11,12 +11,12 @@ from pydantic import ValidationError
 from scipy.ndimage import gaussian_filter, map_coordinates
 
 from cxrflow.images.augment import Augmentation, Draws, centre
-from cxrflow.images.keyed_random import KeyedRandom, splitmix64
 from cxrflow.images.settings import (
     ELASTIC_READINGS,
     OCCLUSION_RATIO_READINGS,
     AugmentationSettings,
 )
+from cxrflow.keyed_random import KeyedRandom, splitmix64
 
 B, H, W = 12, 40, 32
 

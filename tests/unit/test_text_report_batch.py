@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from cxrflow.errors import InputError
-from cxrflow.text.report_batch import SECTIONS, ReportTokens, sentences_of
+from cxrflow.text.report_batch import SECTIONS, ReportTokens
+from cxrflow.text.sentences import sentences_of
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, load_tokenizer, write_tokenizer
 
 WORDS = [f"w{chr(97 + n)}" for n in range(20)]

@@ -2,12 +2,15 @@
 
 A program is ``python -m cxrflow.<package>.<module>``. It reads its settings from ``--settings``,
 either the path of a YAML file or inline JSON (what the Snakemake rules pass), and takes paths as
-named options. Bad input ends it with one line and exit code 2.
+named options. Bad input, or a disk or file that cannot be used, ends it with one line and exit
+code 2; other failures are defects and keep their traceback.
 """
 
 import argparse
+import errno
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,11 +18,20 @@ from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from cxrflow.errors import InputError, InterruptedRun
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 log = logging.getLogger("cxrflow")
+
+# What the machine refuses, whatever the program does: no space, over quota, may not, read-only.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+REFUSALS = (*FULL, errno.EACCES, errno.EPERM)
+EXIT_INPUT = 2
+EXIT_INTERRUPTED = 75  # EX_TEMPFAIL: run it again
+EXIT_KEYBOARD = 128 + 2  # what a shell reports for SIGINT
+EXIT_PIPE = 128 + 13  # and for SIGPIPE
 
 
 class Settings(BaseModel):
@@ -33,25 +45,53 @@ def explain(error: ValidationError, source: str) -> str:
     lines = []
     for item in error.errors():
         key = ".".join(str(part) for part in item["loc"]) or "(top level)"
-        if item["type"] == "extra_forbidden":
-            lines.append(f"{source}: unknown key '{key}'")
-        elif item["type"] == "missing":
-            lines.append(f"{source}: key '{key}' is missing")
-        else:
-            lines.append(f"{source}: key '{key}' is {item['input']!r}: {item['msg']}")
+        message = item["msg"].removeprefix("Value error, ")
+        lines.append(problem(item, source, key, message))
     return "\n".join(lines)
+
+
+def problem(item: ErrorDetails, source: str, key: str, message: str) -> str:
+    """One of pydantic's errors as a line."""
+    if item["type"] == "extra_forbidden":
+        return f"{source}: unknown key '{key}'"
+    if item["type"] == "missing":
+        return f"{source}: key '{key}' is missing"
+    if item["type"] == "value_error":
+        return f"{source}: key '{key}': {message}"
+    return f"{source}: key '{key}' is {item['input']!r}: {message}"
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """Keys and values of a YAML file; nothing in it is no keys. Other content is an error."""
+    try:
+        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text ({error})") from None
+    except yaml.YAMLError as error:
+        place = " ".join(str(error).split())
+        raise InputError(f"{path}: not valid YAML ({place})") from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: expected keys and values, found a {type(values).__name__}")
+    return values
 
 
 def read_settings(source: str, kind: type[SettingsT]) -> SettingsT:
     """Read ``source`` (YAML file, or inline JSON starting with a brace) as ``kind``."""
     if source.lstrip().startswith("{"):
-        values: Any = json.loads(source)
         name = "settings"
+        try:
+            values: Any = json.loads(source)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{name}: not valid JSON ({error})") from None
     else:
         path = Path(source)
         if not path.is_file():
             raise InputError(f"{path}: settings file not found")
-        values, name = yaml.safe_load(path.read_text(encoding="utf-8")) or {}, str(path)
+        name, values = str(path), read_yaml(path)
     try:
         return kind.model_validate(values)
     except ValidationError as error:
@@ -70,7 +110,11 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def run(main: Callable[[Sequence[str] | None], None]) -> None:
-    """Run a program's ``main``: log to stderr, print user errors as one line, exit with a code."""
+    """Run a program's ``main``: log to stderr, print user errors as one line, exit with a code.
+
+    0 done, 2 wrong input or a file that cannot be used, 75 stopped with its state saved, 130
+    interrupted from the keyboard, 141 nobody reads the output, 1 a defect.
+    """
     logging.basicConfig(
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(message)s",
@@ -79,9 +123,36 @@ def run(main: Callable[[Sequence[str] | None], None]) -> None:
     )
     try:
         main(None)
+        sys.stdout.flush()
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(EXIT_INPUT)
     except InterruptedRun as error:
         print(f"interrupted: {error}", file=sys.stderr)
-        sys.exit(75)
+        sys.exit(EXIT_INTERRUPTED)
+    except KeyboardInterrupt:
+        print("interrupted from the keyboard", file=sys.stderr)
+        sys.exit(EXIT_KEYBOARD)
+    except BrokenPipeError:
+        # Whoever read our output has left; Python's own last flush must not complain either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_PIPE)
+    except Exception as error:
+        line = refusal(error)
+        if line is None:
+            raise
+        print(f"error: {line}", file=sys.stderr)
+        sys.exit(EXIT_INPUT)
+
+
+def refusal(error: Exception) -> str | None:
+    """What the machine refused, as one line with the file as far as it is known; else None.
+
+    Libraries in Rust and C++ raise errors of their own, with the system's words but no number.
+    """
+    if isinstance(error, OSError) and error.errno in REFUSALS:
+        names = " and ".join(str(name) for name in (error.filename, error.filename2) if name)
+        return f"{names or 'writing a result'}: {error.strerror or os.strerror(error.errno)}"
+    if any(os.strerror(number) in str(error) for number in FULL):
+        return " ".join(str(error).split())
+    return None

@@ -1,11 +1,12 @@
 """Files that are either whole or absent: written beside their place, flushed, then renamed."""
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        yield temporary
-        with open(temporary, "rb") as handle:
-            os.fsync(handle.fileno())
-        os.replace(temporary, path)
+        with naming(path):
+            yield temporary
+            with open(temporary, "rb") as handle:
+                os.fsync(handle.fileno())
+            os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -36,11 +38,33 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:
-        yield temporary
-        shutil.rmtree(path, ignore_errors=True)
-        os.replace(temporary, path)
+        with naming(path):
+            yield temporary
+            shutil.rmtree(path, ignore_errors=True)
+            os.replace(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Give a system error that names no file this one: a full disk does not say where it is.
+
+    Libraries in Rust and C++ raise errors of their own with the system's words for a full disk.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
+    except InputError:
+        raise
+    except Exception as error:
+        words = os.strerror(errno.ENOSPC)
+        if words in str(error):
+            raise OSError(errno.ENOSPC, words, str(path)) from None
+        raise
 
 
 def write_json(path: str | Path, value: Any) -> None:
@@ -56,8 +80,19 @@ def read_json(path: str | Path) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path}: file not found") from None
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not valid JSON ({error})") from None
+
+
+def read_object(path: str | Path, fields: Sequence[str] = ()) -> dict[str, Any]:
+    """Read a JSON object that must have ``fields``; other content is an :class:`InputError`."""
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: expected a JSON object, found a {type(value).__name__}")
+    for field in fields:
+        if field not in value:
+            raise InputError(f"{path}: field '{field}' is missing")
+    return value
 
 
 def fingerprint(value: Any) -> str:

@@ -1,0 +1,1 @@
+"""One program a benchmark, its protocol kept with its result (docs/protocols.md)."""

@@ -11,7 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cxrflow.errors import InputError
-from cxrflow.files import file_digest, fingerprint, read_json
+from cxrflow.files import file_digest, fingerprint, read_object
+from cxrflow.parquet import read_table
 
 if TYPE_CHECKING:
     import torch
@@ -41,21 +42,6 @@ class Cohort:
     data: dict[str, Any]  # name, synthetic, fingerprint
 
 
-def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """Read a parquet file that must have ``columns``; InputError names what is wrong."""
-    try:
-        table = pd.read_parquet(path)
-    except FileNotFoundError:
-        raise InputError(f"{path}: file not found") from None
-    except (OSError, ValueError) as error:
-        line = str(error).splitlines()[0]
-        raise InputError(f"{path}: not a readable parquet file ({line})") from None
-    for column in columns:
-        if column not in table:
-            raise InputError(f"{path}: column '{column}' is missing; found {sorted(table.columns)}")
-    return table
-
-
 def choose_split(table: pd.DataFrame, split: str | None, source: Path) -> pd.DataFrame:
     """Rows of one split (all for None), in their order; InputError when there are none."""
     if split is not None:
@@ -74,10 +60,7 @@ def read_cohort(
     folder: Path, file: str, columns: Sequence[str], split: str | None = None
 ) -> Cohort:
     """Read ``folder/file`` and the ``flow.json`` that says where it comes from."""
-    flow = read_json(folder / "flow.json")
-    for field in ("dataset", "synthetic"):
-        if field not in flow:
-            raise InputError(f"{folder / 'flow.json'}: field '{field}' is missing")
+    flow = read_object(folder / "flow.json", ("dataset", "synthetic"))
     table = choose_split(read_table(folder / file, columns), split, folder / file)
     data = {
         "name": flow["dataset"],
@@ -85,17 +68,6 @@ def read_cohort(
         "fingerprint": file_digest(folder / file)[:16],
     }
     return Cohort(table, data)
-
-
-def choose_device(name: str) -> str:
-    """``auto`` is a GPU where there is one."""
-    import torch
-
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise InputError(f"settings: key 'device' is '{name}', but no such device was found")
-    return name
 
 
 def open_pixels(folder: Path, geometry: str) -> Pixels:

@@ -19,7 +19,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from cxrflow.benchmarks.inputs import Cohort, choose_device, choose_split, read_cohort
+from cxrflow.benchmarks.inputs import Cohort, choose_split, read_cohort
 from cxrflow.benchmarks.result import Result, model_name
 from cxrflow.benchmarks.settings import MaskPredictionSettings
 from cxrflow.command import parser, read_settings, run
@@ -34,6 +34,7 @@ from cxrflow.metrics.masked_tokens import (
 from cxrflow.text.masking import MaskedBatch, WordMasker
 from cxrflow.text.report_batch import ReportTokens, Section
 from cxrflow.text.tokenizer import VocabularyInfo
+from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
 

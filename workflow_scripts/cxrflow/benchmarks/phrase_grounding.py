@@ -7,27 +7,24 @@ boxes with CNR and mIoU. Scores are averaged per finding, then over findings (th
 
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cxrflow.benchmarks.image_inputs import image_benchmark_parser, read_inputs
 from cxrflow.benchmarks.inputs import (
     Cohort,
     Pixels,
-    choose_device,
     data_fingerprint,
     drop_rows,
     image_batches,
-    open_pixels,
-    read_cohort,
 )
 from cxrflow.benchmarks.region import make_region, prepare_grid
 from cxrflow.benchmarks.result import Figure, Result, model_name, slug
 from cxrflow.benchmarks.settings import PhraseGroundingSettings
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import read_settings, run
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import miou, signed_cnr
 from cxrflow.metrics.intervals import Estimate, bootstrap, clusters_of, weighted_mean
@@ -191,21 +188,9 @@ def evaluate(
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    import cxrflow
-
-    arguments = parser(__doc__)
-    arguments.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
-    arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
-    arguments.add_argument(
-        "--pixels", type=Path, required=True, help="results/pixels/<d>/<geometry>"
-    )
-    arguments.add_argument("--seed", type=int, default=0, help="seed the model was trained with")
-    arguments.add_argument("--output", type=Path, required=True)
-    options = arguments.parse_args(argv)
+    options = image_benchmark_parser(__doc__).parse_args(argv)
     settings = read_settings(options.settings, PhraseGroundingSettings)
-    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
-    model = cxrflow.load(options.model, choose_device(settings.device))
-    pixels = open_pixels(options.pixels, model.geometry)
+    model, cohort, pixels = read_inputs(options, COLUMNS, settings)
     result = evaluate(model, cohort, pixels, settings)
     result.write(options.output, model_name(options.model, model.run), options.seed)
     found = result.metrics

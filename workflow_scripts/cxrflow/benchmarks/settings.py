@@ -135,3 +135,4 @@ class VocabularyComparisonSettings(Settings):
         default="findings", description="whose tokens are counted (Table 3)"
     )
     split: str | None = Field(default="validate", description="reports counted; null: all")
+    intervals: IntervalSettings = IntervalSettings()

@@ -23,7 +23,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from cxrflow.benchmarks.inputs import drop_rows, read_cohort
 from cxrflow.benchmarks.result import Result
-from cxrflow.benchmarks.settings import IntervalSettings, VocabularyComparisonSettings
+from cxrflow.benchmarks.settings import VocabularyComparisonSettings
 from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Estimate, Floats, bootstrap, clusters_of, weighted_mean
@@ -72,10 +72,12 @@ def count_tokens(
 
 
 def compare(
-    tokenizers: Mapping[str, Tokenizer], reports: pd.DataFrame, section: str, words: Sequence[str]
+    tokenizers: Mapping[str, Tokenizer],
+    reports: pd.DataFrame,
+    settings: VocabularyComparisonSettings,
 ) -> tuple[dict[str, Estimate], pd.DataFrame]:
     """All metrics, and the counts of every report (ids and numbers only)."""
-    texts = [str(text) for text in reports[section]]
+    texts = [str(text) for text in reports[settings.section]]
     counts = pd.DataFrame(
         {"study_id": reports["study_id"].astype(str), "words": count_words(texts)}
     )
@@ -83,7 +85,7 @@ def compare(
     for name, tokenizer in tokenizers.items():
         counts[f"tokens/{name}"], counts[f"unknown/{name}"] = count_tokens(tokenizer, texts)
         metrics[f"size/{name}"] = exactly(tokenizer.get_vocab_size(with_added_tokens=True))
-        for word in words:
+        for word in settings.words:
             pieces = cut_word(tokenizer, word)
             spelling = "✓" if len(pieces) == 1 and pieces[0] != "[UNK]" else "-".join(pieces)
             metrics[f"pieces/{name}/{word}"] = exactly(len(pieces))
@@ -101,7 +103,7 @@ def compare(
             found[f"unknown/{name}"] = weighted_mean(weights, counts[f"unknown/{name}"]) / tokens
         return found
 
-    intervals = IntervalSettings()
+    intervals = settings.intervals
     names = statistic(np.ones((1, len(counts))))
     metrics |= bootstrap(
         statistic,
@@ -149,9 +151,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     table = cohort.table.assign(sample_id=cohort.table["study_id"])
     empty = table[settings.section].fillna("").str.strip() == ""
     reports, dropped = drop_rows(table, {f"no {settings.section} text": empty})
-    metrics, counts = compare(tokenizers, reports, settings.section, settings.words)
+    metrics, counts = compare(tokenizers, reports, settings)
     protocol = {
-        **settings.model_dump(),
+        **settings.model_dump(mode="json"),
         "word": "BERT's pre-tokeniser: letters and digits together, each punctuation mark alone",
         "increase": "mean tokens / mean words - 1",
         "case": {
@@ -159,7 +161,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             for name, found in tokenizers.items()
             if isinstance(found.model, models.WordPiece)
         },
-        "intervals": IntervalSettings().model_dump(),
         "dropped": dropped,
     }
     Result("vocabulary", cohort.data, protocol, metrics, counts).write(

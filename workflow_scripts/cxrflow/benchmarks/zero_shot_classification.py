@@ -10,26 +10,23 @@ so AUROC against each is reported too.
 import io
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cxrflow.benchmarks.image_inputs import image_benchmark_parser, read_inputs
 from cxrflow.benchmarks.inputs import (
     Cohort,
     Pixels,
-    choose_device,
     data_fingerprint,
     drop_rows,
     image_batches,
-    open_pixels,
-    read_cohort,
 )
 from cxrflow.benchmarks.result import Figure, Result, model_name
 from cxrflow.benchmarks.settings import ZeroShotClassificationSettings
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.metrics.classification import auroc, binary_metrics, operating_points, roc_curve
 from cxrflow.metrics.intervals import Estimate, bootstrap, clusters_of
@@ -171,21 +168,9 @@ def evaluate(
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    import cxrflow
-
-    arguments = parser(__doc__)
-    arguments.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
-    arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
-    arguments.add_argument(
-        "--pixels", type=Path, required=True, help="results/pixels/<d>/<geometry>"
-    )
-    arguments.add_argument("--seed", type=int, default=0, help="seed the model was trained with")
-    arguments.add_argument("--output", type=Path, required=True)
-    options = arguments.parse_args(argv)
+    options = image_benchmark_parser(__doc__).parse_args(argv)
     settings = read_settings(options.settings, ZeroShotClassificationSettings)
-    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
-    model = cxrflow.load(options.model, choose_device(settings.device))
-    pixels = open_pixels(options.pixels, model.geometry)
+    model, cohort, pixels = read_inputs(options, COLUMNS, settings)
     result = evaluate(model, cohort, pixels, settings)
     result.write(options.output, model_name(options.model, model.run), options.seed)
     log.info("AUROC %.3f, F1 %.3f", result.metrics["auroc"].value, result.metrics["f1"].value)

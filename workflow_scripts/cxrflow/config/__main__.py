@@ -48,6 +48,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     config = load_config(options.configfile)
     if options.action == "check":
+        for name in config.recipes:
+            if config.trainable(name):
+                config.model(name)  # a model's own settings are validated when they are resolved
         print(
             f"{' + '.join(options.configfile)}: valid; scale {config.scale}, "
             f"papers {', '.join(config.papers)}, {len(config.recipes)} models"

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from cxrflow.command import problem, read_yaml
 from cxrflow.config.models import overlay
 from cxrflow.config.schema import Config
 from cxrflow.errors import InputError
@@ -20,7 +21,7 @@ def load_config(files: Sequence[str | Path], check_roots: bool = True) -> Config
     """Read ``files``, lay each over those before it (as Snakemake does), validate the result."""
     merged: dict[str, Any] = {}
     for file in files:
-        merged = overlay(merged, _read(file))
+        merged = overlay(merged, read_yaml(file))
     return make_config(merged, files, check_roots)
 
 
@@ -41,21 +42,6 @@ def make_config(
     if check_roots:
         _check_roots(config, files)
     return config
-
-
-def _read(file: str | Path) -> dict[str, Any]:
-    try:
-        values = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error.strerror})") from None
-    except yaml.YAMLError as error:
-        place = str(error).replace("\n", " ")
-        raise InputError(f"{file}: not valid YAML ({place})") from None
-    if values is None:
-        return {}
-    if not isinstance(values, dict):
-        raise InputError(f"{file}: expected keys and values, found a {type(values).__name__}")
-    return values
 
 
 def _expand(value: Any, key: tuple[Any, ...], files: Sequence[str | Path]) -> Any:
@@ -110,14 +96,9 @@ def _explain(error: ValidationError, files: Sequence[str | Path]) -> str:
         if item["type"] == "value_error" and not key:
             key, message = tuple(message.split(": ", 1)[0].split(".")), message.split(": ", 1)[1]
         file, name = where(key, files), _dotted(key)
-        if item["type"] == "extra_forbidden":
-            lines.append(f"{file}: unknown key '{name}'")
-        elif item["type"] == "missing":
-            lines.append(f"{where(key[:-1], files)}: key '{name}' is missing")
-        elif item["type"] == "value_error":
-            lines.append(f"{file}: key '{name}': {message}")
-        else:
-            lines.append(f"{file}: key '{name}' is {item['input']!r}: {message}")
+        if item["type"] == "missing":
+            file = where(key[:-1], files)
+        lines.append(problem(item, file, name, message))
     return "\n".join(lines)
 
 

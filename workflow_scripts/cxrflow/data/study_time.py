@@ -35,8 +35,8 @@ def order(times: pd.Series) -> pd.Series:
 
 
 def _halves(text: pd.Series) -> tuple[pd.Series, pd.Series]:
-    parts = text.str.partition(".")
-    return parts[0], parts[2].str.slice(0, 6).str.ljust(6, "0")
+    parts = text.str.partition(".").reindex(columns=[0, 2])  # no columns where there is no row
+    return parts[0].astype("str"), parts[2].astype("str").str.slice(0, 6).str.ljust(6, "0")
 
 
 def _joined(date: pd.Series, whole: pd.Series, fraction: pd.Series) -> pd.Series:

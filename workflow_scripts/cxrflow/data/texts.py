@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cxrflow.errors import InputError
+from cxrflow.parquet import read_table
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,13 @@ def read_corpus(folder: Path, study_prefix: str) -> Corpus:
     Raises:
         InputError: a file or a column is missing, or a study occurs twice.
     """
-    sections = _read(folder / "sections.parquet", ("study_id", "findings", "impression", "outcome"))
-    sentences = _read(folder / "sentences.parquet", ("study_id", "section", "index", "sentence"))
-    documents = _read(folder / "documents.parquet", ("document_id", "text"))
+    sections = read_table(
+        folder / "sections.parquet", ("study_id", "findings", "impression", "outcome")
+    )
+    sentences = read_table(
+        folder / "sentences.parquet", ("study_id", "section", "index", "sentence")
+    )
+    documents = read_table(folder / "documents.parquet", ("document_id", "text"))
     for frame, column in ((sections, "study_id"), (sentences, "study_id")):
         frame[column] = study_key(frame[column], study_prefix)
     documents["study_id"] = study_key(documents["document_id"], study_prefix)
@@ -57,23 +62,6 @@ def read_corpus(folder: Path, study_prefix: str) -> Corpus:
 def study_key(ids: pd.Series, study_prefix: str) -> pd.Series:
     """Study ids as the join compares them."""
     return ids.astype("str").str.strip().str.replace(study_prefix, "", regex=True)
-
-
-def _read(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
-    if not path.is_file():
-        raise InputError(f"{path}: not found; expected the output of cxrflow.reports.corpus")
-    try:
-        frame = pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{path}: cannot be read as parquet ({reason})") from None
-    for name in columns:
-        if name not in frame:
-            raise InputError(
-                f"{path}: column '{name}' is missing; expected {', '.join(columns)}, "
-                f"found {', '.join(map(str, frame.columns))}"
-            )
-    return frame
 
 
 def _as_lists(sentences: pd.DataFrame) -> pd.DataFrame:

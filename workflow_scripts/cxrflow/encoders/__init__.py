@@ -1,0 +1,1 @@
+"""Text and image encoders with the parameter names of the released weights."""

@@ -7,11 +7,17 @@ model is saved to loads as plain BERT in transformers.
 Shapes: B sequences, L tokens, D width, P joint space, M predicted positions, V vocabulary.
 """
 
+from pathlib import Path
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertForMaskedLM
 
 from cxrflow.encoders.settings import TextEncoderSettings
+from cxrflow.encoders.weights import require_fit, require_weights
+from cxrflow.errors import InputError
+from cxrflow.files import read_object
 
 
 class ProjectionHead(nn.Module):
@@ -54,7 +60,8 @@ class CXRBert(BertForMaskedLM):
                 attention_probs_dropout_prob=settings.attention_dropout,
                 max_position_embeddings=settings.positions,
                 pad_token_id=pad_id,
-                projection_size=settings.projection,
+                # Keys that BERT does not know are kept in config.json all the same.
+                **{"projection_size": settings.projection},  # type: ignore[arg-type]
             )
         )
 
@@ -97,3 +104,36 @@ def block_diagonal_mask(document_BL: Tensor) -> Tensor:
     so that no row of the softmax is empty.
     """
     return (document_BL[:, None, :, None] == document_BL[:, None, None, :]).to(torch.bool)
+
+
+def save_text_half(text: CXRBert, folder: Path) -> None:
+    """Write ``config.json`` and ``model.safetensors`` as transformers does."""
+    text.save_pretrained(folder)
+
+
+def load_text_half(folder: Path) -> CXRBert:
+    """Read the text half; an :class:`InputError` names what is missing."""
+    for name in ("config.json", "model.safetensors"):
+        if not (folder / name).is_file():
+            raise InputError(f"{folder / name}: file not found; the folder has no text half")
+    read_object(folder / "config.json", ("vocab_size", "hidden_size", "projection_size"))
+    require_weights(folder / "model.safetensors")
+    try:
+        # With this option it gives a pair, which its annotation does not say.
+        loaded: Any = CXRBert.from_pretrained(folder, output_loading_info=True)
+    except (OSError, RuntimeError, TypeError, ValueError) as error:
+        raise InputError(f"{folder}: cannot be loaded ({' '.join(str(error).split())})") from None
+    text: CXRBert = loaded[0]
+    # Parameters that the file lacks would stay random.
+    missing = [f"{name} is missing" for name in sorted(loaded[1]["missing_keys"])]
+    require_fit(missing, folder / "model.safetensors")
+    return text
+
+
+def require_embeddings(text: CXRBert, pieces: int, folder: Path) -> None:
+    """Every piece of the tokenizer in ``folder`` must have an embedding."""
+    if pieces > text.config.vocab_size:
+        raise InputError(
+            f"{folder}: the tokenizer has {pieces} pieces, but vocab_size in config.json is "
+            f"{text.config.vocab_size}; expected no more than that"
+        )

@@ -7,13 +7,19 @@ released ones (``encoder.encoder.*``, ``projector.model.*``).
 Shapes: B images, F trunk features, P joint space, h x w grid.
 """
 
+from pathlib import Path
 from typing import NamedTuple
 
-import torch
+from pydantic import ValidationError
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from cxrflow.command import explain
 from cxrflow.encoders.resnet import ResNet
 from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.weights import load_weights, read_weights
+from cxrflow.errors import InputError
+from cxrflow.files import read_object, write_json
 
 
 class ImageOutput(NamedTuple):
@@ -70,6 +76,28 @@ class ImageEncoder(nn.Module):
             nn.functional.normalize(projected_BPhw.permute(0, 2, 3, 1), dim=3),
         )
 
-    def use_channels_last(self) -> "ImageEncoder":
-        """Store convolution weights channels-last, which the CPU and GPU kernels prefer."""
-        return self.to(memory_format=torch.channels_last)
+
+def save_image_half(image: ImageEncoder, folder: Path) -> None:
+    """Write ``image/config.json`` and ``image/model.safetensors``."""
+    target = folder / "image"
+    target.mkdir(parents=True, exist_ok=True)
+    write_json(target / "config.json", image.settings.model_dump(mode="json"))
+    state = {name: value.contiguous() for name, value in image.state_dict().items()}
+    save_file(state, target / "model.safetensors")
+
+
+def load_image_half(folder: Path) -> ImageEncoder:
+    """Read the image half; every parameter must be there and none may be left over."""
+    source = folder / "image"
+    image = ImageEncoder(read_image_settings(source / "config.json"))
+    path = source / "model.safetensors"
+    load_weights(image, read_weights(path), path)
+    return image
+
+
+def read_image_settings(path: Path) -> ImageEncoderSettings:
+    """The sizes of an image half; an :class:`InputError` names the key that is wrong."""
+    try:
+        return ImageEncoderSettings.model_validate(read_object(path))
+    except ValidationError as error:
+        raise InputError(explain(error, str(path))) from None

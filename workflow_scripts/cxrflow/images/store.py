@@ -21,11 +21,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
-from cxrflow.files import file_digest, read_json
-from cxrflow.images.build import build_store
+from cxrflow.files import file_digest, read_object
+from cxrflow.images.build import INDEX_COLUMNS, build_store
 from cxrflow.images.geometry import Geometry, Placement
 from cxrflow.images.settings import PixelSettings
 from cxrflow.images.shards import Source
+from cxrflow.parquet import read_table
 
 if TYPE_CHECKING:
     import torch
@@ -45,11 +46,11 @@ class PixelStore:
         content = self.path / "store.json"
         if not content.is_file():
             raise InputError(f"{self.path}: not a complete pixel store (store.json is missing)")
-        self.content: dict[str, Any] = read_json(content)
+        self.content = read_object(content, ("geometry", "fingerprint", "shards", "index_sha256"))
         self.geometry = Geometry.parse(self.content["geometry"])
         self.size = self.geometry.size
         self.fingerprint: str = self.content["fingerprint"]
-        self.index = pd.read_parquet(self.path / "index.parquet")
+        self.index = read_table(self.path / "index.parquet", tuple(INDEX_COLUMNS))
         for shard in self.content["shards"]:
             self._check_length(shard)
 
@@ -159,14 +160,8 @@ def read_sources(lists: Sequence[Path]) -> list[Source]:
     """
     frames, where = [], ", ".join(str(path) for path in lists)
     for path in lists:
-        if not path.is_file():
-            raise InputError(f"{path}: file not found")
-        frame = pd.read_parquet(path)
+        frame = read_table(path, ("image_id", "image_path"))
         for column in ("image_id", "image_path"):
-            if column not in frame.columns:
-                raise InputError(
-                    f"{path}: column '{column}' is missing, found {list(frame.columns)}"
-                )
             if frame[column].isna().any():
                 raise InputError(f"{path}: column '{column}' has {frame[column].isna().sum()} gaps")
         frames.append(frame[["image_id", "image_path"]].astype(str))

@@ -1,0 +1,1 @@
+"""Metrics and their intervals: pure functions of arrays."""

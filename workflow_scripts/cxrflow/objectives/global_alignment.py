@@ -8,6 +8,4 @@ from cxrflow.objectives.contrastive import symmetric_contrastive
 
 def global_alignment(image_NP: Tensor, text_NP: Tensor, temperature: float = 0.5) -> Tensor:
     """Match N images with their N impressions in the L2-normalised joint space; a scalar."""
-    return symmetric_contrastive(
-        normalize(image_NP, dim=1), normalize(text_NP, dim=1), temperature
-    )
+    return symmetric_contrastive(normalize(image_NP, dim=1), normalize(text_NP, dim=1), temperature)

@@ -15,8 +15,9 @@ def nt_xent(first_NP: Tensor, second_NP: Tensor, temperature: float = 0.1) -> Te
     """
     views = nn.functional.normalize(torch.cat([first_NP, second_NP]).float(), dim=1)
     logits = views @ views.T / temperature
-    logits = logits.masked_fill(torch.eye(len(logits), dtype=torch.bool, device=logits.device),
-                                float("-inf"))
+    logits = logits.masked_fill(
+        torch.eye(len(logits), dtype=torch.bool, device=logits.device), float("-inf")
+    )
     count = len(first_NP)
     target = torch.arange(2 * count, device=logits.device).roll(count)
     return nn.functional.cross_entropy(logits, target)

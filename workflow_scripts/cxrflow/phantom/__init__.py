@@ -1,0 +1,1 @@
+"""The synthetic hospital: patients, images, reports, in the layouts of the data sets."""

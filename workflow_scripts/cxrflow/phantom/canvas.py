@@ -66,7 +66,8 @@ class Canvas:
         # Polygons are drawn without antialiasing; a blur of a pixel is the least that hides it. One
         # pass of a box costs a third of a Gaussian, which here is three of them.
         radius = max(1.5 * soft * self.half, 0.8)
-        return np.asarray(image.filter(ImageFilter.BoxBlur(radius)), dtype=np.float32) / 255
+        blurred = image.filter(ImageFilter.BoxBlur(radius))
+        return np.asarray(blurred, dtype=np.float32) / np.float32(255)
 
     def mask(self, polygons: Iterable[Points], soft: float = 0.008) -> Array:
         """The union of closed polygons as [H, W] in [0, 1], edges ``soft`` chest units wide."""

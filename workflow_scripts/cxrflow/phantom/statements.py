@@ -5,6 +5,7 @@ absent from the study's true state (``wording.context.BLOCKERS``).
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,6 +29,16 @@ URGENCY = (
     "Support Devices",
 )
 _HEDGED = {"mild": 0.20, "moderate": 0.07, "severe": 0.02}
+#: How often the IMPRESSION names a finding without its place ("Findings suggesting pneumonia."),
+#: of those that have one; FINDINGS then tells it.
+_UNPLACED = {
+    "Atelectasis": 0.2,
+    "Consolidation": 0.3,
+    "Lung Opacity": 0.2,
+    "Pleural Effusion": 0.2,
+    "Pneumonia": 0.4,
+    "Pneumothorax": 0.2,
+}
 _RIBS = {
     "upper": "{third|fourth|3rd}",
     "middle": "{fifth|sixth|6th}",
@@ -110,6 +121,9 @@ def present(
         return write(pick(context.CHANGED[change], rng), rng, _full_and_bare(finding, rng))
     if rng.random() < _HEDGED[finding.grade]:
         return write(pick(wording.hedges, rng), rng, slots_of(finding))
+    if impression and rng.random() < _UNPLACED.get(finding.name, 0.0):
+        options = [text for text in wording.sums if "$sidenoun" not in text]
+        return write(pick(options, rng), rng, slots_of(replace(finding, side="none", zone="")))
     own = wording.sums * 2 if impression else wording.describes
     return write(pick(wording.states + own, rng), rng, slots_of(finding))
 

@@ -1,0 +1,1 @@
+"""The three training programs: text, image, joint."""

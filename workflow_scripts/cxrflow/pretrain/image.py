@@ -7,19 +7,15 @@ alone: the SimCLR head is dropped, the joint projection comes with joint trainin
 from collections.abc import Sequence
 from pathlib import Path
 
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import read_settings, run
+from cxrflow.pretrain.arguments import training_parser
 from cxrflow.pretrain.settings import ImagePretrainingSettings
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``python -m cxrflow.pretrain.image``."""
-    arguments = parser(__doc__)
+    arguments = training_parser(__doc__)
     arguments.add_argument("--pixels", required=True, help="pixel store")
-    arguments.add_argument("--pairs", required=True, help="pairs.parquet of the image cohort")
-    arguments.add_argument("--model", required=True, help="name of this model")
-    arguments.add_argument("--seed", type=int, required=True)
-    arguments.add_argument("--state", required=True, help="folder of the resumable state")
-    arguments.add_argument("--output", required=True, help="model folder to write")
     given = arguments.parse_args(argv)
     settings = read_settings(given.settings, ImagePretrainingSettings)
 
@@ -31,7 +27,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     from cxrflow.training.precision import choose_device
 
     pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
-    train, validation = pairs.split("train"), pairs.split("validate")
+    train, validation = (
+        pairs.split(name, (), store, settings.max_dropped_share) for name in ("train", "validate")
+    )
     seeded(given.seed)
     device = choose_device(settings.training.device)
     program = TwoViewsProgram(settings, store, train, validation, given.seed, device)

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from torch import nn
 
-from cxrflow.encoders.cxr_bert import CXRBert
-from cxrflow.encoders.image_encoder import ImageEncoder
-from cxrflow.encoders.model import save_image_half, save_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
+from cxrflow.encoders.image_encoder import ImageEncoder, read_image_settings, save_image_half
+from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.weights import load_weights, read_weights
 from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation
 from cxrflow.images.store import PixelStore
 from cxrflow.objectives.global_alignment import global_alignment
-from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses
+from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses, moved
 from cxrflow.pretrain.report_text import encode_reports
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.text.masking import WordMasker
@@ -70,10 +70,7 @@ class ImageTextProgram:
                 f"model projects to {text.config.projection_size}; the joint space has one width"
             )
         self.text, self.image = text, image
-        self.modules: dict[str, nn.Module] = {
-            "text": text.to(device),
-            "image": image.to(device, memory_format=torch.channels_last),
-        }
+        self.modules = moved({"text": text, "image": image}, device)
         self.batches_per_epoch = batches_per_epoch(len(train), settings.training.batch_size)
 
     def _batch(self, epoch: int, index: int) -> np.ndarray:
@@ -94,8 +91,16 @@ class ImageTextProgram:
         settings = self.settings
         embedded = self.image(images.contiguous(memory_format=torch.channels_last))
         encoded = encode_reports(
-            self.text, self.masker, settings.mlm, self.reports[split], batch, "impression", seed,
-            epoch, settings.sentence_shuffling and split == "train", self.device,
+            self.text,
+            self.masker,
+            settings.mlm,
+            self.reports[split],
+            batch,
+            "impression",
+            seed,
+            epoch,
+            settings.sentence_shuffling and split == "train",
+            self.device,
         )
         alignment = global_alignment(
             embedded.projected_global, encoded.projected, settings.alignment.temperature
@@ -122,3 +127,31 @@ class ImageTextProgram:
         save_text_half(self.text, folder)
         save_image_half(self.image, folder)
         copy_tokenizer(self.vocabulary, folder)
+
+
+def start_image(folder: str | Path | None, settings: ImageEncoderSettings) -> ImageEncoder:
+    """An image encoder whose trunk goes on from ``folder``; the projection is always new.
+
+    SimCLR has no projection to the joint space (BioViL section 2.2 projects for joint training).
+    The trunk keeps its sizes; dilation has no weights, so ``settings`` decides the grid.
+    """
+    if folder is None:
+        return ImageEncoder(settings)
+    source = Path(folder) / "image"
+    known = read_image_settings(source / "config.json").model_copy(
+        update={"projection": settings.projection, "dilate": settings.dilate}
+    )
+    image = ImageEncoder(known)
+    load_trunk(image, source / "model.safetensors")
+    return image
+
+
+def load_trunk(image: ImageEncoder, path: Path) -> None:
+    """Load the trunk's weights from a checkpoint that may hold a projection besides."""
+    prefix = "encoder."
+    weights = {
+        name.removeprefix(prefix): value
+        for name, value in read_weights(path).items()
+        if name.startswith(prefix)
+    }
+    load_weights(image.encoder, weights, path)

@@ -1,43 +1,92 @@
-"""What the three programs read: paired cohorts, encoders to start from, and their fingerprints."""
+"""What the three programs read: paired cohorts, tokenizers, and fingerprints of both."""
 
+import logging
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
-from cxrflow.encoders.cxr_bert import CXRBert
-from cxrflow.encoders.image_encoder import ImageEncoder
-from cxrflow.encoders.model import load_text_half
-from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
-from cxrflow.files import file_digest, read_json
-from cxrflow.text.report_batch import sentences_of
+from cxrflow.files import file_digest, read_object
+from cxrflow.images.store import PixelStore
+from cxrflow.parquet import read_table
+from cxrflow.text.sentences import has_text, sentences_of
+from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer, write_tokenizer
 from cxrflow.training.program import Losses
 
+log = logging.getLogger("cxrflow")
+
 TOKENIZER_FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")
+COLUMNS = ("subject_id", "study_id", "image_id", "findings", "impression", "split")
+EXAMPLES = 5
 
 
 class Pairs:
-    """``pairs.parquet`` of a cohort, by split, with what is known about its data set."""
+    """``pairs.parquet`` of a cohort, by split, with what is known about its data set.
+
+    ``dropped`` lists what :meth:`split` left out: split, reason, count, examples (study ids).
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        try:
-            frame = pd.read_parquet(self.path)
-        except FileNotFoundError:
-            raise InputError(f"{self.path}: file not found") from None
-        self.frame = frame
+        self.frame = read_table(self.path, COLUMNS)
         flow = self.path.with_name("flow.json")
-        self.flow: dict[str, Any] = read_json(flow)
+        self.flow = read_object(flow, ("dataset", "cohort", "synthetic"))
+        self.dropped: list[dict[str, Any]] = []
+        self._check()
 
-    def split(self, name: str, sections: tuple[str, ...] = ()) -> pd.DataFrame:
-        """Rows of a split that have sentences in every one of ``sections``."""
+    def _check(self) -> None:
+        """Each study once, each patient in one split: an edited table must not leak."""
+        twice = self.frame.loc[self.frame["study_id"].duplicated(), "study_id"].unique()
+        if len(twice):
+            raise InputError(
+                f"{self.path}: {len(twice)} value(s) of study_id stand in several rows "
+                f"({', '.join(map(str, twice[:EXAMPLES]))}); expected each once"
+            )
+        splits = self.frame.groupby("subject_id")["split"].nunique()
+        leaking = splits.index[splits > 1]
+        if len(leaking):
+            raise InputError(
+                f"{self.path}: {len(leaking)} patient(s) stand in two splits "
+                f"({', '.join(map(str, leaking[:EXAMPLES]))}); expected each in one"
+            )
+
+    def split(
+        self,
+        name: str,
+        sections: Sequence[str] = (),
+        store: PixelStore | None = None,
+        max_dropped_share: float = 0.0,
+    ) -> pd.DataFrame:
+        """Rows of a split with text in each of ``sections`` and, if given, pixels in ``store``.
+
+        What is left out is counted in ``dropped``.
+
+        Raises:
+            InputError: no row is left, or the store lacks more than ``max_dropped_share`` of the
+                images.
+        """
         frame = self.frame[self.frame["split"] == name]
         for section in sections:
-            frame = frame[[len(found) > 0 for found in sentences_of(frame, section)]]
+            there = [has_text(found) for found in sentences_of(frame, section)]
+            frame = self._keep(frame, np.array(there, dtype=bool), name, f"no text in {section}")
+        if store is not None:
+            frame = self._keep(frame, frame["image_id"].notna().to_numpy(), name, "no image")
+            stored = store.holds(frame["image_id"])
+            lost = frame["image_id"][~stored]
+            if len(lost) > max_dropped_share * len(frame):
+                raise InputError(
+                    f"{store.path}: {len(lost)} of {len(frame)} images of split '{name}' are not "
+                    f"in the pixel store, more than max_dropped_share {max_dropped_share:g} allows "
+                    f"(e.g. {', '.join(lost[:2])}; store.json lists what failed)"
+                )
+            frame = self._keep(frame, stored, name, "image is not in the pixel store")
         if frame.empty:
             raise InputError(
                 f"{self.path}: no row of split '{name}' has text in {', '.join(sections)}"
@@ -46,6 +95,18 @@ class Pairs:
             )
         return frame.reset_index(drop=True)
 
+    def _keep(
+        self, frame: pd.DataFrame, keep: NDArray[np.bool_], split: str, reason: str
+    ) -> pd.DataFrame:
+        lost = frame["study_id"][~keep]
+        if len(lost):
+            examples = lost.astype(str).head(EXAMPLES).tolist()
+            self.dropped.append(
+                {"split": split, "reason": reason, "count": len(lost), "examples": examples}
+            )
+            log.warning("%s: %d rows left out: %s", split, len(lost), reason)
+        return frame[keep]
+
     def describe(self) -> dict[str, Any]:
         """What ``run.json`` says about the data."""
         return {
@@ -53,58 +114,31 @@ class Pairs:
             "cohort": self.flow["cohort"],
             "synthetic": bool(self.flow["synthetic"]),
             "fingerprint": file_digest(self.path)[:16],
+            "dropped": self.dropped,
         }
-
-
-def start_text(folder: str | Path, dropout: float, attention_dropout: float) -> CXRBert:
-    """A text encoder that goes on from a model folder, with this stage's dropout."""
-    text = load_text_half(Path(folder))
-    text.set_dropout(dropout, attention_dropout)
-    return text
-
-
-def start_image(folder: str | Path | None, settings: ImageEncoderSettings) -> ImageEncoder:
-    """An image encoder whose trunk goes on from ``folder``; the projection is always new.
-
-    SimCLR has no projection to the joint space (BioViL section 2.2 projects for joint training).
-    The trunk keeps its sizes; dilation has no weights, so ``settings`` decides the grid.
-    """
-    if folder is None:
-        return ImageEncoder(settings)
-    source = Path(folder) / "image"
-    known = ImageEncoderSettings.model_validate(read_json(source / "config.json"))
-    known = known.model_copy(
-        update={"projection": settings.projection, "dilate": settings.dilate}
-    )
-    image = ImageEncoder(known)
-    load_trunk(image, source / "model.safetensors")
-    return image
-
-
-def load_trunk(image: ImageEncoder, path: Path) -> None:
-    """Load the trunk's weights from a checkpoint that may hold a projection besides."""
-    from safetensors.torch import load_file
-
-    if not path.is_file():
-        raise InputError(f"{path}: file not found")
-    prefix = "encoder."
-    weights = {
-        name.removeprefix(prefix): value
-        for name, value in load_file(path).items()
-        if name.startswith(prefix)
-    }
-    try:
-        image.encoder.load_state_dict(weights)
-    except RuntimeError as error:
-        raise InputError(f"{path}: {' '.join(str(error).split())}") from None
 
 
 def copy_tokenizer(source: Path, target: Path) -> None:
     """Put the vocabulary beside the weights, so that the folder stands alone."""
-    for name in TOKENIZER_FILES:
-        if not (source / name).is_file():
-            raise InputError(f"{source / name}: file not found")
-        shutil.copy(source / name, target / name)
+    if all((source / name).is_file() for name in TOKENIZER_FILES):
+        for name in TOKENIZER_FILES:
+            shutil.copy(source / name, target / name)
+        return
+    # Released folders may have vocab.txt alone; the other files say what was read from it.
+    tokenizer = read_tokenizer(source)
+    pieces = VocabularyInfo.from_tokenizer(tokenizer).pieces
+    write_tokenizer(target, pieces, bool(getattr(tokenizer.normalizer, "lowercase", True)))
+
+
+def require_same_vocabulary(model: Path, vocabulary: VocabularyInfo, source: Path) -> None:
+    """A run goes on with the pieces its model knows: the same ids must mean the same."""
+    own = VocabularyInfo.from_folder(model)
+    if own.fingerprint != vocabulary.fingerprint:
+        raise InputError(
+            f"{model}: was trained with another vocabulary ({own.size} pieces, fingerprint "
+            f"{own.fingerprint}) than {source} ({vocabulary.size} pieces, fingerprint "
+            f"{vocabulary.fingerprint}); expected the same"
+        )
 
 
 def model_fingerprint(folder: str | Path | None) -> str | None:
@@ -133,7 +167,12 @@ def mean_losses(parts: list[Losses]) -> dict[str, float]:
     return values
 
 
-def move(modules: dict[str, nn.Module], device: torch.device) -> None:
-    """Move every module of a program to the device it trains on."""
+def moved(modules: dict[str, nn.Module], device: torch.device) -> dict[str, nn.Module]:
+    """The modules of a program on the device they train on.
+
+    Convolution weights are stored channels-last, which the CPU and GPU kernels prefer.
+    """
     for module in modules.values():
         module.to(device)
+        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in the stubs
+    return modules

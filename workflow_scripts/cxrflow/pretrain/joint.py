@@ -7,44 +7,48 @@ holds both halves and loads with ``cxrflow.load``.
 from collections.abc import Sequence
 from pathlib import Path
 
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import read_settings, run
+from cxrflow.pretrain.arguments import training_parser
 from cxrflow.pretrain.settings import JointPretrainingSettings
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``python -m cxrflow.pretrain.joint``."""
-    arguments = parser(__doc__)
+    arguments = training_parser(__doc__)
     arguments.add_argument("--pixels", required=True, help="pixel store")
-    arguments.add_argument("--pairs", required=True, help="pairs.parquet of the cohort")
     arguments.add_argument("--text", required=True, help="text model folder to start from")
     arguments.add_argument("--image", help="image model folder to start from")
-    arguments.add_argument("--model", required=True, help="name of this model")
-    arguments.add_argument("--seed", type=int, required=True)
-    arguments.add_argument("--state", required=True, help="folder of the resumable state")
-    arguments.add_argument("--output", required=True, help="model folder to write")
     given = arguments.parse_args(argv)
     settings = read_settings(given.settings, JointPretrainingSettings)
 
+    from cxrflow.encoders.cxr_bert import require_embeddings
     from cxrflow.files import file_digest
     from cxrflow.images.store import PixelStore
-    from cxrflow.pretrain.image_text_pairs import ImageTextProgram
-    from cxrflow.pretrain.inputs import Pairs, model_fingerprint, seeded, start_image, start_text
+    from cxrflow.pretrain.image_text_pairs import ImageTextProgram, start_image
+    from cxrflow.pretrain.inputs import Pairs, model_fingerprint, seeded
+    from cxrflow.pretrain.report_text import start_text
     from cxrflow.text.tokenizer import load_tokenizer
     from cxrflow.training.engine import Engine
     from cxrflow.training.precision import choose_device
 
     pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
-    train, validation = (pairs.split(name, ("impression",)) for name in ("train", "validate"))
+    train, validation = (
+        pairs.split(name, ("impression",), store, settings.max_dropped_share)
+        for name in ("train", "validate")
+    )
     seeded(given.seed)
     device = choose_device(settings.training.device)
+    text = start_text(given.text, settings.dropout, settings.attention_dropout)
+    tokenizer = load_tokenizer(Path(given.text))
+    require_embeddings(text, len(tokenizer), Path(given.text))
     program = ImageTextProgram(
         settings,
         store,
         train,
         validation,
-        start_text(given.text, settings.dropout, settings.attention_dropout),
+        text,
         start_image(given.image, settings.encoder),
-        load_tokenizer(Path(given.text)),
+        tokenizer,
         Path(given.text),
         given.seed,
         device,

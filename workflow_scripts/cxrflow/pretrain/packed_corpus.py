@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from cxrflow.encoders.cxr_bert import CXRBert, block_diagonal_mask
-from cxrflow.encoders.model import save_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, block_diagonal_mask, save_text_half
 from cxrflow.objectives.masked_language_modelling import masked_language_modelling
-from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses
+from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses, moved
 from cxrflow.pretrain.settings import TextPretrainingSettings
 from cxrflow.text.masking import MaskedBatch, WordMasker
 from cxrflow.text.packing import PackedCorpus, Plan
@@ -39,14 +38,14 @@ class PackedCorpusProgram:
         self.settings, self.corpus, self.validation = settings, corpus, validation
         self.text, self.masker, self.vocabulary = text, masker, vocabulary
         self.seed, self.device = seed, device
-        self.modules: dict[str, nn.Module] = {"text": text.to(device)}
+        self.modules = moved({"text": text}, device)
         self.batch_size = min(settings.training.batch_size, corpus.rows)
         self.batches_per_epoch = corpus.rows // self.batch_size
         self._plan: tuple[int, Plan] | None = None
         self._batch: tuple[dict[str, Tensor], MaskedBatch] | None = None
 
     def _rows(self, epoch: int, index: int) -> Plan:
-        """Rows of a batch; the plan of the current epoch is kept, since making one takes seconds."""
+        """Rows of a batch; the plan of the current epoch is kept, as making one takes seconds."""
         if self._plan is None or self._plan[0] != epoch:
             self._plan = epoch, self.corpus.plan(self.seed, epoch)
         return self._plan[1][index * self.batch_size : (index + 1) * self.batch_size]
@@ -103,9 +102,7 @@ class PackedCorpusProgram:
         batch = self.validation.batch(rows, section, seed=0, epoch=0, shuffle=False)
         mask = batch["attention_mask"]
         masked = self.masker(batch["input_ids"], mask.bool(), batch["keys"], 0, 0)
-        hidden = self.text.hidden_states(
-            masked.input_ids.to(self.device), mask.to(self.device)
-        )
+        hidden = self.text.hidden_states(masked.input_ids.to(self.device), mask.to(self.device))
         logits = self.text.predict_tokens(hidden, masked.positions.to(self.device))
         loss = masked_language_modelling(
             logits, masked.targets.to(self.device), len(rows), self.settings.mlm.reduction

@@ -3,13 +3,14 @@
 Shared by phase III (sections) and joint training (IMPRESSION), BioViL section 2.1 and 2.2.
 """
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from cxrflow.encoders.cxr_bert import CXRBert
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
 from cxrflow.objectives.masked_language_modelling import masked_language_modelling
 from cxrflow.pretrain.settings import MaskedLanguageSettings
 from cxrflow.text.masking import WordMasker
@@ -47,9 +48,7 @@ def encode_reports(
     tokens = int(batch["attention_mask"].sum())
     if settings.weight == 0:
         return EncodedReports(text.project(text.hidden_states(intact, mask)), None, tokens)
-    masked = masker(
-        batch["input_ids"], batch["attention_mask"].bool(), batch["keys"], seed, epoch
-    )
+    masked = masker(batch["input_ids"], batch["attention_mask"].bool(), batch["keys"], seed, epoch)
     corrupted, positions = masked.input_ids.to(device), masked.positions.to(device)
     if settings.forward == "separate":
         hidden = text.hidden_states(torch.cat([intact, corrupted]), torch.cat([mask, mask]))
@@ -61,3 +60,10 @@ def encode_reports(
         logits, masked.targets.to(device), len(rows), settings.reduction
     )
     return EncodedReports(text.project(intact_hidden), mlm, tokens)
+
+
+def start_text(folder: str | Path, dropout: float, attention_dropout: float) -> CXRBert:
+    """A text encoder that goes on from a model folder, with this stage's dropout."""
+    text = load_text_half(Path(folder))
+    text.set_dropout(dropout, attention_dropout)
+    return text

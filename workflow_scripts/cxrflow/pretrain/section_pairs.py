@@ -9,12 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
 
-from cxrflow.encoders.cxr_bert import CXRBert
-from cxrflow.encoders.model import save_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.objectives.section_matching import section_matching
-from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses
+from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses, moved
 from cxrflow.pretrain.report_text import encode_reports
 from cxrflow.pretrain.settings import TextPretrainingSettings
 from cxrflow.text.masking import WordMasker
@@ -41,7 +39,7 @@ class SectionPairsProgram:
         self.settings, self.train, self.validation = settings, train, validation
         self.text, self.masker, self.vocabulary = text, masker, vocabulary
         self.seed, self.device, self.ids = seed, device, ids
-        self.modules: dict[str, nn.Module] = {"text": text.to(device)}
+        self.modules = moved({"text": text}, device)
         self.batches_per_epoch = batches_per_epoch(len(train), settings.training.batch_size)
 
     def _rows(self, epoch: int, index: int) -> np.ndarray:
@@ -53,9 +51,7 @@ class SectionPairsProgram:
 
     def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
         rows = self._rows(epoch, index)
-        return self._objective(
-            self.train, rows, self.seed, epoch, self.settings.sentence_shuffling
-        )
+        return self._objective(self.train, rows, self.seed, epoch, self.settings.sentence_shuffling)
 
     def _objective(
         self, reports: ReportTokens, rows: np.ndarray, seed: int, epoch: int, shuffle: bool
@@ -63,13 +59,23 @@ class SectionPairsProgram:
         settings = self.settings
         findings, impression = (
             encode_reports(
-                self.text, self.masker, settings.mlm, reports, rows, section, seed, epoch, shuffle,
+                self.text,
+                self.masker,
+                settings.mlm,
+                reports,
+                rows,
+                section,
+                seed,
+                epoch,
+                shuffle,
                 self.device,
             )
             for section in SECTIONS
         )
         rsm = section_matching(
-            findings.projected, impression.projected, settings.rsm.temperature,
+            findings.projected,
+            impression.projected,
+            settings.rsm.temperature,
             settings.rsm.normalised,
         )
         total = settings.rsm.weight * rsm

@@ -1,4 +1,4 @@
-"""Settings of the three pretraining programs. Defaults are the BioViL paper's where it gives them."""
+"""Settings of the three pretraining programs; defaults are the BioViL paper's where it has them."""
 
 from typing import Literal
 
@@ -58,6 +58,13 @@ class ImagePretrainingSettings(Settings):
     temperature: float = Field(0.1, gt=0)
     head_hidden: int = Field(2048, ge=1)
     head_output: int = Field(128, ge=1)
+    max_dropped_share: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="rows whose image the pixel store lacks are left out and counted; above this "
+        "share of a split the training ends",
+    )
 
     @model_validator(mode="after")
     def _whole_batches(self) -> "ImagePretrainingSettings":
@@ -75,7 +82,8 @@ class JointPretrainingSettings(Settings):
     """BioViL's joint training (section 2.2, first column of Table E.1)."""
 
     encoder: ImageEncoderSettings = Field(
-        ImageEncoderSettings(), description="sizes of a new image encoder; a started one keeps its own"
+        ImageEncoderSettings(),
+        description="sizes of a new image encoder; a started one keeps its own",
     )
     training: TrainingSettings
     augmentation: AugmentationSettings
@@ -85,6 +93,13 @@ class JointPretrainingSettings(Settings):
     dropout: float = Field(0.25, ge=0, lt=1, description="text encoder, section 2.2")
     attention_dropout: float = Field(0.25, ge=0, lt=1)
     sentence_shuffling: bool = True
+    max_dropped_share: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="rows whose image the pixel store lacks are left out and counted; above this "
+        "share of a split the training ends",
+    )
     shuffled_pairs: bool = Field(
         False, description="control: every training image gets another study's text"
     )
@@ -94,9 +109,7 @@ class JointPretrainingSettings(Settings):
         return require_whole_batches(self, self.training)
 
 
-def require_whole_batches(
-    settings: SettingsT, training: TrainingSettings
-) -> SettingsT:
+def require_whole_batches(settings: SettingsT, training: TrainingSettings) -> SettingsT:
     """A contrastive objective compares all samples of a batch: it cannot be split into parts."""
     if training.accumulate != 1:
         raise ValueError(f"training.accumulate is {training.accumulate}; contrastive terms need 1")

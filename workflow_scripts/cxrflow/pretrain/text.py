@@ -7,24 +7,20 @@ decide: a section-matching weight above zero makes it phase III.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import read_settings, run
 from cxrflow.errors import InputError
-from cxrflow.files import file_digest
+from cxrflow.pretrain.arguments import training_parser
 from cxrflow.pretrain.settings import TextPretrainingSettings
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``python -m cxrflow.pretrain.text``."""
-    arguments = parser(__doc__)
+    arguments = training_parser(__doc__)
     arguments.add_argument("--vocabulary", required=True, help="tokenizer folder")
     arguments.add_argument("--tokens", nargs="+", default=[], help="token folders (phase II)")
-    arguments.add_argument("--pairs", required=True, help="pairs.parquet of the report cohort")
     arguments.add_argument("--start", help="model folder to go on from")
-    arguments.add_argument("--model", required=True, help="name of this model")
-    arguments.add_argument("--seed", type=int, required=True)
-    arguments.add_argument("--state", required=True, help="folder of the resumable state")
-    arguments.add_argument("--output", required=True, help="model folder to write")
     given = arguments.parse_args(argv)
     settings = read_settings(given.settings, TextPretrainingSettings)
     phase_three = settings.rsm.weight > 0
@@ -36,8 +32,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
 
     from cxrflow.encoders.cxr_bert import CXRBert
-    from cxrflow.pretrain.inputs import Pairs, model_fingerprint, seeded, start_text
+    from cxrflow.pretrain.inputs import (
+        Pairs,
+        model_fingerprint,
+        require_same_vocabulary,
+        seeded,
+    )
     from cxrflow.pretrain.packed_corpus import PackedCorpusProgram
+    from cxrflow.pretrain.report_text import start_text
     from cxrflow.pretrain.section_pairs import SectionPairsProgram
     from cxrflow.text.masking import WordMasker
     from cxrflow.text.packing import PackedCorpus
@@ -47,21 +49,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     from cxrflow.training.precision import choose_device
 
     vocabulary = Path(given.vocabulary)
-    tokenizer = load_tokenizer(vocabulary)
+    tokenizer, pieces = load_tokenizer(vocabulary), VocabularyInfo.from_folder(vocabulary)
     pairs = Pairs(given.pairs)
     seeded(given.seed)
     if given.start:
+        require_same_vocabulary(Path(given.start), pieces, vocabulary)
         text = start_text(given.start, settings.dropout, settings.attention_dropout)
     else:
         text = CXRBert.build(settings.encoder, len(tokenizer), tokenizer.pad_token_id)
         text.set_dropout(settings.dropout, settings.attention_dropout)
     device = choose_device(settings.training.device)
-    masker = WordMasker.from_settings(
-        VocabularyInfo.from_folder(vocabulary), settings.mlm.masking
-    )
-    data = {
-        **pairs.describe(),
-        "vocabulary": file_digest(vocabulary / "vocab.txt")[:16],
+    masker = WordMasker.from_settings(pieces, settings.mlm.masking)
+    data: dict[str, Any] = {
+        "vocabulary": pieces.fingerprint,
         "start": model_fingerprint(given.start),
     }
     common = (text, masker, vocabulary, given.seed, device)
@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             settings, train, validation, frames[0]["study_id"].tolist(), *common
         )
     else:
-        corpus = PackedCorpus([Path(p) for p in given.tokens], settings.length, vocabulary)
+        corpus = PackedCorpus([Path(p) for p in given.tokens], settings.length, pieces)
         validation = ReportTokens(pairs.split("validate"), tokenizer, settings.length)
         data |= {
             "train_samples": corpus.rows,
@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "program": "text",
         "seed": given.seed,
         "settings": settings.model_dump(mode="json"),
-        "data": data,
+        "data": {**pairs.describe(), **data},
     }
     Engine(program, settings.training, given.seed, identity).run(given.state, given.output)
 

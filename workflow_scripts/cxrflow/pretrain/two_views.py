@@ -13,7 +13,7 @@ from cxrflow.files import write_json
 from cxrflow.images.augment import Augmentation
 from cxrflow.images.store import PixelStore
 from cxrflow.objectives.simclr import nt_xent
-from cxrflow.pretrain.inputs import mean_losses
+from cxrflow.pretrain.inputs import mean_losses, moved
 from cxrflow.pretrain.settings import ImagePretrainingSettings
 from cxrflow.training.order import batch_rows, batches_per_epoch
 from cxrflow.training.program import Losses
@@ -56,13 +56,8 @@ class TwoViewsProgram:
         }
         self.augmentation = Augmentation(settings.augmentation)
         self.trunk = Trunk(settings.encoder)
-        self.head = Head(
-            self.trunk.encoder.features, settings.head_hidden, settings.head_output
-        )
-        self.modules: dict[str, nn.Module] = {
-            "trunk": self.trunk.to(device, memory_format=torch.channels_last),
-            "head": self.head.to(device),
-        }
+        self.head = Head(self.trunk.encoder.features, settings.head_hidden, settings.head_output)
+        self.modules = moved({"trunk": self.trunk, "head": self.head}, device)
         self.batches_per_epoch = batches_per_epoch(len(train), settings.training.batch_size)
 
     def _batch(self, epoch: int, index: int) -> np.ndarray:
@@ -79,9 +74,7 @@ class TwoViewsProgram:
         """Both views go through the trunk as one batch of 2N, sharing batch statistics."""
         rows = torch.as_tensor(self.rows[split][batch], device=self.device)
         images = self.pixels[rows]
-        views = torch.cat(
-            [self.augmentation(images, rows, seed, epoch, view) for view in (0, 1)]
-        )
+        views = torch.cat([self.augmentation(images, rows, seed, epoch, view) for view in (0, 1)])
         views = views.expand(-1, self.settings.encoder.channels, -1, -1)
         features = self.trunk(views.contiguous(memory_format=torch.channels_last))
         first, second = self.head(features.mean((2, 3))).chunk(2)

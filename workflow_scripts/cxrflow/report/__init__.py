@@ -1,0 +1,1 @@
+"""Tables of papers, and the page that shows a run."""

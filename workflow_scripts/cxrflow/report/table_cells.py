@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cxrflow.errors import InputError
-from cxrflow.files import read_json
+from cxrflow.files import read_object
 from cxrflow.metrics.intervals import seed_spread
 from cxrflow.report.table_definition import Column, Row, TableDefinition
 
@@ -88,10 +88,7 @@ def read_results(files: Sequence[Path]) -> Results:
     runs: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     sources: dict[bool, Path] = {}
     for file in files:
-        found = read_json(file)
-        for field in FIELDS:
-            if field not in found:
-                raise InputError(f"{file}: field '{field}' is missing")
+        found = read_object(file, FIELDS)
         sources.setdefault(bool(found["data"].get("synthetic")), file)
         if len(sources) == 2:
             raise InputError(

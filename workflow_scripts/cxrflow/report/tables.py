@@ -7,6 +7,7 @@ place; the published value stands beside it either way.
 import argparse
 import logging
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from cxrflow.command import run
@@ -39,8 +40,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         ".md": table_markdown(table, cells, results),
         ".html": table_html(name, table, cells, results),
     }
-    for extension, text in texts.items():
-        with atomic_path(f"{options.output}{extension}") as temporary:
+    with ExitStack() as files:  # all three or none
+        for extension, text in texts.items():
+            temporary = files.enter_context(atomic_path(f"{options.output}{extension}"))
             temporary.write_text(text, encoding="utf-8")
     log.info("%s: %d cells, %d with ours", name, len(cells), sum(c.ours is not None for c in cells))
 

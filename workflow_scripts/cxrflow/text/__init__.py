@@ -1,0 +1,1 @@
+"""Corpora, vocabularies, tokens, and batches of them."""

@@ -18,7 +18,7 @@ from typing import Literal
 
 import torch
 
-from cxrflow.text.keyed_random import BITS, row_state, threshold, uniform
+from cxrflow.keyed_random import BITS, row_state, threshold, uniform
 from cxrflow.text.settings import MaskingSettings
 from cxrflow.text.tokenizer import VocabularyInfo
 

@@ -28,7 +28,8 @@ _LONGEST_FIELD = 2**31 - 1
 def find_notes(root: Path) -> Path:
     """The notes table of a MIMIC-III folder, compressed or not, in either case."""
     wanted = ("noteevents.csv.gz", "noteevents.csv")
-    found = [path for path in sorted(root.glob("*")) if path.name.lower() in wanted]
+    listed = sorted(path for path in root.glob("*") if path.is_file())
+    found = [path for path in listed if path.name.lower() in wanted]
     if not found:
         raise InputError(f"{root}: no notes; expected NOTEEVENTS.csv or NOTEEVENTS.csv.gz")
     return found[0]

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from cxrflow.errors import InputError
-from cxrflow.files import fingerprint, read_json
+from cxrflow.files import fingerprint, read_object
 from cxrflow.text.ragged import Ints, offsets_of, ranges
 from cxrflow.text.tokenizer import VocabularyInfo
 
@@ -100,7 +100,7 @@ class PackedCorpus:
         starts, sizes, prints = [], [], []
         base = 0
         for folder in map(Path, folders):
-            facts = read_json(folder / "tokens.json")
+            facts = read_object(folder / "tokens.json", ("vocabulary_fingerprint", "fingerprint"))
             if facts["vocabulary_fingerprint"] != vocabulary.fingerprint:
                 raise InputError(
                     f"{folder}/tokens.json: vocabulary_fingerprint is "

@@ -17,8 +17,9 @@ import torch
 from numpy.typing import NDArray
 
 from cxrflow.errors import InputError
-from cxrflow.text.keyed_random import row_state, uniform
+from cxrflow.keyed_random import row_state, uniform
 from cxrflow.text.ragged import Ints, offsets_of, ranges
+from cxrflow.text.sentences import sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo
 
 Section = Literal["findings", "impression"]
@@ -125,22 +126,6 @@ class ReportTokens:
         state = row_state(torch.from_numpy(rows), seed, epoch, 16 + stream)
         drawn: Ints = uniform(state[torch.from_numpy(owner)], torch.from_numpy(number)).numpy()
         return drawn
-
-
-def sentences_of(pairs: pd.DataFrame, section: str) -> list[list[str]]:
-    """The section's sentences of every row; a text without a list is one; a missing text none."""
-    if f"{section}_sentences" not in pairs.columns and section not in pairs.columns:
-        raise InputError(f"pairs: columns '{section}_sentences' and '{section}' are both missing")
-    empty: list[Any] = [None] * len(pairs)
-    lists = pairs.get(f"{section}_sentences", empty)
-    texts = pairs.get(section, empty)
-    found: list[list[str]] = []
-    for sentences, text in zip(lists, texts, strict=True):
-        if isinstance(sentences, list | tuple | np.ndarray) and len(sentences):
-            found.append([str(sentence) for sentence in sentences])
-        else:
-            found.append([text] if isinstance(text, str) and text.strip() else [])
-    return found
 
 
 def _tokenise(reports: list[list[str]], backend: Any, stream: int) -> _Ragged:

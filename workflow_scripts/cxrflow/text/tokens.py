@@ -83,6 +83,7 @@ def write_tokens(
                 "dataset": output.name,
                 "documents": len(offsets) - 1,
                 "other_splits": file.num_rows - (len(offsets) - 1),
+                "empty": int((np.diff(offsets) == 0).sum()),
                 "tokens": total,
                 "unknown": unknown,
                 "unknown_share": unknown / total if total else 0.0,

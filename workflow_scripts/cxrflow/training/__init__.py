@@ -1,0 +1,1 @@
+"""The engine: loop, optimiser, schedule, state. It knows no model."""

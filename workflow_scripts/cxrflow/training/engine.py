@@ -5,6 +5,7 @@ bit on a CPU: batches, masks, augmentation and dropout are functions of (seed, s
 is left (weights, optimiser, best score, counters) is in the state. SIGTERM saves and exits with 75.
 """
 
+import contextlib
 import logging
 import math
 import os
@@ -21,7 +22,7 @@ from tqdm import tqdm
 
 from cxrflow import __version__
 from cxrflow.errors import InputError, InterruptedRun
-from cxrflow.files import atomic_folder, atomic_path, fingerprint, write_json
+from cxrflow.files import atomic_folder, fingerprint, naming, write_json
 from cxrflow.training import optimiser as optimisers
 from cxrflow.training.metrics_log import MetricsLog
 from cxrflow.training.precision import autocast, choose_device, choose_precision
@@ -68,14 +69,14 @@ class Engine:
         """Train to the end, resuming what ``state_folder`` holds, and write ``output`` whole."""
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
         folder = StateFolder(state_folder)
-        with folder.locked():
+        with naming(folder.path), folder.locked():
             folder.claim(without_operations(self.identity))
             previous = signal.signal(signal.SIGTERM, self._ask_to_stop)
             try:
                 self._resume(folder)
-                metrics = MetricsLog(folder.path, self.step)
-                self._loop(folder, metrics)
-                self._finish(folder, metrics, Path(output))
+                with contextlib.closing(MetricsLog(folder.path, self.step)) as metrics:
+                    self._loop(folder, metrics)
+                    self._finish(folder, metrics, Path(output))
             finally:
                 signal.signal(signal.SIGTERM, previous)
 
@@ -208,11 +209,8 @@ class Engine:
         if values["loss"] < self.best["loss"]:
             self.best = {"loss": values["loss"], "step": self.step, "failures": 0}
             if self.settings.stopping.keep == "best":
-                with atomic_path(folder.path / self._best_name()) as temporary:
-                    torch.save(
-                        {name: m.state_dict() for name, m in self.program.modules.items()},
-                        temporary,
-                    )
+                modules = {name: m.state_dict() for name, m in self.program.modules.items()}
+                folder.save_best(self._best_name(), modules)
         else:
             self.best["failures"] += 1
 

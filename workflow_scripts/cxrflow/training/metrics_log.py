@@ -3,9 +3,12 @@
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 
-from torch.utils.tensorboard import SummaryWriter
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.record_writer import RecordWriter
 
 
 class MetricsLog:
@@ -22,23 +25,55 @@ class MetricsLog:
                     kept.append(line)
         self.path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
         self._handle = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 closed in close()
-        self._writer = SummaryWriter(str(self._tensorboard), purge_step=last_step + 1)
+        self._events = EventFile(self._tensorboard, last_step + 1)
 
     def write(self, split: str, step: int, values: dict[str, float]) -> None:
         """Record ``values`` of ``split`` ("train" or "validate") after ``step`` updates."""
         self._handle.write(json.dumps({"step": step, "split": split, **values}) + "\n")
         self._handle.flush()
-        for name, value in values.items():
-            self._writer.add_scalar(f"{split}/{name}", value, step)
+        self._events.add({f"{split}/{name}": value for name, value in values.items()}, step)
 
     def flush(self) -> None:
         """Force everything to disk; called with every saved state."""
         os.fsync(self._handle.fileno())
-        self._writer.flush()
 
     def export(self, folder: Path) -> None:
         """Close, and copy both logs beside the model."""
-        self._handle.close()
-        self._writer.close()
+        self.close()
         shutil.copy(self.path, folder / "metrics.jsonl")
         shutil.copytree(self._tensorboard, folder / "tensorboard")
+
+    def close(self) -> None:
+        """Close both files; again is no harm."""
+        self._handle.close()
+        self._events.close()
+
+
+class EventFile:
+    """A TensorBoard event file of one start of a run; steps from ``first`` on replace older ones.
+
+    Written at once and by this thread, unlike torch's SummaryWriter, whose thread prints a
+    traceback and leaves a later flush waiting for ever when the disk is full.
+    """
+
+    def __init__(self, folder: Path, first: int) -> None:
+        folder.mkdir(exist_ok=True)
+        name = f"events.out.tfevents.{time.time_ns() // 1000}.{os.getpid()}"
+        self._file = open(folder / name, "ab")  # noqa: SIM115 closed in close()
+        self._records = RecordWriter(self._file)
+        self._write(Event(file_version="brain.Event:2"))
+        self._write(Event(step=first, session_log=SessionLog(status=SessionLog.START)))
+
+    def add(self, values: dict[str, float], step: int) -> None:
+        """Record numbers by name after ``step`` updates."""
+        numbers = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+        self._write(Event(step=step, summary=Summary(value=numbers)))
+
+    def _write(self, event: Event) -> None:
+        event.wall_time = time.time()
+        self._records.write(event.SerializeToString())
+        self._records.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

@@ -54,7 +54,8 @@ def build(settings: OptimiserSettings, modules: Iterable[nn.Module]) -> torch.op
     """The optimiser of a run over all trainable parameters of ``modules``."""
     groups = parameter_groups(modules, settings.weight_decay)
     for group in groups:
-        group["lars_decay"] = group["weight_decay"] if settings.lars and group["weight_decay"] else None
+        decays = settings.lars and group["weight_decay"]
+        group["lars_decay"] = group["weight_decay"] if decays else None
         if group["lars_decay"] is not None:
             group["weight_decay"] = 0.0
     kind = torch.optim.AdamW if settings.name == "adamw" else torch.optim.Adam

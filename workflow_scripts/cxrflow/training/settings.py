@@ -52,7 +52,9 @@ class TrainingSettings(Settings):
     device: str = Field("auto", description="auto = the GPU when there is one")
     save_minutes: float = Field(10, gt=0, description="how often the state is saved")
     log_steps: int = Field(50, ge=1, description="steps between lines of metrics.jsonl")
-    validations: int = Field(20, ge=1, description="validations over the whole run, at most one an epoch")
+    validations: int = Field(
+        20, ge=1, description="validations over the whole run, at most one an epoch"
+    )
 
     @model_validator(mode="after")
     def _one_length(self) -> "TrainingSettings":

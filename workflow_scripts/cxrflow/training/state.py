@@ -96,6 +96,14 @@ class StateFolder:
         for old in self._files()[2:]:
             old.unlink()
 
+    def save_best(self, name: str, modules: dict[str, Any]) -> None:
+        """Write the best weights so far as the file ``name``, whole or not at all."""
+        # Through memory, because torch's own writer hides why a disk refused.
+        buffer = io.BytesIO()
+        torch.save(modules, buffer)
+        with atomic_path(self.path / name) as temporary:
+            temporary.write_bytes(buffer.getvalue())
+
     def load(self) -> dict[str, Any] | None:
         """The newest intact state, or None. A damaged one is named and left out."""
         for path in self._files():

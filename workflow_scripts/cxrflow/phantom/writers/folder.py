@@ -18,13 +18,13 @@ from typing import Any, TypeVar
 from tqdm import tqdm
 
 from cxrflow.errors import InputError
-from cxrflow.files import fingerprint, read_json, write_json
+from cxrflow.files import fingerprint, naming, read_json, write_json
 from cxrflow.phantom.settings import HospitalSettings
 
 log = logging.getLogger("cxrflow")
 MANIFEST, MARK = "MANIFEST.json", ".synthetic"
 #: Part of every fingerprint: raised when the same settings come to mean other bytes.
-GENERATION = 1
+GENERATION = 2
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -57,19 +57,20 @@ def write_dataset(
             "expected an empty or absent folder"
         )
     manifest.unlink(missing_ok=True)
-    _empty(output)
-    (output / MARK).write_text(f"{dataset}: invented data, no patient behind it\n")
-    counts = build(output)
-    write_json(
-        manifest,
-        {
-            "dataset": dataset,
-            "synthetic": True,
-            "fingerprint": mark,
-            "counts": counts,
-            "settings": values,
-        },
-    )
+    with naming(output):
+        _empty(output)
+        (output / MARK).write_text(f"{dataset}: invented data, no patient behind it\n")
+        counts = build(output)
+        write_json(
+            manifest,
+            {
+                "dataset": dataset,
+                "synthetic": True,
+                "fingerprint": mark,
+                "counts": counts,
+                "settings": values,
+            },
+        )
     log.info("%s: %s", dataset, ", ".join(f"{count} {name}" for name, count in counts.items()))
     return True
 

@@ -10,47 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from cxrflow.encoders.cxr_bert import CXRBert
-from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, require_embeddings
+from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, load_image_half
 from cxrflow.errors import InputError
-from cxrflow.files import read_json, write_json
-
-
-def save_text_half(text: CXRBert, folder: Path) -> None:
-    """Write ``config.json`` and ``model.safetensors`` as transformers does."""
-    text.save_pretrained(folder)
-
-
-def load_text_half(folder: Path) -> CXRBert:
-    """Read the text half; an :class:`InputError` names what is missing."""
-    for name in ("config.json", "model.safetensors"):
-        if not (folder / name).is_file():
-            raise InputError(f"{folder / name}: file not found; the folder has no text half")
-    return CXRBert.from_pretrained(folder)
-
-
-def save_image_half(image: ImageEncoder, folder: Path) -> None:
-    """Write ``image/config.json`` and ``image/model.safetensors``."""
-    target = folder / "image"
-    target.mkdir(parents=True, exist_ok=True)
-    write_json(target / "config.json", image.settings.model_dump(mode="json"))
-    state = {name: value.contiguous() for name, value in image.state_dict().items()}
-    save_file(state, target / "model.safetensors")
-
-
-def load_image_half(folder: Path) -> ImageEncoder:
-    """Read the image half; every parameter must be there and none may be left over."""
-    source = folder / "image"
-    image = ImageEncoder(ImageEncoderSettings.model_validate(read_json(source / "config.json")))
-    try:
-        image.load_state_dict(load_file(source / "model.safetensors"))
-    except (FileNotFoundError, RuntimeError) as error:
-        raise InputError(f"{source / 'model.safetensors'}: {error}") from None
-    return image
+from cxrflow.files import read_object
+from cxrflow.text.tokenizer import load_tokenizer
 
 
 @dataclass
@@ -65,10 +31,8 @@ class Model:
     tokenizer: Any
 
     @classmethod
-    def load(cls, path: str | Path, device: str = "cpu") -> "Model":
+    def load(cls, path: str | Path, device: str | torch.device = "cpu") -> "Model":
         """Load whichever halves ``path`` holds."""
-        from cxrflow.text.tokenizer import load_tokenizer
-
         folder = Path(path)
         if not folder.is_dir():
             raise InputError(f"{folder}: model folder not found")
@@ -76,11 +40,14 @@ class Model:
         image = load_image_half(folder) if (folder / "image" / "config.json").is_file() else None
         if text is None and image is None:
             raise InputError(f"{folder}: holds neither config.json nor image/config.json")
-        run = read_json(folder / "run.json") if (folder / "run.json").is_file() else {}
+        run = read_object(folder / "run.json") if (folder / "run.json").is_file() else {}
         for half in (text, image):
             if half is not None:
                 half.eval().to(device)
-        tokenizer = load_tokenizer(folder) if text is not None else None
+        tokenizer = None
+        if text is not None:
+            tokenizer = load_tokenizer(folder)
+            require_embeddings(text, len(tokenizer), folder)
         return cls(folder, torch.device(device), run, text, image, tokenizer)
 
     @property
@@ -88,8 +55,10 @@ class Model:
         """Name of the pixel geometry the image half was trained on, for example ``shorter512``."""
         try:
             return self.run["data"]["geometry"]
-        except KeyError:
-            raise InputError(f"{self.folder / 'run.json'}: field data.geometry is missing") from None
+        except (KeyError, TypeError):
+            raise InputError(
+                f"{self.folder / 'run.json'}: field data.geometry is missing"
+            ) from None
 
     @torch.inference_mode()
     def encode_image(self, pixels_B1HW: Tensor) -> ImageOutput:

@@ -1,8 +1,12 @@
 """Random numbers that depend on what they are for, not on when they are drawn.
 
-A counter-based generator: every number is a hash (splitmix64) of seed, epoch, view, sample and a
-counter. So a sample is augmented alike in whatever batch, order, process or device count it comes,
-and a resumed run needs no generator state. Integers wrap around in 64 bits, as torch's do.
+Every number is a hash (SplitMix64: Steele, Lea, Flood 2014) of seed, epoch, key and a counter: no
+state. So a sample is augmented, masked or shuffled alike in whatever batch, order, process or
+device count it comes, and a resumed run draws what an undisturbed one does. 64-bit integer
+arithmetic wraps alike in PyTorch on CPU and CUDA.
+
+:class:`KeyedRandom` gives real numbers for a batch of images; :func:`row_state` and
+:func:`uniform` give integers for places in a batch of texts.
 """
 
 import math
@@ -11,6 +15,8 @@ from typing import Final, Self
 
 import torch
 from torch import Tensor
+
+BITS: Final = 32  # of the integers that `uniform` gives
 
 
 def _signed(value: int) -> int:
@@ -30,12 +36,16 @@ def _shifted(x: Tensor, bits: int) -> Tensor:
     return (x >> bits).bitwise_and_((1 << (64 - bits)) - 1)
 
 
-def splitmix64(x: Tensor) -> Tensor:
-    """One step of splitmix64 (Steele, Lea, Flood 2014) on an int64 tensor of any shape."""
-    x = x + _GOLDEN
+def _mix(x: Tensor) -> Tensor:
+    """SplitMix64's finaliser on an int64 tensor of any shape."""
     x = (x ^ _shifted(x, 30)).mul_(_FIRST)
     x = (x ^ _shifted(x, 27)).mul_(_SECOND)
     return x ^ _shifted(x, 31)
+
+
+def splitmix64(x: Tensor) -> Tensor:
+    """One step of SplitMix64 on an int64 tensor of any shape."""
+    return _mix(x + _GOLDEN)
 
 
 class KeyedRandom:
@@ -82,3 +92,21 @@ class KeyedRandom:
 
 def _to_unit(bits: Tensor) -> Tensor:
     return bits.to(torch.float32).mul_(2.0**-24)
+
+
+def row_state(keys: Tensor, seed: int, epoch: int, stream: int) -> Tensor:
+    """A state ``[B]`` for each key; ``stream`` separates draws of different purpose."""
+    state = torch.zeros_like(keys, dtype=torch.int64)
+    for value in (seed, epoch, stream):
+        state = splitmix64(state + _signed(value * _GOLDEN))
+    return _mix(state ^ _mix(keys.to(torch.int64) * _GOLDEN))
+
+
+def uniform(state: Tensor, places: Tensor) -> Tensor:
+    """Integers uniform in [0, 2^32), int64, for states and places that broadcast."""
+    return _shifted(splitmix64(state + places * _GOLDEN), 64 - BITS)
+
+
+def threshold(probability: float) -> int:
+    """``uniform(…) < threshold(p)`` has probability p."""
+    return round(probability * (1 << BITS))

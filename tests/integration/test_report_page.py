@@ -1,0 +1,303 @@
+"""The report page in a real headless Chromium, opened from disk: whole, readable, and quiet.
+
+Needs Debian's packages ``chromium`` and ``chromium-driver``. What the page shows and hides is
+tested without a browser in ``tests/unit/test_report_contents.py``.
+"""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+from report_fixtures import REAL, load, write_results  # noqa: E402
+
+from cxrflow.report import page  # noqa: E402
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DRIVER = shutil.which("chromedriver")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        CHROMIUM is None or DRIVER is None,
+        reason="no chromium and chromedriver here (Debian: apt-get install chromium "
+        "chromium-driver)",
+    ),
+]
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+PHONE, DESKTOP = 390, 1280
+PAGES = {
+    "synthetic": ({}, False),
+    "three seeds and a control": ({"seeds": [0, 1, 2]}, True),
+    "real": (REAL, False),
+}
+# Elements whose text is darker or paler than 4.5 times (3 times if large) their background's
+# luminance, WCAG 2.1 AA. Backgrounds with a picture are left to the eye, except the ribbon's.
+CONTRAST = """
+const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+const rgba = (colour) => {
+  canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+  return [...canvas.getImageData(0, 0, 1, 1).data].map((v) => v / 255);
+};
+const over = (top, below) => top.slice(0, 3).map((v, i) => v * top[3] + below[i] * (1 - top[3]));
+const luminance = (c) => c.slice(0, 3)
+  .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+const background = (element) => {
+  const chain = [];
+  for (let one = element; one; one = one.parentElement) chain.push(one);
+  return chain.reverse().reduce(
+    (below, one) => over(rgba(getComputedStyle(one).backgroundColor), below), [1, 1, 1]);
+};
+const bad = [];
+for (const element of document.querySelectorAll("body *")) {
+  const own = [...element.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+  const style = getComputedStyle(element);
+  if (!own || !element.getClientRects().length) continue;
+  if (element.closest("script, style, title, .ribbon, .hidden, .skip")) continue;
+  const behind = background(element);
+  const colour = element instanceof SVGElement ? style.fill : style.color;
+  const [a, b] = [luminance(over(rgba(colour), behind)), luminance(behind)].sort((x, y) => y - x);
+  const size = parseFloat(style.fontSize);
+  const large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
+  const ratio = (a + 0.05) / (b + 0.05);
+  if (ratio < (large ? 3 : 4.5))
+    bad.push(`${element.tagName}.${element.className.baseVal ?? element.className} ` +
+             `${ratio.toFixed(2)} ${element.textContent.trim().slice(0, 30)}`);
+}
+return [...new Set(bad)];
+"""
+# What sticks out of the window and is not inside something that scrolls by itself.
+OVERFLOW = """
+const wide = document.documentElement.clientWidth, bad = [];
+for (const element of document.querySelectorAll("body *")) {
+  const box = element.getBoundingClientRect();
+  if (!box.width || box.right <= wide + 1) continue;
+  let inside = false;
+  for (let one = element.parentElement; one; one = one.parentElement)
+    if (["auto", "scroll", "hidden"].includes(getComputedStyle(one).overflowX)) inside = true;
+  if (!inside && !element.closest("svg")) bad.push(element.tagName + "." + element.className);
+}
+return [document.documentElement.scrollWidth, wide, bad];
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A Chromium of its own, with the log of what it loads."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The pages, each from results of its own."""
+    found = {}
+    for name, (changes, controls) in PAGES.items():
+        root = tmp_path_factory.mktemp("results")
+        config = write_results(root, load(**changes), controls)
+        found[name] = root / "report/index.html"
+        arguments = ["--config", str(config), "--results", str(root)]
+        page.main([*arguments, "--output", str(found[name])])
+    return found
+
+
+def show(browser: Any, path: Path, width: int, scheme: str = "light", anchor: str = "") -> None:
+    """Open the page afresh at a width and in a colour scheme."""
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width == PHONE},
+    )
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia",
+        {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
+    )
+    browser.get("about:blank")
+    for kind in ("browser", "performance"):
+        browser.get_log(kind)
+    browser.get(path.as_uri() + anchor)
+
+
+def requested(browser: Any) -> list[str]:
+    """Addresses the page asked for."""
+    entries = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    return [
+        entry["params"]["request"]["url"]
+        for entry in entries
+        if entry["method"] == "Network.requestWillBeSent"
+    ]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_it_loads_nothing_but_itself_and_complains_of_nothing(browser, built, name):
+    show(browser, built[name], DESKTOP)
+    asked = [url for url in requested(browser) if not url.startswith("data:image/png;base64,")]
+    assert asked == [built[name].as_uri()]
+    assert browser.get_log("browser") == []
+
+
+def test_nothing_outside_can_be_loaded_even_if_asked_for(browser, built, tmp_path):
+    picture = tmp_path / "picture.png"
+    picture.write_bytes(b"")
+    show(browser, built["synthetic"], DESKTOP)
+    browser.execute_script(
+        "const image = new Image(); image.src = arguments[0]; document.body.append(image);",
+        picture.as_uri(),
+    )
+    said = " ".join(entry["message"] for entry in browser.get_log("browser"))
+    assert "Content Security Policy" in said
+
+
+def test_all_pictures_are_whole(browser, built):
+    show(browser, built["synthetic"], DESKTOP)
+    sizes = browser.execute_script(
+        "return [...document.images].map((i) => [i.complete, i.naturalWidth, i.alt.length])"
+    )
+    assert len(sizes) == 18
+    assert all(complete and width > 100 and words > 20 for complete, width, words in sizes)
+
+
+@pytest.mark.parametrize("width", [PHONE, 700, DESKTOP])
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_sticks_out_sideways(browser, built, name, width):
+    show(browser, built[name], width)
+    browser.execute_script("document.querySelectorAll('details').forEach((d) => d.open = true)")
+    scroll, wide, bad = browser.execute_script(OVERFLOW)
+    assert width - 20 <= wide <= width  # a scroll bar may take some
+    assert scroll <= wide
+    assert bad == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_its_background(browser, built, scheme):
+    show(browser, built["three seeds and a control"], DESKTOP, scheme)
+    browser.execute_script("document.querySelectorAll('details').forEach((d) => d.open = true)")
+    paper = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert (paper == "rgb(18, 17, 16)") == (scheme == "dark")
+    assert browser.execute_script(CONTRAST) == []
+
+
+def test_the_checks_of_this_file_find_what_they_look_for(browser, built):
+    show(browser, built["synthetic"], PHONE)
+    browser.execute_script(
+        "document.querySelector('main').insertAdjacentHTML('beforeend',"
+        "'<p id=bad style=\"color:#bbb;background:#fff;width:900px\">pale and wide</p>')"
+    )
+    assert [one for one in browser.execute_script(CONTRAST) if "pale and wide" in one]
+    assert browser.execute_script(OVERFLOW)[2] == ["P."]
+
+
+def test_text_on_a_phone_is_large_enough_to_read(browser, built):
+    show(browser, built["synthetic"], PHONE)
+    smallest = browser.execute_script(
+        """
+        return Math.min(...[...document.querySelectorAll(".chart text, .lineage text, p, td, li")]
+          .filter((e) => e.getClientRects().length)
+          .map((e) => parseFloat(getComputedStyle(e).fontSize) *
+            (e.ownerSVGElement ? e.ownerSVGElement.getScreenCTM().a : 1)))
+        """
+    )
+    assert smallest >= 8.5
+
+
+def test_contents_are_folded_on_a_phone_and_beside_the_page_on_a_desktop(browser, built):
+    opened = "return document.getElementById('contents').open"
+    show(browser, built["synthetic"], DESKTOP)
+    assert browser.execute_script(opened) is True
+    places = (
+        "return ['nav', 'main'].map((t) => document.querySelector(t).getBoundingClientRect().x)"
+    )
+    nav, main = browser.execute_script(places)
+    assert nav < main
+    show(browser, built["synthetic"], PHONE)
+    assert browser.execute_script(opened) is False
+    browser.find_element("css selector", "#contents summary").click()
+    assert browser.execute_script(opened) is True
+    browser.find_element("css selector", "#contents a[href='#training']").click()
+    assert browser.execute_script(opened) is False
+
+
+def test_folded_parts_open_by_click_and_by_link(browser, built):
+    show(browser, built["synthetic"], DESKTOP)
+    opened = "return document.getElementById('settings-biovil').open"
+    summary = browser.find_element("css selector", "#settings-biovil > summary")
+    assert browser.execute_script(opened) is False
+    browser.execute_script("arguments[0].click()", summary)
+    assert browser.execute_script(opened) is True
+    assert browser.find_element("css selector", "#settings-biovil pre").is_displayed()
+    # A table without values of ours is folded, and a link to it unfolds it.
+    folded = "return document.getElementById('fold-biovil-table7').open"
+    assert browser.execute_script(folded) is False
+    show(browser, built["synthetic"], DESKTOP, anchor="#biovil-table7")
+    assert browser.execute_script(folded) is True
+
+
+def test_links_lead_somewhere_visible(browser, built):
+    show(browser, built["synthetic"], DESKTOP)
+    missing = browser.execute_script(
+        "return [...document.querySelectorAll('a[href^=\"#\"]')]"
+        ".map((a) => (a.getAttribute('href')))"
+        ".filter((href) => !document.getElementById(href.slice(1)))"
+    )
+    assert missing == []
+
+
+def test_every_table_and_scrolling_part_can_be_reached_and_named(browser, built):
+    show(browser, built["synthetic"], DESKTOP)
+    unnamed = browser.execute_script(
+        """
+        const bad = [];
+        for (const th of document.querySelectorAll("th"))
+          if (!th.scope) bad.push("th without scope: " + th.textContent);
+        for (const part of document.querySelectorAll(".scroll"))
+          if (part.tabIndex !== 0 || !(part.getAttribute("aria-label") ||
+              document.getElementById(part.getAttribute("aria-labelledby"))))
+            bad.push("scrolling part without name or focus");
+        for (const chart of document.querySelectorAll("svg"))
+          if (!chart.getAttribute("aria-label")) bad.push("chart without words");
+        return bad;
+        """
+    )
+    assert unnamed == []
+
+
+def test_the_word_synthetic_stays_in_sight(browser, built):
+    show(browser, built["synthetic"], PHONE)
+    browser.execute_script("window.scrollTo(0, document.body.scrollHeight / 2)")
+    top, text = browser.execute_script(
+        "const r = document.querySelector('.ribbon');"
+        "return [r.getBoundingClientRect().top, r.textContent]"
+    )
+    assert top == 0 and "Synthetic data" in text
+
+
+def test_it_prints_what_is_folded(browser, built):
+    show(browser, built["synthetic"], DESKTOP)
+    counts = "return document.querySelectorAll('main details:not([open])').length"
+    before = browser.execute_script(counts)
+    browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    during = browser.execute_script(
+        "return [...document.querySelectorAll('main details:not([open])')]"
+        ".filter((d) => !d.querySelector('pre')).length"
+    )
+    browser.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    assert during == 0 < before
+    assert browser.execute_script(counts) == before
+    printed = browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})
+    assert len(printed["data"]) > 50_000

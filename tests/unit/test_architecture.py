@@ -1,0 +1,160 @@
+"""The house rules of the code: which part may know which, and what no file may be or hold."""
+
+import ast
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from cxrflow.source_files import PACKAGE, ROOT, imported_by
+
+TOP = ROOT.parent
+SHARED = {"command", "errors", "files", "keyed_random", "parquet"}  # know no part of the package
+LIBRARIES = {"data", "encoders", "images", "metrics", "objectives", "phantom", "reports", "text"}
+# What each part may import besides itself, the shared modules and other parts' settings.
+ALLOWED: dict[str, set[str]] = {
+    **{name: set() for name in SHARED - {"command", "files", "parquet"}},
+    **{name: {"errors"} for name in ("command", "files", "parquet")},
+    **{name: set() for name in (*LIBRARIES, "training", "papers", "source_files")},
+    "model": {"encoders", "text"},
+    "config": {"papers"},
+    "pretrain": {*LIBRARIES - {"phantom"}, "training", "model"},
+    "benchmarks": {*LIBRARIES - {"phantom"}, "training", "model", "cxrflow"},
+    "report": {*LIBRARIES - {"phantom"}, "papers", "config"},
+    "cxrflow": {"model"},  # `cxrflow.load`
+}
+HEAVY = ("torch", "transformers", "pandas", "stanza", "sklearn", "matplotlib", "scipy", "pyarrow")
+TEXT_SUFFIXES = {".py", ".smk", ".md", ".yaml", ".toml", ".jinja", ".css", ".js", ".sh"}
+
+
+def dotted(path: Path) -> str:
+    """Module name of a file."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def part(module: str) -> str:
+    """The part of the package a module belongs to: ``cxrflow.text.tokens`` to ``text``."""
+    return (module.split(".") + ["cxrflow"])[1] if "." in module else "cxrflow"
+
+
+MODULES = {dotted(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+SETTINGS = sorted(name for name in MODULES if name.endswith(".settings"))
+
+
+@cache
+def files_of_the_project() -> tuple[Path, ...]:
+    """Files that people read: what git tracks or would track."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=TOP,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode:
+        pytest.skip(f"needs a git checkout: {listed.stderr.strip()}")
+    return tuple(path for line in listed.stdout.splitlines() if (path := TOP / line).is_file())
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_part_knows_only_what_it_may(module: str) -> None:
+    own = part(module)
+    allowed = ALLOWED[own] | SHARED | {own}
+    for other in imported_by(MODULES[module], typing=True):
+        if not other.endswith(".settings"):
+            assert part(other) in allowed, f"{module} imports {other}"
+
+
+def test_settings_know_only_settings() -> None:
+    for module in SETTINGS:
+        for other in imported_by(MODULES[module]):
+            assert other.endswith(".settings") or other == "cxrflow.command", f"{module}: {other}"
+
+
+def test_no_import_cycle() -> None:
+    """Between modules, imports inside functions included."""
+    done: set[str] = set()
+
+    def visit(module: str, chain: tuple[str, ...]) -> None:
+        assert module not in chain, " -> ".join((*chain[chain.index(module) :], module))
+        if module in done or module not in MODULES:
+            return
+        for other in sorted(imported_by(MODULES[module])):
+            visit(other, (*chain, module))
+        done.add(module)
+
+    for module in MODULES:
+        visit(module, ())
+
+
+def test_no_cycle_between_parts() -> None:
+    edges = {
+        (part(module), part(other))
+        for module, path in MODULES.items()
+        for other in imported_by(path, typing=True)
+        if part(module) != part(other) and not other.endswith(".settings")
+    }
+    left = {name for edge in edges for name in edge}
+    while left:
+        leaves = {n for n in left if not any(a == n and b in left for a, b in edges)}
+        assert leaves, f"a cycle among {sorted(left)}"
+        left -= leaves
+
+
+@pytest.mark.parametrize("modules", [(*SETTINGS, "cxrflow.config"), ("cxrflow",)], ids=len)
+def test_configuration_is_light(modules: tuple[str, ...]) -> None:
+    """Reading the configuration, as every Snakemake process does, imports nothing heavy."""
+    code = f"import sys, {', '.join(modules)}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(HEAVY) & set(done.stdout.split())
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_modules_say_what_they_are(module: str) -> None:
+    said = ast.get_docstring(ast.parse(MODULES[module].read_text(encoding="utf-8")))
+    assert said, f"{MODULES[module]}: no docstring"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_are_absolute(module: str) -> None:
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+        assert not (isinstance(node, ast.ImportFrom) and node.level), (
+            f"{module}: line {node.lineno}"
+        )
+
+
+def test_every_program_runs_by_name_and_has_help() -> None:
+    """``run(main)`` stands under the usual guard, and ``main`` can be called by tests."""
+    programs = {n for n, path in MODULES.items() if "run(main)" in path.read_text("utf-8")}
+    assert len(programs) > 10
+    for name in programs:
+        body = ast.parse(MODULES[name].read_text(encoding="utf-8")).body
+        assert any(isinstance(n, ast.FunctionDef) and n.name == "main" for n in body), name
+        assert ast.unparse(body[-1]).startswith("if __name__ == '__main__'"), name
+
+
+def test_files_fit_in_the_head() -> None:
+    lengths = {
+        path: len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES.values()
+    }
+    assert {str(path): length for path, length in lengths.items() if length > 400} == {}
+
+
+def test_no_file_is_a_drawer() -> None:
+    drawers = {"utils", "util", "helpers", "helper", "misc", "common", "tools"}
+    assert [name for name in MODULES if name.split(".")[-1] in drawers] == []
+
+
+def test_no_words_that_put_things_off() -> None:
+    words = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|HA" + r"CK)\b")
+    found = []
+    for path in files_of_the_project():
+        if path.suffix in TEXT_SUFFIXES or path.name in ("Makefile", "Snakefile"):
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+                if words.search(line):
+                    found.append(f"{path.relative_to(TOP)}:{number}")
+    assert found == []

@@ -1,0 +1,179 @@
+"""How a program ends: settings that are wrong, disks that are full, keys that are pressed."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import Field
+
+from cxrflow.command import Settings, read_settings, refusal
+from cxrflow.errors import InputError
+from cxrflow.files import atomic_folder, atomic_path, write_json
+
+
+class Inner(Settings):
+    rate: float = Field(0.1, gt=0)
+
+
+class Example(Settings):
+    name: str
+    size: int = 3
+    inner: Inner = Inner()
+
+
+def test_defaults_fill_in_what_is_not_given(tmp_path: Path) -> None:
+    assert read_settings('{"name": "a"}', Example) == Example(name="a")
+    file = tmp_path / "settings.yaml"
+    file.write_text("name: a\ninner: {rate: 2}\n")
+    assert read_settings(str(file), Example).inner.rate == 2.0
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ('{"name": "a", "sise": 1}', "settings: unknown key 'sise'"),
+        ('{"name": "a", "inner": {"rat": 1}}', "settings: unknown key 'inner.rat'"),
+        ("{}", "settings: key 'name' is missing"),
+        ('{"name": "a", "size": "many"}', "settings: key 'size' is 'many': "),
+        ('{"name": "a", "inner": {"rate": 0}}', "settings: key 'inner.rate' is 0: "),
+        ('{"name": "a",', "settings: not valid JSON ("),
+        ("no/such.yaml", "no/such.yaml: settings file not found"),
+    ],
+)
+def test_a_mistake_is_one_line(given: str, line: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_settings(given, Example)
+    assert str(caught.value).startswith(line)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (b"name: [a\n", "not valid YAML ("),
+        (b"- a\n- b\n", "expected keys and values, found a list"),
+        (b"name: \xff\n", "not UTF-8 text ("),
+        (b"name: a\nsise: 1\n", "unknown key 'sise'"),
+        (b"", "key 'name' is missing"),
+    ],
+)
+def test_a_broken_file_is_one_line_that_names_it(tmp_path: Path, content: bytes, line: str) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read_settings(str(file), Example)
+    assert str(caught.value).startswith(f"{file}: {line}")
+    assert "\n" not in str(caught.value)
+
+
+def test_two_mistakes_are_two_lines() -> None:
+    with pytest.raises(InputError, match="(?s)unknown key 'a'.*\n.*unknown key 'b'"):
+        read_settings('{"name": "x", "a": 1, "b": 2}', Example)
+
+
+def end_of(body: str) -> subprocess.CompletedProcess[str]:
+    """Run a program whose ``main`` is ``body``."""
+    lines = "\n".join(f"    {line}" for line in body.splitlines())
+    code = (
+        "import errno, os, signal\nfrom cxrflow.command import run\nfrom cxrflow.errors import *\n"
+        f"def main(argv):\n{lines}\nrun(main)\n"
+    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "message"),
+    [
+        ("pass", 0, ""),
+        ("raise InputError('a.csv: row 3')", 2, "error: a.csv: row 3\n"),
+        ("raise InterruptedRun('step 5')", 75, "interrupted: step 5\n"),
+        (
+            "os.kill(os.getpid(), signal.SIGINT)\nsignal.pause()",
+            130,
+            "interrupted from the keyboard\n",
+        ),
+        ("open('/no-such-folder/x')", 1, None),
+        ("raise ValueError('ours')", 1, None),
+        (
+            "raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), 'out/weights')",
+            2,
+            "error: out/weights: No space left on device\n",
+        ),
+        (
+            "raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), 'out/weights')",
+            2,
+            "error: out/weights: Disk quota exceeded\n",
+        ),
+        (
+            "raise OSError(errno.EROFS, os.strerror(errno.EROFS), 'out')",
+            2,
+            "error: out: Read-only file system\n",
+        ),
+        (
+            "raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), 'data/list.csv')",
+            2,
+            "error: data/list.csv: Permission denied\n",
+        ),
+        (
+            "with open('/dev/full', 'w') as file:\n    file.write('x' * 100000)",
+            2,
+            "error: writing a result: No space left on device\n",
+        ),
+        (
+            "raise RuntimeError('I/O error: No space left on device (os error 28)')",
+            2,
+            "error: I/O error: No space left on device (os error 28)\n",
+        ),
+    ],
+)
+def test_ends(body: str, code: int, message: str | None) -> None:
+    done = end_of(body)
+    assert done.returncode == code, done.stderr
+    if message is None:
+        assert "Traceback" in done.stderr  # a defect keeps it
+    else:
+        assert done.stderr == message
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    code = (
+        "from cxrflow.command import run\ndef main(argv):\n    print('x\\n' * 500000)\nrun(main)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 141
+
+
+def test_a_full_disk_names_the_result_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError) as caught:
+        write_json(tmp_path / "run.json", {})
+    assert refusal(caught.value) == f"{tmp_path / 'run.json'}: No space left on device"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_result_is_whole_or_as_before(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"old": 1})
+    with pytest.raises(RuntimeError), atomic_path(tmp_path / "a.json") as part:
+        part.write_text("half")
+        raise RuntimeError
+    assert json.loads((tmp_path / "a.json").read_text()) == {"old": 1}
+    with pytest.raises(OSError) as caught, atomic_folder(tmp_path / "b") as folder:
+        (folder / "one").write_text("1")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert refusal(caught.value) == f"{tmp_path / 'b'}: No space left on device"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

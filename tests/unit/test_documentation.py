@@ -1,0 +1,105 @@
+"""What the documentation names exists: programs, files, make targets, keys of the configuration."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cxrflow.source_files import PACKAGE, find_module
+
+TOP = PACKAGE.parents[1]
+PAGES = [TOP / "README.md", TOP / "results/README.md", *sorted((TOP / "docs").glob("*.md"))]
+PROGRAM = re.compile(r"python -m (cxrflow[a-z_.]*)")
+CODE = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
+SUFFIXES = {".py", ".md", ".yaml", ".smk", ".jinja", ".txt", ".toml", ".sh"}
+# Files that are named but belong to a data set, a product of a run or a reader's own configuration.
+ELSEWHERE = {"mine.yaml", "vocab.txt", "txt/section_parser.py"}
+
+
+def programs() -> list[str]:
+    """Every program named in a page or a rule."""
+    texts = [page.read_text(encoding="utf-8") for page in PAGES]
+    texts += [rule.read_text(encoding="utf-8") for rule in (TOP / "rules").rglob("*.smk")]
+    return sorted({name.rstrip(".") for text in texts for name in PROGRAM.findall(text)})
+
+
+@pytest.mark.parametrize("name", programs())
+def test_named_programs_exist(name: str) -> None:
+    if importlib.util.find_spec(f"{name}.__main__" if is_package(name) else name) is None:
+        pytest.fail(f"there is no program {name}")
+
+
+def is_package(name: str) -> bool:
+    found = find_module(name)
+    return found is not None and found.name == "__init__.py"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", programs())
+def test_named_programs_give_help(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", name, "--help"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("usage:")
+
+
+def exists(named: str) -> bool:
+    """Whether a path is there, from the top, from the package, or of that name anywhere in them."""
+    if any((folder / named).exists() for folder in (TOP, PACKAGE.parent, PACKAGE)):
+        return True
+    return "/" not in named and any(any(f.rglob(named)) for f in (PACKAGE, TOP / "tests"))
+
+
+def named_files(page: Path) -> set[str]:
+    """Paths in code spans that look like files of this repository."""
+    found = set()
+    for span in CODE.findall(page.read_text(encoding="utf-8")):
+        own = span.startswith(("workflow_scripts/", "rules/", "tests/", "docs/", "envs/", "slurm/"))
+        if PATH.fullmatch(span) and (own or Path(span).suffix in SUFFIXES):
+            found.add(span)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_named_files_exist(page: Path) -> None:
+    missing = {
+        name
+        for name in named_files(page) - ELSEWHERE
+        if not exists(name) and not name.startswith("results/")
+    }
+    assert missing == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_every_page_is_linked() -> None:
+    texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
+    for page in (TOP / "docs").glob("*.md"):
+        others = "".join(text for other, text in texts.items() if other != page)
+        assert page.name in others, f"docs/{page.name} is named on no other page"
+
+
+def test_named_make_targets_exist() -> None:
+    targets = re.findall(r"^([a-z]+):", (TOP / "Makefile").read_text(encoding="utf-8"), re.M)
+    for page in PAGES:
+        for span in CODE.findall(page.read_text(encoding="utf-8")):
+            if match := re.match(r"make ([a-z]+)", span):
+                assert match[1] in targets, f"{page.name}: {span}"
+
+
+def test_every_key_of_the_configuration_is_explained() -> None:
+    explained = (TOP / "docs/configuration.md").read_text(encoding="utf-8")
+    for name in ("config.yaml", "paper.yaml", "real.yaml"):
+        for key in yaml.safe_load((TOP / name).read_text(encoding="utf-8")):
+            assert f"`{key}`" in explained, f"{name}: {key}"

@@ -1,0 +1,131 @@
+"""Charts, the drawing of what was made from what, and the arithmetic of the flow charts."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from cxrflow.report.lineage import BOX, HIGH, Node, depths, draw_lineage, layout
+from cxrflow.report.page_cohorts import lanes, sums_check
+from cxrflow.report.page_training import POINTS, curve, term_names, thinned
+from cxrflow.report.svg import Dot, Series, dot_chart, line_chart, ticks
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0, 1, [0, 0.25, 0.5, 0.75, 1]),
+        (0, 600, [0, 200, 400, 600]),
+        (-1.2, 1.2, [-1, 0, 1]),
+        (3, 3, [3]),
+    ],
+)
+def test_ticks_are_round_and_inside(low, high, expected):
+    assert ticks(low, high) == pytest.approx(expected)
+
+
+def test_a_line_chart_places_the_ends_of_a_line_at_the_ends_of_its_axes():
+    chart = line_chart([Series("a", "train", [0, 10], [0, 1])], "said", "step", y_range=(0, 1))
+    root = ElementTree.fromstring(str(chart))
+    assert root.get("aria-label") == "said"
+    line = next(one for one in root if one.get("class") == "line train")
+    start, end = re.findall(r"([\d.]+),([\d.]+)", line.get("d"))
+    axis = next(one for one in root if one.get("class") == "axis").get("d")
+    left, bottom, right = map(float, re.match(r"M(\S+) (\S+)H(\S+)", axis).groups())
+    assert (float(start[0]), float(start[1])) == pytest.approx((left, bottom))
+    assert float(end[0]) == pytest.approx(right)
+    assert float(end[1]) < bottom
+
+
+def test_charts_escape_names():
+    bad = '<script>"'
+    rows = [(bad, [Dot("series0", 1.0, 0.5, 1.5)])]
+    for chart in (
+        line_chart([Series(bad, "train", [1], [1])], bad, bad),
+        dot_chart(rows, bad, bad),
+        draw_lineage({bad: Node(bad, bad, ())}),
+    ):
+        ElementTree.fromstring(str(chart))
+        assert "<script" not in chart
+
+
+def test_constant_values_and_a_single_point_can_be_drawn():
+    ElementTree.fromstring(str(line_chart([Series("a", "train", [5], [2.0])], "x", "step")))
+    flat = line_chart([Series("a", "train", [1, 2], [0.0, 0.0])], "x", "step")
+    assert "nan" not in flat
+
+
+def test_thinning_keeps_the_mean_and_the_last_step():
+    xs = list(range(1, 1001))
+    ys = [float(x % 7) for x in xs]
+    thin_x, thin_y = thinned(xs, ys)
+    assert len(thin_x) <= POINTS
+    assert thin_x[-1] == 1000
+    assert thin_y[0] == pytest.approx(sum(ys[:7]) / 7)
+    assert thinned([1, 2], [3.0, 4.0]) == ([1, 2], [3.0, 4.0])
+
+
+def test_a_single_term_that_is_the_objective_is_shown_once():
+    assert term_names([[{"step": 1, "split": "train", "mlm": 2.0, "loss": 2.0}]]) == ["mlm"]
+    weighted = [[{"step": 1, "split": "train", "mlm": 2.0, "loss": 1.0}]]
+    assert term_names(weighted) == ["loss", "mlm"]
+
+
+def test_no_curve_without_values():
+    assert curve({}, "loss") is None
+
+
+NODES = {
+    "phase2": Node("phase2", "text", ()),
+    "bert": Node("bert", "text", ("phase2",)),
+    "simclr": Node("simclr", "image", ()),
+    "joint": Node("joint", "both", ("bert", "simclr")),
+    "baseline": Node("baseline", "both", ("phase2", "simclr")),
+}
+
+
+def test_parents_stand_above_children():
+    level = depths(NODES)
+    assert level == {"phase2": 0, "bert": 1, "simclr": 0, "joint": 2, "baseline": 1}
+
+
+def test_an_arrow_over_two_rows_does_not_cross_a_box():
+    places, routes = layout(NODES)
+    route = routes["simclr", "joint"]
+    assert len(route) == 3
+    gap = places[route[1]]
+    for name in ("bert", "baseline"):
+        assert places[name].row == gap.row
+        assert abs(places[name].x - gap.x) > BOX / 2
+    for first in NODES:
+        for second in NODES:
+            same_row = places[first].row == places[second].row
+            if first != second and same_row:
+                assert abs(places[first].x - places[second].x) >= BOX
+    assert places["joint"].top - places["baseline"].top > HIGH
+
+
+def test_lanes_follow_each_unit_through_its_own_filters():
+    steps = [
+        {"name": "listed", "unit": "images", "kept": 10, "dropped": [{"reason": "a", "count": 2}]},
+        {"name": "studies", "unit": "studies", "kept": 6, "dropped": []},
+        {"name": "frontal", "unit": "images", "kept": 5, "dropped": [{"reason": "b", "count": 4}]},
+    ]
+    images, studies = lanes(steps)
+    assert [step["name"] for step in images["steps"]] == ["listed", "frontal"]
+    assert images["steps"][0]["came"] == 12
+    assert images["steps"][1]["came"] == 10
+    assert images["steps"][1]["silent"] == 1  # neither kept nor dropped: shown as such
+    assert images["steps"][1]["share"] == pytest.approx(5 / 12)
+    assert studies["unit"] == "studies"
+    assert sums_check([images, studies])["passed"]
+
+
+def test_a_step_that_lets_out_more_than_came_in_fails_the_check():
+    steps = [
+        {"name": "listed", "unit": "images", "kept": 3, "dropped": []},
+        {"name": "joined", "unit": "images", "kept": 4, "dropped": [{"reason": "a", "count": 1}]},
+    ]
+    check = sums_check(lanes(steps))
+    assert not check["passed"]
+    assert check["detail"] == "'joined' keeps 4 and drops 1 of 3 images"

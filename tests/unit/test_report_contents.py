@@ -1,0 +1,325 @@
+"""The report page: what it says, what it hides, and what it refuses."""
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from report_fixtures import REAL, load, write_results
+
+from cxrflow.errors import InputError
+from cxrflow.files import read_json, write_json
+from cxrflow.report import page
+from cxrflow.report.page_tables import OUTSIDE
+from cxrflow.report.privacy import Privacy
+
+IDS = "50000001"
+
+
+@pytest.fixture(scope="module")
+def synthetic(tmp_path_factory):
+    root = tmp_path_factory.mktemp("synthetic")
+    write_results(root, load())
+    return root
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    root = tmp_path_factory.mktemp("real")
+    write_results(root, load(**REAL))
+    return root
+
+
+@pytest.fixture
+def results(synthetic, tmp_path):
+    """A copy that a test may damage."""
+    shutil.copytree(synthetic, tmp_path / "results")
+    return tmp_path / "results"
+
+
+def build(root: Path) -> str:
+    return page.build_page(root / "report/config.json", root)
+
+
+class Outline(HTMLParser):
+    """Ids, links, headings, and elements left open."""
+
+    VOID = {"meta", "img", "br", "input", "link"}
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.levels: list[int] = []
+        self.images: list[dict[str, str | None]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attributes):
+        named = dict(attributes)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if "id" in named:
+            self.ids.append(named["id"])
+        if tag == "a":
+            self.links.append(named["href"])
+        if re.fullmatch("h[1-6]", tag):
+            self.levels.append(int(tag[1]))
+        if tag == "img":
+            self.images.append(named)
+
+    def handle_startendtag(self, tag, attributes):
+        if dict(attributes).get("id"):
+            self.ids.append(dict(attributes)["id"])
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_one_well_formed_file_without_outside_references(synthetic):
+    html = build(synthetic)
+    outline = Outline(html)
+    assert outline.open == []
+    assert len(outline.ids) == len(set(outline.ids))
+    assert {link.removeprefix("#") for link in outline.links} <= set(outline.ids)
+    assert all(link.startswith("#") for link in outline.links)
+    assert all(one["src"].startswith("data:image/png;base64,") for one in outline.images)
+    assert all(one["alt"] for one in outline.images)
+    assert "http://" not in html and "https://" not in html
+    assert "default-src 'none'" in html
+    assert len(html.encode()) < page.LARGEST
+
+
+def test_headings_go_down_one_level_at_a_time(synthetic):
+    levels = Outline(build(synthetic)).levels
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+
+
+def test_it_shows_numbers_curves_tables_and_pictures(synthetic):
+    html = build(synthetic)
+    for expected in (
+        "0.87", "1.27", "0.243", "76.4 %",  # headline numbers
+        "227,835", "no impression (findings only)", "held-out patients not trained on",
+        "Masked language modelling", "Radiology section matching", "Global alignment",
+        'id="biovil-table5"', "ROC curves: biovil AUROC 0.871", "bi-bas-ilar",
+        "Small right apical pneumothorax", "snakemake --cores all controls",
+    ):  # fmt: skip
+        assert expected in html, expected
+    assert len(Outline(html).images) == 18  # nine of each of the two joint models
+
+
+def test_the_same_inputs_give_the_same_page(synthetic):
+    assert build(synthetic) == build(synthetic)
+
+
+def test_synthetic_data_cannot_be_missed(synthetic, real):
+    assert 'class="ribbon"' in build(synthetic)
+    assert 'class="note real"' not in build(synthetic)
+    html = build(real)
+    assert 'class="ribbon"' not in html
+    assert "small data proves the path, not the science" in html
+
+
+def test_real_data_keep_their_ids_and_the_machine_its_folders(real):
+    html = build(real)
+    assert IDS not in html
+    assert "/data/public" not in html and "…/open_i" in html
+    assert "no cohort plays the roles" in html
+
+
+def relabelled(root: Path, synthetic: bool = False, **privacy: object) -> Path:
+    """Say of every product that its data are real, and set ``privacy:``."""
+    config = read_json(root / "report/config.json")
+    config["privacy"] |= privacy
+    for name in ("mimic_cxr", "ms_cxr", "rsna", "pubmed", "mimic_iii"):
+        config["datasets"][name] |= {"synthetic": synthetic, "root": None if synthetic else "/data"}
+    write_json(root / "report/config.json", config)
+    for path in [*root.rglob("flow.json"), *root.rglob("corpus.json")]:
+        write_json(path, read_json(path) | {"synthetic": synthetic})
+    for path in root.rglob("metrics.json"):
+        found = read_json(path)
+        found["data"]["synthetic"] = synthetic
+        write_json(path, found)
+    return root
+
+
+PHRASE = "Small right apical pneumothorax"
+
+
+def test_radiographs_and_phrases_of_real_data_are_not_shown(results):
+    html = build(relabelled(results))
+    assert Outline(html).images == []
+    assert PHRASE not in html and IDS not in html
+    assert "Example pictures of biovil, baseline_phase2 are not shown" in html
+    assert "Contrast-to-noise ratio by finding" in html
+
+
+def test_allowed_radiographs_come_without_phrases_unless_those_are_allowed_too(results):
+    html = build(relabelled(results, show_images=True))
+    assert len(Outline(html).images) == 18
+    assert PHRASE not in html
+    assert "This page shows radiographs of real data" in html
+    both = build(relabelled(results, show_images=True, show_text=True))
+    assert PHRASE in both and "radiographs and report text" in both
+
+
+def test_synthetic_radiographs_can_be_forbidden_too(results):
+    html = build(relabelled(results, synthetic=True, show_images=False))
+    assert Outline(html).images == []
+    assert "the configuration forbids it" in html
+
+
+def test_privacy_rules():
+    auto = Privacy("auto", "auto")
+    assert auto.images(True) and auto.text(True)
+    assert not auto.images(False) and not auto.text(False)
+    assert Privacy(True, False).images(False) and not Privacy(True, False).text(True)
+
+
+def test_several_seeds_and_controls(tmp_path):
+    write_results(tmp_path, load(seeds=[0, 1, 2]), controls=True)
+    html = build(tmp_path)
+    assert "over 3 seeds" in html
+    assert 'id="model-biovil_shuffled_pairs"' in html and "(control)" in html
+    assert "Run the controls" not in html and "Three training seeds" not in html
+
+
+def test_missing_parts_are_said(results):
+    for folder in ("benchmarks", "models", "cohorts", "corpus", "vocabulary", "tokens", "tables"):
+        shutil.rmtree(results / folder)
+    html = build(results)
+    assert Outline(html).open == []
+    for said in (
+        "No benchmark result is there yet", "This cohort has not been made",
+        "Its text has not been processed", "No training has finished yet",
+        "This table has not been made", "Phrase grounding has not been evaluated yet",
+        "Zero-shot classification has not been evaluated yet",
+    ):  # fmt: skip
+        assert said in html, said
+
+
+def test_a_failed_check_stands_out(results):
+    path = results / "cohorts/mimic_cxr/flow.json"
+    flow = read_json(path)
+    flow["checks"].append({"name": "image in one split", "passed": False, "detail": "2 in two"})
+    write_json(path, flow)
+    html = build(results)
+    assert "1 check failed" in html and "<b>FAILED</b> image in one split" in html
+
+
+def _edit(path: Path, **changes: object) -> None:
+    write_json(path, read_json(path) | changes)
+
+
+RUN = "models/biovil/seed0/run.json"
+DAMAGE = {
+    "half a file": (RUN, lambda path: path.write_text('{"model": "bio'), "not valid JSON"),
+    "a list": (RUN, lambda path: path.write_text("[]"), "expected a JSON object, found a list"),
+    "wrong encoding": (RUN, lambda path: path.write_bytes(b'{"a": "\xff"}'), "not valid JSON"),
+    "another model": (RUN, lambda path: _edit(path, model="other"), "'model' is 'other'"),
+    "another seed": (RUN, lambda path: _edit(path, seed=3), "'seed' is 3, expected 0"),
+    "a log cut off": (
+        "models/biovil/seed0/metrics.jsonl",
+        lambda path: path.write_text('{"step": 1, "split": "train"}\n{"step": 2'),
+        "line 2 is not a JSON object",
+    ),
+    "no log": ("models/biovil/seed0/metrics.jsonl", Path.unlink, "file not found"),
+    "no field": (
+        "benchmarks/phrase_grounding/biovil/seed0/metrics.json",
+        lambda path: path.write_text("{}"),
+        "field 'benchmark' is missing",
+    ),
+    "another benchmark": (
+        "benchmarks/phrase_grounding/biovil/seed0/metrics.json",
+        lambda path: _edit(path, benchmark="else"),
+        "'benchmark' is 'else'",
+    ),
+    "half a picture": (
+        "benchmarks/phrase_grounding/biovil/seed0/figures/02_consolidation_worst.png",
+        lambda path: path.write_bytes(path.read_bytes()[:500]),
+        "not a whole PNG",
+    ),
+    "half a table": (
+        "tables/biovil/table5.html",
+        lambda path: path.write_text(path.read_text()[:900]),
+        "not a whole table",
+    ),
+    "a table that loads": (
+        "tables/biovil/table5.html",
+        lambda path: path.write_text('<section><img src="x.png"></section>'),
+        "expected a self-contained table",
+    ),
+    "a cohort of another data set": (
+        "cohorts/rsna/flow.json",
+        lambda path: _edit(path, dataset="nih"),
+        "'dataset' is 'nih'",
+    ),
+    "half a prediction file": (
+        "benchmarks/zero_shot_classification/biovil/seed0/predictions.parquet",
+        lambda path: path.write_bytes(path.read_bytes()[:100]),
+        "not a readable Parquet file",
+    ),
+    "one class": (
+        "benchmarks/zero_shot_classification/biovil/seed0/predictions.parquet",
+        lambda path: pd.DataFrame({"label": [1, 1], "score": [0.1, 0.2]}).to_parquet(path),
+        "holds one class",
+    ),
+    "a metric without interval": (
+        "benchmarks/mask_prediction/biovil/seed0/metrics.json",
+        lambda path: _edit(path, metrics={"mask_accuracy": {"value": 1.0}}),
+        "field 'metrics.mask_accuracy.low' is missing",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_a_damaged_input_is_named(results, case):
+    name, damage, message = DAMAGE[case]
+    path = results / name
+    if case == "half a picture":
+        path = next(path.parent.glob("*.png"))
+    damage(path)
+    with pytest.raises(InputError) as caught:
+        build(results)
+    assert str(path) in str(caught.value)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_products_of_other_settings_are_refused(results):
+    path = results / "report/config.json"
+    config = read_json(path)
+    training = config["models"]["biovil"]["settings"]["training"]
+    used = training["batch_size"]
+    training["batch_size"] = used + 1
+    write_json(path, config)
+    said = rf"run\.json: 'settings\.training\.batch_size' is {used}, the configuration has"
+    with pytest.raises(InputError, match=said):
+        build(results)
+    training["batch_size"] = used
+    config["cohorts"]["rsna"]["seed"] = 9
+    write_json(path, config)
+    with pytest.raises(InputError, match=r"rsna/flow\.json: 'settings\.seed' is 0"):
+        build(results)
+
+
+def test_the_tables_own_style_passes_the_check_for_outside_references(synthetic):
+    for path in (synthetic / "tables/biovil").glob("*.html"):
+        assert not OUTSIDE.search(path.read_text())
+
+
+def test_the_program_writes_the_page_whole(synthetic, tmp_path):
+    output = tmp_path / "deep/index.html"
+    config = synthetic / "report/config.json"
+    page.main(["--config", str(config), "--results", str(synthetic), "--output", str(output)])
+    assert output.read_text(encoding="utf-8") == build(synthetic)
+    assert [path.name for path in output.parent.iterdir()] == ["index.html"]
+    with pytest.raises(InputError, match="results folder not found"):
+        page.build_page(config, tmp_path / "nowhere")
+    (tmp_path / "config.json").write_text(json.dumps({"scale": "demo"}))
+    with pytest.raises(InputError, match="field 'seeds' is missing"):
+        page.build_page(tmp_path / "config.json", synthetic)

@@ -1,0 +1,57 @@
+"""Weight files (safetensors): read whole and fitted exactly, or refused with one line."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from cxrflow.errors import InputError
+
+NAMED = 3  # parameters that an error names
+
+
+def require_weights(path: Path) -> None:
+    """Raise InputError when ``path`` is absent, cut off or no safetensors file."""
+    if not path.is_file():
+        raise InputError(f"{path}: file not found")
+    try:
+        with safe_open(path, "pt"):
+            pass
+    except (SafetensorError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path}: cut off or not a safetensors file ({reason})") from None
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file by name, on the CPU."""
+    require_weights(path)
+    return load_file(path)
+
+
+def load_weights(module: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
+    """Fill ``module``: every parameter must be among ``weights`` and none may be left over.
+
+    ``path`` is where they come from, named in the error.
+    """
+    own = module.state_dict()
+    problems = [f"{name} is missing" for name in own if name not in weights]
+    problems += [
+        f"{name} has shape {list(value.shape)}, expected {list(own[name].shape)}"
+        for name, value in weights.items()
+        if name in own and value.shape != own[name].shape
+    ]
+    problems += [f"{name} belongs to no parameter" for name in weights if name not in own]
+    require_fit(problems, path)
+    module.load_state_dict(dict(weights))
+
+
+def require_fit(problems: list[str], path: Path) -> None:
+    """Raise InputError with the first few of ``problems``, if there are any."""
+    if problems:
+        more = f" and {len(problems) - NAMED} more" if len(problems) > NAMED else ""
+        raise InputError(
+            f"{path}: the weights do not fit the sizes in config.json: "
+            f"{'; '.join(problems[:NAMED])}{more}"
+        )

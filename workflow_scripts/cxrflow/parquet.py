@@ -1,0 +1,28 @@
+"""Parquet tables as inputs: what is wrong with a file is one line that names it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from cxrflow.errors import InputError
+
+
+def read_table(path: str | Path, columns: Sequence[str] = ()) -> pd.DataFrame:
+    """Read a Parquet file that must have ``columns``; others come along.
+
+    Raises:
+        InputError: the file is absent or damaged, or lacks a column.
+    """
+    if not Path(path).is_file():
+        raise InputError(f"{path}: file not found")
+    try:
+        table = pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{path}: not a readable Parquet file ({reason})") from None
+    for name in columns:
+        if name not in table:
+            found = ", ".join(map(str, table.columns)) or "none"
+            raise InputError(f"{path}: column '{name}' is missing; found {found}")
+    return table

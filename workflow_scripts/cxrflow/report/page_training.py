@@ -1,0 +1,133 @@
+"""Trainings: what started from what, what each took, and its curves."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from cxrflow.files import fingerprint
+from cxrflow.report.lineage import Node, draw_lineage
+from cxrflow.report.page_inputs import RunFolder, Training
+from cxrflow.report.svg import Series, line_chart
+
+POINTS = 160  # of a training curve; more are averaged in equal groups
+NOT_TERMS = {"step", "split", "epoch", "time", "learning_rate"}
+TERMS = {
+    "loss": "Objective",
+    "mlm": "Masked language modelling",
+    "rsm": "Radiology section matching",
+    "global_alignment": "Global alignment",
+    "nt_xent": "SimCLR (NT-Xent)",
+}
+PROGRAMS = {"text": "text encoder", "image": "image encoder", "joint": "image and text"}
+
+
+def thinned(xs: Sequence[float], ys: Sequence[float]) -> tuple[list[float], list[float]]:
+    """At most ``POINTS`` points: means of equal groups of neighbours, placed at their last x."""
+    size = max(1, math.ceil(len(xs) / POINTS))
+    groups = range(0, len(xs), size)
+    return (
+        [xs[min(start + size, len(xs)) - 1] for start in groups],
+        [sum(ys[start : start + size]) / len(ys[start : start + size]) for start in groups],
+    )
+
+
+def term_names(logs: Iterable[Sequence[Mapping[str, Any]]]) -> list[str]:
+    """The objective and its terms; a single term that is the objective is not shown twice."""
+    entries = [entry for log in logs for entry in log]
+    names = dict.fromkeys(name for entry in entries for name in entry if name not in NOT_TERMS)
+    terms = [name for name in names if name != "loss"]
+    same = all(
+        math.isclose(entry["loss"], entry[terms[0]], rel_tol=1e-6)
+        for entry in entries
+        if len(terms) == 1 and "loss" in entry and terms[0] in entry
+    )
+    return terms if len(terms) == 1 and same else ["loss", *terms]
+
+
+def _values(
+    log: Sequence[Mapping[str, Any]], split: str, term: str
+) -> tuple[list[float], list[float]]:
+    rows = [entry for entry in log if entry["split"] == split and term in entry]
+    return [row["step"] for row in rows], [row[term] for row in rows]
+
+
+def curve(trainings: Mapping[int, Training], term: str) -> dict[str, Any] | None:
+    """A chart of one term, all seeds, and its numbers in words and rows."""
+    series, rows = [], []
+    for seed, training in trainings.items():
+        known = {}
+        for split in ("train", "validate"):
+            xs, ys = _values(training.log, split, term)
+            if xs:
+                known[split] = ys
+                if split == "train":
+                    xs, ys = thinned(xs, ys)
+                dots = split == "validate"
+                series.append(Series(f"{split}, seed {seed}", split, xs, ys, dots))
+        rows.append(
+            {
+                "seed": seed,
+                "first": known["train"][0] if "train" in known else None,
+                "last": known["train"][-1] if "train" in known else None,
+                "validate": known["validate"][-1] if "validate" in known else None,
+                "best": min(known["validate"]) if "validate" in known else None,
+            }
+        )
+    if not series:
+        return None
+    name = TERMS.get(term, term.replace("_", " "))
+    said = "; ".join(
+        f"seed {row['seed']}: training from {_short(row['first'])} to {_short(row['last'])}, "
+        f"validation at the end {_short(row['validate'])}"
+        for row in rows
+    )
+    kept = {found.run.get("kept_step") for found in trainings.values()}
+    marker = kept.pop() if len(kept) == 1 else None
+    chart = line_chart(series, f"{name} by step: {said}.", "step", marker=marker)
+    return {"name": name, "chart": chart, "rows": rows}
+
+
+def _short(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.3g}"
+
+
+def model(run: RunFolder, name: str, trainings: Mapping[int, Training]) -> dict[str, Any]:
+    """A model's curves and settings; ``trainings`` is empty where it was not trained."""
+    recipe = run.config.recipes[name]
+    terms = term_names([found.log for found in trainings.values()]) if trainings else []
+    curves = [curve(trainings, term) for term in terms]
+    return {
+        "name": name,
+        "kind": PROGRAMS[recipe.program],
+        "control": recipe.control,
+        "parents": list(recipe.parents.values()),
+        "curves": [one for one in curves if one is not None],
+        "trained": bool(trainings),
+        "samples": next(
+            (found.run["data"].get("train_samples") for found in trainings.values()), None
+        ),
+        "settings": run.models[name]["settings"],
+        "fingerprint": fingerprint(run.models[name]["settings"]),
+    }
+
+
+def run_rows(trainings: Mapping[str, Mapping[int, Training]]) -> list[dict[str, Any]]:
+    """One row a training, for the table of runs."""
+    return [
+        {"model": name, "seed": seed, "fingerprint": fingerprint(found.run["settings"])} | found.run
+        for name, seeds in trainings.items()
+        for seed, found in seeds.items()
+    ]
+
+
+def lineage(run: RunFolder, shown: Sequence[str]) -> Any:
+    """The drawing of what was made from what."""
+    nodes = {
+        name: Node(
+            name,
+            PROGRAMS[run.config.recipes[name].program],
+            tuple(run.config.recipes[name].parents.values()),
+        )
+        for name in shown
+    }
+    return draw_lineage(nodes) if nodes else None

@@ -1,0 +1,186 @@
+"""Charts as inline SVG: lines, and dots with intervals. Colours and type come from the page's CSS.
+
+Drawn here rather than by matplotlib so that a chart follows the reader's light or dark scheme,
+stays a few kilobytes, and keeps its text readable at a phone's width.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+WIDTH = 310  # user units; about pixels, since charts are shown at most a little larger
+MINUS = "−"
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line. ``style`` is a CSS class (``train``, ``validate``, ``series0`` …)."""
+
+    name: str
+    style: str
+    xs: Sequence[float]
+    ys: Sequence[float]
+    dots: bool = False
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A value with its interval."""
+
+    style: str
+    value: float
+    low: float | None
+    high: float | None
+
+
+def ticks(low: float, high: float, wanted: int = 4) -> list[float]:
+    """Round numbers that cover ``low`` to ``high``: multiples of 1, 2, 2.5 or 5 times ten to n."""
+    span = high - low
+    if span <= 0:
+        return [low]
+    raw = span / wanted
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [round(number * step, 12) for number in range(first, last + 1)]
+
+
+def tick_text(value: float) -> str:
+    """A tick's number, short, thousands as k."""
+    if abs(value) >= 10_000:
+        return f"{value / 1000:g}k".replace("-", MINUS)
+    return f"{value:g}".replace("-", MINUS)
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    margin = 0.05 * (high - low) or 0.05 * abs(high) or 0.5
+    return low - margin, high + margin
+
+
+def line_chart(
+    series: Sequence[Series],
+    label: str,
+    x_label: str,
+    *,
+    y_label: str = "",
+    height: int = 190,
+    x_range: tuple[float, float] | None = None,
+    y_range: tuple[float, float] | None = None,
+    marker: float | None = None,
+    diagonal: bool = False,
+) -> Markup:
+    """Lines over a common x.
+
+    Args:
+        label: what a screen reader says instead of the picture.
+        marker: an x with a vertical line, such as the step whose weights were kept.
+        diagonal: draw the line of chance of a ROC curve.
+    """
+    left, right, top, bottom = (56 if y_label else 40), 10, 8, 34
+    every_x = [x for one in series for x in one.xs]
+    every_y = [y for one in series for y in one.ys]
+    x_low, x_high = x_range or (min(every_x), max(every_x))
+    y_low, y_high = y_range or _spread(every_y)
+    x_scale = (WIDTH - left - right) / ((x_high - x_low) or 1)
+    y_scale = (height - top - bottom) / ((y_high - y_low) or 1)
+
+    def place(x: float, y: float) -> str:
+        return f"{left + (x - x_low) * x_scale:.1f},{height - bottom - (y - y_low) * y_scale:.1f}"
+
+    parts = []
+    for value in ticks(y_low, y_high):
+        x, y = place(x_low, value).split(",")
+        parts.append(f'<path class="grid" d="M{x} {y}H{WIDTH - right}"/>')
+        parts.append(
+            f'<text x="{left - 6}" y="{float(y) + 4:.1f}" class="end">{tick_text(value)}</text>'
+        )
+    for value in ticks(x_low, x_high):
+        x = place(value, y_low).split(",")[0]
+        parts.append(
+            f'<text x="{x}" y="{height - bottom + 15}" class="mid">{tick_text(value)}</text>'
+        )
+    parts.append(f'<path class="axis" d="M{left} {height - bottom}H{WIDTH - right}"/>')
+    parts.append(
+        f'<text x="{(left + WIDTH - right) / 2}" y="{height - 4}" class="mid">{escape(x_label)}'
+        "</text>"
+    )
+    if y_label:
+        turned = f"translate(12 {(top + height - bottom) / 2}) rotate(-90)"
+        parts.append(f'<text class="mid" transform="{turned}">{escape(y_label)}</text>')
+    if diagonal:
+        ends = f"M{place(x_low, y_low)}L{place(x_high, y_high)}"
+        parts.append(f'<path class="chance" d="{ends}"/>')
+    if marker is not None:
+        x = place(marker, y_low).split(",")[0]
+        parts.append(f'<path class="kept" d="M{x} {top}V{height - bottom}"/>')
+    for one in series:
+        points = [place(x, y) for x, y in zip(one.xs, one.ys, strict=True)]
+        if len(points) > 1:
+            parts.append(f'<path class="line {one.style}" d="M{"L".join(points)}"/>')
+        if one.dots or len(points) == 1:
+            parts += [_dot(one, *item) for item in zip(points, one.xs, one.ys, strict=True)]
+    return _wrap(parts, WIDTH, height, label)
+
+
+def _dot(one: Series, point: str, x: float, y: float) -> str:
+    cx, cy = point.split(",")
+    title = escape(f"{one.name}: {y:.4g} at {x:g}")
+    return (
+        f'<circle class="dot {one.style}" cx="{cx}" cy="{cy}" r="3"><title>{title}</title></circle>'
+    )
+
+
+def dot_chart(
+    rows: Sequence[tuple[str, Sequence[Dot]]], label: str, x_label: str, start: float = 0.0
+) -> Markup:
+    """One line a row with its dots and intervals; the axis begins at ``start`` or below."""
+    left, right, top, bottom, each = 112, 14, 6, 34, 30
+    height = top + bottom + each * len(rows)
+    ends = [
+        end
+        for _, dots in rows
+        for dot in dots
+        for end in (dot.value, dot.low, dot.high)
+        if end is not None
+    ]
+    low, high = min(start, *ends), max(ends) * 1.04
+    scale = (WIDTH - left - right) / ((high - low) or 1)
+
+    def place(value: float) -> float:
+        return left + (value - low) * scale
+
+    parts = []
+    for value in ticks(low, high):
+        x = f"{place(value):.1f}"
+        parts.append(f'<path class="grid" d="M{x} {top}V{height - bottom}"/>')
+        parts.append(
+            f'<text x="{x}" y="{height - bottom + 15}" class="mid">{tick_text(value)}</text>'
+        )
+    parts.append(
+        f'<text x="{(left + WIDTH - right) / 2}" y="{height - 4}" class="mid">{escape(x_label)}'
+        "</text>"
+    )
+    for number, (name, dots) in enumerate(rows):
+        middle = top + each * (number + 0.5)
+        parts.append(f'<text x="{left - 8}" y="{middle + 4}" class="end">{escape(name)}</text>')
+        for place_of, dot in enumerate(dots):
+            y = middle + 9 * (place_of - (len(dots) - 1) / 2)
+            if dot.low is not None and dot.high is not None:
+                span = f"M{place(dot.low):.1f} {y}H{place(dot.high):.1f}"
+                parts.append(f'<path class="line {dot.style}" d="{span}"/>')
+            parts.append(
+                f'<circle class="dot {dot.style}" cx="{place(dot.value):.1f}" cy="{y}" r="4"/>'
+            )
+    return _wrap(parts, WIDTH, height, label)
+
+
+def _wrap(parts: list[str], width: int, height: int, label: str) -> Markup:
+    opening = (
+        f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{escape(label)}">'
+    )
+    return Markup(opening + "".join(parts) + "</svg>")
