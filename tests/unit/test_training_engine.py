@@ -75,6 +75,14 @@ def test_sigkill_at_random_moments_changes_nothing(undisturbed: Path, tmp_path: 
     assert not (tmp_path / "state-run").exists(), "the state is dropped after success"
 
 
+def test_finished_run_is_not_trained_again(undisturbed: Path) -> None:
+    before = (undisturbed / "run.json").stat().st_mtime_ns
+    process = start(undisturbed.parent, "run")
+    error = finish(process)
+    assert process.returncode == 0 and "finished already" in error, error
+    assert (undisturbed / "run.json").stat().st_mtime_ns == before
+
+
 def test_sigterm_saves_and_exits_75(undisturbed: Path, tmp_path: Path) -> None:
     process = start(tmp_path, "run", pause=0.05, save_minutes=60)
     deadline = time.monotonic() + 60

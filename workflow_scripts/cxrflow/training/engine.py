@@ -22,14 +22,14 @@ from tqdm import tqdm
 
 from cxrflow import __version__
 from cxrflow.errors import InputError, InterruptedRun
-from cxrflow.files import atomic_folder, fingerprint, naming, write_json
+from cxrflow.files import atomic_folder, fingerprint, naming, read_json, write_json
 from cxrflow.training import optimiser as optimisers
 from cxrflow.training.metrics_log import MetricsLog
 from cxrflow.training.precision import autocast, choose_device, choose_precision
 from cxrflow.training.program import Program
 from cxrflow.training.schedule import learning_rate_factor
 from cxrflow.training.settings import TrainingSettings
-from cxrflow.training.state import StateFolder
+from cxrflow.training.state import StateFolder, differences
 
 log = logging.getLogger("cxrflow")
 
@@ -39,7 +39,7 @@ OPERATIONS = ("save_minutes", "log_steps")
 
 def without_operations(identity: dict[str, Any]) -> dict[str, Any]:
     """The identity less the settings that cannot change a weight, so they may change mid-run."""
-    settings = dict(identity["settings"])
+    settings = dict(identity["settings"] or {})
     training = settings.get("training", {})
     settings["training"] = {key: training[key] for key in training if key not in OPERATIONS}
     return {**identity, "settings": settings}
@@ -66,10 +66,18 @@ class Engine:
         self._stop = False
 
     def run(self, state_folder: str | Path, output: str | Path) -> None:
-        """Train to the end, resuming what ``state_folder`` holds, and write ``output`` whole."""
+        """Train to the end, resuming what ``state_folder`` holds, and write ``output`` whole.
+
+        An output that this very run has already written is left as it is: a kill between its
+        last act and the end of the process must not cost the run.
+        """
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
         folder = StateFolder(state_folder)
         with naming(folder.path), folder.locked():
+            if self._finished(Path(output)):
+                log.info("%s is finished already; delete it to train again", output)
+                folder.clear()
+                return
             folder.claim(without_operations(self.identity))
             previous = signal.signal(signal.SIGTERM, self._ask_to_stop)
             try:
@@ -79,6 +87,14 @@ class Engine:
                     self._finish(folder, metrics, Path(output))
             finally:
                 signal.signal(signal.SIGTERM, previous)
+
+    def _finished(self, output: Path) -> bool:
+        path = output / "run.json"
+        if not path.is_file():
+            return False
+        run = read_json(path)
+        found = {key: run.get(key) for key in self.identity}
+        return not differences(without_operations(found), without_operations(self.identity))
 
     def _ask_to_stop(self, number: int, frame: object) -> None:
         self._stop = True
