@@ -32,7 +32,7 @@ _DOME_U = np.linspace(0.955, 0.14, 24)
 _DOME = 1 - np.abs((_DOME_U - 0.42) / 0.535) ** 2.2
 _RIB_S = np.linspace(0, 1, 12)
 #: Middle and half height in ``t`` of the three zones.
-ZONE_T = {"upper": (0.20, 0.17), "middle": (0.46, 0.17), "lower": (0.71, 0.16)}
+ZONE_T = {"upper": (0.21, 0.22), "middle": (0.46, 0.22), "lower": (0.70, 0.21)}
 
 
 @dataclass(frozen=True)

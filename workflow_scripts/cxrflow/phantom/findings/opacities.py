@@ -47,8 +47,8 @@ def pneumonia(scene: Scene, place: Place, finding: Finding, rng: np.random.Gener
     shown = 6 + round(8 * finding.severity)
     grown = 0.85 + 0.35 * finding.severity
     offsets = np.stack([np.cos(angle), np.sin(angle)], 1) * away[:, None]
-    centres = np.array(place.centre) + offsets * np.array(place.reach) * 0.90 * grown
-    radii = rng.uniform(0.055, 0.090, (spots, 1)) * rng.uniform(0.8, 1.25, (spots, 2)) * grown
+    centres = np.array(place.centre) + offsets * np.array(place.reach) * 0.95 * grown
+    radii = rng.uniform(0.065, 0.100, (spots, 1)) * rng.uniform(0.8, 1.25, (spots, 2)) * grown
     strengths = rng.uniform(0.65, 1.0, spots)
     fill = scene.canvas.bumps(centres[:shown], radii[:shown], strengths[:shown].tolist(), 2.6)
     return Effect(fill=np.float32(0.72 + 0.2 * finding.severity) * fill, box_share=0.3)

@@ -10,7 +10,7 @@ from cxrflow.phantom.findings.effect import Effect, Scene
 
 def effusion_level(chest: Chest, side: int, severity: float) -> Points:
     """The fluid's upper edge, from the wall inwards: a meniscus that climbs at the wall."""
-    depth = 0.20 + 0.50 * severity
+    depth = 0.28 + 0.48 * severity
     u = np.linspace(1.02, 0.10, 24)
     climb = 0.50 + 0.50 * np.clip((u - 0.10) / 0.9, 0, 1) ** 2.5
     return chest.bend(np.stack([side * chest.width * u, chest.base + 0.02 - depth * climb], 1))

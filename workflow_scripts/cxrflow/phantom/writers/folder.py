@@ -24,7 +24,7 @@ from cxrflow.phantom.settings import HospitalSettings
 log = logging.getLogger("cxrflow")
 MANIFEST, MARK = "MANIFEST.json", ".synthetic"
 #: Part of every fingerprint: raised when the same settings come to mean other bytes.
-GENERATION = 2
+GENERATION = 3
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
