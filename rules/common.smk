@@ -15,7 +15,8 @@ SOURCE = Path(workflow.basedir, "workflow_scripts")
 sys.path.insert(0, str(SOURCE))
 
 from cxrflow.config import make_config
-from cxrflow.config.schema import BENCHMARK_ROLES, REPORT_LAYOUTS, TEXT_LAYOUTS
+from cxrflow.config.checks import REPORT_LAYOUTS, TEXT_LAYOUTS
+from cxrflow.config.schema import BENCHMARK_ROLES
 from cxrflow.errors import InputError
 from cxrflow.source_files import source_files
 
@@ -25,7 +26,8 @@ shell.prefix("export PYTHONPATH=%s${{PYTHONPATH:+:$PYTHONPATH}}; " % shlex.quote
 try:
     # Overlays lie over config.yaml, whatever order Snakemake lists them in.
     files = dict.fromkeys(os.path.relpath(file) for file in workflow.configfiles)
-    run = make_config(config, sorted(files, key=lambda file: file != "config.yaml"))
+    CONFIG_FILES = sorted(files, key=lambda file: file != "config.yaml")
+    run = make_config(config, CONFIG_FILES)
     MODELS = {name: run.model(name) for name in run.recipes if run.trainable(name)}
 except InputError as error:
     raise WorkflowError(str(error)) from None
@@ -101,9 +103,10 @@ def stanza_option():
 
 
 def documents(dataset):
-    """The documents of a data set; those of the role `reports` know their patients' split."""
-    if dataset == run.report_dataset:
-        return f"<results>/cohorts/{run.roles.reports}/documents.parquet"
+    """The documents of a data set; those of reports know their patients' split."""
+    cohort = run.document_cohort(dataset)
+    if cohort is not None:
+        return f"<results>/cohorts/{cohort}/documents.parquet"
     return f"<results>/corpus/{dataset}/documents.parquet"
 
 
@@ -122,7 +125,7 @@ def other_sources(cohort):
     """Options that name the held-out sets and, where they lie elsewhere, the images."""
     dataset, options = cohort_dataset(cohort), []
     for name in run.cohorts[cohort].held_out:
-        options += ["--held-out", f"{layout(name)}={root(name)}"]
+        options += ["--held-out", f"{name}:{layout(name)}={root(name)}"]
     if run.holder(dataset) != dataset:
         holder = run.holder(dataset)
         options += ["--images-layout", layout(holder), "--images-root", root(holder)]
@@ -249,4 +252,22 @@ def control_metrics():
         for model in run.models_of(paper, control=True)
         for benchmark in run.benchmarks_of(model)
         for path in metrics(benchmark, model)
+    ]
+
+
+def page_corpora():
+    """The data sets whose text the page counts: corpora, reports, and those of pair cohorts."""
+    pairs = [cohort_dataset(c) for c in run.cohorts_in_use() if run.cohorts[c].kind == "pairs"]
+    names = dict.fromkeys([*run.text_datasets(), *pairs])
+    return [f"<results>/corpus/{name}/corpus.json" for name in names]
+
+
+def page_tokens():
+    """The token files behind the papers' text models; vocabularies nobody trains with have none."""
+    models = [name for paper in run.papers for name in run.models_of(paper)]
+    trained = [n for n in models if run.recipes[n].program == "text" and run.recipes[n].corpora]
+    return [
+        f"<results>/tokens/{vocabulary}/{name}/tokens.json"
+        for vocabulary in dict.fromkeys(run.vocabulary_of(name) for name in trained)
+        for name in run.text_datasets()
     ]

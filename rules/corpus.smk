@@ -27,11 +27,13 @@ rule train_sentence_splitter:
         runtime=need("train_sentence_splitter").runtime,
     params:
         text=subpath(input.text, parent=True),
+        settings=as_json(run.reports.sentence_splitter.model_dump(mode="json")),
         folder=subpath(output.resources, parent=True),
     shell:
         r"""
         python -m cxrflow.reports.train_sentence_splitter \
             --text {params.text:q} \
+            --settings {params.settings:q} \
             --output {params.folder:q} \
             >{log:q} 2>&1
         """

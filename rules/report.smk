@@ -28,30 +28,15 @@ rule record_config:
         runtime=need("record_config").runtime,
     params:
         config=as_json(run.described()),
+        files=option("--configfile", *CONFIG_FILES),
     shell:
         r"""
         python -m cxrflow.config record \
             --resolved {params.config:q} \
+            {params.files:q} \
             --output {output.config:q} \
             >{log:q} 2>&1
         """
-
-
-def page_corpora():
-    """The data sets whose text the page counts: corpora, reports, and those of pair cohorts."""
-    pairs = [cohort_dataset(c) for c in run.cohorts_in_use() if run.cohorts[c].kind == "pairs"]
-    return dict.fromkeys([*run.text_datasets(), *pairs])
-
-
-def page_tokens():
-    """The token files of the vocabularies that a text model is trained with."""
-    trained = [name for name in models_by("text") if run.recipes[name].corpora]
-    vocabularies = dict.fromkeys(run.vocabulary_of(name) for name in trained)
-    return [
-        f"<results>/tokens/{vocabulary}/{name}/tokens.json"
-        for vocabulary in vocabularies
-        for name in run.text_datasets()
-    ]
 
 
 rule make_page:
@@ -59,7 +44,7 @@ rule make_page:
     input:
         code=source("report.page", "report/templates/*"),
         config="<results>/report/config.json",
-        corpora=[f"<results>/corpus/{dataset}/corpus.json" for dataset in page_corpora()],
+        corpora=page_corpora(),
         vocabularies=[f"<results>/vocabulary/{v}/vocabulary.json" for v in run.vocabularies],
         tokens=page_tokens(),
         flows=[f"<results>/cohorts/{cohort}/flow.json" for cohort in run.cohorts_in_use()],

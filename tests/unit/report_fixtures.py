@@ -5,6 +5,7 @@ made by the program that makes them, the pictures by the benchmark's own drawing
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +61,13 @@ def load(**changes: Any) -> Config:
     return make_config(overlay(base, changes), [ROOT / "config.yaml"], check_roots=False)
 
 
-def write_results(root: Path, config: Config, controls: bool = False) -> Path:
+def write_results(
+    root: Path, config: Config, controls: bool = False, overlays: Sequence[str] = ()
+) -> Path:
     """Write every product of ``config`` below ``root``; gives the recorded configuration's path."""
     described = config.described()
-    write_json(root / "report/config.json", described)
+    files = ["config.yaml", *overlays]
+    write_json(root / "report/config.json", described | {"configfiles": files})
     for number, name in enumerate(config.cohorts_in_use()):
         write_json(root / f"cohorts/{name}/flow.json", _flow(config, name, 227_835 // 4**number))
     for name in [*config.text_datasets(), "covid_chestxray"]:

@@ -20,7 +20,7 @@ ALLOWED: dict[str, set[str]] = {
     **{name: {"errors"} for name in ("command", "files", "parquet")},
     **{name: set() for name in (*LIBRARIES, "training", "papers", "source_files")},
     "model": {"encoders", "text"},
-    "config": {"papers"},
+    "config": {"papers", "images"},  # a geometry is checked by its own parser
     "pretrain": {*LIBRARIES - {"phantom"}, "training", "model"},
     "benchmarks": {*LIBRARIES - {"phantom"}, "training", "model", "cxrflow"},
     "report": {*LIBRARIES - {"phantom"}, "papers", "config"},

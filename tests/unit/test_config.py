@@ -12,9 +12,15 @@ from cxrflow.config import load_config, make_config
 from cxrflow.config.__main__ import main
 from cxrflow.errors import InputError
 from cxrflow.papers import Recipe, Table, load_paper
+from cxrflow.phantom.settings import HospitalSettings
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "config.yaml"
+OPEN_I = {"layout": "open_i", "root": "/data/open_i"}
+REAL_GROUNDING = {  # MS-CXR with its images, both real, beside the demo's synthetic reports
+    "mimic": {"layout": "mimic_cxr", "root": "/data/mimic"},
+    "ms_cxr": {"layout": "ms_cxr", "synthetic": False, "root": "/data/ms", "images": "mimic"},
+}
 
 
 @pytest.fixture
@@ -60,7 +66,10 @@ def test_the_paper_overlay_is_valid(monkeypatch):
     [
         ({"pixel": {}}, "overlay.yaml: unknown key 'pixel'"),
         ({"pixels": {"geometri": 1}}, "overlay.yaml: unknown key 'pixels.geometri'"),
-        ({"pixels": {"geometry": "wide12"}}, "overlay.yaml: key 'pixels.geometry' is 'wide12'"),
+        (
+            {"pixels": {"geometry": "wide12"}},
+            "overlay.yaml: key 'pixels.geometry': geometry 'wide12'",
+        ),
         ({"seeds": "one"}, "overlay.yaml: key 'seeds' is 'one'"),
         ({"seeds": [1, 1]}, "overlay.yaml: key 'seeds': [1, 1] names a seed twice"),
         (
@@ -72,6 +81,10 @@ def test_the_paper_overlay_is_valid(monkeypatch):
         ({"cohorts": {"rsna": {"dataset": "x"}}}, "key 'cohorts.rsna.dataset': 'x' is not known"),
         ({"models": {"biovill": {}}}, "overlay.yaml: key 'models': 'biovill' is not known"),
         ({"roles": {"corpora": ["rsna"]}}, "key 'roles.corpora': 'rsna' has the layout rsna"),
+        (
+            {"vocabularies": {"cxr_bert": {"documents": ["rsna"]}}},
+            "key 'vocabularies.cxr_bert.documents': 'rsna' has the layout rsna, which has no text",
+        ),
         (
             {"datasets": {"rsna": {"root": "/x"}}},
             "key 'datasets.rsna': set either 'root' (real files) or 'synthetic: true'",
@@ -85,6 +98,42 @@ def test_the_paper_overlay_is_valid(monkeypatch):
             "key 'datasets.x.root' needs the environment variable CXR_UNSET, which is not set",
         ),
         (
+            {"pixels": {"geometry": "shorter480crop512"}},
+            "key 'pixels.geometry': geometry 'shorter480crop512': crop 512 is larger",
+        ),
+        (
+            {"cohorts": {"mimic_cxr": {"held_out": []}}},
+            "overlay.yaml: key 'cohorts.mimic_cxr.held_out': 'ms_cxr' (roles.grounding) has "
+            "patients of 'mimic_cxr'",
+        ),
+        (
+            {"roles": {"corpora": ["open_i"]}, "datasets": {"open_i": OPEN_I}},
+            "overlay.yaml: key 'roles.corpora': 'open_i' is a set of reports that no cohort",
+        ),
+        (
+            {
+                "datasets": {"open_i": OPEN_I},
+                "vocabularies": {"cxr_bert": {"documents": ["open_i"]}},
+            },
+            "key 'vocabularies.cxr_bert.documents': 'open_i' is a set of reports that no cohort",
+        ),
+        (
+            {"reports": {"stanza_folder": "/no/such"}},
+            "overlay.yaml: key 'reports.stanza_folder' is '/no/such': no such folder",
+        ),
+        (
+            {"reports": {"typo_list": "/no/such.csv"}},
+            "overlay.yaml: key 'reports.typo_list' is '/no/such.csv': no such file",
+        ),
+        (
+            {"reports": {"sections": {"special_cases": "/no/such.csv"}}},
+            "key 'reports.sections.special_cases' is '/no/such.csv': no such file",
+        ),
+        (
+            {"cohorts": {"mimic_cxr": {"splits": {"method": "file", "file": "/no/such.csv"}}}},
+            "key 'cohorts.mimic_cxr.splits.file' is '/no/such.csv': no such file",
+        ),
+        (
             {"resources": {"pretrain_text": {"gpus": 1}}},
             "unknown key 'resources.pretrain_text.gpus'",
         ),
@@ -95,6 +144,69 @@ def test_a_mistake_is_one_line_that_names_key_and_file(overlay, values, message)
         overlay(values)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_held_out_is_asked_for_only_where_patients_are_shared(overlay):
+    strangers = {"datasets": REAL_GROUNDING, "benchmarks": {"phrase_grounding": {"figures": 0}}}
+    cohorts = {"mimic_cxr": {"held_out": []}}
+    assert overlay(strangers | {"cohorts": cohorts}, check_roots=False)
+    # Trained on the other edition of the same patients, named nowhere by the evaluation set.
+    strangers["datasets"]["jpg"] = {"layout": "mimic_cxr_jpg", "root": "/data/jpg"}
+    strangers["cohorts"] = {"jpg": {"dataset": "jpg", "kind": "pairs"}}
+    strangers["roles"] = {"images": "jpg"}
+    with pytest.raises(InputError, match=r"'cohorts.jpg.held_out': 'ms_cxr' \(roles.grounding\)"):
+        overlay(strangers, check_roots=False)
+    strangers["cohorts"]["jpg"]["held_out"] = ["ms_cxr"]
+    assert overlay(strangers, check_roots=False)
+    assert overlay({"roles": {"grounding": None}, "cohorts": cohorts})
+
+
+def test_every_set_of_reports_is_read_by_split(overlay):
+    values = {
+        "datasets": {"open_i": OPEN_I},
+        "cohorts": {"second": {"dataset": "open_i", "require": ["impression"]}},
+        "roles": {"corpora": ["pubmed", "open_i"]},
+    }
+    config = overlay(values, check_roots=False)
+    assert config.document_cohort("open_i") == "second"
+    assert config.document_cohort("mimic_cxr") == config.roles.reports
+    assert config.document_cohort("pubmed") is None
+    assert "second" in config.training_cohorts()
+
+
+def test_pictures_of_real_data_need_the_word_of_privacy(overlay):
+    def load(shown, **asked):
+        cohorts = {"mimic_cxr": {"held_out": ["ms_cxr"]}}
+        benchmarks = {"phrase_grounding": asked}
+        values = {"datasets": REAL_GROUNDING, "cohorts": cohorts, "benchmarks": benchmarks}
+        return overlay(values | {"privacy": shown}, check_roots=False)
+
+    for shown in ({}, {"show_images": False}):
+        with pytest.raises(InputError, match=r"phrase_grounding\.figures.*privacy\.show_images"):
+            load(shown, figures=1)
+    images = {"show_images": True}
+    with pytest.raises(InputError, match=r"phrase_grounding\.figure_phrases.*privacy\.show_text"):
+        load(images, figures=1, figure_phrases=True)
+    assert load(images, figures=1, figure_phrases=False)
+    assert load(images | {"show_text": True}, figures=1, figure_phrases=True)
+    assert load({}, figures=0, figure_phrases=True)
+
+
+def test_a_geometry_is_what_its_parser_takes(overlay):
+    assert overlay({"pixels": {"geometry": "shorter512crop480"}}).pixels.geometry == (
+        "shorter512crop480"
+    )
+    assert overlay({"pixels": {"geometry": "shorter64crop64"}}).pixels.geometry == "shorter64"
+
+
+def test_the_hospitals_defaults_are_the_demos():
+    assert load_config([DEMO]).synthetic_hospital == HospitalSettings()
+
+
+def test_the_splitters_training_is_not_part_of_report_processing():
+    reports = load_config([DEMO]).reports
+    assert reports.sentence_splitter.steps > 0
+    assert not {"sentence_splitter", "stanza_folder"} & set(reports.settings())
 
 
 def test_the_file_named_is_the_one_that_holds_the_key(tmp_path):
@@ -240,8 +352,13 @@ def test_show_names_an_unknown_model():
 
 def test_record_keeps_what_it_is_given(tmp_path):
     described = load_config([DEMO]).described()
-    main(["record", "--resolved", json.dumps(described), "--output", str(tmp_path / "c.json")])
-    assert json.loads((tmp_path / "c.json").read_text()) == described
+    output = tmp_path / "c.json"
+    files = ["config.yaml", "mine.yaml"]
+    main(
+        ["record", "--resolved", json.dumps(described), "--output", str(output)]
+        + ["--configfile", *files]
+    )
+    assert json.loads(output.read_text()) == described | {"configfiles": files}
 
 
 def test_values_from_snakemake_need_no_file():

@@ -121,6 +121,23 @@ def test_held_out_patients_are_in_test_documents_included(
     assert split["10000001"] == split["10000002"] == "test" and len(split) == 5
 
 
+def test_two_held_out_sets_of_one_layout_both_count(hospital: list[object], tmp_path: Path) -> None:
+    box = (1, 1, 4, 4)
+    first = ms_cxr(tmp_path / "first", [(IMAGES[0], "Edema", "haze", box, "train")])
+    second = ms_cxr(tmp_path / "second", [(IMAGES[4], "Edema", "x", box, "test")])
+    options = ["--held-out", f"ms_cxr={first}", "--held-out", f"ms_cxr={second}"]
+    flow = make(tmp_path / "out", *hospital, *options)
+    split = pd.read_csv(tmp_path / "out/split.csv", dtype=str).set_index("subject_id")["split"]
+    assert split["10000001"] == split["10000002"] == "test"
+    assert [one["name"] for one in flow["held_out"]] == [f"ms_cxr ({first})", f"ms_cxr ({second})"]
+    assert [one["patients"] for one in flow["held_out"]] == [1, 1]
+    named = ["--held-out", f"ms_cxr={first}", "--held-out", f"other:ms_cxr={second}"]
+    flow = make(tmp_path / "named", *hospital, *named)
+    assert [one["name"] for one in flow["held_out"]] == ["ms_cxr", "other"]
+    with pytest.raises(InputError, match="names a set twice"):
+        make(tmp_path / "twice", *hospital, *options[:2], *options[:2])
+
+
 def test_pairs_of_the_jpg_edition_with_its_official_split(tmp_path: Path) -> None:
     root = mimic_cxr_jpg(tmp_path / "jpg")
     texts = corpus(tmp_path / "corpus", STUDIES)
@@ -325,7 +342,7 @@ def test_settings_that_cannot_be_met(
 def test_arguments_that_do_not_fit(hospital: list[object], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--corpus is missing"):
         make(tmp_path / "out", *hospital[:4])
-    with pytest.raises(InputError, match="expected LAYOUT=ROOT"):
+    with pytest.raises(InputError, match=r"expected \[NAME:\]LAYOUT=ROOT"):
         make(tmp_path / "out", *hospital, "--held-out", "ms_cxr")
     with pytest.raises(InputError, match="expected both or neither"):
         make(tmp_path / "out", *hospital, "--images-layout", "mimic_cxr_jpg")

@@ -21,10 +21,11 @@ from data_fixtures import (
 )
 
 from cxrflow.data import mimic_cxr_jpg as jpg_reader
-from cxrflow.data.layouts import LAYOUTS, is_synthetic, layout
+from cxrflow.data.layouts import LAYOUTS, layout
 from cxrflow.data.request import Request
 from cxrflow.data.tables import Tables
 from cxrflow.errors import InputError
+from cxrflow.files import is_synthetic
 
 
 def read(name: str, root: Path, **request: object) -> Tables:

@@ -4,11 +4,14 @@ import importlib.util
 import re
 import subprocess
 import sys
+import textwrap
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 import yaml
 
+from cxrflow.config import load_config
 from cxrflow.source_files import PACKAGE, find_module
 
 TOP = PACKAGE.parents[1]
@@ -103,3 +106,15 @@ def test_every_key_of_the_configuration_is_explained() -> None:
     for name in ("config.yaml", "paper.yaml", "real.yaml"):
         for key in yaml.safe_load((TOP / name).read_text(encoding="utf-8")):
             assert f"`{key}`" in explained, f"{name}: {key}"
+
+
+def test_the_example_of_own_data_is_a_configuration(tmp_path: Path) -> None:
+    page = (TOP / "docs/configuration.md").read_text(encoding="utf-8")
+    section = page.partition("## Your own data\n")[2].partition("\n## ")[0]
+    lines = section.partition("    # mine.yaml\n")[2].splitlines()
+    block = "\n".join(takewhile(lambda line: line.startswith("    "), lines))
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(textwrap.dedent(block), encoding="utf-8")
+    config = load_config([TOP / "config.yaml", mine], check_roots=False)
+    assert config.datasets_in_use() == ["my_hospital"]
+    assert config.trainable("biovil") and config.reports.splitter == "rules"

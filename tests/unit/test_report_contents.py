@@ -13,6 +13,8 @@ from report_fixtures import REAL, load, write_results
 from cxrflow.errors import InputError
 from cxrflow.files import read_json, write_json
 from cxrflow.report import page
+from cxrflow.report.next_steps import Step, next_steps
+from cxrflow.report.page_inputs import RunFolder
 from cxrflow.report.page_tables import OUTSIDE
 from cxrflow.report.privacy import Privacy
 
@@ -29,7 +31,7 @@ def synthetic(tmp_path_factory):
 @pytest.fixture(scope="module")
 def real(tmp_path_factory):
     root = tmp_path_factory.mktemp("real")
-    write_results(root, load(**REAL))
+    write_results(root, load(**REAL), overlays=["real.yaml"])
     return root
 
 
@@ -135,6 +137,11 @@ def relabelled(root: Path, synthetic: bool = False, **privacy: object) -> Path:
     """Say of every product that its data are real, and set ``privacy:``."""
     config = read_json(root / "report/config.json")
     config["privacy"] |= privacy
+    if not synthetic:  # pictures of an earlier run are there, though no new ones are allowed
+        if not privacy.get("show_images"):
+            config["benchmarks"]["phrase_grounding"]["figures"] = 0
+        if not privacy.get("show_text"):
+            config["benchmarks"]["phrase_grounding"]["figure_phrases"] = False
     for name in ("mimic_cxr", "ms_cxr", "rsna", "pubmed", "mimic_iii"):
         config["datasets"][name] |= {"synthetic": synthetic, "root": None if synthetic else "/data"}
     write_json(root / "report/config.json", config)
@@ -186,6 +193,43 @@ def test_several_seeds_and_controls(tmp_path):
     assert "over 3 seeds" in html
     assert 'id="model-biovil_shuffled_pairs"' in html and "(control)" in html
     assert "Run the controls" not in html and "Three training seeds" not in html
+
+
+def commands(root: Path) -> str:
+    return "\n".join(step.code for step in steps_of(root))
+
+
+def steps_of(root: Path) -> list[Step]:
+    return next_steps(RunFolder.read(root / "report/config.json", root), None)
+
+
+def test_commands_name_the_overlays_of_the_run(tmp_path):
+    write_results(tmp_path, load(), overlays=["mine.yaml", "/home/me/se cret/other.yaml"])
+    said = commands(tmp_path)
+    over = " --configfile mine.yaml '…/other.yaml'"
+    assert f"snakemake --cores all controls{over}\n" in said
+    assert f"snakemake --cores all --forcerun make_page{over}\n" in said
+    assert f"--config 'seeds=[0,1,2]'{over}\n" in said
+    assert f"tables/biovil/table5.html{over}\n" in said
+    assert "/home/me" not in build(tmp_path)
+
+
+def test_commands_without_overlays_name_none(synthetic):
+    assert "snakemake --cores all controls\n" in commands(synthetic)
+    assert "table5.html\n" in commands(synthetic)
+
+
+def test_commands_fit_what_the_run_has_data_for(real, tmp_path):
+    said = commands(real)
+    assert "snakemake --cores all controls --configfile real.yaml\n" in said
+    assert "make real" not in said
+    assert "table5.html" not in said  # no cohort of phrases or classes
+    assert ".html --configfile real.yaml\n" in said
+    roles = dict.fromkeys(("images", "pairs", "grounding", "classification"))
+    write_results(tmp_path, load(roles=roles), overlays=["text.yaml"])
+    titles = {step.title for step in steps_of(tmp_path)}
+    assert "One stage or one table" in titles
+    assert "Run the controls" not in titles and "Three training seeds" not in titles
 
 
 def test_missing_parts_are_said(results):

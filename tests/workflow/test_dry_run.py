@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 def test_dry_run_of_the_demo(checkout):
     began = time.monotonic()
     planned = checkout.planned()
-    assert time.monotonic() - began < 20  # 5 s on an idle machine
+    assert time.monotonic() - began < 60  # 5 s on an idle machine; others may be busy
     for rule in ("draw_phantom", "build_pairs", "store_pixels", "pretrain_joint", "make_page"):
         assert planned[rule] >= 1
     assert planned["draw_phantom"] == 6

@@ -1,4 +1,4 @@
-"""The Slurm profile on a real Slurm: jobs are submitted, a cancelled training goes on."""
+"""The Slurm profile on a real Slurm: a training that is cut off goes on, whatever cut it off."""
 
 import json
 import os
@@ -7,7 +7,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,9 @@ from .conftest import ROOT, Checkout, copy_finished
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 SCRIPT = ROOT / "tests/slurm_cluster.sh"
 CANNOT = 77
+EPOCHS = 60
+TARGET = "results/models/biovil/seed0/run.json"
+STATE = "results/state/biovil/seed0"
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +41,7 @@ def cluster() -> Iterator[Path]:
 
 
 @pytest.fixture
-def short_copy(finished: Checkout) -> Iterator[Checkout]:
+def long_copy(finished: Checkout) -> Iterator[Checkout]:
     """A copy of the finished checkout in which BioViL's training takes some time."""
     folder = Path(tempfile.mkdtemp(prefix="cxrflow"))
     copied = Checkout(
@@ -46,7 +50,7 @@ def short_copy(finished: Checkout) -> Iterator[Checkout]:
     copied.write(
         "tiny_long.yaml",
         {
-            "models": {"biovil": {"training": {"epochs": 60, "save_minutes": 0.02}}},
+            "models": {"biovil": {"training": {"epochs": EPOCHS, "save_minutes": 0.02}}},
             "resources": {"pretrain_joint": {"gpu": 1, "mem_mb": 2000, "runtime": 10}},
         },
     )
@@ -62,7 +66,9 @@ def jobs_of(cluster: Path, rule: str) -> list[str]:
     return [line.split()[0] for line in done.stdout.splitlines() if f"rule_{rule}" in line]
 
 
-def wait_until(condition, seconds: float, running: subprocess.Popen[str]) -> None:
+def wait_until(
+    condition: Callable[[], bool], seconds: float, running: subprocess.Popen[str]
+) -> None:
     """Poll ``condition``; fail when the workflow ends before, or the time is up."""
     end = time.monotonic() + seconds
     while not condition():
@@ -71,40 +77,87 @@ def wait_until(condition, seconds: float, running: subprocess.Popen[str]) -> Non
         time.sleep(0.2)
 
 
-def test_a_cancelled_training_goes_on(short_copy: Checkout, cluster: Path):
-    results = short_copy.folder / "results"
-    target = "results/benchmarks/phrase_grounding/biovil/seed0/metrics.json"
+def on(cluster: Path) -> dict[str, str]:
+    """The environment in which the cluster's commands and this Python's programs come first."""
+    return {"PATH": f"{cluster}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
+def answer(cluster: Path, command: str, *arguments: str) -> str:
+    """What one of the cluster's commands prints."""
+    done = subprocess.run(
+        [str(cluster / command), *arguments], capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+@contextmanager
+def training(
+    checkout: Checkout, cluster: Path, *options: str
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The workflow with BioViL's training running and once saved, and that job's number."""
     running = subprocess.Popen(
-        [sys.executable, "-m", "snakemake", target, "--profile", "slurm"]
+        [sys.executable, "-m", "snakemake", TARGET, *options, "--profile", "slurm"]
         + ["--slurm-init-seconds-before-status-checks", "3"]
-        + ["--configfile", *short_copy.overlays],
-        cwd=short_copy.folder,
-        env=os.environ | {"PATH": f"{cluster}:{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        + ["--configfile", *checkout.overlays],
+        cwd=checkout.folder,
+        env=os.environ | on(cluster),
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
     try:
-        state = results / "state/biovil/seed0"
-        wait_until(lambda: any(state.glob("step-*.pt")), 180, running)
+        wait_until(lambda: any((checkout.folder / STATE).glob("step-*.pt")), 180, running)
         (job,) = jobs_of(cluster, "pretrain_joint")
-        detail = subprocess.run(
-            [str(cluster / "scontrol"), "show", "job", job],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        assert "gres/gpu=1" in detail or "gres:gpu:1" in detail
-        subprocess.run([str(cluster / "scancel"), job], check=True)
-        output, _ = running.communicate(timeout=420)
+        yield running, job
     finally:
         if running.poll() is None:
             running.terminate()
             running.wait(60)
+
+
+def went_on(checkout: Checkout, running: subprocess.Popen[str]) -> str:
+    """Wait for the end, assert that the training was continued; gives Snakemake's output."""
+    output, _ = running.communicate(timeout=180)
     assert running.returncode == 0, output[-4000:]
-    assert "CANCELLED" in output
-    log = (results / "logs/pretrain_joint/biovil.seed0.log").read_text()
+    log = (checkout.folder / "results/logs/pretrain_joint/biovil.seed0.log").read_text()
     assert "resuming at step" in log
-    record = json.loads((results / "models/biovil/seed0/run.json").read_text())
-    assert record["settings"]["training"]["epochs"] == 60
-    assert (short_copy.folder / target).is_file()
+    record = json.loads((checkout.folder / TARGET).read_text())
+    assert record["settings"]["training"]["epochs"] == EPOCHS
+    return output
+
+
+def test_a_profile_with_cores_is_the_same(finished: Checkout, cluster: Path):
+    """The tests below start the other form, without ``--cores``."""
+    done = finished.snakemake(
+        "-n", "--cores", "all", "--profile", "slurm", "--forcerun", "make_page", **on(cluster)
+    )
+    assert done.returncode == 0, done.stdout
+    assert "make_page" in done.stdout
+
+
+def test_a_cancelled_training_goes_on(long_copy: Checkout, cluster: Path):
+    with training(long_copy, cluster) as (running, job):
+        detail = answer(cluster, "scontrol", "show", "job", job)
+        assert "gres/gpu=1" in detail or "gres:gpu:1" in detail
+        answer(cluster, "scancel", job)
+        output = went_on(long_copy, running)
+    assert "CANCELLED" in output
+    assert output.count("has been submitted with SLURM jobid") == 2
+
+
+def test_a_requeued_training_goes_on_as_the_same_job(long_copy: Checkout, cluster: Path):
+    """What Slurm does to a job that it preempts with requeue, asked for by hand."""
+    with training(long_copy, cluster, "--cores", "all") as (running, job):
+        answer(cluster, "scontrol", "requeue", job)
+        output = went_on(long_copy, running)
+    assert output.count("has been submitted with SLURM jobid") == 1
+    assert "Restarts=1" in answer(cluster, "scontrol", "show", "job", job)
+
+
+def test_a_training_out_of_time_goes_on(long_copy: Checkout, cluster: Path):
+    """Slurm ends the job at a limit that has passed; it sends SIGTERM, then waits KillWait."""
+    with training(long_copy, cluster) as (running, job):
+        answer(cluster, "scontrol", "update", f"JobId={job}", "TimeLimit=0:01")
+        output = went_on(long_copy, running)
+    assert output.count("has been submitted with SLURM jobid") == 2
+    assert "TIMEOUT" in output or "FAILED" in output

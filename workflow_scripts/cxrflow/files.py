@@ -95,6 +95,15 @@ def read_object(path: str | Path, fields: Sequence[str] = ()) -> dict[str, Any]:
     return value
 
 
+def is_synthetic(root: str | Path) -> bool:
+    """Whether the data set's ``MANIFEST.json`` says that a program drew it."""
+    manifest = Path(root, "MANIFEST.json")
+    if not manifest.is_file():
+        return False
+    content = read_json(manifest)
+    return isinstance(content, dict) and content.get("synthetic") is True
+
+
 def fingerprint(value: Any) -> str:
     """A short stable hash of a JSON-like value: the same settings always give the same one."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)

@@ -5,7 +5,8 @@
 
 ``check`` prints one line and exits with 0, or names key and file and exits with 2. ``show`` prints
 YAML: the whole configuration, or with ``--model`` the settings that its training program receives.
-``record`` is what the workflow calls: it keeps the configuration of a run as a JSON file.
+``record`` is what the workflow calls: it keeps the configuration of a run as a JSON file, with the
+names of the files it came from as ``configfiles``.
 """
 
 import argparse
@@ -29,7 +30,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     actions = parser.add_subparsers(dest="action", required=True)
     check = actions.add_parser("check", help="validate, print one line")
     show = actions.add_parser("show", help="print the configuration with every default filled in")
-    for reader in (check, show):
+    record = actions.add_parser("record", help="write a resolved configuration to a file")
+    for reader in (check, show, record):
         reader.add_argument(
             "--configfile",
             nargs="+",
@@ -38,13 +40,13 @@ def main(argv: Sequence[str] | None = None) -> None:
             help="later files are laid over earlier ones (default: config.yaml)",
         )
     show.add_argument("--model", help="only the resolved settings of this model")
-    record = actions.add_parser("record", help="write a resolved configuration to a file")
     record.add_argument("--resolved", required=True, metavar="JSON")
     record.add_argument("--output", required=True, metavar="FILE")
     options = parser.parse_args(argv)
 
     if options.action == "record":
-        write_json(options.output, json.loads(options.resolved))
+        resolved = json.loads(options.resolved)
+        write_json(options.output, resolved | {"configfiles": options.configfile})
         return
     config = load_config(options.configfile)
     if options.action == "check":

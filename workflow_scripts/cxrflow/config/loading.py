@@ -32,7 +32,8 @@ def make_config(
 
     Raises:
         InputError: unknown key, wrong type, undefined environment variable, a name that refers to
-            nothing, or (with ``check_roots``) a real data set in use whose folder is not there.
+            nothing, or (with ``check_roots``) a real data set in use whose folder, or another
+            file or folder that a stage reads, is not there.
     """
     plain = _expand(values, (), files)
     try:
@@ -41,6 +42,7 @@ def make_config(
         raise InputError(_explain(error, files)) from None
     if check_roots:
         _check_roots(config, files)
+        _check_files(config, files)
     return config
 
 
@@ -113,4 +115,25 @@ def _check_roots(config: Config, files: Sequence[str | Path]) -> None:
             raise InputError(
                 f"{where(key, files)}: key '{_dotted(key)}' is {dataset.root!r}: no such folder; "
                 f"expected the {dataset.layout} data set there"
+            )
+
+
+def _check_files(config: Config, files: Sequence[str | Path]) -> None:
+    reports = config.reports
+    expected: list[tuple[tuple[str, ...], str | Path | None, str]] = [
+        (("reports", "typo_list"), reports.typo_list, "file"),
+        (("reports", "sections", "special_cases"), reports.sections.special_cases, "file"),
+    ]
+    if reports.splitter == "stanza":
+        expected.append((("reports", "stanza_folder"), reports.stanza_folder, "folder"))
+    for name in dict.fromkeys([*config.cohorts_in_use(), *config.training_cohorts()]):
+        split_file = config.cohorts[name].splits.file
+        expected.append((("cohorts", name, "splits", "file"), split_file, "file"))
+    for key, path, kind in expected:
+        if path is None:
+            continue
+        there = Path(path).is_dir() if kind == "folder" else Path(path).is_file()
+        if not there:
+            raise InputError(
+                f"{where(key, files)}: key '{_dotted(key)}' is {str(path)!r}: no such {kind}"
             )

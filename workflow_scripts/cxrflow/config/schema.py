@@ -7,7 +7,7 @@ that nothing starts with a name that refers to nothing.
 from functools import cached_property
 from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from cxrflow.benchmarks.settings import (
     MaskPredictionSettings,
@@ -16,17 +16,21 @@ from cxrflow.benchmarks.settings import (
     ZeroShotClassificationSettings,
 )
 from cxrflow.command import Settings
+from cxrflow.config.checks import (
+    check_documents_are_split,
+    check_evaluation_is_held_out,
+    check_layouts_have_text,
+    check_pictures_are_allowed,
+)
 from cxrflow.config.models import ResolvedModel, resolve
 from cxrflow.data.settings import CohortSettings
 from cxrflow.errors import InputError
+from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 from cxrflow.papers import Recipe, Table, load_paper, load_scale, paper_names, scale_names
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.reports.settings import ReportSettings
+from cxrflow.reports.settings import ReportSettings, SentenceSplitterSettings
 from cxrflow.text.settings import CorpusSettings, TokensSettings, VocabularySettings
-
-REPORT_LAYOUTS = ("mimic_cxr", "open_i", "covid_chestxray")
-TEXT_LAYOUTS = ("pubmed", "mimic_iii")
 
 # The role whose cohort each benchmark is computed on.
 BENCHMARK_ROLES = {
@@ -96,16 +100,27 @@ class Reports(ReportSettings):
     stanza_folder: str | None = Field(
         None, description="folder of stanza models; null = train one on the synthetic text"
     )
+    sentence_splitter: SentenceSplitterSettings = Field(
+        SentenceSplitterSettings(), description="training of that one"
+    )
 
     def settings(self) -> dict[str, Any]:
         """What the report program receives."""
-        return self.model_dump(mode="json", exclude={"stanza_folder"})
+        return self.model_dump(mode="json", exclude={"stanza_folder", "sentence_splitter"})
 
 
 class Pixels(PixelSettings):
     """The pixel store's geometry and settings."""
 
-    geometry: str = Field(pattern=r"^(shorter|longer|square)[1-9][0-9]*$")
+    geometry: str = Field(description="shorter<N>, shorter<N>crop<M>, longer<N> or square<N>")
+
+    @field_validator("geometry")
+    @classmethod
+    def _geometry_exists(cls, name: str) -> str:
+        try:
+            return str(Geometry.parse(name))  # in the one spelling that names its folder
+        except InputError as error:
+            raise ValueError(str(error)) from None
 
     def settings(self) -> dict[str, Any]:
         """What the pixel store program receives."""
@@ -259,6 +274,26 @@ class Config(Settings):
         """The data set of the role ``reports``."""
         return self.cohorts[self.roles.reports].dataset
 
+    def document_cohort(self, dataset: str) -> str | None:
+        """The pairs cohort that splits a data set's documents: that of a role, if there is one."""
+        names = dict.fromkeys([self.roles.reports, *self.cohorts_in_use(), *self.cohorts])
+        fitting = (
+            name
+            for name in names
+            if self.cohorts[name].kind == "pairs" and self.cohorts[name].dataset == dataset
+        )
+        return next(fitting, None)
+
+    def training_cohorts(self) -> list[str]:
+        """The cohorts that a model or a vocabulary learns from, each once."""
+        roles = self.roles
+        named = [roles.reports, roles.images, roles.pairs]
+        texts = list(self.text_datasets())
+        for vocabulary in self.vocabularies:
+            texts += self.vocabulary_datasets(vocabulary)
+        named += [self.document_cohort(name) for name in texts]
+        return list(dict.fromkeys(cohort for cohort in named if cohort is not None))
+
     def vocabulary_datasets(self, name: str) -> list[str]:
         """The data sets a vocabulary is made from."""
         chosen = self.vocabularies[name].documents
@@ -269,7 +304,7 @@ class Config(Settings):
         found = list(self.text_datasets())
         for vocabulary in self.vocabularies:
             found += self.vocabulary_datasets(vocabulary)
-        for name in self.cohorts_in_use():
+        for name in dict.fromkeys([*self.cohorts_in_use(), *self.training_cohorts()]):
             cohort = self.cohorts[name]
             found += [cohort.dataset, self.holder(cohort.dataset), *cohort.held_out]
         return list(dict.fromkeys(found))
@@ -340,19 +375,11 @@ class Config(Settings):
         return self
 
     @model_validator(mode="after")
-    def _layouts_fit(self) -> Self:
-        reports = self.datasets[self.report_dataset]
-        if reports.layout not in REPORT_LAYOUTS:
-            raise ValueError(
-                f"roles.reports: its data set has the layout {reports.layout}, "
-                f"expected one of {', '.join(REPORT_LAYOUTS)}"
-            )
-        for name in self.text_datasets():
-            if self.datasets[name].layout not in (*REPORT_LAYOUTS, *TEXT_LAYOUTS):
-                raise ValueError(
-                    f"roles.corpora: '{name}' has the layout {self.datasets[name].layout}, "
-                    f"which has no text; expected one of {', '.join(REPORT_LAYOUTS + TEXT_LAYOUTS)}"
-                )
+    def _parts_fit(self) -> Self:
+        check_layouts_have_text(self)
+        check_documents_are_split(self)
+        check_evaluation_is_held_out(self)
+        check_pictures_are_allowed(self)
         return self
 
 

@@ -13,14 +13,14 @@ from pathlib import Path
 from cxrflow.command import parser, read_settings, run
 from cxrflow.data import classification, grounding, pairs
 from cxrflow.data.flow import Flow
-from cxrflow.data.held_out import held_out_patients
-from cxrflow.data.layouts import Layout, is_synthetic, layout
+from cxrflow.data.held_out import held_out_patients, held_out_sets
+from cxrflow.data.layouts import Layout, layout
 from cxrflow.data.request import Request
 from cxrflow.data.result import Cohort
 from cxrflow.data.settings import CohortSettings
 from cxrflow.data.texts import read_corpus
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_folder, file_digest, fingerprint, write_json
+from cxrflow.files import atomic_folder, file_digest, fingerprint, is_synthetic, write_json
 
 log = logging.getLogger("cxrflow")
 
@@ -54,7 +54,7 @@ def _arguments(argv: Sequence[str] | None) -> Namespace:
         "--held-out",
         action="append",
         default=[],
-        metavar="LAYOUT=ROOT",
+        metavar="[NAME:]LAYOUT=ROOT",
         help="evaluation set whose patients go to test (pairs); may be given several times",
     )
     arguments.add_argument("--images-layout", help="layout that holds the images, if another")
@@ -65,16 +65,8 @@ def _arguments(argv: Sequence[str] | None) -> Namespace:
     given.dataset = given.dataset or given.layout
     if (given.images_layout is None) != (given.images_root is None):
         raise InputError("--images-layout and --images-root: expected both or neither")
-    given.held_out = dict(_named_root(item) for item in given.held_out)
+    given.held_out = held_out_sets(given.held_out)
     return given
-
-
-def _named_root(item: str) -> tuple[str, Path]:
-    name, equals, root = item.partition("=")
-    if not equals or not root:
-        raise InputError(f"--held-out {item}: expected LAYOUT=ROOT")
-    layout(name)
-    return name, Path(root)
 
 
 def _pairs(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) -> Cohort:

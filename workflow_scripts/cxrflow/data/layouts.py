@@ -15,7 +15,6 @@ from cxrflow.data import (
 from cxrflow.data.request import Request
 from cxrflow.data.tables import Tables
 from cxrflow.errors import InputError
-from cxrflow.files import read_json
 
 
 @dataclass(frozen=True)
@@ -24,21 +23,19 @@ class Layout:
     read: the reader.
     patients: whose patient ids these are; equal in data sets that share patients.
     kinds: cohorts that can be made of it.
-    own_images: False when the images lie in another data set's root.
     study_prefix: what corpora may write before or after the bare study id, as a regular expression.
     """
 
     read: Callable[[Path, Request], Tables]
     patients: str
     kinds: tuple[str, ...]
-    own_images: bool = True
     study_prefix: str = r"^s(?=\d)"
 
 
 LAYOUTS: dict[str, Layout] = {
     "mimic_cxr": Layout(mimic_cxr.read, "mimic", ("pairs",)),
     "mimic_cxr_jpg": Layout(mimic_cxr_jpg.read, "mimic", ("pairs",)),
-    "ms_cxr": Layout(ms_cxr.read, "mimic", ("grounding",), own_images=False),
+    "ms_cxr": Layout(ms_cxr.read, "mimic", ("grounding",)),
     "rsna": Layout(rsna.read, "nih", ("classification",)),
     "open_i": Layout(open_i.read, "open_i", ("pairs",), study_prefix=r"^CXR(?=\d)"),
     "covid_chestxray": Layout(
@@ -52,12 +49,3 @@ def layout(name: str) -> Layout:
     if name not in LAYOUTS:
         raise InputError(f"layout '{name}' is unknown; expected one of {', '.join(LAYOUTS)}")
     return LAYOUTS[name]
-
-
-def is_synthetic(root: Path) -> bool:
-    """Whether the root's ``MANIFEST.json`` says that a program drew this data set."""
-    manifest = root / "MANIFEST.json"
-    if not manifest.is_file():
-        return False
-    content = read_json(manifest)
-    return isinstance(content, dict) and content.get("synthetic") is True

@@ -56,8 +56,6 @@ class CXRBert(BertForMaskedLM):
                 num_hidden_layers=settings.layers,
                 num_attention_heads=settings.heads,
                 intermediate_size=settings.feed_forward,
-                hidden_dropout_prob=settings.dropout,
-                attention_probs_dropout_prob=settings.attention_dropout,
                 max_position_embeddings=settings.positions,
                 pad_token_id=pad_id,
                 # Keys that BERT does not know are kept in config.json all the same.
@@ -128,6 +126,15 @@ def load_text_half(folder: Path) -> CXRBert:
     missing = [f"{name} is missing" for name in sorted(loaded[1]["missing_keys"])]
     require_fit(missing, folder / "model.safetensors")
     return text
+
+
+def require_positions(text: CXRBert, length: int) -> None:
+    """The encoder must have a position embedding for every token of the longest sequence."""
+    if length > text.config.max_position_embeddings:
+        raise InputError(
+            f"settings: key 'length' is {length}, but the text encoder has "
+            f"{text.config.max_position_embeddings} positions"
+        )
 
 
 def require_embeddings(text: CXRBert, pieces: int, folder: Path) -> None:

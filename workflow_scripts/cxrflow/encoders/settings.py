@@ -15,8 +15,6 @@ class TextEncoderSettings(Settings):
     heads: int = Field(12, ge=1)
     feed_forward: int = Field(3072, ge=8)
     positions: int = Field(512, ge=8, description="longest sequence in tokens")
-    dropout: float = Field(0.1, ge=0, lt=1, description="hidden dropout")
-    attention_dropout: float = Field(0.1, ge=0, lt=1)
     projection: int = Field(128, ge=2, description="width of the joint space")
 
 

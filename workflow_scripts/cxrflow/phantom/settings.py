@@ -13,7 +13,7 @@ class HospitalSettings(Settings):
     """Size and variety of the synthetic hospital; the defaults are the demo's."""
 
     seed: int = Field(2022, ge=0, description="seed of everything the hospital holds")
-    patients: int = Field(1700, ge=1, description="patients of the MIMIC-CXR copy")
+    patients: int = Field(1750, ge=1, description="patients of the MIMIC-CXR copy")
     image_size: int = Field(256, ge=64, le=3072, description="pixels of an image's shorter side")
 
     # The course of a patient.
@@ -69,7 +69,7 @@ class HospitalSettings(Settings):
 
     # The other data sets.
     ms_cxr_patient_share: float = Field(
-        0.08, ge=0, le=1, description="patients whose images carry MS-CXR boxes and phrases"
+        0.1, ge=0, le=1, description="patients whose images carry MS-CXR boxes and phrases"
     )
     rsna_images: int = Field(400, ge=1, description="images of the RSNA copy")
     rsna_opacity_share: float = Field(
@@ -78,8 +78,8 @@ class HospitalSettings(Settings):
     rsna_not_normal_share: float = Field(
         0.33, ge=0, le=1, description="RSNA images of class 'No Lung Opacity / Not Normal'"
     )
-    abstracts: int = Field(1500, ge=1, description="abstracts of the PubMed copy")
-    notes: int = Field(1500, ge=1, description="notes of the MIMIC-III copy")
+    abstracts: int = Field(250, ge=1, description="abstracts of the PubMed copy")
+    notes: int = Field(200, ge=1, description="notes of the MIMIC-III copy")
     splitter_reports: int = Field(
         300, ge=2, description="reports in the training text of the sentence splitter"
     )

@@ -18,11 +18,12 @@ from cxrflow.images.store import PixelStore
 from cxrflow.objectives.global_alignment import global_alignment
 from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses, moved
 from cxrflow.pretrain.report_text import encode_reports
+from cxrflow.pretrain.resident_images import ResidentImages, other_patients
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.text.masking import WordMasker
 from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import VocabularyInfo
-from cxrflow.training.order import batch_rows, batches_per_epoch
+from cxrflow.training.order import batch_rows, batches_per_epoch, contrastive_batches
 from cxrflow.training.program import Losses
 
 
@@ -49,17 +50,13 @@ class ImageTextProgram:
             "train": ReportTokens(train, tokenizer, settings.length),
             "validate": ReportTokens(validation, tokenizer, settings.length),
         }
-        self.pixels = store.resident(device)
-        self.rows = {
-            "train": store.rows(train["image_id"]),
-            "validate": store.rows(validation["image_id"]),
+        self.images = {
+            "train": ResidentImages(store, train["image_id"], device),
+            "validate": ResidentImages(store, validation["image_id"], device),
         }
+        self.partner = np.arange(len(train))
         if settings.shuffled_pairs:
-            # A cyclic shift after a shuffle: no image keeps its own text.
-            order = np.random.default_rng([seed, len(train)]).permutation(len(train))
-            shifted = np.empty_like(order)
-            shifted[order] = np.roll(order, 1)
-            self.rows["train"] = self.rows["train"][shifted]
+            self.partner = other_patients(train["subject_id"], seed)
         self.augmentation = Augmentation(settings.augmentation)
         self.masker = WordMasker.from_settings(
             VocabularyInfo.from_tokenizer(tokenizer), settings.mlm.masking
@@ -78,12 +75,15 @@ class ImageTextProgram:
         return batch_rows(len(self.ids), size, self.seed, epoch, index)
 
     def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
+        """Study ids of a batch."""
         return [self.ids[row] for row in self._batch(epoch, index)]
 
     def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
-        rows = torch.as_tensor(self.rows["train"][self._batch(epoch, index)], device=self.device)
-        images = self.augmentation(self.pixels[rows], rows, self.seed, epoch)
-        return self._objective("train", images, self._batch(epoch, index), self.seed, epoch)
+        """The joint objective of a batch of augmented images and shuffled sentences."""
+        batch = self._batch(epoch, index)
+        pixels, keys = self.images["train"].take(self.partner[batch])
+        images = self.augmentation(pixels, keys, self.seed, epoch)
+        return self._objective("train", images, batch, self.seed, epoch)
 
     def _objective(
         self, split: str, images: torch.Tensor, batch: np.ndarray, seed: int, epoch: int
@@ -113,17 +113,16 @@ class ImageTextProgram:
         return Losses(total, terms, len(batch), encoded.tokens)
 
     def validate(self) -> dict[str, float]:
-        samples = len(self.rows["validate"])
-        size = min(self.settings.training.batch_size, samples)
+        """Mean objective on the validation pairs, unaugmented and in their own order."""
+        images = self.images["validate"]
         found = []
-        for begin in range(0, samples - size + 1, size):
-            batch = np.arange(begin, begin + size)
-            rows = torch.as_tensor(self.rows["validate"][batch], device=self.device)
-            images = self.augmentation.centre(self.pixels[rows])
-            found.append(self._objective("validate", images, batch, 0, 0))
+        for batch in contrastive_batches(len(images), self.settings.training.batch_size):
+            pixels, _ = images.take(batch)
+            found.append(self._objective("validate", self.augmentation.centre(pixels), batch, 0, 0))
         return mean_losses(found)
 
     def export(self, folder: Path) -> None:
+        """Both halves and the tokenizer."""
         save_text_half(self.text, folder)
         save_image_half(self.image, folder)
         copy_tokenizer(self.vocabulary, folder)
@@ -138,10 +137,14 @@ def start_image(folder: str | Path | None, settings: ImageEncoderSettings) -> Im
     if folder is None:
         return ImageEncoder(settings)
     source = Path(folder) / "image"
-    known = read_image_settings(source / "config.json").model_copy(
-        update={"projection": settings.projection, "dilate": settings.dilate}
-    )
-    image = ImageEncoder(known)
+    free = {"projection": settings.projection, "dilate": settings.dilate}
+    known = read_image_settings(source / "config.json").model_copy(update=free)
+    if known != settings:
+        raise InputError(
+            f"{source / 'config.json'}: the trunk has sizes {known.model_dump(exclude=set(free))}"
+            f", but settings.encoder says {settings.model_dump(exclude=set(free))}"
+        )
+    image = ImageEncoder(settings)
     load_trunk(image, source / "model.safetensors")
     return image
 

@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = arguments.parse_args(argv)
     settings = read_settings(given.settings, JointPretrainingSettings)
 
-    from cxrflow.encoders.cxr_bert import require_embeddings
+    from cxrflow.encoders.cxr_bert import require_embeddings, require_positions
     from cxrflow.files import file_digest
     from cxrflow.images.store import PixelStore
     from cxrflow.pretrain.image_text_pairs import ImageTextProgram, start_image
@@ -41,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     text = start_text(given.text, settings.dropout, settings.attention_dropout)
     tokenizer = load_tokenizer(Path(given.text))
     require_embeddings(text, len(tokenizer), Path(given.text))
+    require_positions(text, settings.length)
     program = ImageTextProgram(
         settings,
         store,

@@ -51,6 +51,7 @@ class PackedCorpusProgram:
         return self._plan[1][index * self.batch_size : (index + 1) * self.batch_size]
 
     def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
+        """Packed rows have no ids of their own: epoch and number."""
         return [f"epoch {epoch}, packed row {key}" for key in self._rows(epoch, index).keys]
 
     def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
@@ -90,8 +91,10 @@ class PackedCorpusProgram:
         return batch, masked
 
     def validate(self) -> dict[str, float]:
+        """Mean MLM loss on both sections of the validation reports."""
         found = []
-        size = self.settings.training.batch_size
+        training = self.settings.training
+        size = max(1, training.batch_size // training.accumulate)
         for section in SECTIONS:
             rows = np.flatnonzero(self.validation.present[section])
             for begin in range(0, len(rows), size):
@@ -110,5 +113,6 @@ class PackedCorpusProgram:
         return Losses(loss, {"mlm": loss}, len(rows), int(mask.sum()))
 
     def export(self, folder: Path) -> None:
+        """The text half and its tokenizer."""
         save_text_half(self.text, folder)
         copy_tokenizer(self.vocabulary, folder)

@@ -17,7 +17,7 @@ from cxrflow.pretrain.report_text import encode_reports
 from cxrflow.pretrain.settings import TextPretrainingSettings
 from cxrflow.text.masking import WordMasker
 from cxrflow.text.report_batch import SECTIONS, ReportTokens
-from cxrflow.training.order import batch_rows, batches_per_epoch
+from cxrflow.training.order import batch_rows, batches_per_epoch, contrastive_batches
 from cxrflow.training.program import Losses
 
 
@@ -47,9 +47,11 @@ class SectionPairsProgram:
         return batch_rows(len(self.train), size, self.seed, epoch, index)
 
     def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
+        """Study ids of a batch."""
         return [self.ids[row] for row in self._rows(epoch, index)]
 
     def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
+        """RSM and MLM of a batch."""
         rows = self._rows(epoch, index)
         return self._objective(self.train, rows, self.seed, epoch, self.settings.sentence_shuffling)
 
@@ -87,17 +89,13 @@ class SectionPairsProgram:
         return Losses(total, terms, len(rows), findings.tokens + impression.tokens)
 
     def validate(self) -> dict[str, float]:
-        size = min(self.settings.training.batch_size, len(self.validation))
-        count = batches_per_epoch(len(self.validation), size)
+        """Mean objective on the validation reports, sentences in their own order."""
+        batches = contrastive_batches(len(self.validation), self.settings.training.batch_size)
         return mean_losses(
-            [
-                self._objective(
-                    self.validation, np.arange(index * size, (index + 1) * size), 0, 0, False
-                )
-                for index in range(count)
-            ]
+            [self._objective(self.validation, batch, 0, 0, False) for batch in batches]
         )
 
     def export(self, folder: Path) -> None:
+        """The text half and its tokenizer."""
         save_text_half(self.text, folder)
         copy_tokenizer(self.vocabulary, folder)

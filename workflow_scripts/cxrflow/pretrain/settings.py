@@ -48,6 +48,18 @@ class TextPretrainingSettings(Settings):
     attention_dropout: float = Field(0.1, ge=0, lt=1, description="25 % in phase III")
     sentence_shuffling: bool = Field(True, description="within a section, anew in every epoch")
 
+    @model_validator(mode="after")
+    def _fits_its_phase(self) -> "TextPretrainingSettings":
+        """Section matching compares a whole batch; packed rows know neither of these options."""
+        if self.rsm.weight > 0:
+            return require_whole_batches(self, self.training)
+        if self.mlm.weight != 1 or self.mlm.forward != "separate":
+            raise ValueError(
+                "mlm.weight and mlm.forward balance MLM with section matching; with rsm.weight 0 "
+                "(phase II) leave them at 1 and separate"
+            )
+        return self
+
 
 class ImagePretrainingSettings(Settings):
     """SimCLR on the images (Appendix E.2, second column of Table E.1)."""

@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             "token folders"
         )
 
-    from cxrflow.encoders.cxr_bert import CXRBert
+    from cxrflow.encoders.cxr_bert import CXRBert, require_positions
     from cxrflow.pretrain.inputs import (
         Pairs,
         model_fingerprint,
@@ -58,6 +58,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     else:
         text = CXRBert.build(settings.encoder, len(tokenizer), tokenizer.pad_token_id)
         text.set_dropout(settings.dropout, settings.attention_dropout)
+    require_positions(text, settings.length)
     device = choose_device(settings.training.device)
     masker = WordMasker.from_settings(pieces, settings.mlm.masking)
     data: dict[str, Any] = {

@@ -14,8 +14,9 @@ from cxrflow.images.augment import Augmentation
 from cxrflow.images.store import PixelStore
 from cxrflow.objectives.simclr import nt_xent
 from cxrflow.pretrain.inputs import mean_losses, moved
+from cxrflow.pretrain.resident_images import ResidentImages
 from cxrflow.pretrain.settings import ImagePretrainingSettings
-from cxrflow.training.order import batch_rows, batches_per_epoch
+from cxrflow.training.order import batch_rows, batches_per_epoch, contrastive_batches
 from cxrflow.training.program import Losses
 
 
@@ -49,10 +50,9 @@ class TwoViewsProgram:
     ) -> None:
         self.settings, self.seed, self.device = settings, seed, device
         self.ids = train["image_id"].tolist()
-        self.pixels = store.resident(device)
-        self.rows = {
-            "train": store.rows(train["image_id"]),
-            "validate": store.rows(validation["image_id"]),
+        self.images = {
+            "train": ResidentImages(store, train["image_id"], device),
+            "validate": ResidentImages(store, validation["image_id"], device),
         }
         self.augmentation = Augmentation(settings.augmentation)
         self.trunk = Trunk(settings.encoder)
@@ -65,16 +65,17 @@ class TwoViewsProgram:
         return batch_rows(len(self.ids), size, self.seed, epoch, index)
 
     def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
+        """Image ids of a batch."""
         return [self.ids[row] for row in self._batch(epoch, index)]
 
     def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
+        """NT-Xent of a batch."""
         return self._objective("train", self._batch(epoch, index), self.seed, epoch)
 
     def _objective(self, split: str, batch: np.ndarray, seed: int, epoch: int) -> Losses:
         """Both views go through the trunk as one batch of 2N, sharing batch statistics."""
-        rows = torch.as_tensor(self.rows[split][batch], device=self.device)
-        images = self.pixels[rows]
-        views = torch.cat([self.augmentation(images, rows, seed, epoch, view) for view in (0, 1)])
+        images, keys = self.images[split].take(batch)
+        views = torch.cat([self.augmentation(images, keys, seed, epoch, view) for view in (0, 1)])
         views = views.expand(-1, self.settings.encoder.channels, -1, -1)
         features = self.trunk(views.contiguous(memory_format=torch.channels_last))
         first, second = self.head(features.mean((2, 3))).chunk(2)
@@ -82,16 +83,13 @@ class TwoViewsProgram:
         return Losses(loss, {"nt_xent": loss.detach()}, len(batch), 0)
 
     def validate(self) -> dict[str, float]:
-        samples = len(self.rows["validate"])
-        size = min(self.settings.training.batch_size, samples)
-        return mean_losses(
-            [
-                self._objective("validate", np.arange(begin, begin + size), 0, 0)
-                for begin in range(0, samples - size + 1, size)
-            ]
-        )
+        """Mean NT-Xent on the validation images, with fixed views."""
+        size = self.settings.training.batch_size
+        batches = contrastive_batches(len(self.images["validate"]), size)
+        return mean_losses([self._objective("validate", batch, 0, 0) for batch in batches])
 
     def export(self, folder: Path) -> None:
+        """The trunk alone; the SimCLR head is of no further use."""
         from safetensors.torch import save_file
 
         target = folder / "image"

@@ -1,7 +1,9 @@
 """How to go on from here: commands and pages of the documentation, as text to copy."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from cxrflow.report.page_inputs import RunFolder
 
@@ -19,12 +21,13 @@ class Step:
 def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
     """What fits this run: not its own scale again, not controls that are there already."""
     config = run.config
+    again = _again(run.overlays)
     steps: list[Step] = []
     controls = [name for name, recipe in config.recipes.items() if recipe.control]
     missing = [
         name
         for name in controls
-        if config.trainable(name)
+        if config.benchmarks_of(name)
         and any(run.training(name, seed) is None for seed in config.seeds_of(name))
     ]
     if missing:
@@ -33,23 +36,25 @@ def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
                 "Run the controls",
                 f"Models that must fail ({', '.join(missing)}): if one scores well, the "
                 "benchmark is measuring something else. They join this page when it is made again.",
-                "snakemake --cores all controls\nsnakemake --cores all --forcerun make_page",
+                f"snakemake --cores all controls{again}\n"
+                f"snakemake --cores all --forcerun make_page{again}",
             )
         )
-    if len(config.seeds) < 3:
+    repeated = [name for name, recipe in config.recipes.items() if recipe.seeds == "each"]
+    if len(config.seeds) < 3 and any(config.benchmarks_of(name) for name in repeated):
         steps.append(
             Step(
                 "Three training seeds",
                 "Tables then show mean and standard deviation over seeds. Only models trained "
                 "once a seed are trained again.",
-                "snakemake --cores all --config 'seeds=[0,1,2]'",
+                f"snakemake --cores all --config 'seeds=[0,1,2]'{again}",
             )
         )
     steps.append(
         Step(
             "One stage or one table",
             "Everything is addressed by its file; what it needs is made first.",
-            _one_table(config.papers, run),
+            _one_table(run) + again,
             "results/README.md",
         )
     )
@@ -80,7 +85,7 @@ def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
                 "Real data and full settings; every stage is a Slurm job that goes on from its "
                 "saved state when it is cut off.",
                 "CXR_DATA=/path/to/data \\\n"
-                f"  snakemake --profile slurm --configfile paper.yaml {' '.join(config.papers)}",
+                f"  snakemake {' '.join(config.papers)} --profile slurm --configfile paper.yaml",
                 "docs/slurm.md",
             )
         )
@@ -109,10 +114,29 @@ def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
     return steps
 
 
-def _one_table(papers: Sequence[str], run: RunFolder) -> str:
-    paper = papers[0]
-    tables = list(run.config.tables(paper))
-    chosen = "table5" if "table5" in tables else tables[0] if tables else None
-    if chosen is None:
+def _again(overlays: Sequence[str]) -> str:
+    """The overlays of this run as an option; the last one, since it takes all that follows."""
+    if not overlays:
+        return ""
+    return " --configfile " + " ".join(shlex.quote(_shown(file)) for file in overlays)
+
+
+def _shown(file: str) -> str:
+    """A file of the checkout as it is; of one outside only the name, since pages are passed on."""
+    path = PurePath(file)
+    return f"…/{path.name}" if path.is_absolute() or ".." in path.parts else file
+
+
+def _one_table(run: RunFolder) -> str:
+    """Make one table that this run has numbers for, table 5 if it does."""
+    config = run.config
+    found = [
+        (paper, table)
+        for paper in config.papers
+        for table in config.tables(paper)
+        if config.table_cells(paper, table)
+    ]
+    if not found:
         return "snakemake --cores all -n"
-    return f"snakemake --cores all {run.config.results}/tables/{paper}/{chosen}.html"
+    paper, table = next((one for one in found if one[1] == "table5"), found[0])
+    return f"snakemake --cores all {config.results}/tables/{paper}/{table}.html"

@@ -72,18 +72,21 @@ class RunFolder:
     config: Config
     models: Mapping[str, Mapping[str, Any]]  # as recorded: recipe and complete settings
     root: Path
+    overlays: tuple[str, ...] = ()  # files laid over config.yaml, as recorded
 
     @classmethod
     def read(cls, config: Path, root: Path) -> "RunFolder":
         """Read the recorded configuration (``<results>/report/config.json``)."""
-        values = read_object(config, ("scale", "seeds", "papers", "datasets", "models", "privacy"))
+        fields = ("scale", "seeds", "papers", "datasets", "models", "privacy", "configfiles")
+        values = read_object(config, fields)
         if not root.is_dir():
             raise InputError(f"{root}: results folder not found")
         # The record holds resolved models where a configuration holds what the user changed.
+        files = values.pop("configfiles")
         plain = make_config({**values, "models": {}}, [config], check_roots=False)
         described = {name: values["models"].get(name) for name in plain.recipes}
         known = {name: made for name, made in described.items() if made is not None}
-        return cls(plain, known, root)
+        return cls(plain, known, root, tuple(file for file in files if file != "config.yaml"))
 
     @property
     def privacy(self) -> Privacy:

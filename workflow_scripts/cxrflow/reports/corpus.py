@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_folder, fingerprint, read_json, write_json
+from cxrflow.files import atomic_folder, fingerprint, is_synthetic, write_json
 from cxrflow.reports.mentions import OBSERVATIONS
 from cxrflow.reports.reading import KEPT, Processor, Rows
 from cxrflow.reports.settings import ReportSettings
@@ -206,12 +206,6 @@ def _check(account: _Account, total: int, root: str, settings: ReportSettings) -
         )
 
 
-def _is_synthetic(root: Path) -> bool:
-    """Whether the synthetic hospital wrote the data set: its manifest says so."""
-    manifest = root / "MANIFEST.json"
-    return manifest.is_file() and bool(read_json(manifest).get("synthetic", True))
-
-
 def build_corpus(
     layout: str,
     root: str,
@@ -244,7 +238,7 @@ def build_corpus(
         corpus = {
             "dataset": Path(output).name,
             "layout": layout,
-            "synthetic": _is_synthetic(Path(root)),
+            "synthetic": is_synthetic(root),
             "reports": len(references),
             "skipped": dict(listing.skipped),
             "settings": values,

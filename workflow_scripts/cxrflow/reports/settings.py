@@ -32,7 +32,6 @@ class SectionSettings(Settings):
 class LabelSettings(Settings):
     """How labels are read off a report."""
 
-    engine: Literal["scope"] = Field("scope", description="rules over words; needs no model")
     alternatives: Literal["uncertain", "positive"] = Field(
         "uncertain",
         description="what 'A or B', 'A/B' and 'A versus B' say of both: uncertain, as in the "
@@ -65,7 +64,6 @@ class ReportSettings(Settings):
 class SentenceSplitterSettings(Settings):
     """Training of the small stanza tokenizer that stands in for the published one."""
 
-    package: str = Field("mimic", description="the package's name in the folder")
     steps: int = Field(200, ge=1, description="optimiser steps")
     batch_size: int = Field(8, ge=1, description="paragraph chunks a step")
     hidden_size: int = Field(32, ge=1, description="width of the tokenizer's LSTM")

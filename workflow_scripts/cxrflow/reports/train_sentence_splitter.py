@@ -2,7 +2,7 @@
 
 ``--text`` holds ``{train,dev}.txt`` and ``{train,dev}.toklabels`` of the same length: a digit a
 character (0 inside a token, 1 last of a token, 2 last of a sentence), paragraph breaks copied.
-``--output`` becomes a stanza folder (``resources.json``, ``en/tokenize/<package>.pt``), so that
+``--output`` becomes a stanza folder (``resources.json``, ``en/tokenize/mimic.pt``), so that
 the demo runs the code path of the published biomedical package. Nothing is downloaded.
 """
 
@@ -18,12 +18,13 @@ from typing import Any
 
 from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_folder, write_json
+from cxrflow.files import atomic_folder, is_synthetic, write_json
 from cxrflow.reports.settings import SentenceSplitterSettings
 
 log = logging.getLogger(__name__)
 
 LABELS = set("01234")
+PACKAGE = "mimic"  # as the published one is called in its folder
 
 
 def check_labels(text_path: Path, label_path: Path) -> int:
@@ -68,19 +69,18 @@ def train(
             words = Path(scratch) / "mwt.json"
             words.write_text("[]", encoding="utf-8")
             _run_stanza(text, words, models, settings)
-        model = models / f"{settings.package}.pt"
+        model = models / f"{PACKAGE}.pt"
         if not model.is_file():
             raise InputError(f"{text}: stanza wrote no model; see the log")
-        package = settings.package
         write_json(
             folder / "resources.json",
             {
                 "en": {
                     "lang_name": "English",
-                    "tokenize": {package: {"md5": ""}},
+                    "tokenize": {PACKAGE: {"md5": ""}},
                     "packages": {
-                        package: {"tokenize": package},
-                        "default": {"tokenize": package},
+                        PACKAGE: {"tokenize": PACKAGE},
+                        "default": {"tokenize": PACKAGE},
                     },
                 }
             },
@@ -88,7 +88,7 @@ def train(
         summary = {
             "sentences": counts,
             "settings": settings.model_dump(mode="json"),
-            "synthetic": (text / "MANIFEST.json").is_file(),
+            "synthetic": is_synthetic(text),
         }
         write_json(folder / "splitter.json", summary)
     log.info("trained on %d sentences in %.1f s", counts["train"], time.monotonic() - started)
@@ -99,7 +99,7 @@ def _run_stanza(text: Path, words: Path, models: Path, settings: SentenceSplitte
     options: dict[str, object] = {
         "mode": "train",
         "lang": "en",
-        "shorthand": f"en_{settings.package}",
+        "shorthand": f"en_{PACKAGE}",
         "txt_file": text / "train.txt",
         "label_file": text / "train.toklabels",
         "dev_txt_file": text / "dev.txt",
@@ -112,7 +112,7 @@ def _run_stanza(text: Path, words: Path, models: Path, settings: SentenceSplitte
         "emb_dim": settings.embedding_size,
         "seed": settings.seed,
         "save_dir": models,
-        "save_name": f"{settings.package}.pt",
+        "save_name": f"{PACKAGE}.pt",
     }
     command = [sys.executable, "-m", "stanza.models.tokenizer", "--cpu"]
     for name, value in options.items():

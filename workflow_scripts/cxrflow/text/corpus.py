@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_folder, file_digest, read_json, write_json
+from cxrflow.files import atomic_folder, file_digest, is_synthetic, write_json
 from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.mimic_iii import read_notes
 from cxrflow.text.pubmed import read_pubmed
@@ -25,8 +25,6 @@ def build_corpus(
     """Read ``root`` in ``layout`` ("pubmed" or "mimic_iii") and write the corpus folder."""
     if not root.is_dir():
         raise InputError(f"{root}: data root not found; expected the {layout} folder")
-    manifest = root / "MANIFEST.json"
-    synthetic = manifest.is_file() and bool(read_json(manifest).get("synthetic"))
     with atomic_folder(output) as folder:
         with DocumentWriter(folder / "documents.parquet") as writer:
             if layout == "pubmed":
@@ -42,7 +40,7 @@ def build_corpus(
             {
                 "dataset": output.name,
                 "layout": layout,
-                "synthetic": synthetic,
+                "synthetic": is_synthetic(root),
                 "documents": writer.documents,
                 "characters": writer.characters,
                 "steps": [step.as_json() for step in steps],

@@ -78,7 +78,9 @@ class Engine:
                 log.info("%s is finished already; delete it to train again", output)
                 folder.clear()
                 return
-            folder.claim(without_operations(self.identity))
+            # "auto" may mean other arithmetic on another node: a run stays with what it began in.
+            machine = {"precision": self.precision, "device": self.device.type}
+            folder.claim({**without_operations(self.identity), **machine})
             previous = signal.signal(signal.SIGTERM, self._ask_to_stop)
             try:
                 self._resume(folder)

@@ -32,7 +32,7 @@ def parameter_groups(modules: Iterable[nn.Module], weight_decay: float) -> list[
 
 @torch.no_grad()
 def apply_lars(optimiser: torch.optim.Optimizer, trust: float, epsilon: float = 1e-8) -> None:
-    """Scale gradients in place by LARS, for parameters with weight decay only.
+    """Scale gradients in place by LARS, for matrices and kernels only.
 
     ``g <- (g + w p) * min(trust * |p| / (|g| + w |p|) / lr, 1)``, with weight decay w taken into
     the gradient; the optimiser's own decay of that group must be zero (``build`` sees to it).
@@ -53,11 +53,12 @@ def apply_lars(optimiser: torch.optim.Optimizer, trust: float, epsilon: float = 
 def build(settings: OptimiserSettings, modules: Iterable[nn.Module]) -> torch.optim.Optimizer:
     """The optimiser of a run over all trainable parameters of ``modules``."""
     groups = parameter_groups(modules, settings.weight_decay)
+    matrices = groups[0]
     for group in groups:
-        decays = settings.lars and group["weight_decay"]
-        group["lars_decay"] = group["weight_decay"] if decays else None
-        if group["lars_decay"] is not None:
-            group["weight_decay"] = 0.0
+        group["lars_decay"] = None
+    if settings.lars:
+        # LARS takes the decay into the gradient, so the optimiser must not apply it again.
+        matrices["lars_decay"], matrices["weight_decay"] = settings.weight_decay, 0.0
     kind = torch.optim.AdamW if settings.name == "adamw" else torch.optim.Adam
     return kind(
         groups,

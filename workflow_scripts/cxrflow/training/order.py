@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from cxrflow.errors import InputError
+
 
 def epoch_order(samples: int, seed: int, epoch: int) -> np.ndarray:
     """A permutation of ``range(samples)`` for one epoch, int64 [samples]."""
@@ -20,3 +22,16 @@ def batch_rows(samples: int, batch_size: int, seed: int, epoch: int, index: int)
 def batches_per_epoch(samples: int, batch_size: int) -> int:
     """Number of whole batches of an epoch."""
     return samples // min(batch_size, samples) if samples else 0
+
+
+def contrastive_batches(samples: int, batch_size: int) -> list[np.ndarray]:
+    """Whole batches of ``range(samples)`` in order, for validation with a contrastive objective.
+
+    One sample has nothing to be told apart from: its loss would be zero whatever the model.
+    """
+    if samples < 2:
+        raise InputError(
+            f"the validation split has {samples} sample(s); contrastive objectives need at least 2"
+        )
+    size = min(batch_size, samples)
+    return [np.arange(begin, begin + size) for begin in range(0, samples - size + 1, size)]

@@ -1,0 +1,103 @@
+"""What must hold between a configuration's parts, beyond names that refer to something.
+
+No patient of an evaluation set is trained on (BioViL section 4.1), every set of reports is split by
+patient, and nothing writes radiographs or report text of real data unless ``privacy:`` allows it.
+Each check raises a ``ValueError`` whose text begins with the key and a colon.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cxrflow.config.schema import Config
+
+REPORT_LAYOUTS = ("mimic_cxr", "open_i", "covid_chestxray")
+TEXT_LAYOUTS = ("pubmed", "mimic_iii")
+
+# Layouts whose patients are the same people; every other layout has patients of its own.
+SAME_PATIENTS = ({"mimic_cxr", "mimic_cxr_jpg", "ms_cxr"},)
+
+
+def check_layouts_have_text(config: "Config") -> None:
+    """The role ``reports`` has reports, and everything read as text has text."""
+    reports = config.datasets[config.report_dataset]
+    if reports.layout not in REPORT_LAYOUTS:
+        raise ValueError(
+            f"roles.reports: its data set has the layout {reports.layout}, "
+            f"expected one of {', '.join(REPORT_LAYOUTS)}"
+        )
+    readable = (*REPORT_LAYOUTS, *TEXT_LAYOUTS)
+    for key, datasets in _texts(config).items():
+        for name in datasets:
+            if config.datasets[name].layout not in readable:
+                raise ValueError(
+                    f"{key}: '{name}' has the layout {config.datasets[name].layout}, "
+                    f"which has no text; expected one of {', '.join(readable)}"
+                )
+
+
+def _texts(config: "Config") -> dict[str, list[str]]:
+    """The data sets that are read as text, by the key that names them."""
+    found = {"roles.corpora": config.text_datasets()}
+    for name in config.vocabularies:
+        found[f"vocabularies.{name}.documents"] = config.vocabulary_datasets(name)
+    return found
+
+
+def check_documents_are_split(config: "Config") -> None:
+    """Every set of reports that is read as text has a pairs cohort, which splits its patients."""
+    for key, datasets in _texts(config).items():
+        for name in datasets:
+            is_reports = config.datasets[name].layout in REPORT_LAYOUTS
+            if is_reports and config.document_cohort(name) is None:
+                raise ValueError(
+                    f"{key}: '{name}' is a set of reports that no cohort of kind pairs splits by "
+                    "patient; add one under cohorts"
+                )
+
+
+def check_evaluation_is_held_out(config: "Config") -> None:
+    """Cohorts that models learn from hold out the evaluation sets that share their patients."""
+    roles = config.roles
+    for role in ("grounding", "classification"):
+        cohort = getattr(roles, role)
+        if cohort is None:
+            continue
+        evaluated = config.cohorts[cohort].dataset
+        for name in config.training_cohorts():
+            trained = config.cohorts[name]
+            if evaluated not in trained.held_out and _share(config, evaluated, trained.dataset):
+                raise ValueError(
+                    f"cohorts.{name}.held_out: '{evaluated}' (roles.{role}) has patients of "
+                    f"'{trained.dataset}', which is trained on; expected it in this list"
+                )
+
+
+def _share(config: "Config", one: str, other: str) -> bool:
+    """Whether two data sets have patients in common, as far as configuration can tell."""
+    if config.datasets[one].synthetic != config.datasets[other].synthetic:
+        return False
+    if {one, config.holder(one)} & {other, config.holder(other)}:
+        return True
+    layouts = {config.datasets[one].layout, config.datasets[other].layout}
+    return len(layouts) > 1 and any(layouts <= same for same in SAME_PATIENTS)
+
+
+def check_pictures_are_allowed(config: "Config") -> None:
+    """Phrase grounding writes radiographs and phrases of real data only where privacy allows."""
+    cohort, asked = config.roles.grounding, config.benchmarks.phrase_grounding
+    if cohort is None or not asked.figures:
+        return
+    dataset = config.cohorts[cohort].dataset
+    if all(config.datasets[name].synthetic for name in (dataset, config.holder(dataset))):
+        return
+    key = "benchmarks.phrase_grounding"
+    if config.privacy.show_images is not True:
+        raise ValueError(
+            f"{key}.figures: {asked.figures} pictures would be written of '{dataset}', which is "
+            "not synthetic; expected 0, or privacy.show_images: true"
+        )
+    if asked.figure_phrases and config.privacy.show_text is not True:
+        raise ValueError(
+            f"{key}.figure_phrases: report text would be written of '{dataset}', which is not "
+            "synthetic; expected false, or privacy.show_text: true"
+        )
