@@ -12,7 +12,7 @@ localrules:
 rule record_config:
     """Write down the configuration of this run, every default filled in."""
     input:
-        code=source("config/*.py"),
+        code=source("config"),
     output:
         config="<results>/report/config.json",
     log:

@@ -27,7 +27,8 @@ SIZES: dict[str, dict[str, Any]] = {
         "training": {"batch_size": 8, "epochs": 1, "steps": None, "log_steps": 5},
     },
     "joint": {
-        "encoder": {"projection": 16},  # the width of the joint space is the text encoder's
+        # The trunk is that of the image model, the width of the joint space the text encoder's.
+        "encoder": {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "projection": 16},
         "length": 64,
         "training": {"batch_size": 8, "epochs": 1, "steps": None, "log_steps": 5},
     },

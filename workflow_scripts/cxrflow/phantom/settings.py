@@ -78,8 +78,8 @@ class HospitalSettings(Settings):
     rsna_not_normal_share: float = Field(
         0.33, ge=0, le=1, description="RSNA images of class 'No Lung Opacity / Not Normal'"
     )
-    abstracts: int = Field(250, ge=1, description="abstracts of the PubMed copy")
-    notes: int = Field(200, ge=1, description="notes of the MIMIC-III copy")
+    abstracts: int = Field(120, ge=1, description="abstracts of the PubMed copy")
+    notes: int = Field(90, ge=1, description="notes of the MIMIC-III copy")
     splitter_reports: int = Field(
         300, ge=2, description="reports in the training text of the sentence splitter"
     )
