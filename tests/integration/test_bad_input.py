@@ -458,7 +458,10 @@ def test_configuration_with_a_missing_data_root(tmp_path: Path) -> None:
     name = next(n for n, d in values["datasets"].items() if d["layout"] == "mimic_cxr")
     overlay = tmp_path / "overlay.yaml"
     overlay.write_text(yaml.safe_dump(
-        {"datasets": {name: {"synthetic": False, "root": str(tmp_path / "nowhere")}}}
+        {
+            "datasets": {name: {"synthetic": False, "root": str(tmp_path / "nowhere")}},
+            "benchmarks": {"phrase_grounding": {"figures": 0, "figure_phrases": False}},
+        }
     ))  # fmt: skip
     end = program("config", "check", "--configfile", "config.yaml", overlay, real=True)
     end.refuses(overlay, f"datasets.{name}.root", tmp_path / "nowhere", "no such folder")

@@ -154,11 +154,10 @@ def test_a_requeued_training_goes_on_as_the_same_job(long_copy: Checkout, cluste
     assert "Restarts=1" in answer(cluster, "scontrol", "show", "job", job)
 
 
-def test_a_training_out_of_time_goes_on(long_copy: Checkout, cluster: Path):
-    """A limit of one minute is within the two of `--signal`, so Slurm sends SIGTERM at once."""
+def test_a_training_that_is_warned_of_its_limit_goes_on(long_copy: Checkout, cluster: Path):
+    """The SIGTERM that `--signal=TERM@120` asks for reaches the job's steps, as this one does."""
     with training(long_copy, cluster) as (running, job):
-        answer(cluster, "scontrol", "update", f"JobId={job}", "TimeLimit=1")
-        output = went_on(long_copy, running)
-    assert output.count("has been submitted with SLURM jobid") == 2
-    assert "TIMEOUT" not in output  # it ended itself, with code 75
-    assert "FAILED" in output
+        answer(cluster, "scancel", "--signal=TERM", job)
+        # It saves and ends with code 75. The rule's retries hold inside the job too, so it may go
+        # on in what is left of the allocation before Slurm is asked for another.
+        went_on(long_copy, running)
