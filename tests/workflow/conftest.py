@@ -1,5 +1,6 @@
 """A checkout of its own for tests that run the workflow, so that they may change and delete."""
 
+import copy
 import os
 import re
 import shutil
@@ -87,8 +88,9 @@ def copy_of(source: Path, folder: Path) -> Path:
 
 
 def tiny_models() -> dict[str, Any]:
-    """Each model of the demo's paper at the smallest size."""
-    return {name: SIZES[made.program] for name, made in load_paper("biovil").models.items()}
+    """Each model of the demo's paper at the smallest size, for the caller to change."""
+    made = load_paper("biovil").models
+    return {name: copy.deepcopy(SIZES[model.program]) for name, model in made.items()}
 
 
 @pytest.fixture

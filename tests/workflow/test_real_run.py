@@ -30,7 +30,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     )
     models = tiny_models()
     for settings in models.values():
-        settings["training"] = settings["training"] | {"epochs": None, "steps": 4, "log_steps": 2}
+        settings["training"] |= {"epochs": None, "steps": 4, "log_steps": 2}
     checkout.write(
         "tiny_real.yaml",
         {
