@@ -1,6 +1,6 @@
 """Settings of the three pretraining programs; defaults are the BioViL paper's where it has them."""
 
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -49,7 +49,7 @@ class TextPretrainingSettings(Settings):
     sentence_shuffling: bool = Field(True, description="within a section, anew in every epoch")
 
     @model_validator(mode="after")
-    def _fits_its_phase(self) -> "TextPretrainingSettings":
+    def _fits_its_phase(self) -> Self:
         """Section matching compares a whole batch; packed rows know neither of these options."""
         if self.rsm.weight > 0:
             return require_whole_batches(self, self.training)
@@ -61,15 +61,11 @@ class TextPretrainingSettings(Settings):
         return self
 
 
-class ImagePretrainingSettings(Settings):
-    """SimCLR on the images (Appendix E.2, second column of Table E.1)."""
+class StoredImagesSettings(Settings):
+    """What the programs share that compare images of a pixel store within a batch."""
 
-    encoder: ImageEncoderSettings = ImageEncoderSettings()
     training: TrainingSettings
     augmentation: AugmentationSettings
-    temperature: float = Field(0.1, gt=0)
-    head_hidden: int = Field(2048, ge=1)
-    head_output: int = Field(128, ge=1)
     max_dropped_share: float = Field(
         0.05,
         ge=0,
@@ -79,8 +75,17 @@ class ImagePretrainingSettings(Settings):
     )
 
     @model_validator(mode="after")
-    def _whole_batches(self) -> "ImagePretrainingSettings":
+    def _whole_batches(self) -> Self:
         return require_whole_batches(self, self.training)
+
+
+class ImagePretrainingSettings(StoredImagesSettings):
+    """SimCLR on the images (Appendix E.2, second column of Table E.1)."""
+
+    encoder: ImageEncoderSettings = ImageEncoderSettings()
+    temperature: float = Field(0.1, gt=0)
+    head_hidden: int = Field(2048, ge=1)
+    head_output: int = Field(128, ge=1)
 
 
 class GlobalAlignmentSettings(Settings):
@@ -90,35 +95,22 @@ class GlobalAlignmentSettings(Settings):
     temperature: float = Field(0.5, gt=0)
 
 
-class JointPretrainingSettings(Settings):
+class JointPretrainingSettings(StoredImagesSettings):
     """BioViL's joint training (section 2.2, first column of Table E.1)."""
 
     encoder: ImageEncoderSettings = Field(
         ImageEncoderSettings(),
         description="sizes of a new image encoder; a started one keeps its own",
     )
-    training: TrainingSettings
-    augmentation: AugmentationSettings
     length: int = Field(512, ge=8, description="tokens of the longest IMPRESSION")
     alignment: GlobalAlignmentSettings = GlobalAlignmentSettings()
     mlm: MaskedLanguageSettings = MaskedLanguageSettings()
     dropout: float = Field(0.25, ge=0, lt=1, description="text encoder, section 2.2")
     attention_dropout: float = Field(0.25, ge=0, lt=1)
     sentence_shuffling: bool = True
-    max_dropped_share: float = Field(
-        0.05,
-        ge=0,
-        le=1,
-        description="rows whose image the pixel store lacks are left out and counted; above this "
-        "share of a split the training ends",
-    )
     shuffled_pairs: bool = Field(
         False, description="control: every training image gets another study's text"
     )
-
-    @model_validator(mode="after")
-    def _whole_batches(self) -> "JointPretrainingSettings":
-        return require_whole_batches(self, self.training)
 
 
 def require_whole_batches(settings: SettingsT, training: TrainingSettings) -> SettingsT:
