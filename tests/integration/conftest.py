@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from bad_input_fixtures import Stages, build
+from tiny_hospital import Stages, build
 
 
 @pytest.fixture(scope="session")

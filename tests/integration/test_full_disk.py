@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from bad_input_fixtures import HOSPITAL, TRAINING, End, Stages, program
+from programs import End, program
+from tiny_hospital import HOSPITAL, TRAINING, Stages
 
 MEGABYTES = 4
 PAGE = 4096
@@ -21,22 +22,17 @@ BEST = {"training": {**TRAINING, "stopping": {"keep": "best"}}}
 
 
 def table(stages: Stages, output: Path) -> End:
-    return program("report.tables", "--paper", "biovil", "--table", "table6", "--output", output)
-
-
-def notes(stages: Stages, output: Path) -> End:
-    return program("text.corpus", "--layout", "mimic_iii", "--root", stages.data("mimic_iii"),
-                   "--output", output)  # fmt: skip
+    return program("report.tables", paper="biovil", table="table6", output=output)
 
 
 def hospital(stages: Stages, output: Path) -> End:
-    return program("phantom", HOSPITAL, "--dataset", "rsna", "--output", output)
+    return program("phantom", HOSPITAL, dataset="rsna", output=output)
 
 
 PROGRAMS: dict[str, Run] = {
     "phantom": hospital,
     "corpus of reports": lambda s, o: s.make_corpus(o),
-    "corpus of notes": notes,
+    "corpus of notes": lambda s, o: s.collect_notes(o),
     "pairs": lambda s, o: s.make_cohort(o),
     "samples": lambda s, o: s.make_rsna(o),
     "pixel store": lambda s, o: s.make_pixels(o),

@@ -1,0 +1,131 @@
+"""Running the programs as a user does and looking at their end; damaging what they read.
+
+Programs run in this process as ``python -m`` runs them, command line and exit code included.
+"""
+
+import contextlib
+import importlib
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pydicom
+from pydicom.uid import ExplicitVRLittleEndian
+
+from cxrflow.command import run
+
+
+@dataclass(frozen=True)
+class End:
+    """How a program ended: exit code, what it said on stderr, and its log."""
+
+    code: int
+    stderr: str
+
+    @property
+    def errors(self) -> list[str]:
+        """Lines of stderr that are not log lines or warnings of a library."""
+        lines = self.stderr.splitlines()
+        start = next((i for i, line in enumerate(lines) if line.startswith("error: ")), len(lines))
+        return lines[start:]
+
+    def refuses(self, *words: object) -> None:
+        """Exit code 2, and one line that holds every one of ``words``."""
+        assert self.code == 2, self.stderr
+        assert "Traceback" not in self.stderr
+        assert len(self.errors) == 1, self.stderr
+        for word in words:
+            assert str(word) in self.errors[0], f"{word!r} is not in: {self.errors[0]}"
+
+    def succeeds(self) -> None:
+        """Exit code 0 without a traceback."""
+        assert self.code == 0, self.stderr
+        assert "Traceback" not in self.stderr
+
+
+def program(
+    module: str,
+    settings: Mapping[str, object] | None = None,
+    *words: object,
+    real: bool = False,
+    **options: object,
+) -> End:
+    """Run ``python -m cxrflow.<module>``, in this process or (``real``) in one of its own.
+
+    ``words`` stand first as they are; ``held_out="x"`` becomes ``--held-out x``, a list several
+    words after one option.
+    """
+    line = [*map(str, words)]
+    if settings is not None:
+        line += ["--settings", json.dumps(settings)]
+    for name, value in options.items():
+        values = value if isinstance(value, list) else [value]
+        line += [f"--{name.replace('_', '-')}", *map(str, values)]
+    if real:
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-m", f"cxrflow.{module}", *line]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return End(done.returncode, done.stderr)
+    package = importlib.import_module(f"cxrflow.{module}")
+    if not hasattr(package, "main"):
+        package = importlib.import_module(f"cxrflow.{module}.__main__")
+    before, heard, code = sys.argv, io.StringIO(), 0
+    sys.argv = [module, *line]
+    try:
+        with contextlib.redirect_stderr(heard), contextlib.redirect_stdout(io.StringIO()):
+            run(package.main)
+    except SystemExit as end:
+        code = int(end.code or 0)
+    finally:
+        sys.argv = before
+    return End(code, heard.getvalue())
+
+
+def absent(path: Path) -> bool:
+    """Neither ``path`` nor a half of it was left behind."""
+    return not path.exists() and not list(path.parent.glob(f".{path.name}.*.partial"))
+
+
+def change_csv(path: Path, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    """Rewrite a CSV, every column as text."""
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    change(table).to_csv(path, index=False)
+
+
+def change_parquet(path: Path, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    """Rewrite a parquet file."""
+    change(pd.read_parquet(path)).to_parquet(path, index=False)
+
+
+def dropped(flow: Mapping[str, Any]) -> dict[str, int]:
+    """Counts by reason over all steps of a flow.json."""
+    found: dict[str, int] = {}
+    for step in flow["steps"]:
+        for drop in step["dropped"]:
+            found[drop["reason"]] = found.get(drop["reason"], 0) + drop["count"]
+    return found
+
+
+def write_dicom(path: Path, pixels: np.ndarray, photometric: str = "MONOCHROME2") -> None:
+    """``pixels`` uint16 [H, W] or uint8 [H, W, 3] in the file at ``path``, header kept."""
+    header = pydicom.dcmread(path)
+    colour = pixels.ndim == 3
+    bits = 8 if colour else 16
+    header.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    header.Rows, header.Columns = pixels.shape[:2]
+    header.SamplesPerPixel, header.PhotometricInterpretation = 3 if colour else 1, photometric
+    header.BitsAllocated = header.BitsStored = bits
+    header.HighBit, header.PixelRepresentation = bits - 1, 0
+    if colour:
+        header.PlanarConfiguration = 0
+    header["PixelData"].VR = "OB" if colour else "OW"
+    header.PixelData = np.ascontiguousarray(pixels).tobytes()
+    header.save_as(path, enforce_file_format=True)

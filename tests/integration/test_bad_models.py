@@ -1,0 +1,148 @@
+"""Bad vocabularies, model folders and training states: cut off, edited or taken from another run.
+
+The next program says so in one line; it never trains or scores on something else silently.
+"""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from programs import absent, program
+from tiny_hospital import TEXT, TRAINING, Stages, no_state
+
+
+def test_tokens_of_another_vocabulary(stages: Stages, tmp_path: Path) -> None:
+    stages.make_vocabulary(tmp_path / "other", size=200).succeeds()
+    end = stages.train_words(tmp_path / "model", vocabulary=tmp_path / "other")
+    end.refuses(stages.tokens, "vocabulary_fingerprint", "made with another vocabulary")
+    assert absent(tmp_path / "model") and no_state(tmp_path / "model")
+
+
+def test_model_that_was_trained_with_another_vocabulary(stages: Stages, tmp_path: Path) -> None:
+    # As many pieces, in another order: every id is valid and means something else.
+    pieces = (stages.vocabulary / "vocab.txt").read_text().splitlines()
+    shutil.copytree(stages.vocabulary, tmp_path / "other")
+    (tmp_path / "other" / "tokenizer.json").unlink()
+    (tmp_path / "other" / "vocab.txt").write_text("\n".join(pieces[:5] + pieces[:4:-1]) + "\n")
+    end = stages.train_sections(tmp_path / "model", vocabulary=tmp_path / "other")
+    end.refuses(stages.models / "words", tmp_path / "other", "vocabulary")
+    assert absent(tmp_path / "model") and no_state(tmp_path / "model")
+
+
+@pytest.mark.parametrize("name", ["words", "sections"])
+def test_tokenizer_with_more_pieces_than_the_model(
+    stages: Stages, tmp_path: Path, name: str
+) -> None:
+    stages.make_vocabulary(tmp_path / "larger", size=380).succeeds()
+    for file in ("vocab.txt", "tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tmp_path / "larger" / file, stages.models / name / file)
+    if name == "sections":
+        end = stages.train_joint(tmp_path / "result")
+    else:
+        end = stages.predict_masks(tmp_path / "result", stages.models / name)
+    end.refuses(stages.models / name, "pieces", "vocab_size")
+    assert absent(tmp_path / "result")
+
+
+MODEL_FILES: dict[str, list[str]] = {
+    "sections": ["config.json", "model.safetensors", "tokenizer.json"],
+    "images": ["image/config.json", "image/model.safetensors"],
+    "joint": [
+        "config.json", "model.safetensors", "tokenizer.json", "image/config.json",
+        "image/model.safetensors", "run.json",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut"])
+@pytest.mark.parametrize(
+    ("model", "file"), [(model, file) for model, files in MODEL_FILES.items() for file in files]
+)
+def test_model_folder_with_a_missing_or_cut_file(
+    stages: Stages, tmp_path: Path, model: str, file: str, damage: str
+) -> None:
+    path = stages.models / model / file
+    if damage == "gone":
+        path.unlink()
+        if file == "tokenizer.json":
+            path.with_name("vocab.txt").unlink()
+    else:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    run = stages.ground if model == "joint" else stages.train_joint
+    end = run(tmp_path / "result")
+    # A model folder may well have one half only; then the program says which half it misses.
+    halves = {"config.json": "no text half", "image/config.json": "no image half"}
+    if damage == "gone" and model == "joint" and file in halves:
+        end.refuses(path.parents[file.count("/")], halves[file])
+    elif damage == "gone" and file == "tokenizer.json":
+        end.refuses(path.parent, "expected tokenizer.json or vocab.txt")
+    else:
+        end.refuses(path)
+    assert absent(tmp_path / "result") and no_state(tmp_path / "result")
+
+
+def test_weights_that_lack_a_parameter(stages: Stages, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    path = stages.models / "joint" / "model.safetensors"
+    weights = load_file(path)
+    del weights["cls_projection_head.dense_to_output.weight"]
+    save_file(weights, path, metadata={"format": "pt"})
+    end = stages.ground(tmp_path / "result")
+    end.refuses(path, "cls_projection_head.dense_to_output.weight")
+    assert absent(tmp_path / "result")
+
+
+def test_state_of_other_settings_is_kept(stages: Stages, tmp_path: Path) -> None:
+    from cxrflow.training.state import StateFolder
+
+    state = StateFolder(tmp_path / "state-model")
+    state.claim({"model": "tiny", "settings": {"training": {}}})
+    state.save(1, {"step": 1})
+    end = stages.train_images(tmp_path / "model")
+    end.refuses(tmp_path / "state-model", "other settings or data", "Delete the folder")
+    assert absent(tmp_path / "model") and list((tmp_path / "state-model").glob("step-*.pt"))
+
+
+def test_damaged_state_goes_back_to_the_one_before(tmp_path: Path) -> None:
+    from cxrflow.training.state import StateFolder
+
+    state = StateFolder(tmp_path / "state")
+    for step in (1, 2):
+        state.save(step, {"step": step})
+    newest = tmp_path / "state" / "step-000000002.pt"
+    newest.write_bytes(newest.read_bytes()[:-9])
+    assert state.load() == {"step": 1}
+
+
+def test_non_finite_weights_stop_a_training_with_the_batch(stages: Stages, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    path = stages.models / "words" / "model.safetensors"
+    weights = load_file(path)
+    name = "bert.embeddings.word_embeddings.weight"
+    weights[name] = weights[name] * np.nan
+    save_file(weights, path, metadata={"format": "pt"})
+    end = stages.train_sections(tmp_path / "model")
+    end.refuses("tiny: term 'rsm' is nan at step 0", "the batch begins with samples")
+    assert absent(tmp_path / "model")
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_phase_and_inputs_that_do_not_fit(stages: Stages, tmp_path: Path, share: float) -> None:
+    settings = {"encoder": TEXT, "length": 48, "training": TRAINING, "rsm": {"weight": share}}
+    tokens = {"tokens": stages.tokens} if share else {}
+    end = program(
+        "pretrain.text",
+        settings,
+        vocabulary=stages.vocabulary,
+        **tokens,
+        pairs=stages.cohort / "pairs.parquet",
+        model="tiny",
+        seed=0,
+        state=tmp_path / "state",
+        output=tmp_path / "model",
+    )
+    end.refuses("rsm.weight", "--tokens", share)
+    assert absent(tmp_path / "model") and not (tmp_path / "state").exists()
