@@ -2,8 +2,12 @@
 # A small Slurm cluster of plain processes on this machine, for the workflow's tests: munged,
 # slurmctld, one node with two CPUs and one with a pretended GPU, all on the loopback interface.
 #
-#   tests/slurm_cluster.sh start FOLDER    make and start it, print the folder to put first in PATH
-#   tests/slurm_cluster.sh stop FOLDER     cancel its jobs, end its processes
+#   tests/slurm_cluster.sh start FOLDER              make and start it, print the folder to put first in PATH
+#   tests/slurm_cluster.sh stop FOLDER               cancel its jobs, end its processes
+#   tests/slurm_cluster.sh lose-node FOLDER NODE     NODE (cpu1 or gpu1) and its jobs are killed
+#   tests/slurm_cluster.sh return-node FOLDER NODE   and it comes back
+#
+# Partition "urgent" preempts "all", the default one: its jobs are queued again.
 #
 # FOLDER is new, and short: sockets in it have at most about 100 characters. Needs Debian's packages
 # munge, slurmctld, slurmd, slurm-client; root installs them. Exit code 77: cannot be had here, the
@@ -77,6 +81,11 @@ munge_answers() { munge -n -S "$folder/munge.sock" | unmunge -S "$folder/munge.s
 controller_answers() { "$folder/bin/scontrol" ping | grep -q "is UP"; }
 nodes_idle() { [ "$("$folder/bin/sinfo" -h -N -o %T | sort -u)" = idle ]; }
 
+start_node() { # start_node NODE
+    mkdir -p "$folder/spool/$1"
+    launch "$1" slurmd -D -N "$1" -f "$folder/slurm.conf"
+}
+
 start() {
     local ports user command
     [ "${#folder}" -le 60 ] || cannot "the folder's name is too long for sockets: $folder"
@@ -127,7 +136,10 @@ KillWait=20
 SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=1
 NodeName=cpu1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=${ports[1]} CPUs=2 RealMemory=8000
 NodeName=gpu1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=${ports[2]} CPUs=2 RealMemory=8000 Gres=gpu:1
-PartitionName=all Nodes=cpu1,gpu1 Default=YES MaxTime=INFINITE State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=all Nodes=cpu1,gpu1 Default=YES PriorityTier=1 MaxTime=INFINITE State=UP
+PartitionName=urgent Nodes=cpu1,gpu1 PriorityTier=2 PreemptMode=OFF MaxTime=INFINITE State=UP
 END
     echo "NodeName=gpu1 Name=gpu File=/dev/null" > "$folder/gres.conf"
     printf 'CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n' > "$folder/cgroup.conf"
@@ -140,10 +152,8 @@ END
 
     launch slurmctld slurmctld -D -f "$folder/slurm.conf"
     until_true 30 slurmctld controller_answers
-    for command in cpu1 gpu1; do
-        mkdir -p "$folder/spool/$command"
-        launch "$command" slurmd -D -N "$command" -f "$folder/slurm.conf"
-    done
+    start_node cpu1
+    start_node gpu1
     until_true 60 slurmd nodes_idle
     echo "$folder/bin"
 }
@@ -171,12 +181,38 @@ stop() {
     done
 }
 
-[ "$#" = 2 ] || {
+processes_on() { # processes_on NODE: those of its jobs, and the slurmstepd above each
+    local pid parent
+    for pid in $(grep -lzxF "SLURMD_NODENAME=$1" /proc/[0-9]*/environ 2> /dev/null | cut -d/ -f3); do
+        grep -qzF "$folder/bin" "/proc/$pid/environ" 2> /dev/null || continue
+        echo "$pid"
+        parent=$(awk '{ print $4 }' "/proc/$pid/stat" 2> /dev/null) || continue
+        [ "$(cat "/proc/$parent/comm" 2> /dev/null)" != slurmstepd ] || echo "$parent"
+    done
+}
+
+lose_node() {
+    local pid
+    kill -KILL "$(cat "$folder/$1.pid")"
+    for pid in $(processes_on "$1" | sort -u); do kill -KILL "$pid" 2> /dev/null || true; done
+    rm -f "$folder/$1.pid"
+    # The controller would find out by itself after SlurmdTimeout (300 s).
+    "$folder/bin/scontrol" update nodename="$1" state=down reason="lost"
+}
+
+return_node() {
+    start_node "$1"
+    until_true 30 "$1" "$folder/bin/scontrol" update nodename="$1" state=resume
+}
+
+[ "$#" -ge 2 ] || {
     sed -n '2,/^set /s/^# \{0,1\}//p' "$0"
     exit 2
 }
 folder=$(realpath -m "$2")
 case $1 in
     start | stop) "$1" ;;
+    lose-node) lose_node "$3" ;;
+    return-node) return_node "$3" ;;
     *) exit 2 ;;
 esac

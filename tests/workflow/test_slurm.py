@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -12,13 +13,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
 from .conftest import ROOT, Checkout, copy_finished
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 SCRIPT = ROOT / "tests/slurm_cluster.sh"
 CANNOT = 77
-EPOCHS = 60
+POLLING = ["--slurm-init-seconds-before-status-checks", "3"]
+LONG = 150  # epochs; a test acts within the first of them
+LOCAL = {"record_config", "make_table", "make_page"}
 TARGET = "results/models/biovil/seed0/run.json"
 STATE = "results/state/biovil/seed0"
 
@@ -41,21 +45,23 @@ def cluster() -> Iterator[Path]:
 
 
 @pytest.fixture
-def long_copy(finished: Checkout) -> Iterator[Checkout]:
-    """A copy of the finished checkout in which BioViL's training takes some time."""
+def copied(finished: Checkout) -> Iterator[Checkout]:
+    """A copy of the finished checkout, on a short path."""
     folder = Path(tempfile.mkdtemp(prefix="cxrflow"))
-    copied = Checkout(
-        copy_finished(finished.folder, folder), (*finished.overlays, "tiny_long.yaml")
-    )
-    copied.write(
+    yield Checkout(copy_finished(finished.folder, folder), finished.overlays)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def lengthened(checkout: Checkout, epochs: int) -> Checkout:
+    """The checkout with so much left to train of BioViL, on a GPU."""
+    overlay = checkout.write(
         "tiny_long.yaml",
         {
-            "models": {"biovil": {"training": {"epochs": EPOCHS, "save_minutes": 0.02}}},
+            "models": {"biovil": {"training": {"epochs": epochs, "save_minutes": 0.02}}},
             "resources": {"pretrain_joint": {"gpu": 1, "mem_mb": 2000, "runtime": 10}},
         },
     )
-    yield copied
-    shutil.rmtree(folder, ignore_errors=True)
+    return Checkout(checkout.folder, (*checkout.overlays, overlay))
 
 
 def jobs_of(cluster: Path, rule: str) -> list[str]:
@@ -97,8 +103,7 @@ def training(
     """The workflow with BioViL's training running and once saved, and that job's number."""
     running = subprocess.Popen(
         [sys.executable, "-m", "snakemake", TARGET, *options, "--profile", "slurm"]
-        + ["--slurm-init-seconds-before-status-checks", "3"]
-        + ["--configfile", *checkout.overlays],
+        + [*POLLING, "--configfile", *checkout.overlays],
         cwd=checkout.folder,
         env=os.environ | on(cluster),
         text=True,
@@ -106,58 +111,96 @@ def training(
         stderr=subprocess.STDOUT,
     )
     try:
-        wait_until(lambda: any((checkout.folder / STATE).glob("step-*.pt")), 180, running)
+        wait_until(lambda: bool(last_saved(checkout)), 180, running)
         (job,) = jobs_of(cluster, "pretrain_joint")
         yield running, job
     finally:
         if running.poll() is None:
-            running.terminate()
-            running.wait(60)
+            running.send_signal(signal.SIGINT)
+            running.communicate(timeout=120)
+
+
+def last_saved(checkout: Checkout) -> str:
+    """Name of the newest state; names stand in the order of their steps."""
+    return max((path.name for path in (checkout.folder / STATE).glob("step-*.pt")), default="")
+
+
+def log_of(checkout: Checkout) -> str:
+    return (checkout.folder / "results/logs/pretrain_joint/biovil.seed0.log").read_text()
 
 
 def went_on(checkout: Checkout, running: subprocess.Popen[str]) -> str:
     """Wait for the end, assert that the training was continued; gives Snakemake's output."""
-    output, _ = running.communicate(timeout=180)
+    output, _ = running.communicate(timeout=300)
     assert running.returncode == 0, output[-4000:]
-    log = (checkout.folder / "results/logs/pretrain_joint/biovil.seed0.log").read_text()
-    assert "resuming at step" in log
+    assert "resuming at step" in log_of(checkout)
     record = json.loads((checkout.folder / TARGET).read_text())
-    assert record["settings"]["training"]["epochs"] == EPOCHS
+    wanted = yaml.safe_load((checkout.folder / "tiny_long.yaml").read_text())["models"]["biovil"]
+    assert record["settings"]["training"]["epochs"] == wanted["training"]["epochs"]
     return output
 
 
-def test_a_profile_with_cores_is_the_same(finished: Checkout, cluster: Path):
-    """The tests below start the other form, without ``--cores``."""
-    done = finished.snakemake(
-        "-n", "--cores", "all", "--profile", "slurm", "--forcerun", "make_page", **on(cluster)
-    )
-    assert done.returncode == 0, done.stdout
-    assert "make_page" in done.stdout
+def submissions(output: str) -> int:
+    return output.count("has been submitted with SLURM jobid")
 
 
-def test_a_cancelled_training_goes_on(long_copy: Checkout, cluster: Path):
-    with training(long_copy, cluster) as (running, job):
+def test_the_whole_graph_runs_on_slurm(finished: Checkout, cluster: Path, tmp_path: Path):
+    """Every rule of the demonstration, each stage a job."""
+    whole = Checkout(copy_finished(finished.folder, tmp_path), finished.overlays)
+    shutil.rmtree(whole.folder / "results")
+    planned = whole.planned()
+    done = whole.snakemake("--cores", "all", "--profile", "slurm", *POLLING, **on(cluster))
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert (whole.folder / "results/report/index.html").is_file()
+    jobs = sum(count for rule, count in planned.items() if rule not in LOCAL)
+    assert submissions(done.stdout) == jobs > 20
+    assert whole.planned() == {}
+
+
+def test_a_cancelled_training_goes_on(copied: Checkout, cluster: Path):
+    checkout = lengthened(copied, LONG)
+    with training(checkout, cluster) as (running, job):
         detail = answer(cluster, "scontrol", "show", "job", job)
         assert "gres/gpu=1" in detail or "gres:gpu:1" in detail
         answer(cluster, "scancel", job)
-        output = went_on(long_copy, running)
+        output = went_on(checkout, running)
     assert "CANCELLED" in output
-    assert output.count("has been submitted with SLURM jobid") == 2
+    assert submissions(output) == 2
 
 
-def test_a_requeued_training_goes_on_as_the_same_job(long_copy: Checkout, cluster: Path):
-    """What Slurm does to a job that it preempts with requeue, asked for by hand."""
-    with training(long_copy, cluster, "--cores", "all") as (running, job):
-        answer(cluster, "scontrol", "requeue", job)
-        output = went_on(long_copy, running)
-    assert output.count("has been submitted with SLURM jobid") == 1
+def test_a_preempted_training_goes_on_as_the_same_job(copied: Checkout, cluster: Path):
+    checkout = lengthened(copied, LONG)
+    with training(checkout, cluster, "--cores", "all") as (running, job):
+        urgent = ["-p", "urgent", "--gpus", "1", "--mem", "100", "--wrap", "sleep 3"]
+        answer(cluster, "sbatch", "-o", "/dev/null", *urgent)
+        output = went_on(checkout, running)
+    assert submissions(output) == 1
     assert "Restarts=1" in answer(cluster, "scontrol", "show", "job", job)
 
 
-def test_a_training_that_is_warned_of_its_limit_goes_on(long_copy: Checkout, cluster: Path):
-    """The SIGTERM that `--signal=TERM@120` asks for reaches the job's steps, as this one does."""
-    with training(long_copy, cluster) as (running, job):
-        answer(cluster, "scancel", "--signal=TERM", job)
-        # It saves and ends with code 75. The rule's retries hold inside the job too, so it may go
-        # on in what is left of the allocation before Slurm is asked for another.
-        went_on(long_copy, running)
+def test_a_training_on_a_lost_node_goes_on(copied: Checkout, cluster: Path):
+    checkout = lengthened(copied, LONG)
+    with training(checkout, cluster) as (running, job):
+        folder = str(cluster.parent)
+        subprocess.run([str(SCRIPT), "lose-node", folder, "gpu1"], check=True)
+        waits = ["squeue", "-h", "-t", "PENDING", "-o", "%A"]
+        wait_until(lambda: job in answer(cluster, *waits).split(), 60, running)
+        subprocess.run([str(SCRIPT), "return-node", folder, "gpu1"], check=True)
+        output = went_on(checkout, running)
+    assert submissions(output) == 1
+
+
+def test_a_training_longer_than_its_time_limit_goes_on(copied: Checkout, cluster: Path):
+    """One minute, Slurm's shortest limit, waited for; then Ctrl-C, which leaves no job behind."""
+    checkout = lengthened(copied, 100 * LONG)
+    limit = ["--set-resources", "pretrain_joint:runtime=1"]
+    with training(checkout, cluster, *limit) as (running, first):
+        wait_until(lambda: jobs_of(cluster, "pretrain_joint") not in ([], [first]), 240, running)
+        before = last_saved(checkout)
+        wait_until(lambda: last_saved(checkout) > before, 60, running)
+        assert "resuming at step" in log_of(checkout)
+        running.send_signal(signal.SIGINT)
+        output, _ = running.communicate(timeout=120)
+    assert "TIMEOUT" in output
+    assert submissions(output) == 2
+    assert "RUNNING" not in answer(cluster, "squeue", "-h", "-t", "all", "-o", "%T")
