@@ -33,7 +33,7 @@ HEADLINES = (
     ),
     Headline(
         "phrase_grounding", "cnr", "Mean CNR",
-        "phrase grounding: contrast of the boxes to the rest; 0 is none",
+        "phrase grounding: contrast of the boxes to the rest, without its sign: chance is above 0",
     ),
     Headline(
         "phrase_grounding", "miou", "Mean IoU",
