@@ -10,7 +10,7 @@ REAL := $(if $(CXR_REAL_DATA),$(abspath $(CXR_REAL_DATA)))
 
 export PATH := $(abspath $(BIN)):$(PATH)
 .DEFAULT_GOAL := help
-.PHONY: help env demo real test lint clean
+.PHONY: help env demo real test lint bench clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ real: $(STAMP) ## the same stages on real data: make real CXR_REAL_DATA=folder
 
 test: $(STAMP) ## all tests; what cannot run here says why
 	$(if $(REAL),CXR_REAL_DATA="$(REAL)") python -m pytest
+
+bench: $(STAMP) ## races against other software: make bench RACES='vocabulary mlm_step'
+	python -m bench $(RACES)
 
 lint: $(STAMP) ## ruff, mypy, snakefmt, snakemake --lint
 	ruff check .

@@ -1,0 +1,1 @@
+"""Races against other software at the same work (`make bench`); see docs/performance.md."""
