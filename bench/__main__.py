@@ -31,6 +31,11 @@ def main() -> None:
                 gate = result["gate"].get(peer)
                 aim = f", to reach {gate:g}" if gate else ""
                 print(f"{race.name}: {ratio:.2f} times as fast as {peer}{aim}")
+            memory = result["memory"]
+            for peer, ratio in memory.get("ratio", {}).items():
+                most = memory["gate"].get(peer)
+                aim = f", at most {most:g} wanted" if most else ""
+                print(f"{race.name}: {ratio:.2f} times the memory of {peer}{aim}")
 
 
 if __name__ == "__main__":

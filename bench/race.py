@@ -16,13 +16,22 @@ Work = Callable[[], Any]
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What a turn may return when its memory counts too: ``check`` gets ``value`` alone."""
+
+    value: Any
+    peak_mb: float
+
+
+@dataclass(frozen=True)
 class Race:
     """``ours`` against each of ``peers``, all on the same inputs.
 
     ``check(ours, peer)`` gets what the two returned and raises :class:`AssertionError` when that is
     not the same; it runs before any timing. ``gate`` is the ratio peer / ours that the project
     holds itself to, by peer; a peer without a gate is shown for orientation. ``amount`` of ``unit``
-    is what one turn does, for the rate.
+    is what one turn does, for the rate. Where turns return :class:`Measured`, ``memory_gates`` are
+    the largest ratios ours / peer of their median peak memory.
     """
 
     name: str
@@ -31,6 +40,7 @@ class Race:
     peers: Mapping[str, Work]
     check: Callable[[Any, Any], None]
     gates: Mapping[str, float] = field(default_factory=dict)
+    memory_gates: Mapping[str, float] = field(default_factory=dict)
     amount: float = 1.0
     unit: str = "turn"
     notes: Sequence[str] = ()
@@ -42,12 +52,27 @@ def synchronise() -> None:
         torch.cuda.synchronize()
 
 
-def seconds_of(work: Work) -> float:
+def timed(work: Work) -> tuple[float, Any]:
+    """Seconds a turn took, and what it returned."""
     synchronise()
     start = time.perf_counter()
-    work()
+    result = work()
     synchronise()
-    return time.perf_counter() - start
+    return time.perf_counter() - start, result
+
+
+def memory(race: Race, peaks: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+    """Peak memory of every runner (MB) and ours / peer; nothing where it was not measured."""
+    if not any(peaks.values()):
+        return {}
+    medians = {name: statistics.median(values) for name, values in peaks.items()}
+    ratios = {name: medians["ours"] / medians[name] for name in race.peers}
+    return {
+        "peak_mb": medians,
+        "ratio": ratios,
+        "gate": dict(race.memory_gates),
+        "reached": {name: ratios[name] <= gate for name, gate in race.memory_gates.items()},
+    }
 
 
 def processor() -> str:
@@ -73,15 +98,20 @@ def machine() -> dict[str, Any]:
 def run(race: Race, rounds: int) -> dict[str, Any]:
     """Compare, warm up, then time ``rounds`` rounds in which every runner has one turn."""
     runners = {"ours": race.ours, **race.peers}
-    result = race.ours()
-    for peer in race.peers.values():
-        race.check(result, peer())
-    del result
+    results = {name: work() for name, work in runners.items()}
+    values = {n: r.value if isinstance(r, Measured) else r for n, r in results.items()}
+    for name in race.peers:
+        race.check(values["ours"], values[name])
+    del results, values
     times: dict[str, list[float]] = {name: [] for name in runners}
+    peaks: dict[str, list[float]] = {name: [] for name in runners}
     for _ in range(rounds):
         for name, work in runners.items():
-            times[name].append(seconds_of(work))
-    medians = {name: statistics.median(values) for name, values in times.items()}
+            seconds, result = timed(work)
+            times[name].append(seconds)
+            if isinstance(result, Measured):
+                peaks[name].append(result.peak_mb)
+    medians = {name: statistics.median(taken) for name, taken in times.items()}
     ratios = {name: medians[name] / medians["ours"] for name in race.peers}
     return {
         "race": race.name,
@@ -94,6 +124,7 @@ def run(race: Race, rounds: int) -> dict[str, Any]:
         "ratio": ratios,
         "gate": dict(race.gates),
         "reached": {name: ratios[name] >= gate for name, gate in race.gates.items()},
+        "memory": memory(race, peaks),
         "notes": list(race.notes),
     }
 

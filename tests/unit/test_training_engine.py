@@ -36,6 +36,13 @@ def finish(process: subprocess.Popen[str]) -> str:
     return error
 
 
+def wait_until_training(folder: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not (folder / "state-run" / "metrics.jsonl").is_file():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     return torch.load(folder / "weights.pt", weights_only=True)
 
@@ -85,10 +92,7 @@ def test_finished_run_is_not_trained_again(undisturbed: Path) -> None:
 
 def test_sigterm_saves_and_exits_75(undisturbed: Path, tmp_path: Path) -> None:
     process = start(tmp_path, "run", pause=0.05, save_minutes=60)
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "state-run" / "metrics.jsonl").is_file():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until_training(tmp_path)
     time.sleep(0.5)
     process.send_signal(signal.SIGTERM)
     error = finish(process)
@@ -101,9 +105,9 @@ def test_sigterm_saves_and_exits_75(undisturbed: Path, tmp_path: Path) -> None:
 
 def test_changed_setting_is_refused_and_named(tmp_path: Path) -> None:
     first = start(tmp_path, "run", pause=0.05)
-    time.sleep(3)
+    wait_until_training(tmp_path)
     first.send_signal(signal.SIGTERM)
-    finish(first)
+    assert "state of step" in finish(first)
     second = start(tmp_path, "run", learning_rate=0.5)
     error = finish(second)
     assert second.returncode == 2
@@ -129,6 +133,35 @@ def test_not_finite_loss_names_step_term_and_samples(tmp_path: Path) -> None:
     error = finish(process)
     assert process.returncode == 2
     assert "term 'square' is nan at step 5" in error and "sample-" in error
+
+
+def test_too_little_memory_names_what_helps(tmp_path: Path) -> None:
+    process = start(tmp_path, "run", exhaust_at=3)
+    error = finish(process)
+    assert process.returncode == 2 and "Traceback" not in error
+    last = error.splitlines()[-1]
+    assert last == (
+        "error: toy: not enough memory on cpu; what helps: a smaller training.batch_size, "
+        "a smaller length"
+    )
+
+
+def test_speed_is_told_beside_the_roof(tmp_path: Path) -> None:
+    process = start(tmp_path, "run", pause=0.02)
+    error = finish(process)
+    assert process.returncode == 0 and "waited for data" in error, error
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    # Two layers, 8 to 16 to 2 values; the input needs no gradient.
+    assert run["flops_per_sample"] == 2 * (2 * 8 * 16 + 3 * 16 * 2)
+    # 17 accesses to 16 + 2 values, and 40 bytes for each parameter a step of 20 samples.
+    assert run["bytes_per_sample"] == 4 * 17 * 18 + 40 * run["parameters"] / 20
+    assert run["binding"] in ("flops", "bytes") and 0 < run["share_of_roof"] < 1
+    for kind in ("flops", "bytes"):
+        achieved = run[f"{kind}_per_sample"] * run["samples_per_second"]
+        assert run[f"achieved_{kind}_per_second"] == pytest.approx(achieved, rel=1e-2)
+        assert run[f"roof_{kind}_per_second"] > 1e8
+    # Every step sleeps before the model gets its batch: 200 times 0.02 s.
+    assert 3.99 < run["data_wait_share"] * run["seconds"] < run["seconds"]
 
 
 def test_corrupt_newest_state_falls_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -14,13 +14,14 @@ from cxrflow.training.engine import Engine
 from cxrflow.training.order import batch_rows, batches_per_epoch
 from cxrflow.training.program import Losses
 from cxrflow.training.settings import OptimiserSettings, StoppingSettings, TrainingSettings
+from cxrflow.training.work import layers_work
 
 
 class Toy:
     """Regression with dropout and batch statistics, so that hidden state would show."""
 
-    def __init__(self, pause: float, break_at: int) -> None:
-        self.pause, self.break_at = pause, break_at
+    def __init__(self, pause: float, break_at: int, exhaust_at: int) -> None:
+        self.pause, self.break_at, self.exhaust_at = pause, break_at, exhaust_at
         generator = torch.Generator().manual_seed(0)
         self.inputs = torch.randn(203, 8, generator=generator)
         self.targets = self.inputs @ torch.randn(8, 2, generator=generator)
@@ -38,8 +39,11 @@ class Toy:
         time.sleep(self.pause)
         rows = batch_rows(203, 20, 0, epoch, index)
         loss = (self.model(self.inputs[rows]) - self.targets[rows]).square().mean()
-        if epoch * self.batches_per_epoch + index == self.break_at:
+        step = epoch * self.batches_per_epoch + index
+        if step == self.break_at:
             loss = loss * float("nan")
+        if step == self.exhaust_at:
+            torch.empty(2**48)
         return Losses(loss, {"square": loss.detach()}, len(rows), 0)
 
     def validate(self) -> dict[str, float]:
@@ -63,10 +67,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         precision="fp32",
         device="cpu",
     )
-    toy = Toy(options.get("pause", 0.0), options.get("break_at", -1))
+    toy = Toy(options.get("pause", 0.0), options.get("break_at", -1), options.get("exhaust_at", -1))
     chosen = {"training": settings.model_dump(mode="json")}
     identity = {"model": "toy", "seed": 0, "settings": chosen}
-    Engine(toy, settings, 0, identity).run(state, output)
+    work = layers_work(toy.model, (8,), 4)
+    remedies = ("a smaller training.batch_size", "a smaller length")
+    Engine(toy, settings, 0, identity, work, remedies).run(state, output)
 
 
 if __name__ == "__main__":

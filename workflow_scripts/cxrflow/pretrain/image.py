@@ -22,9 +22,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     from cxrflow.files import file_digest
     from cxrflow.images.store import PixelStore
     from cxrflow.pretrain.inputs import Pairs, seeded
+    from cxrflow.pretrain.resident_images import SMALLER_IMAGES
     from cxrflow.pretrain.two_views import TwoViewsProgram
+    from cxrflow.pretrain.work import two_views_work
     from cxrflow.training.engine import Engine
-    from cxrflow.training.precision import choose_device
+    from cxrflow.training.precision import VALUE_BYTES, choose_device, choose_precision
 
     pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
     train, validation = (
@@ -33,6 +35,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     seeded(given.seed)
     device = choose_device(settings.training.device)
     program = TwoViewsProgram(settings, store, train, validation, given.seed, device)
+    work = two_views_work(
+        program.trunk,
+        program.head,
+        (settings.encoder.channels, store.size, store.size),
+        VALUE_BYTES[choose_precision(settings.training.precision, device)],
+    )
+    remedies = ("a smaller training.batch_size", SMALLER_IMAGES)
     identity = {
         "model": given.model,
         "program": "image",
@@ -46,7 +55,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             "validation_samples": len(validation),
         },
     }
-    Engine(program, settings.training, given.seed, identity).run(given.state, given.output)
+    engine = Engine(program, settings.training, given.seed, identity, work, remedies)
+    engine.run(given.state, given.output)
 
 
 if __name__ == "__main__":

@@ -27,9 +27,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     from cxrflow.pretrain.image_text_pairs import ImageTextProgram, start_image
     from cxrflow.pretrain.inputs import Pairs, model_fingerprint, seeded
     from cxrflow.pretrain.report_text import start_text
+    from cxrflow.pretrain.resident_images import SMALLER_IMAGES
+    from cxrflow.pretrain.work import section_work
     from cxrflow.text.tokenizer import load_tokenizer
     from cxrflow.training.engine import Engine
-    from cxrflow.training.precision import choose_device
+    from cxrflow.training.precision import VALUE_BYTES, choose_device, choose_precision
+    from cxrflow.training.work import layers_work
 
     pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
     train, validation = (
@@ -54,6 +57,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         given.seed,
         device,
     )
+    value_bytes = VALUE_BYTES[choose_precision(settings.training.precision, device)]
+    reports = program.reports["train"]
+    work = layers_work(program.image, (1, store.size, store.size), value_bytes)
+    work += section_work(text.config, settings.mlm, reports, "impression", value_bytes)
+    remedies = ("a smaller training.batch_size", "a smaller length", SMALLER_IMAGES)
     identity = {
         "model": given.model,
         "program": "joint",
@@ -69,7 +77,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             "validation_samples": len(validation),
         },
     }
-    Engine(program, settings.training, given.seed, identity).run(given.state, given.output)
+    engine = Engine(program, settings.training, given.seed, identity, work, remedies)
+    engine.run(given.state, given.output)
 
 
 if __name__ == "__main__":

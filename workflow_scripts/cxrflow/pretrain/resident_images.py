@@ -9,6 +9,9 @@ from torch import Tensor
 
 from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
+from cxrflow.training.memory import explained
+
+SMALLER_IMAGES = "a smaller image geometry"
 
 
 class ResidentImages:
@@ -16,8 +19,10 @@ class ResidentImages:
 
     def __init__(self, store: PixelStore, image_ids: Iterable[str], device: torch.device) -> None:
         rows = store.rows(image_ids)
-        self.pixels = store.resident(device, rows)
-        self.keys = torch.as_tensor(rows, device=device)
+        remedies = (SMALLER_IMAGES, "training.device: cpu where that has more memory")
+        with explained(f"{store.path}, {len(rows)} images", device, remedies):
+            self.pixels = store.resident(device, rows)
+            self.keys = torch.as_tensor(rows, device=device)
 
     def __len__(self) -> int:
         return len(self.keys)

@@ -41,12 +41,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     from cxrflow.pretrain.packed_corpus import PackedCorpusProgram
     from cxrflow.pretrain.report_text import start_text
     from cxrflow.pretrain.section_pairs import SectionPairsProgram
+    from cxrflow.pretrain.work import packed_row_work, report_work
     from cxrflow.text.masking import WordMasker
     from cxrflow.text.packing import PackedCorpus
     from cxrflow.text.report_batch import SECTIONS, ReportTokens
     from cxrflow.text.tokenizer import VocabularyInfo, load_tokenizer
     from cxrflow.training.engine import Engine
-    from cxrflow.training.precision import choose_device
+    from cxrflow.training.precision import VALUE_BYTES, choose_device, choose_precision
 
     vocabulary = Path(given.vocabulary)
     tokenizer, pieces = load_tokenizer(vocabulary), VocabularyInfo.from_folder(vocabulary)
@@ -66,6 +67,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "start": model_fingerprint(given.start),
     }
     common = (text, masker, vocabulary, given.seed, device)
+    value_bytes = VALUE_BYTES[choose_precision(settings.training.precision, device)]
+    remedies = ["a smaller training.batch_size", "a smaller length"]
     program: SectionPairsProgram | PackedCorpusProgram
     if phase_three:
         frames = [pairs.split(name, SECTIONS) for name in ("train", "validate")]
@@ -74,6 +77,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         program = SectionPairsProgram(
             settings, train, validation, frames[0]["study_id"].tolist(), *common
         )
+        work = report_work(text.config, settings.mlm, train, value_bytes)
     else:
         corpus = PackedCorpus([Path(p) for p in given.tokens], settings.length, pieces)
         validation = ReportTokens(pairs.split("validate"), tokenizer, settings.length)
@@ -83,6 +87,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             "tokens": corpus.fingerprint,
         }
         program = PackedCorpusProgram(settings, corpus, validation, *common)
+        work = packed_row_work(text.config, corpus, settings.mlm.masking.rate, value_bytes)
+        remedies.insert(0, "a larger training.accumulate")
     identity = {
         "model": given.model,
         "program": "text",
@@ -90,7 +96,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "settings": settings.model_dump(mode="json"),
         "data": {**pairs.describe(), **data},
     }
-    Engine(program, settings.training, given.seed, identity).run(given.state, given.output)
+    engine = Engine(program, settings.training, given.seed, identity, work, remedies)
+    engine.run(given.state, given.output)
 
 
 if __name__ == "__main__":

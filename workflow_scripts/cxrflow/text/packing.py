@@ -124,8 +124,7 @@ class PackedCorpus:
 
     def _lay_out(self) -> None:
         """Rows by the lengths they hold; the same in every epoch."""
-        lengths = self._sizes.astype(np.int64) + 2
-        groups = fit_lengths(np.bincount(lengths, minlength=self.length + 1), self.length)
+        groups = fit_lengths(np.bincount(self.lengths, minlength=self.length + 1), self.length)
         slots = [np.tile(np.array(content), rows) for content, rows in groups]
         counts = [np.full(rows, len(content)) for content, rows in groups]
         self._slots_by_length = np.argsort(np.concatenate(slots), kind="stable")
@@ -140,6 +139,11 @@ class PackedCorpus:
     def tokens(self) -> int:
         """Tokens of an epoch with [CLS] and [SEP], without padding."""
         return int(self._sizes.sum()) + 2 * len(self._sizes)
+
+    @property
+    def lengths(self) -> Ints:
+        """``[K]``: tokens of each chunk with [CLS] and [SEP]."""
+        return self._sizes.astype(np.int64) + 2
 
     @property
     def fill(self) -> float:

@@ -27,17 +27,19 @@ from cxrflow.text.wordpiece import train_wordpiece
 
 log = logging.getLogger("cxrflow")
 _ROWS = 4096
+_GROUPS = 16  # row groups that one job counts at most, 256 MiB of text
 
 
-def _count_group(job: tuple[Path, int], lowercase: bool) -> tuple[dict[str, int], int, int]:
-    """Word counts, documents and characters of one row group."""
-    path, group = job
+def _count_groups(job: tuple[Path, range], lowercase: bool) -> tuple[dict[str, int], int, int]:
+    """Word counts, documents and characters of some row groups."""
+    path, groups = job
     counts = WordCounts(lowercase)
     documents = characters = 0
-    for texts in read_group(path, group, _ROWS, split="train"):
-        counts.add(texts)
-        documents += len(texts)
-        characters += sum(map(len, texts))
+    for group in groups:
+        for texts in read_group(path, group, _ROWS, split="train"):
+            counts.add(texts)
+            documents += len(texts)
+            characters += sum(map(len, texts))
     return counts.counts(), documents, characters
 
 
@@ -48,8 +50,11 @@ def count_documents(
     total = WordCounts(lowercase)
     sources = []
     for path in paths:
-        jobs = [(path, group) for group in range(open_documents(path).num_row_groups)]
-        work = ordered_map(partial(_count_group, lowercase=lowercase), jobs, threads)
+        groups = range(open_documents(path).num_row_groups)
+        # Every job normalises its distinct words, so few jobs are better: a share for each process.
+        share = min(_GROUPS, -(-len(groups) // max(1, threads))) or 1
+        jobs = [(path, groups[start : start + share]) for start in groups[::share]]
+        work = ordered_map(partial(_count_groups, lowercase=lowercase), jobs, threads)
         documents = characters = 0
         for counts, rows, size in tqdm(
             work, desc=path.parent.name, total=len(jobs), disable=not sys.stderr.isatty()

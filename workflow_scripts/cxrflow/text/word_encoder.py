@@ -1,8 +1,8 @@
 """Encoding a corpus fast: the ids the tokenizers library gives, several times sooner.
 
 BERT's normaliser and pre-tokeniser never look across white space, so the ids of a text are those of
-its white-space-separated words one after the other, and words repeat: each distinct word goes
-through the library once (in batches), every other occurrence is a dictionary look-up.
+its white-space-separated words one after the other, and words repeat: each distinct word is cut
+into pieces once (in batches), every other occurrence is a dictionary look-up.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer, pre_tokenizers
 
 from cxrflow.errors import InputError
+from cxrflow.text.piece_trie import PieceTrie
 from cxrflow.text.word_counts import raw_words
 
 LARGEST_VOCABULARY = 65_535  # token files are uint16
@@ -35,6 +36,10 @@ class WordEncoder:
                 f"{LARGEST_VOCABULARY}"
             )
         self._tokenizer = tokenizer
+        try:
+            self._trie: PieceTrie | None = PieceTrie(tokenizer)
+        except ValueError:  # the library does it all, more slowly
+            self._trie = None
         self._cache: dict[str, bytes] = {}
         self._cache_words = cache_words
 
@@ -50,8 +55,18 @@ class WordEncoder:
         if len(self._cache) + len(unseen) > self._cache_words:
             self._cache.clear()
             unseen = list(distinct)
-        encodings = self._tokenizer.encode_batch_fast(unseen, add_special_tokens=False)
-        for word, encoding in zip(unseen, encodings, strict=True):
-            self._cache[word] = np.array(encoding.ids, dtype=np.uint16).tobytes()
+        self._learn(unseen)
         look_up = self._cache.__getitem__
         return [b"".join(map(look_up, words)) for words in split]
+
+    def _learn(self, words: list[str]) -> None:
+        """Put the ids of ``words`` into the memory."""
+        if self._trie is not None:
+            simple = list(filter(self._trie.takes, words))
+            self._cache.update(zip(simple, self._trie.encode(simple), strict=True))
+            if len(simple) == len(words):
+                return
+            words = [word for word in words if word not in self._cache]
+        encodings = self._tokenizer.encode_batch_fast(words, add_special_tokens=False)
+        for word, encoding in zip(words, encodings, strict=True):
+            self._cache[word] = np.array(encoding.ids, dtype=np.uint16).tobytes()

@@ -9,10 +9,10 @@ import contextlib
 import logging
 import math
 import os
-import resource
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,35 +24,40 @@ from cxrflow import __version__
 from cxrflow.errors import InputError, InterruptedRun
 from cxrflow.files import atomic_folder, fingerprint, naming, read_json, write_json
 from cxrflow.training import optimiser as optimisers
+from cxrflow.training.data_clock import DataClock
+from cxrflow.training.memory import explained, peak_memory_mb
 from cxrflow.training.metrics_log import MetricsLog
-from cxrflow.training.precision import autocast, choose_device, choose_precision
+from cxrflow.training.precision import (
+    autocast,
+    choose_device,
+    choose_precision,
+    measure_roof,
+)
 from cxrflow.training.program import Program
 from cxrflow.training.schedule import learning_rate_factor
 from cxrflow.training.settings import TrainingSettings
-from cxrflow.training.state import StateFolder, differences
+from cxrflow.training.state import StateFolder, differences, without_operations
+from cxrflow.training.work import PARAMETER_BYTES, Work, efficiency, in_words
 
 log = logging.getLogger("cxrflow")
 
 
-OPERATIONS = ("save_minutes", "log_steps")
-
-
-def without_operations(identity: dict[str, Any]) -> dict[str, Any]:
-    """The identity less the settings that cannot change a weight, so they may change mid-run."""
-    settings = dict(identity["settings"] or {})
-    training = settings.get("training", {})
-    settings["training"] = {key: training[key] for key in training if key not in OPERATIONS}
-    return {**identity, "settings": settings}
-
-
 class Engine:
     """Trains one program. ``identity`` is what must not change between two starts of a run:
-    model name, seed, settings and data fingerprints."""
+    model name, seed, settings and data fingerprints. ``work`` is that of one sample, and
+    ``remedies`` say what to change when memory runs out."""
 
     def __init__(
-        self, program: Program, settings: TrainingSettings, seed: int, identity: dict[str, Any]
+        self,
+        program: Program,
+        settings: TrainingSettings,
+        seed: int,
+        identity: dict[str, Any],
+        work: Work,
+        remedies: Sequence[str],
     ) -> None:
         self.program, self.settings, self.seed, self.identity = program, settings, seed, identity
+        self.work, self.remedies = work, remedies
         if program.batches_per_epoch < 1:
             raise InputError("no training samples are left: the cohort's train split is empty")
         self.device = choose_device(settings.device)
@@ -62,7 +67,7 @@ class Engine:
         self.optimiser = optimisers.build(settings.optimiser, program.modules.values())
         self.step = 0
         self.best: dict[str, Any] = {"loss": math.inf, "step": 0, "failures": 0}
-        self.totals: dict[str, float] = {"seconds": 0.0, "samples": 0, "tokens": 0}
+        self.totals: dict[str, float] = {"seconds": 0.0, "samples": 0, "tokens": 0, "data": 0.0}
         self._stop = False
 
     def run(self, state_folder: str | Path, output: str | Path) -> None:
@@ -83,10 +88,12 @@ class Engine:
             folder.claim({**without_operations(self.identity), **machine})
             previous = signal.signal(signal.SIGTERM, self._ask_to_stop)
             try:
-                self._resume(folder)
-                with contextlib.closing(MetricsLog(folder.path, self.step)) as metrics:
-                    self._loop(folder, metrics)
-                    self._finish(folder, metrics, Path(output))
+                self.roof = measure_roof(self.device, self.precision)
+                with explained(self.identity["model"], self.device, self.remedies):
+                    self._resume(folder)
+                    with contextlib.closing(MetricsLog(folder.path, self.step)) as metrics:
+                        self._loop(folder, metrics)
+                        self._finish(folder, metrics, Path(output))
             finally:
                 signal.signal(signal.SIGTERM, previous)
 
@@ -109,22 +116,16 @@ class Engine:
         for name, module in self.program.modules.items():
             module.load_state_dict(state["modules"][name])
         self.optimiser.load_state_dict(state["optimiser"])
-        self.step, self.best, self.totals = state["step"], state["best"], state["totals"]
+        self.step, self.best = state["step"], state["best"]
+        self.totals |= state["totals"]
         log.info("resuming at step %d of %d", self.step, self.steps)
 
     def _save(self, folder: StateFolder, metrics: MetricsLog) -> None:
         metrics.flush()
         modules = {name: module.state_dict() for name, module in self.program.modules.items()}
-        folder.save(
-            self.step,
-            {
-                "step": self.step,
-                "modules": modules,
-                "optimiser": self.optimiser.state_dict(),
-                "best": self.best,
-                "totals": self.totals,
-            },
-        )
+        counters = {"step": self.step, "best": self.best, "totals": self.totals}
+        content = {"modules": modules, "optimiser": self.optimiser.state_dict(), **counters}
+        folder.save(self.step, content)
         for path in folder.path.glob("best-*.pt"):
             if path.name != self._best_name():
                 path.unlink()
@@ -135,8 +136,9 @@ class Engine:
     def _loop(self, folder: StateFolder, metrics: MetricsLog) -> None:
         settings, per_epoch = self.settings, self.program.batches_per_epoch
         every = per_epoch * math.ceil(self.epochs / settings.validations)
+        clock = DataClock(self.program.modules.values())
         saved = logged = begun = time.monotonic()
-        before = self.totals["seconds"]
+        before = dict(self.totals)
         recent: dict[str, list[float]] = {}
         bar = tqdm(
             total=self.steps,
@@ -149,12 +151,13 @@ class Engine:
             module.train()
         while self.step < self.steps and not self._out_of_patience():
             epoch, index = divmod(self.step, per_epoch)
-            for name, value in self._update(epoch, index).items():
+            for name, value in self._update(epoch, index, clock).items():
                 recent.setdefault(name, []).append(value)
             self.step += 1
             bar.update()
             now = time.monotonic()
-            self.totals["seconds"] = before + now - begun
+            self.totals["seconds"] = before["seconds"] + now - begun
+            self.totals["data"] = before["data"] + clock.seconds
             if self.step % settings.log_steps == 0 or self.step == self.steps:
                 values = {name: sum(items) / len(items) for name, items in recent.items()}
                 bar.set_postfix(loss=f"{values['loss']:.3f}")
@@ -175,9 +178,10 @@ class Engine:
                 self._save(folder, metrics)
                 saved = now
         bar.close()
+        clock.close()
         self._save(folder, metrics)
 
-    def _update(self, epoch: int, index: int) -> dict[str, float]:
+    def _update(self, epoch: int, index: int, clock: DataClock) -> dict[str, float]:
         """One optimiser step; returns the objective and its terms."""
         settings = self.settings
         # Dropout and every other torch draw of this step depend on nothing before it.
@@ -188,7 +192,7 @@ class Engine:
         self.optimiser.zero_grad(set_to_none=True)
         values: dict[str, float] = {}
         for part in range(settings.accumulate):
-            with autocast(self.device, self.precision):
+            with autocast(self.device, self.precision), clock.running():
                 losses = self.program.losses(epoch, index, part, settings.accumulate)
             shown = {**losses.terms, "loss": losses.total.detach()}
             for name, value in shown.items():
@@ -258,38 +262,35 @@ class Engine:
                 module.load_state_dict(best[name])
         for module in self.program.modules.values():
             module.eval()
-        seconds = max(self.totals["seconds"], 1e-9)
+        facts = self._facts()
         with atomic_folder(output) as temporary:
             self.program.export(temporary)
             metrics.export(temporary)
-            write_json(
-                temporary / "run.json",
-                {
-                    **self.identity,
-                    "code_version": __version__,
-                    "torch_version": torch.__version__,
-                    "device": str(self.device),
-                    "precision": self.precision,
-                    "threads": torch.get_num_threads(),
-                    "steps": self.step,
-                    "epochs": self.step / self.program.batches_per_epoch,
-                    "kept_step": self.best["step"]
-                    if self.settings.stopping.keep == "best"
-                    else self.step,
-                    "seconds": round(self.totals["seconds"], 2),
-                    "samples_per_second": round(self.totals["samples"] / seconds, 2),
-                    "tokens_per_second": round(self.totals["tokens"] / seconds, 2),
-                    "peak_memory_mb": self._peak_memory_mb(),
-                    "parameters": sum(
-                        p.numel() for m in self.program.modules.values() for p in m.parameters()
-                    ),
-                    "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-                },
-            )
+            write_json(temporary / "run.json", {**self.identity, **facts})
         folder.clear()
+        log.info("%s", in_words(facts))
         log.info("wrote %s", output)
 
-    def _peak_memory_mb(self) -> int:
-        if self.device.type == "cuda":
-            return round(torch.cuda.max_memory_allocated() / 2**20)
-        return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    def _facts(self) -> dict[str, Any]:
+        """What ``run.json`` says beside the identity."""
+        seconds, samples = max(self.totals["seconds"], 1e-9), max(self.totals["samples"], 1)
+        best = self.settings.stopping.keep == "best"
+        parameters = sum(p.numel() for m in self.program.modules.values() for p in m.parameters())
+        steps = Work(0.0, PARAMETER_BYTES * parameters * self.step / samples)
+        return {
+            "code_version": __version__,
+            "torch_version": torch.__version__,
+            "device": str(self.device),
+            "precision": self.precision,
+            "threads": torch.get_num_threads(),
+            "steps": self.step,
+            "epochs": self.step / self.program.batches_per_epoch,
+            "kept_step": self.best["step"] if best else self.step,
+            "seconds": round(self.totals["seconds"], 2),
+            "samples_per_second": round(self.totals["samples"] / seconds, 2),
+            "tokens_per_second": round(self.totals["tokens"] / seconds, 2),
+            "peak_memory_mb": peak_memory_mb(self.device),
+            **efficiency(self.work + steps, self.roof, samples, seconds, self.totals["data"]),
+            "parameters": parameters,
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        }

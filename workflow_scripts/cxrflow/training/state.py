@@ -23,6 +23,15 @@ from cxrflow.files import atomic_path, read_json, write_json
 
 log = logging.getLogger("cxrflow")
 CHECKSUM_BYTES = 32
+OPERATIONS = ("save_minutes", "log_steps")
+
+
+def without_operations(identity: dict[str, Any]) -> dict[str, Any]:
+    """The identity less the settings that cannot change a weight, so they may change mid-run."""
+    settings = dict(identity["settings"] or {})
+    training = settings.get("training", {})
+    settings["training"] = {key: training[key] for key in training if key not in OPERATIONS}
+    return {**identity, "settings": settings}
 
 
 def differences(before: Any, now: Any, key: str = "") -> list[str]:

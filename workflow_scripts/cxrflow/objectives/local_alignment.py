@@ -1,0 +1,259 @@
+"""Local alignment of words and image regions: GLoRIA's local loss (Huang et al. 2021).
+
+BioViL-T section 3.2 trains with it (weight 0.5, temperatures not given) and the low-data study
+calls it L_GLoRIA (Eq. 2 to 4). For every word w of every text and every image b::
+
+    s[w, b, m] = t_w . v_bm                                              similarity to region m
+    p = softmax of s over the words of the text                          not in the equations
+    a = softmax of temp1 * p over the regions m
+    c[w, b] = sum_m a[w, b, m] v_bm                                      context of the word
+    Z[b, text] = log sum_w exp(temp2 * cos(t_w, c[w, b]))                over the text's words
+
+The loss is the sum of the cross-entropies of temp3 * Z along its rows and its columns.
+
+Shapes: B images of M regions, I texts of at most L words, N words in all, D features. Work goes
+chunk by chunk of texts, the words of a chunk in one matrix product. The backward pass is written
+by hand: it reuses what fits into ``kept_bytes`` and computes the rest a second time, so memory
+stays bounded where all of N x B x M would not fit.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+SMALLEST_NORM = 1e-8  # floor of |t||c| in the cosine, as in the published code
+CHUNK_BYTES = 8 * 2**20
+KEPT_BYTES = 512 * 2**20
+
+
+@dataclass(frozen=True)
+class Matching:
+    """How words are compared with an image. The defaults are GLoRIA's published code.
+
+    ``word_softmax``: the softmax over words before the one over regions. The code has it; the
+    equations of the low-data study (Eq. 2) go from s straight to ``softmax(s / tau_2)``.
+    ``match``: ``cosine`` of word and context (code), or their ``dot`` product (low-data Eq. 3).
+    ``aggregation``: ``sum`` over words inside the logarithm (code and Eq. 3), or ``mean``, the
+    code's other choice, which does not favour long texts.
+
+    The low-data study is ``Matching(1 / tau_2, 1 / tau_3, False, "dot")`` on L2-normalised words
+    and regions, with temp3 = tau_3 / tau and half the loss.
+    """
+
+    temp1: float = 4.0
+    temp2: float = 5.0
+    word_softmax: bool = True
+    match: Literal["cosine", "dot"] = "cosine"
+    aggregation: Literal["sum", "mean"] = "sum"
+
+
+def local_alignment(
+    region_BMD: Tensor,
+    word_BLD: Tensor,
+    lengths: Sequence[int],
+    matching: Matching = Matching(),
+    temp3: float = 10.0,
+    region_mask_BM: Tensor | None = None,
+    chunk_bytes: int = CHUNK_BYTES,
+    kept_bytes: int = KEPT_BYTES,
+) -> Tensor:
+    """Match B images with their B texts by words and regions; a scalar.
+
+    Sum of both directions' cross-entropies, each a mean over B, as GLoRIA adds them. The other
+    arguments, and the errors, are those of :func:`local_similarity`.
+    """
+    if len(region_BMD) != len(word_BLD):
+        raise ValueError(f"{len(region_BMD)} images for {len(word_BLD)} texts; a pair needs both")
+    logits_BB = temp3 * local_similarity(
+        region_BMD, word_BLD, lengths, matching, region_mask_BM, chunk_bytes, kept_bytes
+    )
+    target_B = torch.arange(len(logits_BB), device=logits_BB.device)
+    return nn.functional.cross_entropy(logits_BB, target_B) + nn.functional.cross_entropy(
+        logits_BB.T, target_B
+    )
+
+
+def local_similarity(
+    region_BMD: Tensor,
+    word_ILD: Tensor,
+    lengths: Sequence[int],
+    matching: Matching = Matching(),
+    region_mask_BM: Tensor | None = None,
+    chunk_bytes: int = CHUNK_BYTES,
+    kept_bytes: int = KEPT_BYTES,
+) -> Tensor:
+    """Z of every image and every text, in float32 (float64 for float64 inputs), shape B x I.
+
+    Text i is the first ``lengths[i]`` of its L words; what stands behind them is not read and gets
+    a gradient of zero. ``region_mask_BM`` is true where there is a region, at least
+    once an image; what is not a region is not attended to, but must be finite.
+    ``chunk_bytes`` bounds one words x images x regions tensor, of which up to four live at a time;
+    a chunk has at least one text. ``kept_bytes`` bounds what is held from forward to backward
+    besides inputs and scores; 0 computes everything twice. Raises :class:`ValueError` for shapes
+    that do not fit, for a text without words and for lengths beyond L.
+    """
+    texts, longest, width = word_ILD.shape
+    if region_BMD.shape[2] != width:
+        raise ValueError(f"regions have {region_BMD.shape[2]} features, words {width}")
+    if len(lengths) != texts or not all(1 <= length <= longest for length in lengths):
+        raise ValueError(f"{texts} lengths of 1 to {longest} words are needed, not {lengths}")
+    sizes = [int(length) for length in lengths]
+    there_IL = torch.arange(longest) < torch.tensor(sizes)[:, None]
+    index_N = there_IL.flatten().nonzero().flatten().to(word_ILD.device)
+    kind = torch.promote_types(torch.promote_types(region_BMD.dtype, word_ILD.dtype), torch.float32)
+    score_BN = _Match.apply(
+        region_BMD.to(kind),
+        word_ILD.flatten(0, 1)[index_N].to(kind),
+        None if region_mask_BM is None else ~region_mask_BM,
+        sizes,
+        matching,
+        chunk_bytes,
+        kept_bytes,
+    )
+    padded = score_BN.new_full((len(region_BMD), texts * longest), float("-inf"))
+    padded = padded.index_copy(1, index_N, matching.temp2 * score_BN)
+    total_BI = padded.unflatten(1, (texts, longest)).logsumexp(2)
+    if matching.aggregation == "mean":
+        total_BI = total_BI - total_BI.new_tensor(sizes).log()
+    return total_BI
+
+
+def _chunks(sizes: list[int], bytes_per_word: int, chunk_bytes: int) -> list[list[int]]:
+    """Word counts of consecutive texts, as many to a chunk as ``chunk_bytes`` allow."""
+    chunks: list[list[int]] = []
+    for size in sizes:
+        if chunks and (sum(chunks[-1]) + size) * bytes_per_word <= chunk_bytes:
+            chunks[-1].append(size)
+        else:
+            chunks.append([size])
+    return chunks
+
+
+class _Match(torch.autograd.Function):
+    """Score of each of N words, packed text after text, against each of B images; B x N.
+
+    A chunk's W words are held as W x B x M: a softmax over regions then runs over neighbours, a
+    text is one contiguous block, and the products with all images at once need no copies.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        region_BMD: Tensor,
+        word_ND: Tensor,
+        absent_BM: Tensor | None,
+        sizes: list[int],
+        matching: Matching,
+        chunk_bytes: int,
+        kept_bytes: int,
+    ) -> Tensor:
+        region_BMD = region_BMD.contiguous()
+        images, regions, _ = region_BMD.shape
+        chunks = _chunks(sizes, images * regions * region_BMD.element_size(), chunk_bytes)
+        score_BN = region_BMD.new_empty(images, len(word_ND))
+        norm_BN = torch.empty_like(score_BN)
+        kept: list[Tensor] = []
+        start = 0
+        with torch.autocast(region_BMD.device.type, enabled=False):
+            for chunk in chunks:
+                words = slice(start, start := start + sum(chunk))
+                scaled_WBM = _scaled(region_BMD, word_ND[words], chunk, matching)
+                attention_BWM = _attention(scaled_WBM, absent_BM).transpose(0, 1)
+                context_BWD = torch.bmm(attention_BWM, region_BMD)
+                torch.linalg.vecdot(context_BWD, word_ND[words], out=score_BN[:, words])
+                torch.linalg.vector_norm(context_BWD, dim=2, out=norm_BN[:, words])
+                kept_bytes -= scaled_WBM.nbytes + context_BWD.nbytes
+                if kept_bytes >= 0:
+                    kept += [scaled_WBM, context_BWD]
+        if matching.match == "cosine":
+            score_BN /= (norm_BN * torch.linalg.vector_norm(word_ND, dim=1)).clamp(SMALLEST_NORM)
+        ctx.matching, ctx.chunks, ctx.absent_BM = matching, chunks, absent_BM
+        ctx.save_for_backward(region_BMD, word_ND, score_BN, norm_BN, *kept)
+        return score_BN
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad_BN: Tensor) -> tuple[Tensor | None, ...]:
+        region_BMD, word_ND, score_BN, norm_BN, *kept = ctx.saved_tensors
+        matching = ctx.matching
+        to_word_BN, to_context_BN, to_itself_N = _slopes(
+            grad_BN, score_BN, norm_BN, torch.linalg.vector_norm(word_ND, dim=1), matching
+        )
+        d_region_BMD = torch.zeros_like(region_BMD)
+        d_word_ND = word_ND * to_itself_N[:, None]
+        start = 0
+        with torch.autocast(region_BMD.device.type, enabled=False):
+            for number, chunk in enumerate(ctx.chunks):
+                words = slice(start, start := start + sum(chunk))
+                word_WD, to_word_BW1 = word_ND[words], to_word_BN[:, words, None]
+                if 2 * number < len(kept):
+                    scaled_WBM = kept[2 * number]
+                    attention_WBM = _attention(scaled_WBM, ctx.absent_BM)
+                    context_BWD = kept[2 * number + 1]
+                else:
+                    scaled_WBM = _scaled(region_BMD, word_WD, chunk, matching)
+                    attention_WBM = _attention(scaled_WBM, ctx.absent_BM)
+                    context_BWD = torch.bmm(attention_WBM.transpose(0, 1), region_BMD)
+                d_word_ND[words] += torch.linalg.vecdot(to_word_BW1, context_BWD, dim=0)
+                d_context_BWD = (context_BWD * to_context_BN[:, words, None]).addcmul_(
+                    to_word_BW1, word_WD
+                )
+                d_region_BMD.baddbmm_(attention_WBM.permute(1, 2, 0), d_context_BWD)
+                d_attention_WBM = torch.empty_like(attention_WBM)
+                torch.bmm(d_context_BWD, region_BMD.mT, out=d_attention_WBM.transpose(0, 1))
+                d_similarity_WBM = torch._softmax_backward_data(
+                    d_attention_WBM, attention_WBM, 2, attention_WBM.dtype
+                )
+                if matching.word_softmax:
+                    # scaled = temp1 * p, so this is p * (temp1 * d - sum over words of it times p).
+                    d_similarity_WBM.mul_(scaled_WBM)
+                    for slope, share in zip(
+                        d_similarity_WBM.split(chunk), scaled_WBM.split(chunk), strict=True
+                    ):
+                        slope.addcmul_(share, slope.sum(0), value=-1 / matching.temp1)
+                else:
+                    d_similarity_WBM.mul_(matching.temp1)
+                d_similarity_WX = d_similarity_WBM.flatten(1)  # X: all B * M regions
+                d_word_ND[words].addmm_(d_similarity_WX, region_BMD.flatten(0, 1))
+                d_region_BMD.flatten(0, 1).addmm_(d_similarity_WX.T, word_WD)
+        return d_region_BMD, d_word_ND, None, None, None, None, None
+
+
+def _scaled(region_BMD: Tensor, word_WD: Tensor, chunk: list[int], matching: Matching) -> Tensor:
+    """What the softmax over regions is taken of, W x B x M; the chunk's texts share no words."""
+    scaled_WBM = (word_WD @ region_BMD.flatten(0, 1).T).unflatten(1, region_BMD.shape[:2])
+    if matching.word_softmax:
+        texts = scaled_WBM.split(chunk)
+        for text_WBM in texts:
+            text_WBM -= text_WBM.amax(0)
+        scaled_WBM.exp_()
+        for text_WBM in texts:
+            text_WBM *= matching.temp1 / text_WBM.sum(0)
+    else:
+        scaled_WBM *= matching.temp1
+    return scaled_WBM
+
+
+def _attention(scaled_WBM: Tensor, absent_BM: Tensor | None) -> Tensor:
+    """Each word's shares of the regions of an image, W x B x M; an absent region gets none."""
+    if absent_BM is not None:
+        scaled_WBM = scaled_WBM.masked_fill(absent_BM, float("-inf"))
+    return torch.softmax(scaled_WBM, 2)
+
+
+def _slopes(
+    grad_BN: Tensor, score_BN: Tensor, norm_BN: Tensor, length_N: Tensor, matching: Matching
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of d score / dc = to_word t + to_context c and d score / dt = to_word c + to_itself t."""
+    if matching.match == "dot":
+        return grad_BN, torch.zeros_like(grad_BN), torch.zeros_like(length_N)
+    tiny = torch.finfo(norm_BN.dtype).tiny
+    product_BN = norm_BN * length_N
+    # Below the floor the denominator is a constant.
+    free_BN = torch.where(product_BN > SMALLEST_NORM, grad_BN * score_BN, 0.0)
+    to_context_BN = -free_BN / norm_BN.square().clamp(tiny)
+    to_itself_N = -free_BN.sum(0) / length_N.square().clamp(tiny)
+    return grad_BN / product_BN.clamp(SMALLEST_NORM), to_context_BN, to_itself_N
