@@ -39,7 +39,7 @@ real: $(STAMP) ## the same stages on real data: make real CXR_REAL_DATA=folder
 test: $(STAMP) ## all tests; what cannot run here says why
 	$(if $(REAL),CXR_REAL_DATA="$(REAL)") python -m pytest
 
-bench: $(STAMP) ## races against other software: make bench RACES='vocabulary mlm_step'
+bench: $(STAMP) ## races against other software: make bench RACES='vocabulary encoding'
 	python -m bench $(RACES)
 
 lint: $(STAMP) ## ruff, mypy, snakefmt, snakemake --lint
