@@ -73,7 +73,7 @@ def races(megabytes: float = 150, size: int = 30_522) -> list[Race]:
             notes=[
                 "compared: the count of every word, and every piece in id order",
                 "the library numbers the ## characters at random and breaks ties by these numbers; "
-                "here it is told the order of cxrflow.text.wordpiece, which costs it no time",
+                "here it is told the order of cxrflow.text.wordpiece",
                 "times are those of whole programs, with start-up, reading and writing; memory is "
                 "that of a program and its workers together",
             ],
