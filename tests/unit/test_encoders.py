@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForMaskedLM, ResNetConfig, ResNetModel
 
-from cxrflow.encoders.cxr_bert import CXRBert, block_diagonal_mask, load_text_half, save_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half, save_image_half
 from cxrflow.encoders.resnet import ResNet
 from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings
@@ -102,18 +102,74 @@ def test_masked_head_equals_the_full_head() -> None:
     torch.testing.assert_close(ours, full)
 
 
+@pytest.mark.parametrize("mask_on", ["left", "right", "holes"])
+def test_states_and_gradients_equal_transformers(mask_on: str) -> None:
+    """Lengths on both sides of the attention groups' borders, one sequence without padding."""
+    torch.manual_seed(1)
+    text = CXRBert.build(
+        SMALL_TEXT.model_copy(update={"positions": 80}), vocabulary_size=50, pad_id=0
+    ).train()
+    text.set_dropout(0.0, 0.0)
+    lengths = torch.tensor([80, 1, 33, 32, 31, 65, 32, 64])
+    mask = torch.arange(80) < lengths[:, None]
+    if mask_on == "left":
+        mask = mask.flip(1)
+    if mask_on == "holes":
+        mask = torch.rand(8, 80) < 0.4
+    ids = torch.randint(5, 50, (8, 80))
+    direction = torch.randn(int(mask.sum()), 32)
+    gradients = []
+    for states in (
+        text.hidden_states(ids, mask.long()),
+        text.bert(input_ids=ids, attention_mask=mask.long()).last_hidden_state,
+    ):
+        text.zero_grad()
+        (states[mask] * direction).sum().backward()
+        gradients.append(
+            [states[mask].detach(), *(p.grad for p in text.bert.parameters() if p.grad is not None)]
+        )
+    ours, theirs = gradients
+    assert len(ours) == len(theirs) == 6 + 2 * 16
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_states_of_padding_are_zero() -> None:
+    ids, mask = torch.full((2, 6), 7), torch.ones(2, 6, dtype=torch.long)
+    mask[1, 2:] = 0
+    with torch.no_grad():
+        states = text_encoder().hidden_states(ids, mask)
+    assert not states[1, 2:].any() and states[mask.bool()].all()
+
+
 def test_packed_documents_do_not_see_each_other() -> None:
     text = text_encoder()
-    first, second = torch.arange(5, 12), torch.arange(20, 25)
-    document = torch.tensor([[0] * 7 + [1] * 5 + [-1] * 4])
-    ids = torch.cat([first, second, torch.zeros(4, dtype=torch.long)])[None]
+    first, second, third = torch.arange(5, 12), torch.arange(20, 25), torch.arange(30, 46)
+    document = torch.tensor([[0] * 7 + [1] * 5 + [-1] * 4, [0] * 16])
+    ids = torch.stack([torch.cat([first, second, torch.zeros(4, dtype=torch.long)]), third])
     position = torch.cat([torch.arange(7), torch.arange(5), torch.zeros(4, dtype=torch.long)])
     with torch.no_grad():
-        packed = text.hidden_states(ids, block_diagonal_mask(document), position[None])
-        for part, begin in ((first, 0), (second, 7)):
-            alone = text.hidden_states(part[None], torch.ones(1, len(part), dtype=torch.long))
-            torch.testing.assert_close(packed[:, begin : begin + len(part)], alone)
-    assert torch.isfinite(packed).all()
+        packed = text.packed_states(ids, document, torch.stack([position, torch.arange(16)]))
+        for part, row, begin in ((first, 0, 0), (second, 0, 7), (third, 1, 0)):
+            alone = text.bert(input_ids=part[None]).last_hidden_state[0]
+            torch.testing.assert_close(packed[row, begin : begin + len(part)], alone)
+    assert not packed[0, 12:].any()
+
+
+def test_attention_drops_its_weights_in_training_alone() -> None:
+    """With dropout on attention only, a padded group still draws, and eval draws nothing."""
+    text = text_encoder()
+    text.set_dropout(0.0, 0.5)
+    ids, mask = torch.arange(5, 17)[None].repeat(2, 1), torch.ones(2, 12, dtype=torch.long)
+    mask[1, 9:] = 0
+    with torch.no_grad():
+        assert torch.equal(text.hidden_states(ids, mask), text.hidden_states(ids, mask))
+        plain = text.hidden_states(ids, mask)
+        text.train()
+        first, second = text.hidden_states(ids, mask), text.hidden_states(ids, mask)
+        assert not torch.allclose(first, second) and not torch.allclose(first, plain)
+        text.set_dropout(0.0, 0.0)
+        torch.testing.assert_close(text.hidden_states(ids, mask), plain)
 
 
 def test_dropout_changes_where_it_should() -> None:

@@ -4,9 +4,11 @@ BioViL section 2.1 and Appendix E.1. Parameter names are those of the released c
 (``bert.*``, ``cls.*``, ``cls_projection_head.*``), so weights travel both ways, and the folder a
 model is saved to loads as plain BERT in transformers.
 
-Shapes: B sequences, L tokens, D width, P joint space, M predicted positions, V vocabulary.
+Shapes: B sequences, L tokens, T real tokens of a batch, D width, P joint space, M predicted
+positions, V vocabulary.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForMaskedLM
 
 from cxrflow.encoders.settings import TextEncoderSettings
+from cxrflow.encoders.token_blocks import TokenBlocks
 from cxrflow.encoders.weights import require_fit, require_weights
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
@@ -71,20 +74,32 @@ class CXRBert(BertForMaskedLM):
             if isinstance(module, nn.Dropout):
                 module.p = attention if name.endswith("attention.self.dropout") else hidden
 
-    def hidden_states(
-        self,
-        input_ids_BL: Tensor,
-        attention_mask: Tensor,
-        position_ids_BL: Tensor | None = None,
-    ) -> Tensor:
-        """Last-layer states [B, L, D].
+    def hidden_states(self, input_ids_BL: Tensor, attention_mask_BL: Tensor) -> Tensor:
+        """Last-layer states [B, L, D] of padded sequences; zero at padding (mask 0)."""
+        length = input_ids_BL.shape[1]
+        position_ids_L = torch.arange(length, device=input_ids_BL.device)
+        return self.packed_states(
+            input_ids_BL, attention_mask_BL.long() - 1, position_ids_L.expand_as(input_ids_BL)
+        )
 
-        ``attention_mask`` is [B, L] (1 = token), or bool [B, 1, L, L] (True = may attend), as
-        ``block_diagonal_mask`` gives for packed rows.
+    def packed_states(
+        self, input_ids_BL: Tensor, document_BL: Tensor, position_ids_BL: Tensor
+    ) -> Tensor:
+        """Last-layer states [B, L, D] of packed rows: a token sees only its own document.
+
+        ``document_BL`` numbers the document of every token in its row from 0, below L; padding is
+        -1 and its states are zero. It may stay on the CPU when the rest is on a GPU, which saves
+        waiting for the GPU. The work is that of the real tokens alone (``token_blocks``).
         """
-        return self.bert(
-            input_ids=input_ids_BL, attention_mask=attention_mask, position_ids=position_ids_BL
-        ).last_hidden_state
+        blocks = TokenBlocks.of(document_BL, input_ids_BL.device)
+        hidden_TD = self.bert.embeddings(
+            input_ids=input_ids_BL.flatten()[blocks.tokens][None],
+            position_ids=position_ids_BL.flatten()[blocks.tokens][None],
+        )[0]
+        for layer in self.bert.encoder.layer:
+            hidden_TD = _layer(layer, hidden_TD, blocks)
+        rows_D = hidden_TD.new_zeros(input_ids_BL.numel(), hidden_TD.shape[1])
+        return rows_D.index_copy(0, blocks.tokens, hidden_TD).unflatten(0, input_ids_BL.shape)
 
     def project(self, hidden_BLD: Tensor) -> Tensor:
         """Projected [CLS], [B, P], not normalised (Eq. 1 and 2 use it normalised)."""
@@ -92,16 +107,24 @@ class CXRBert(BertForMaskedLM):
 
     def predict_tokens(self, hidden_BLD: Tensor, positions_M: Tensor) -> Tensor:
         """Vocabulary logits [M, V] at ``positions_M``, flat indices into B*L."""
-        return self.cls(hidden_BLD.flatten(0, 1)[positions_M])
+        return self.cls(hidden_BLD.flatten(0, 1).index_select(0, positions_M))
 
 
-def block_diagonal_mask(document_BL: Tensor) -> Tensor:
-    """Attention mask [B, 1, L, L] of packed rows: a token sees only its own document.
-
-    ``document_BL`` numbers the document of every token; padding is -1. Padding attends to itself,
-    so that no row of the softmax is empty.
-    """
-    return (document_BL[:, None, :, None] == document_BL[:, None, None, :]).to(torch.bool)
+def _layer(layer: Any, hidden_TD: Tensor, blocks: TokenBlocks) -> Tensor:
+    """One layer of transformers' BERT on the T real tokens of a batch."""
+    own = layer.attention.self
+    linear = (own.query, own.key, own.value)
+    qkv_T3D = nn.functional.linear(
+        hidden_TD,
+        torch.cat([one.weight for one in linear]),
+        torch.cat([one.bias for one in linear]),
+    )
+    attention = partial(
+        nn.functional.scaled_dot_product_attention, dropout_p=own.dropout.p * own.training
+    )
+    context_TD = blocks.attend(qkv_T3D, own.num_attention_heads, attention)
+    attended_TD = layer.attention.output(context_TD, hidden_TD)
+    return layer.output(layer.intermediate(attended_TD), attended_TD)
 
 
 def save_text_half(text: CXRBert, folder: Path) -> None:

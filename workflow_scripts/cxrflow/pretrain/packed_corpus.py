@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cxrflow.encoders.cxr_bert import CXRBert, block_diagonal_mask, save_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.objectives.masked_language_modelling import masked_language_modelling
 from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses, moved
 from cxrflow.pretrain.settings import TextPretrainingSettings
@@ -64,9 +64,9 @@ class PackedCorpusProgram:
         low, high = count * part // parts, count * (part + 1) // parts
         inside = (masked.positions >= low * length) & (masked.positions < high * length)
         document = batch["document"][low:high]
-        hidden = self.text.hidden_states(
+        hidden = self.text.packed_states(
             masked.input_ids[low:high].to(self.device),
-            block_diagonal_mask(document.to(self.device)),
+            document,
             batch["position_ids"][low:high].to(self.device),
         )
         logits = self.text.predict_tokens(
@@ -105,7 +105,7 @@ class PackedCorpusProgram:
         batch = self.validation.batch(rows, section, seed=0, epoch=0, shuffle=False)
         mask = batch["attention_mask"]
         masked = self.masker(batch["input_ids"], mask.bool(), batch["keys"], 0, 0)
-        hidden = self.text.hidden_states(masked.input_ids.to(self.device), mask.to(self.device))
+        hidden = self.text.hidden_states(masked.input_ids.to(self.device), mask)
         logits = self.text.predict_tokens(hidden, masked.positions.to(self.device))
         loss = masked_language_modelling(
             logits, masked.targets.to(self.device), len(rows), self.settings.mlm.reduction

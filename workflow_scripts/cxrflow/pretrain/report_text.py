@@ -44,11 +44,11 @@ def encode_reports(
     masked one.
     """
     batch = reports.batch(rows, section, seed=seed, epoch=epoch, shuffle=shuffle)
-    intact, mask = batch["input_ids"].to(device), batch["attention_mask"].to(device)
-    tokens = int(batch["attention_mask"].sum())
+    intact, mask = batch["input_ids"].to(device), batch["attention_mask"]
+    tokens = int(mask.sum())
     if settings.weight == 0:
         return EncodedReports(text.project(text.hidden_states(intact, mask)), None, tokens)
-    masked = masker(batch["input_ids"], batch["attention_mask"].bool(), batch["keys"], seed, epoch)
+    masked = masker(batch["input_ids"], mask.bool(), batch["keys"], seed, epoch)
     corrupted, positions = masked.input_ids.to(device), masked.positions.to(device)
     if settings.forward == "separate":
         hidden = text.hidden_states(torch.cat([intact, corrupted]), torch.cat([mask, mask]))
