@@ -87,7 +87,8 @@ def test_masked_language_modelling_is_the_papers_sum(
     for row, target in zip(logits, targets, strict=True):
         total = total - torch.log(torch.exp(row[target]) / torch.exp(row).sum())
     literal = total / (masked if reduction == "token" else sequences)
-    ours = masked_language_modelling(logits, targets, sequences, reduction)
+    divisor = masked if reduction == "token" else sequences
+    ours = masked_language_modelling(logits, targets, divisor)
     torch.testing.assert_close(ours, literal, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(
         gradients(ours, logits)[0], gradients(literal, logits)[0], rtol=1e-10, atol=1e-12

@@ -3,15 +3,26 @@
 import torch
 from torch import Tensor, nn
 
+ALL = slice(None)
 
-def symmetric_contrastive(a_NP: Tensor, b_NP: Tensor, temperature: float) -> Tensor:
+
+def symmetric_contrastive(
+    a_NP: Tensor, b_NP: Tensor, temperature: float, own: slice = ALL
+) -> Tensor:
     """Sum of both directions' cross-entropies of row i against all rows, mean over N.
 
     Right-hand side of BioViL Eq. 1 and 2: ``-1/N sum_i (log softmax_j(a_i.b_j/t)[i] +
-    log softmax_j(b_i.a_j/t)[i])``. Inputs are used as given; the callers normalise.
+    log softmax_j(b_i.a_j/t)[i])``. Inputs are used as given; the callers normalise. ``own`` takes
+    the sum over these i alone, still divided by N: the share of one of several processes.
     """
-    logits_NN = a_NP.float() @ b_NP.float().T / temperature
-    target_N = torch.arange(len(logits_NN), device=logits_NN.device)
-    return nn.functional.cross_entropy(logits_NN, target_N) + nn.functional.cross_entropy(
-        logits_NN.T, target_N
+    return symmetric_cross_entropy(a_NP.float() @ b_NP.float().T / temperature, own)
+
+
+def symmetric_cross_entropy(logits_NN: Tensor, own: slice = ALL) -> Tensor:
+    """Cross-entropies of rows and of columns ``own``, whose targets lie on the diagonal, over N."""
+    target = torch.arange(len(logits_NN), device=logits_NN.device)[own]
+    rows, columns = (
+        nn.functional.cross_entropy(logits[own], target, reduction="sum")
+        for logits in (logits_NN, logits_NN.T)
     )
+    return (rows + columns) / len(logits_NN)

@@ -3,18 +3,25 @@
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from cxrflow.objectives.contrastive import symmetric_contrastive
+from cxrflow.objectives.contrastive import ALL, symmetric_contrastive
 
 
 def section_matching(
-    findings_NP: Tensor, impression_NP: Tensor, temperature: float = 0.5, normalised: bool = True
+    findings_NP: Tensor,
+    impression_NP: Tensor,
+    temperature: float = 0.5,
+    normalised: bool = True,
+    own: slice = ALL,
 ) -> Tensor:
     """Match IMPRESSION to FINDINGS of the same report among N reports; a scalar.
 
     ``findings_NP`` and ``impression_NP`` are projected [CLS] tokens. The paper does not say
     whether they are L2-normalised as in Eq. 2; ``normalised`` (default) makes them so, since one
-    projection serves both equations and tau is 0.5 in both.
+    projection serves both equations and tau is 0.5 in both. ``own``: the share of one of several
+    processes, see :func:`symmetric_contrastive`.
     """
     if normalised:
-        findings_NP, impression_NP = normalize(findings_NP, dim=1), normalize(impression_NP, dim=1)
-    return symmetric_contrastive(findings_NP, impression_NP, temperature)
+        findings_NP, impression_NP = (
+            normalize(one.float(), dim=1) for one in (findings_NP, impression_NP)
+        )
+    return symmetric_contrastive(findings_NP, impression_NP, temperature, own)

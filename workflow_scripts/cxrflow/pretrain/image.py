@@ -4,12 +4,17 @@ Two augmented views of every training image; LARS on top of Adam. The model fold
 alone: the SimCLR head is dropped, the joint projection comes with joint training.
 """
 
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cxrflow.command import read_settings, run
 from cxrflow.pretrain.arguments import training_parser
 from cxrflow.pretrain.settings import ImagePretrainingSettings
+
+if TYPE_CHECKING:
+    from cxrflow.training.processes import Processes
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -19,6 +24,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = arguments.parse_args(argv)
     settings = read_settings(given.settings, ImagePretrainingSettings)
 
+    from cxrflow.training.processes import joined
+
+    with joined() as processes:
+        run_training(given, settings, processes)
+
+
+def run_training(
+    given: Namespace, settings: ImagePretrainingSettings, processes: "Processes"
+) -> None:
+    """The share of one of ``processes`` in the training."""
     from cxrflow.files import file_digest
     from cxrflow.images.store import PixelStore
     from cxrflow.pretrain.inputs import Pairs, seeded
@@ -34,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     seeded(given.seed)
     device = choose_device(settings.training.device)
-    program = TwoViewsProgram(settings, store, train, validation, given.seed, device)
+    program = TwoViewsProgram(settings, store, train, validation, given.seed, device, processes)
     work = two_views_work(
         program.trunk,
         program.head,
@@ -55,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             "validation_samples": len(validation),
         },
     }
-    engine = Engine(program, settings.training, given.seed, identity, work, remedies)
+    engine = Engine(program, settings.training, given.seed, identity, work, remedies, processes)
     engine.run(given.state, given.output)
 
 

@@ -24,6 +24,7 @@ from cxrflow.text.masking import WordMasker
 from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import VocabularyInfo
 from cxrflow.training.order import batch_rows, batches_per_epoch, contrastive_batches
+from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses
 
 
@@ -42,8 +43,10 @@ class ImageTextProgram:
         vocabulary: Path,
         seed: int,
         device: torch.device,
+        processes: Processes,
     ) -> None:
         self.settings, self.seed, self.device = settings, seed, device
+        self.processes = processes
         self.vocabulary = vocabulary
         self.ids = train["study_id"].tolist()
         self.reports = {
@@ -67,7 +70,9 @@ class ImageTextProgram:
                 f"model projects to {text.config.projection_size}; the joint space has one width"
             )
         self.text, self.image = text, image
-        self.modules = moved({"text": text, "image": image}, device)
+        self.modules = moved(
+            {"text": text, "image": image}, device, processes, settings.ghost_batch
+        )
         self.batches_per_epoch = batches_per_epoch(len(train), settings.training.batch_size)
 
     def _batch(self, epoch: int, index: int) -> np.ndarray:
@@ -81,13 +86,20 @@ class ImageTextProgram:
     def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
         """The joint objective of a batch of augmented images and shuffled sentences."""
         batch = self._batch(epoch, index)
-        pixels, keys = self.images["train"].take(self.partner[batch])
+        pixels, keys = self.images["train"].take(self.partner[self.processes.share(batch)])
         images = self.augmentation(pixels, keys, self.seed, epoch)
-        return self._objective("train", images, batch, self.seed, epoch)
+        return self._objective("train", images, batch, self.seed, epoch, self.processes)
 
     def _objective(
-        self, split: str, images: torch.Tensor, batch: np.ndarray, seed: int, epoch: int
+        self,
+        split: str,
+        images: torch.Tensor,
+        batch: np.ndarray,
+        seed: int,
+        epoch: int,
+        processes: Processes,
     ) -> Losses:
+        """This process's share of a batch, whose ``images`` are its own alone."""
         settings = self.settings
         embedded = self.image(images.contiguous(memory_format=torch.channels_last))
         encoded = encode_reports(
@@ -101,25 +113,28 @@ class ImageTextProgram:
             epoch,
             settings.sentence_shuffling and split == "train",
             self.device,
+            processes,
         )
-        alignment = global_alignment(
-            embedded.projected_global, encoded.projected, settings.alignment.temperature
+        (image, text), own = processes.gather(
+            len(batch), embedded.projected_global, encoded.projected
         )
+        alignment = global_alignment(image, text, settings.alignment.temperature, own)
         total = settings.alignment.weight * alignment
         terms = {"global_alignment": alignment.detach()}
         if encoded.mlm is not None:
             total = total + settings.mlm.weight * encoded.mlm
             terms["mlm"] = encoded.mlm.detach()
-        return Losses(total, terms, len(batch), encoded.tokens)
+        return Losses(total, terms, len(images), encoded.tokens)
 
     def validate(self) -> dict[str, float]:
         """Mean objective on the validation pairs, unaugmented and in their own order."""
         images = self.images["validate"]
+        batches = contrastive_batches(len(images), self.settings.training.batch_size)
         found = []
-        for batch in contrastive_batches(len(images), self.settings.training.batch_size):
-            pixels, _ = images.take(batch)
-            found.append(self._objective("validate", self.augmentation.centre(pixels), batch, 0, 0))
-        return mean_losses(found)
+        for batch in batches[self.processes.rank :: self.processes.world]:
+            centred = self.augmentation.centre(images.take(batch)[0])
+            found.append(self._objective("validate", centred, batch, 0, 0, ALONE))
+        return mean_losses(found, self.processes)
 
     def export(self, folder: Path) -> None:
         """Both halves and the tokenizer."""

@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from cxrflow.images.store import PixelStore
 from cxrflow.parquet import read_table
 from cxrflow.text.sentences import has_text, sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer, write_tokenizer
+from cxrflow.training.batch_norm import convert
+from cxrflow.training.processes import Processes
 from cxrflow.training.program import Losses
 
 log = logging.getLogger("cxrflow")
@@ -157,22 +159,34 @@ def seeded(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def mean_losses(parts: list[Losses]) -> dict[str, float]:
-    """Validation means over batches, weighted by their samples."""
-    total = sum(part.samples for part in parts)
-    values: dict[str, float] = {}
-    for part in parts:
-        for name, value in {**part.terms, "loss": part.total}.items():
-            values[name] = values.get(name, 0.0) + float(value) * part.samples / total
-    return values
+def mean_losses(parts: Iterable[Losses], processes: Processes) -> dict[str, float]:
+    """Validation means over the batches of all processes, weighted by their samples."""
+    own = [
+        (part.samples, {n: float(v) for n, v in {**part.terms, "loss": part.total}.items()})
+        for part in parts
+    ]
+    found = [item for items in processes.collect(own) for item in items]
+    total = sum(samples for samples, _ in found)
+    return {
+        name: sum(samples * values[name] for samples, values in found) / total
+        for name in found[0][1]
+    }
 
 
-def moved(modules: dict[str, nn.Module], device: torch.device) -> dict[str, nn.Module]:
-    """The modules of a program on the device they train on.
+def moved(
+    modules: dict[str, nn.Module],
+    device: torch.device,
+    processes: Processes,
+    ghost_batch: int | None = None,
+) -> dict[str, nn.Module]:
+    """The modules of a program, changed in place, on the device they train on.
 
-    Convolution weights are stored channels-last, which the CPU and GPU kernels prefer.
+    Convolution weights are stored channels-last, which the CPU and GPU kernels prefer. Batch
+    normalisation takes its statistics over all processes, or over each ``ghost_batch`` of samples.
     """
     for module in modules.values():
+        if processes.world > 1 or ghost_batch is not None:
+            convert(module, ghost_batch)
         module.to(device)
         module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in the stubs
     return modules

@@ -4,12 +4,17 @@ Starts from a text model folder and, if given, from a SimCLR folder. The model f
 holds both halves and loads with ``cxrflow.load``.
 """
 
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cxrflow.command import read_settings, run
 from cxrflow.pretrain.arguments import training_parser
 from cxrflow.pretrain.settings import JointPretrainingSettings
+
+if TYPE_CHECKING:
+    from cxrflow.training.processes import Processes
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -21,6 +26,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = arguments.parse_args(argv)
     settings = read_settings(given.settings, JointPretrainingSettings)
 
+    from cxrflow.training.processes import joined
+
+    with joined() as processes:
+        run_training(given, settings, processes)
+
+
+def run_training(
+    given: Namespace, settings: JointPretrainingSettings, processes: "Processes"
+) -> None:
+    """The share of one of ``processes`` in the training."""
     from cxrflow.encoders.cxr_bert import require_embeddings, require_positions
     from cxrflow.files import file_digest
     from cxrflow.images.store import PixelStore
@@ -56,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         Path(given.text),
         given.seed,
         device,
+        processes,
     )
     value_bytes = VALUE_BYTES[choose_precision(settings.training.precision, device)]
     reports = program.reports["train"]
@@ -77,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             "validation_samples": len(validation),
         },
     }
-    engine = Engine(program, settings.training, given.seed, identity, work, remedies)
+    engine = Engine(program, settings.training, given.seed, identity, work, remedies, processes)
     engine.run(given.state, given.output)
 
 

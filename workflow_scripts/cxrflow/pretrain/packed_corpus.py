@@ -14,10 +14,12 @@ from torch import Tensor
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.objectives.masked_language_modelling import masked_language_modelling
 from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses, moved
+from cxrflow.pretrain.report_text import mlm_divisor
 from cxrflow.pretrain.settings import TextPretrainingSettings
 from cxrflow.text.masking import MaskedBatch, WordMasker
 from cxrflow.text.packing import PackedCorpus, Plan
 from cxrflow.text.report_batch import SECTIONS, ReportTokens, Section
+from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses
 
 
@@ -34,15 +36,16 @@ class PackedCorpusProgram:
         vocabulary: Path,
         seed: int,
         device: torch.device,
+        processes: Processes,
     ) -> None:
         self.settings, self.corpus, self.validation = settings, corpus, validation
         self.text, self.masker, self.vocabulary = text, masker, vocabulary
-        self.seed, self.device = seed, device
-        self.modules = moved({"text": text}, device)
+        self.seed, self.device, self.processes = seed, device, processes
+        self.modules = moved({"text": text}, device, processes)
         self.batch_size = min(settings.training.batch_size, corpus.rows)
         self.batches_per_epoch = corpus.rows // self.batch_size
         self._plan: tuple[int, Plan] | None = None
-        self._batch: tuple[dict[str, Tensor], MaskedBatch] | None = None
+        self._batch: tuple[dict[str, Tensor], MaskedBatch, int] | None = None
 
     def _rows(self, epoch: int, index: int) -> Plan:
         """Rows of a batch; the plan of the current epoch is kept, as making one takes seconds."""
@@ -55,11 +58,11 @@ class PackedCorpusProgram:
         return [f"epoch {epoch}, packed row {key}" for key in self._rows(epoch, index).keys]
 
     def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
-        """Part of a batch. The parts' losses add up to the whole batch's: each is weighted by its
-        share of the masked tokens (or sequences), not by 1/parts."""
+        """Part of this process's share of a batch; the parts of all processes add up to its loss:
+        each divides by the masked tokens (or sequences) of the whole batch."""
         if part == 0 or self._batch is None:
             self._batch = self._masked_batch(epoch, index)
-        batch, masked = self._batch
+        batch, masked, divisor = self._batch
         count, length = batch["input_ids"].shape
         low, high = count * part // parts, count * (part + 1) // parts
         inside = (masked.positions >= low * length) & (masked.positions < high * length)
@@ -72,34 +75,35 @@ class PackedCorpusProgram:
         logits = self.text.predict_tokens(
             hidden, (masked.positions[inside] - low * length).to(self.device)
         )
-        reduction = self.settings.mlm.reduction
-        loss = masked_language_modelling(
-            logits, masked.targets[inside].to(self.device), high - low, reduction
-        )
-        if reduction == "token":
-            share = float(inside.sum()) / max(1, len(masked.positions))
-        else:
-            share = (high - low) / count
-        loss = loss * share
+        loss = masked_language_modelling(logits, masked.targets[inside].to(self.device), divisor)
         return Losses(loss, {"mlm": loss.detach()}, high - low, int((document >= 0).sum()))
 
-    def _masked_batch(self, epoch: int, index: int) -> tuple[dict[str, Tensor], MaskedBatch]:
-        batch = self.corpus.batch(self._rows(epoch, index))
+    def _masked_batch(self, epoch: int, index: int) -> tuple[dict[str, Tensor], MaskedBatch, int]:
+        rows = self._rows(epoch, index)
+        rows = rows[self.processes.share(np.arange(len(rows)))]
+        batch = self.corpus.batch(rows)
         masked = self.masker(
             batch["input_ids"], batch["document"] >= 0, batch["keys"], self.seed, epoch
         )
-        return batch, masked
+        reduction = self.settings.mlm.reduction
+        return (
+            batch,
+            masked,
+            mlm_divisor(reduction, len(masked.targets), len(rows), self.processes),
+        )
 
     def validate(self) -> dict[str, float]:
         """Mean MLM loss on both sections of the validation reports."""
-        found = []
         training = self.settings.training
         size = max(1, training.batch_size // training.accumulate)
-        for section in SECTIONS:
-            rows = np.flatnonzero(self.validation.present[section])
-            for begin in range(0, len(rows), size):
-                found.append(self._validation_losses(section, rows[begin : begin + size]))
-        return mean_losses(found)
+        batches = [
+            (section, rows[begin : begin + size])
+            for section in SECTIONS
+            for rows in [np.flatnonzero(self.validation.present[section])]
+            for begin in range(0, len(rows), size)
+        ]
+        own = batches[self.processes.rank :: self.processes.world]
+        return mean_losses([self._validation_losses(*batch) for batch in own], self.processes)
 
     def _validation_losses(self, section: Section, rows: np.ndarray) -> Losses:
         batch = self.validation.batch(rows, section, seed=0, epoch=0, shuffle=False)
@@ -107,9 +111,8 @@ class PackedCorpusProgram:
         masked = self.masker(batch["input_ids"], mask.bool(), batch["keys"], 0, 0)
         hidden = self.text.hidden_states(masked.input_ids.to(self.device), mask)
         logits = self.text.predict_tokens(hidden, masked.positions.to(self.device))
-        loss = masked_language_modelling(
-            logits, masked.targets.to(self.device), len(rows), self.settings.mlm.reduction
-        )
+        divisor = mlm_divisor(self.settings.mlm.reduction, len(masked.targets), len(rows), ALONE)
+        loss = masked_language_modelling(logits, masked.targets.to(self.device), divisor)
         return Losses(loss, {"mlm": loss}, len(rows), int(mask.sum()))
 
     def export(self, folder: Path) -> None:

@@ -15,13 +15,14 @@ from cxrflow.objectives.masked_language_modelling import masked_language_modelli
 from cxrflow.pretrain.settings import MaskedLanguageSettings
 from cxrflow.text.masking import WordMasker
 from cxrflow.text.report_batch import ReportTokens, Section
+from cxrflow.training.processes import Processes
 
 
 class EncodedReports(NamedTuple):
     """One section of B reports."""
 
     projected: Tensor  # [B, P], not normalised
-    mlm: Tensor | None  # scalar, None when the MLM term is off
+    mlm: Tensor | None  # scalar, the share of these B; None when the MLM term is off
     tokens: int
 
 
@@ -36,14 +37,16 @@ def encode_reports(
     epoch: int,
     shuffle: bool,
     device: torch.device,
+    processes: Processes,
 ) -> EncodedReports:
-    """Project [CLS] and take the MLM loss of ``rows``.
+    """Project [CLS] and take the MLM loss of this process's share of a batch of ``rows``.
 
     With ``forward: separate`` the intact and the masked sequences are stacked into one batch of 2B
     (nothing in BERT mixes rows, so this equals two passes); with ``shared`` both terms read the
     masked one.
     """
-    batch = reports.batch(rows, section, seed=seed, epoch=epoch, shuffle=shuffle)
+    own = processes.share(rows)
+    batch = reports.batch(own, section, seed=seed, epoch=epoch, shuffle=shuffle)
     intact, mask = batch["input_ids"].to(device), batch["attention_mask"]
     tokens = int(mask.sum())
     if settings.weight == 0:
@@ -56,10 +59,14 @@ def encode_reports(
     else:
         intact_hidden = masked_hidden = text.hidden_states(corrupted, mask)
     logits = text.predict_tokens(masked_hidden, positions)
-    mlm = masked_language_modelling(
-        logits, masked.targets.to(device), len(rows), settings.reduction
-    )
+    divisor = mlm_divisor(settings.reduction, len(masked.targets), len(own), processes)
+    mlm = masked_language_modelling(logits, masked.targets.to(device), divisor)
     return EncodedReports(text.project(intact_hidden), mlm, tokens)
+
+
+def mlm_divisor(reduction: str, masked: int, sequences: int, processes: Processes) -> int:
+    """What the MLM loss of a batch is divided by, from one process's share of it."""
+    return processes.total(masked if reduction == "token" else sequences)
 
 
 def start_text(folder: str | Path, dropout: float, attention_dropout: float) -> CXRBert:

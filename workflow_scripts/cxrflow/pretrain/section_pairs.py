@@ -18,6 +18,7 @@ from cxrflow.pretrain.settings import TextPretrainingSettings
 from cxrflow.text.masking import WordMasker
 from cxrflow.text.report_batch import SECTIONS, ReportTokens
 from cxrflow.training.order import batch_rows, batches_per_epoch, contrastive_batches
+from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses
 
 
@@ -35,11 +36,13 @@ class SectionPairsProgram:
         vocabulary: Path,
         seed: int,
         device: torch.device,
+        processes: Processes,
     ) -> None:
         self.settings, self.train, self.validation = settings, train, validation
         self.text, self.masker, self.vocabulary = text, masker, vocabulary
         self.seed, self.device, self.ids = seed, device, ids
-        self.modules = moved({"text": text}, device)
+        self.processes = processes
+        self.modules = moved({"text": text}, device, processes)
         self.batches_per_epoch = batches_per_epoch(len(train), settings.training.batch_size)
 
     def _rows(self, epoch: int, index: int) -> np.ndarray:
@@ -53,11 +56,19 @@ class SectionPairsProgram:
     def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
         """RSM and MLM of a batch."""
         rows = self._rows(epoch, index)
-        return self._objective(self.train, rows, self.seed, epoch, self.settings.sentence_shuffling)
+        shuffle = self.settings.sentence_shuffling
+        return self._objective(self.train, rows, self.seed, epoch, shuffle, self.processes)
 
     def _objective(
-        self, reports: ReportTokens, rows: np.ndarray, seed: int, epoch: int, shuffle: bool
+        self,
+        reports: ReportTokens,
+        rows: np.ndarray,
+        seed: int,
+        epoch: int,
+        shuffle: bool,
+        processes: Processes,
     ) -> Losses:
+        """This process's share of a batch of these rows."""
         settings = self.settings
         findings, impression = (
             encode_reports(
@@ -71,14 +82,13 @@ class SectionPairsProgram:
                 epoch,
                 shuffle,
                 self.device,
+                processes,
             )
             for section in SECTIONS
         )
+        (first, second), own = processes.gather(len(rows), findings.projected, impression.projected)
         rsm = section_matching(
-            findings.projected,
-            impression.projected,
-            settings.rsm.temperature,
-            settings.rsm.normalised,
+            first, second, settings.rsm.temperature, settings.rsm.normalised, own
         )
         total = settings.rsm.weight * rsm
         terms = {"rsm": rsm.detach()}
@@ -86,14 +96,15 @@ class SectionPairsProgram:
             mlm = (findings.mlm + impression.mlm) / 2
             total = total + settings.mlm.weight * mlm
             terms["mlm"] = mlm.detach()
-        return Losses(total, terms, len(rows), findings.tokens + impression.tokens)
+        samples = own.stop - own.start
+        return Losses(total, terms, samples, findings.tokens + impression.tokens)
 
     def validate(self) -> dict[str, float]:
         """Mean objective on the validation reports, sentences in their own order."""
         batches = contrastive_batches(len(self.validation), self.settings.training.batch_size)
-        return mean_losses(
-            [self._objective(self.validation, batch, 0, 0, False) for batch in batches]
-        )
+        own = batches[self.processes.rank :: self.processes.world]
+        found = [self._objective(self.validation, batch, 0, 0, False, ALONE) for batch in own]
+        return mean_losses(found, self.processes)
 
     def export(self, folder: Path) -> None:
         """The text half and its tokenizer."""

@@ -66,6 +66,12 @@ class StoredImagesSettings(Settings):
 
     training: TrainingSettings
     augmentation: AugmentationSettings
+    ghost_batch: int | None = Field(
+        None,
+        ge=1,
+        description="samples whose batch statistics are taken together; null = the whole batch. "
+        "The papers' runs on several GPUs took them over what each GPU held",
+    )
     max_dropped_share: float = Field(
         0.05,
         ge=0,
@@ -76,6 +82,11 @@ class StoredImagesSettings(Settings):
 
     @model_validator(mode="after")
     def _whole_batches(self) -> Self:
+        if self.ghost_batch is not None and self.training.batch_size % self.ghost_batch:
+            raise ValueError(
+                f"ghost_batch is {self.ghost_batch}; training.batch_size "
+                f"{self.training.batch_size} must be a multiple of it"
+            )
         return require_whole_batches(self, self.training)
 
 

@@ -5,14 +5,18 @@ FINDINGS-IMPRESSION pairs of the cohort and goes on from phase II (``--start``).
 decide: a section-matching weight above zero makes it phase III.
 """
 
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cxrflow.command import read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.pretrain.arguments import training_parser
 from cxrflow.pretrain.settings import TextPretrainingSettings
+
+if TYPE_CHECKING:
+    from cxrflow.training.processes import Processes
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -31,6 +35,16 @@ def main(argv: Sequence[str] | None = None) -> None:
             "token folders"
         )
 
+    from cxrflow.training.processes import joined
+
+    with joined() as processes:
+        run_training(given, settings, processes)
+
+
+def run_training(
+    given: Namespace, settings: TextPretrainingSettings, processes: "Processes"
+) -> None:
+    """The share of one of ``processes`` in the training."""
     from cxrflow.encoders.cxr_bert import CXRBert, require_positions
     from cxrflow.pretrain.inputs import (
         Pairs,
@@ -66,11 +80,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         "vocabulary": pieces.fingerprint,
         "start": model_fingerprint(given.start),
     }
-    common = (text, masker, vocabulary, given.seed, device)
+    common = (text, masker, vocabulary, given.seed, device, processes)
     value_bytes = VALUE_BYTES[choose_precision(settings.training.precision, device)]
     remedies = ["a smaller training.batch_size", "a smaller length"]
     program: SectionPairsProgram | PackedCorpusProgram
-    if phase_three:
+    if settings.rsm.weight > 0:
         frames = [pairs.split(name, SECTIONS) for name in ("train", "validate")]
         train, validation = (ReportTokens(f, tokenizer, settings.length) for f in frames)
         data |= {"train_samples": len(train), "validation_samples": len(validation)}
@@ -96,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "settings": settings.model_dump(mode="json"),
         "data": {**pairs.describe(), **data},
     }
-    engine = Engine(program, settings.training, given.seed, identity, work, remedies)
+    engine = Engine(program, settings.training, given.seed, identity, work, remedies, processes)
     engine.run(given.state, given.output)
 
 

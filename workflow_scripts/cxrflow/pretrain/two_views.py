@@ -17,6 +17,7 @@ from cxrflow.pretrain.inputs import mean_losses, moved
 from cxrflow.pretrain.resident_images import ResidentImages
 from cxrflow.pretrain.settings import ImagePretrainingSettings
 from cxrflow.training.order import batch_rows, batches_per_epoch, contrastive_batches
+from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses
 
 
@@ -47,8 +48,10 @@ class TwoViewsProgram:
         validation: pd.DataFrame,
         seed: int,
         device: torch.device,
+        processes: Processes,
     ) -> None:
         self.settings, self.seed, self.device = settings, seed, device
+        self.processes = processes
         self.ids = train["image_id"].tolist()
         self.images = {
             "train": ResidentImages(store, train["image_id"], device),
@@ -57,7 +60,8 @@ class TwoViewsProgram:
         self.augmentation = Augmentation(settings.augmentation)
         self.trunk = Trunk(settings.encoder)
         self.head = Head(self.trunk.encoder.features, settings.head_hidden, settings.head_output)
-        self.modules = moved({"trunk": self.trunk, "head": self.head}, device)
+        ghost = None if settings.ghost_batch is None else 2 * settings.ghost_batch  # views
+        self.modules = moved({"trunk": self.trunk, "head": self.head}, device, processes, ghost)
         self.batches_per_epoch = batches_per_epoch(len(train), settings.training.batch_size)
 
     def _batch(self, epoch: int, index: int) -> np.ndarray:
@@ -70,23 +74,36 @@ class TwoViewsProgram:
 
     def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
         """NT-Xent of a batch."""
-        return self._objective("train", self._batch(epoch, index), self.seed, epoch)
+        batch = self._batch(epoch, index)
+        return self._objective("train", batch, self.seed, epoch, self.processes)
 
-    def _objective(self, split: str, batch: np.ndarray, seed: int, epoch: int) -> Losses:
-        """Both views go through the trunk as one batch of 2N, sharing batch statistics."""
-        images, keys = self.images[split].take(batch)
-        views = torch.cat([self.augmentation(images, keys, seed, epoch, view) for view in (0, 1)])
+    def _objective(
+        self, split: str, batch: np.ndarray, seed: int, epoch: int, processes: Processes
+    ) -> Losses:
+        """This process's share of a batch.
+
+        Both views go through the trunk as one batch, sharing batch statistics. The views of an
+        image are neighbours there, so that a ghost batch holds both.
+        """
+        rows = processes.share(batch)
+        images, keys = self.images[split].take(rows)
+        views = torch.stack(
+            [self.augmentation(images, keys, seed, epoch, view) for view in (0, 1)], dim=1
+        ).flatten(0, 1)
         views = views.expand(-1, self.settings.encoder.channels, -1, -1)
         features = self.trunk(views.contiguous(memory_format=torch.channels_last))
-        first, second = self.head(features.mean((2, 3))).chunk(2)
-        loss = nt_xent(first, second, self.settings.temperature)
-        return Losses(loss, {"nt_xent": loss.detach()}, len(batch), 0)
+        projected = self.head(features.mean((2, 3))).unflatten(0, (-1, 2))
+        (gathered,), own = processes.gather(len(batch), projected)
+        loss = nt_xent(gathered[:, 0], gathered[:, 1], self.settings.temperature, own)
+        return Losses(loss, {"nt_xent": loss.detach()}, len(rows), 0)
 
     def validate(self) -> dict[str, float]:
         """Mean NT-Xent on the validation images, with fixed views."""
         size = self.settings.training.batch_size
         batches = contrastive_batches(len(self.images["validate"]), size)
-        return mean_losses([self._objective("validate", batch, 0, 0) for batch in batches])
+        own = batches[self.processes.rank :: self.processes.world]
+        found = [self._objective("validate", batch, 0, 0, ALONE) for batch in own]
+        return mean_losses(found, self.processes)
 
     def export(self, folder: Path) -> None:
         """The trunk alone; the SimCLR head is of no further use."""

@@ -22,21 +22,23 @@ from tqdm import tqdm
 
 from cxrflow import __version__
 from cxrflow.errors import InputError, InterruptedRun
-from cxrflow.files import atomic_folder, fingerprint, naming, read_json, write_json
-from cxrflow.training import optimiser as optimisers
+from cxrflow.files import atomic_folder, naming, read_json, write_json
 from cxrflow.training.data_clock import DataClock
 from cxrflow.training.memory import explained, peak_memory_mb
 from cxrflow.training.metrics_log import MetricsLog
 from cxrflow.training.precision import (
+    Roof,
     autocast,
     choose_device,
     choose_precision,
     measure_roof,
 )
+from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Program
-from cxrflow.training.schedule import learning_rate_factor
 from cxrflow.training.settings import TrainingSettings
 from cxrflow.training.state import StateFolder, differences, without_operations
+from cxrflow.training.step_values import StepValues, not_finite
+from cxrflow.training.update import Update
 from cxrflow.training.work import PARAMETER_BYTES, Work, efficiency, in_words
 
 log = logging.getLogger("cxrflow")
@@ -45,7 +47,8 @@ log = logging.getLogger("cxrflow")
 class Engine:
     """Trains one program. ``identity`` is what must not change between two starts of a run:
     model name, seed, settings and data fingerprints. ``work`` is that of one sample, and
-    ``remedies`` say what to change when memory runs out."""
+    ``remedies`` say what to change when memory runs out. Of several ``processes`` the first one
+    speaks, saves and writes for all."""
 
     def __init__(
         self,
@@ -55,20 +58,25 @@ class Engine:
         identity: dict[str, Any],
         work: Work,
         remedies: Sequence[str],
+        processes: Processes = ALONE,
     ) -> None:
         self.program, self.settings, self.seed, self.identity = program, settings, seed, identity
-        self.work, self.remedies = work, remedies
+        self.work, self.remedies, self.processes = work, remedies, processes
         if program.batches_per_epoch < 1:
             raise InputError("no training samples are left: the cohort's train split is empty")
         self.device = choose_device(settings.device)
         self.precision = choose_precision(settings.precision, self.device)
         self.steps = settings.steps or (settings.epochs or 0) * program.batches_per_epoch
         self.epochs = math.ceil(self.steps / program.batches_per_epoch)
-        self.optimiser = optimisers.build(settings.optimiser, program.modules.values())
+        self.update = Update(
+            program, settings, seed, self.steps, self.device, self.precision, processes
+        )
         self.step = 0
         self.best: dict[str, Any] = {"loss": math.inf, "step": 0, "failures": 0}
         self.totals: dict[str, float] = {"seconds": 0.0, "samples": 0, "tokens": 0, "data": 0.0}
         self._stop = False
+        self._unread: list[StepValues] = []
+        self._recent: dict[str, list[float]] = {}
 
     def run(self, state_folder: str | Path, output: str | Path) -> None:
         """Train to the end, resuming what ``state_folder`` holds, and write ``output`` whole.
@@ -78,24 +86,36 @@ class Engine:
         """
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
         folder = StateFolder(state_folder)
-        with naming(folder.path), folder.locked():
+        with naming(folder.path), contextlib.ExitStack() as stack:
+            self.processes.first(lambda: stack.enter_context(folder.locked()))
             if self._finished(Path(output)):
                 log.info("%s is finished already; delete it to train again", output)
-                folder.clear()
+                self.processes.first(folder.clear)
                 return
             # "auto" may mean other arithmetic on another node: a run stays with what it began in.
-            machine = {"precision": self.precision, "device": self.device.type}
-            folder.claim({**without_operations(self.identity), **machine})
+            # Each process draws its own dropout.
+            machine = {
+                "precision": self.precision,
+                "device": self.device.type,
+                "processes": self.processes.world,
+            }
+            identity = {**without_operations(self.identity), **machine}
+            self.processes.first(lambda: folder.claim(identity))
             previous = signal.signal(signal.SIGTERM, self._ask_to_stop)
             try:
                 self.roof = measure_roof(self.device, self.precision)
                 with explained(self.identity["model"], self.device, self.remedies):
                     self._resume(folder)
-                    with contextlib.closing(MetricsLog(folder.path, self.step)) as metrics:
+                    with self._metrics(folder) as metrics:
                         self._loop(folder, metrics)
-                        self._finish(folder, metrics, Path(output))
+                        self.processes.first(lambda: self._finish(folder, metrics, Path(output)))
             finally:
                 signal.signal(signal.SIGTERM, previous)
+
+    def _metrics(self, folder: StateFolder) -> contextlib.AbstractContextManager[MetricsLog | None]:
+        if not self.processes.is_first:
+            return contextlib.nullcontext()
+        return contextlib.closing(MetricsLog(folder.path, self.step))
 
     def _finished(self, output: Path) -> bool:
         path = output / "run.json"
@@ -109,22 +129,27 @@ class Engine:
         self._stop = True
 
     def _resume(self, folder: StateFolder) -> None:
-        state = folder.load()
+        # The first process leaves out what is damaged, the others then find the same state.
+        state = self.processes.first(folder.load)
+        if not self.processes.is_first:
+            state = folder.load()
         if state is None:
             log.info("starting: %d steps on %s in %s", self.steps, self.device, self.precision)
             return
         for name, module in self.program.modules.items():
             module.load_state_dict(state["modules"][name])
-        self.optimiser.load_state_dict(state["optimiser"])
+        self.update.optimiser.load_state_dict(state["optimiser"])
         self.step, self.best = state["step"], state["best"]
         self.totals |= state["totals"]
         log.info("resuming at step %d of %d", self.step, self.steps)
 
-    def _save(self, folder: StateFolder, metrics: MetricsLog) -> None:
+    def _save(self, folder: StateFolder, metrics: MetricsLog | None) -> None:
+        if metrics is None:
+            return
         metrics.flush()
         modules = {name: module.state_dict() for name, module in self.program.modules.items()}
         counters = {"step": self.step, "best": self.best, "totals": self.totals}
-        content = {"modules": modules, "optimiser": self.optimiser.state_dict(), **counters}
+        content = {"modules": modules, "optimiser": self.update.optimiser.state_dict(), **counters}
         folder.save(self.step, content)
         for path in folder.path.glob("best-*.pt"):
             if path.name != self._best_name():
@@ -133,92 +158,91 @@ class Engine:
     def _best_name(self) -> str:
         return f"best-{self.best['step']:09d}.pt"
 
-    def _loop(self, folder: StateFolder, metrics: MetricsLog) -> None:
+    def _loop(self, folder: StateFolder, metrics: MetricsLog | None) -> None:
         settings, per_epoch = self.settings, self.program.batches_per_epoch
         every = per_epoch * math.ceil(self.epochs / settings.validations)
         clock = DataClock(self.program.modules.values())
         saved = logged = begun = time.monotonic()
         before = dict(self.totals)
-        recent: dict[str, list[float]] = {}
         bar = tqdm(
             total=self.steps,
             initial=self.step,
             desc=self.identity["model"],
             unit="step",
-            disable=not sys.stderr.isatty(),
+            disable=metrics is None or not sys.stderr.isatty(),
         )
         for module in self.program.modules.values():
             module.train()
         while self.step < self.steps and not self._out_of_patience():
-            epoch, index = divmod(self.step, per_epoch)
-            for name, value in self._update(epoch, index, clock).items():
-                recent.setdefault(name, []).append(value)
+            values, samples, tokens = self.update(self.step, clock)
+            self._unread.append(values)
             self.step += 1
             bar.update()
             now = time.monotonic()
+            late = now - saved > settings.save_minutes * 60
+            samples, tokens, stop, save = self._agree(samples, tokens, self._stop, late)
+            self.totals["samples"] += samples
+            self.totals["tokens"] += tokens
             self.totals["seconds"] = before["seconds"] + now - begun
             self.totals["data"] = before["data"] + clock.seconds
-            if self.step % settings.log_steps == 0 or self.step == self.steps:
-                values = {name: sum(items) / len(items) for name, items in recent.items()}
-                bar.set_postfix(loss=f"{values['loss']:.3f}")
-                metrics.write("train", self.step, self._describe(values))
-                recent = {}
-                if bar.disable and (now - logged > 10 or self.step == self.steps):
-                    log.info("%s", self._line(values))
+            last = self.step == self.steps
+            show, validate = (last or self.step % n == 0 for n in (settings.log_steps, every))
+            self._read(all_of_them=show or validate or bool(stop or save))
+            if show:
+                means = {name: sum(items) / len(items) for name, items in self._recent.items()}
+                bar.set_postfix(loss=f"{means['loss']:.3f}")
+                self._record(metrics, "train", means)
+                self._recent = {}
+                if metrics is not None and bar.disable and (now - logged > 10 or last):
+                    log.info("%s", self._line(means))
                     logged = now
-            if self.step % every == 0 or self.step == self.steps:
+            if validate:
                 self._validate(folder, metrics)
-            if self._stop:
+            if stop:
                 self._save(folder, metrics)
-                raise InterruptedRun(
-                    f"state of step {self.step} of {self.steps} saved in {folder.path}; "
-                    "start the same command again to go on"
+                raise self.processes.one_voice(
+                    InterruptedRun(
+                        f"state of step {self.step} of {self.steps} saved in {folder.path}; "
+                        "start the same command again to go on"
+                    )
                 )
-            if now - saved > settings.save_minutes * 60:
+            if save:
                 self._save(folder, metrics)
                 saved = now
         bar.close()
         clock.close()
         self._save(folder, metrics)
 
-    def _update(self, epoch: int, index: int, clock: DataClock) -> dict[str, float]:
-        """One optimiser step; returns the objective and its terms."""
-        settings = self.settings
-        # Dropout and every other torch draw of this step depend on nothing before it.
-        torch.manual_seed(int(fingerprint([self.seed, self.step]), 16) % (1 << 63))
-        factor = learning_rate_factor(settings.schedule, self.step, self.steps)
-        for group in self.optimiser.param_groups:
-            group["lr"] = settings.optimiser.learning_rate * factor
-        self.optimiser.zero_grad(set_to_none=True)
-        values: dict[str, float] = {}
-        for part in range(settings.accumulate):
-            with autocast(self.device, self.precision), clock.running():
-                losses = self.program.losses(epoch, index, part, settings.accumulate)
-            shown = {**losses.terms, "loss": losses.total.detach()}
-            for name, value in shown.items():
-                number = float(value)
-                if not math.isfinite(number):
-                    ids = ", ".join(list(self.program.batch_ids(epoch, index))[:20])
-                    raise InputError(
-                        f"{self.identity['model']}: term '{name}' is {number} at step {self.step}; "
-                        f"the batch begins with samples {ids}"
+    def _agree(self, samples: int, tokens: int, stop: bool, save: bool) -> list[int]:
+        """Counts over all processes; whether one is asked to stop; whether the first would save."""
+        own = [samples, tokens, int(stop), int(save and self.processes.is_first)]
+        numbers: list[int] = self.processes.sum(torch.tensor(own)).tolist()
+        return numbers
+
+    def _read(self, all_of_them: bool) -> None:
+        """Take in the values of steps; those of a GPU's last step only when they are wanted."""
+        left = 0 if all_of_them or self.device.type == "cpu" else 1
+        while len(self._unread) > left:
+            one = self._unread.pop(0)
+            values = one.read()
+            name = not_finite(values)
+            if name is not None:
+                ids = self.program.batch_ids(*divmod(one.step, self.program.batches_per_epoch))
+                raise self.processes.one_voice(
+                    InputError(
+                        f"{self.identity['model']}: term '{name}' is {values[name]} at step "
+                        f"{one.step}; the batch begins with samples {', '.join(list(ids)[:20])}"
                     )
-                values[name] = values.get(name, 0.0) + number
-            losses.total.backward()
-            self.totals["samples"] += losses.samples
-            self.totals["tokens"] += losses.tokens
-        if settings.gradient_clip is not None:
-            torch.nn.utils.clip_grad_norm_(
-                [p for group in self.optimiser.param_groups for p in group["params"]],
-                settings.gradient_clip,
-            )
-        if settings.optimiser.lars:
-            optimisers.apply_lars(self.optimiser, settings.optimiser.lars_trust)
-        self.optimiser.step()
-        return values
+                )
+            for name, value in values.items():
+                self._recent.setdefault(name, []).append(value)
+
+    def _record(self, metrics: MetricsLog | None, split: str, values: dict[str, float]) -> None:
+        if metrics is not None:
+            metrics.write(split, self.step, self._describe(values))
 
     @torch.no_grad()
-    def _validate(self, folder: StateFolder, metrics: MetricsLog) -> None:
+    def _validate(self, folder: StateFolder, metrics: MetricsLog | None) -> None:
         for module in self.program.modules.values():
             module.eval()
         torch.manual_seed(self.seed)
@@ -226,11 +250,11 @@ class Engine:
             values = self.program.validate()
         for module in self.program.modules.values():
             module.train()
-        metrics.write("validate", self.step, self._describe(values))
+        self._record(metrics, "validate", values)
         log.info("validation after step %d: loss %.4f", self.step, values["loss"])
         if values["loss"] < self.best["loss"]:
             self.best = {"loss": values["loss"], "step": self.step, "failures": 0}
-            if self.settings.stopping.keep == "best":
+            if self.settings.stopping.keep == "best" and metrics is not None:
                 modules = {name: m.state_dict() for name, m in self.program.modules.items()}
                 folder.save_best(self._best_name(), modules)
         else:
@@ -244,7 +268,7 @@ class Engine:
         return {
             "epoch": self.step / self.program.batches_per_epoch,
             "time": round(self.totals["seconds"], 3),
-            "learning_rate": self.optimiser.param_groups[0]["lr"],
+            "learning_rate": self.update.optimiser.param_groups[0]["lr"],
             **values,
         }
 
@@ -254,7 +278,7 @@ class Engine:
         left = self.totals["seconds"] / self.step * (self.steps - self.step)
         return f"step {self.step}/{self.steps} {terms} {rate:.0f} samples/s, {left:.0f} s left"
 
-    def _finish(self, folder: StateFolder, metrics: MetricsLog, output: Path) -> None:
+    def _finish(self, folder: StateFolder, metrics: MetricsLog | None, output: Path) -> None:
         """Write the model, then drop the state; killed in between, the next start does it again."""
         if self.settings.stopping.keep == "best" and self.best["step"]:
             best = torch.load(folder.path / self._best_name(), weights_only=True)
@@ -265,7 +289,8 @@ class Engine:
         facts = self._facts()
         with atomic_folder(output) as temporary:
             self.program.export(temporary)
-            metrics.export(temporary)
+            if metrics is not None:
+                metrics.export(temporary)
             write_json(temporary / "run.json", {**self.identity, **facts})
         folder.clear()
         log.info("%s", in_words(facts))
@@ -276,12 +301,15 @@ class Engine:
         seconds, samples = max(self.totals["seconds"], 1e-9), max(self.totals["samples"], 1)
         best = self.settings.stopping.keep == "best"
         parameters = sum(p.numel() for m in self.program.modules.values() for p in m.parameters())
-        steps = Work(0.0, PARAMETER_BYTES * parameters * self.step / samples)
+        world = self.processes.world
+        steps = Work(0.0, PARAMETER_BYTES * parameters * self.step * world / samples)
+        roof = Roof(self.roof.flops * world, self.roof.bytes * world)
         return {
             "code_version": __version__,
             "torch_version": torch.__version__,
             "device": str(self.device),
             "precision": self.precision,
+            "processes": self.processes.world,
             "threads": torch.get_num_threads(),
             "steps": self.step,
             "epochs": self.step / self.program.batches_per_epoch,
@@ -290,7 +318,7 @@ class Engine:
             "samples_per_second": round(self.totals["samples"] / seconds, 2),
             "tokens_per_second": round(self.totals["tokens"] / seconds, 2),
             "peak_memory_mb": peak_memory_mb(self.device),
-            **efficiency(self.work + steps, self.roof, samples, seconds, self.totals["data"]),
+            **efficiency(self.work + steps, roof, samples, seconds, self.totals["data"]),
             "parameters": parameters,
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }

@@ -35,3 +35,11 @@ def contrastive_batches(samples: int, batch_size: int) -> list[np.ndarray]:
         )
     size = min(batch_size, samples)
     return [np.arange(begin, begin + size) for begin in range(0, samples - size + 1, size)]
+
+
+def share(rows: np.ndarray, rank: int, world: int) -> np.ndarray:
+    """The part of a batch that process ``rank`` of ``world`` works on: neighbouring rows.
+
+    Sizes differ by at most one; in the order of ranks the parts are ``rows`` again.
+    """
+    return np.array_split(rows, world)[rank]

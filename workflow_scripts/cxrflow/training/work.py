@@ -75,7 +75,7 @@ def projection_work(config: "BertConfig") -> Work:
 def layers_work(module: nn.Module, shape: tuple[int, ...], value_bytes: int) -> Work:
     """Work of one sample [*shape] in the convolutions and linear layers of ``module``.
 
-    A copy without values runs once on two samples without values, which costs no arithmetic and
+    A copy without values runs once on a sample without values, which costs no arithmetic and
     draws nothing. As in the backward pass itself, nothing is counted for the gradient of an input
     or a weight that needs none (the first convolution's input).
     """
@@ -88,14 +88,13 @@ def layers_work(module: nn.Module, shape: tuple[int, ...], value_bytes: int) -> 
         passes = 1 + weight.requires_grad + inputs[0].requires_grad
         found.append(Work(passes * forward, LAYER_ACCESSES * value_bytes * output.numel()))
 
-    shadow = copy.deepcopy(module).to("meta").train()
+    shadow = copy.deepcopy(module).to("meta").eval()  # batch statistics are no work
     for layer in shadow.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear):
             layer.register_forward_hook(count)
-    samples = 2  # batch normalisation of vectors needs more than one
     with torch.enable_grad():
-        shadow(torch.empty(samples, *shape, device="meta"))
-    return sum(found, Work(0.0, 0.0)) * (1 / samples)
+        shadow(torch.empty(1, *shape, device="meta"))
+    return sum(found, Work(0.0, 0.0))
 
 
 def efficiency(
