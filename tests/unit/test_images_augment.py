@@ -8,9 +8,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from pydantic import ValidationError
-from scipy.ndimage import gaussian_filter, map_coordinates
+from scipy.ndimage import gaussian_filter, gaussian_filter1d, map_coordinates
 
-from cxrflow.images.augment import Augmentation, Draws, centre
+from cxrflow.images.augment import BAND, Augmentation, Draws, centre, smoothing
 from cxrflow.images.settings import (
     ELASTIC_READINGS,
     OCCLUSION_RATIO_READINGS,
@@ -106,7 +106,7 @@ def test_one_resampling_equals_the_steps_one_after_another(name: str) -> None:
     shifts = augmentation.displacement(random, H, W).numpy()
     assert not np.allclose(views, images[:, 0].numpy(), atol=0.01)
     for i in range(4):
-        shift = shifts[i] if draws.elastic[i] else None
+        shift = shifts[i].transpose(1, 2, 0) if draws.elastic[i] else None
         expected = literal_warp(images[i, 0].numpy().astype(np.float64), draws, i, shift)
         np.testing.assert_allclose(views[i], expected, atol=2e-3)
 
@@ -120,13 +120,13 @@ def test_elastic_displacement_is_simards() -> None:
     for i in range(B):
         for axis in range(2):
             smooth = gaussian_filter(noise[axis][i].astype(np.float64), 3, mode="constant")
-            np.testing.assert_allclose(shift[i, :, :, axis], smooth * 25, atol=1e-4)
+            np.testing.assert_allclose(shift[i, axis], smooth * 25, atol=1e-4)
     images = centre(smooth_pictures())
     views = augmentation.warp(images, augmentation.draw(random, H, W), random)[:, 0].numpy()
     rows, columns = np.mgrid[:H, :W]
     for i in range(B):
         expected = map_coordinates(
-            images[i, 0].numpy(), [rows + shift[i, :, :, 1], columns + shift[i, :, :, 0]], order=1
+            images[i, 0].numpy(), [rows + shift[i, 1], columns + shift[i, 0]], order=1
         )
         inside = (slice(6, -6), slice(6, -6))
         np.testing.assert_allclose(views[i][inside], expected[inside], atol=1e-4)
@@ -279,6 +279,52 @@ def test_a_view_depends_on_its_own_key_only(column: str) -> None:
     large, small = (augmentation.draw(KeyedRandom(k, 3, 2, 0), H, W) for k in (keys, keys[4:5]))
     for name, value in vars(large).items():
         assert torch.equal(value[4:5], getattr(small, name)), name
+
+
+def paired_views(settings: AugmentationSettings, current: torch.Tensor, prior: torch.Tensor):
+    """Views of both with the same keys, from two calls; one call gives the same."""
+    augmentation, keys = Augmentation(settings), torch.arange(len(current)) * 31 + 5
+    views = [augmentation(images, keys, seed=4, epoch=1) for images in (current, prior)]
+    both = augmentation(torch.cat([current, prior]), torch.cat([keys, keys]), seed=4, epoch=1)
+    torch.testing.assert_close(both, torch.cat(views), atol=1e-6, rtol=0)
+    return views
+
+
+def test_a_prior_image_is_moved_and_occluded_like_the_current_one() -> None:
+    """Warps and occlusion are linear: an image and its negative add up to the view of white."""
+    changes = {"brightness": 0, "contrast": 0, "noise": 0, "elastic_probability": 0.5}
+    settings = AugmentationSettings.image_only().model_copy(update=changes)
+    current, white = pictures(), torch.full((B, H, W), 255, dtype=torch.uint8)
+    first, second = paired_views(settings, current, 255 - current)
+    torch.testing.assert_close(
+        first + second, paired_views(settings, current, white)[1], atol=1e-5, rtol=0
+    )
+    other = Augmentation(settings)(255 - current, torch.arange(B) + 999, seed=4, epoch=1)
+    assert ((first + other) > 1.01).flatten(1).any(1).all()
+
+
+def test_a_prior_image_gets_the_light_and_noise_of_the_current_one() -> None:
+    """On even images the factor and the noise that were used can be read off."""
+    dark, light = (torch.full((B, H, W), grey, dtype=torch.uint8) for grey in (80, 140))
+    bright = only(brightness=0.2, contrast=0.2)
+    first, second = paired_views(bright, dark, light)
+    torch.testing.assert_close(first / 80, second / 140, atol=1e-6, rtol=0)
+    assert first.flatten(1)[:, 0].unique().numel() > B // 2
+    first, second = paired_views(only(noise=0.05), dark, light)
+    torch.testing.assert_close(first - 80 / 255, second - 140 / 255, atol=1e-6, rtol=0)
+    assert (first - 80 / 255).abs().max() > 0.05
+
+
+def test_smoothing_in_bands_is_the_whole_gaussian() -> None:
+    """More lines than a band has, fewer and more than the kernel reaches."""
+    for size, sigma in ((200, 3.0), (BAND + 1, 3.0), (150, 34.0)):
+        parts = smoothing(size, sigma, torch.device("cpu"))
+        assert len(parts) == math.ceil(size / BAND)
+        matrix = np.zeros((size, size))
+        for i, (lines, part) in enumerate(parts):
+            matrix[i * BAND : i * BAND + len(part), lines] = part.numpy()
+        expected = gaussian_filter1d(np.eye(size), sigma, axis=0, mode="constant")
+        np.testing.assert_allclose(matrix, expected, atol=1e-7)
 
 
 @pytest.mark.parametrize("change", ["seed", "epoch", "view", "key"])

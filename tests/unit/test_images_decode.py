@@ -192,6 +192,26 @@ def test_unused_high_bits_are_ignored(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("photometric", ["MONOCHROME1", "MONOCHROME2"])
+@pytest.mark.parametrize("stored", [8, 7, 16, 15, 12])
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("shape", [(60, 48), (31, 17)])
+def test_uncompressed_values_are_those_of_pydicom(
+    tmp_path: Path, shape: tuple[int, int], signed: bool, stored: int, photometric: str
+) -> None:
+    """Every value of the type, so that unused bits are set and signs are carried; or none is."""
+    name = f"{'' if signed else 'u'}int{8 if stored <= 8 else 16}"
+    info = np.iinfo(name)
+    for reach in (info, np.iinfo("int8") if signed else np.iinfo("uint8")):
+        low, high = (reach.min, reach.max) if stored > 8 else (reach.min // 2, reach.max // 2)
+        pixels = RNG.integers(low, high + 1, shape).astype(name)
+        path = save(dataset(pixels, stored, photometric), tmp_path / "image.dcm")
+        expected = pydicom.dcmread(path).pixel_array.astype(np.int64)
+        if photometric == "MONOCHROME1":
+            expected = expected.max() - expected
+        np.testing.assert_array_equal(decode(path).values, expected)
+
+
 def test_colour_dicom_becomes_luminance(tmp_path: Path) -> None:
     colour = RNG.integers(0, 256, (40, 30, 3), dtype=np.uint8)
     decoded = decode(save(dataset(colour, 8, "RGB"), tmp_path / "image.dcm"))

@@ -5,14 +5,15 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from cxrflow.images.grey import equalise_histogram, grey_scale
+from cxrflow.images.decoded import Decoded
+from cxrflow.images.grey import equalise_histogram
 from cxrflow.images.settings import PixelSettings
 
 VALUES = np.random.default_rng(1).gamma(3, 200, (80, 70)).astype(np.uint16)
 
 
 def eight_bit(values: NDArray, settings: PixelSettings) -> NDArray[np.uint8]:
-    scale = grey_scale(values, settings)
+    scale = Decoded(values, "MONOCHROME2", 16, "none").scale(settings)
     return scale.to_bytes(scale.values)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from cxrflow.report.lineage import BOX, HIGH, Node, depths, draw_lineage, layout
 from cxrflow.report.page_cohorts import lanes, sums_check
-from cxrflow.report.page_training import POINTS, curve, term_names, thinned
+from cxrflow.report.page_training import POINTS, curve, speed, term_names, thinned
 from cxrflow.report.svg import Dot, Series, dot_chart, line_chart, ticks
 
 
@@ -73,6 +73,27 @@ def test_a_single_term_that_is_the_objective_is_shown_once():
 
 def test_no_curve_without_values():
     assert curve({}, "loss") is None
+
+
+RATES = {"samples_per_second": 4321.4, "tokens_per_second": 0.0}
+
+
+def test_speed_names_what_binds_and_the_roof_of_that():
+    roofs = {"roof_flops_per_second": 7.9e14, "roof_bytes_per_second": 12.34e9}
+    shares = {"share_of_roof": 0.4, "data_wait_share": 0.02}
+    found = speed({**RATES, **roofs, **shares, "binding": "bytes", "precision": "bf16"})
+    assert (found["bound"], found["roof"]) == ("memory traffic", "12.3 GB/s")
+    assert (found["share_of_roof"], found["data_wait_share"]) == (0.4, 0.02)
+    assert (found["samples_rate"], found["tokens_rate"]) == ("4,321", "–")
+    found = speed({**RATES, **roofs, **shares, "binding": "flops", "samples_per_second": 0.25})
+    assert (found["bound"], found["roof"]) == ("arithmetic", "790 TFLOP/s")
+    assert found["samples_rate"] == "0.25"
+
+
+def test_what_a_run_did_not_record_is_none():
+    found = speed(RATES)
+    unsaid = ("bound", "roof", "share_of_roof", "data_wait_share", "precision")
+    assert [found[name] for name in unsaid] == [None] * 5
 
 
 NODES = {

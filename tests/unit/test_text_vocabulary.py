@@ -22,7 +22,7 @@ from cxrflow.text.tokenizer import (
     read_tokenizer,
     write_tokenizer,
 )
-from cxrflow.text.word_counts import WordCounts
+from cxrflow.text.word_counts import CountedWords, WordCounts
 from cxrflow.text.wordpiece import choose_alphabet, train_wordpiece
 
 ODD = [
@@ -53,7 +53,7 @@ def test_word_counts_equal_the_library(lowercase):
     counted = WordCounts(lowercase, raw_limit=40)  # merges often
     for start in range(0, len(texts), 7):
         counted.add([*texts[start : start + 7], None])
-    assert counted.counts() == library_counts(texts, lowercase)
+    assert counted.counts().as_dict() == library_counts(texts, lowercase)
 
 
 def test_every_character_is_treated_as_by_the_library():
@@ -61,7 +61,7 @@ def test_every_character_is_treated_as_by_the_library():
     counted = WordCounts()
     for text in texts:
         counted.add([text])
-    assert counted.counts() == library_counts(texts)
+    assert counted.counts().as_dict() == library_counts(texts)
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ def test_training_equals_the_library(letters, size, least):
     """The library's ties depend on how it numbers characters; told our order, it agrees."""
     texts = texts_of(1, 300, 400, letters)
     counts = library_counts(texts)
-    ours = train_wordpiece(counts, size, SPECIAL_TOKENS, least)
+    ours = train_wordpiece(CountedWords.of(counts), size, SPECIAL_TOKENS, least)
     followers = sorted({PREFIX + c for word in counts for c in word[1:]})
     trainer = trainers.WordPieceTrainer(
         vocab_size=size, min_frequency=least, show_progress=False,
-        special_tokens=[*SPECIAL_TOKENS, *choose_alphabet(counts, 1000), *followers],
+        special_tokens=[*SPECIAL_TOKENS, *choose_alphabet(CountedWords.of(counts), 1000), *followers],
     )  # fmt: skip
     library = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     library.normalizer = normalizers.BertNormalizer()
@@ -115,11 +115,11 @@ def naive_training(counts: dict[str, int], size: int, least: int) -> list[str]:
 @pytest.mark.parametrize("seed", range(4))
 def test_training_equals_the_definition(seed):
     counts = library_counts(texts_of(seed, 40, 20, "aab"))
-    assert train_wordpiece(counts, 70, [], 2) == naive_training(counts, 70, 2)
+    assert train_wordpiece(CountedWords.of(counts), 70, [], 2) == naive_training(counts, 70, 2)
 
 
 def test_alphabet_limit_breaks_ties_by_code_point():
-    counts = {"ab": 3, "c": 3, "d": 4}
+    counts = CountedWords.of({"ab": 3, "c": 3, "d": 4})
     assert choose_alphabet(counts, 3) == ["a", "b", "d"]
     assert "c" not in train_wordpiece(counts, 100, [], 1, limit_alphabet=3)
 

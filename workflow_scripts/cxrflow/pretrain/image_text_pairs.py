@@ -17,7 +17,7 @@ from cxrflow.images.augment import Augmentation
 from cxrflow.images.store import PixelStore
 from cxrflow.objectives.global_alignment import global_alignment
 from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses, moved
-from cxrflow.pretrain.report_text import encode_reports
+from cxrflow.pretrain.report_text import encode_reports, train_only
 from cxrflow.pretrain.resident_images import ResidentImages, other_patients
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.text.masking import WordMasker
@@ -70,6 +70,7 @@ class ImageTextProgram:
                 f"model projects to {text.config.projection_size}; the joint space has one width"
             )
         self.text, self.image = text, image
+        train_only(text, tokens=settings.mlm.weight > 0, projection=True)
         self.modules = moved(
             {"text": text, "image": image}, device, processes, settings.ghost_batch
         )

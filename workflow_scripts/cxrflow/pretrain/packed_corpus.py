@@ -14,7 +14,7 @@ from torch import Tensor
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.objectives.masked_language_modelling import masked_language_modelling
 from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses, moved
-from cxrflow.pretrain.report_text import mlm_divisor
+from cxrflow.pretrain.report_text import mlm_divisor, train_only
 from cxrflow.pretrain.settings import TextPretrainingSettings
 from cxrflow.text.masking import MaskedBatch, WordMasker
 from cxrflow.text.packing import PackedCorpus, Plan
@@ -41,6 +41,7 @@ class PackedCorpusProgram:
         self.settings, self.corpus, self.validation = settings, corpus, validation
         self.text, self.masker, self.vocabulary = text, masker, vocabulary
         self.seed, self.device, self.processes = seed, device, processes
+        train_only(text, tokens=True, projection=False)
         self.modules = moved({"text": text}, device, processes)
         self.batch_size = min(settings.training.batch_size, corpus.rows)
         self.batches_per_epoch = corpus.rows // self.batch_size

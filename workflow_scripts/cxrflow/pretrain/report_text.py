@@ -69,6 +69,18 @@ def mlm_divisor(reduction: str, masked: int, sequences: int, processes: Processe
     return processes.total(masked if reduction == "token" else sequences)
 
 
+def train_only(text: CXRBert, tokens: bool, projection: bool) -> None:
+    """Freeze the head that no term of the objective reads: that of tokens, or the projection.
+
+    Processes that train together wait for every parameter that could have a gradient.
+    """
+    text.cls_projection_head.requires_grad_(projection)
+    embeddings = text.bert.embeddings.word_embeddings.weight  # the token head's, too
+    for parameter in text.cls.parameters():
+        if parameter is not embeddings:
+            parameter.requires_grad_(tokens)
+
+
 def start_text(folder: str | Path, dropout: float, attention_dropout: float) -> CXRBert:
     """A text encoder that goes on from a model folder, with this stage's dropout."""
     text = load_text_half(Path(folder))

@@ -13,7 +13,7 @@ import torch
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.objectives.section_matching import section_matching
 from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses, moved
-from cxrflow.pretrain.report_text import encode_reports
+from cxrflow.pretrain.report_text import encode_reports, train_only
 from cxrflow.pretrain.settings import TextPretrainingSettings
 from cxrflow.text.masking import WordMasker
 from cxrflow.text.report_batch import SECTIONS, ReportTokens
@@ -42,6 +42,7 @@ class SectionPairsProgram:
         self.text, self.masker, self.vocabulary = text, masker, vocabulary
         self.seed, self.device, self.ids = seed, device, ids
         self.processes = processes
+        train_only(text, tokens=settings.mlm.weight > 0, projection=True)
         self.modules = moved({"text": text}, device, processes)
         self.batches_per_epoch = batches_per_epoch(len(train), settings.training.batch_size)
 

@@ -3,7 +3,7 @@
 Two kinds (``convert`` chooses): statistics of the whole global batch over all processes, and
 statistics of groups of a fixed number of samples ("ghost batches", Hoffer et al. 2017). With the
 group that one GPU held in a paper, the second is what that paper trained with: under plain
-distributed training each GPU normalises by its own samples (Goyal et al. 2017, section 3).
+distributed training each GPU normalises by its own samples (Goyal et al. 2017, section 2.3).
 
 Each process's loss is its share of the global loss, a sum over processes, and the gradients of
 parameters are summed over processes; the backward pass here is right for exactly that. A forward
@@ -53,7 +53,7 @@ class _GlobalBatchNorm(_BatchNorm):
         if not self.training or x.is_meta:
             return super().forward(x)
         processes = distributed.get_world_size() if distributed.is_initialized() else 1
-        if processes == 1 and (self.group is None or len(x) <= self.group):
+        if processes == 1 and self.group is None:
             return super().forward(x)
         self._check_input_dim(x)
         if self.group is None:

@@ -39,11 +39,7 @@ class Gradients:
             self._objective = DistributedDataParallel(
                 self._objective,
                 device_ids=[torch.cuda.current_device()] if on_gpu else None,
-                # Batch statistics are taken over all processes, so buffers stay equal.
-                broadcast_buffers=False,
                 gradient_as_bucket_view=True,
-                # What a recipe switches off (the head without MLM) has no gradient.
-                find_unused_parameters=True,
             )
 
     def objective(self, epoch: int, index: int, part: int, parts: int) -> tuple[Tensor, Losses]:

@@ -1,0 +1,231 @@
+"""The four trainings in several processes: same objective, exact resume, one voice."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from gloo_processes import run_processes
+from safetensors.torch import load_file
+from torch import Tensor, distributed, nn
+from toy_programs import ENVIRONMENT, IMAGE, TEXT, TRAINING, commands, complete
+
+from cxrflow.encoders.cxr_bert import CXRBert
+from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.encoders.settings import TextEncoderSettings
+from cxrflow.images.store import PixelStore
+from cxrflow.pretrain.image_text_pairs import ImageTextProgram
+from cxrflow.pretrain.packed_corpus import PackedCorpusProgram
+from cxrflow.pretrain.section_pairs import SectionPairsProgram
+from cxrflow.pretrain.settings import (
+    ImagePretrainingSettings,
+    JointPretrainingSettings,
+    TextPretrainingSettings,
+)
+from cxrflow.pretrain.two_views import TwoViewsProgram
+from cxrflow.text.masking import WordMasker
+from cxrflow.text.packing import PackedCorpus
+from cxrflow.text.report_batch import ReportTokens
+from cxrflow.text.tokenizer import VocabularyInfo, load_tokenizer
+from cxrflow.training.gradients import Gradients
+from cxrflow.training.processes import Processes
+from cxrflow.training.program import Program
+
+BATCH = 13  # no multiple of the processes
+NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
+PROGRAMS = ("phase II", "phase II in parts", "phase III", "SimCLR", "SimCLR in ghosts", "joint")
+
+
+Outcome = dict[str, dict[str, Any]]  # by program
+
+
+def make(name: str, inputs: Path, processes: Processes) -> Program:
+    """A program of the toy cohort with the same weights in every process."""
+    torch.manual_seed(0)
+    device = torch.device("cpu")
+    training = {**TRAINING, "batch_size": BATCH, "epochs": 1}
+    pairs = pd.read_parquet(inputs / "cohort" / "pairs.parquet")
+    frames = [pairs[pairs["split"] == one].reset_index() for one in ("train", "validate")]
+    vocabulary = inputs / "vocabulary"
+    tokenizer, pieces = load_tokenizer(vocabulary), VocabularyInfo.from_folder(vocabulary)
+    text = CXRBert.build(TextEncoderSettings(**TEXT), len(tokenizer), tokenizer.pad_token_id)
+    text.set_dropout(0.0, 0.0)
+    reports = [ReportTokens(frame, tokenizer, 48) for frame in frames]
+    common = (text, WordMasker(pieces), vocabulary, 0, device, processes)
+    if name.startswith("phase II") and name != "phase III":
+        training["accumulate"] = 2 if "parts" in name else 1
+        settings = TextPretrainingSettings(training=training, length=48, **NO_DROPOUT)
+        corpus = PackedCorpus([inputs / "tokens"], 48, pieces)
+        return PackedCorpusProgram(settings, corpus, reports[1], *common)
+    if name == "phase III":
+        settings = TextPretrainingSettings(training=training, rsm={"weight": 1.0}, **NO_DROPOUT)
+        return SectionPairsProgram(settings, *reports, frames[0]["study_id"].tolist(), *common)
+    store = PixelStore(inputs / "pixels")
+    images = {"encoder": IMAGE, "augmentation": {"angle": 20, "noise": 0.05}, "training": training}
+    if name == "joint":
+        joint = JointPretrainingSettings(length=48, **images, **NO_DROPOUT)
+        encoder = ImageEncoder(joint.encoder)
+        return ImageTextProgram(
+            joint, store, *frames, text, encoder, tokenizer, vocabulary, 0, device, processes
+        )
+    if "ghosts" in name:
+        images |= {"ghost_batch": 4, "training": {**training, "batch_size": 16}}
+    simclr = ImagePretrainingSettings(head_hidden=32, head_output=16, **images)
+    return TwoViewsProgram(simclr, store, *frames, 0, device, processes)
+
+
+def in_float64(program: Program) -> Program:
+    """In float32 rounding may turn a ReLU on that is off in the other run."""
+
+    def widen(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(one.double() if one.is_floating_point() else one for one in inputs)
+
+    for module in program.modules.values():
+        module.double()
+        module.register_forward_pre_hook(widen)
+    return program
+
+
+def one_batch(name: str, inputs: Path) -> dict[str, Any]:
+    """Objective, gradients, batch statistics and validation of one process."""
+    processes = Processes(distributed.get_rank(), distributed.get_world_size())
+    program = in_float64(make(name, inputs, processes))
+    gradients = Gradients(program, processes)
+    parts = 2 if "parts" in name else 1
+    values: dict[str, float] = {}
+    counts = [0, 0]
+    for part in range(parts):
+        with gradients.part(last=part == parts - 1):
+            total, losses = gradients.objective(0, 1, part, parts)
+            total.backward()
+        for term, value in {**losses.terms, "loss": losses.total}.items():
+            values[term] = values.get(term, 0.0) + float(value)
+        counts = [counts[0] + losses.samples, counts[1] + losses.tokens]
+    found: dict[str, dict[str, Tensor]] = {"gradients": {}, "buffers": {}}
+    for key, module in program.modules.items():
+        for part_name, parameter in module.named_parameters():
+            if parameter.grad is not None:
+                found["gradients"][f"{key}.{part_name}"] = parameter.grad.clone()
+        for part_name, buffer in module.named_buffers():
+            found["buffers"][f"{key}.{part_name}"] = buffer.clone()
+        module.eval()
+    with torch.no_grad():
+        validation = program.validate()
+    return {"values": values, "counts": counts, "validation": validation, **found}
+
+
+def all_programs(inputs: Path) -> Outcome:
+    return {name: one_batch(name, inputs) for name in PROGRAMS}
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def both(
+    request: pytest.FixtureRequest, inputs: Path, alone: Outcome
+) -> tuple[Outcome, list[Outcome]]:
+    """What one process finds, and what each of several does."""
+    return alone, run_processes(request.param, all_programs, inputs, seconds=300)
+
+
+@pytest.fixture(scope="module")
+def alone(inputs: Path) -> Outcome:
+    return run_processes(1, all_programs, inputs, seconds=300)[0]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_several_processes_do_what_one_does(name: str, both: tuple[Outcome, list[Outcome]]) -> None:
+    wanted, found = both[0][name], [one[name] for one in both[1]]
+    for term, value in wanted["values"].items():
+        assert sum(one["values"][term] for one in found) == pytest.approx(value, rel=1e-5), term
+    for place, count in enumerate(wanted["counts"]):
+        assert sum(one["counts"][place] for one in found) == count
+    for one in found:
+        for kind in ("gradients", "buffers"):
+            assert one[kind].keys() == wanted[kind].keys()
+            pairs = [(value, wanted[kind][key]) for key, value in one[kind].items()]
+            # As one vector: some gradients are zero but for rounding; losses are in float32.
+            error = torch.stack([(a.double() - b.double()).norm() for a, b in pairs]).norm()
+            whole = torch.stack([b.double().norm() for _, b in pairs]).norm()
+            assert error <= 1e-6 * whole, (kind, float(error / whole))
+        for term, value in wanted["validation"].items():
+            assert one["validation"][term] == pytest.approx(value, rel=1e-5), term
+
+
+def in_processes(command: list[str], world: int) -> list[str]:
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}"]
+    return [command[0], *launcher, *command[1:]]
+
+
+def start(command: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def wait_for(process: subprocess.Popen[str], words: str) -> None:
+    assert process.stderr is not None
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if words in line:
+            return
+    raise AssertionError("".join(said))
+
+
+@pytest.fixture(scope="module")
+def parents(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What joint training starts from."""
+    folder = tmp_path_factory.mktemp("parents")
+    made = commands(inputs, folder)
+    for name in ("phase II", "phase III", "SimCLR"):
+        command = made[name](name, folder)
+        place = command.index("--settings") + 1
+        settings = json.loads(command[place])
+        settings["training"]["epochs"] = 1
+        command[place] = json.dumps(settings)
+        complete(command)
+    return folder
+
+
+def test_killed_in_two_processes_ends_with_the_same_weights(
+    inputs: Path, parents: Path, tmp_path: Path
+) -> None:
+    command = commands(inputs, parents, 8)["joint"]
+    complete(in_processes(command("undisturbed", tmp_path), 2))
+    run = json.loads((tmp_path / "undisturbed" / "run.json").read_text())
+    assert run["processes"] == 2
+    again = in_processes(command("run", tmp_path), 2)
+    generator = random.Random(1)
+    for number, signal_ in enumerate((signal.SIGKILL, signal.SIGTERM)):
+        process = start(again)
+        wait_for(process, "starting: " if number == 0 else "resuming at step")
+        time.sleep(generator.uniform(0.2, 0.6))
+        if signal_ == signal.SIGKILL:
+            os.killpg(process.pid, signal_)
+        else:
+            process.send_signal(signal_)
+        _, error = process.communicate(timeout=120)
+        assert process.returncode != 0, "the run is too short for this machine"
+        if signal_ == signal.SIGTERM:
+            assert error.count("start the same command again to go on") == 1, error
+    refused = subprocess.run(
+        in_processes(command("run", tmp_path), 3),
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert refused.returncode != 0
+    assert refused.stderr.count("processes: 2 -> 3. Delete the folder") == 1, refused.stderr
+    complete(again)
+    for file in ("model.safetensors", "image/model.safetensors"):
+        undisturbed = load_file(tmp_path / "undisturbed" / file)
+        for key, value in load_file(tmp_path / "run" / file).items():
+            assert torch.equal(value, undisturbed[key]), key
+    assert not (tmp_path / "state-run").exists()

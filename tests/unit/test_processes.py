@@ -1,0 +1,127 @@
+"""Objectives whose batch is spread over processes: the shares add up, with their gradients."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from gloo_processes import run_processes
+from torch import Tensor, distributed
+
+from cxrflow.errors import InputError
+from cxrflow.objectives.contrastive import symmetric_cross_entropy
+from cxrflow.objectives.global_alignment import global_alignment
+from cxrflow.objectives.local_alignment import local_similarity
+from cxrflow.objectives.section_matching import section_matching
+from cxrflow.objectives.simclr import nt_xent
+from cxrflow.training.processes import ALONE, Processes
+
+SAMPLES, FEATURES, REGIONS, WORDS = 13, 5, 6, 4
+Shares = tuple[Tensor, Tensor, Tensor]  # objective, gradients of both inputs
+
+
+def here() -> Processes:
+    return Processes(distributed.get_rank(), distributed.get_world_size())
+
+
+def local_term(first: Tensor, second: Tensor, processes: Processes, total: int) -> Tensor:
+    """Local alignment: own texts against the regions of all images, then all scores."""
+    words_NLD, regions_NMD = first, second
+    (all_regions,), own = processes.gather(total, regions_NMD)
+    lengths = (1 + np.arange(total) % WORDS)[own].tolist()
+    scores_BI = local_similarity(all_regions, words_NLD, lengths)
+    (scores_IB,), own = processes.gather(total, scores_BI.T)
+    return symmetric_cross_entropy(10.0 * scores_IB, own)
+
+
+def compared(objective: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def term(first: Tensor, second: Tensor, processes: Processes, total: int) -> Tensor:
+        (one, other), own = processes.gather(total, first, second)
+        return objective(one, other, own=own)
+
+    return term
+
+
+TERMS: dict[str, Callable[[Tensor, Tensor, Processes, int], Tensor]] = {
+    "global alignment": compared(global_alignment),
+    "section matching": compared(section_matching),
+    "NT-Xent": compared(nt_xent),
+    "local alignment": local_term,
+}
+
+
+def draw(name: str) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    local = name == "local alignment"
+    shapes = [(SAMPLES, n, FEATURES) if local else (SAMPLES, FEATURES) for n in (WORDS, REGIONS)]
+    first, second = (torch.randn(*shape, generator=generator).double() for shape in shapes)
+    return first, second
+
+
+def share_of(name: str) -> Shares:
+    processes = here()
+    own = processes.share(np.arange(SAMPLES))
+    first, second = (whole[own].requires_grad_() for whole in draw(name))
+    loss = TERMS[name](first, second, processes, SAMPLES)
+    loss.backward()
+    assert first.grad is not None and second.grad is not None
+    return loss.detach(), first.grad, second.grad
+
+
+@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("name", TERMS)
+def test_shares_of_an_objective_add_up(name: str, world: int) -> None:
+    first, second = (whole.requires_grad_() for whole in draw(name))
+    loss = TERMS[name](first, second, ALONE, SAMPLES)
+    wanted = torch.autograd.grad(loss, (first, second))
+    shares: list[Shares] = run_processes(world, share_of, name)
+    # The objectives compute in float32.
+    torch.testing.assert_close(
+        torch.stack([share[0] for share in shares]).sum(), loss.detach(), rtol=1e-6, atol=0
+    )
+    for place, gradient in enumerate(wanted, start=1):
+        found = torch.cat([share[place] for share in shares])
+        torch.testing.assert_close(found, gradient, rtol=1e-5, atol=1e-6)
+
+
+def exchanged() -> tuple[int, list[str], str | None, Tensor]:
+    processes = here()
+    rows = torch.full((len(processes.share(np.arange(5))), 2), processes.rank, dtype=torch.bfloat16)
+    (gathered,), _ = processes.gather(5, rows)
+    return (
+        processes.total(processes.rank + 1),
+        processes.collect(f"rank {processes.rank}"),
+        processes.first(lambda: "done"),
+        gathered,
+    )
+
+
+def test_processes_count_collect_and_wait_for_the_first() -> None:
+    found = run_processes(3, exchanged)
+    for total, names, _, gathered in found:
+        assert total == 6 and names == ["rank 0", "rank 1", "rank 2"]
+        assert gathered[:, 0].tolist() == [0, 0, 1, 1, 2]
+        assert gathered.dtype == torch.bfloat16
+    assert [done for _, _, done, _ in found] == ["done", None, None]
+
+
+def failing() -> str:
+    def work() -> None:
+        raise InputError("a wrong setting")
+
+    try:
+        here().first(work)
+    except InputError as error:
+        return str(error)
+    except SystemExit as error:
+        return f"left with {error.code}"
+    return "went on"
+
+
+def test_when_the_first_process_fails_the_others_leave() -> None:
+    assert run_processes(2, failing) == ["a wrong setting", "left with 1"]
+
+
+def test_a_batch_smaller_than_the_processes_is_refused() -> None:
+    with pytest.raises(InputError, match="batch of 3 samples is too small for 4 processes"):
+        Processes(0, 4).share(np.arange(3))

@@ -1,0 +1,163 @@
+"""Images of a split: resident or read batch by batch, the same batches; and what decides it."""
+
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+from cxrflow.images.free_memory import free_memory, host_memory
+from cxrflow.images.store import PixelStore, main
+from cxrflow.pretrain import resident_images
+from cxrflow.pretrain.resident_images import RESIDENT_SHARE, SplitImages
+
+COUNT, SIDE = 23, 24
+CPU = torch.device("cpu")
+DEVICES = [
+    "cpu",
+    pytest.param("cuda", marks=[pytest.mark.gpu]),
+]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> PixelStore:
+    """A store of 23 images in three shards."""
+    root = tmp_path_factory.mktemp("hospital")
+    rng = np.random.default_rng(0)
+    names = [f"id{i:02d}" for i in range(COUNT)]
+    for name in names:
+        pixels = rng.integers(0, 256, (30, 30), dtype=np.uint8)
+        Image.fromarray(pixels).save(root / f"{name}.png")
+    table = pd.DataFrame({"image_id": names, "image_path": [f"{name}.png" for name in names]})
+    table.to_parquet(root / "images.parquet")
+    settings = json.dumps({"images_per_shard": 10})
+    main(
+        [
+            *("--root", str(root), "--images", str(root / "images.parquet")),
+            *("--geometry", f"shorter{SIDE}", "--settings", settings),
+            *("--output", str(root / "store")),
+        ]
+    )
+    return PixelStore(root / "store")
+
+
+def with_free(monkeypatch: pytest.MonkeyPatch, count: float) -> None:
+    """Let there be free memory for ``count`` images to be half of."""
+    free = int(count * SIDE**2 / RESIDENT_SHARE)
+    monkeypatch.setattr(resident_images, "free_memory", lambda device: free)
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_batches_are_the_same_wherever_images_are(
+    store: PixelStore, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    if name == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    ids = [f"id{i:02d}" for i in np.random.default_rng(1).permutation(COUNT)[:17]]
+    device = torch.device(name)
+    with_free(monkeypatch, len(ids))
+    resident = SplitImages(store, ids, device)
+    with_free(monkeypatch, len(ids) - 1)
+    read = SplitImages(store, ids, device)
+    assert resident.pixels is not None and read.pixels is None
+    assert len(resident) == len(read) == len(ids)
+    for batch in (np.array([16, 0, 7, 7, 3]), np.arange(17), np.array([4])):
+        pixels, keys = resident.take(batch)
+        expected = store.read(store.rows([ids[i] for i in batch]))
+        assert pixels.dtype == torch.uint8 and pixels.device.type == name
+        np.testing.assert_array_equal(pixels.cpu().numpy(), expected)
+        assert keys.tolist() == store.rows([ids[i] for i in batch]).tolist()
+        for ours, theirs in zip(read.take(batch), (pixels, keys), strict=True):
+            assert torch.equal(ours, theirs) and ours.device == theirs.device
+
+
+def test_one_line_says_where_the_images_are(
+    store: PixelStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for free, words in ((COUNT, "stay on cpu"), (COUNT - 1, "are read batch by batch")):
+        caplog.clear()
+        with_free(monkeypatch, free)
+        with caplog.at_level(logging.INFO, logger="cxrflow"):
+            SplitImages(store, [f"id{i:02d}" for i in range(COUNT)], CPU)
+        (line,) = caplog.messages
+        assert f"{COUNT} images" in line and words in line
+
+
+def test_a_batch_that_is_read_is_free_to_be_changed(
+    store: PixelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither kind hands out the memory that later batches are taken from."""
+    for free in (1, 0):
+        with_free(monkeypatch, free)
+        images = SplitImages(store, ["id03"], CPU)
+        before = images.take(np.array([0]))[0].clone()
+        images.take(np.array([0]))[0].zero_()
+        assert torch.equal(images.take(np.array([0]))[0], before)
+
+
+def machine(root: Path, available_kb: int, groups: str, files: dict[str, str]) -> Path:
+    """What Linux shows of memory and control groups, below ``root``."""
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/meminfo").write_text(
+        f"MemTotal: 999999 kB\nMemAvailable: {available_kb} kB\nHugePages_Total: 0\n"
+    )
+    (root / "proc/self/cgroup").write_text(groups)
+    for name, text in files.items():
+        path = root / "sys/fs/cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    return root
+
+
+def limited(folder: str, most: str, used: int, files: int) -> dict[str, str]:
+    """A control group of version 2."""
+    return {
+        f"{folder}/memory.max": most,
+        f"{folder}/memory.current": str(used),
+        f"{folder}/memory.stat": f"anon 5\ninactive_file {files}",
+    }
+
+
+MACHINES = {
+    "no limit": (1000 * 1024, "0::/", {}),
+    "limit of the machine": (1000 * 1024, "0::/job", limited("job", "9000000", 0, 0)),
+    "limit of the job": (60_000 - 45_000 + 7_000, "0::/job", limited("job", "60000", 45_000, 7000)),
+    "limit further out": (
+        500,
+        "0::/job/step/task",
+        limited("job", "700", 200, 0) | limited("job/step", "max", 200, 0),
+    ),
+    "limits of version 1": (
+        800,
+        "9:name=systemd:/\n4:memory:/job\n0::/",
+        {
+            "memory/job/memory.limit_in_bytes": "1000",
+            "memory/job/memory.usage_in_bytes": "300",
+            "memory/job/memory.stat": "total_inactive_file 100",
+        },
+    ),
+    "a container that shows its own group as the top": (
+        750,
+        "0::/somewhere/outside",
+        {"memory.max": "800", "memory.current": "50", "memory.stat": "inactive_file 0"},
+    ),
+    "used beyond the limit": (0, "0::/job", limited("job", "100", 200, 0)),
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_memory_of_the_host(tmp_path: Path, name: str) -> None:
+    expected, groups, files = MACHINES[name]
+    assert host_memory(machine(tmp_path, 1000, groups, files)) == expected
+
+
+def test_processes_share_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    alone = free_memory(CPU)
+    assert 2**20 < alone < 2**50
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert free_memory(CPU) == pytest.approx(alone / 4, rel=0.3)
