@@ -16,7 +16,7 @@ sys.path.insert(0, str(SOURCE))
 
 from cxrflow.config import make_config
 from cxrflow.config.checks import REPORT_LAYOUTS, TEXT_LAYOUTS
-from cxrflow.config.schema import BENCHMARK_ROLES
+from cxrflow.config.benchmarks import BENCHMARK_ROLES
 from cxrflow.errors import InputError
 from cxrflow.source_files import source_files
 
@@ -139,8 +139,19 @@ def cohort_file(role, file):
 
 def pixel_store(role):
     """The pixel store that holds the images of the cohort that plays a role."""
-    holder = run.holder(cohort_dataset(getattr(run.roles, role)))
+    return cohort_pixels(getattr(run.roles, role))
+
+
+def cohort_pixels(cohort):
+    """The pixel store that holds the images of a cohort."""
+    holder = run.holder(cohort_dataset(cohort))
     return f"<results>/pixels/{holder}/{run.pixels.geometry}/store.json"
+
+
+def model_features(role):
+    """The features that a model has for the images of the cohort that plays a role."""
+    cohort = getattr(run.roles, role)
+    return f"<results>/features/{{model}}/seed{{seed}}/{cohort}/features.json"
 
 
 def models_by(program):

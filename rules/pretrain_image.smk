@@ -29,6 +29,7 @@ rule pretrain_image:
         mem_mb=need("pretrain_image").mem_mb,
         runtime=need("pretrain_image").runtime,
         gpu=need("pretrain_image").gpu,
+        attempt=lambda wildcards, attempt: attempt,
     params:
         settings=model_settings,
         pixels=subpath(input.pixels, parent=True),
@@ -42,6 +43,7 @@ rule pretrain_image:
             --pairs {input.pairs:q} \
             --model {wildcards.model:q} \
             --seed {wildcards.seed} \
+            --attempt {resources.attempt} \
             --state {params.state:q} \
             --output {params.folder:q} \
             >{log:q} 2>&1

@@ -32,6 +32,7 @@ rule pretrain_joint:
         mem_mb=need("pretrain_joint").mem_mb,
         runtime=need("pretrain_joint").runtime,
         gpu=need("pretrain_joint").gpu,
+        attempt=lambda wildcards, attempt: attempt,
     params:
         settings=model_settings,
         pixels=subpath(input.pixels, parent=True),
@@ -49,6 +50,7 @@ rule pretrain_joint:
             {params.image:q} \
             --model {wildcards.model:q} \
             --seed {wildcards.seed} \
+            --attempt {resources.attempt} \
             --state {params.state:q} \
             --output {params.folder:q} \
             >{log:q} 2>&1

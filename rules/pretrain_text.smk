@@ -31,6 +31,7 @@ rule pretrain_text:
         mem_mb=need("pretrain_text").mem_mb,
         runtime=need("pretrain_text").runtime,
         gpu=need("pretrain_text").gpu,
+        attempt=lambda wildcards, attempt: attempt,
     params:
         settings=model_settings,
         vocabulary=subpath(input.vocabulary, parent=True),
@@ -49,6 +50,7 @@ rule pretrain_text:
             {params.start:q} \
             --model {wildcards.model:q} \
             --seed {wildcards.seed} \
+            --attempt {resources.attempt} \
             --state {params.state:q} \
             --output {params.folder:q} \
             >{log:q} 2>&1

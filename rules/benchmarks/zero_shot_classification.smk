@@ -1,6 +1,6 @@
 """RSNA zero-shot pneumonia classification (BioViL section 4.4, Table 6).
 
-Inputs: a joint model, the classification cohort, its pixel store.
+Inputs: a joint model, the classification cohort, the model's features of its images.
 Outputs: `<results>/benchmarks/zero_shot_classification/<model>/seed<k>/`.
 """
 
@@ -11,7 +11,7 @@ rule evaluate_zero_shot_classification:
         code=source("benchmarks.zero_shot_classification"),
         model="<results>/models/{model}/seed{seed}/run.json",
         cohort=cohort_file("classification", "samples.parquet"),
-        pixels=pixel_store("classification"),
+        features=model_features("classification"),
     output:
         metrics="<results>/benchmarks/zero_shot_classification/{model}/seed{seed}/metrics.json",
         predictions="<results>/benchmarks/zero_shot_classification/{model}/seed{seed}/predictions.parquet",
@@ -31,14 +31,14 @@ rule evaluate_zero_shot_classification:
         settings=as_json(run.benchmarks.zero_shot_classification.model_dump(mode="json")),
         model=subpath(input.model, parent=True),
         cohort=subpath(input.cohort, parent=True),
-        pixels=subpath(input.pixels, parent=True),
+        features=subpath(input.features, parent=True),
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
         python -m cxrflow.benchmarks.zero_shot_classification \
             --model {params.model:q} \
             --cohort {params.cohort:q} \
-            --pixels {params.pixels:q} \
+            --features {params.features:q} \
             --settings {params.settings:q} \
             --seed {wildcards.seed} \
             --output {params.folder:q} \

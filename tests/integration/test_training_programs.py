@@ -85,3 +85,26 @@ def test_joint_model_folder_is_complete(undisturbed: Path) -> None:
     ]
     steps = [line["step"] for line in lines if line["split"] == "train"]
     assert steps == sorted(set(steps)), "no line is written twice"
+
+
+def test_what_no_attempt_can_mend_is_tried_once(inputs: Path, tmp_path: Path) -> None:
+    command = commands(inputs, tmp_path)["phase II"]("phase II", tmp_path)
+    place = command.index("--settings") + 1
+    settings = json.loads(command[place])
+    settings["training"]["optimiser"]["learning_rate"] = 1e30
+    broken = [*command[:place], json.dumps(settings), *command[place + 1 :]]
+
+    def said(*arguments: str) -> str:
+        done = subprocess.run(
+            [*broken, *arguments], env=ENVIRONMENT, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 2, done.stderr
+        return done.stderr
+
+    first, second = said("--attempt", "1"), said("--attempt", "2")
+    assert "starting: " in first and " is nan at step " in first
+    assert "not tried again, since it would fail as it did before: toy: term" in second
+    assert len(second.splitlines()) == 1
+    # A new start of the workflow counts from one again: the reason may be gone.
+    again = said("--attempt", "1")
+    assert "starting: " in again or "resuming at step" in again

@@ -191,7 +191,12 @@ def commands(inputs: Path, done: Path, length: int = 1) -> dict[str, Command]:
                 "encoder": IMAGE,
                 "augmentation": elastic,
                 "length": 48,
-                "training": {**TRAINING, "epochs": 25 * length, "stopping": {"keep": "best"}},
+                "training": {
+                    **TRAINING,
+                    "epochs": 25 * length,
+                    "stopping": {"keep": "best"},
+                    "deterministic": True,
+                },
             },
             "--pixels",
             inputs / "pixels",

@@ -1,8 +1,16 @@
-"""The command line that the three pretraining programs share."""
+"""What the command lines of the three pretraining programs share."""
 
 import argparse
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
 
 from cxrflow.command import parser
+from cxrflow.errors import InputError, PassingError
+from cxrflow.files import atomic_path
+
+REFUSAL = "refused.txt"
 
 
 def training_parser(description: str | None) -> argparse.ArgumentParser:
@@ -13,4 +21,36 @@ def training_parser(description: str | None) -> argparse.ArgumentParser:
     made.add_argument("--seed", type=int, required=True)
     made.add_argument("--state", required=True, help="folder of the resumable state")
     made.add_argument("--output", required=True, help="model folder to write")
+    made.add_argument(
+        "--attempt",
+        type=int,
+        default=1,
+        help="which attempt of the workflow this is; those after the first leave at once where the "
+        "one before met what no further attempt can mend",
+    )
     return made
+
+
+@contextlib.contextmanager
+def attempted(given: argparse.Namespace) -> Iterator[None]:
+    """Keep why an attempt failed, if another would fail alike, and spare that other one.
+
+    Snakemake tries again whatever the reason was. A wrong setting or a loss that is not finite
+    would be found again after the same wait in the queue; a full disk may be free by then.
+    """
+    refusal = Path(given.state) / REFUSAL
+    speaks = os.environ.get("RANK", "0") == "0"
+    if given.attempt == 1 and speaks:
+        refusal.unlink(missing_ok=True)
+    elif given.attempt > 1 and refusal.is_file():
+        reason = refusal.read_text(encoding="utf-8").strip()
+        raise InputError(f"not tried again, since it would fail as it did before: {reason}")
+    try:
+        yield
+    except PassingError:
+        raise
+    except InputError as error:
+        if speaks:
+            with contextlib.suppress(OSError), atomic_path(refusal) as temporary:
+                temporary.write_text(f"{error}\n", encoding="utf-8")
+        raise

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cxrflow.command import read_settings, run
-from cxrflow.pretrain.arguments import training_parser
+from cxrflow.pretrain.arguments import attempted, training_parser
 from cxrflow.pretrain.settings import ImagePretrainingSettings
 
 if TYPE_CHECKING:
@@ -22,12 +22,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = training_parser(__doc__)
     arguments.add_argument("--pixels", required=True, help="pixel store")
     given = arguments.parse_args(argv)
-    settings = read_settings(given.settings, ImagePretrainingSettings)
+    with attempted(given):
+        settings = read_settings(given.settings, ImagePretrainingSettings)
 
-    from cxrflow.training.processes import joined
+        from cxrflow.training.processes import joined
 
-    with joined() as processes:
-        run_training(given, settings, processes)
+        with joined() as processes:
+            run_training(given, settings, processes)
 
 
 def run_training(

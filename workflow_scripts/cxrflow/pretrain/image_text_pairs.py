@@ -16,7 +16,7 @@ from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation
 from cxrflow.images.store import PixelStore
 from cxrflow.objectives.global_alignment import global_alignment
-from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses, moved
+from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses, moved, require_whole_ghosts
 from cxrflow.pretrain.report_text import encode_reports, train_only
 from cxrflow.pretrain.resident_images import ResidentImages, other_patients
 from cxrflow.pretrain.settings import JointPretrainingSettings
@@ -47,6 +47,7 @@ class ImageTextProgram:
     ) -> None:
         self.settings, self.seed, self.device = settings, seed, device
         self.processes = processes
+        require_whole_ghosts(settings.training.batch_size, settings.ghost_batch, processes)
         self.vocabulary = vocabulary
         self.ids = train["study_id"].tolist()
         self.reports = {

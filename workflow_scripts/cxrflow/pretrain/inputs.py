@@ -173,6 +173,16 @@ def mean_losses(parts: Iterable[Losses], processes: Processes) -> dict[str, floa
     }
 
 
+def require_whole_ghosts(batch_size: int, ghost_batch: int | None, processes: Processes) -> None:
+    """Each process's share of a batch must be whole ghost batches."""
+    if ghost_batch is not None and batch_size % (ghost_batch * processes.world):
+        raise InputError(
+            f"settings: key 'ghost_batch' is {ghost_batch} and training.batch_size {batch_size}; "
+            f"with {processes.world} processes expected a batch_size that is a multiple of "
+            f"{ghost_batch * processes.world}"
+        )
+
+
 def moved(
     modules: dict[str, nn.Module],
     device: torch.device,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cxrflow.command import read_settings, run
-from cxrflow.pretrain.arguments import training_parser
+from cxrflow.pretrain.arguments import attempted, training_parser
 from cxrflow.pretrain.settings import JointPretrainingSettings
 
 if TYPE_CHECKING:
@@ -24,12 +24,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--text", required=True, help="text model folder to start from")
     arguments.add_argument("--image", help="image model folder to start from")
     given = arguments.parse_args(argv)
-    settings = read_settings(given.settings, JointPretrainingSettings)
+    with attempted(given):
+        settings = read_settings(given.settings, JointPretrainingSettings)
 
-    from cxrflow.training.processes import joined
+        from cxrflow.training.processes import joined
 
-    with joined() as processes:
-        run_training(given, settings, processes)
+        with joined() as processes:
+            run_training(given, settings, processes)
 
 
 def run_training(

@@ -13,7 +13,7 @@ from cxrflow.files import write_json
 from cxrflow.images.augment import Augmentation
 from cxrflow.images.store import PixelStore
 from cxrflow.objectives.simclr import nt_xent
-from cxrflow.pretrain.inputs import mean_losses, moved
+from cxrflow.pretrain.inputs import mean_losses, moved, require_whole_ghosts
 from cxrflow.pretrain.resident_images import ResidentImages
 from cxrflow.pretrain.settings import ImagePretrainingSettings
 from cxrflow.training.order import batch_rows, batches_per_epoch, contrastive_batches
@@ -52,6 +52,7 @@ class TwoViewsProgram:
     ) -> None:
         self.settings, self.seed, self.device = settings, seed, device
         self.processes = processes
+        require_whole_ghosts(settings.training.batch_size, settings.ghost_batch, processes)
         self.ids = train["image_id"].tolist()
         self.images = {
             "train": ResidentImages(store, train["image_id"], device),

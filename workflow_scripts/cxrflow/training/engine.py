@@ -30,6 +30,7 @@ from cxrflow.training.precision import (
     Roof,
     autocast,
     choose_device,
+    choose_kernels,
     choose_precision,
     measure_roof,
 )
@@ -85,6 +86,7 @@ class Engine:
         last act and the end of the process must not cost the run.
         """
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
+        choose_kernels(self.settings.deterministic)
         folder = StateFolder(state_folder)
         with naming(folder.path), contextlib.ExitStack() as stack:
             self.processes.first(lambda: stack.enter_context(folder.locked()))

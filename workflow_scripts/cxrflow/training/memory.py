@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from cxrflow.errors import InputError
+from cxrflow.errors import PassingError
 
 # How torch words it where the error has no type of its own: CPU, Windows, CUDA, cuBLAS.
 WORDS = (
@@ -26,13 +26,13 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def explained(what: str, device: torch.device, remedies: Sequence[str]) -> Iterator[None]:
-    """Turn running out of memory into an :class:`InputError` that names what helps."""
+    """Turn running out of memory into a :class:`PassingError` that names what helps."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        raise InputError(
+        raise PassingError(
             f"{what}: not enough memory on {device}; what helps: {', '.join(remedies)}"
         ) from None
 

@@ -1,6 +1,7 @@
 """Which device and arithmetic a run uses, and the most that they can do."""
 
 import contextlib
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +35,18 @@ def choose_precision(wanted: Literal["auto", "bf16", "fp32"], device: torch.devi
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported() else "fp32"
     return "bf16" if torch.cpu._is_avx512_bf16_supported() else "fp32"
+
+
+def choose_kernels(deterministic: bool) -> None:
+    """Allow a GPU only kernels that repeat themselves, or let it find its fastest convolutions.
+
+    The second is done by trying, and what wins may differ from run to run.
+    """
+    if deterministic:
+        # cuBLAS reads this when it is first used.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(deterministic)
+    torch.backends.cudnn.benchmark = not deterministic
 
 
 def autocast(

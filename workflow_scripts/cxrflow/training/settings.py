@@ -50,6 +50,11 @@ class TrainingSettings(Settings):
         "auto", description="auto = bf16 on a GPU and on CPUs that multiply bf16, else fp32"
     )
     device: str = Field("auto", description="auto = the GPU when there is one")
+    deterministic: bool = Field(
+        False,
+        description="on a GPU, only kernels that give the same bits every time, so that a resumed "
+        "run is exact there too; slower. On a CPU runs are exact anyway",
+    )
     save_minutes: float = Field(10, gt=0, description="how often the state is saved")
     log_steps: int = Field(50, ge=1, description="steps between lines of metrics.jsonl")
     validations: int = Field(

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from cxrflow.errors import InputError
+from cxrflow.errors import InputError, PassingError
 from cxrflow.files import atomic_path, read_json, write_json
 
 log = logging.getLogger("cxrflow")
@@ -60,7 +60,7 @@ class StateFolder:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 handle.seek(0)
-                raise InputError(
+                raise PassingError(
                     f"{self.path}: another process ({handle.read().strip() or 'unknown'}) is "
                     "training this run; wait for it or end it"
                 ) from None
@@ -98,7 +98,7 @@ class StateFolder:
             with atomic_path(self.path / f"step-{step:09d}.pt") as temporary:
                 temporary.write_bytes(sha256(content).digest() + content)
         except OSError as error:
-            raise InputError(
+            raise PassingError(
                 f"{self.path}: cannot save the state of step {step}: {error.strerror}; "
                 "the state before it is kept"
             ) from None
