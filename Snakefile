@@ -10,6 +10,7 @@ Path grammar (`<results>` is `results`, or what `pathvars:` of the configuration
     <results>/vocabulary/<name>/...                 WordPiece tokenizer
     <results>/tokens/<vocabulary>/<dataset>/...     packed token ids
     <results>/models/<model>/seed<k>/...            weights, run.json, metrics.jsonl
+    <results>/features/<model>/seed<k>/<cohort>/... image features of a cohort
     <results>/state/<model>/seed<k>/                resumable state; never an output, so that it
                                                     outlives failures, time limits and preemption
     <results>/benchmarks/<benchmark>/<model>/seed<k>/metrics.json
@@ -46,6 +47,7 @@ include: "rules/tokens.smk"
 include: "rules/pretrain_text.smk"
 include: "rules/pretrain_image.smk"
 include: "rules/pretrain_joint.smk"
+include: "rules/features.smk"
 include: "rules/benchmarks/vocabulary.smk"
 include: "rules/benchmarks/mask_prediction.smk"
 
@@ -59,6 +61,11 @@ if run.available("phrase_grounding"):
 if run.available("zero_shot_classification"):
 
     include: "rules/benchmarks/zero_shot_classification.smk"
+
+
+if run.available("linear_probe"):
+
+    include: "rules/benchmarks/linear_probe.smk"
 
 
 include: "rules/tables.smk"

@@ -72,6 +72,13 @@ def need(name):
     return run.resources_of(name)
 
 
+def spread(rule):
+    """The processes and nodes of a training, and what Slurm is asked for when it has several."""
+    found = need(rule)
+    several = {"tasks": found.nodes, "mpi": "srun"} if found.nodes > 1 else {}
+    return {"processes": found.processes, "nodes": found.nodes, **several}
+
+
 def root(dataset):
     """The folder that holds a data set's files."""
     found = run.datasets[dataset]

@@ -30,6 +30,7 @@ rule pretrain_image:
         runtime=need("pretrain_image").runtime,
         gpu=need("pretrain_image").gpu,
         attempt=lambda wildcards, attempt: attempt,
+        **spread("pretrain_image"),
     params:
         settings=model_settings,
         pixels=subpath(input.pixels, parent=True),
@@ -37,7 +38,10 @@ rule pretrain_image:
         folder=subpath(output.run, parent=True),
     shell:
         r"""
-        python -m cxrflow.pretrain.image \
+        python -m cxrflow.training.launch \
+            --processes {resources.processes} \
+            --nodes {resources.nodes} \
+            cxrflow.pretrain.image \
             --settings {params.settings:q} \
             --pixels {params.pixels:q} \
             --pairs {input.pairs:q} \

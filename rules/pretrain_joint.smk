@@ -33,6 +33,7 @@ rule pretrain_joint:
         runtime=need("pretrain_joint").runtime,
         gpu=need("pretrain_joint").gpu,
         attempt=lambda wildcards, attempt: attempt,
+        **spread("pretrain_joint"),
     params:
         settings=model_settings,
         pixels=subpath(input.pixels, parent=True),
@@ -42,7 +43,10 @@ rule pretrain_joint:
         folder=subpath(output.run, parent=True),
     shell:
         r"""
-        python -m cxrflow.pretrain.joint \
+        python -m cxrflow.training.launch \
+            --processes {resources.processes} \
+            --nodes {resources.nodes} \
+            cxrflow.pretrain.joint \
             --settings {params.settings:q} \
             --pixels {params.pixels:q} \
             --pairs {input.pairs:q} \

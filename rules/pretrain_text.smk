@@ -32,6 +32,7 @@ rule pretrain_text:
         runtime=need("pretrain_text").runtime,
         gpu=need("pretrain_text").gpu,
         attempt=lambda wildcards, attempt: attempt,
+        **spread("pretrain_text"),
     params:
         settings=model_settings,
         vocabulary=subpath(input.vocabulary, parent=True),
@@ -42,7 +43,10 @@ rule pretrain_text:
         folder=subpath(output.run, parent=True),
     shell:
         r"""
-        python -m cxrflow.pretrain.text \
+        python -m cxrflow.training.launch \
+            --processes {resources.processes} \
+            --nodes {resources.nodes} \
+            cxrflow.pretrain.text \
             --settings {params.settings:q} \
             --vocabulary {params.vocabulary:q} \
             {params.tokens:q} \

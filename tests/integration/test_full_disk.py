@@ -43,6 +43,7 @@ PROGRAMS: dict[str, Run] = {
     "SimCLR": lambda s, o: s.train_images(o),
     "joint": lambda s, o: s.train_joint(o, **BEST),
     "grounding": lambda s, o: s.ground(o),
+    "features": lambda s, o: s.extract(o),
     "zero-shot": lambda s, o: s.classify(o),
     "mask prediction": lambda s, o: s.predict_masks(o),
     "vocabulary comparison": lambda s, o: s.compare_vocabularies(o),

@@ -161,13 +161,29 @@ class Stages:
             output=output,
         )
 
+    def extract(self, output: Path, pixels: Path | None = None) -> End:
+        """Image features of the RSNA-like images."""
+        return program(
+            "benchmarks.features",
+            {"device": "cpu"},
+            model=self.models / "joint",
+            cohort=self.rsna,
+            pixels=pixels or self.results / "pixels-rsna",
+            output=output,
+        )
+
     def classify(self, output: Path, pixels: Path | None = None) -> End:
+        """Zero-shot, from features made for it."""
+        features = output.with_name(f"features-{output.name}")
+        extracted = self.extract(features, pixels)
+        if extracted.code:
+            return extracted
         return self._score(
             "zero_shot_classification",
             {"split": None},
             model=self.models / "joint",
             cohort=self.rsna,
-            pixels=pixels or self.results / "pixels-rsna",
+            features=features,
             output=output,
         )
 

@@ -16,7 +16,7 @@ from cxrflow.benchmarks.grounding_figures import draw_pair
 from cxrflow.config import make_config
 from cxrflow.config.loading import load_config
 from cxrflow.config.models import overlay
-from cxrflow.config.schema import Config
+from cxrflow.config.schema import BENCHMARK_ROLES, Config
 from cxrflow.files import write_json
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.patient import make_patient
@@ -43,6 +43,11 @@ SCORES = {
     "phrase_grounding": {"cnr": 1.27, "miou": 0.243},
     "zero_shot_classification": {
         "auroc": 0.871, "accuracy": 0.79, "sensitivity": 0.83, "specificity": 0.77, "f1": 0.72,
+    },
+    "linear_probe": {
+        f"{name}/{share}": value
+        for share in (1, 10, 100)
+        for name, value in (("auroc", 0.9), ("accuracy", 0.8), ("f1", 0.7))
     },
     "mask_prediction": {"mask_accuracy": 0.764, "most_frequent_accuracy": 0.09, "margin": 0.674},
 }  # fmt: skip
@@ -261,8 +266,7 @@ def _estimate(value: float, n: int) -> dict[str, Any]:
 
 
 def _scores(root: Path, config: Config, benchmark: str, name: str, seed: int) -> None:
-    role = {"phrase_grounding": "grounding", "zero_shot_classification": "classification"}
-    dataset = config.cohorts[getattr(config.roles, role.get(benchmark, "reports"))].dataset
+    dataset = config.cohorts[getattr(config.roles, BENCHMARK_ROLES[benchmark])].dataset
     drawn = _synthetic(config, dataset)
     folder = root / f"benchmarks/{benchmark}/{name}/seed{seed}"
     factor = WORSE.get(name, 0.5) * (1 + 0.02 * seed)

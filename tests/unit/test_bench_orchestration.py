@@ -26,7 +26,7 @@ rule join:
     output: "results/joined/all.txt",
     log: "results/logs/join.log",
     benchmark: "results/timings/join.tsv",
-    shell: "cat {input:q} >{output:q} 2>{log:q}; date +%N >results/joined/run.json"
+    shell: "cat {input:q} >{output:q} 2>{log:q}; sleep 1; date +%N >results/joined/run.json"
 
 rule make:
     output: "results/{name}.txt",
@@ -78,16 +78,25 @@ def test_a_small_race(tmp_path: Path) -> None:
     pytest.importorskip("snakemake")
     (tmp_path / "Snakefile").write_text(SNAKEFILE)
     files = {"config.yaml": "text: overwritten", "over.yaml": "text: it's part"}
-    found = race("small", tmp_path / "Snakefile", files, [100.0, 200.0], {"shell script": 0.5})
+    found = race("small", tmp_path / "Snakefile", files, [100.0, 200.0], {"shell script": 0.9})
     result = run(found, rounds=1)
     assert result["what"].startswith("3 jobs") and result["rate"]["unit"] == "job/s"
     assert 0 < result["ratio"]["shell script"] < 0.9 and not result["reached"]["shell script"]
+    # Of three jobs one is timed.
     taken = result["median_seconds"]
-    assert result["notes"][-1].startswith("Snakemake took ")
-    extra = taken["ours"] - taken["shell script"]
-    more, share = re.findall(r"took ([\d.]+) s more|a job is ([\d.]+)%", result["notes"][-1])
-    assert float(more[0]) == pytest.approx(extra, abs=0.1)
-    assert float(share[1]) == pytest.approx(100 * float(more[0]) / 3 * 2 / 300, abs=0.02)
+    took, script_took, outside, share = map(
+        float,
+        re.fullmatch(
+            r"Snakemake took ([\d.]+) s, the script ([\d.]+) s for 3 jobs; outside its jobs "
+            r"Snakemake took ([\d.]+) s, \d+ ms a job, its start included; the 2 jobs of "
+            r"results/timings took 300 s one by one, of which as much a job is ([\d.]+)% .*",
+            result["notes"][-1],
+        ).groups(),
+    )
+    assert took == pytest.approx(taken["ours"], abs=0.2)
+    assert script_took == pytest.approx(taken["shell script"], abs=0.2)
+    assert 0 < outside < took - 0.9  # the timed job sleeps for a second
+    assert share == pytest.approx(100 * outside / 3 * 2 / 300, abs=0.02)
     theirs = found.peers["shell script"]()
     assert (theirs / "joined/all.txt").read_text() == "it's part of one\nit's part of two\n"
 

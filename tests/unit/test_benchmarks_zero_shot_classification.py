@@ -1,43 +1,46 @@
 """Zero-shot classification from files to files."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from benchmark_fakes import FakeModel, classification_samples, make_store, write_cohort
+from feature_fakes import fake_features, write_fake
 from sklearn.metrics import roc_auc_score
 
 import cxrflow
 from cxrflow.benchmarks import zero_shot_classification as program
 from cxrflow.benchmarks.inputs import Cohort
+from cxrflow.benchmarks.labelled_images import class_embedding
 from cxrflow.benchmarks.settings import ZeroShotClassificationSettings
 from cxrflow.errors import InputError
-from cxrflow.images.store import PixelStore
 
 COUNT = 30
 
 
 @pytest.fixture(scope="module")
-def pixels(tmp_path_factory):
-    return make_store(tmp_path_factory.mktemp("zero_shot"), COUNT)
+def features(tmp_path_factory):
+    return fake_features(make_store(tmp_path_factory.mktemp("zero_shot"), COUNT))
 
 
-def evaluate(pixels, table=None, **values):
+def evaluate(features, table=None, **values):
     settings = ZeroShotClassificationSettings.model_validate(
         {"intervals": {"replicates": 200}} | values
     )
     table = classification_samples(COUNT) if table is None else table
     data = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
-    return program.evaluate(FakeModel(), Cohort(table, data), PixelStore(pixels), settings)
+    return program.evaluate(FakeModel(), Cohort(table, data), features, settings)
 
 
-def test_the_program_writes_a_whole_result(pixels, tmp_path, monkeypatch):
+def test_the_program_writes_a_whole_result(features, tmp_path, monkeypatch):
     monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", classification_samples(COUNT))
+    model, folder = write_fake(tmp_path, features)
     output = tmp_path / "out"
     program.main(
-        ["--model", str(tmp_path), "--cohort", str(cohort), "--pixels", str(pixels)]
+        ["--model", str(model), "--cohort", str(cohort), "--features", str(folder)]
         + ["--settings", '{"intervals": {"replicates": 200}}', "--output", str(output)]
     )
     found = json.loads((output / "metrics.json").read_text())
@@ -61,11 +64,11 @@ def test_the_program_writes_a_whole_result(pixels, tmp_path, monkeypatch):
     assert len(pd.read_parquet(output / "predictions.parquet")) == 24
 
 
-def test_scores_are_the_softmax_and_metrics_follow_from_the_predictions(pixels):
+def test_scores_are_the_softmax_and_metrics_follow_from_the_predictions(features):
     table = classification_samples(COUNT)
     table["label"] = np.random.default_rng(0).permutation(table["label"])
     table["class"] = np.where(table["label"] == 1, "Lung Opacity", table["class"])
-    result = evaluate(pixels, table, split=None, temperature=0.1)
+    result = evaluate(features, table, split=None, temperature=0.1)
     rows = result.predictions
     scaled = np.exp(rows[["cosine_negative", "cosine_positive"]].to_numpy() / 0.1)
     np.testing.assert_allclose(rows["score"], scaled[:, 1] / scaled.sum(axis=1))
@@ -77,15 +80,15 @@ def test_scores_are_the_softmax_and_metrics_follow_from_the_predictions(pixels):
         roc_auc_score(rows["label"][used], rows["score"][used])
     )
     # Two classes: the temperature moves scores but not their order.
-    warm = evaluate(pixels, table, split=None)
+    warm = evaluate(features, table, split=None)
     for name in ("auroc", "f1", "accuracy"):
         assert warm.metrics[name].value == pytest.approx(result.metrics[name].value)
     assert warm.metrics["threshold"].value != pytest.approx(result.metrics["threshold"].value)
 
 
-def test_swapped_prompts_turn_the_score_round(pixels):
+def test_swapped_prompts_turn_the_score_round(features):
     swapped = evaluate(
-        pixels,
+        features,
         positive_prompts=["No evidence of pneumonia"],
         negative_prompts=["Findings suggesting pneumonia"],
     )
@@ -93,16 +96,22 @@ def test_swapped_prompts_turn_the_score_round(pixels):
 
 
 def test_a_class_of_several_prompts_is_their_mean_direction():
-    found = program.class_embedding(FakeModel(), ["bright", "no light", "sunny"])
+    found = class_embedding(FakeModel(), ["bright", "no light", "sunny"])
     np.testing.assert_allclose(found, np.array([1, 2]) / np.sqrt(5))
 
 
-def test_wrong_input_is_named(pixels):
+def test_wrong_input_is_named(features):
     table = classification_samples(COUNT)
     with pytest.raises(InputError, match="column 'label'.*want 0, 1"):
-        evaluate(pixels, table.assign(label=1), split=None)
+        evaluate(features, table.assign(label=1), split=None)
     table.loc[0, "image_id"] = "absent"
     table["label"] = table["label"].astype(float)
     table.loc[1, "label"] = None
-    result = evaluate(pixels, table, split=None)
+    result = evaluate(features, table, split=None)
     assert [d["examples"] for d in result.data["dropped"]] == [["s0"], ["s1"]]
+
+
+def test_a_model_without_a_joint_space_is_named(features):
+    trunk = replace(features, by_kind={"pooled": features.by_kind["pooled"]})
+    with pytest.raises(InputError, match="'projected' is missing; found pooled"):
+        evaluate(trunk)

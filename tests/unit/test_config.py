@@ -304,6 +304,16 @@ def test_tables_ask_only_for_what_a_model_can_do():
         for benchmark, model in config.table_cells("biovil", table):
             if benchmark in ("phrase_grounding", "zero_shot_classification"):
                 assert config.recipes[model].program == "joint"
+            if benchmark == "linear_probe":
+                assert config.recipes[model].program in ("image", "joint")
+
+
+def test_probes_need_a_part_of_the_cohort_to_learn_from(overlay):
+    whole = overlay({"cohorts": {"rsna": {"splits": {"method": "all"}}}})
+    assert load_config([DEMO]).available("linear_probe")
+    assert whole.available("zero_shot_classification") and not whole.available("linear_probe")
+    assert "linear_probe" not in whole.benchmarks_of("biovil")
+    assert not overlay({"roles": {"classification": None}}).available("linear_probe")
 
 
 def test_the_pixel_store_holds_every_cohort_pictured_in_a_data_set():

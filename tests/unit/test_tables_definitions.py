@@ -5,7 +5,9 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from cxrflow.papers import load_paper
+from cxrflow.benchmarks.linear_probe import percent
+from cxrflow.benchmarks.settings import LinearProbeSettings
+from cxrflow.papers import Table, load_paper
 from cxrflow.report.table_definition import TableDefinition, read_table_definition
 
 TABLES = sorted(load_paper("biovil").tables)
@@ -60,6 +62,27 @@ def test_tables_that_repeat_a_value_agree():
     assert prompts[default] == {k: six["BioViL, zero-shot"][k] for k in ("f1", "auroc")}
     ablation = published("table4")["Pretrain & Vocab (I–II)"]["cnr"]
     assert five["Phases I–II, no MLM in joint training"] == {"avg": ablation}
+
+
+def test_probe_rows_read_the_share_that_their_label_names():
+    for name in ("table6", "table_a2"):
+        rows = [row for row in table(name).rows if row.benchmark == "linear_probe"]
+        named = [re.fullmatch(r"(\w+), linear probe, (\d+) % of labels", r.label) for r in rows]
+        assert [(m[1].lower(), m[2]) for m in named] == [(row.model, row.share) for row in rows]
+        assert len(rows) == 6
+        measured = {
+            f"{column.metric}/{row.share}" for row in rows for column in table(name).columns
+        }
+        shares = {percent(share) for share in LinearProbeSettings().fractions}
+        assert measured == {f"{c.metric}/{share}" for c in table(name).columns for share in shares}
+
+
+def test_a_row_may_name_its_own_benchmark():
+    rows = [{"label": "x", "model": "m"}, {"label": "y", "model": "m", "benchmark": "probe"}]
+    table = Table.model_validate(
+        {"title": "T", "benchmark": "zero_shot", "columns": [{"key": "a"}], "rows": rows}
+    )
+    assert table.cells() == [("zero_shot", "m"), ("probe", "m")]
 
 
 def test_prompt_sensitivity_is_the_difference_of_the_aurocs():

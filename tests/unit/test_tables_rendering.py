@@ -103,6 +103,23 @@ def test_a_model_that_was_not_run_does_not_borrow_another_s_values(files):
     assert {cell.reason for cell in cells if cell.ours is None} == {"not run in this configuration"}
 
 
+def test_a_row_may_read_another_benchmark_and_a_share_of_the_labels(tmp_path):
+    shares = {
+        f"cnr/{share}": {"value": share / 8, "low": 0.0, "high": 1.0, "n": 9} for share in (1, 10)
+    }
+    files = [result(tmp_path, 0, 1.0), result(tmp_path, 0, 2.0, benchmark="probe", **shares)]
+    rows = [
+        {"label": "grounding", "model": "m"},
+        {"label": "1 %", "model": "m", "benchmark": "probe", "share": "1"},
+        {"label": "10 %", "model": "m", "benchmark": "probe", "share": "10"},
+        {"label": "all", "model": "m", "benchmark": "probe", "share": "100"},
+    ]
+    table = TABLE.model_copy(update={"rows": [Row.model_validate(row) for row in rows]})
+    cells = [c for c in make_cells(table, read_results(files)) if c.column == "avg"]
+    assert [cell.ours for cell in cells] == [1.0, 0.125, 1.25, None]
+    assert cells[3].reason == "could not be computed from this data"
+
+
 def test_an_undefined_metric_says_so(tmp_path):
     nothing = {"rate": {"value": None, "low": None, "high": None, "n": 0}}
     _, _, cell = cells_of([result(tmp_path, 0, 1.0, **nothing)])

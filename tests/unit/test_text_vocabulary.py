@@ -12,7 +12,7 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from cxrflow.errors import InputError
-from cxrflow.text import vocabulary
+from cxrflow.text import vocabulary, wordpiece
 from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.tokenizer import (
     PREFIX,
@@ -50,9 +50,12 @@ def library_counts(texts: list[str], lowercase: bool = True) -> dict[str, int]:
 @pytest.mark.parametrize("lowercase", [True, False])
 def test_word_counts_equal_the_library(lowercase):
     texts = ODD + texts_of(0, 200, 50)
-    counted = WordCounts(lowercase, raw_limit=40)  # merges often
+    counted = WordCounts(lowercase, raw_limit=40)  # normalises often
+    twin = counted.twin()
     for start in range(0, len(texts), 7):
-        counted.add([*texts[start : start + 7], None])
+        counted.add([*texts[start : start + 3], None])
+        twin.add(texts[start + 3 : start + 7])
+    twin.flush()
     assert counted.counts().as_dict() == library_counts(texts, lowercase)
 
 
@@ -71,11 +74,12 @@ def test_training_equals_the_library(letters, size, least):
     """The library's ties depend on how it numbers characters; told our order, it agrees."""
     texts = texts_of(1, 300, 400, letters)
     counts = library_counts(texts)
-    ours = train_wordpiece(CountedWords.of(counts), size, SPECIAL_TOKENS, least)
+    words = CountedWords.of(counts)
+    ours = train_wordpiece(words, size, SPECIAL_TOKENS, least)
     followers = sorted({PREFIX + c for word in counts for c in word[1:]})
     trainer = trainers.WordPieceTrainer(
         vocab_size=size, min_frequency=least, show_progress=False,
-        special_tokens=[*SPECIAL_TOKENS, *choose_alphabet(CountedWords.of(counts), 1000), *followers],
+        special_tokens=[*SPECIAL_TOKENS, *choose_alphabet(words, 1000), *followers],
     )  # fmt: skip
     library = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     library.normalizer = normalizers.BertNormalizer()
@@ -112,10 +116,28 @@ def naive_training(counts: dict[str, int], size: int, least: int) -> list[str]:
     return pieces
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_training_equals_the_definition(seed):
-    counts = library_counts(texts_of(seed, 40, 20, "aab"))
-    assert train_wordpiece(CountedWords.of(counts), 70, [], 2) == naive_training(counts, 70, 2)
+@pytest.mark.parametrize("fall", [1, 2, 8])
+@pytest.mark.parametrize("letters", ["aab", "abc", "#ab"])
+@pytest.mark.parametrize("seed", range(3))
+def test_training_equals_the_definition(seed, letters, fall, monkeypatch):
+    """However often pairs are counted anew; with "#", merges spell pieces that exist already."""
+    small = {"_FALL": fall, "_BUCKET_BITS": 1, "_CHUNK": 7, "_WORDS": 3}
+    for name, value in small.items():
+        monkeypatch.setattr(wordpiece, name, value)
+    calls: Counter[str] = Counter()
+    for name in ("_count_pairs", "recount"):
+        method = getattr(wordpiece._Merger, name)
+
+        def counted(self, *given, name=name, method=method):
+            calls[name] += 1
+            return method(self, *given)
+
+        monkeypatch.setattr(wordpiece._Merger, name, counted)
+    rng = random.Random(seed)
+    words = ["".join(rng.choices(letters, k=rng.randint(1, 9))) for _ in range(40)]
+    counts = {word: rng.randint(1, 30) for word in words}
+    assert train_wordpiece(CountedWords.of(counts), 90, [], 2) == naive_training(counts, 90, 2)
+    assert calls["_count_pairs"] > 1 and (calls["recount"] > 0) == (letters == "#ab")
 
 
 def test_alphabet_limit_breaks_ties_by_code_point():

@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+from cxrflow.errors import InputError
 from cxrflow.text import word_table
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, bert_tokenizer
 from cxrflow.text.word_encoder import WordEncoder
@@ -44,9 +45,12 @@ def test_where_words_are_split():
     assert not len(Words([])) and not len(Words([b" "]))
 
 
-def test_ids_of_odd_words_equal_the_library():
+@pytest.mark.parametrize("added", [[], ["abba"]])
+def test_ids_of_odd_words_equal_the_library(added):
+    """An added token that the trie does not know leaves all words to the library."""
     pieces = {piece: number for number, piece in enumerate([*SPECIAL_TOKENS, "a", "##a", "b", "e"])}
     tokenizer = bert_tokenizer(pieces, lowercase=True)
+    tokenizer.add_tokens(added)
     rng = random.Random(0)
     words = [word.decode() for word in words_of(0, 400)]
     texts = [" ".join(rng.choices(words, k=rng.randint(0, 9))) for _ in range(500)]
@@ -59,3 +63,10 @@ def test_ids_of_odd_words_equal_the_library():
     ids, counts = first.encode_flat(["", "a"])
     assert (ids.tolist(), counts.tolist()) == ([5], [0, 1]) and ids.dtype == np.uint16
     assert first.encode([]) == []
+
+
+def test_an_added_token_of_two_words_is_refused():
+    tokenizer = bert_tokenizer({token: n for n, token in enumerate(SPECIAL_TOKENS)}, True)
+    tokenizer.add_tokens(["a b"])
+    with pytest.raises(InputError, match="added token is 'a b', expected no white space"):
+        WordEncoder(tokenizer)

@@ -157,6 +157,24 @@ def test_the_whole_graph_runs_on_slurm(finished: Checkout, cluster: Path, tmp_pa
     assert whole.planned() == {}
 
 
+def test_a_training_on_two_nodes(copied: Checkout, cluster: Path):
+    """Two processes on each of two nodes meet; Gloo on one machine's loopback."""
+    overlay = copied.write(
+        "tiny_nodes.yaml",
+        {
+            "models": {"biovil": {"training": {"epochs": 2}}},
+            "resources": {
+                "pretrain_joint": {"nodes": 2, "processes": 2, "mem_mb": 3000, "runtime": 10}
+            },
+        },
+    )
+    checkout = Checkout(copied.folder, (*copied.overlays, overlay))
+    loopback = {"GLOO_SOCKET_IFNAME": "lo"} | on(cluster)
+    done = checkout.snakemake(TARGET, "--profile", "slurm", *POLLING, **loopback)
+    assert done.returncode == 0, done.stdout[-4000:] + log_of(checkout)[-4000:]
+    assert json.loads((checkout.folder / TARGET).read_text())["processes"] == 4
+
+
 def test_a_cancelled_training_goes_on(copied: Checkout, cluster: Path):
     checkout = lengthened(copied, LONG)
     with training(checkout, cluster) as (running, job):

@@ -6,7 +6,7 @@ docs/protocols.md says which is which, and what published inference code does in
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from cxrflow.command import Settings
 from cxrflow.text.settings import MaskingSettings
@@ -27,12 +27,24 @@ class BenchmarkSettings(Settings):
     """What every benchmark that runs a model has."""
 
     split: str | None = Field(default=None, description="rows of the cohort to use; null: all")
-    batch_size: int = Field(default=32, ge=1, description="speed only; results do not depend on it")
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:<n>")
     intervals: IntervalSettings = IntervalSettings()
 
 
-class PhraseGroundingSettings(BenchmarkSettings):
+class EncodingSettings(BenchmarkSettings):
+    """What a benchmark has that runs an encoder over its samples."""
+
+    batch_size: int = Field(default=32, ge=1, description="speed only; results do not depend on it")
+
+
+class FeatureSettings(Settings):
+    """Image features, computed once for every benchmark that starts from them."""
+
+    batch_size: int = Field(default=32, ge=1, description="images encoded at once; speed only")
+    device: str = Field(default="auto", description="auto, cpu, cuda or cuda:<n>")
+
+
+class PhraseGroundingSettings(EncodingSettings):
     """Phrase grounding on MS-CXR (BioViL sections 4.1 and 4.3; split null: all of MS-CXR)."""
 
     categories: list[str] = Field(
@@ -81,12 +93,17 @@ class PhraseGroundingSettings(BenchmarkSettings):
     )
 
 
-class ZeroShotClassificationSettings(BenchmarkSettings):
-    """Zero-shot pneumonia classification on RSNA (BioViL sections 2.2 and 4.4)."""
+class PneumoniaSettings(BenchmarkSettings):
+    """What the classifications on RSNA share (BioViL section 4.4): images and prompts."""
 
-    split: str | None = Field(default="test", description="rows of the cohort to use; null: all")
+    split: str | None = Field(default="test", description="rows that are scored; null: all")
     positive_prompts: list[str] = Field(default=["Findings suggesting pneumonia"], min_length=1)
     negative_prompts: list[str] = Field(default=["No evidence of pneumonia"], min_length=1)
+
+
+class ZeroShotClassificationSettings(PneumoniaSettings):
+    """Zero-shot pneumonia classification on RSNA (BioViL sections 2.2 and 4.4)."""
+
     temperature: float = Field(
         default=1.0,
         gt=0,
@@ -94,7 +111,64 @@ class ZeroShotClassificationSettings(BenchmarkSettings):
     )
 
 
-class MaskPredictionSettings(BenchmarkSettings):
+class LinearProbeSettings(PneumoniaSettings):
+    """Linear probes on RSNA (BioViL sections 2.2 and 4.4).
+
+    The paper gives no optimiser, rate, batch or length; these are its successor's for the same head
+    (BioViL-T, Appendix F.3, "few-shot").
+    """
+
+    split: str = Field(default="test", description="rows that are scored")
+    train_split: str = Field(default="train", description="rows of which the shares are taken")
+    fractions: list[float] = Field(
+        default=[0.01, 0.1, 1.0], min_length=1, description="shares of the training labels"
+    )
+    probe_seeds: list[int] = Field(
+        default=[0, 1, 2, 3, 4],
+        min_length=2,
+        description="of a share's rows and their order; values are means over them",
+    )
+    features: Literal["auto", "projected", "pooled"] = Field(
+        default="auto",
+        description="projected: joint space, length 1 (paper); pooled: the trunk's mean over the "
+        "grid; auto: projected where the model has a text half, else pooled",
+    )
+    start: Literal["auto", "prompts", "zeros", "random"] = Field(
+        default="auto",
+        description="heads before training; prompts: the class embeddings, bias 0 (paper); "
+        "random: uniform within 1/sqrt(features), bias 0; auto: prompts where the model has a "
+        "text half, else zeros",
+    )
+    standardise: bool = Field(default=False, description="features, over a share's rows")
+    epochs: int = Field(default=40, ge=1, description="passes over a share's rows")
+    batch_size: int = Field(default=32, ge=1)
+    learning_rate: float = Field(default=1e-3, gt=0)
+    weight_decay: float = Field(default=0.01, ge=0, description="of AdamW; not on the bias")
+
+    @field_validator("fractions")
+    @classmethod
+    def _shares(cls, fractions: list[float]) -> list[float]:
+        if any(not 0 < share <= 1 for share in fractions) or len(set(fractions)) < len(fractions):
+            raise ValueError("want different shares above 0 and up to 1")
+        return fractions
+
+    @field_validator("probe_seeds")
+    @classmethod
+    def _seeds_differ(cls, seeds: list[int]) -> list[int]:
+        if len(set(seeds)) < len(seeds) or min(seeds) < 0:
+            raise ValueError("want different seeds from 0 on")
+        return seeds
+
+    @model_validator(mode="after")
+    def _prompts_live_in_the_joint_space(self) -> "LinearProbeSettings":
+        if self.start == "prompts" and self.features == "pooled":
+            raise ValueError("start: prompts go with projected features")
+        if self.split == self.train_split:
+            raise ValueError(f"split: '{self.split}' is also the train_split")
+        return self
+
+
+class MaskPredictionSettings(EncodingSettings):
     """Masked-token prediction on validation reports (BioViL section 4.2, Table 3)."""
 
     split: str | None = Field(default="validate", description="rows to predict; null: all")

@@ -16,45 +16,28 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cxrflow.benchmarks.image_inputs import image_benchmark_parser, read_inputs
-from cxrflow.benchmarks.inputs import (
-    Cohort,
-    Pixels,
-    data_fingerprint,
-    drop_rows,
-    image_batches,
+import cxrflow
+from cxrflow.benchmarks.features import Features, read_features
+from cxrflow.benchmarks.inputs import Cohort, read_cohort
+from cxrflow.benchmarks.labelled_images import (
+    COLUMNS,
+    SHOWN,
+    class_embeddings,
+    classification_parser,
+    features_of,
+    labelled_images,
 )
 from cxrflow.benchmarks.result import Figure, Result, model_name
 from cxrflow.benchmarks.settings import ZeroShotClassificationSettings
 from cxrflow.command import read_settings, run
-from cxrflow.errors import InputError
 from cxrflow.metrics.classification import auroc, binary_metrics, operating_points, roc_curve
 from cxrflow.metrics.intervals import Estimate, bootstrap, clusters_of
+from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
 
-COLUMNS = ("sample_id", "subject_id", "image_id", "label", "class")
 # RSNA's names of the two kinds of negatives, and what they are called in metrics.json.
 NEGATIVE_CLASSES = {"Normal": "normal", "No Lung Opacity / Not Normal": "not_normal"}
-
-
-def class_embedding(model: Any, prompts: Sequence[str]) -> NDArray[np.float64]:
-    """Embedding [D] of a class: the mean of its prompts' embeddings, of length one again."""
-    mean = model.encode_text(list(prompts)).double().cpu().numpy().mean(axis=0)
-    return np.asarray(mean / np.linalg.norm(mean))
-
-
-def class_similarities(
-    model: Any, image_ids: Sequence[str], pixels: Pixels, settings: ZeroShotClassificationSettings
-) -> NDArray[np.float64]:
-    """Cosines [N, 2] of every image with the negative and the positive class."""
-    prompts = (settings.negative_prompts, settings.positive_prompts)
-    classes = np.stack([class_embedding(model, texts) for texts in prompts])
-    blocks = []
-    for _, images in image_batches(pixels, image_ids, settings.batch_size):
-        embedded = model.encode_image(images).projected_global.double().cpu().numpy()
-        blocks.append(embedded @ classes.T)
-    return np.concatenate(blocks)
 
 
 def class_probabilities(
@@ -128,38 +111,29 @@ def draw_roc(predictions: pd.DataFrame, metrics: dict[str, Estimate]) -> Figure:
 
 
 def evaluate(
-    model: Any, cohort: Cohort, pixels: Pixels, settings: ZeroShotClassificationSettings
+    model: Any, cohort: Cohort, features: Features, settings: ZeroShotClassificationSettings
 ) -> Result:
     """Score ``model`` on the labelled images of ``cohort``."""
-    tests = {
-        "image is not in the pixel store": ~pixels.holds(cohort.table["image_id"].tolist()),
-        "label is missing": cohort.table["label"].isna(),
-    }
-    samples, dropped = drop_rows(cohort.table, tests)
-    labels = samples["label"].astype(int)
-    if sorted(labels.unique()) != [0, 1]:
-        raise InputError(
-            f"samples.parquet: column 'label' has {sorted(labels.unique())}; want 0, 1"
-        )
-    similarities = class_similarities(model, samples["image_id"].tolist(), pixels, settings)
-    predictions = samples[["sample_id", "subject_id", "image_id", "class"]].assign(
-        label=labels,
+    samples, dropped = labelled_images(cohort.table, features)
+    images = features_of(samples, features, "projected").double().numpy()
+    similarities = images @ class_embeddings(model, settings).T
+    predictions = samples[list(SHOWN)].assign(
         cosine_negative=similarities[:, 0],
         cosine_positive=similarities[:, 1],
         score=class_probabilities(similarities, settings.temperature)[:, 1],
     )
     metrics = summarise(predictions, settings)
     protocol = {
-        **settings.model_dump(mode="json", exclude={"batch_size", "device"}),
-        "geometry": str(pixels.geometry),
+        **settings.model_dump(mode="json", exclude={"device"}),
+        "geometry": features.geometry,
         "score": "softmax over the cosines with the two class prompts",
         "threshold_rule": "best F1 on the evaluated images",
     }
     data = {
         **cohort.data,
-        "fingerprint": data_fingerprint(cohort, pixels),
+        "fingerprint": features.data_fingerprint(cohort),
         "samples": len(samples),
-        "positives": int(labels.sum()),
+        "positives": int(samples["label"].sum()),
         "dropped": dropped,
     }
     figures = [draw_roc(predictions, metrics)]
@@ -168,10 +142,12 @@ def evaluate(
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    options = image_benchmark_parser(__doc__).parse_args(argv)
+    options = classification_parser(__doc__).parse_args(argv)
     settings = read_settings(options.settings, ZeroShotClassificationSettings)
-    model, cohort, pixels = read_inputs(options, COLUMNS, settings)
-    result = evaluate(model, cohort, pixels, settings)
+    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
+    features = read_features(options.features, options.model)
+    model = cxrflow.load(options.model, choose_device(settings.device))
+    result = evaluate(model, cohort, features, settings)
     result.write(options.output, model_name(options.model, model.run), options.seed)
     log.info("AUROC %.3f, F1 %.3f", result.metrics["auroc"].value, result.metrics["f1"].value)
 

@@ -9,13 +9,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from cxrflow.benchmarks.settings import (
-    MaskPredictionSettings,
-    PhraseGroundingSettings,
-    VocabularyComparisonSettings,
-    ZeroShotClassificationSettings,
-)
 from cxrflow.command import Settings
+from cxrflow.config.benchmarks import BENCHMARK_PROGRAMS, BENCHMARK_ROLES, Benchmarks
 from cxrflow.config.checks import (
     check_documents_are_split,
     check_evaluation_is_held_out,
@@ -31,21 +26,6 @@ from cxrflow.papers import Recipe, Table, load_paper, load_scale, paper_names, s
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.reports.settings import ReportSettings, SentenceSplitterSettings
 from cxrflow.text.settings import CorpusSettings, TokensSettings, VocabularySettings
-
-# The role whose cohort each benchmark is computed on.
-BENCHMARK_ROLES = {
-    "phrase_grounding": "grounding",
-    "zero_shot_classification": "classification",
-    "mask_prediction": "reports",
-    "vocabulary": "reports",
-}
-
-# The programs whose models each benchmark takes.
-BENCHMARK_PROGRAMS = {
-    "phrase_grounding": ("joint",),
-    "zero_shot_classification": ("joint",),
-    "mask_prediction": ("text", "joint"),
-}
 
 
 class Dataset(Settings):
@@ -80,7 +60,7 @@ class Roles(Settings):
     pairs: str | None = Field(None, description="cohort of joint training")
     corpora: list[str] = Field(default_factory=list, description="data sets of text, phases I, II")
     grounding: str | None = Field(None, description="cohort of phrase grounding")
-    classification: str | None = Field(None, description="cohort of zero-shot classification")
+    classification: str | None = Field(None, description="cohort of classification")
 
 
 class Cohort(CohortSettings):
@@ -139,15 +119,6 @@ class Vocabulary(VocabularySettings):
         return self.model_dump(mode="json", exclude={"documents"})
 
 
-class Benchmarks(Settings):
-    """The protocol of each benchmark."""
-
-    phrase_grounding: PhraseGroundingSettings = PhraseGroundingSettings()
-    zero_shot_classification: ZeroShotClassificationSettings = ZeroShotClassificationSettings()
-    mask_prediction: MaskPredictionSettings = MaskPredictionSettings()
-    vocabulary: VocabularyComparisonSettings = VocabularyComparisonSettings()
-
-
 class Resources(Settings):
     """What one job of a rule asks for; on a cluster these become the job's limits."""
 
@@ -156,6 +127,8 @@ class Resources(Settings):
     runtime: int = Field(30, ge=1, description="minutes")
     gpu: int = Field(0, ge=0)
     retries: int = Field(1, ge=0, description="a training goes on from its saved state")
+    processes: int = Field(1, ge=1, description="of a training, on each node; one a GPU")
+    nodes: int = Field(1, ge=1, description="of a training, under Slurm")
 
 
 class Privacy(Settings):
@@ -318,7 +291,11 @@ class Config(Settings):
     def available(self, benchmark: str) -> bool:
         """Whether this run has the data of a benchmark."""
         role = BENCHMARK_ROLES.get(benchmark)
-        return role is not None and getattr(self.roles, role) is not None
+        cohort = None if role is None else getattr(self.roles, role)
+        if cohort is None:
+            return False
+        # A probe is trained on one part of its cohort and tested on another.
+        return benchmark != "linear_probe" or self.cohorts[cohort].split_method != "all"
 
     def table_cells(self, paper: str, table: str) -> list[tuple[str, str | None]]:
         """The (benchmark, model) pairs a table shows and this run has the data of."""

@@ -8,6 +8,7 @@ Shapes: B sequences, L tokens, T real tokens of a batch, D width, P joint space,
 positions, V vocabulary.
 """
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from cxrflow.encoders.token_blocks import TokenBlocks
 from cxrflow.encoders.weights import require_fit, require_weights
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
+
+TokenWise = Callable[..., Tensor]  # layer and states [T, ...] to states [T, ...]
 
 
 class ProjectionHead(nn.Module):
@@ -47,6 +50,8 @@ class CXRBert(BertForMaskedLM):
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config)
         self.cls_projection_head = ProjectionHead(config.hidden_size, config.projection_size)
+        self._before_attention: TokenWise = _before_attention
+        self._after_attention: TokenWise = _after_attention
         self.post_init()
 
     @classmethod
@@ -96,10 +101,26 @@ class CXRBert(BertForMaskedLM):
             input_ids=input_ids_BL.flatten()[blocks.tokens][None],
             position_ids=position_ids_BL.flatten()[blocks.tokens][None],
         )[0]
-        for layer in self.bert.encoder.layer:
-            hidden_TD = _layer(layer, hidden_TD, blocks)
+        layers: Any = self.bert.encoder.layer
+        for layer in layers:
+            own = layer.attention.self
+            attention = partial(
+                nn.functional.scaled_dot_product_attention, dropout_p=own.dropout.p * own.training
+            )
+            qkv_T3D = self._before_attention(layer, hidden_TD)
+            context_TD = blocks.attend(qkv_T3D, own.num_attention_heads, attention)
+            hidden_TD = self._after_attention(layer, context_TD, hidden_TD)
         rows_D = hidden_TD.new_zeros(input_ids_BL.numel(), hidden_TD.shape[1])
         return rows_D.index_copy(0, blocks.tokens, hidden_TD).unflatten(0, input_ids_BL.shape)
+
+    def compile_parts(self, options: dict[str, Any]) -> None:
+        """Compile the token-wise parts of a layer with these ``options`` of torch.compile.
+
+        One graph serves all layers and all numbers of tokens. Attention, whose blocks change with
+        every batch, stays as it is.
+        """
+        self._before_attention = _any_length(torch.compile(_before_attention, **options))
+        self._after_attention = _any_length(torch.compile(_after_attention, **options))
 
     def project(self, hidden_BLD: Tensor) -> Tensor:
         """Projected [CLS], [B, P], not normalised (Eq. 1 and 2 use it normalised)."""
@@ -110,21 +131,40 @@ class CXRBert(BertForMaskedLM):
         return self.cls(hidden_BLD.flatten(0, 1).index_select(0, positions_M))
 
 
-def _layer(layer: Any, hidden_TD: Tensor, blocks: TokenBlocks) -> Tensor:
-    """One layer of transformers' BERT on the T real tokens of a batch."""
-    own = layer.attention.self
-    linear = (own.query, own.key, own.value)
-    qkv_T3D = nn.functional.linear(
+def _before_attention(layer: Any, hidden_TD: Tensor) -> Tensor:
+    """Query, key and value of each token in a layer of transformers' BERT, [T, 3D]."""
+    linear = [getattr(layer.attention.self, name) for name in ("query", "key", "value")]
+    return nn.functional.linear(
         hidden_TD,
         torch.cat([one.weight for one in linear]),
         torch.cat([one.bias for one in linear]),
     )
-    attention = partial(
-        nn.functional.scaled_dot_product_attention, dropout_p=own.dropout.p * own.training
-    )
-    context_TD = blocks.attend(qkv_T3D, own.num_attention_heads, attention)
+
+
+def _after_attention(layer: Any, context_TD: Tensor, hidden_TD: Tensor) -> Tensor:
+    """The states that the layer gives, from the tokens' contexts and the states it got."""
+    # Said because a compiler takes the two numbers of tokens for unrelated.
+    torch._check(context_TD.shape[0] == hidden_TD.shape[0])
     attended_TD = layer.attention.output(context_TD, hidden_TD)
     return layer.output(layer.intermediate(attended_TD), attended_TD)
+
+
+def _any_length(compiled: TokenWise) -> TokenWise:
+    """Tell the compiler that nothing may be assumed about T, not even its first value.
+
+    A graph that is only marked as dynamic still carries choices made for the T of the batch that
+    came first, which is another one after a resumption, and inductor makes a second graph for CPUs
+    beyond 4096 tokens.
+    """
+
+    def call(layer: Any, *states_TD: Tensor) -> Tensor:
+        # A view would bring its base along, whose size is not marked.
+        own = [states.clone() if states._is_view() else states for states in states_TD]
+        for states in own:
+            torch._dynamo.decorators.mark_unbacked(states, 0)
+        return compiled(layer, *own)
+
+    return call
 
 
 def save_text_half(text: CXRBert, folder: Path) -> None:

@@ -7,6 +7,8 @@ because torchvision is not among the requirements (docs/dependencies.md says why
 Shapes: B images, C channels, H and W pixels, h and w cells of the grid.
 """
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from cxrflow.encoders.settings import ImageEncoderSettings
@@ -110,3 +112,10 @@ class ResNet(nn.Module):
         for number in range(1, 5):
             x = getattr(self, f"layer{number}")(x)
         return x
+
+    def compile_parts(self, options: dict[str, Any]) -> None:
+        """Compile the whole trunk with these ``options`` of torch.compile.
+
+        Batches keep their shape, so there is a graph for training and one for validation.
+        """
+        self.compile(**options)

@@ -10,7 +10,9 @@ Shapes: B images, H x W pixels. Coordinates are pixels from the image's centre, 
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +24,9 @@ from cxrflow.keyed_random import KeyedRandom
 # Streams of the keyed generator. Numbers are part of what a seed means: never renumber.
 _PARAMETERS, _ELASTIC, _NOISE = 0, 1, 2
 _PARAMETER_COUNT = 17
+
+#: Lines that are smoothed by one product; see :func:`smoothing`.
+BAND = 64
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,14 @@ class Draws:
 
 
 class Augmentation:
-    """Calling it turns stored images into views; :meth:`centre` is what inference uses."""
+    """Calling it turns stored images into views; :meth:`centre` is what inference uses.
+
+    A prior image called with the current image's key (seed, epoch and view alike, same size) is
+    treated identically, as BioViL-T trains (its Appendix E.1, and "identical transforms" in its
+    fine-tuning): the same geometry to the pixel with the same elastic field, the same brightness
+    and contrast in the same order (contrast about each image's own mean), the same occlusion, and
+    the same noise, pixel by pixel. Images of one batch may share a key for this.
+    """
 
     def __init__(self, settings: AugmentationSettings) -> None:
         self.settings = settings
@@ -52,7 +64,8 @@ class Augmentation:
     ) -> Tensor:
         """One view of each image: uint8 [B, H, W], int64 [B] sample ids -> float32 [B, 1, H, W].
 
-        ``view`` tells apart the two views of SimCLR. Values are in [0, 1].
+        What is drawn depends on ``keys``, never on pixels or the place in the batch. ``view`` tells
+        apart the two views of SimCLR. Values are in [0, 1].
         """
         # Autocast would do the smoothing and the coordinates in half precision.
         with torch.autocast(images.device.type, enabled=False):
@@ -103,33 +116,41 @@ class Augmentation:
         if not moves and not s.elastic_probability:
             return images
         height, width = images.shape[-2:]
-        matrix, offset = source_map(draws, height, width)  # pixels -> pixels
-        size = torch.tensor([width, height], device=images.device, dtype=torch.float32)
-        # grid_sample wants [-1, 1] from edge to edge: scale columns by half sizes, rows back.
-        theta = torch.cat([matrix * size / size[:, None], (offset / (size / 2))[:, :, None]], dim=2)
-        grid = F.affine_grid(theta, list(images.shape), align_corners=False)
+        matrix, offset = source_map(draws, height, width)
+        # grid_sample wants [-1, 1] from edge to edge.
+        half = torch.tensor([width / 2, height / 2], device=images.device)
+        matrix, offset = matrix / half[:, None], offset / half
+        x = torch.arange(width, device=images.device) + (0.5 - width / 2)
+        y = torch.arange(height, device=images.device) + (0.5 - height / 2)
+        columns = matrix[:, :, :1] * x  # [B, 2, W]
+        rows = matrix[:, :, 1:] * y + offset[:, :, None]  # [B, 2, H]
+        grid = columns[:, :, None, :] + rows[:, :, :, None]  # [B, 2, H, W]
         if s.elastic_probability:
-            # On a GPU, picking the chosen rows would wait for the device; there all are warped,
-            # those not chosen by zero. On a CPU the work counts.
-            rows = draws.elastic.nonzero()[:, 0] if images.device.type == "cpu" else slice(None)
-            shift = self.displacement(random.rows(rows), height, width)  # [rows, H, W, 2]
-            shift = shift * draws.elastic[rows, None, None, None]
-            grid[rows] += shift @ (matrix[rows].transpose(1, 2)[:, None] / (size / 2))
+            for part in chosen_parts(draws.elastic):
+                shift = self.displacement(random.rows(part), height, width)
+                shift *= draws.elastic[part, None, None, None]
+                grid[part] += (matrix[part] @ shift.flatten(2)).view_as(shift)
         return F.grid_sample(
-            images, grid, mode="bilinear", padding_mode="zeros", align_corners=False
+            images,
+            grid.permute(0, 2, 3, 1),
+            mode="bilinear",
+            padding_mode="zeros",
+            align_corners=False,
         )
 
     def displacement(self, random: KeyedRandom, height: int, width: int) -> Tensor:
-        """Elastic displacement (Simard et al. 2003): pixels, x then y, float32 [B, H, W, 2].
+        """Elastic displacement (Simard et al. 2003): pixels, x then y, float32 [B, 2, H, W].
 
         Uniform noise in [-1, 1], smoothed by a Gaussian (zero outside the image), times alpha.
         """
         s = self.settings
         x, y = random.uniform_pair(_ELASTIC, height * width)
         noise = torch.stack([x, y], dim=1).mul_(2).sub_(1).view(-1, 2, height, width)
-        down = gaussian_matrix(height, s.elastic_sigma, noise.device)
-        across = gaussian_matrix(width, s.elastic_sigma, noise.device)
-        return (down @ noise @ across.T).mul_(s.elastic_alpha).permute(0, 2, 3, 1)
+        down = smoothing(height, s.elastic_sigma, noise.device)
+        noise = torch.cat([part @ noise[..., lines, :] for lines, part in down], dim=-2)
+        across = smoothing(width, s.elastic_sigma, noise.device)
+        noise = torch.cat([noise[..., lines] @ part.T for lines, part in across], dim=-1)
+        return noise.mul_(s.elastic_alpha)
 
     def jitter(self, images: Tensor, draws: Draws) -> Tensor:
         """Brightness and contrast in random order, torchvision's ColorJitter; clamped to [0, 1]."""
@@ -164,8 +185,11 @@ class Augmentation:
         """Add Gaussian noise, clamped to [0, 1]."""
         if not self.settings.noise:
             return images
-        noise = random.normal(_NOISE, images[0].numel()).view_as(images)
-        return (images + noise * draws.noise[:, None, None, None]).clamp_(0, 1)
+        views = images.clone()
+        for part in chosen_parts(draws.noise > 0):
+            noise = random.rows(part).normal(_NOISE, images[0].numel()).view_as(images[part])
+            views[part] = noise.mul_(draws.noise[part, None, None, None]).add_(images[part])
+        return views.clamp_(0, 1)
 
 
 def centre(images: Tensor) -> Tensor:
@@ -192,15 +216,36 @@ def source_map(draws: Draws, height: int, width: int) -> tuple[Tensor, Tensor]:
     return matrix, (inverse @ shift[:, :, None])[:, :, 0]
 
 
-def gaussian_matrix(size: int, sigma: float, device: torch.device) -> Tensor:
-    """Smoothing along one axis as a matrix [size, size]; the kernel ends at 4 sigma, sums to 1."""
+def chosen_parts(chosen: Tensor) -> Sequence[slice]:
+    """The rows to work on for a step that is for the images ``chosen`` [B] (bool) alone.
+
+    On a CPU these are the chosen ones, one by one, as a single image's fields fit its caches. A GPU
+    would have to wait to know which they are; there it is all at once, the others by nothing.
+    """
+    if chosen.device.type != "cpu":
+        return [slice(None)]
+    return [slice(row, row + 1) for row in chosen.nonzero()[:, 0].tolist()]
+
+
+@lru_cache(maxsize=8)
+def smoothing(size: int, sigma: float, device: torch.device) -> Sequence[tuple[slice, Tensor]]:
+    """Gaussian smoothing along an axis of ``size``; the kernel ends at 4 sigma, sums to 1.
+
+    It is a product with a matrix that is zero but for a band: for every ``BAND`` outputs in turn,
+    the inputs that they depend on and the part [outputs, inputs] of the matrix between the two.
+    """
     radius = int(4 * sigma + 0.5)
     offsets = torch.arange(size, device=device)
     distance = (offsets[:, None] - offsets[None, :]).abs()
     taps = torch.arange(-radius, radius + 1, device=device, dtype=torch.float64)
     total = torch.exp(-0.5 * (taps / sigma) ** 2).sum()
     kernel = torch.exp(-0.5 * (distance.double() / sigma) ** 2) / total
-    return torch.where(distance <= radius, kernel, 0.0).float()
+    matrix = torch.where(distance <= radius, kernel, 0.0).float()
+    parts = []
+    for first in range(0, size, BAND):
+        lines = slice(max(0, first - radius), min(size, first + BAND + radius))
+        parts.append((lines, matrix[first : first + BAND, lines].contiguous()))
+    return parts
 
 
 def _rectangle(

@@ -9,6 +9,7 @@ syntax is fixed below, not left to what the library tries first, and is kept wit
 import io
 import warnings
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import PIL
@@ -22,27 +23,32 @@ PNG, JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 def decode(path: str | Path) -> Decoded:
     """Read ``path``; whatever stands in the way is a :class:`DecodeError` with a short reason."""
     try:
-        content = Path(path).read_bytes()
+        with open(path, "rb") as file:
+            start = file.read(132)
+            file.seek(0)
+            decoded = _decode_file(file, start, Path(path).suffix.lower())
     except FileNotFoundError:
         raise DecodeError("file not found") from None
     except OSError as error:
         raise DecodeError(f"file cannot be read ({error.strerror})") from None
-    if not content:
+    height, width = decoded.values.shape
+    if decoded.ends[0] == decoded.ends[1]:
+        raise DecodeError(f"blank image: all {height} x {width} pixels are equal")
+    return decoded
+
+
+def _decode_file(file: BinaryIO, start: bytes, suffix: str) -> Decoded:
+    """What ``file``, of which ``start`` are the first 132 bytes, holds."""
+    if not start:
         raise DecodeError("empty file")
-    is_dicom = content[128:132] == b"DICM" or Path(path).suffix.lower() in (".dcm", ".dicom")
-    if content.startswith((PNG, JPEG)):
-        decoded = _decode_picture(content)
-    elif is_dicom:
+    if start.startswith((PNG, JPEG)):
+        return _decode_picture(file.read())
+    if start[128:] == b"DICM" or suffix in (".dcm", ".dicom"):
         # pydicom is slow to import and only DICOM data sets need it.
         from cxrflow.images.dicom import decode_dicom
 
-        decoded = decode_dicom(content)
-    else:
-        raise DecodeError("not a DICOM, PNG or JPEG file")
-    height, width = decoded.values.shape
-    if decoded.values.min() == decoded.values.max():
-        raise DecodeError(f"blank image: all {height} x {width} pixels are equal")
-    return decoded
+        return decode_dicom(file)
+    raise DecodeError("not a DICOM, PNG or JPEG file")
 
 
 def _decode_picture(content: bytes) -> Decoded:

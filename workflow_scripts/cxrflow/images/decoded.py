@@ -1,11 +1,12 @@
 """What reading a radiograph gives, and what it raises."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrflow.images.grey import grey_scale
+from cxrflow.images.grey import GreyScale, grey_scale
 from cxrflow.images.settings import PixelSettings
 
 #: Above this an image is refused; the largest chest radiographs have some 20 million pixels.
@@ -30,10 +31,19 @@ class Decoded:
     bits: int
     decoder: str
 
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest value."""
+        return float(self.values.min()), float(self.values.max())
+
+    def scale(self, settings: PixelSettings) -> GreyScale:
+        """The values with what brings them to 8 bits by ``settings``."""
+        return grey_scale(self.values, settings, self.ends)
+
     @property
     def pixels(self) -> NDArray[np.float32]:
         """The values stretched between their smallest and largest: float32 [H, W] in [0, 255]."""
-        scale = grey_scale(self.values, PixelSettings())
+        scale = self.scale(PixelSettings())
         return scale.to_float(scale.values)
 
 

@@ -1,12 +1,13 @@
 """The DICOM half of decoding: which library reads which transfer syntax, and what is refused."""
 
 import importlib.metadata
-import io
 import warnings
 from functools import cache
+from typing import BinaryIO
 
 import numpy as np
 import pydicom
+from numpy.typing import NDArray
 from pydicom.pixels import apply_color_lut, get_decoder
 from pydicom.uid import UID
 
@@ -35,13 +36,20 @@ PREFERENCE: dict[str, tuple[str, ...]] = {
 _PACKAGES = {"gdcm": "python-gdcm", "pylibjpeg": "pylibjpeg-openjpeg", "pyjpegls": "pyjpegls"}
 
 
-def decode_dicom(content: bytes) -> Decoded:
-    """Read the bytes of a DICOM file with one frame; see :func:`cxrflow.images.decode.decode`."""
+def decode_dicom(file: BinaryIO) -> Decoded:
+    """Read a DICOM file with one frame, open at its start; see ``cxrflow.images.decode``.
+
+    An error of the system that reads is left as it is, an :class:`OSError`.
+    """
     with warnings.catch_warnings():
         # Real headers break the standard in harmless ways; what matters is checked below.
         warnings.simplefilter("ignore")
         try:
-            dataset = pydicom.dcmread(io.BytesIO(content), force=True)
+            dataset = pydicom.dcmread(file, force=True)
+        except OSError as error:
+            if error.errno is None:  # pydicom's own, for what it finds in the file
+                raise DecodeError(f"damaged DICOM file ({one_line(error)})") from None
+            raise
         except Exception as error:  # what a damaged header makes pydicom raise has no common base
             raise DecodeError(f"damaged DICOM file ({one_line(error)})") from None
         return _decode_dataset(dataset)
@@ -62,6 +70,50 @@ def _decode_dataset(dataset: pydicom.Dataset) -> Decoded:
     if frames != 1:
         raise DecodeError(f"DICOM with {frames} frames")
     plugin, decoder_name = choose_decoder(syntax)
+    native = not plugin and photometric in ("MONOCHROME1", "MONOCHROME2")
+    values = _as_stored(dataset, syntax, height, width, bits) if native else None
+    if values is None:
+        values = _through_plugin(dataset, syntax, plugin)
+    if values.ndim != 2:
+        raise DecodeError(f"DICOM pixel array has shape {values.shape}, not rows x columns")
+    if photometric == "MONOCHROME1":
+        # Whole numbers stay whole; the largest value present becomes 0. No difference of unsigned
+        # numbers from their largest is too large for their type.
+        signed = values.dtype.kind == "i"
+        values = values.max() - (values.astype(np.int32) if signed else values)
+    return Decoded(values, photometric, bits, decoder_name)
+
+
+def _as_stored(
+    dataset: pydicom.Dataset, syntax: UID, height: int, width: int, bits: int
+) -> NDArray[np.integer] | None:
+    """Uncompressed grey values [H, W] where the file's bytes are the values already, else None.
+
+    This is what pydicom's own decoder comes to, without its copy and its two passes over the
+    pixels that clear the unused high bits; where any of these is set, or the length is not the
+    expected one, that decoder is asked.
+    """
+    allocated, signed = dataset.get("BitsAllocated"), dataset.get("PixelRepresentation")
+    content, size = dataset.PixelData, height * width
+    plain = (
+        syntax.is_little_endian
+        and dataset.get("SamplesPerPixel") == 1
+        and allocated in (8, 16)
+        and signed in (0, 1)
+        and 1 <= bits <= allocated
+        and len(content) == (length := size * allocated // 8) + length % 2
+    )
+    if not plain:
+        return None
+    values = np.frombuffer(content, f"<{'i' if signed else 'u'}{allocated // 8}", size)
+    reach = 1 << bits - signed
+    if bits < allocated and (values.max() >= reach or (signed and values.min() < -reach)):
+        return None
+    return values.reshape(height, width)
+
+
+def _through_plugin(dataset: pydicom.Dataset, syntax: UID, plugin: str) -> NDArray:
+    """The values [H, W] that pydicom gives with ``plugin``; colour as luminance."""
     try:
         values, image = get_decoder(syntax).as_array(dataset, index=0, decoding_plugin=plugin)
     except Exception as error:  # the plugins raise whatever their C library gave them
@@ -69,15 +121,8 @@ def _decode_dataset(dataset: pydicom.Dataset) -> Decoded:
         reason = one_line(error).rpartition("available plugins: ")[2]
         raise DecodeError(f"pixel data damaged or cut off ({reason})") from None
     if image["photometric_interpretation"] == "PALETTE COLOR":
-        values = luminance(apply_color_lut(values, dataset)[..., :3])
-    elif values.ndim == 3:
-        values = luminance(values)
-    if values.ndim != 2:
-        raise DecodeError(f"DICOM pixel array has shape {values.shape}, not rows x columns")
-    if photometric == "MONOCHROME1":
-        # Whole numbers stay whole; the largest value present becomes 0.
-        values = values.max() - values.astype(np.int32, copy=False)
-    return Decoded(values, photometric, bits, decoder_name)
+        return luminance(apply_color_lut(values, dataset)[..., :3])
+    return luminance(values) if values.ndim == 3 else values
 
 
 @cache

@@ -69,12 +69,14 @@ class Placement:
 
     def apply(self, values: NDArray) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Resize, crop and pad ``values`` [H, W]: float32 [S, S], and where it shows the image."""
-        resized = resize(values, self.resized_height, self.resized_width)
         x, y, w, h = (int(value) for value in self.inside_stored())
+        rows = range(y + self.top, y + self.top + h)
+        columns = range(x + self.left, x + self.left + w)
         stored = np.zeros((self.size, self.size), dtype=np.float32)
         inside = np.zeros((self.size, self.size), dtype=bool)
-        source_x, source_y = x + self.left, y + self.top
-        stored[y : y + h, x : x + w] = resized[source_y : source_y + h, source_x : source_x + w]
+        stored[y : y + h, x : x + w] = resize(
+            values, self.resized_height, self.resized_width, rows, columns
+        )
         inside[y : y + h, x : x + w] = True
         return stored, inside
 

@@ -32,9 +32,12 @@ class GreyScale:
         return np.rint(self.to_float(values)).astype(np.uint8)
 
 
-def grey_scale(values: NDArray, settings: PixelSettings) -> GreyScale:
-    """Apply ``settings.intensity`` to ``values`` [H, W], which are not all equal."""
-    low, high = float(values.min()), float(values.max())
+def grey_scale(values: NDArray, settings: PixelSettings, ends: tuple[float, float]) -> GreyScale:
+    """Apply ``settings.intensity`` to ``values`` [H, W], whose smallest and largest are ``ends``.
+
+    These must not be equal.
+    """
+    low, high = ends
     if settings.intensity == "percentile":
         inner_low, inner_high = np.percentile(values, settings.percentiles)
         # An image that is nearly all one value keeps its full range.

@@ -20,11 +20,10 @@ from cxrflow.files import atomic_path, file_digest, fingerprint, read_json, writ
 from cxrflow.images.decode import decode
 from cxrflow.images.decoded import DecodeError
 from cxrflow.images.geometry import Geometry
-from cxrflow.images.grey import grey_scale
 from cxrflow.images.settings import PixelSettings
 
 #: Raised by one whenever the same file would be stored as other bytes: old shards are made anew.
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 #: Images a process is given at once: few enough for steady progress, enough to be cheap to send.
 BLOCK = 32
@@ -97,7 +96,7 @@ def store_image(
         raise DecodeError(
             f"image of {height} x {width} pixels is below min_side {settings.min_side}"
         )
-    scale = grey_scale(decoded.values, settings)
+    scale = decoded.scale(settings)
     resized, inside = geometry.place(height, width).apply(scale.values)
     image = scale.to_bytes(resized)
     image[~inside] = 0

@@ -53,6 +53,7 @@ class Row(Settings, extra="allow"):
     """A row of a table, as far as the workflow must know it."""
 
     model: str | None = Field(None, description="our model of this row")
+    benchmark: str | None = Field(None, description="where it is not the table's")
     vocabulary: str | None = Field(None, description="our vocabulary of this row")
 
 
@@ -69,7 +70,7 @@ class Table(Settings, extra="allow"):
         found: dict[tuple[str, str | None], None] = {}
         for row in self.rows:
             for column in self.columns:
-                benchmark = column.benchmark or self.benchmark
+                benchmark = column.benchmark or row.benchmark or self.benchmark
                 if column.reason is not None:
                     continue
                 if benchmark == "vocabulary" and row.vocabulary is not None:

@@ -18,7 +18,7 @@ from cxrflow.images.store import PixelStore
 from cxrflow.objectives.global_alignment import global_alignment
 from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses, moved, require_whole_ghosts
 from cxrflow.pretrain.report_text import encode_reports, train_only
-from cxrflow.pretrain.resident_images import ResidentImages, other_patients
+from cxrflow.pretrain.resident_images import SplitImages, other_patients
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.text.masking import WordMasker
 from cxrflow.text.report_batch import ReportTokens
@@ -55,8 +55,8 @@ class ImageTextProgram:
             "validate": ReportTokens(validation, tokenizer, settings.length),
         }
         self.images = {
-            "train": ResidentImages(store, train["image_id"], device),
-            "validate": ResidentImages(store, validation["image_id"], device),
+            "train": SplitImages(store, train["image_id"], device),
+            "validate": SplitImages(store, validation["image_id"], device),
         }
         self.partner = np.arange(len(train))
         if settings.shuffled_pairs:

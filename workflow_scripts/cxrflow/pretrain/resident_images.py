@@ -89,6 +89,3 @@ def other_patients(subjects: pd.Series, seed: int) -> np.ndarray:
             "the control needs at most half"
         )
     return partner
-
-
-ResidentImages = SplitImages

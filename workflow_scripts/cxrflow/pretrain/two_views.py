@@ -14,7 +14,7 @@ from cxrflow.images.augment import Augmentation
 from cxrflow.images.store import PixelStore
 from cxrflow.objectives.simclr import nt_xent
 from cxrflow.pretrain.inputs import mean_losses, moved, require_whole_ghosts
-from cxrflow.pretrain.resident_images import ResidentImages
+from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import ImagePretrainingSettings
 from cxrflow.training.order import batch_rows, batches_per_epoch, contrastive_batches
 from cxrflow.training.processes import ALONE, Processes
@@ -55,8 +55,8 @@ class TwoViewsProgram:
         require_whole_ghosts(settings.training.batch_size, settings.ghost_batch, processes)
         self.ids = train["image_id"].tolist()
         self.images = {
-            "train": ResidentImages(store, train["image_id"], device),
-            "validate": ResidentImages(store, validation["image_id"], device),
+            "train": SplitImages(store, train["image_id"], device),
+            "validate": SplitImages(store, validation["image_id"], device),
         }
         self.augmentation = Augmentation(settings.augmentation)
         self.trunk = Trunk(settings.encoder)

@@ -18,6 +18,8 @@ TERMS = {
     "global_alignment": "Global alignment",
     "nt_xent": "SimCLR (NT-Xent)",
 }
+# What takes a device longer at its roof (docs/performance.md), and the unit of that roof.
+BOUND = {"flops": ("arithmetic", "FLOP/s"), "bytes": ("memory traffic", "B/s")}
 PROGRAMS = {"text": "text encoder", "image": "image encoder", "joint": "image and text"}
 
 
@@ -111,10 +113,42 @@ def model(run: RunFolder, name: str, trainings: Mapping[int, Training]) -> dict[
     }
 
 
+def _rate(value: float) -> str:
+    """A rate as text; models of images have none in tokens."""
+    return "–" if not value else f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _large(value: float, unit: str) -> str:
+    """A roof in thousands of millions of its unit, or in millions of millions."""
+    return f"{value / 1e9:.3g} G{unit}" if value < 999.5e9 else f"{value / 1e12:.3g} T{unit}"
+
+
+def speed(run: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``run.json`` says about speed and its limits; None is what it does not say.
+
+    ``bound`` is what takes the device longer at its roof, ``roof`` that roof with its unit; older
+    runs recorded neither these nor the shares.
+    """
+    binding = run.get("binding", "")
+    bound, unit = BOUND.get(binding, (binding, "/s"))
+    roof = run.get(f"roof_{binding}_per_second")
+    return {
+        "samples_rate": _rate(run["samples_per_second"]),
+        "tokens_rate": _rate(run["tokens_per_second"]),
+        "bound": bound or None,
+        "roof": None if roof is None else _large(roof, unit),
+        "share_of_roof": run.get("share_of_roof"),
+        "data_wait_share": run.get("data_wait_share"),
+        "precision": run.get("precision"),
+    }
+
+
 def run_rows(trainings: Mapping[str, Mapping[int, Training]]) -> list[dict[str, Any]]:
-    """One row a training, for the table of runs."""
+    """One row a training, for the tables of runs."""
     return [
-        {"model": name, "seed": seed, "fingerprint": fingerprint(found.run["settings"])} | found.run
+        {"model": name, "seed": seed, "fingerprint": fingerprint(found.run["settings"])}
+        | found.run
+        | speed(found.run)
         for name, seeds in trainings.items()
         for seed, found in seeds.items()
     ]

@@ -117,7 +117,9 @@ def make_cell(row: Row, column: Column, benchmark: str, results: Results) -> Cel
     """One cell: ours over seeds, the published value, and the reason where ours are missing."""
     published, published_sd = row.published.get(column.key, [None, None])
     name = column.metric.format(vocabulary=row.vocabulary or "")
-    runs = results.of(row, column, column.benchmark or benchmark)
+    if row.share is not None:
+        name = f"{name}/{row.share}"
+    runs = results.of(row, column, column.benchmark or row.benchmark or benchmark)
     entries = [run["metrics"][name] for run in runs if name in run["metrics"]]
     entries = [entry for entry in entries if entry["value"] is not None]
     ours: float | str | None = None

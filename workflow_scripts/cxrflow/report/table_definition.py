@@ -29,6 +29,10 @@ class Row(Settings):
     label: str
     model: str | None = None
     vocabulary: str | None = None
+    benchmark: str | None = Field(default=None, description="where it is not the table's")
+    share: str | None = Field(
+        default=None, description="labels of a probe, in per cent: 10 reads the metrics <name>/10"
+    )
     reason: str | None = Field(default=None, description="why there is no value of ours")
     published: dict[str, list[str | None]] = Field(default_factory=dict)
 

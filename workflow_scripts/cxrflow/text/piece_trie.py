@@ -1,26 +1,24 @@
 """WordPiece for many ASCII words at once: the longest-match rule as array operations.
 
 All words walk through one trie side by side, a character a step, so that the cost of a step is
-shared by hundreds of thousands of words. The ids are those of the tokenizers library; words it
-treats in ways of its own (not ASCII, very long, special tokens) are left to it.
+shared by thousands of words. The ids are those of the tokenizers library; words it treats in ways
+of its own (not ASCII, very long, special tokens) are left to it.
 """
 
-import re
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, models, normalizers
 
+from cxrflow.text.ascii_words import LOWERED, VISIBLE, apart
 from cxrflow.text.tokenizer import PREFIX
+from cxrflow.text.word_table import NEWLINE, Bytes, Ints
 
-Ints = NDArray[np.int64]
-_CHARACTERS = 128
-_PUNCTUATION = [c for c in range(33, 127) if not chr(c).isalnum()]
-_WORD_END = 10  # newline, after every raw word
-_TOKEN_END = 0  # around punctuation marks
 _DEAD, _FIRST, _FOLLOWER = 0, 1, 2  # trie nodes: no such piece; roots of a word and of its rest
+_NO_CHARACTER = 0  # the trie's column of characters that are in no piece
+_NONE = -1
+_BLANK = ord(" ")  # words end with it or a character below it
 
 
 class PieceTrie:
@@ -41,89 +39,117 @@ class PieceTrie:
             raise ValueError(f"continuations are not marked {PREFIX}, or tokens were added")
         vocabulary = tokenizer.get_vocab(with_added_tokens=False)
         self._lowercase = bool(normalizer.lowercase)
-        # What encode() may be given: visible ASCII, without the [ that begins every added token.
-        longest = int(model.max_input_chars_per_word)
-        self.takes = re.compile(rf"[!-Z\\-~]{{1,{longest}}}").fullmatch
+        self._longest = int(model.max_input_chars_per_word)
         self._unknown = vocabulary[model.unk_token]
-        self._next, self._piece = _trie(vocabulary)
+        self._build(vocabulary)
 
-    def encode(self, words: Sequence[str]) -> list[bytes]:
-        """Ids of each word as the bytes of a uint16 array; ``takes`` has to accept every word."""
-        if not words:
-            return []
-        text = ("\n".join(words) + "\n").encode("ascii")
-        if self._lowercase:
-            text = text.lower()
-        characters = np.frombuffer(text, dtype=np.uint8)
-        marks = np.zeros(_CHARACTERS, dtype=bool)
-        marks[_PUNCTUATION] = True
-        spread = np.where(marks[characters], 3, 1)
-        padded = np.zeros(int(spread.sum()), dtype=np.uint8)
-        padded[np.cumsum(spread) - 1 - spread // 2] = characters
-        stands = (padded != _WORD_END) & (padded != _TOKEN_END)
+    def takes(self, words: Bytes) -> NDArray[np.bool_]:
+        """``[W]``: which of ``words`` (a newline after each) may be given to :meth:`encode`.
+
+        They are visible ASCII, without the [ that begins every added token.
+        """
+        ends = np.flatnonzero(words == NEWLINE)
+        lengths = np.diff(ends, prepend=-1) - 1
+        taken = (lengths > 0) & (lengths <= self._longest)
+        other = ~VISIBLE[words] | (words == ord("["))
+        other[ends] = False
+        taken[np.searchsorted(ends, np.flatnonzero(other))] = False
+        return taken
+
+    def encode(self, words: Bytes) -> tuple[NDArray[np.uint16], Ints]:
+        """Ids of all ``words`` in a row ``[P]``, and how many each word has ``[W]``."""
+        text = apart(LOWERED[words] if self._lowercase else words)
+        stands = text > _BLANK
         begins = np.flatnonzero(stands & ~np.append(False, stands[:-1]))
-        token, pieces = self._walk(padded, begins)
-        word = np.cumsum(padded == _WORD_END)[begins][token]
-        borders = 2 * np.searchsorted(word, np.arange(len(words) + 1))
-        data = pieces.astype(np.uint16).tobytes()
-        return [data[start:end] for start, end in pairwise(borders.tolist())]
+        pieces = self._walk(text, begins)
+        there = pieces != _NONE
+        ends = np.cumsum(there)[text == NEWLINE]
+        return pieces[there].astype(np.uint16), np.diff(ends, prepend=0)
 
-    def _walk(self, text: NDArray[np.uint8], begins: Ints) -> tuple[Ints, Ints]:
-        """Pieces of the tokens that begin at ``begins``: their token's number and their id."""
-        active = np.arange(len(begins))
-        place, end = begins.copy(), begins.copy()
-        node = np.full(len(begins), _FIRST)
-        best = np.full(len(begins), -1)
-        tokens, ids, unknown = [active[:0]], [active[:0]], [active[:0]]
-        while len(active):
-            node = self._next[node, text[place]]
-            place = place + 1
-            piece = self._piece[node]
-            found = piece >= 0
-            best = np.where(found, piece, best)
-            end = np.where(found, place, end)
-            stuck = np.flatnonzero(node == _DEAD)
-            if not len(stuck):
-                continue
-            nothing = best[stuck] < 0
-            unknown.append(active[stuck[nothing]])
-            emitted = stuck[~nothing]
-            tokens.append(active[emitted])
-            ids.append(best[emitted])
-            place[stuck], node[stuck], best[stuck] = end[stuck], _FOLLOWER, -1
-            rest = np.ones(len(active), dtype=bool)
-            rest[stuck[nothing]] = False
-            finished = text[end[emitted]]
-            rest[emitted[(finished == _WORD_END) | (finished == _TOKEN_END)]] = False
-            active, place, end = active[rest], place[rest], end[rest]
-            node, best = node[rest], best[rest]
-        token, piece, lost = map(np.concatenate, (tokens, ids, unknown))
-        whole = np.ones(len(begins), dtype=bool)
-        whole[lost] = False
-        token, piece = token[whole[token]], piece[whole[token]]
-        token = np.append(token, lost)
-        piece = np.append(piece, np.full(len(lost), self._unknown))
-        order = np.argsort(token, kind="stable")
-        return token[order], piece[order]
+    def _walk(self, text: Bytes, begins: Ints) -> NDArray[np.int32]:
+        """The id of the piece that begins at each place of ``text``, or -1."""
+        found = np.full(len(text), _NONE, dtype=np.int32)
+        lost = [begins[:0]]
+        columns = self._column[text]
+        start = begins.copy()  # of the piece in progress
+        place = begins.copy()  # of the next character
+        node = np.full(len(begins), _FIRST * self._width, dtype=np.int32)
+        while len(place):
+            following = self._next.take(node + columns.take(place))
+            stuck = np.flatnonzero(following == _DEAD)
+            place += 1
+            if len(stuck):
+                # Take the longest piece on the way here and begin the next one after it.
+                last = node[stuck] // self._width
+                piece = self._best.take(last)
+                after = place[stuck] - 1 - self._back.take(last)
+                began = start[stuck]
+                found[began] = piece
+                nothing = piece == _NONE
+                lost.append(began[nothing])
+                start[stuck] = place[stuck] = after
+                following[stuck] = _FOLLOWER * self._width
+                rest = np.ones(len(place), dtype=bool)
+                rest[stuck[nothing | (text.take(after) <= _BLANK)]] = False
+                start, place, following = start[rest], place[rest], following[rest]
+            node = following
+        self._mark_unknown(text, begins, np.concatenate(lost), found)
+        return found
 
+    def _mark_unknown(
+        self, text: Bytes, begins: Ints, lost: Ints, found: NDArray[np.int32]
+    ) -> None:
+        """[UNK] in place of all pieces of the words that could not be spelt to their end."""
+        if not len(lost):
+            return
+        begin = begins[np.searchsorted(begins, lost, side="right") - 1]
+        gaps = np.flatnonzero(text <= _BLANK)
+        lengths = gaps[np.searchsorted(gaps, begin)] - begin
+        # The places of all these words: begin + 0, 1, … length - 1 of each.
+        steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        found[np.repeat(begin, lengths) + steps] = _NONE
+        found[begin] = self._unknown
 
-def _trie(vocabulary: Mapping[str, int]) -> tuple[NDArray[np.int32], Ints]:
-    """The next node by node and character ``[N, 128]``, and each node's piece ``[N]`` or -1."""
-    children: dict[tuple[int, int], int] = {}
-    piece_of: dict[int, int] = {}
-    for piece, number in vocabulary.items():
-        follows = piece.startswith(PREFIX) and len(piece) > len(PREFIX)
-        spelling = piece[len(PREFIX) :] if follows else piece
-        if not spelling.isascii():
-            continue
-        node = _FOLLOWER if follows else _FIRST
-        for character in spelling.encode("ascii"):
-            node = children.setdefault((node, character), len(children) + _FOLLOWER + 1)
-        piece_of[node] = number
-    nodes = len(children) + _FOLLOWER + 1
-    following = np.full((nodes, _CHARACTERS), _DEAD, dtype=np.int32)
-    for (node, character), child in children.items():
-        following[node, character] = child
-    pieces = np.full(nodes, -1)
-    pieces[list(piece_of)] = list(piece_of.values())
-    return following, pieces
+    def _build(self, vocabulary: Mapping[str, int]) -> None:
+        """The trie, a level of nodes at a time.
+
+        ``_next[node * width + column]`` is the next node, times the width; ``_best`` the longest
+        piece on the way to a node and ``_back`` by how many characters it is shorter.
+        """
+        spelt: dict[bytes, int] = {bytes([_FIRST]): _NONE, bytes([_FOLLOWER]): _NONE}
+        for piece, number in vocabulary.items():
+            follows = piece.startswith(PREFIX) and len(piece) > len(PREFIX)
+            if piece and piece.isascii() and piece.isprintable() and " " not in piece:
+                root, rest = (_FOLLOWER, piece[len(PREFIX) :]) if follows else (_FIRST, piece)
+                spelt[bytes([root]) + rest.encode("ascii")] = number
+        rows = sorted(spelt)
+        numbers = np.array([spelt[row] for row in rows], dtype=np.int32)
+        longest = max(map(len, rows))
+        letters = np.array(rows).view(np.uint8).reshape(len(rows), longest)
+        lengths = np.count_nonzero(letters, axis=1)
+        used = np.flatnonzero(np.bincount(letters[:, 1:].ravel())[1:]) + 1
+        self._column = np.full(256, _NO_CHARACTER, dtype=np.uint8)
+        self._column[used] = np.arange(1, len(used) + 1)
+        self._width = len(used) + 1
+        # Row by row a node for each letter, had the rows no common beginnings: room for all nodes.
+        most = int(lengths.sum()) + 1
+        best, back, parent_of, letter_of = np.zeros((4, most), dtype=np.int32)
+        best[_DEAD] = _NONE
+        node = np.zeros(len(rows), dtype=np.int32)
+        nodes = 1
+        for level in range(longest):
+            longer = np.flatnonzero(lengths > level)
+            letter, parent = letters[longer, level], node[longer]
+            new = np.append(True, (parent[1:] != parent[:-1]) | (letter[1:] != letter[:-1]))
+            node[longer] = nodes - 1 + np.cumsum(new)
+            made = slice(nodes, nodes + int(new.sum()))
+            parent_of[made], letter_of[made] = parent[new], letter[new]
+            best[made], back[made] = best[parent[new]], back[parent[new]] + 1
+            last = lengths == level + 1
+            best[node[last]], back[node[last]] = numbers[last], 0
+            nodes = made.stop
+        self._best, self._back = best[:nodes].copy(), back[:nodes].copy()
+        self._next = np.full(nodes * self._width, _DEAD, dtype=np.int32)
+        inner = np.arange(_FOLLOWER + 1, nodes, dtype=np.int32)
+        place = parent_of[inner] * self._width + self._column[letter_of[inner]]
+        self._next[place] = inner * self._width

@@ -7,10 +7,12 @@ flat, without [CLS] and [SEP]), offsets.npy (int64, documents + 1) and tokens.js
 
 import logging
 from collections.abc import Sequence
-from functools import lru_cache, partial
 from pathlib import Path
+from queue import SimpleQueue
 
 import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
 from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
@@ -24,21 +26,22 @@ from cxrflow.text.word_encoder import LARGEST_VOCABULARY, WordEncoder
 log = logging.getLogger("cxrflow")
 
 
-@lru_cache(maxsize=1)
-def _encoder(folder: Path, cache_words: int) -> WordEncoder:
-    """One encoder a process: what it learnt from one row group serves the next."""
-    return WordEncoder(read_tokenizer(folder), cache_words)
+class _Encoders:
+    """As many encoders as threads; each is with one thread at a time and keeps what it learnt."""
 
+    def __init__(self, tokenizer: Tokenizer, settings: TokensSettings, threads: int) -> None:
+        self._free: SimpleQueue[WordEncoder] = SimpleQueue()
+        first = WordEncoder(tokenizer, settings.cache_words)
+        for encoder in (first, *(first.twin() for _ in range(1, threads))):
+            self._free.put(encoder)
 
-def _encode_group(
-    group: int, documents: Path, vocabulary: Path, settings: TokensSettings
-) -> tuple[bytes, list[int]]:
-    """Ids of a row group as bytes, and the number of tokens of each document."""
-    encoder = _encoder(vocabulary, settings.cache_words)
-    encoded: list[bytes] = []
-    for texts in read_group(documents, group, settings.documents_per_batch, split="train"):
-        encoded += encoder.encode_bytes(texts)
-    return b"".join(encoded), [len(data) // 2 for data in encoded]
+    def encode(self, texts: list[str]) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+        """Ids of all texts in a row, and how many each text has."""
+        encoder = self._free.get()
+        try:
+            return encoder.encode_flat(texts)
+        finally:
+            self._free.put(encoder)
 
 
 def _write_header(handle: object, count: int) -> None:
@@ -51,26 +54,30 @@ def write_tokens(
     documents: Path, vocabulary: Path, settings: TokensSettings, output: Path, threads: int = 1
 ) -> None:
     """Encode ``documents`` and write the token folder."""
-    info = VocabularyInfo.from_folder(vocabulary)
+    tokenizer = read_tokenizer(vocabulary)
+    info = VocabularyInfo.from_tokenizer(tokenizer, str(vocabulary))
     if info.size > LARGEST_VOCABULARY:
         raise InputError(
             f"{vocabulary}: {info.size} pieces; token files are uint16 and take at most "
             f"{LARGEST_VOCABULARY}"
         )
     file = open_documents(documents).metadata
-    groups = range(file.num_row_groups)
-    work = partial(_encode_group, documents=documents, vocabulary=vocabulary, settings=settings)
-    lengths: list[np.ndarray] = []
+    encoders = _Encoders(tokenizer, settings, threads)
+    batches = (
+        texts
+        for group in range(file.num_row_groups)
+        for texts in read_group(documents, group, settings.documents_per_batch, split="train")
+    )
+    lengths: list[NDArray[np.int64]] = []
     total = unknown = 0
     with atomic_folder(output) as folder:
         with open(folder / "tokens.npy", "wb") as handle:
             _write_header(handle, 0)
-            for data, counts in ordered_map(work, groups, threads):
-                handle.write(data)
-                ids = np.frombuffer(data, dtype="<u2")
+            for ids, counts in ordered_map(encoders.encode, batches, threads, processes=False):
+                handle.write(ids.astype("<u2", copy=False).data)
                 total += len(ids)
-                unknown += int((ids == info.unknown).sum())
-                lengths.append(np.array(counts, dtype=np.int64))
+                unknown += int(np.count_nonzero(ids == info.unknown))
+                lengths.append(counts)
             handle.seek(0)
             _write_header(handle, total)
         offsets = np.concatenate([[0], *lengths]).cumsum().astype(np.int64)
@@ -106,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser(__doc__)
     options.add_argument("--documents", type=Path, required=True, help="documents.parquet")
     options.add_argument("--vocabulary", type=Path, required=True, help="tokenizer folder")
-    options.add_argument("--threads", type=int, default=1, help="processes that encode")
+    options.add_argument("--threads", type=int, default=1, help="threads that encode")
     options.add_argument("--output", type=Path, required=True, help="token folder")
     given = options.parse_args(argv)
     settings = read_settings(given.settings, TokensSettings)

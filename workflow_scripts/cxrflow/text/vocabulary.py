@@ -8,9 +8,9 @@ the same bytes.
 
 import logging
 import sys
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from tqdm import tqdm
@@ -19,60 +19,64 @@ from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, file_digest, fingerprint, write_json
 from cxrflow.text.documents import open_documents, read_group
+from cxrflow.text.memory import return_memory
 from cxrflow.text.parallel import ordered_map
 from cxrflow.text.settings import VocabularySettings
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, write_tokenizer
-from cxrflow.text.word_counts import WordCounts
+from cxrflow.text.word_counts import CountedWords, WordCounts
 from cxrflow.text.wordpiece import train_wordpiece
 
 log = logging.getLogger("cxrflow")
-_ROWS = 4096
-_GROUPS = 16  # row groups that one job counts at most, 256 MiB of text
-
-
-def _count_groups(job: tuple[Path, range], lowercase: bool) -> tuple[dict[str, int], int, int]:
-    """Word counts, documents and characters of some row groups."""
-    path, groups = job
-    counts = WordCounts(lowercase)
-    documents = characters = 0
-    for group in groups:
-        for texts in read_group(path, group, _ROWS, split="train"):
-            counts.add(texts)
-            documents += len(texts)
-            characters += sum(map(len, texts))
-    return counts.counts(), documents, characters
+_ROWS = 1024  # documents counted at a time
 
 
 def count_documents(
     paths: Sequence[Path], lowercase: bool, threads: int = 1
-) -> tuple[dict[str, int], list[dict[str, Any]]]:
+) -> tuple[CountedWords, list[dict[str, Any]]]:
     """Word counts over all files, and what each file contributed."""
-    total = WordCounts(lowercase)
+    first = WordCounts(lowercase)
+    counters = [first, *(first.twin() for _ in range(1, threads))]
+    free: SimpleQueue[WordCounts] = SimpleQueue()  # each is with one thread at a time
+    for counter in counters:
+        free.put(counter)
+
+    def count(texts: list[str]) -> tuple[int, int]:
+        counter = free.get()
+        try:
+            counter.add(texts)
+        finally:
+            free.put(counter)
+        return len(texts), sum(map(len, texts))
+
     sources = []
     for path in paths:
-        groups = range(open_documents(path).num_row_groups)
-        # Every job normalises its distinct words, so few jobs are better: a share for each process.
-        share = min(_GROUPS, -(-len(groups) // max(1, threads))) or 1
-        jobs = [(path, groups[start : start + share]) for start in groups[::share]]
-        work = ordered_map(partial(_count_groups, lowercase=lowercase), jobs, threads)
+        file = open_documents(path).metadata
         documents = characters = 0
-        for counts, rows, size in tqdm(
-            work, desc=path.parent.name, total=len(jobs), disable=not sys.stderr.isatty()
-        ):
-            total.update(counts)
-            documents += rows
-            characters += size
+        with tqdm(
+            desc=path.parent.name, total=file.num_rows, disable=not sys.stderr.isatty()
+        ) as bar:
+            for rows, size in ordered_map(count, _batches(path), threads, processes=False):
+                documents += rows
+                characters += size
+                bar.update(rows)
         log.info("%s: %d documents, %d characters", path, documents, characters)
         sources.append(
             {
                 "dataset": path.parent.name,
                 "documents": documents,
-                "other_splits": open_documents(path).metadata.num_rows - documents,
+                "other_splits": file.num_rows - documents,
                 "characters": characters,
                 "sha256": file_digest(path),
             }
         )
-    return total.counts(), sources
+    for _ in ordered_map(WordCounts.flush, counters, threads, processes=False):
+        pass
+    return first.counts(), sources
+
+
+def _batches(path: Path) -> Iterator[list[str]]:
+    for group in range(open_documents(path).num_row_groups):
+        yield from read_group(path, group, _ROWS, split="train")
 
 
 def build_vocabulary(
@@ -80,7 +84,8 @@ def build_vocabulary(
 ) -> None:
     """Count, train, and write the folder."""
     counts, sources = count_documents(paths, settings.lowercase, threads)
-    if not counts:
+    return_memory()
+    if not len(counts):
         names = ", ".join(str(path) for path in paths)
         raise InputError(f"{names}: no text in the training rows; a vocabulary needs some")
     pieces = train_wordpiece(
@@ -100,7 +105,7 @@ def build_vocabulary(
             {
                 "size": len(pieces),
                 "distinct_words": len(counts),
-                "words": sum(counts.values()),
+                "words": int(counts.counts.sum()),
                 "sources": sources,
                 "settings": settings.model_dump(),
                 "fingerprint": fingerprint(pieces),
@@ -113,7 +118,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     options = parser(__doc__)
     options.add_argument("--documents", type=Path, nargs="+", required=True)
-    options.add_argument("--threads", type=int, default=1, help="processes that count words")
+    options.add_argument("--threads", type=int, default=1, help="threads that count words")
     options.add_argument("--output", type=Path, required=True, help="vocabulary folder")
     given = options.parse_args(argv)
     settings = read_settings(given.settings, VocabularySettings)

@@ -12,46 +12,69 @@ the places where its pair was seen. Places and pieces are 32-bit, counts of pair
 """
 
 import heapq
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cxrflow.text.memory import return_memory
 from cxrflow.text.tokenizer import PREFIX
+from cxrflow.text.word_counts import CountedWords
+from cxrflow.text.word_table import NEWLINE
 
 Ints = NDArray[np.int64]
 Places = NDArray[np.int32]
+Codes = NDArray[np.uint32]
 _SHIFT = 32  # a pair (a, b) is the number a << 32 | b, whose order is that of (a, b)
 _LOW = 2**_SHIFT - 1
 _COUNT = 64  # an entry of the heap is -count << 64 | pair
 _PAIR = 2**_COUNT - 1
+_MOST_PIECES = 2**16  # a pair of pieces is a 32-bit key where pairs are sorted
+_CHUNK = 2**20  # characters or places looked at together where all have to be
+_WORDS = 2**17  # words, likewise
+_FALL = 2  # pairs are counted anew when the most frequent has become so many times rarer
+_BUCKET_BITS = 20
+_MIX = np.uint32(0x9E3779B1)  # odd: spreads the numbers of pairs over the buckets
+_UNCOUNTED = 2**63  # more than any count
 _NONE = -1  # the piece beyond the end of a word, and where a merge took one away
 
 
-def _characters(counts: Mapping[str, int]) -> tuple[Ints, Ints, Ints]:
-    """Code points of all words in a row ``[S]``, length and count of each word ``[W]``."""
-    codes = np.frombuffer("".join(counts).encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    lengths = np.fromiter(map(len, counts), dtype=np.int64, count=len(counts))
-    weights = np.fromiter(counts.values(), dtype=np.int64, count=len(counts))
-    return codes, lengths, weights
+def _characters(words: CountedWords) -> tuple[Codes, Places]:
+    """Code points of all words in a row, and the word of each: both ``[S]``."""
+    ends = np.flatnonzero(words.text == NEWLINE)
+    size = np.count_nonzero(words.text & 0xC0 != 0x80) - len(ends)  # bytes that begin a character
+    codes, word = np.empty(size, dtype=np.uint32), np.empty(size, dtype=np.int32)
+    used, begin = 0, 0
+    for first in range(0, len(ends), _WORDS):
+        end = int(ends[min(first + _WORDS, len(ends)) - 1]) + 1
+        text = words.text[begin:end].tobytes().decode("utf-8").encode("utf-32-le")
+        part = np.frombuffer(text, dtype="<u4")
+        inner = part != NEWLINE
+        made = slice(used, used + int(np.count_nonzero(inner)))
+        codes[made], word[made] = part[inner], first + np.cumsum(~inner)[inner]
+        used, begin = made.stop, end
+    return codes, word
 
 
-def _alphabet(codes: Ints, lengths: Ints, weights: Ints, limit: int) -> list[str]:
-    # bincount adds in float64, which is exact up to 2^53 characters.
-    frequency = np.bincount(codes, np.repeat(weights.astype(np.float64), lengths))
+def _alphabet(codes: Codes, word: Places, counts: Ints, limit: int) -> list[str]:
+    frequency = np.zeros(int(codes.max(initial=0)) + 1)
+    for start in range(0, len(codes), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        # bincount adds in float64, which is exact up to 2^53 characters.
+        frequency += np.bincount(codes[part], counts[word[part]], minlength=len(frequency))
     seen = np.flatnonzero(frequency)
     kept = seen[np.lexsort((seen, -frequency[seen]))][:limit]
     return [chr(code) for code in sorted(kept.tolist())]
 
 
-def choose_alphabet(counts: Mapping[str, int], limit: int) -> list[str]:
+def choose_alphabet(words: CountedWords, limit: int) -> list[str]:
     """The ``limit`` most frequent characters, in code-point order; ties keep the smaller ones."""
-    return _alphabet(*_characters(counts), limit)
+    return _alphabet(*_characters(words), words.counts, limit)
 
 
 def train_wordpiece(
-    counts: Mapping[str, int],
+    words: CountedWords,
     size: int,
     special: Sequence[str],
     min_frequency: int = 2,
@@ -59,29 +82,36 @@ def train_wordpiece(
 ) -> list[str]:
     """Pieces in id order: special tokens, characters, ``##`` characters, merges.
 
-    Stops at ``size`` pieces or when no pair occurs ``min_frequency`` times. Characters beyond the
-    alphabet are left out of their words, as the library does.
+    Stops at ``size`` pieces (at most 65,536) or when no pair occurs ``min_frequency`` times.
+    Characters beyond the alphabet are left out of their words, as the library does.
     """
-    codes, lengths, weights = _characters(counts)
-    alphabet = _alphabet(codes, lengths, weights, limit_alphabet)
-    known = np.zeros(codes.max(initial=0) + 1, dtype=bool)
+    if size > _MOST_PIECES:
+        raise ValueError(f"size is {size}, expected at most {_MOST_PIECES}")
+    codes, word = _characters(words)
+    alphabet = _alphabet(codes, word, words.counts, limit_alphabet)
+    known = np.zeros(int(codes.max(initial=0)) + 1, dtype=bool)
     known[[ord(c) for c in alphabet]] = True
-    word = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
-    if not known[codes].all():
+    if not known.all() and not known[codes].all():
         word, codes = word[known[codes]], codes[known[codes]]
     first = np.ones(len(codes), dtype=bool)
     np.not_equal(word[1:], word[:-1], out=first[1:])
-    followers = [chr(code) for code in np.unique(codes[~first]).tolist()]
+    follows = np.zeros(len(known), dtype=bool)
+    follows[codes[~first]] = True
+    followers = [chr(code) for code in np.flatnonzero(follows).tolist()]
     pieces = [*special, *(c for c in alphabet if c not in special)]
     pieces += [PREFIX + c for c in followers]
     number = {piece: index for index, piece in enumerate(pieces)}
     as_first, as_follower = np.zeros((2, len(known)), dtype=np.int32)
     as_first[[ord(c) for c in alphabet]] = [number[c] for c in alphabet]
     as_follower[[ord(c) for c in followers]] = [number[PREFIX + c] for c in followers]
-    piece = np.where(first, as_first[codes], as_follower[codes])
-    del codes
-    merger = _Merger(piece, first, weights[word], max(1, min_frequency))
-    del piece, first, word
+    piece = as_follower[codes]
+    piece[first] = as_first[codes[first]]
+    del codes  # arrays of S are what takes the memory
+    narrow = words.counts.max(initial=0) < 2**31
+    weight = (words.counts.astype(np.int32) if narrow else words.counts)[word]
+    del word
+    merger = _Merger(piece, first, weight, max(1, min_frequency))
+    del piece, first, weight
     while len(pieces) < size:
         pair = merger.most_frequent()
         if pair is None:
@@ -89,44 +119,94 @@ def train_wordpiece(
         left, right = pieces[pair >> _SHIFT], pieces[pair & _LOW]
         merged = left + right.removeprefix(PREFIX)
         new = number.setdefault(merged, len(pieces))
-        if new == len(pieces):
+        fresh = new == len(pieces)
+        if fresh:
             pieces.append(merged)
         merger.merge(pair, new)
+        if not fresh:
+            merger.recount(new)
     return pieces
 
 
 class _Merger:
-    """The flat array of pieces, the counts of its pairs and where each pair was seen.
+    """The flat array of pieces, the counts of its frequent pairs and where each of them was seen.
 
     ``piece`` and ``weight`` are the pieces ``[S]`` and the counts of their words; ``first`` marks
     where a word begins. Pairs that occur fewer than ``least`` times are never merged.
+
+    By far the most pairs are rare. Only those that occur ``_bound`` times are kept: a pair cannot
+    become more frequent later, for every merge makes a new piece (:meth:`recount` is for the
+    exception). When they are used up, all pairs are counted anew with a lower bound, after words
+    that have become one piece, and places that were merged away, have been left out.
     """
 
-    def __init__(self, piece: Places, first: NDArray[np.bool_], weight: Ints, least: int) -> None:
-        end = len(piece)
+    def __init__(
+        self, piece: Places, first: NDArray[np.bool_], weight: NDArray[Any], least: int
+    ) -> None:
         self._least = least
+        self._bound = _UNCOUNTED
+        self._count: dict[int, int] = {}
+        self._heap: list[int] = []
+        self._lay_out(piece, first, weight)
+
+    def _lay_out(self, piece: Places, first: NDArray[np.bool_], weight: NDArray[Any]) -> None:
+        end = len(piece)
         # A sentinel ends the array: the neighbour of every word's first and last piece.
         self._piece = np.append(piece, np.int32(_NONE))
-        narrow = weight.max(initial=0) < 2**31
-        self._weight: NDArray[Any] = weight.astype(np.int32) if narrow else weight
+        self._weight = weight
         begins = np.flatnonzero(first)
         self._previous = np.arange(-1, end, dtype=np.int32)
         self._previous[begins] = end
         self._next = np.arange(1, end + 2, dtype=np.int32)
         self._next[begins[1:] - 1] = end
         self._next[end:] = end
-        self._count: dict[int, int] = {}
-        self._heap: list[int] = []
+
+    def _close_up(self) -> None:
+        """Leave out what can be in no pair any more."""
+        end = len(self._weight)
+        first = self._previous[:-1] == end
+        keep = (self._piece[:-1] != _NONE) & ~(first & (self._next[:-1] == end))
+        del self._previous, self._next
+        self._seen, self._used = np.empty(0, dtype=np.int32), 0
+        return_memory()
+        self._lay_out(self._piece[:-1][keep], first[keep], self._weight[keep])
+
+    def _count_pairs(self) -> None:
+        """Find all pairs from a new bound on; the pieces of a word lie side by side."""
+        self._count, self._heap = {}, []
         # Where a pair was seen: a stretch (start << 32 | length) of one array that only grows.
         self._where: dict[int, int] = {}
-        self._seen = np.empty(2 * end + 1, dtype=np.int32)
-        self._used = 0
-        places = np.flatnonzero(self._next[:-1] < end).astype(np.int32)
-        pieces = int(piece.max(initial=0)) + 1
-        keys = self._piece[places].astype(np.int64) * pieces + self._piece[places + 1]
-        keys, counts, stretches = self._grouped(keys, self._weight[places], places)
-        pairs = (keys // pieces) << _SHIFT | keys % pieces
-        self._add(pairs.tolist(), counts, stretches)
+        base = int(self._piece.max(initial=0)) + 1
+        # Many pairs share a bucket; none is more frequent than its bucket.
+        totals = np.zeros(1 << _BUCKET_BITS, dtype=np.int64)
+        for part, inner, _, bucket in self._neighbours(base):
+            weight = np.where(inner, self._weight[part], 0)
+            np.add.at(totals, bucket, weight.astype(np.int64))  # slow where the types differ
+        # No pair that is left reaches the last bound, though a bucket may.
+        most = min(int(totals.max()), self._bound - 1)
+        self._bound = max(self._least, most // _FALL)
+        often = totals >= self._bound
+        found = [(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.uint32))]
+        for part, inner, keys, bucket in self._neighbours(base):
+            chosen = np.flatnonzero(often[bucket] & inner)
+            found.append(((part.start + chosen).astype(np.int32), keys[chosen]))
+        places, keys = map(np.concatenate, zip(*found, strict=True))
+        del found
+        groups = _group(keys, self._weight[places], places)
+        self._add((groups.key // base) << _SHIFT | groups.key % base, groups)
+
+    def _neighbours(
+        self, base: int
+    ) -> Iterator[tuple[slice, NDArray[np.bool_], Codes, NDArray[np.int32]]]:
+        """A part of the places at a time: whether the next place is in the same word, the pair of
+        the two pieces as one number (left × base + right), and the bucket of that number."""
+        end = len(self._weight)
+        for start in range(0, end, _CHUNK):
+            part = slice(start, min(start + _CHUNK, end))
+            keys = self._piece[part].astype(np.uint32) * np.uint32(base)
+            keys += self._piece[start + 1 : part.stop + 1].astype(np.uint32)
+            bucket = ((keys * _MIX) >> np.uint32(32 - _BUCKET_BITS)).astype(np.int32)
+            yield part, self._next[part] < end, keys, bucket
 
     def most_frequent(self) -> int | None:
         """The pair with the highest count, ties to the smaller ids; None if all are too rare.
@@ -134,23 +214,27 @@ class _Merger:
         The heap holds each pair with its count or with an older, higher one, which is put right
         when it comes to the top.
         """
-        while self._heap:
-            entry = self._heap[0]
-            pair = entry & _PAIR
-            count = self._count.get(pair, 0)
-            if count == -(entry >> _COUNT):
-                return pair
-            if count >= self._least:
-                heapq.heapreplace(self._heap, (-count << _COUNT) | pair)
-            else:
-                heapq.heappop(self._heap)
-        return None
+        while True:
+            while self._heap:
+                entry = self._heap[0]
+                pair = entry & _PAIR
+                count = self._count.get(pair, 0)
+                if count == -(entry >> _COUNT):
+                    return pair
+                if count >= self._bound:
+                    heapq.heapreplace(self._heap, (-count << _COUNT) | pair)
+                else:
+                    heapq.heappop(self._heap)
+            if self._bound == self._least:
+                return None
+            self._close_up()
+            self._count_pairs()
 
     def merge(self, pair: int, new: int) -> None:
         """Replace the pair by piece ``new`` wherever it stands; left to right where it overlaps."""
         first, second = pair >> _SHIFT, pair & _LOW
         piece, following, previous = self._piece, self._next, self._previous
-        places = self._places(pair)
+        places = self._stretch(self._where.pop(pair))
         seconds = following[places]
         stands = (piece[places] == first) & (piece[seconds] == second)
         places, seconds = places[stands], seconds[stands]
@@ -168,21 +252,34 @@ class _Merger:
         # Where two merged pairs touch, what stands between them is the right side of the first.
         left, right = piece[before], piece[after]
         inner = left != _NONE
-        others, counts, stretches = self._grouped(left[inner], weight[inner], before[inner])
-        old, now = others << _SHIFT | first, others << _SHIFT | new
-        self._exchange(old, now, counts, stretches)
+        groups = _group(left[inner], weight[inner], before[inner])
+        self._take(groups.key << _SHIFT | first, groups)
+        self._add(groups.key << _SHIFT | new, groups)
         inner = right != _NONE
         touching = right != after_was
         if touching.any():
             inner &= ~touching
-            _, counts, stretches = self._grouped(
-                right[touching], weight[touching], places[touching]
-            )
-            old, now = np.array([second << _SHIFT | first]), np.array([new << _SHIFT | new])
-            self._exchange(old, now, counts, stretches)
-        others, counts, stretches = self._grouped(right[inner], weight[inner], places[inner])
-        old, now = others | second << _SHIFT, others | new << _SHIFT
-        self._exchange(old, now, counts, stretches)
+            groups = _group(right[touching], weight[touching], places[touching])
+            self._take(np.array([second << _SHIFT | first]), groups)
+            self._add(np.array([new << _SHIFT | new]), groups)
+        groups = _group(right[inner], weight[inner], places[inner])
+        self._take(groups.key | second << _SHIFT, groups)
+        self._add(groups.key | new << _SHIFT, groups)
+
+    def recount(self, new: int) -> None:
+        """Count all pairs of piece ``new``, which was there before: "#", "#" and "a" may be "##a".
+
+        Its pairs had counts already, of which the rare ones have been forgotten.
+        """
+        places = np.flatnonzero(self._piece == new).astype(np.int32)
+        before, right = self._previous[places], self._piece[self._next[places]]
+        left = self._piece[before]
+        inner = (left != _NONE) & (left != new)  # new, new: counted by its left side
+        groups = _group(left[inner], self._weight[places[inner]], before[inner])
+        self._add(groups.key << _SHIFT | new, groups)
+        inner = right != _NONE
+        groups = _group(right[inner], self._weight[places[inner]], places[inner])
+        self._add(groups.key | new << _SHIFT, groups)
 
     def _every_other(self, places: Places) -> Places:
         """Of overlapping pairs (a a a) keep the first, third … of each run; ``places`` ascend."""
@@ -192,51 +289,39 @@ class _Merger:
         start = np.maximum.accumulate(np.where(follows, 0, index))
         return places[(index - start) % 2 == 0]
 
-    def _grouped(
-        self, keys: Ints, weights: NDArray[Any], places: Places
-    ) -> tuple[Ints, list[int], list[int]]:
-        """Distinct keys (below 2^32), the sums of their weights, and the stretches of places."""
-        if not len(keys):
-            return keys.astype(np.int64), [], []
-        order = np.argsort(keys.astype(np.uint16), kind="stable")  # radix sort: low digit, high one
-        if keys.max() >= 2**16:
-            order = order[np.argsort((keys[order] >> 16).astype(np.uint16), kind="stable")]
-        keys = keys[order]
-        borders = np.flatnonzero(np.append(keys[1:] != keys[:-1], True)) + 1
-        starts = np.append(0, borders[:-1])
-        sums = np.add.reduceat(weights[order], starts, dtype=np.int64)
-        stretches = (self._store(places[order]) + starts) << _SHIFT | (borders - starts)
-        return keys[starts].astype(np.int64), sums.tolist(), stretches.tolist()
-
-    def _exchange(self, old: Ints, new: Ints, counts: list[int], stretches: list[int]) -> None:
-        """Take ``counts`` from the pairs ``old`` and give them to the pairs ``new``."""
+    def _take(self, pairs: Ints, groups: "_Groups") -> None:
+        """Take the groups' counts from the pairs."""
         total, where = self._count, self._where
-        for pair, count in zip(old.tolist(), counts, strict=True):
-            # The merged pair itself is not there any more, though "a a a" meets it once again.
+        for pair, count in zip(pairs.tolist(), groups.total.tolist(), strict=True):
+            # Rare pairs are not there, nor is the merged one, though "a a a" meets it once again.
             left = total.get(pair, 0) - count
             if left > 0:
                 total[pair] = left
             elif left == 0:
                 del total[pair], where[pair]
-        self._add(new.tolist(), counts, stretches)
 
-    def _add(self, pairs: list[int], counts: list[int], stretches: list[int]) -> None:
-        if not self._count.keys().isdisjoint(pairs):  # the merged piece could be spelt before
-            for index, pair in enumerate(pairs):
-                if pair in self._count:
-                    counts[index] += self._count[pair]
-                    places = np.append(self._places(pair), self._stretch(stretches[index]))
-                    stretches[index] = self._store(places) << _SHIFT | len(places)
-        self._count.update(zip(pairs, counts, strict=True))
-        self._where.update(zip(pairs, stretches, strict=True))
-        for pair, count in zip(pairs, counts, strict=True):
-            if count >= self._least:
-                heapq.heappush(self._heap, (-count << _COUNT) | pair)
+    def _add(self, pairs: Ints, groups: "_Groups") -> None:
+        """The pairs now have the groups' counts and places; rare ones are left out."""
+        often = groups.total >= self._bound
+        if not often.any():
+            return
+        length = (groups.end - groups.begin)[often]
+        places = groups.places
+        if not often.all():
+            places = places[np.repeat(often, groups.end - groups.begin)]
+        begin = self._store(places) + np.cumsum(length) - length
+        kept, counts = pairs[often].tolist(), groups.total[often].tolist()
+        self._count.update(zip(kept, counts, strict=True))
+        self._where.update(zip(kept, (begin << _SHIFT | length).tolist(), strict=True))
+        for pair, count in zip(kept, counts, strict=True):
+            heapq.heappush(self._heap, (-count << _COUNT) | pair)
 
     def _store(self, places: Places) -> int:
         start, self._used = self._used, self._used + len(places)
-        while self._used > len(self._seen):
-            self._seen = np.append(self._seen, np.empty_like(self._seen))
+        if self._used > len(self._seen):
+            seen = np.empty(self._used + self._used // 2, dtype=np.int32)
+            seen[:start] = self._seen[:start]
+            self._seen = seen
         self._seen[start : self._used] = places
         return start
 
@@ -244,5 +329,27 @@ class _Merger:
         start = stretch >> _SHIFT
         return self._seen[start : start + (stretch & _LOW)]
 
-    def _places(self, pair: int) -> Places:
-        return self._stretch(self._where.pop(pair))
+
+class _Groups(NamedTuple):
+    """Places sorted by a key: each different key, its total, and where its places lie."""
+
+    key: Ints
+    total: Ints
+    begin: Ints
+    end: Ints
+    places: Places
+
+
+def _group(keys: NDArray[Any], weights: NDArray[Any], places: Places) -> _Groups:
+    """Group ``places`` by ``keys`` (below 2^32); the total of a key is that of its weights."""
+    if not len(keys):
+        none = np.empty(0, dtype=np.int64)
+        return _Groups(none, none, none, none, places)
+    order = np.argsort(keys.astype(np.uint16), kind="stable")  # radix sort: low digit, high one
+    if keys.max() >= 2**16:
+        order = order[np.argsort((keys[order] >> 16).astype(np.uint16), kind="stable")]
+    keys = keys[order]
+    end = np.flatnonzero(np.append(keys[1:] != keys[:-1], True)) + 1
+    begin = np.append(0, end[:-1])
+    total = np.add.reduceat(weights[order], begin, dtype=np.int64)
+    return _Groups(keys[begin].astype(np.int64), total, begin, end, places[order])

@@ -200,7 +200,6 @@ class _Normalise(torch.autograd.Function):
             scale_C = inverse_C if weight_C is None else inverse_C * weight_C
             x_gradient = gradient - unit.mul_(mean_product_C.view(shape))
             x_gradient.sub_(mean_gradient_C.view(shape)).mul_(scale_C.view(shape))
-            x_gradient = x_gradient.to(x.dtype)
         return (
             x_gradient,
             weight_gradient_C if ctx.needs_input_grad[1] else None,

@@ -5,12 +5,12 @@ and its dropout draws what it draws uncompiled: a run is the same with and witho
 and started again it repeats itself exactly. Parameters keep their names.
 """
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import nn
+from torch import distributed, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from cxrflow.errors import InputError
 
@@ -29,34 +29,33 @@ class Compilable(Protocol):
 def compile_modules(modules: Mapping[str, nn.Module], device: torch.device) -> None:
     """Compile what can be compiled inside a program's ``modules``, in place, before training.
 
-    The compiling itself happens in the first step and in the first validation. Inside
-    DistributedDataParallel gradients travel when a part has finished its backward pass. Raises
-    :class:`InputError` where no compiler for ``device`` works.
+    The compiling itself happens in the first step and in the first validation. In several
+    processes, parts with batch normalisation stay as they are: its statistics are exchanged in
+    the middle of them. Raises :class:`InputError` where no compiler for ``device`` works.
     """
     _require_compiler(device)
-    # It would cut parts at the borders of gradient buckets; parts are cuts enough.
+    # Under DistributedDataParallel this would cut parts at the borders of gradient buckets, so that
+    # gradients travel earlier; the parts are small enough.
     torch._dynamo.config.optimize_ddp = False
+    exchanging = distributed.is_initialized() and distributed.get_world_size() > 1
     for module in modules.values():
         for part in module.modules():
-            if isinstance(part, Compilable):
+            if isinstance(part, Compilable) and not (exchanging and _has_statistics(part)):
                 part.compile_parts(OPTIONS)
+
+
+def _has_statistics(part: nn.Module) -> bool:
+    return any(isinstance(layer, _BatchNorm) for layer in part.modules())
 
 
 def _require_compiler(device: torch.device) -> None:
     """Compile and run something small: a compiler, its headers and, on a GPU, Triton are there."""
     values = torch.ones(8, device=device)
-    with _explained(device):
-        torch.compile(lambda x: x.sin() + 1, **OPTIONS)(values)
-
-
-@contextlib.contextmanager
-def _explained(device: torch.device) -> Iterator[None]:
-    needed = "Triton and a C compiler" if device.type == "cuda" else "a C++ compiler"
     try:
-        yield
+        torch.compile(lambda x: x.sin() + 1, **OPTIONS)(values)
     except Exception as error:  # each backend and version of torch raises another
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        reason = lines[0] if lines else type(error).__name__
+        needed = "Triton and a C compiler" if device.type == "cuda" else "a C++ compiler"
+        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "nothing")
         raise InputError(
             f"settings: key 'compile' is true, but torch.compile does not work on {device}; "
             f"expected {needed} (torch says: {reason})"

@@ -1,0 +1,37 @@
+"""Features of the benchmark tests' pictures, as their fake model sees them."""
+
+from pathlib import Path
+
+import pandas as pd
+import torch
+from benchmark_fakes import FakeModel
+
+from cxrflow.benchmarks.features import Features, weights_file, write_features
+from cxrflow.benchmarks.inputs import image_batches
+from cxrflow.files import file_digest
+from cxrflow.images.store import PixelStore
+
+
+def fake_features(pixels: Path) -> Features:
+    """Every stored picture; pooled features are what is embedded, at another scale."""
+    store = PixelStore(pixels)
+    names = store.index["image_id"].tolist()
+    [(_, images)] = image_batches(store, names, len(names))
+    projected = FakeModel().encode_image(images).projected_global
+    by_kind = {"pooled": 3 * projected - 1, "projected": projected}
+    return Features(pd.Index(names), by_kind, FakeModel.geometry, store.fingerprint)
+
+
+def write_fake(folder: Path, features: Features, text_half: bool = True) -> tuple[Path, Path]:
+    """A model folder and a folder of its features; the weights are no more than a file."""
+    model = folder / "fake" / "seed0"
+    weights_file(model).parent.mkdir(parents=True)
+    weights_file(model).write_bytes(b"weights")
+    if text_half:
+        (model / "config.json").write_text("{}")
+    said = {"weights": file_digest(weights_file(model))[:16], "geometry": features.geometry}
+    by_kind = {kind: torch.clone(values) for kind, values in features.by_kind.items()}
+    write_features(
+        folder / "features", list(features.image_ids), by_kind, {**said, "pixels": features.pixels}
+    )
+    return model, folder / "features"

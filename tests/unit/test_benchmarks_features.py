@@ -1,0 +1,128 @@
+"""Image features from files to files: those of the model, one row an image, of these weights."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from benchmark_fakes import SIZE, classification_samples, make_store
+from safetensors.torch import load_file, save_file
+
+from cxrflow.benchmarks import features as program
+from cxrflow.benchmarks.inputs import image_batches
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.errors import InputError
+from cxrflow.files import read_json, write_json
+from cxrflow.images.store import PixelStore
+from cxrflow.model import Model
+
+COUNT = 9
+SIZES = ImageEncoderSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1, projection=6)
+
+
+@pytest.fixture(scope="module")
+def pixels(tmp_path_factory):
+    return make_store(tmp_path_factory.mktemp("features"), COUNT)
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A model folder with an image half."""
+    folder = tmp_path / "models" / "seed0"
+    torch.manual_seed(0)
+    save_image_half(ImageEncoder(SIZES), folder)
+    write_json(folder / "run.json", {"data": {"geometry": f"shorter{SIZE}"}})
+    return folder
+
+
+@pytest.fixture
+def cohort(tmp_path):
+    """Its first image twice, one image that is not stored."""
+    folder = tmp_path / "cohort"
+    folder.mkdir()
+    table = classification_samples(COUNT)
+    table.loc[4, "image_id"] = "absent"
+    pd.concat([table, table[:1]]).to_parquet(folder / "samples.parquet")
+    return folder
+
+
+def extract(model, cohort, pixels, output, **settings):
+    program.main(
+        ["--model", str(model), "--cohort", str(cohort), "--pixels", str(pixels)]
+        + ["--settings", str(settings).replace("'", '"'), "--output", str(output)]
+    )
+
+
+def test_features_are_those_of_the_model(model, cohort, pixels, tmp_path):
+    extract(model, cohort, pixels, tmp_path / "out", batch_size=COUNT)
+    found = program.read_features(tmp_path / "out", model)
+    stored = [f"image{n}" for n in range(COUNT) if n != 4]
+    assert list(found.image_ids) == stored
+    [(_, images)] = image_batches(PixelStore(pixels), stored, COUNT)
+    loaded = Model.load(model)
+    assert torch.equal(found.by_kind["projected"], loaded.encode_image(images).projected_global)
+    with torch.inference_mode():
+        grid = loaded.image_encoder.patches(images)
+    torch.testing.assert_close(found.by_kind["pooled"], grid.mean((2, 3)))
+    said = read_json(tmp_path / "out" / "features.json")
+    assert (said["images"], said["not_stored"]) == (8, 1)
+    assert said["widths"] == {"pooled": 32, "projected": 6}
+    np.testing.assert_array_equal(found.rows(["image5", "absent", "image0"]), [4, -1, 0])
+
+
+def test_the_batch_size_is_no_part_of_the_result(model, cohort, pixels, tmp_path):
+    found = []
+    for size in (1, 4):
+        extract(model, cohort, pixels, tmp_path / str(size), batch_size=size)
+        found.append(program.read_features(tmp_path / str(size), model).by_kind)
+    for kind in ("pooled", "projected"):
+        torch.testing.assert_close(found[0][kind], found[1][kind])
+
+
+def test_a_trunk_alone_has_pooled_features_only(model, cohort, pixels, tmp_path):
+    extract(model, cohort, pixels, tmp_path / "whole")
+    path = program.weights_file(model)
+    weights = load_file(path)
+    save_file({n: v for n, v in weights.items() if not n.startswith("projector.")}, path)
+    extract(model, cohort, pixels, tmp_path / "trunk")
+    found = program.read_features(tmp_path / "trunk", model).by_kind
+    assert set(found) == {"pooled"}
+    assert torch.equal(
+        found["pooled"], load_file(tmp_path / "whole" / "features.safetensors")["pooled"]
+    )
+
+
+def test_features_of_other_weights_are_refused(model, cohort, pixels, tmp_path):
+    extract(model, cohort, pixels, tmp_path / "out")
+    torch.manual_seed(1)
+    save_image_half(ImageEncoder(SIZES), model)
+    with pytest.raises(InputError, match="field 'weights' is .*expected the features of this"):
+        program.read_features(tmp_path / "out", model)
+
+
+def test_damage_is_named(model, cohort, pixels, tmp_path):
+    extract(model, cohort, pixels, tmp_path / "out")
+    values = load_file(tmp_path / "out" / "features.safetensors")
+    save_file({"pooled": values["pooled"][:3].clone()}, tmp_path / "out" / "features.safetensors")
+    with pytest.raises(InputError, match="'pooled' has 3 rows, but index.parquet has 8"):
+        program.read_features(tmp_path / "out", model)
+    (tmp_path / "out" / "features.safetensors").write_bytes(b"half")
+    with pytest.raises(InputError, match="features.safetensors: cut off"):
+        program.read_features(tmp_path / "out", model)
+    program.weights_file(model).unlink()
+    with pytest.raises(InputError, match="image/model.safetensors: file not found"):
+        program.read_features(tmp_path / "out", model)
+
+
+def test_wrong_input_leaves_nothing(model, cohort, pixels, tmp_path):
+    write_json(model / "run.json", {"data": {"geometry": "square32"}})
+    with pytest.raises(InputError, match=f"shorter{SIZE}.*trained on square32"):
+        extract(model, cohort, pixels, tmp_path / "out")
+    write_json(model / "run.json", {"data": {}})
+    with pytest.raises(InputError, match="run.json: field data.geometry is missing"):
+        extract(model, cohort, pixels, tmp_path / "out")
+    write_json(model / "run.json", {"data": {"geometry": f"shorter{SIZE}"}})
+    classification_samples(3).assign(image_id="absent").to_parquet(cohort / "samples.parquet")
+    with pytest.raises(InputError, match="no sample is left: image is not in the pixel store"):
+        extract(model, cohort, pixels, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

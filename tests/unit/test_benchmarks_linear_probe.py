@@ -1,0 +1,180 @@
+"""Linear probes from files to files: shares of the labels, starts, means over seeds."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from benchmark_fakes import FakeModel, classification_samples, make_store, write_cohort
+from feature_fakes import fake_features, write_fake
+from pydantic import ValidationError
+from sklearn.metrics import f1_score, roc_auc_score
+
+import cxrflow
+from cxrflow.benchmarks import linear_probe as program
+from cxrflow.benchmarks import zero_shot_classification
+from cxrflow.benchmarks.inputs import Cohort
+from cxrflow.benchmarks.settings import LinearProbeSettings, ZeroShotClassificationSettings
+from cxrflow.errors import InputError
+
+COUNT = 60
+DATA = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
+QUICK = {"intervals": {"replicates": 200}, "fractions": [0.1, 1.0], "probe_seeds": [0, 1, 7]}
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    return fake_features(make_store(tmp_path_factory.mktemp("probe"), COUNT))
+
+
+def samples(noise: float = 0.0) -> pd.DataFrame:
+    """Half of the pictures for training; a share of the labels is changed."""
+    table = classification_samples(COUNT)
+    table["split"] = np.where(np.arange(COUNT) % 2, "test", "train")
+    changed = np.random.default_rng(0).random(COUNT) < noise
+    table["label"] = np.where(changed, 1 - table["label"], table["label"])
+    return table
+
+
+def evaluate(found, tmp_path, table=None, model=True, **values):
+    settings = LinearProbeSettings.model_validate({**QUICK, **values})
+    table = samples() if table is None else table
+    return program.evaluate(
+        FakeModel() if model else None, Cohort(table, DATA), tmp_path, found, settings
+    )
+
+
+def test_the_program_writes_a_whole_result(features, tmp_path, monkeypatch):
+    monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
+    cohort = write_cohort(tmp_path / "cohort", "samples.parquet", samples())
+    model, folder = write_fake(tmp_path, features)
+    program.main(
+        ["--model", str(model), "--cohort", str(cohort), "--features", str(folder)]
+        + ["--settings", json.dumps(QUICK), "--seed", "4", "--output", str(tmp_path / "out")]
+    )
+    found = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert (found["benchmark"], found["model"], found["seed"]) == ("linear_probe", "fake", 4)
+    assert set(found["metrics"]) == {
+        f"{name}{spread}/{share}"
+        for name in ("auroc", "accuracy", "sensitivity", "specificity", "f1")
+        for spread in ("", "_sd")
+        for share in ("10", "100")
+    }
+    assert found["metrics"]["auroc/100"] == {"value": 1.0, "low": 1.0, "high": 1.0, "n": 30}
+    assert found["data"]["labelled"] == {"10": 3, "100": 30}
+    assert found["protocol"]["start"] == "prompts"
+    assert found["protocol"]["features"] == "projected"
+    assert len(pd.read_parquet(tmp_path / "out" / "predictions.parquet")) == 30
+
+
+def test_metrics_are_means_over_the_seeds(features, tmp_path):
+    result = evaluate(features, tmp_path, samples(noise=0.3))
+    rows = result.predictions
+    assert set(rows["sample_id"]) == {f"s{n}" for n in range(1, COUNT, 2)}
+    for share in ("10", "100"):
+        scores = [rows[f"score_{share}_seed{seed}"] for seed in (0, 1, 7)]
+        areas = [roc_auc_score(rows["label"], one) for one in scores]
+        best = [max(f1_score(rows["label"], one >= t) for t in one) for one in scores]
+        for name, values in (("auroc", areas), ("f1", best)):
+            assert result.metrics[f"{name}/{share}"].value == pytest.approx(np.mean(values))
+            spread = result.metrics[f"{name}_sd/{share}"].value
+            assert spread == pytest.approx(np.std(values, ddof=1))
+    area = result.metrics["auroc/100"]
+    assert area.low < area.value < area.high < 1
+
+
+def test_an_untrained_head_is_the_zero_shot_classifier(features, tmp_path):
+    table = samples(noise=0.3)
+    result = evaluate(features, tmp_path, table, learning_rate=1e-12, epochs=1)
+    test = table[table["split"] == "test"].reset_index(drop=True)
+    wanted = zero_shot_classification.evaluate(
+        FakeModel(), Cohort(test, DATA), features,
+        ZeroShotClassificationSettings.model_validate({"intervals": QUICK["intervals"]}),
+    ).predictions  # fmt: skip
+    for share in ("10", "100"):
+        np.testing.assert_allclose(
+            result.predictions[f"score_{share}_seed1"], wanted["score"], atol=1e-6
+        )
+
+
+def test_training_turns_round_a_start_that_is_wrong(features, tmp_path):
+    swapped = {
+        "positive_prompts": ["No evidence of pneumonia"],
+        "negative_prompts": ["Findings suggesting pneumonia"],
+    }
+    before = evaluate(features, tmp_path, learning_rate=1e-12, epochs=1, **swapped)
+    after = evaluate(features, tmp_path, learning_rate=0.1, **swapped)
+    assert before.metrics["auroc/100"].value == 0.0
+    assert after.metrics["auroc/100"].value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("model", "values", "kind", "start"),
+    [
+        (True, {}, "projected", "prompts"),
+        (True, {"features": "pooled"}, "pooled", "zeros"),
+        (True, {"start": "random"}, "projected", "random"),
+        (False, {}, "pooled", "zeros"),
+        (False, {"features": "projected", "start": "zeros"}, "projected", "zeros"),
+    ],
+)
+def test_what_auto_stands_for(features, tmp_path, model, values, kind, start):
+    result = evaluate(features, tmp_path, model=model, **values, learning_rate=0.03)
+    assert (result.protocol["features"], result.protocol["start"]) == (kind, start)
+    assert result.metrics["auroc/100"].value == 1.0
+
+
+def test_random_starts_differ_by_seed_and_standardising_changes_the_scores(features, tmp_path):
+    still = {"learning_rate": 1e-12, "epochs": 1}
+    rows = evaluate(features, tmp_path, start="random", **still).predictions
+    assert not np.allclose(rows["score_100_seed0"], rows["score_100_seed1"])
+    plain = evaluate(features, tmp_path).predictions["score_100_seed0"]
+    scaled = evaluate(features, tmp_path, standardise=True).predictions["score_100_seed0"]
+    assert not np.allclose(plain, scaled)
+
+
+def test_shares_are_nested_and_hold_both_classes():
+    labels = (np.arange(200) % 10 == 0).astype(np.int64)
+    drawn = {f: program.share_rows(labels, f, seed=3) for f in (0.001, 0.01, 0.1, 1.0)}
+    assert [len(rows) for rows in drawn.values()] == [2, 3, 20, 200]
+    assert [int(labels[rows].sum()) for rows in drawn.values()] == [1, 1, 2, 20]
+    previous: set[int] = set()
+    for rows in drawn.values():
+        assert previous <= set(rows) and len(set(rows)) == len(rows)
+        previous = set(rows)
+    assert set(program.share_rows(labels, 0.1, seed=4)) != set(drawn[0.1])
+
+
+def test_wrong_input_is_named(features, tmp_path):
+    with pytest.raises(InputError, match="samples.parquet: no row has split 'train'"):
+        evaluate(features, tmp_path, samples().assign(split="test"))
+    with pytest.raises(InputError, match="'start' is 'prompts', but the model has no text half"):
+        evaluate(features, tmp_path, model=False, start="prompts")
+    table = samples()
+    table.loc[table["split"] == "train", "label"] = 0
+    with pytest.raises(InputError, match="column 'label'.*want 0, 1"):
+        evaluate(features, tmp_path, table)
+    trunk = replace(features, by_kind={"pooled": features.by_kind["pooled"]})
+    with pytest.raises(InputError, match="'projected' is missing; found pooled"):
+        evaluate(trunk, tmp_path)
+    table = samples().astype({"label": float})
+    table.loc[[0, 1], "label"] = None
+    dropped = evaluate(features, tmp_path, table).data["dropped"]
+    assert [(d["split"], d["examples"]) for d in dropped] == [("train", ["s0"]), ("test", ["s1"])]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"fractions": [0.1, 0.1]}, "different shares"),
+        ({"fractions": [1.5]}, "above 0 and up to 1"),
+        ({"probe_seeds": [1, 1]}, "different seeds"),
+        ({"probe_seeds": [1]}, "at least 2"),
+        ({"split": "train"}, "also the train_split"),
+        ({"start": "prompts", "features": "pooled"}, "go with projected"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(values, message):
+    with pytest.raises(ValidationError, match=message):
+        LinearProbeSettings.model_validate(values)

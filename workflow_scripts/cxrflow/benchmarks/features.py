@@ -1,0 +1,188 @@
+"""Image features of a cohort, computed once per model: what frozen-feature benchmarks start from.
+
+The images are only resized and cropped (BioViL Appendix E.2: at inference nothing is drawn), so
+that an image has the same features wherever it is used: zero-shot scores, every seed and share of
+a linear probe. Written into the output folder: ``features.safetensors`` with ``pooled`` [N, F],
+the trunk's features averaged over the grid, and ``projected`` [N, P], the L2-normalised embedding
+in the joint space (only where the model has a projection); ``index.parquet`` with the image of each
+row; ``features.json`` with what they were computed from.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from cxrflow.benchmarks.inputs import Cohort, Pixels, image_batches, open_pixels
+from cxrflow.benchmarks.settings import FeatureSettings
+from cxrflow.command import parser, read_settings, run
+from cxrflow.encoders.image_encoder import ImageEncoder, read_image_settings
+from cxrflow.encoders.weights import load_weights, read_weights
+from cxrflow.errors import InputError
+from cxrflow.files import atomic_folder, file_digest, fingerprint, read_object, write_json
+from cxrflow.parquet import read_table
+from cxrflow.training.precision import choose_device
+
+log = logging.getLogger("cxrflow")
+
+FIELDS = ("weights", "geometry", "pixels")
+TRUNK, PROJECTOR = "encoder.", "projector."
+
+
+@dataclass(frozen=True)
+class Features:
+    """The features of N images, and what they were computed from."""
+
+    image_ids: pd.Index
+    by_kind: dict[str, Tensor]  # pooled [N, F]; projected [N, P]
+    geometry: str
+    pixels: str  # fingerprint of the pixel store
+
+    def rows(self, image_ids: Sequence[str]) -> NDArray[np.int64]:
+        """The row of each image, -1 for one that has no features: it was not in the store."""
+        return np.asarray(self.image_ids.get_indexer(pd.Index(image_ids)), dtype=np.int64)
+
+    def data_fingerprint(self, cohort: Cohort) -> str:
+        """A hash of the cohort's rows and of the pictures."""
+        return fingerprint([cohort.data["fingerprint"], self.pixels])
+
+
+def weights_file(model: Path) -> Path:
+    """The weights of a model's image half."""
+    return model / "image" / "model.safetensors"
+
+
+def load_image_encoder(model: Path) -> tuple[ImageEncoder, bool]:
+    """The image half, and whether it has a projection: image pretraining leaves the trunk alone."""
+    image = ImageEncoder(read_image_settings(model / "image" / "config.json"))
+    path = weights_file(model)
+    weights = read_weights(path)
+    projects = any(name.startswith(PROJECTOR) for name in weights)
+    if projects:
+        load_weights(image, weights, path)
+    else:
+        trunk = {name.removeprefix(TRUNK): value for name, value in weights.items()}
+        load_weights(image.encoder, trunk, path)
+    return image.eval(), projects
+
+
+@torch.inference_mode()
+def encode(
+    image: ImageEncoder,
+    projects: bool,
+    pixels: Pixels,
+    image_ids: Sequence[str],
+    batch_size: int,
+    device: torch.device,
+) -> dict[str, Tensor]:
+    """``pooled`` [N, F] and, with a projection, ``projected`` [N, P]: float32 on the CPU.
+
+    The projected ones are those of ``Model.encode_image``, from one pass through the trunk.
+    """
+    image = image.to(device)
+    found: dict[str, list[Tensor]] = {"pooled": [], **({"projected": []} if projects else {})}
+    for _, pixels_B1HW in image_batches(pixels, image_ids, batch_size):
+        patches_BFhw = image.patches(pixels_B1HW.to(device))
+        found["pooled"].append(patches_BFhw.float().mean((2, 3)).cpu())
+        if projects:
+            pooled_BP = image.projector(patches_BFhw).float().mean((2, 3))
+            found["projected"].append(nn.functional.normalize(pooled_BP, dim=1).cpu())
+    return {kind: torch.cat(parts) for kind, parts in found.items()}
+
+
+def write_features(
+    folder: Path, image_ids: Sequence[str], by_kind: dict[str, Tensor], said: dict[str, Any]
+) -> None:
+    """Write the feature folder in one piece; ``said`` is what ``features.json`` says."""
+    with atomic_folder(folder) as made:
+        save_file(by_kind, made / "features.safetensors")
+        pd.DataFrame({"image_id": list(image_ids)}).to_parquet(made / "index.parquet", index=False)
+        write_json(made / "features.json", said)
+
+
+def read_features(folder: Path, model: Path) -> Features:
+    """Read a feature folder.
+
+    Raises:
+        InputError: a file is missing or damaged, its rows are not those of the index, or the
+            features are of other weights than those of ``model``.
+    """
+    said = read_object(folder / "features.json", FIELDS)
+    weights = file_digest(require(weights_file(model)))[:16]
+    if said["weights"] != weights:
+        raise InputError(
+            f"{folder / 'features.json'}: field 'weights' is {said['weights']}, but "
+            f"{weights_file(model)} has {weights}; expected the features of this model"
+        )
+    index = read_table(folder / "index.parquet", ("image_id",))
+    path = folder / "features.safetensors"
+    by_kind = read_weights(path)
+    for kind, values in by_kind.items():
+        if len(values) != len(index):
+            raise InputError(
+                f"{path}: '{kind}' has {len(values)} rows, but index.parquet has {len(index)}; "
+                "expected as many"
+            )
+    return Features(pd.Index(index["image_id"]), by_kind, said["geometry"], said["pixels"])
+
+
+def require(path: Path) -> Path:
+    """The path of a file that must be there."""
+    if not path.is_file():
+        raise InputError(f"{path}: file not found")
+    return path
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
+    arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
+    arguments.add_argument("--pixels", type=Path, required=True, help="results/pixels/<d>/<g>")
+    arguments.add_argument("--output", type=Path, required=True)
+    options = arguments.parse_args(argv)
+    settings = read_settings(options.settings, FeatureSettings)
+    device = choose_device(settings.device)
+    table = read_table(options.cohort / "samples.parquet", ("image_id",))
+    image, projects = load_image_encoder(options.model)
+    pixels = open_pixels(options.pixels, trained_geometry(options.model))
+    named = table["image_id"].drop_duplicates()
+    stored = named[pixels.holds(named.tolist())].tolist()
+    if not stored:
+        raise InputError(
+            f"{options.cohort / 'samples.parquet'}: no sample is left: image is not in the pixel "
+            f"store {options.pixels}"
+        )
+    by_kind = encode(image, projects, pixels, stored, settings.batch_size, device)
+    said = {
+        "weights": file_digest(weights_file(options.model))[:16],
+        "geometry": str(pixels.geometry),
+        "pixels": pixels.fingerprint,
+        "cohort": file_digest(options.cohort / "samples.parquet")[:16],
+        "images": len(stored),
+        "not_stored": len(named) - len(stored),
+        "widths": {kind: values.shape[1] for kind, values in by_kind.items()},
+    }
+    write_features(options.output, stored, by_kind, said)
+    log.info("%s: %d images, %s", options.output, len(stored), said["widths"])
+
+
+def trained_geometry(model: Path) -> str:
+    """The geometry an image half was trained on, from its ``run.json``."""
+    path = model / "run.json"
+    data = read_object(path, ("data",))["data"]
+    if not isinstance(data, dict) or "geometry" not in data:
+        raise InputError(f"{path}: field data.geometry is missing")
+    return str(data["geometry"])
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,74 @@
+"""What the classifications on RSNA start from: labelled images, their features, class prompts."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cxrflow.benchmarks.features import Features
+from cxrflow.benchmarks.inputs import drop_rows
+from cxrflow.benchmarks.settings import PneumoniaSettings
+from cxrflow.command import parser
+from cxrflow.errors import InputError
+
+COLUMNS = ("sample_id", "subject_id", "image_id", "label", "class")
+SHOWN = ("sample_id", "subject_id", "image_id", "class", "label")  # of a prediction's table
+
+
+def classification_parser(description: str | None) -> argparse.ArgumentParser:
+    """A parser with the model, the cohort, the features and the result folder."""
+    made = parser(description)
+    made.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
+    made.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
+    made.add_argument(
+        "--features", type=Path, required=True, help="results/features/<m>/seed<k>/<cohort>"
+    )
+    made.add_argument("--seed", type=int, default=0, help="seed the model was trained with")
+    made.add_argument("--output", type=Path, required=True)
+    return made
+
+
+def labelled_images(
+    table: pd.DataFrame, features: Features
+) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
+    """The samples with a label and features (their place is the column ``row``), and the others.
+
+    InputError when no sample is left, or the labels are not 0 and 1.
+    """
+    rows = features.rows(table["image_id"].tolist())
+    tests = {
+        "image is not in the pixel store": rows < 0,
+        "label is missing": table["label"].isna(),
+    }
+    samples, dropped = drop_rows(table.assign(row=rows), tests)
+    samples["label"] = samples["label"].astype(int)
+    if sorted(samples["label"].unique()) != [0, 1]:
+        found = sorted(samples["label"].unique())
+        raise InputError(f"samples.parquet: column 'label' has {found}; want 0, 1")
+    return samples, dropped
+
+
+def features_of(samples: pd.DataFrame, features: Features, kind: str) -> Tensor:
+    """The features [N, F] of samples with a ``row``; InputError when there are none of a kind."""
+    if kind not in features.by_kind:
+        raise InputError(
+            f"features.safetensors: '{kind}' is missing; found {', '.join(features.by_kind)}"
+        )
+    return features.by_kind[kind][samples["row"].tolist()]
+
+
+def class_embedding(model: Any, prompts: Sequence[str]) -> NDArray[np.float64]:
+    """Embedding [P] of a class: the mean of its prompts' embeddings, of length one again."""
+    mean = model.encode_text(list(prompts)).double().cpu().numpy().mean(axis=0)
+    return np.asarray(mean / np.linalg.norm(mean))
+
+
+def class_embeddings(model: Any, settings: PneumoniaSettings) -> NDArray[np.float64]:
+    """Embeddings [2, P] of the negative and the positive class."""
+    prompts = (settings.negative_prompts, settings.positive_prompts)
+    return np.stack([class_embedding(model, texts) for texts in prompts])

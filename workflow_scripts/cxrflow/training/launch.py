@@ -1,0 +1,69 @@
+"""Start a training in one process or in several.
+
+    python -m cxrflow.training.launch --processes 8 cxrflow.pretrain.joint --settings ...
+
+With more than one process torchrun starts them on this machine; with more than one node srun starts
+a torchrun on each node of a Slurm job, and they meet at the first, on which the job's commands run.
+This program becomes the one it starts, so signals reach that one.
+"""
+
+import argparse
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+
+from cxrflow.command import run
+from cxrflow.errors import InputError
+
+FIRST_PORT, PORTS = 20000, 20000  # above what services use, below what systems hand out
+
+
+def launching(
+    processes: int, nodes: int, program: Sequence[str], environment: Mapping[str, str]
+) -> list[str]:
+    """The command that starts ``program`` (a module and its arguments).
+
+    ``processes`` are those of each node. InputError: several nodes outside of a Slurm job.
+    """
+    if processes == nodes == 1:
+        return [sys.executable, "-m", *program]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}"]
+    if nodes == 1:
+        return [*torchrun, "--standalone", "-m", *program]
+    job = environment.get("SLURM_JOB_ID")
+    if job is None:
+        raise InputError(
+            f"--nodes is {nodes}, but this is no Slurm job (SLURM_JOB_ID is not set); "
+            "expected 1 node here"
+        )
+    port = FIRST_PORT + int(job) % PORTS
+    return [
+        *("srun", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"),
+        *(*torchrun, f"--nnodes={nodes}", f"--rdzv-id={job}", "--rdzv-backend=c10d"),
+        *(f"--rdzv-endpoint={socket.gethostname()}:{port}", "-m", *program),
+    ]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of ``python -m cxrflow.training.launch``."""
+    made = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("--processes", type=int, default=1, help="on each node; one a GPU")
+    made.add_argument("--nodes", type=int, default=1, help="of the Slurm job this runs in")
+    made.add_argument("program", help="module, such as cxrflow.pretrain.joint")
+    made.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
+    given = made.parse_args(argv)
+    program = [given.program, *given.arguments]
+    command = launching(given.processes, given.nodes, program, os.environ)
+    # The cores of a node are shared by its processes.
+    threads = max(1, int(os.environ.get("OMP_NUM_THREADS", "1")) // given.processes)
+    if given.processes > 1:
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+    sys.stdout.flush()
+    os.execvp(command[0], command)
+
+
+if __name__ == "__main__":
+    run(main)
