@@ -12,7 +12,6 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from gloo_processes import run_processes
 from safetensors.torch import load_file
 from torch import Tensor, distributed, nn
 from toy_programs import ENVIRONMENT, IMAGE, TEXT, TRAINING, commands, complete
@@ -37,6 +36,7 @@ from cxrflow.text.tokenizer import VocabularyInfo, load_tokenizer
 from cxrflow.training.gradients import Gradients
 from cxrflow.training.processes import Processes
 from cxrflow.training.program import Program
+from gloo_processes import run_processes
 
 BATCH = 13  # no multiple of the processes
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}

@@ -108,3 +108,30 @@ def test_what_no_attempt_can_mend_is_tried_once(inputs: Path, tmp_path: Path) ->
     # A new start of the workflow counts from one again: the reason may be gone.
     again = said("--attempt", "1")
     assert "starting: " in again or "resuming at step" in again
+
+
+def test_compiled_training_killed_and_resumed_ends_with_the_same_weights(
+    inputs: Path, tmp_path: Path
+) -> None:
+    def compiled(name: str) -> list[str]:
+        command = commands(inputs, tmp_path)["phase II"](name, tmp_path)
+        place = command.index("--settings") + 1
+        settings = json.loads(command[place])
+        settings["training"] |= {"compile": True, "epochs": 100}
+        return [*command[:place], json.dumps(settings), *command[place + 1 :]]
+
+    complete(compiled("undisturbed"))
+    state = tmp_path / "state-run"
+    process = subprocess.Popen(compiled("run"), env=ENVIRONMENT, stderr=subprocess.DEVNULL)
+    while not list(state.glob("step-*.pt")):
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    complete(compiled("run"))
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["training"][
+        "compile"
+    ]
+    undisturbed = load_file(tmp_path / "undisturbed" / "model.safetensors")
+    for key, value in load_file(tmp_path / "run" / "model.safetensors").items():
+        assert torch.equal(value, undisturbed[key]), key

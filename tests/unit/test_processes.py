@@ -5,7 +5,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from gloo_processes import run_processes
 from torch import Tensor, distributed
 
 from cxrflow.errors import InputError
@@ -15,6 +14,7 @@ from cxrflow.objectives.local_alignment import local_similarity
 from cxrflow.objectives.section_matching import section_matching
 from cxrflow.objectives.simclr import nt_xent
 from cxrflow.training.processes import ALONE, Processes
+from gloo_processes import run_processes
 
 SAMPLES, FEATURES, REGIONS, WORDS = 13, 5, 6, 4
 Shares = tuple[Tensor, Tensor, Tensor]  # objective, gradients of both inputs

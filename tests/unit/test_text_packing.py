@@ -102,7 +102,7 @@ def test_encoder_equals_the_library_on_odd_text(made):
         assert found == 2 * ids_of(root, everything)
 
 
-def test_two_processes_write_the_same_tokens(made, tmp_path, monkeypatch):
+def test_two_threads_write_the_same_tokens(made, tmp_path, monkeypatch):
     root, texts = made
     monkeypatch.setattr("cxrflow.text.documents._GROUP_ROWS", 40)
     path = write_documents(tmp_path / "d" / "documents.parquet", texts["a"])

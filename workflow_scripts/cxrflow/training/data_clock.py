@@ -21,13 +21,22 @@ class DataClock:
 
     def __init__(self, modules: Iterable[nn.Module]) -> None:
         self.seconds = 0.0
+        modules = list(modules)
+        # A hook would cut a compiled part in pieces.
+        compiled = {
+            id(inner)
+            for module in modules
+            for part in module.modules()
+            if part._compiled_call_impl is not None
+            for inner in part.modules()
+        }
         self._since: float | None = None  # None outside of an objective
         self._depth = 0  # modules that are running, one within the other
         self._hooks = [
             hook
             for module in modules
             for name, part in module.named_modules()
-            if name.count(".") <= 1
+            if name.count(".") <= 1 and id(part) not in compiled
             for hook in (
                 part.register_forward_pre_hook(self._enter, with_kwargs=True),
                 part.register_forward_hook(self._leave),

@@ -23,6 +23,7 @@ from tqdm import tqdm
 from cxrflow import __version__
 from cxrflow.errors import InputError, InterruptedRun
 from cxrflow.files import atomic_folder, naming, read_json, write_json
+from cxrflow.training.compilation import compile_modules
 from cxrflow.training.data_clock import DataClock
 from cxrflow.training.memory import explained, peak_memory_mb
 from cxrflow.training.metrics_log import MetricsLog
@@ -108,6 +109,8 @@ class Engine:
                 self.roof = measure_roof(self.device, self.precision)
                 with explained(self.identity["model"], self.device, self.remedies):
                     self._resume(folder)
+                    if self.settings.compile:
+                        compile_modules(self.program.modules, self.device)
                     with self._metrics(folder) as metrics:
                         self._loop(folder, metrics)
                         self.processes.first(lambda: self._finish(folder, metrics, Path(output)))

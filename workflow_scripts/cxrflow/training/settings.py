@@ -50,6 +50,11 @@ class TrainingSettings(Settings):
         "auto", description="auto = bf16 on a GPU and on CPUs that multiply bf16, else fp32"
     )
     device: str = Field("auto", description="auto = the GPU when there is one")
+    compile: bool = Field(
+        False,
+        description="torch.compile for text layers and image trunk; the same training up to "
+        "rounding. Needs a C++ compiler, on a GPU Triton; does not pay on a CPU",
+    )
     deterministic: bool = Field(
         False,
         description="on a GPU, only kernels that give the same bits every time, so that a resumed "
