@@ -31,7 +31,8 @@ class Race:
     not the same; it runs before any timing. ``gate`` is the ratio peer / ours that the project
     holds itself to, by peer; a peer without a gate is shown for orientation. ``amount`` of ``unit``
     is what one turn does, for the rate. Where turns return :class:`Measured`, ``memory_gates`` are
-    the largest ratios ours / peer of their median peak memory.
+    the largest ratios ours / peer of their median peak memory. ``most_rounds`` keeps a long race
+    short, whatever is asked for.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Race:
     amount: float = 1.0
     unit: str = "turn"
     notes: Sequence[str] = ()
+    most_rounds: int | None = None
 
 
 def synchronise() -> None:
@@ -97,6 +99,7 @@ def machine() -> dict[str, Any]:
 
 def run(race: Race, rounds: int) -> dict[str, Any]:
     """Compare, warm up, then time ``rounds`` rounds in which every runner has one turn."""
+    rounds = min(rounds, race.most_rounds or rounds)
     runners = {"ours": race.ours, **race.peers}
     results = {name: work() for name, work in runners.items()}
     values = {n: r.value if isinstance(r, Measured) else r for n, r in results.items()}

@@ -26,11 +26,11 @@ rule pretrain_image:
         "../envs/gpu.yaml"
     threads: need("pretrain_image").threads
     resources:
+        **spread("pretrain_image"),
         mem_mb=need("pretrain_image").mem_mb,
         runtime=need("pretrain_image").runtime,
         gpu=need("pretrain_image").gpu,
         attempt=lambda wildcards, attempt: attempt,
-        **spread("pretrain_image"),
     params:
         settings=model_settings,
         pixels=subpath(input.pixels, parent=True),

@@ -29,11 +29,11 @@ rule pretrain_joint:
         "../envs/gpu.yaml"
     threads: need("pretrain_joint").threads
     resources:
+        **spread("pretrain_joint"),
         mem_mb=need("pretrain_joint").mem_mb,
         runtime=need("pretrain_joint").runtime,
         gpu=need("pretrain_joint").gpu,
         attempt=lambda wildcards, attempt: attempt,
-        **spread("pretrain_joint"),
     params:
         settings=model_settings,
         pixels=subpath(input.pixels, parent=True),

@@ -28,11 +28,11 @@ rule pretrain_text:
         "../envs/gpu.yaml"
     threads: need("pretrain_text").threads
     resources:
+        **spread("pretrain_text"),
         mem_mb=need("pretrain_text").mem_mb,
         runtime=need("pretrain_text").runtime,
         gpu=need("pretrain_text").gpu,
         attempt=lambda wildcards, attempt: attempt,
-        **spread("pretrain_text"),
     params:
         settings=model_settings,
         vocabulary=subpath(input.vocabulary, parent=True),

@@ -15,8 +15,8 @@ job, times the jobs in ``results/timings``, by the sum of their durations, is th
 itself is only put to jobs of the demo's own length. One turn compares, so that each side runs once
 more than there are rounds:
 
-    python -m bench orchestration --rounds 2                      # 6 turns of some minutes
-    BENCH_GRAPH=demo python -m bench orchestration --rounds 1     # 4 turns of some 20 minutes
+    python -m bench orchestration                      # 4 turns of some minutes
+    BENCH_GRAPH=demo python -m bench orchestration     # 4 turns of some 20 minutes
 """
 
 import csv
@@ -236,6 +236,7 @@ def race(
         amount=len(jobs),
         unit="job",
         notes=notes,
+        most_rounds=1,
     )
 
 
