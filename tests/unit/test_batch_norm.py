@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from gloo_processes import run_processes
 from torch import Tensor, distributed, nn
 from torch.nn import functional as F
 
 from cxrflow.training.batch_norm import convert
+from gloo_processes import run_processes
 
 CHANNELS = 3
 

@@ -5,8 +5,9 @@ import time
 
 import pytest
 import torch
-from gloo_processes import run_processes
 from torch import distributed
+
+from gloo_processes import run_processes
 
 
 def sum_of_ranks(offset: torch.Tensor) -> tuple[int, torch.Tensor]:
