@@ -46,6 +46,8 @@ def test_missing_root_of_every_reader(stages: Stages, tmp_path: Path) -> None:
         ("pretrain.joint", {"alignment": {"temperature": -1}}, "'alignment.temperature' is -1"),
         ("benchmarks.phrase_grounding", {"space": "pixel"}, "key 'space' is 'pixel'"),
         ("benchmarks.zero_shot_classification", {"temperature": None}, "key 'temperature' is None"),
+        ("benchmarks.features", {"batch_size": 0}, "key 'batch_size' is 0"),
+        ("benchmarks.linear_probe", {"fractions": []}, "key 'fractions' is []"),
         ("benchmarks.mask_prediction", {"sections": []}, "key 'sections' is []"),
         ("benchmarks.vocabulary", {"word": []}, "unknown key 'word'"),
     ],
@@ -65,6 +67,8 @@ def test_wrong_settings_of_a_program(
         "pretrain.text": {"vocabulary": "v", "pairs": "p"},
         "pretrain.image": {"pixels": "x", "pairs": "p"},
         "pretrain.joint": {"pixels": "x", "pairs": "p", "text": "t"},
+        "benchmarks.zero_shot_classification": {"model": "m", "cohort": "c", "features": "f"},
+        "benchmarks.linear_probe": {"model": "m", "cohort": "c", "features": "f"},
         "benchmarks.mask_prediction": {"model": "m", "pairs": "p"},
         "benchmarks.vocabulary": {"vocabulary": "a=v", "pairs": "p"},
     }.get(module, {"model": "m", "cohort": "c", "pixels": "x"})

@@ -83,11 +83,11 @@ def leave(disk: Path, pages: int) -> None:
 
 
 def left_behind(folder: Path) -> set[str]:
-    """Everything below ``folder`` but training states."""
+    """Everything below ``folder`` but training states, and features that zero-shot starts from."""
     return {
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*")
-        if not path.relative_to(folder).parts[0].startswith("state-")
+        if not path.relative_to(folder).parts[0].startswith(("state-", "features-"))
     }
 
 

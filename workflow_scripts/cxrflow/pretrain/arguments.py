@@ -10,8 +10,6 @@ from cxrflow.command import parser
 from cxrflow.errors import InputError, PassingError
 from cxrflow.files import atomic_path
 
-REFUSAL = "refused.txt"
-
 
 def training_parser(description: str | None) -> argparse.ArgumentParser:
     """A parser with the pairs, the run's name and seed, and where its state and model go."""
@@ -38,7 +36,7 @@ def attempted(given: argparse.Namespace) -> Iterator[None]:
     Snakemake tries again whatever the reason was. A wrong setting or a loss that is not finite
     would be found again after the same wait in the queue; a full disk may be free by then.
     """
-    refusal = Path(given.state) / REFUSAL
+    refusal = Path(f"{given.state}.refused.txt")
     speaks = os.environ.get("RANK", "0") == "0"
     if given.attempt == 1 and speaks:
         refusal.unlink(missing_ok=True)
@@ -54,3 +52,5 @@ def attempted(given: argparse.Namespace) -> Iterator[None]:
             with contextlib.suppress(OSError), atomic_path(refusal) as temporary:
                 temporary.write_text(f"{error}\n", encoding="utf-8")
         raise
+    if speaks:
+        refusal.unlink(missing_ok=True)
