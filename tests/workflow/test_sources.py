@@ -17,7 +17,8 @@ def rules() -> dict[str, tuple[str, list[str]]]:
     found = {}
     for file in sorted(RULES.rglob("*.smk")):
         for name, body in RULE.findall(file.read_text(encoding="utf-8")):
-            program = re.search(r"python -m cxrflow\.([\w.]+)", body)
+            # A training is started by another program, which is no part of what it computes.
+            program = re.search(r"(?:python -m | {12})cxrflow\.(?!training\.launch)([\w.]+)", body)
             named = re.search(r"code=source\(([^()]*)\)", body)
             assert program and named, f"{file}: rule {name} runs no program or names no source"
             found[name] = program[1], ast.literal_eval(f"[{named[1]}]")

@@ -71,7 +71,7 @@ class HospitalSettings(Settings):
     ms_cxr_patient_share: float = Field(
         0.1, ge=0, le=1, description="patients whose images carry MS-CXR boxes and phrases"
     )
-    rsna_images: int = Field(400, ge=1, description="images of the RSNA copy")
+    rsna_images: int = Field(800, ge=1, description="images of the RSNA copy")
     rsna_opacity_share: float = Field(
         0.33, ge=0, le=1, description="RSNA images of class 'Lung Opacity'"
     )
