@@ -29,6 +29,7 @@ from cxrflow.text.packing import PackedCorpus
 from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import VocabularyInfo, load_tokenizer
 from cxrflow.training.precision import Precision
+from cxrflow.training.processes import ALONE
 from cxrflow.training.settings import TrainingSettings
 
 LENGTH, ROWS, SEED = 512, 4, 0
@@ -75,7 +76,9 @@ def _race(encoder: TextEncoderSettings, rows: int, precision: Precision) -> Race
     masker = WordMasker.from_settings(vocabulary, settings.mlm.masking)
     unused = ReportTokens(pd.DataFrame({"findings": ["w1."], "impression": ["w2."]}), tokenizer, 8)
     mixed_program, single_program = (
-        PackedCorpusProgram(settings, data, unused, text, masker, root, SEED, torch.device("cpu"))
+        PackedCorpusProgram(
+            settings, data, unused, text, masker, root, SEED, torch.device("cpu"), ALONE
+        )
         for data in (corpus, single)
     )
     collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)

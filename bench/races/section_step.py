@@ -36,6 +36,7 @@ from cxrflow.text.report_batch import SECTIONS, ReportTokens, Section
 from cxrflow.text.tokenizer import VocabularyInfo, load_tokenizer
 from cxrflow.training.order import batch_rows
 from cxrflow.training.precision import Precision
+from cxrflow.training.processes import ALONE
 from cxrflow.training.settings import TrainingSettings
 
 PAIRS, REPORTS, SEED = 32, 2000, 0
@@ -95,7 +96,7 @@ def _race(encoder: TextEncoderSettings, pairs: int, precision: Precision) -> Rac
     masker = WordMasker.from_settings(vocabulary, settings.mlm.masking)
     ids = [str(number) for number in range(len(reports))]
     program = SectionPairsProgram(
-        settings, reports, reports, ids, text, masker, root, SEED, torch.device("cpu")
+        settings, reports, reports, ids, text, masker, root, SEED, torch.device("cpu"), ALONE
     )
     collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
     sequences = {section: _sequences(reports, section) for section in SECTIONS}
