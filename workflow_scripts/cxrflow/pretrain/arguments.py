@@ -3,12 +3,16 @@
 import argparse
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cxrflow.command import parser
+from cxrflow.command import SettingsT, parser, read_settings
 from cxrflow.errors import InputError, PassingError
 from cxrflow.files import atomic_path
+
+if TYPE_CHECKING:
+    from cxrflow.training.processes import Processes
 
 
 def training_parser(description: str | None) -> argparse.ArgumentParser:
@@ -54,3 +58,18 @@ def attempted(given: argparse.Namespace) -> Iterator[None]:
         raise
     if speaks:
         refusal.unlink(missing_ok=True)
+
+
+def start(
+    given: argparse.Namespace,
+    kind: type[SettingsT],
+    training: Callable[[argparse.Namespace, SettingsT, "Processes"], None],
+) -> None:
+    """Run this process's share of ``training`` with its settings, unless it has failed for good."""
+    with attempted(given):
+        settings = read_settings(given.settings, kind)
+
+        from cxrflow.training.processes import joined
+
+        with joined() as processes:
+            training(given, settings, processes)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrflow.command import read_settings, run
-from cxrflow.pretrain.arguments import attempted, training_parser
+from cxrflow.command import run
+from cxrflow.pretrain.arguments import start, training_parser
 from cxrflow.pretrain.settings import ImagePretrainingSettings
 
 if TYPE_CHECKING:
@@ -22,13 +22,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = training_parser(__doc__)
     arguments.add_argument("--pixels", required=True, help="pixel store")
     given = arguments.parse_args(argv)
-    with attempted(given):
-        settings = read_settings(given.settings, ImagePretrainingSettings)
-
-        from cxrflow.training.processes import joined
-
-        with joined() as processes:
-            run_training(given, settings, processes)
+    start(given, ImagePretrainingSettings, run_training)
 
 
 def run_training(

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrflow.command import read_settings, run
-from cxrflow.pretrain.arguments import attempted, training_parser
+from cxrflow.command import run
+from cxrflow.pretrain.arguments import start, training_parser
 from cxrflow.pretrain.settings import JointPretrainingSettings
 
 if TYPE_CHECKING:
@@ -24,13 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--text", required=True, help="text model folder to start from")
     arguments.add_argument("--image", help="image model folder to start from")
     given = arguments.parse_args(argv)
-    with attempted(given):
-        settings = read_settings(given.settings, JointPretrainingSettings)
-
-        from cxrflow.training.processes import joined
-
-        with joined() as processes:
-            run_training(given, settings, processes)
+    start(given, JointPretrainingSettings, run_training)
 
 
 def run_training(

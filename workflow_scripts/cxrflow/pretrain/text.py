@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cxrflow.command import read_settings, run
+from cxrflow.command import run
 from cxrflow.errors import InputError
-from cxrflow.pretrain.arguments import attempted, training_parser
+from cxrflow.pretrain.arguments import start, training_parser
 from cxrflow.pretrain.settings import TextPretrainingSettings
 
 if TYPE_CHECKING:
@@ -26,25 +26,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--tokens", nargs="+", default=[], help="token folders (phase II)")
     arguments.add_argument("--start", help="model folder to go on from")
     given = arguments.parse_args(argv)
-    with attempted(given):
-        settings = read_settings(given.settings, TextPretrainingSettings)
-        if (settings.rsm.weight > 0) == bool(given.tokens):
-            raise InputError(
-                "settings: rsm.weight > 0 (phase III) reads --pairs alone, rsm.weight = 0 "
-                f"(phase II) needs --tokens; got rsm.weight = {settings.rsm.weight} and "
-                f"{len(given.tokens)} token folders"
-            )
-
-        from cxrflow.training.processes import joined
-
-        with joined() as processes:
-            run_training(given, settings, processes)
+    start(given, TextPretrainingSettings, run_training)
 
 
 def run_training(
     given: Namespace, settings: TextPretrainingSettings, processes: "Processes"
 ) -> None:
     """The share of one of ``processes`` in the training."""
+    if (settings.rsm.weight > 0) == bool(given.tokens):
+        raise InputError(
+            "settings: rsm.weight > 0 (phase III) reads --pairs alone, rsm.weight = 0 (phase II) "
+            f"needs --tokens; got rsm.weight = {settings.rsm.weight} and {len(given.tokens)} "
+            "token folders"
+        )
+
     from cxrflow.encoders.cxr_bert import CXRBert, require_positions
     from cxrflow.pretrain.inputs import (
         Pairs,
