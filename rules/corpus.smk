@@ -42,7 +42,7 @@ rule train_sentence_splitter:
 rule process_reports:
     """Parse reports into sections, split sentences, label findings (BioViL section 4.1)."""
     input:
-        code=source("reports.corpus", "reports/rules/*.yaml"),
+        code=source("reports.corpus", "reports/rules/scope/*.yaml"),
         data=lambda wildcards: marker(wildcards.dataset),
         stanza=stanza_resources(),
     output:

@@ -14,7 +14,7 @@ import pytest
 
 from cxrflow.errors import InputError
 from cxrflow.reports.corpus import build_corpus, main
-from cxrflow.reports.mentions import OBSERVATIONS
+from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.settings import ReportSettings
 from cxrflow.reports.texts import list_reports, read_texts
 

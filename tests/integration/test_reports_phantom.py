@@ -6,8 +6,8 @@ from collections import Counter
 from cxrflow.phantom.patient import make_patient
 from cxrflow.phantom.report import report_of
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.reports.labels import Labeller
-from cxrflow.reports.mentions import OBSERVATIONS
+from cxrflow.reports.labels.observations import OBSERVATIONS
+from cxrflow.reports.labels.scope.labeller import ScopeLabeller
 from cxrflow.reports.sections import parse_report
 from cxrflow.reports.sentences import RuleSplitter
 from cxrflow.reports.settings import SectionSettings
@@ -18,7 +18,7 @@ FINDINGS = ("Atelectasis", "Consolidation", "Edema", "Pleural Effusion", "Pneumo
 
 def test_sections_sentences_and_labels_are_those_written() -> None:
     settings = HospitalSettings()
-    splitter, labeller, counts = RuleSplitter(), Labeller(), Counter[str]()
+    splitter, labeller, counts = RuleSplitter(), ScopeLabeller(), Counter[str]()
     for index in range(PATIENTS):
         patient = make_patient(settings, index)
         for study in patient.studies:
@@ -27,7 +27,7 @@ def test_sections_sentences_and_labels_are_those_written() -> None:
             sentences = splitter.split_one(parsed.conclusion)
             written = report.impression or report.findings or report.last_paragraph
             assert sentences == [" ".join(sentence.split()) for sentence in written]
-            read = dict(zip(OBSERVATIONS, labeller.label(sentences), strict=True))
+            read = dict(zip(OBSERVATIONS, labeller.label([sentences])[0].values, strict=True))
             for name in FINDINGS:
                 value = None if math.isnan(read[name]) else int(read[name])
                 counts["right" if value == report.labels.get(name) else "wrong"] += 1

@@ -5,10 +5,9 @@ import time
 
 import pytest
 
-from cxrflow.reports.aggregate import aggregate
-from cxrflow.reports.labels import Labeller
-from cxrflow.reports.mentions import OBSERVATIONS
-from cxrflow.reports.settings import LabelSettings
+from cxrflow.reports.labels.aggregate import aggregate
+from cxrflow.reports.labels.observations import OBSERVATIONS
+from cxrflow.reports.labels.scope.labeller import ScopeLabeller
 
 SHORT = {
     "ECM": "Enlarged Cardiomediastinum",
@@ -141,7 +140,7 @@ MARKS = {"+": 1.0, "-": 0.0, "?": -1.0}
 
 
 def labels(sentence: str, **settings: str) -> dict[str, float]:
-    values = Labeller(LabelSettings.model_validate(settings)).label([sentence])
+    values = ScopeLabeller(**settings).label([[sentence]])[0].values
     return {o: v for o, v in zip(OBSERVATIONS, values, strict=True) if not math.isnan(v)}
 
 
@@ -191,7 +190,7 @@ def test_no_finding(pairs: list[tuple[str, int]], no_finding: bool) -> None:
 
 def test_every_label_can_say_why() -> None:
     sentences = ["Heart size is normal.", "No small left effussion."]
-    reasons = Labeller().explain(sentences)
+    reasons = ScopeLabeller().explain(sentences)
     heart, effusion = reasons
     assert (heart.observation, heart.value, heart.sentence) == ("Cardiomegaly", 0, 0)
     assert sentences[0][heart.cue_start : heart.cue_end] == "normal"
@@ -201,11 +200,11 @@ def test_every_label_can_say_why() -> None:
 
 
 def test_labels_do_not_depend_on_what_was_read_before() -> None:
-    used = Labeller()
+    used = ScopeLabeller()
     for sentence, _ in CASES:
-        used.label([sentence])
+        used.label([[sentence]])
     for sentence, _ in CASES:
-        again, fresh = used.label([sentence]), Labeller().label([sentence])
+        again, fresh = used.label([[sentence]]), ScopeLabeller().label([[sentence]])
         assert repr(again) == repr(fresh)
 
 
@@ -226,5 +225,5 @@ def test_labels_do_not_depend_on_what_was_read_before() -> None:
 )
 def test_hostile_text_takes_linear_time(text: str) -> None:
     started = time.process_time()
-    Labeller().label([text])
+    ScopeLabeller().label([[text]])
     assert time.process_time() - started < 8

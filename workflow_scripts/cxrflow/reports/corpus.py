@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, fingerprint, is_synthetic, write_json
-from cxrflow.reports.mentions import OBSERVATIONS
+from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.reading import KEPT, Processor, Rows
 from cxrflow.reports.settings import ReportSettings
 from cxrflow.reports.texts import LAYOUTS, Reference, list_reports
@@ -167,6 +167,7 @@ class _Account:
             labelled=len(rows.labels),
             documents=len(rows.documents),
             typos_corrected=rows.typos,
+            sentences_unread=rows.unread,
         )
         names = {1.0: "positive", 0.0: "negative", -1.0: "uncertain"}
         for _, values in rows.labels:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cxrflow.reports.labels import Labeller
+from cxrflow.reports.labels.engines import make_labeller
 from cxrflow.reports.sections import (
     ParsedReport,
     SpecialCase,
@@ -50,6 +50,7 @@ class Rows:
     documents: list[tuple[str, str]] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
     typos: int = 0
+    unread: int = 0
 
 
 class Processor:
@@ -59,7 +60,7 @@ class Processor:
         self._settings = settings
         self._reader = open_reader(layout, root)
         self._splitter = make_splitter(settings.splitter, stanza)
-        self._labeller = Labeller(settings.labels)
+        self._labeller = make_labeller(settings.labels)
         self._typos = TypoList.read(settings.typo_list) if settings.typo_list else TypoList({})
         cases = settings.sections.special_cases
         self._cases = read_special_cases(Path(cases)) if cases else {}
@@ -123,14 +124,21 @@ class Processor:
         by_report: list[dict[str, list[str]]] = [{} for _ in parsed]
         for (i, name, _), sentences in zip(jobs, split, strict=True):
             by_report[i][name] = sentences
-        for (report, content), sentences_of in zip(parsed, by_report, strict=True):
+        to_label = [
+            self._sentences_to_label(content, sentences_of)
+            for (_, content), sentences_of in zip(parsed, by_report, strict=True)
+        ]
+        read = self._labeller.label(to_label)
+        for (report, content), sentences_of, labelled, labels in zip(
+            parsed, by_report, to_label, read, strict=True
+        ):
             study = report.study_id
             for name in SPLIT:
                 for index, sentence in enumerate(sentences_of.get(name, ())):
                     rows.sentences.append((study, name, index, sentence))
-            labelled = self._sentences_to_label(content, sentences_of)
             if labelled:
-                rows.labels.append((study, self._labeller.label(labelled)))
+                rows.labels.append((study, labels.values))
+                rows.unread += labels.unread
             names = [n for n in ("findings", "impression") if n in content.sections]
             texts = [content.sections[n] for n in names] or [content.conclusion]
             document = "\n".join(" ".join(text.split()) for text in texts)

@@ -32,6 +32,23 @@ class SectionSettings(Settings):
 class LabelSettings(Settings):
     """How labels are read off a report."""
 
+    engine: Literal["scope", "dependency", "chexbert"] = Field(
+        "scope",
+        description="what reads the labels: scope (phrases, cue words and their reach; no model), "
+        "dependency (the CheXpert labeller's published phrases and patterns on dependency "
+        "graphs), chexbert (that network, with weights of yours)",
+    )
+    parser: str | None = Field(
+        None,
+        description="engine dependency: stanza model folder with tokenize, pos, lemma, depparse",
+    )
+    parses: str | None = Field(
+        None,
+        description="engine dependency: CoNLL-U file, or folder of them, in place of a parser",
+    )
+    chexbert: str | None = Field(
+        None, description="engine chexbert: the weights, chexbert.pth or a folder that holds it"
+    )
     alternatives: Literal["uncertain", "positive"] = Field(
         "uncertain",
         description="what 'A or B', 'A/B' and 'A versus B' say of both: uncertain, as in the "

@@ -1,1 +1,1 @@
-"""Phrase and rule files of the labeller, read by ``cxrflow.reports.mentions`` and ``cues``."""
+"""Phrase and rule files of the labelling engines, one folder each."""

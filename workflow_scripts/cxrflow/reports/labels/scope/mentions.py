@@ -1,6 +1,6 @@
 """Mentions of the 14 CheXpert observations in a sentence (the labeller's first stage).
 
-Which words mention what is data: ``rules/mentions.yaml``. A mention that overlaps an "unless"
+Which words mention what is data: ``rules/scope/mentions.yaml``. A mention that overlaps an "unless"
 phrase of its observation does not count (the published labeller calls these unmentions).
 """
 
@@ -12,28 +12,8 @@ from typing import Any, Literal
 
 import yaml
 
-from cxrflow.reports.phrases import PhraseTree
+from cxrflow.reports.labels.scope.phrases import PhraseTree
 from cxrflow.reports.spelling import Speller
-
-# The order of the CheXpert labeller's output and of the CheXpert CSV.
-OBSERVATIONS = (
-    "No Finding",
-    "Enlarged Cardiomediastinum",
-    "Cardiomegaly",
-    "Lung Lesion",
-    "Lung Opacity",
-    "Edema",
-    "Consolidation",
-    "Pneumonia",
-    "Atelectasis",
-    "Pneumothorax",
-    "Pleural Effusion",
-    "Pleural Other",
-    "Fracture",
-    "Support Devices",
-)
-# Counts against No Finding, and is no column of its own.
-OTHER_FINDING = "Other finding"
 
 Kind = Literal["finding", "hint", "organ", "unless"]
 
@@ -49,8 +29,8 @@ class Mention:
 
 
 def load_rules(name: str) -> Any:
-    """A rule file of the package (``rules/<name>.yaml``)."""
-    text = resources.files("cxrflow.reports.rules").joinpath(f"{name}.yaml").read_text("utf-8")
+    """A rule file of the package (``rules/scope/<name>.yaml``)."""
+    text = (resources.files("cxrflow.reports.rules") / "scope" / f"{name}.yaml").read_text("utf-8")
     return yaml.safe_load(text)
 
 

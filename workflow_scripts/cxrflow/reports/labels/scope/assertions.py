@@ -9,10 +9,10 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cxrflow.reports.cues import Cue, find_cues
-from cxrflow.reports.mentions import Mention
+from cxrflow.reports.labels.observations import NEGATIVE, POSITIVE, UNCERTAIN
+from cxrflow.reports.labels.scope.cues import Cue, find_cues
+from cxrflow.reports.labels.scope.mentions import Mention
 
-POSITIVE, NEGATIVE, UNCERTAIN = 1, 0, -1
 # What is said of an organ's state ("may be enlarged") is said of the organ.
 OF_STATES = ("uncertain_first", "negative", "uncertain")
 

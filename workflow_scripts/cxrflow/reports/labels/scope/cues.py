@@ -2,7 +2,7 @@
 
 A cue ("no", "may", "not seen", "enlarged") reaches to the end of its clause: clauses end at ``;``,
 ``:``, "but" and the like, and where a second verb starts a new statement. The words are data:
-``rules/scope.yaml``.
+``rules/scope/cues.yaml``.
 """
 
 from bisect import bisect_right
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from cxrflow.reports.mentions import load_rules
-from cxrflow.reports.phrases import Match, PhraseTree
+from cxrflow.reports.labels.scope.mentions import load_rules
+from cxrflow.reports.labels.scope.phrases import Match, PhraseTree
 
 HARD_MARKS = frozenset(";:()[]!")
 PIECE_MARKS = frozenset((",", "with"))
@@ -42,7 +42,7 @@ class Cue:
 
 @dataclass(frozen=True)
 class _Rules:
-    """The content of ``rules/scope.yaml``."""
+    """The content of ``rules/scope/cues.yaml``."""
 
     cues: PhraseTree[CueKind]
     verbs: frozenset[str]
@@ -53,7 +53,7 @@ class _Rules:
 
 @cache
 def _rules() -> _Rules:
-    rules = load_rules("scope")
+    rules = load_rules("cues")
     phrases: list[tuple[str, CueKind]] = []
     for cue in rules["cues"]:
         kind = CueKind(cue["rule"], cue["effect"], cue.get("reach", ""), cue.get("words", FAR))

@@ -1,4 +1,4 @@
-"""CheXpert labels of a report: mention, scope, aggregation; and why each label is what it is.
+"""The ``scope`` engine: mentions, cues and their reach; and why each label is what it is.
 
 Follows the three stages of the CheXpert labeller (Irvin et al. 2019, section "Label extraction")
 with the ``scope`` engine in place of its parsers. A sentence is read once: its assertions are
@@ -6,38 +6,19 @@ kept, as reports repeat the same sentences by the thousand.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
-from cxrflow.reports.aggregate import aggregate
-from cxrflow.reports.cues import knows
-from cxrflow.reports.mentions import find_mentions, mention_tree, speller
-from cxrflow.reports.phrases import Token, tokenize
-from cxrflow.reports.scope import POSITIVE, UNCERTAIN, assess
-from cxrflow.reports.settings import LabelSettings
+from cxrflow.reports.labels.aggregate import aggregate
+from cxrflow.reports.labels.labeller import Reason, ReportLabels
+from cxrflow.reports.labels.observations import POSITIVE, UNCERTAIN
+from cxrflow.reports.labels.scope.assertions import assess
+from cxrflow.reports.labels.scope.cues import knows
+from cxrflow.reports.labels.scope.mentions import find_mentions, mention_tree, speller
+from cxrflow.reports.labels.scope.phrases import Token, tokenize
 
 CACHED_SENTENCES = 200_000
 CACHED_LENGTH = 1_000
 HEART_FAILURE = frozenset(("chf", "failure"))
-
-
-@dataclass(frozen=True)
-class Reason:
-    """Why an observation has a value: the phrase, the rule, and where they stand.
-
-    ``start``–``end`` is the phrase's span in sentence number ``sentence``; ``cue_start`` and
-    ``cue_end`` the span of the words that the rule goes by (equal when there are none).
-    """
-
-    observation: str
-    value: int
-    sentence: int
-    phrase: str
-    rule: str
-    start: int
-    end: int
-    cue_start: int
-    cue_end: int
 
 
 def corrected_words(tokens: Sequence[Token]) -> list[str]:
@@ -72,17 +53,17 @@ def read_sentence(
     return reasons
 
 
-class Labeller:
-    """Labels reports given as sentences; one interface for every engine."""
+class ScopeLabeller:
+    """Labels reports given as sentences by cue words and their reach."""
 
-    def __init__(self, settings: LabelSettings | None = None):
-        self.settings = settings or LabelSettings()
+    def __init__(self, alternatives: Literal["uncertain", "positive"] = "uncertain"):
+        self._alternatives: Literal["uncertain", "positive"] = alternatives
         self._known: dict[str, tuple[tuple[str, int], ...]] = {}
 
     def _assertions(self, sentence: str) -> tuple[tuple[str, int], ...]:
         known = self._known.get(sentence)
         if known is None:
-            reasons = read_sentence(sentence, 0, self.settings.alternatives)
+            reasons = read_sentence(sentence, 0, self._alternatives)
             known = tuple({(r.observation, r.value) for r in reasons})
             if len(sentence) <= CACHED_LENGTH:
                 if len(self._known) >= CACHED_SENTENCES:
@@ -90,11 +71,13 @@ class Labeller:
                 self._known[sentence] = known
         return known
 
-    def label(self, sentences: Sequence[str]) -> tuple[float, ...]:
-        """The 14 labels in the order of ``mentions.OBSERVATIONS``: 1, 0, -1 or NaN (blank)."""
-        return aggregate(pair for sentence in sentences for pair in self._assertions(sentence))
+    def label(self, reports: Sequence[Sequence[str]]) -> list[ReportLabels]:
+        """The labels of each report; every sentence can be read."""
+        return [
+            ReportLabels(aggregate(pair for s in sentences for pair in self._assertions(s)))
+            for sentences in reports
+        ]
 
     def explain(self, sentences: Sequence[str]) -> list[Reason]:
-        """Every assertion behind the labels, in reading order ("Other finding" included)."""
-        alternatives = self.settings.alternatives
-        return [r for i, s in enumerate(sentences) for r in read_sentence(s, i, alternatives)]
+        """Every assertion behind one report's labels, in reading order."""
+        return [r for i, s in enumerate(sentences) for r in read_sentence(s, i, self._alternatives)]

@@ -1,0 +1,1 @@
+"""CheXpert labels of reports: one interface, three engines (scope, dependency, chexbert)."""

@@ -1,0 +1,29 @@
+"""The 14 CheXpert observations, and the values that a report can give one."""
+
+from typing import Final
+
+# The order of the CheXpert labeller's output and of the CheXpert CSV.
+OBSERVATIONS: Final = (
+    "No Finding",
+    "Enlarged Cardiomediastinum",
+    "Cardiomegaly",
+    "Lung Lesion",
+    "Lung Opacity",
+    "Edema",
+    "Consolidation",
+    "Pneumonia",
+    "Atelectasis",
+    "Pneumothorax",
+    "Pleural Effusion",
+    "Pleural Other",
+    "Fracture",
+    "Support Devices",
+)
+# Counts against No Finding, and is no column of its own.
+OTHER_FINDING: Final = "Other finding"
+
+POSITIVE: Final = 1
+NEGATIVE: Final = 0
+UNCERTAIN: Final = -1
+# Not mentioned.
+BLANK: Final = float("nan")

@@ -1,0 +1,1 @@
+"""The ``scope`` engine: mentions and cue words with their reach; needs no model."""
