@@ -30,16 +30,20 @@ _IMAGE_SUFFIXES = (".png", ".dcm", ".jpg", ".jpeg")
 
 
 class Report(NamedTuple):
-    """One report: id as in ``uId`` (``CXR<n>``), text by section, ids of its images."""
+    """One report: id as in ``uId`` (``CXR<n>``), text by section, ids of its images.
+
+    ``terms``: the human index terms ("Opacity/lung/base"), none where they are not given.
+    """
 
     study_id: str
     sections: dict[str, str]
     images: list[str]
+    terms: list[str]
 
 
 def read(root: Path, request: Request) -> Tables:
     """Read the reports, then match the images that are there to them."""
-    reports, damage = _read_reports(require_root(root))
+    reports, damage = read_reports(require_root(root))
     images = pd.DataFrame(
         [(image, report.study_id) for report in reports for image in report.images],
         columns=["image_id", "study_id"],
@@ -66,7 +70,12 @@ def read(root: Path, request: Request) -> Tables:
     )
 
 
-def _read_reports(root: Path) -> tuple[list[Report], list[Drop]]:
+def read_reports(root: Path) -> tuple[list[Report], list[Drop]]:
+    """All reports by number, and the files that hold none.
+
+    Raises:
+        InputError: no reports at ``root``, or the archive is damaged.
+    """
     reports, broken = [], []
     for name, content in _files(root):
         try:
@@ -110,7 +119,9 @@ def _parse(content: bytes) -> Report:
         if (label := element.get("Label", "")) in SECTIONS
     }
     images = [name for element in root.iter("parentImage") if (name := element.get("id"))]
-    return Report(study_id, {k: v for k, v in sections.items() if v}, list(dict.fromkeys(images)))
+    terms = [term for element in root.iter("major") if (term := (element.text or "").strip())]
+    filled = {name: text for name, text in sections.items() if text}
+    return Report(study_id, filled, list(dict.fromkeys(images)), terms)
 
 
 def _number(study_id: str) -> tuple[int, str]:

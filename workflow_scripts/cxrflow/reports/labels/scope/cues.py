@@ -49,6 +49,7 @@ class _Rules:
     starters: frozenset[str]
     always_starters: frozenset[str]
     joined_by_with: frozenset[str]
+    apart: frozenset[str]
 
 
 @cache
@@ -66,7 +67,8 @@ def _rules() -> _Rules:
     end = CueKind("break", "break", "", 0)
     phrases += [(phrase, end) for phrase in rules["breaks"]]
     names = ("verbs", "starters", "always_starters", "joined_by_with")
-    return _Rules(PhraseTree(phrases), *(frozenset(rules[name]) for name in names))
+    apart = frozenset(rules["between"]["apart"])
+    return _Rules(PhraseTree(phrases), *(frozenset(rules[name]) for name in names), apart)
 
 
 def knows(word: str) -> bool:
@@ -169,6 +171,17 @@ class _Sentence:
         i = bisect_right(self.starts, position)
         return self.starts[i - 1], self.starts[i] if i < len(self.starts) else len(self.words)
 
+    def around(self, start: int, end: int, limit: int) -> tuple[int, int]:
+        """The words that alternatives on both sides of the cue ("or") may stand in."""
+        first, last = self.clause(start)
+        first, last = max(first, start - limit), min(last, end + limit)
+        apart = _rules().apart
+        first = next(
+            (i + 1 for i in range(start - 1, first - 1, -1) if self.words[i] in apart), first
+        )
+        last = next((i for i in range(end, last) if self.words[i] in apart), last)
+        return first, last
+
     def forward(self, end: int, limit: int, state: bool) -> int:
         """Where a scope that begins at ``end`` stops."""
         if end >= len(self.words):
@@ -214,8 +227,7 @@ def find_cues(words: Sequence[str]) -> list[Cue]:
             continue
         state = kind.effect.startswith("state")
         if kind.effect == "between":
-            first, last = sentence.clause(match.start)
-            first, last = max(first, match.start - kind.words), min(last, match.end + kind.words)
+            first, last = sentence.around(match.start, match.end, kind.words)
             cues.append(Cue(kind, match.start, match.end, first, last))
             continue
         if kind.reach in ("forward", "both"):
