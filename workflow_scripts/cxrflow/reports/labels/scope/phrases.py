@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 PayloadT = TypeVar("PayloadT")
 
-TOKEN = re.compile(r"[A-Za-z]++(?:'[a-z]{1,2}\b)?|\d++(?:\.\d++)?|_++|[^\sA-Za-z0-9_]")
+TOKEN = re.compile(r"[A-Za-z]++(?:'[A-Za-z]{1,2}\b)?|\d++(?:\.\d++)?|_++|[^\sA-Za-z0-9_]")
 ANY = "*"
 
 
@@ -28,7 +28,8 @@ class Token:
 
 def tokenize(sentence: str) -> list[Token]:
     """Words and marks in lower case; a hyphen inside a word is dropped, a slash reads "or"."""
-    tokens = [Token(m.group().lower(), m.start(), m.end()) for m in TOKEN.finditer(sentence)]
+    text = sentence.replace("’", "'")
+    tokens = [Token(m.group().lower(), m.start(), m.end()) for m in TOKEN.finditer(text)]
     kept: list[Token] = []
     for i, token in enumerate(tokens):
         if token.word in ("-", "/") and 0 < i < len(tokens) - 1:
