@@ -13,7 +13,9 @@ from functools import cache
 from cxrflow.reports.labels.scope.mentions import load_rules
 from cxrflow.reports.labels.scope.phrases import Match, PhraseTree
 
-HARD_MARKS = frozenset(";:()[]!")
+HARD_MARKS = frozenset(";()[]!")
+# "Heart size:" announces what is said of it: so few words before a colon go with what follows.
+LONGEST_TOPIC = 6
 PIECE_MARKS = frozenset((",", "with"))
 # A scope without a limit of its own ends at this many words.
 FAR = 200
@@ -105,6 +107,12 @@ def _consumed(matches: Sequence[Match[CueKind]]) -> list[Match[CueKind]]:
     return kept
 
 
+def _ends_sentence(words: Sequence[str], i: int) -> bool:
+    """Whether the stop at ``i`` ends a sentence; not after "vs", initials and list numbers."""
+    before = words[i - 1] if i else ""
+    return len(before) > 2 and before.isalpha()
+
+
 def clause_starts(words: Sequence[str], breaks: Sequence[Match[CueKind]]) -> list[int]:
     """Where clauses start: after hard marks and break words, and before a second statement.
 
@@ -113,10 +121,14 @@ def clause_starts(words: Sequence[str], breaks: Sequence[Match[CueKind]]) -> lis
     pleura are clear"), unless they hold the earlier verb.
     """
     verbs = _rules().verbs
-    hard = {0}
+    hard, last = {0}, 0
     for i, word in enumerate(words):
-        if word in HARD_MARKS or word == "-":
-            hard.add(i + 1)
+        ends = word in HARD_MARKS or word == "-" or (word == "." and _ends_sentence(words, i))
+        if word == ":":
+            ends = i - last > LONGEST_TOPIC or not verbs.isdisjoint(words[last:i])
+        if ends:
+            last = i + 1
+            hard.add(last)
     for match in breaks:
         hard.add(match.start)
     starts = set(hard)
