@@ -151,6 +151,32 @@ def test_typos_and_special_cases_are_applied(tmp_path: Path) -> None:
     assert json.loads((folder / "corpus.json").read_text())["counts"]["typos_corrected"] == 2
 
 
+def test_published_special_cases_are_counted_and_only_in_the_real_data_set(tmp_path: Path) -> None:
+    studies = {"59279892": "TECHNIQUE", "50525523": "NOTE", "50798377": "NOTE", "59990001": "NOTE"}
+    root = tmp_path / "mimic"
+    for study, heading in studies.items():
+        path = root / f"files/p19/p19990001/s{study}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            f"\n {heading}: Small effusion. {'x' * 178} No edema.\n\n IMPRESSION: Clear."
+        )
+    folder = run(root, max_failed_share=1)
+    sections = table(folder, "sections").set_index("study_id")
+    assert sections["conclusion"]["59279892"].startswith("Small effusion.")
+    assert sections["conclusion"]["50525523"].startswith("x No edema.")
+    assert sections["conclusion"].isna()["50798377"]
+    assert sections["impression"]["50525523"] == "Clear."
+    assert json.loads((folder / "corpus.json").read_text())["outcomes"] == {
+        "special case: technique": 1,
+        "special case: offsets": 1,
+        "special case: no usable text": 1,
+        "impression only": 1,
+    }
+    (root / "MANIFEST.json").write_text('{"synthetic": true}')
+    for folder in (run(root), run(root, sections={"special_cases": "none"})):
+        assert set(table(folder, "sections")["outcome"]) == {"impression only"}
+
+
 def test_both_sections_can_be_labelled(tmp_path: Path) -> None:
     text = b"\n FINDINGS: Rib fracture.\n \n IMPRESSION: No edema.\n"
     root = write_mimic(tmp_path / "mimic", {1: text})

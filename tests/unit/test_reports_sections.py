@@ -1,4 +1,4 @@
-"""Sections by MIMIC-CXR's conventions, on hand-made reports; special cases; typo list."""
+"""Sections by MIMIC-CXR's conventions, on hand-made reports; typo list; misspelt words."""
 
 from pathlib import Path
 
@@ -9,7 +9,6 @@ from cxrflow.reports.sections import (
     SpecialCase,
     labelled_report,
     parse_report,
-    read_special_cases,
     section_name,
     split_sections,
 )
@@ -66,6 +65,7 @@ def test_full_report_has_its_sections_and_conclusion() -> None:
         ("PA AND LATERAL CHEST", "findings"),
         ("FRONTAL UPRIGHT", "findings"),
         ("RIBS", "findings"),
+        ("FINAL REPORT AND FINDINGS", "findings"),
         ("COMPARISIONS", "comparison"),
         ("COMPARISON FILMS", "comparison"),
         ("REFERENCE EXAM", "comparison"),
@@ -87,11 +87,40 @@ def test_headings_are_normalised(heading: str, name: str) -> None:
     assert section_name(heading) == name
 
 
-def test_published_slip_can_be_repeated() -> None:
+@pytest.mark.parametrize(
+    ("heading", "published", "nearest"),
+    [
+        ("IMPRESSOIN", "impression", "impression"),
+        ("COINCLUSION", "coinclusion", "impression"),
+        ("TECHNIQE", "techniqe", "technique"),
+        ("WET REED", "wet reed", "wet_read"),
+        ("AP AND LAT", "ap and lat", "ap and lat"),
+        # Known words in a heading come before its distance from a whole one.
+        ("FINDINGS/IMPRESION", "findings", "findings"),
+        ("COMMENTARY", "commentary", "commentary"),
+    ],
+)
+def test_heading_spelling_is_a_setting(heading: str, published: str, nearest: str) -> None:
+    assert section_name(heading, "published") == published
+    assert section_name(heading, "nearest") == nearest
+    text = f"\n {heading}: Text.\n"
+    spelling = SectionSettings(heading_spelling="published")
+    assert [s.name for s in split_sections(text, spelling)] == ["preamble", published]
+    assert [s.name for s in split_sections(text, SETTINGS)] == ["preamble", nearest]
+
+
+def test_published_slips_can_be_repeated() -> None:
     text = "\n NDICATION: Cough.\n"
+    assert parse_report(text, SETTINGS).sections["indication"] == "Cough."
     assert parse_report(text, SETTINGS).conclusion == ""
     published = SectionSettings(published_ndication=True)
     assert parse_report(text, published).conclusion == "Cough."
+
+    text = "\n COMPARISON: None. Clear lungs.\n \n TECHNIQUE: AP.\n \n"
+    assert parse_report(text, SETTINGS).conclusion == "None. Clear lungs."
+    published = SectionSettings(published_empty_paragraph=True)
+    assert parse_report(text, published).conclusion_from == "last_paragraph"
+    assert parse_report(text, published).outcome == "no usable section"
 
 
 def test_last_section_of_a_name_wins() -> None:
@@ -113,9 +142,24 @@ def test_second_heading_on_a_line_is_text() -> None:
 
 
 def test_heading_needs_a_new_line_and_a_blank() -> None:
-    assert [s.name for s in split_sections(" FINDINGS: a\nIMPRESSION: b\n Findings: c")] == [
-        "full report"
-    ]
+    parts = split_sections(" FINDINGS: a\nIMPRESSION: b\n Findings: c", SETTINGS)
+    assert [part.name for part in parts] == ["full report"]
+
+
+def test_heading_right_below_a_heading_is_text() -> None:
+    text = "\n FINDINGS:\n IMPRESSION: Clear.\n NOTE: x\n"
+    assert parse_report(text, SETTINGS).sections["findings"] == "IMPRESSION: Clear."
+
+
+def test_line_ends_of_other_systems_are_read_alike() -> None:
+    text = "\n INDICATION: Cough.\n \n The lungs\n are clear.\n"
+    expected = parse_report(text, SETTINGS)
+    assert expected.conclusion == "The lungs\n are clear."
+    for end in ("\r\n", "\r"):
+        other = text.replace("\n", end)
+        assert parse_report(other, SETTINGS) == expected
+        cut = parse_report(other, SETTINGS, SpecialCase(start=14, end=19))
+        assert cut.conclusion == "Cough"
 
 
 def test_last_paragraph_is_the_fall_back() -> None:
@@ -142,58 +186,8 @@ def test_nothing_usable_is_told_apart() -> None:
 
 
 def test_section_starts_point_into_the_text() -> None:
-    for section in split_sections(FULL):
+    for section in split_sections(FULL, SETTINGS):
         assert FULL[section.start : section.start + len(section.text)] == section.text
-
-
-def test_special_cases_by_name_and_by_offset() -> None:
-    text = "\n INDICATION: Lungs are clear.\n"
-    named = parse_report(text, SETTINGS, SpecialCase(section="indication"))
-    assert named.conclusion == "Lungs are clear."
-    assert named.outcome == "special case: indication"
-    cut = parse_report(text, SETTINGS, SpecialCase(start=14, end=19))
-    assert (cut.conclusion, cut.conclusion_from) == ("Lungs", "special case: offsets")
-    nothing = parse_report(text, SETTINGS, SpecialCase(start=0, end=0))
-    assert nothing.outcome == "special case: no usable text"
-    absent = parse_report(text, SETTINGS, SpecialCase(section="technique"))
-    assert absent.outcome == "special case: no usable text"
-
-
-def test_special_cases_are_read_from_csv_and_from_source(tmp_path: Path) -> None:
-    table = tmp_path / "cases.csv"
-    table.write_text("study_id,section,start,end\ns59990001,Technique,,\n59990002,,10,20\n")
-    expected = {
-        "59990001": SpecialCase(section="technique"),
-        "59990002": SpecialCase(start=10, end=20),
-    }
-    assert read_special_cases(table) == expected
-    source = tmp_path / "section_parser.py"
-    source.write_text(
-        "raise SystemExit('never run')\n"
-        "def rules():\n"
-        "    names = {'s59990001': 'technique'}  # where\n"
-        "    places = {'s59990002': [10, 20]}\n"
-        "    return names, places, {'other': 'words'}\n"
-    )
-    assert read_special_cases(source) == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.csv", "study_id,section,start\n", "column 'end' is missing"),
-        ("b.csv", "study_id,section,start,end\n59990001,,x,2\n", "study 59990001"),
-        ("c.py", "x = {'a': 1}\n", "holds no special cases"),
-        ("d.py", "x = (\n", "not Python source"),
-    ],
-)
-def test_bad_special_cases_are_one_line(
-    tmp_path: Path, name: str, content: str, message: str
-) -> None:
-    (tmp_path / name).write_text(content)
-    with pytest.raises(InputError, match=message) as raised:
-        read_special_cases(tmp_path / name)
-    assert "\n" not in str(raised.value)
 
 
 def test_labelled_sections_drop_empty_ones() -> None:
@@ -212,6 +206,11 @@ def test_typo_list_corrects_whole_words_of_its_study(tmp_path: Path) -> None:
         2,
     )
     assert typos.correct("59990002", "dobhof") == ("dobhof", 0)
+
+
+def test_letters_that_only_look_alike_are_no_typo() -> None:
+    # Without regard to case, a dotless i matches an i, but no list knows it.
+    assert TypoList({"1": {"rib": "Rib"}}).correct("1", "r\u0131b RIB")[0] == "r\u0131b Rib"
 
 
 @pytest.mark.parametrize(
@@ -246,3 +245,26 @@ def test_speller_leaves_short_and_protected_words() -> None:
     assert speller.correct("effusoin") == "effusion"
     assert speller.correct("edeam") == "edeam"
     assert speller.correct("effusive") == "effusive"
+
+
+def test_typo_list_of_the_public_fork_is_read_from_its_source(tmp_path: Path) -> None:
+    source = tmp_path / "section_parser.py"
+    source.write_text(
+        "raise SystemExit\n"
+        "def rules():\n"
+        "    typos = {'s50000001': [['atelectases', 'atelectasis'], ['Teh', 'the']],\n"
+        "             's5': [['a', 'b']]}\n"
+        "    cases = {'s50000002': 'impression', 's50000003': [3, 5]}\n"
+    )
+    typos = TypoList.read(source)
+    assert len(typos) == 2
+    assert typos.correct("50000001", "Atelectases of teh base.") == ("atelectasis of the base.", 2)
+    assert typos.correct("50000003", "Atelectases.") == ("Atelectases.", 0)
+
+
+@pytest.mark.parametrize("content", ["x = 1", "{", "cases = {'s50000003': [3, 5]}"])
+def test_source_without_corrections_is_an_input_error(tmp_path: Path, content: str) -> None:
+    source = tmp_path / "section_parser.py"
+    source.write_text(content)
+    with pytest.raises(InputError, match="section_parser.py"):
+        TypoList.read(source)

@@ -1,11 +1,11 @@
-"""Sections of a report, by the conventions of MIMIC-CXR.
+"""Sections of a report, as MIMIC-CXR's section parser cuts them.
 
-Written after the behaviour of MIMIC-CXR's public section parser, which made the text that the
-data set's official labels were read from: a heading is a line that starts with one space and goes
-on in capitals to a colon; spelling variants of a heading count as one name; the last section of a
-name wins; an empty findings or impression section does not count; a report that has neither is
-read from its last paragraph. The "conclusion" is the first present of impression, findings, last
-paragraph and comparison. Heading misspellings are recognised by distance, not from a list.
+Follows the behaviour of MIMIC-CXR's public section parser (Johnson et al. 2019), which made the
+text that the data set's official labels were read from: a heading is a line that starts with one
+space and goes on in capitals to a colon; variants of a heading count as one name; the last section
+of a name wins; an empty findings or impression section does not count; a report that has neither
+is read from its last paragraph. The "conclusion" is the first present of impression, findings,
+last paragraph and comparison. Headings and special cases are data: ``rules/mimic_cxr``.
 """
 
 import ast
@@ -13,8 +13,12 @@ import csv
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import resources
 from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import yaml
 
 from cxrflow.errors import InputError
 from cxrflow.reports.settings import SectionSettings
@@ -25,60 +29,30 @@ HEADING = re.compile(r"\n ([A-Z ()/,-]++):\s")
 PARAGRAPH_BREAK = "\n \n"
 
 CONCLUSION_ORDER = ("impression", "findings", "last_paragraph", "comparison")
-
-SYNONYMS: dict[str, tuple[str, ...]] = {
-    "impression": (
-        "impression",
-        "conclusion",
-        "findings and impression",
-        "findings/impression",
-        "findings/ impression",
-    ),
-    "findings": ("findings", "finding", "reference findings", "chest, two views"),
-    "comparison": (
-        "comparison",
-        "comparisons",
-        "comparison exam",
-        "comparison film",
-        "reference exam",
-    ),
-    "indication": (
-        "indication",
-        "clinical indication",
-        "reason for exam",
-        "reason for examination",
-    ),
-    "history": ("history", "clinical history", "clinical information", "patient history", "pfi"),
-    "examination": ("examination", "exam", "type of examination"),
-    "technique": ("technique",),
-    "recommendations": ("recommendations", "recommendation", "recommendation(s)"),
-    "notification": ("notification",),
-    "addendum": ("addendum",),
-    "wet_read": ("wet read", "wetread"),
-    "comment": ("comment",),
-    "note": ("note",),
-    "date": ("date",),
-}
-SECTION_NAMES = (*SYNONYMS, "last_paragraph")
-NAME_OF = {variant: name for name, variants in SYNONYMS.items() for variant in variants}
-
-# Tried in this order inside a heading that is not known as a whole.
-CONTAINED = ("impression", "findings", "history", "comparison", "addendum")
-
-# A heading that names the examination stands above the findings ("CHEST, PA AND LATERAL:").
-EXAMINATION_TITLE = re.compile(
-    r"chest|portable|ribs|bone window|one view|two views"
-    r"|(?:frontal|lateral|pa|ap) view|frontal (?:and|upright|semi-upright)"
-    r"|(?:pa|ap) and lat|lateral and (?:pa|ap)"
-)
-
-_speller = Speller(
-    ("impression", "conclusion", "finding", "findings", "indication", "comparison", "comparisons")
-)
+MAIN = frozenset(("impression", "findings"))
 
 
-@dataclass(frozen=True)
-class Section:
+def _published(name: str) -> Any:
+    """A data file of MIMIC-CXR's parser, ``rules/mimic_cxr/<name>.yaml``."""
+    file = resources.files("cxrflow.reports.rules") / "mimic_cxr" / f"{name}.yaml"
+    return yaml.safe_load(file.read_text("utf-8"))
+
+
+class _Headings:
+    """The headings that are known, as a whole or by a word in them."""
+
+    def __init__(self) -> None:
+        data = _published("headings")
+        self.known = {variant: name for name, known in data["known"].items() for variant in known}
+        self.contained: list[str] = data["contained"]
+        self.title = re.compile("|".join(map(re.escape, data["titles"])))
+        self.speller = Speller(self.known)
+
+
+_headings = _Headings()
+
+
+class Section(NamedTuple):
     """One section: its normalised name, its text, and where the text starts in the report."""
 
     name: str
@@ -116,45 +90,58 @@ class ParsedReport:
         return "no usable section"
 
 
-@lru_cache(maxsize=20_000)
-def section_name(heading: str, published_ndication: bool = False) -> str:
-    """Normalise a heading ("FINDINS" -> "findings"); an unknown one comes back in lower case."""
+@lru_cache(maxsize=2_000)
+def section_name(
+    heading: str,
+    spelling: Literal["published", "nearest"] = "nearest",
+    published_ndication: bool = False,
+) -> str:
+    """Normalise a heading ("FINDINS" -> "findings"); an unknown one comes back in lower case.
+
+    With ``spelling`` "nearest", a heading of no known word counts as the known one that stands
+    one slip away from it.
+    """
     heading = heading.lower().strip()
     if published_ndication and heading == "ndication":
         return "impression"
-    known = NAME_OF.get(heading) or NAME_OF.get(_speller.correct(heading))
+    known = _headings.known.get(heading)
     if known:
         return known
-    for name in CONTAINED:
+    for name in _headings.contained:
         if name in heading:
             return name
-    return "findings" if EXAMINATION_TITLE.search(heading) else heading
+    if _headings.title.search(heading):
+        return "findings"
+    if spelling == "nearest":
+        return _headings.known.get(_headings.speller.correct(heading), heading)
+    return heading
 
 
-def split_sections(text: str, published_ndication: bool = False) -> list[Section]:
+def split_sections(text: str, settings: SectionSettings) -> list[Section]:
     """Split a report at its headings, in order, with the fall-back to the last paragraph.
 
     Text before the first heading is the section "preamble"; a report without any heading is one
-    section "full report". After a heading the search goes on beyond the end of its line.
+    section "full report". A second heading on a line is text, and so is one on the line below a
+    heading that ends its own line: the line end between them belongs to the first.
     """
-    found = HEADING.search(text)
-    if not found:
+    spelling, ndication = settings.heading_spelling, settings.published_ndication
+    headings = list(HEADING.finditer(text))
+    if not headings:
         sections = [Section("full report", text, 0)]
     else:
-        sections = [Section("preamble", text[: found.start(1)], 0)]
-    while found:
-        name, start = section_name(found.group(1), published_ndication), found.end()
-        line_end = text.find("\n", start)
-        found = HEADING.search(text, start if line_end < 0 else line_end)
-        sections.append(Section(name, text[start : found.start() if found else len(text)], start))
-    sections = [s for s in sections if s.name not in ("impression", "findings") or s.text.strip()]
-    if not {"impression", "findings"} & {s.name for s in sections}:
-        last = sections[-1]
-        head, gap, tail = last.text.partition(PARAGRAPH_BREAK)
-        if gap:
-            sections[-1] = Section(last.name, head, last.start)
-            at = last.start + len(head) + len(gap)
-            sections.append(Section("last_paragraph", tail, at))
+        sections = [Section("preamble", text[: headings[0].start(1)], 0)]
+    for number, heading in enumerate(headings, start=1):
+        end = headings[number].start() if number < len(headings) else len(text)
+        name, start = section_name(heading[1], spelling, ndication), heading.end()
+        body = text[start:end]
+        if name not in MAIN or body.strip():
+            sections.append(Section(name, body, start))
+    if MAIN.isdisjoint([section.name for section in sections]):
+        name, body, start = sections[-1]
+        head, gap, tail = body.partition(PARAGRAPH_BREAK)
+        if tail.strip() or (gap and settings.published_empty_paragraph):
+            at = start + len(head) + len(gap)
+            sections[-1:] = [Section(name, head, start), Section("last_paragraph", tail, at)]
     return sections
 
 
@@ -169,9 +156,13 @@ def conclude(sections: Mapping[str, str]) -> tuple[str, str]:
 def parse_report(
     text: str, settings: SectionSettings, special_case: SpecialCase | None = None
 ) -> ParsedReport:
-    """Parse a report of MIMIC-CXR's layout; of several sections of one name the last wins."""
-    parts = split_sections(text, settings.published_ndication)
-    sections = {part.name: part.text.strip() for part in parts}
+    """Parse a report of MIMIC-CXR's layout; of several sections of one name the last wins.
+
+    Line ends of other systems count as one character, as offsets of special cases take them.
+    """
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    sections = {name: body.strip() for name, body, _ in split_sections(text, settings)}
     if special_case is None:
         return ParsedReport(sections, *conclude(sections))
     if special_case.section is None:
@@ -187,11 +178,40 @@ def labelled_report(sections: Mapping[str, str | None]) -> ParsedReport:
     return ParsedReport(filled, *conclude(filled))
 
 
+def special_cases(setting: str | None, layout: str, synthetic: bool) -> dict[str, SpecialCase]:
+    """The special cases of a data set by study id (without the leading 's').
+
+    Only MIMIC-CXR's reports have any. The published ones hold for the real data set alone: a
+    synthetic one draws its ids from the same range, and may draw one of theirs.
+
+    Raises:
+        InputError: ``setting`` is a file that cannot be read, see :func:`read_special_cases`.
+    """
+    if layout != "mimic_cxr" or setting in (None, "none"):
+        return {}
+    if setting != "published":
+        return read_special_cases(setting)
+    return {} if synthetic else published_special_cases()
+
+
+@cache
+def published_special_cases() -> dict[str, SpecialCase]:
+    """The 54 special cases of MIMIC-CXR's parser by study id."""
+    data = _published("special_cases")
+    return {
+        **{str(study): SpecialCase(section=name) for study, name in data["named"].items()},
+        **{str(study): SpecialCase(None, *span) for study, span in data["offsets"].items()},
+    }
+
+
 def read_special_cases(path: str | Path) -> dict[str, SpecialCase]:
-    """Read special cases by study id (without the leading 's').
+    """Read special cases by study id (without the leading 's') from a file.
 
     ``path`` is a CSV with columns study_id,section,start,end (section, or start and end), or the
     published ``section_parser.py``: its two dictionaries are taken from the syntax tree.
+
+    Raises:
+        InputError: the file cannot be read, lacks a column, or a row or entry says nothing usable.
     """
     path = Path(path)
     try:
@@ -207,16 +227,16 @@ def read_special_cases(path: str | Path) -> dict[str, SpecialCase]:
         raise InputError(f"{path}: column '{sorted(missing)[0]}' is missing")
     for row in rows:
         study = (row["study_id"] or "").strip().removeprefix("s")
-        try:
-            cases[study] = (
-                SpecialCase(section=row["section"].strip().lower())
-                if (row["section"] or "").strip()
-                else SpecialCase(start=int(row["start"]), end=int(row["end"]))
-            )
-        except (TypeError, ValueError):
+        section, start, end = ((row[c] or "").strip() for c in ("section", "start", "end"))
+        if section:
+            cases[study] = SpecialCase(section=section_name(section))
+        elif start.isdecimal() and end.isdecimal():
+            cases[study] = SpecialCase(start=int(start), end=int(end))
+        else:
             raise InputError(
-                f"{path}: study {study}: expected a section or whole numbers start and end"
-            ) from None
+                f"{path}: study {study}: start '{start}', end '{end}': "
+                "expected a section, or whole numbers start and end"
+            )
     return cases
 
 
@@ -224,22 +244,24 @@ def _cases_in_source(path: Path, content: str) -> dict[str, SpecialCase]:
     cases: dict[str, SpecialCase] = {}
     try:
         tree = ast.parse(content)
-    except SyntaxError:
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise InputError(f"{path}: not Python source") from None
     for node in ast.walk(tree):
         if not isinstance(node, ast.Dict):
             continue
-        try:
-            values = ast.literal_eval(node)
-        except ValueError:
-            continue
-        for key, value in values.items():
-            if not (isinstance(key, str) and re.fullmatch(r"s\d{8}", key)):
-                continue
-            if isinstance(value, str):
-                cases[key[1:]] = SpecialCase(section=section_name(value))
-            elif isinstance(value, list) and len(value) == 2:
-                cases[key[1:]] = SpecialCase(start=int(value[0]), end=int(value[1]))
+        for key, value in zip(node.keys, node.values, strict=True):
+            match key, value:
+                case ast.Constant(value=str(study)), ast.Constant(value=str(name)):
+                    case_ = SpecialCase(section=section_name(name))
+                case (
+                    ast.Constant(value=str(study)),
+                    ast.List(elts=[ast.Constant(value=int(start)), ast.Constant(value=int(end))]),
+                ):
+                    case_ = SpecialCase(start=start, end=end)
+                case _:
+                    continue
+            if re.fullmatch(r"s\d{8}", study):
+                cases[study[1:]] = case_
     if not cases:
         raise InputError(f"{path}: holds no special cases (keys like s50000000)")
     return cases

@@ -16,10 +16,12 @@ BLANK_LINE = re.compile(r"\n[ \t\r]*+\n")
 LIST_MARK = re.compile(r"(?:\(?\d{1,2}[.)]|[-*•–])(?=\s|$)\s*|\d{1,2}[.)](?=[A-Za-z])")
 LINE_ITEM = re.compile(r"\n(?=[ \t]*+(?:\(?\d{1,2}[.)]|[-*•–])[ \t])")
 
-# A run of stops with closing quotes before a blank, or one stop stuck between two words
-# ("effusion.No"). Each run is tried once, from its first stop, so long runs cost linear time.
+# Stops before a blank, with closing quotes; one or two that stand alone; and stops stuck between
+# two words ("effusion.No", "edema..no", ".No"), where the CheXpert labeller puts a blank too.
+# Each run is tried once, from its first stop, so long runs cost linear time.
 STOP = re.compile(
-    r"(?<=[^\s.!?])[.!?]++[\"')\]]*+(?=\s)|(?<=\s)\.(?=\s)|(?<=[a-z][a-z])\.(?=[A-Z][a-z])|(?<=___)\.(?=[A-Z][a-z])"
+    r"[.!?](?:(?<=[^\s.!?].)[.!?]*+[\"')\]]*+(?=\s)|(?<=\s\.)\.?+(?=\s|[A-Za-z]{2})"
+    r"|(?<=[A-Za-z0-9_]{2}\.)\.*+(?=[A-Za-z]{2}))"
 )
 
 TITLES = frozenset(("dr", "drs", "mr", "mrs", "ms", "prof", "st"))
@@ -44,27 +46,35 @@ class SentenceSplitter(Protocol):
 
 def clean_sentence(text: str) -> str:
     """Collapse blanks and take list numbers off; "" when no letter is left."""
-    text = " ".join(text.split())
-    while mark := LIST_MARK.match(text):
-        text = text[mark.end() :]
+    return _without_marks(" ".join(text.split()))
+
+
+def _without_marks(text: str) -> str:
+    """The sentence without list numbers before it; its blanks are single ones."""
+    if text[:1].isalpha():
+        return text
+    start = 0
+    while mark := LIST_MARK.match(text, start):
+        start = mark.end()
+    text = text[start:]
     return text if any(c.isalpha() for c in text) else ""
 
 
 def _ends_sentence(piece: str, stop: str, rest: str) -> bool:
     """Whether ``stop`` ends the sentence ``piece``; ``rest`` is what follows (its first words)."""
-    word = piece[piece.rfind(" ") + 1 :].lstrip("([\"'").lower()
     if not stop.startswith("."):
         return True
-    following = rest.lstrip()[:1]
-    if LIST_MARK.fullmatch(piece.strip() + "."):
-        return False
+    word = piece[piece.rfind(" ") + 1 :].lstrip("([\"'").lower()
     if word in GOES_ON:
         return False
-    if word == "no" and following.isdigit() and piece.strip().lower() != "no":
-        return False
+    if word.isdecimal():
+        return not LIST_MARK.fullmatch(piece.strip() + ".")
+    if word == "no":
+        return not rest.lstrip()[:1].isdigit() or piece.strip().lower() == "no"
     if word in GOES_ON_IN_LOWER_CASE:
+        following = rest.lstrip()[:1]
         return not (following.islower() or following.isdigit())
-    if len(word) == 1 and word.isalpha() and following.isupper():
+    if len(word) == 1 and word.isalpha() and rest.lstrip()[:1].isupper():
         before = piece.split()[-2:-1]
         return not (before and before[0].lower().rstrip(".") in TITLES)
     return True
@@ -74,11 +84,12 @@ def _split_paragraph(text: str) -> list[str]:
     text = " ".join(text.split())
     sentences, start = [], 0
     for stop in STOP.finditer(text):
-        piece = text[max(start, stop.start() - 200) : stop.start()]
-        if _ends_sentence(piece, stop.group(), text[stop.end() : stop.end() + LONGEST_WORD]):
-            sentences.append(text[start : stop.end()])
-            start = stop.end()
-    sentences.append(text[start:])
+        at, end = stop.span()
+        piece = text[max(start, at - 200) : at]
+        if _ends_sentence(piece, text[at:end], text[end : end + LONGEST_WORD]):
+            sentences.append(text[start:end].lstrip())
+            start = end
+    sentences.append(text[start:].lstrip())
     return sentences
 
 
@@ -90,7 +101,7 @@ class RuleSplitter:
         sentences = []
         for paragraph in BLANK_LINE.split(text):
             for item in LINE_ITEM.split(paragraph):
-                sentences += [s for s in map(clean_sentence, _split_paragraph(item)) if s]
+                sentences += [s for s in map(_without_marks, _split_paragraph(item)) if s]
         return sentences
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:

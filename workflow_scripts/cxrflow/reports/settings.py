@@ -11,15 +11,25 @@ class SectionSettings(Settings):
     """How a report's text becomes sections."""
 
     special_cases: str | None = Field(
-        None,
-        description="file of the studies whose conclusion stands in an odd place: a CSV with "
-        "study_id,section,start,end, or the published section_parser.py itself, which is read "
-        "and never run",
+        "published",
+        description="the studies of mimic_cxr whose conclusion stands in an odd place: published "
+        "(the 54 of MIMIC-CXR's parser), none, or a file: a CSV with study_id,section,start,end, "
+        "or a copy of section_parser.py, which is read and never run",
+    )
+    heading_spelling: Literal["published", "nearest"] = Field(
+        "nearest",
+        description="misspelt headings that are read: published (those on MIMIC-CXR's list), "
+        "nearest (also those one letter away from a known heading)",
     )
     published_ndication: bool = Field(
         False,
         description="repeat the published parser's slip of reading the heading 'NDICATION' as "
         "the impression instead of the indication",
+    )
+    published_empty_paragraph: bool = Field(
+        False,
+        description="repeat the published parser's slip of letting a last paragraph without text "
+        "stand before a comparison with text",
     )
     notes_section: Literal["impression", "findings"] = Field(
         "impression", description="the section a text without headings counts as (covid_chestxray)"
@@ -27,6 +37,11 @@ class SectionSettings(Settings):
     max_characters: int = Field(
         200_000, ge=1, description="a longer report is counted as bad and skipped"
     )
+
+    @property
+    def special_cases_file(self) -> str | None:
+        """The file that ``special_cases`` names, if it names one."""
+        return None if self.special_cases in ("published", "none") else self.special_cases
 
 
 class LabelSettings(Settings):

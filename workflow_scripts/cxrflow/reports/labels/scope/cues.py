@@ -68,9 +68,8 @@ def _rules() -> _Rules:
     phrases += [(phrase, between) for phrase in rules["between"]["phrases"]]
     end = CueKind("break", "break", "", 0)
     phrases += [(phrase, end) for phrase in rules["breaks"]]
-    names = ("verbs", "starters", "always_starters", "joined_by_with")
-    apart = frozenset(rules["between"]["apart"])
-    return _Rules(PhraseTree(phrases), *(frozenset(rules[name]) for name in names), apart)
+    names = ("verbs", "starters", "always_starters", "joined_by_with", "apart")
+    return _Rules(PhraseTree(phrases), *(frozenset(rules[name]) for name in names))
 
 
 def knows(word: str) -> bool:
