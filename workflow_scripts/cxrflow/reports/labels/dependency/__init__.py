@@ -1,0 +1,1 @@
+"""The ``dependency`` engine: the CheXpert labeller's published rules on dependency graphs."""
