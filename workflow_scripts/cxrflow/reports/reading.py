@@ -6,20 +6,13 @@ references and gives the rows of the tables, so that chunks can be shared out.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from cxrflow.reports.labels.engines import make_labeller
-from cxrflow.reports.sections import (
-    ParsedReport,
-    SpecialCase,
-    labelled_report,
-    parse_report,
-    read_special_cases,
-)
+from cxrflow.reports.parsing import ReportParser, labelled_sections
+from cxrflow.reports.sections import ParsedReport
 from cxrflow.reports.sentences import make_splitter
 from cxrflow.reports.settings import ReportSettings
 from cxrflow.reports.texts import RawReport, Reference, open_reader
-from cxrflow.reports.typos import TypoList
 
 # Sections kept as columns; a report may have others, which only serve to bound these.
 KEPT = (
@@ -37,7 +30,6 @@ KEPT = (
     "wet_read",
 )
 SPLIT = ("findings", "impression", "last_paragraph")
-NOTHING = ("no usable section", "special case: no usable text")
 
 
 @dataclass
@@ -61,9 +53,7 @@ class Processor:
         self._reader = open_reader(layout, root)
         self._splitter = make_splitter(settings.splitter, stanza)
         self._labeller = make_labeller(settings.labels)
-        self._typos = TypoList.read(settings.typo_list) if settings.typo_list else TypoList({})
-        cases = settings.sections.special_cases
-        self._cases = read_special_cases(Path(cases)) if cases else {}
+        self._parser = ReportParser(settings, layout, root)
 
     def process(self, references: Sequence[Reference]) -> Rows:
         """The rows of these reports, in order."""
@@ -71,10 +61,8 @@ class Processor:
         parsed: list[tuple[RawReport, ParsedReport]] = []
         for reference in references:
             report = self._reader.read(reference)
-            failure = report.failure
-            content: ParsedReport | None = None
-            if failure is None:
-                content, failure = self._parse(report, rows)
+            content, failure, typos = self._parser.parse(report)
+            rows.typos += typos
             if failure is not None:
                 rows.failures.append((report.study_id, failure))
             if content is None:
@@ -84,35 +72,6 @@ class Processor:
                 parsed.append((report, content))
         self._split_and_label(parsed, rows)
         return rows
-
-    def _parse(self, report: RawReport, rows: Rows) -> tuple[ParsedReport | None, str | None]:
-        settings = self._settings.sections
-        texts = [report.text] if report.text is not None else list((report.sections or {}).values())
-        if sum(map(len, texts)) > settings.max_characters:
-            return None, f"longer than {settings.max_characters} characters"
-        case = self._cases.get(report.study_id)
-        content = self._parse_text(report, case, rows)
-        return content, content.outcome if content.outcome in NOTHING else None
-
-    def _parse_text(self, report: RawReport, case: SpecialCase | None, rows: Rows) -> ParsedReport:
-        study, settings = report.study_id, self._settings.sections
-        if report.text is None:
-            sections = {}
-            for name, text in (report.sections or {}).items():
-                name = settings.notes_section if name == "notes" else name
-                sections[name] = self._correct(study, text, rows)
-            return labelled_report(sections)
-        if case is not None and case.section is None:
-            # Offsets count characters of the published text, so corrections come after the cut.
-            cut = parse_report(report.text, settings, case)
-            conclusion = self._correct(study, cut.conclusion, rows)
-            return ParsedReport(cut.sections, conclusion, cut.conclusion_from)
-        return parse_report(self._correct(study, report.text, rows), settings, case)
-
-    def _correct(self, study: str, text: str, rows: Rows) -> str:
-        text, changed = self._typos.correct(study, text)
-        rows.typos += changed
-        return text
 
     def _split_and_label(self, parsed: list[tuple[RawReport, ParsedReport]], rows: Rows) -> None:
         jobs = [
@@ -124,8 +83,9 @@ class Processor:
         by_report: list[dict[str, list[str]]] = [{} for _ in parsed]
         for (i, name, _), sentences in zip(jobs, split, strict=True):
             by_report[i][name] = sentences
+        choice = self._settings.labels.text
         to_label = [
-            self._sentences_to_label(content, sentences_of)
+            [s for name in labelled_sections(content, choice) for s in sentences_of.get(name, ())]
             for (_, content), sentences_of in zip(parsed, by_report, strict=True)
         ]
         read = self._labeller.label(to_label)
@@ -144,14 +104,6 @@ class Processor:
             document = "\n".join(" ".join(text.split()) for text in texts)
             if document:
                 rows.documents.append((study, document))
-
-    def _sentences_to_label(
-        self, content: ParsedReport, sentences_of: dict[str, list[str]]
-    ) -> list[str]:
-        both = [s for n in ("findings", "impression") for s in sentences_of.get(n, ())]
-        if self._settings.labels.text == "findings_and_impression" and both:
-            return both
-        return sentences_of.get(content.conclusion_from, [])
 
 
 def _texts_to_split(content: ParsedReport) -> list[tuple[str, str]]:

@@ -1,0 +1,96 @@
+"""From a report as the data set gives it to its sections, or to why it has none.
+
+What every program that reads reports does first, in one order: refuse what is too long, correct
+spelling, cut into sections, take the conclusion. Follows BioViL (section 3, "MIMIC-CXR"), whose
+reports went through MIMIC-CXR's section parser and a public list of spelling corrections.
+"""
+
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from cxrflow.files import is_synthetic
+from cxrflow.reports.sections import (
+    ParsedReport,
+    labelled_report,
+    parse_report,
+    special_cases,
+)
+from cxrflow.reports.settings import ReportSettings
+from cxrflow.reports.texts import RawReport
+from cxrflow.reports.typos import TypoList
+
+NOTHING = ("no usable section", "special case: no usable text")
+
+
+class Parsed(NamedTuple):
+    """Sections (None: not even looked for), why the report is unusable, and words corrected."""
+
+    content: ParsedReport | None
+    failure: str | None
+    typos: int = 0
+
+
+class ReportParser:
+    """Corrects and parses reports; holds the lists that the settings name.
+
+    ``layout`` and ``root`` tell whose special cases hold; reports of no known layout have none.
+
+    Raises:
+        InputError: a list that the settings name cannot be read.
+    """
+
+    def __init__(self, settings: ReportSettings, layout: str, root: str | Path):
+        self._settings = settings.sections
+        self._typos = TypoList.read(settings.typo_list) if settings.typo_list else TypoList({})
+        self._cases = special_cases(settings.sections.special_cases, layout, is_synthetic(root))
+
+    def parse(self, report: RawReport) -> Parsed:
+        """The report's sections; one that came with a failure keeps it."""
+        failure = report.failure or self._too_long(report)
+        if failure is not None:
+            return Parsed(None, failure)
+        content, typos = self._sections(report)
+        return Parsed(content, content.outcome if content.outcome in NOTHING else None, typos)
+
+    def correct(self, report: RawReport) -> tuple[str, str | None]:
+        """The text of a report that is taken whole, corrected, and why it is unusable."""
+        failure = report.failure or self._too_long(report)
+        if failure is not None:
+            return "", failure
+        study = report.study_id.removeprefix("s")
+        return self._typos.correct(study, report.text or "")[0], None
+
+    def _too_long(self, report: RawReport) -> str | None:
+        texts = [report.text] if report.text is not None else (report.sections or {}).values()
+        limit = self._settings.max_characters
+        return f"longer than {limit} characters" if sum(map(len, texts)) > limit else None
+
+    def _sections(self, report: RawReport) -> tuple[ParsedReport, int]:
+        study, settings, typos = report.study_id, self._settings, 0
+        if report.text is None:
+            sections = {}
+            for name, text in (report.sections or {}).items():
+                name = settings.notes_section if name == "notes" else name
+                sections[name], changed = self._typos.correct(study, text)
+                typos += changed
+            return labelled_report(sections), typos
+        case = self._cases.get(study)
+        if case is not None and case.section is None:
+            # Offsets count characters of the published text, so corrections come after the cut.
+            cut = parse_report(report.text, settings, case)
+            conclusion, typos = self._typos.correct(study, cut.conclusion)
+            return ParsedReport(cut.sections, conclusion, cut.conclusion_from), typos
+        text, typos = self._typos.correct(study, report.text)
+        return parse_report(text, settings, case), typos
+
+
+def labelled_sections(
+    content: ParsedReport, choice: Literal["conclusion", "findings_and_impression"]
+) -> dict[str, str]:
+    """What ``labels.text`` says is labelled, by name; the conclusion when both have no letter."""
+    if choice == "findings_and_impression":
+        wished = ("findings", "impression")
+        both = {str(name): content.sections[name] for name in wished if name in content.sections}
+        if any(character.isalpha() for text in both.values() for character in text):
+            return both
+    return {content.conclusion_from: content.conclusion}
