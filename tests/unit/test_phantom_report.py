@@ -75,12 +75,14 @@ def test_every_device_is_told_in_grammar() -> None:
     for kind in DEVICES:
         side = "none" if kind in NO_SIDE else "left"
         finding = Finding("Support Devices", side, "", 0.5, kind, 1)
+        # Wires of the sternum are no support device to the CheXpert labeller.
+        told = {} if kind == "sternal wires" else {"Support Devices": 1}
         for change in (None, "new", "stable"):
             for _ in range(60):
                 made = statements.present(finding, change, rng, impression=True)
                 assert not re.search(r"[{}$<>*|]|  | [.,]|wires is|a [^ ]* ?wires", made.text)
-                assert dict(made.mentions) == {"Support Devices": 1}
-        assert dict(statements.resolved(finding, rng).mentions) == {"Support Devices": 0}
+                assert dict(made.mentions) == told
+        assert dict(statements.resolved(finding, rng).mentions) == dict.fromkeys(told, 0)
 
 
 def test_reports_are_the_same_again_and_differ_between_studies(
@@ -108,6 +110,8 @@ def test_present_findings_are_told_with_their_side(reports: list[tuple[Study, Re
             continue
         text = " ".join(report.impression).lower()
         for finding in study.findings:
+            if finding.kind == "sternal wires":
+                continue
             total[finding.name] += 1
             told[finding.name] += report.labels.get(finding.name) in (1, -1)
             correct = finding.side in text or finding.side not in ("left", "right")

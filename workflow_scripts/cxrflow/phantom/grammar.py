@@ -15,8 +15,9 @@ upper case.
 """
 
 import functools
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,10 @@ OBSERVATIONS = {
     "Px": "Pneumothorax",
     "SD": "Support Devices",
 }
+#: Mark code "OF": a finding that is none of the observations, such as a tortuous aorta. It only
+#: counts against No Finding.
+OTHER_FINDING = "Other finding"
+_NAMES = {**OBSERVATIONS, "OF": OTHER_FINDING}
 STATES = {"+": 1, "-": 0, "?": -1}
 
 _TOKEN = re.compile(r"(\{|\}|\||\$[a-z_]+|<[A-Za-z]{2}[+\-?]>)")
@@ -136,6 +141,25 @@ def _expand(sequence: _Sequence, rng: np.random.Generator, slots: Slots) -> list
     return pieces
 
 
+def alternatives(template: str) -> list[str]:
+    """Every text that a template without slots can become, once each, marks taken out."""
+    made = (tidy(_MARK.sub("", text)) for text in _texts(_parse(template)))
+    return list(dict.fromkeys(made))
+
+
+def _texts(sequence: _Sequence) -> Iterator[str]:
+    """All texts of a parsed template; a slot in it is a KeyError that names the slot."""
+    options: list[list[str]] = []
+    for item in sequence:
+        if isinstance(item, _Slot):
+            raise KeyError(item.name)
+        if isinstance(item, str):
+            options.append([item])
+        else:
+            options.append([text for option in item.options for text in _texts(option)])
+    return ("".join(pieces) for pieces in itertools.product(*options))
+
+
 def pick(options: Sequence[str], rng: np.random.Generator) -> str:
     """One of ``options``, all equally often."""
     return options[int(rng.random() * len(options))]
@@ -155,7 +179,7 @@ def tidy(text: str) -> str:
 
 def finish(marked: str) -> Sentence:
     """Take the marks out of an expanded text and make it a sentence."""
-    mentions = tuple((OBSERVATIONS[code], STATES[state]) for code, state in _MARK.findall(marked))
+    mentions = tuple((_NAMES[code], STATES[state]) for code, state in _MARK.findall(marked))
     text = tidy(_MARK.sub("", marked))
     return Sentence(text[:1].upper() + text[1:], mentions)
 

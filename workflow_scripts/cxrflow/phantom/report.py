@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cxrflow.phantom import statements
-from cxrflow.phantom.grammar import OBSERVATIONS, Sentence, pick, write
+from cxrflow.phantom.grammar import OBSERVATIONS, OTHER_FINDING, Sentence, pick, write
 from cxrflow.phantom.layout import lay_out
 from cxrflow.phantom.patient import Finding, Patient, Study
 from cxrflow.phantom.settings import HospitalSettings
@@ -189,6 +189,7 @@ def _labels(sentences: Sequence[Sentence]) -> dict[str, int]:
     unspecific = ("No Finding", "Support Devices")
     abnormal = any(state != 0 for name, state in labels.items() if name not in unspecific)
     labels.pop("No Finding", None)
+    labels.pop(OTHER_FINDING, None)
     if not abnormal:
         labels["No Finding"] = 1
     return {name: labels[name] for name in sorted(labels)}

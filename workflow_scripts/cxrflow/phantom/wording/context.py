@@ -171,15 +171,17 @@ HEART_NORMAL = (
     "normal}<Ca->.",
     "The heart is {normal in size|of normal size|not enlarged}<Ca->.",
     "The cardiac silhouette is {normal|not enlarged|within normal limits}<Ca->.",
-    "The {cardiomediastinal|cardiac and mediastinal} silhouette is {normal|within normal limits|"
-    "unremarkable|stable}<EC->.",
+    "The {cardiomediastinal silhouette is {normal<EC->|within normal limits<EC->|unremarkable<EC->|"
+    "stable<EC?>}|cardiac and mediastinal silhouette is {normal<EC-><Ca->|within normal "
+    "limits<EC-><Ca->|unremarkable<EC-><Ca->|stable<EC?><Ca?>}}.",
 )
 MEDIASTINUM = (
     "{Mediastinal and hilar contours are|The mediastinal and hilar contours are|Hilar and "
-    "mediastinal contours are} {normal|unremarkable|within normal limits|stable}<EC->.",
+    "mediastinal contours are} {normal<EC->|unremarkable<EC->|within normal limits<EC->|"
+    "stable<EC?>}.",
     "The mediastinal contours are {normal|unremarkable}<EC->.",
-    "The aorta is {tortuous|mildly tortuous|calcified|unfolded}.",
-    "Atherosclerotic calcifications {are noted|} at the aortic knob.",
+    "The aorta is {tortuous|mildly tortuous|calcified|unfolded}<OF+>.",
+    "Atherosclerotic calcifications<OF+> {are noted|} at the aortic knob.",
 )
 BONES = (
     "{Osseous structures are|The osseous structures are|Bony structures are} {unremarkable|"
@@ -188,9 +190,9 @@ BONES = (
     "Imaged osseous structures are {intact|unremarkable}.",
 )
 SPINE = (
-    "{Degenerative changes are {noted|seen} in|There are degenerative changes of} the thoracic "
-    "spine.",
-    "Mild {dextroscoliosis|levoscoliosis} of the thoracic spine.",
+    "{Degenerative changes are {noted|seen} in|There are degenerative changes of}<OF+> the "
+    "thoracic spine.",
+    "Mild {dextroscoliosis|levoscoliosis}<OF+> of the thoracic spine.",
 )
 ABDOMEN = (
     "{The imaged upper abdomen|The upper abdomen|Visualized upper abdomen} is unremarkable.",

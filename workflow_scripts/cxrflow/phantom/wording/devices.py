@@ -50,8 +50,8 @@ DEVICES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "sternal wires": (
         (
-            "{median sternotomy wires|sternotomy wires|sternal wires}<SD+>",
-            "median sternotomy wires<SD+>",
+            "{median sternotomy wires|sternotomy wires|sternal wires}",
+            "median sternotomy wires",
         ),
         ("{intact|aligned}", "in {expected|normal} alignment"),
     ),

@@ -3,7 +3,8 @@
 Slots that the templates may use: ``$deg`` (word for the severity, may be empty), ``$lat`` (side),
 ``$adj`` and ``$place`` (see ``places``; the latter with its article), ``$s`` and ``$ies`` (plural
 where both sides are meant), ``$a`` (article, empty in the plural), ``$is``, ``$has``. Marks are
-CheXpert's: "concerning for" and "suggesting" count as uncertain, "consistent with" as present.
+the CheXpert labeller's: "concerning for" is uncertain, "suggesting", "likely" and "consistent with"
+mean present.
 """
 
 from collections.abc import Mapping
@@ -48,7 +49,7 @@ _EFFUSION = Wording(
     ),
     describes=(
         "$a $deg $lat pleural effusion$s<PE+> $is {present|seen|noted|demonstrated}.",
-        "Dense opacification at $baseplace layers {posteriorly|dependently} and "
+        "Dense opacification<LO+> at $baseplace layers {posteriorly|dependently} and "
         "{represents|reflects} $a $deg pleural effusion$s<PE+>.",
     ),
     sums=("$deg $lat pleural effusion$s<PE+>.",) * 2,
@@ -107,8 +108,8 @@ _EDEMA = Wording(
         "$deg pulmonary vascular congestion<Ed+> {and|with} {perihilar|interstitial} edema<Ed+>.",
     ),
     describes=(
-        "{Bilateral perihilar haziness|Perihilar haziness and indistinct vessels|Diffuse "
-        "interstitial markings|Bilateral perihilar opacities<LO+>} {are|is} {consistent with|"
+        "{Bilateral perihilar haziness<LO+>|Perihilar haziness<LO+> and indistinct vessels|Diffuse "
+        "interstitial markings<LO+>|Bilateral perihilar opacities<LO+>} {are|is} {consistent with|"
         "compatible with|due to} $deg pulmonary edema<Ed+>.",
         "The pulmonary vasculature is {engorged and indistinct|indistinct|cephalized}, "
         "{consistent with|reflecting} $deg pulmonary edema<Ed+>.",
@@ -117,13 +118,13 @@ _EDEMA = Wording(
         "$deg pulmonary edema<Ed+>.",
         "$deg pulmonary edema<Ed+> {in both perihilar regions|with perihilar predominance|"
         "bilaterally}.",
-        "{Findings of|Evidence of} {fluid overload with|volume overload and|heart failure with} "
-        "$deg pulmonary edema<Ed+>.",
+        "{Findings of|Evidence of} {fluid overload with|volume overload and|"
+        "heart failure<Ca?> with} $deg pulmonary edema<Ed+>.",
     ),
     hedges=(
-        "{Possible|Probable|Suspected|Likely} $deg pulmonary edema<Ed?>.",
-        "{Perihilar haziness|Prominent interstitial markings} {may|could} {represent|reflect} "
-        "$deg pulmonary edema<Ed?>.",
+        "{Possible<Ed?>|Probable<Ed?>|Suspected<Ed?>|Likely<Ed+>} $deg pulmonary edema.",
+        "{Perihilar haziness<LO+>|Prominent interstitial markings<LO+>} {may|could} "
+        "{represent|reflect} $deg pulmonary edema<Ed?>.",
     ),
     countable=False,
 )
@@ -179,8 +180,8 @@ _ATELECTASIS = Wording(
     ),
     sums=("$deg $adj atelectasis<At+>.",) * 2,
     hedges=(
-        "{Streaky|Linear|Patchy} $adj opacities<LO+>, {likely|most likely|probably} "
-        "{atelectasis<At?>*4|subsegmental atelectasis<At?>}.",
+        "{Streaky|Linear|Patchy} $adj opacities<LO+>, {likely<At+>|most likely<At+>|"
+        "probably<At?>} {atelectasis*4|subsegmental atelectasis}.",
         "{Opacity<LO+>|Streaky density} {in|at} $place {may|could} {represent|reflect} "
         "atelectasis<At?>.",
     ),
@@ -256,11 +257,12 @@ _PNEUMONIA = Wording(
     states=(
         "$adj pneumonia<Pn+>.",
         "Findings {consistent with|compatible with} pneumonia<Pn+> in $place.",
-        "Findings {suggesting|suggestive of|concerning for} pneumonia<Pn?> in $place.",
+        "Findings {suggesting<Pn+>|suggestive of<Pn+>|concerning for<Pn?>} pneumonia in $place.",
         "{Patchy|Airspace|Patchy airspace|Hazy|Focal} opacity<LO+> in $place, {consistent "
         "with|compatible with} pneumonia<Pn+>.",
         "{Patchy|Airspace|Ill-defined|Confluent|Focal} opacity<LO+> in $place, {concerning "
-        "for|worrisome for|suspicious for|suggesting|suggestive of|likely} pneumonia<Pn?>.",
+        "for<Pn?>|worrisome for<Pn?>|suspicious for<Pn?>|suggesting<Pn+>|suggestive of<Pn+>|"
+        "likely<Pn+>} pneumonia.",
         "$adj {opacity|airspace opacity|infiltrate}<LO+> {consistent with pneumonia<Pn+>*2|"
         "concerning for pneumonia<Pn?>*2|worrisome for infection<Pn?>|compatible with "
         "infection<Pn+>}.",
@@ -271,21 +273,21 @@ _PNEUMONIA = Wording(
         "suspicious for|are concerning for|raise concern for} {pneumonia<Pn?>*3|infection<Pn?>}.",
         "$deg airspace {opacity|disease}<LO+> in $place is {consistent with|compatible with} "
         "{pneumonia<Pn+>*3|an infectious process<Pn+>}.",
-        "Ill-defined opacity<LO+> with air bronchograms in $place suggests {pneumonia<Pn?>*3|"
-        "bronchopneumonia<Pn?>}.",
+        "Ill-defined opacity<LO+> with air bronchograms in $place suggests {pneumonia<Pn+>*3|"
+        "bronchopneumonia<Pn+>}.",
     ),
     sums=(
         "$adj pneumonia<Pn+>.",
         "Findings {consistent with|compatible with} {the diagnosis of|} $adj pneumonia<Pn+>.",
-        "Findings {suggesting|suggestive of|concerning for} $adj pneumonia<Pn?>.",
-        "Findings {suggesting*2|suggestive of|concerning for} pneumonia<Pn?> in $place.",
-        "Findings {suggesting*2|suggestive of} pneumonia<Pn?> on $sidenoun.",
+        "Findings {suggesting<Pn+>|suggestive of<Pn+>|concerning for<Pn?>} $adj pneumonia.",
+        "Findings {suggesting<Pn+>*2|suggestive of<Pn+>|concerning for<Pn?>} pneumonia in $place.",
+        "Findings {suggesting*2|suggestive of} pneumonia<Pn+> on $sidenoun.",
         "{Evidence of|Radiographic evidence of} {acute|} pneumonia<Pn+> in $place.",
         "{Acute|} pneumonia<Pn+> {in|involving} $place.",
         "{Findings|Appearances} {consistent with|in keeping with} $deg pneumonia<Pn+> in $place.",
     ),
     hedges=(
-        "{Possible|Probable|Suspected|Likely} $adj pneumonia<Pn?>.",
+        "{Possible<Pn?>|Probable<Pn?>|Suspected<Pn?>|Likely<Pn+>} $adj pneumonia.",
         "{Faint|Subtle|Patchy} opacity<LO+> in $place {may represent|could represent|may "
         "reflect} {early|developing|} pneumonia<Pn?>.",
         "{Early|Developing} pneumonia<Pn?> in $place {is possible|cannot be excluded|should "
@@ -314,7 +316,7 @@ _LESION = Wording(
     sums=("$deg $adj $lesion<LL+>{, CT is recommended|, recommend chest CT|*3}.",),
     hedges=(
         "{Possible|Questionable} $deg $lesion<LL?> in $place.",
-        "A nodular opacity<LO+> in $place may represent a {pulmonary|lung|} $lesion<LL?>.",
+        "A nodular opacity<LO+><LL+> in $place may represent a {pulmonary|lung|} $lesion<LL?>.",
     ),
 )
 
