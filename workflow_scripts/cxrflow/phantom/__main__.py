@@ -15,7 +15,7 @@ from cxrflow.phantom.writers.mimic_iii import write_mimic_iii
 from cxrflow.phantom.writers.ms_cxr import write_ms_cxr
 from cxrflow.phantom.writers.pubmed import write_pubmed
 from cxrflow.phantom.writers.rsna import write_rsna
-from cxrflow.phantom.writers.stanza_text import write_stanza_text
+from cxrflow.phantom.writers.stanza_text import write_stanza_entities, write_stanza_text
 
 Writer = Callable[[HospitalSettings, Path, int], bool]
 WRITERS: dict[str, Writer] = {
@@ -26,6 +26,7 @@ WRITERS: dict[str, Writer] = {
     "pubmed": write_pubmed,
     "mimic_iii": write_mimic_iii,
     "stanza_text": write_stanza_text,
+    "stanza_entities": write_stanza_entities,
 }
 
 

@@ -81,5 +81,5 @@ class HospitalSettings(Settings):
     abstracts: int = Field(120, ge=1, description="abstracts of the PubMed copy")
     notes: int = Field(90, ge=1, description="notes of the MIMIC-III copy")
     splitter_reports: int = Field(
-        300, ge=2, description="reports in the training text of the sentence splitter"
+        300, ge=3, description="reports that the sentence splitter and entity tagger learn from"
     )

@@ -1,0 +1,132 @@
+"""A stanza entity tagger trained on synthetic reports in seconds, used as the published one is."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from cxrflow.benchmarks.entity_scores import NEM, TEM, entity_scores
+from cxrflow.errors import InputError
+from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.writers.stanza_text import write_stanza_entities, write_stanza_text
+from cxrflow.reports.entities import extract
+from cxrflow.reports.entities.settings import EntityTaggerSettings
+from cxrflow.reports.entities.tagged_text import read_tagged
+from cxrflow.reports.entities.taggers import StanzaTagger
+from cxrflow.reports.settings import SentenceSplitterSettings
+from cxrflow.reports.train_entity_tagger import main, train
+from cxrflow.reports.train_sentence_splitter import train as train_tokenizer
+
+HOSPITAL = HospitalSettings(patients=4, splitter_reports=120)
+STEPS = '{"steps": 150, "hidden_size": 48, "learning_rate": 0.01}'
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the tagged sentences, beside it the tokenizer's models."""
+    folder = tmp_path_factory.mktemp("text")
+    write_stanza_text(HOSPITAL, folder / "stanza_text")
+    write_stanza_entities(HOSPITAL, folder / "stanza_entities")
+    train_tokenizer(folder / "stanza_text", folder / "tokenizer", SentenceSplitterSettings())
+    return folder / "stanza_entities"
+
+
+@pytest.fixture(scope="module")
+def stanza(text: Path) -> Path:
+    """Folder of the trained models."""
+    output = text.parent / "stanza" / "entities"
+    given = {"--text": text, "--tokenizer": text.parent / "tokenizer", "--output": output}
+    main([str(part) for pair in given.items() for part in pair] + ["--settings", STEPS])
+    return output
+
+
+@pytest.mark.slow
+def test_the_trained_tagger_finds_entities_of_new_reports(text: Path, stanza: Path) -> None:
+    about = json.loads((stanza / "tagger.json").read_text())
+    assert about["synthetic"] is True and about["settings"]["steps"] == 150
+    assert about["test"]["all"]["f1"] > 0.8
+    assert about["sentences"]["test"] == len(read_tagged(text / "test.bioes"))
+    sentence = "There is a new small right pleural effusion."
+    found, nothing = StanzaTagger(stanza).tag([f"  {sentence}\n\nThe lungs are clear.", " \n"])
+    assert nothing == []
+    here = {entity.text: entity for entity in found}
+    assert here["effusion"].type == "OBSERVATION" and here["effusion"].tokens == 1
+    assert here["lungs"].type == "ANATOMY"
+    assert here["effusion"].start == 2 + sentence.index("effusion")
+    assert all(e.end - e.start == len(e.text) for e in found)
+
+
+@pytest.mark.slow
+def test_scores_of_generated_reports(text: Path, stanza: Path) -> None:
+    """The same reports match wholly; with other words of change TEM falls and NEM hardly."""
+    tagger = StanzaTagger(stanza)
+    sentences = [one.text for one in read_tagged(text / "test.bioes")]
+    references = [" ".join(sentences[i : i + 3]) for i in range(0, 60, 3)]
+    references.append("New pleural effusion. Stable cardiomegaly.")
+    changed = [report.replace("New", "Old").replace("table", "mall") for report in references]
+    for tem, nem in [(tem, "biovil_t") for tem in TEM] + [("biovil_t", nem) for nem in NEM]:
+        same = entity_scores(references, references, tagger, tem=tem, nem=nem)
+        other = entity_scores(references, changed, tagger, tem=tem, nem=nem)
+        assert same["tem/f1"] == 1 and other["tem/f1"] < 1
+        assert same["nem/f1"] == pytest.approx(1, abs=0.2)  # repeats weigh in vilmedic's
+        assert other["nem/f1"] > 0.9 * same["nem/f1"]
+
+
+@pytest.mark.slow
+def test_extraction_does_not_depend_on_processes(text: Path, stanza: Path, tmp_path: Path) -> None:
+    sentences = [one.text for one in read_tagged(text / "test.bioes")]
+    rows = [(f"s{i // 4}", "findings", i % 4, sentence) for i, sentence in enumerate(sentences)]
+    names = ["study_id", "section", "index", "sentence"]
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    pd.DataFrame(rows, columns=names).to_parquet(corpus / "sentences.parquet")
+    (corpus / "corpus.json").write_text('{"synthetic": true, "fingerprint": "f00d"}')
+    tables = []
+    for threads in ("1", "2"):
+        output = tmp_path / threads
+        given = {"--corpus": corpus, "--stanza": stanza, "--output": output, "--threads": threads}
+        options = [str(part) for pair in given.items() for part in pair]
+        extract.main([*options, "--settings", '{"chunk": 40}'])
+        tables.append(pd.read_parquet(output / "entities.parquet"))
+    pd.testing.assert_frame_equal(*tables)
+    found = tables[0].merge(pd.DataFrame(rows, columns=names), on=names[:3])
+    cut = [s[a:b] for s, a, b in zip(found.sentence, found.start, found.end, strict=True)]
+    assert cut == list(found.text) and found.temporal.any() and not found.temporal.all()
+
+
+@pytest.mark.slow
+def test_model_folders_that_do_not_fit_are_named(text: Path, stanza: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="resources.json: not found"):
+        StanzaTagger(tmp_path)
+    with pytest.raises(InputError, match=r"en/ner/radiology.pt: not found"):
+        StanzaTagger(text.parent / "tokenizer")
+    shutil.copytree(stanza, tmp_path / "broken")
+    (tmp_path / "broken" / "en" / "ner" / "radiology.pt").write_bytes(b"no model")
+    with pytest.raises(InputError, match="radiology.pt: stanza cannot load it"):
+        StanzaTagger(tmp_path / "broken")
+
+
+@pytest.mark.slow
+def test_a_model_of_other_entities_is_refused(
+    stanza: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cxrflow.reports.entities.taggers.NEEDED", ("ANATOMY", "PROBLEM"))
+    with pytest.raises(InputError, match="ANATOMY.*; expected PROBLEM too"):
+        StanzaTagger(stanza)
+
+
+def test_training_text_that_does_not_fit_is_refused(text: Path, tmp_path: Path) -> None:
+    for name in ("train", "dev", "test"):
+        shutil.copy(text / f"{name}.bioes", tmp_path)
+    output = tmp_path / "out"
+    with pytest.raises(InputError, match="en/tokenize/mimic.pt: not found"):
+        train(tmp_path, tmp_path, output, EntityTaggerSettings())
+    (tmp_path / "train.bioes").write_text("# text = A rib.\nA\tO\nrib\tS-ANATOMY\n.\tO\n")
+    with pytest.raises(InputError, match="no entity of the type OBSERVATION, OBSERVATION_MOD"):
+        train(tmp_path, text.parent / "tokenizer", output, EntityTaggerSettings())
+    (tmp_path / "train.bioes").unlink()
+    with pytest.raises(InputError, match="train.bioes: file not found"):
+        train(tmp_path, text.parent / "tokenizer", output, EntityTaggerSettings())
+    assert not output.exists()

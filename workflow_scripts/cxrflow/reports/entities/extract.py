@@ -1,0 +1,179 @@
+"""Find the named entities of a corpus's sentences: BioViL-T's temporal ones among them.
+
+``--corpus`` is a folder that ``cxrflow.reports.corpus`` wrote, ``--stanza`` one of stanza's models.
+Writes ``entities.parquet`` (a row an entity: its sentence by study, section and index, first
+character and end in that sentence, type, text, and whether TEM counts it) and ``entities.json``,
+which counts them. A sentence that occurs many times is read once. The result does not depend on
+``--threads``.
+"""
+
+import logging
+import multiprocessing
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cxrflow.command import parser, read_settings, run
+from cxrflow.errors import InputError
+from cxrflow.files import atomic_path, file_digest, read_object, write_json
+from cxrflow.parquet import read_table
+from cxrflow.reports.entities.settings import EntitySettings
+from cxrflow.reports.entities.taggers import Entity, StanzaTagger
+from cxrflow.reports.entities.temporal import is_temporal_entity
+
+log = logging.getLogger(__name__)
+
+SCHEMA = pa.schema(
+    [
+        ("study_id", pa.string()),
+        ("section", pa.string()),
+        ("index", pa.int32()),
+        ("start", pa.int32()),
+        ("end", pa.int32()),
+        ("type", pa.string()),
+        ("text", pa.string()),
+        ("temporal", pa.bool_()),
+    ]
+)
+KEYS = ["study_id", "section", "index", "sentence"]
+
+_tagger: StanzaTagger | None = None
+
+
+def _start(folder: str, settings: EntitySettings) -> None:
+    global _tagger
+    import torch
+
+    torch.set_num_threads(1)
+    _tagger = StanzaTagger(folder, settings.package, settings.tokenizer)
+
+
+def _work(sentences: Sequence[str]) -> list[list[Entity]]:
+    assert _tagger is not None, "the process was not started"
+    return _tagger.tag(sentences)
+
+
+def _tag(
+    sentences: Sequence[str], folder: str, settings: EntitySettings, threads: int
+) -> Iterator[list[list[Entity]]]:
+    """The entities of the sentences, chunk by chunk in order."""
+    chunks = [sentences[i : i + settings.chunk] for i in range(0, len(sentences), settings.chunk)]
+    # In this process first: a bad model folder ends here with one clear line.
+    _start(folder, settings)
+    if threads <= 1 or len(chunks) <= 1:
+        yield from map(_work, chunks)
+        return
+    # Spawned, not forked: torch has threads that a forked child would lack.
+    context = multiprocessing.get_context("spawn")
+    workers = min(threads, len(chunks))
+    try:
+        with ProcessPoolExecutor(workers, context, _start, (folder, settings)) as pool:
+            yield from pool.map(_work, chunks)
+    except BrokenProcessPool:
+        raise InputError(
+            "a worker process ended without an answer (out of memory?); "
+            "try fewer --threads or a smaller reports.entities.chunk"
+        ) from None
+
+
+def _progress(chunks: Iterator[list[list[Entity]]], total: int) -> Iterator[list[list[Entity]]]:
+    """Pass chunks on; a bar on a terminal, a line about every tenth of the way in a log."""
+    from tqdm import tqdm
+
+    bar = tqdm(total=total, unit="sentence", disable=not sys.stderr.isatty())
+    done, told = 0, 0
+    with bar:
+        for chunk in chunks:
+            yield chunk
+            bar.update(len(chunk))
+            done += len(chunk)
+            if bar.disable and done * 10 // total > told:
+                told = done * 10 // total
+                log.info("%d of %d different sentences", done, total)
+
+
+def extract(
+    corpus: str | Path,
+    stanza: str | Path,
+    output: str | Path,
+    settings: EntitySettings,
+    threads: int = 1,
+) -> dict[str, Any]:
+    """Write ``entities.parquet`` and ``entities.json`` into ``output``; gives the latter's content.
+
+    Raises:
+        InputError: the corpus or the model folder is not what it should be; nothing is written.
+    """
+    corpus, output = Path(corpus), Path(output)
+    about = read_object(corpus / "corpus.json", ("synthetic", "fingerprint"))
+    sentences = read_table(corpus / "sentences.parquet", KEYS)
+    different = list(dict.fromkeys(sentences["sentence"]))
+    started = time.monotonic()
+    chunks = _progress(_tag(different, str(stanza), settings, threads), len(different))
+    found = [entities for chunk in chunks for entities in chunk]
+    table = _table(sentences, dict(zip(different, found, strict=True)))
+    with atomic_path(output / "entities.parquet") as temporary:
+        pq.write_table(table, temporary, compression="zstd")
+    summary = {
+        "corpus": about["fingerprint"],
+        "synthetic": about["synthetic"],
+        "model": file_digest(Path(stanza, "en", "ner", f"{settings.package}.pt"))[:16],
+        "settings": settings.model_dump(mode="json"),
+        "sentences": len(sentences),
+        "different_sentences": len(different),
+        **_counts(table),
+    }
+    write_json(output / "entities.json", summary)
+    seconds = time.monotonic() - started
+    log.info("%d entities in %d sentences, %.1f s", len(table), len(sentences), seconds)
+    return summary
+
+
+def _table(sentences: pd.DataFrame, found: dict[str, list[Entity]]) -> pa.Table:
+    rows = [
+        (study, section, index, e.start, e.end, e.type, e.text, is_temporal_entity(e.type, e.text))
+        for study, section, index, sentence in sentences[KEYS].itertuples(index=False)
+        for e in found[sentence]
+    ]
+    columns = list(zip(*rows, strict=True)) or [()] * len(SCHEMA)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def _counts(table: pa.Table) -> dict[str, Any]:
+    frame = table.to_pandas()
+    temporal = frame[frame["temporal"]]
+    return {
+        "entities": dict(sorted(Counter(frame["type"]).items())),
+        "studies": int(frame["study_id"].nunique()),
+        "temporal": {
+            "entities": len(temporal),
+            "studies": int(temporal["study_id"].nunique()),
+            "words": dict(sorted(Counter(temporal["text"].str.lower()).items())),
+        },
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Command line; see the module's docstring."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--corpus", required=True, help="results/corpus/<dataset>")
+    arguments.add_argument("--stanza", required=True, help="folder of stanza models")
+    arguments.add_argument("--threads", type=int, default=1, help="processes")
+    arguments.add_argument("--output", required=True, help="folder of entities.{parquet,json}")
+    given = arguments.parse_args(argv)
+    settings = read_settings(given.settings, EntitySettings)
+    extract(given.corpus, given.stanza, given.output, settings, given.threads)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,26 @@
+"""Settings of entity extraction and of the training of a small tagger."""
+
+from pydantic import Field
+
+from cxrflow.command import Settings
+
+
+class EntitySettings(Settings):
+    """Which models of a stanza folder find the entities of a corpus."""
+
+    package: str = Field("radiology", description="model of en/ner that names the entities")
+    tokenizer: str = Field("mimic", description="model of en/tokenize that cuts text into words")
+    chunk: int = Field(2000, ge=1, description="sentences a worker takes at a time")
+
+
+class EntityTaggerSettings(Settings):
+    """Training of the small stanza tagger that stands in for the published one."""
+
+    steps: int = Field(200, ge=1, description="optimiser steps")
+    batch_size: int = Field(32, ge=1, description="sentences a step")
+    hidden_size: int = Field(64, ge=1, description="width of the tagger's LSTM")
+    character_size: int = Field(32, ge=1, description="width of the characters' embedding and LSTM")
+    word_size: int = Field(32, ge=1, description="width of the word vectors, random at the start")
+    learning_rate: float = Field(0.006, gt=0, description="of Adam")
+    dropout: float = Field(0.3, ge=0, lt=1)
+    seed: int = 1234

@@ -1,0 +1,133 @@
+"""Entities of texts: by stanza's radiology model from a local folder, or by a list of words.
+
+The published model (Zhang et al., JAMIA 2021; package "radiology" of stanza) knows five types,
+:data:`TYPES`. ``cxrflow.reports.train_entity_tagger`` trains a small one with the same types and
+lays it out in the same way, so that both load through the same call.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from cxrflow.errors import InputError
+from cxrflow.reports.entities.temporal import temporal_words
+
+TYPES = ("ANATOMY", "OBSERVATION", "ANATOMY_MODIFIER", "OBSERVATION_MODIFIER", "UNCERTAINTY")
+#: Those that TEM and NEM count: no model does without.
+NEEDED = ("ANATOMY", "OBSERVATION", "OBSERVATION_MODIFIER")
+#: The type of what :class:`KeywordTagger` finds.
+KEYWORD = "KEYWORD"
+# RadEval deletes every other mark from the text before it looks for whole words.
+_KEPT = re.compile(r"[\w\s.,:;()-]")
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """``text`` stands at characters ``start`` to ``end`` (exclusive); ``tokens`` long."""
+
+    text: str
+    type: str
+    start: int
+    end: int
+    tokens: int
+
+
+class Tagger(Protocol):
+    """What taggers promise."""
+
+    def tag(self, texts: Sequence[str]) -> list[list[Entity]]:
+        """The entities of each text, in the order in which they stand."""
+        ...
+
+
+class KeywordTagger:
+    """Finds the words of change by themselves, in any case, without a model.
+
+    Words are sought as RadEval's temporal F1 seeks them: hyphens and underscores are blanks, and
+    marks other than ``.,:;()`` are deleted, so that the words of "improved/resolved" run together
+    and are not found.
+    """
+
+    def __init__(self, words: Sequence[str] | None = None):
+        chosen = temporal_words() if words is None else words
+        listed = "|".join(re.escape(word.lower()) for word in chosen)
+        self._pattern = re.compile(rf"\b(?:{listed})\b")
+
+    def tag(self, texts: Sequence[str]) -> list[list[Entity]]:
+        """The words of each text, as entities of the type ``KEYWORD``."""
+        return [self._tag(text) for text in texts]
+
+    def _tag(self, text: str) -> list[Entity]:
+        places = [place for place, mark in enumerate(text) if _KEPT.match(mark)]
+        # The lower case of a few letters is longer than the letter, which would shift the rest.
+        kept = "".join(text[place].lower()[:1] for place in places)
+        found = []
+        for match in self._pattern.finditer(kept.replace("_", " ").replace("-", " ")):
+            start, end = places[match.start()], places[match.end() - 1] + 1
+            found.append(Entity(match.group(), KEYWORD, start, end, 1))
+        return found
+
+
+class StanzaTagger:
+    """Entities by stanza models that lie in a local folder; never goes to the network.
+
+    ``folder`` holds ``resources.json``, ``en/tokenize/<tokenizer>.pt``, ``en/ner/<package>.pt`` and
+    what that one builds on (word vectors, character models), as a stanza download does, or as
+    ``cxrflow.reports.train_entity_tagger`` writes.
+    """
+
+    def __init__(self, folder: str | Path, package: str = "radiology", tokenizer: str = "mimic"):
+        folder = Path(folder)
+        model = folder / "en" / "ner" / f"{package}.pt"
+        for path in (
+            folder / "resources.json",
+            folder / "en" / "tokenize" / f"{tokenizer}.pt",
+            model,
+        ):
+            if not path.is_file():
+                raise InputError(f"{path}: not found; expected a stanza model folder")
+        import stanza
+
+        self._stanza = stanza
+        try:
+            self._pipeline = stanza.Pipeline(
+                "en",
+                dir=str(folder),
+                package=None,
+                processors={"tokenize": tokenizer, "ner": package},
+                download_method=None,
+                use_gpu=False,
+                verbose=False,
+            )
+        except Exception as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise InputError(f"{model}: stanza cannot load it ({reason})") from None
+        known = set(self._pipeline.processors["ner"].get_known_tags())
+        missing = [name for name in NEEDED if name not in known]
+        if missing:
+            raise InputError(
+                f"{model}: it knows the entity types {', '.join(sorted(known))}; "
+                f"expected {', '.join(missing)} too, as in stanza's package radiology"
+            )
+
+    def tag(self, texts: Sequence[str]) -> list[list[Entity]]:
+        """The entities of each text; empty texts have none."""
+        filled = [i for i, text in enumerate(texts) if text.strip()]
+        documents = [self._stanza.Document([], text=texts[i]) for i in filled]
+        result: list[list[Entity]] = [[] for _ in texts]
+        if not documents:
+            return result
+        for i, document in zip(filled, self._pipeline.bulk_process(documents), strict=True):
+            result[i] = [
+                Entity(
+                    texts[i][span.start_char : span.end_char],
+                    span.type,
+                    span.start_char,
+                    span.end_char,
+                    len(span.tokens),
+                )
+                for span in document.ents
+            ]
+        return result

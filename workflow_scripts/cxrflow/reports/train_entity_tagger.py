@@ -1,0 +1,170 @@
+"""Train a small stanza entity tagger and lay it out like a downloaded stanza package.
+
+``--text`` holds ``{train,dev,test}.bioes`` (see ``cxrflow.reports.entities.tagged_text``),
+``--tokenizer`` a stanza folder whose tokenizer is taken over. ``--output`` becomes a stanza folder
+(``resources.json``, ``en/{tokenize,pretrain}/mimic.pt``, ``en/ner/radiology.pt``) that loads as the
+published radiology models do; ``tagger.json`` in it tells how well it finds the entities of the
+test part from plain text. Word vectors are random at the start. Nothing is downloaded.
+"""
+
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cxrflow.command import parser, read_settings, run
+from cxrflow.errors import InputError
+from cxrflow.files import atomic_folder, is_synthetic, write_json
+from cxrflow.reports.entities.settings import EntityTaggerSettings
+from cxrflow.reports.entities.tagged_text import TaggedSentence, read_tagged, span_scores
+from cxrflow.reports.entities.taggers import NEEDED, StanzaTagger
+
+log = logging.getLogger(__name__)
+
+# As the published ones are called in their folder.
+PACKAGE, VECTORS = "radiology", "mimic"
+RESOURCES = {
+    "en": {
+        "lang_name": "English",
+        "tokenize": {VECTORS: {"md5": ""}},
+        "pretrain": {VECTORS: {"md5": ""}},
+        "ner": {PACKAGE: {"md5": "", "dependencies": [{"model": "pretrain", "package": VECTORS}]}},
+        "packages": {
+            VECTORS: {"tokenize": VECTORS},
+            "default": {"tokenize": VECTORS},
+        },
+    }
+}
+
+
+def train(
+    text: str | Path, tokenizer: str | Path, output: str | Path, settings: EntityTaggerSettings
+) -> dict[str, Any]:
+    """Train on the folder ``text`` and write the stanza folder ``output``, whole or not at all.
+
+    Gives the content of ``tagger.json``.
+    """
+    text = Path(text)
+    parts = {name: read_tagged(text / f"{name}.bioes") for name in ("train", "dev", "test")}
+    known = {span[0] for sentence in parts["train"] for span in sentence.spans()}
+    missing = [name for name in NEEDED if name not in known]
+    if missing:
+        raise InputError(f"{text / 'train.bioes'}: no entity of the type {', '.join(missing)}")
+    model = Path(tokenizer) / "en" / "tokenize" / f"{VECTORS}.pt"
+    if not model.is_file():
+        raise InputError(f"{model}: not found; expected a stanza model folder")
+    started = time.monotonic()
+    with atomic_folder(output) as folder:
+        for kind in ("tokenize", "pretrain", "ner"):
+            (folder / "en" / kind).mkdir(parents=True)
+        shutil.copyfile(model, folder / "en" / "tokenize" / model.name)
+        _write_vectors(folder / "en" / "pretrain" / f"{VECTORS}.pt", parts["train"], settings)
+        with tempfile.TemporaryDirectory() as scratch:
+            for name in ("train", "dev"):
+                _write_stanza(Path(scratch, f"{name}.json"), parts[name])
+            _run_stanza(text, Path(scratch), folder / "en", settings)
+        if not (folder / "en" / "ner" / f"{PACKAGE}.pt").is_file():
+            raise InputError(f"{text}: stanza wrote no model; see the log")
+        write_json(folder / "resources.json", RESOURCES)
+        test = _score(folder, parts["test"])
+        summary = {
+            "sentences": {name: len(sentences) for name, sentences in parts.items()},
+            "settings": settings.model_dump(mode="json"),
+            "synthetic": is_synthetic(text),
+            "test": test,
+        }
+        write_json(folder / "tagger.json", summary)
+    seconds = time.monotonic() - started
+    log.info("F1 %.3f on the test part, trained in %.1f s", test["all"]["f1"] or 0, seconds)
+    return summary
+
+
+def _write_vectors(
+    path: Path, sentences: Sequence[TaggedSentence], settings: EntityTaggerSettings
+) -> None:
+    """Random vectors of the text's words, in the form stanza keeps them; training moves them."""
+    words = sorted({token.lower() for sentence in sentences for token in sentence.tokens})
+    rng = np.random.default_rng(settings.seed)
+    values = rng.normal(scale=0.1, size=(len(words), settings.word_size))
+    from stanza.models.common.pretrain import Pretrain
+
+    with tempfile.TemporaryDirectory() as scratch:
+        plain = Path(scratch, "vectors.txt")
+        with open(plain, "w", encoding="utf-8") as file:
+            file.write(f"{len(words)} {settings.word_size}\n")
+            for word, row in zip(words, values, strict=True):
+                file.write(" ".join([word, *(f"{value:.5f}" for value in row)]) + "\n")
+        Pretrain(str(path), str(plain)).load()
+
+
+def _write_stanza(path: Path, sentences: Sequence[TaggedSentence]) -> None:
+    rows = [
+        [{"text": token, "ner": tag} for token, tag in zip(one.tokens, one.tags, strict=True)]
+        for one in sentences
+    ]
+    path.write_text(json.dumps(rows), encoding="utf-8")
+
+
+def _run_stanza(text: Path, scratch: Path, models: Path, settings: EntityTaggerSettings) -> None:
+    options: dict[str, object] = {
+        "mode": "train",
+        "shorthand": f"en_{PACKAGE}",
+        "train_file": scratch / "train.json",
+        "eval_file": scratch / "dev.json",
+        "wordvec_pretrain_file": models / "pretrain" / f"{VECTORS}.pt",
+        "hidden_dim": settings.hidden_size,
+        "char_hidden_dim": settings.character_size,
+        "char_emb_dim": settings.character_size,
+        "optim": "adam",
+        "lr": settings.learning_rate,
+        "dropout": settings.dropout,
+        "batch_size": settings.batch_size,
+        "max_steps": settings.steps,
+        "eval_interval": max(1, settings.steps // 3),
+        "seed": settings.seed,
+        "save_dir": models / "ner",
+        "save_name": f"{PACKAGE}.pt",
+    }
+    command = [sys.executable, "-m", "stanza.models.ner_tagger", "--cpu"]
+    for name, value in options.items():
+        command += [f"--{name}", str(value)]
+    # More threads make so small a model several times slower.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise InputError(f"{text}: stanza's training ended with {done.returncode}: {last}")
+
+
+def _score(folder: Path, sentences: Sequence[TaggedSentence]) -> dict[str, Any]:
+    """Exact spans found in plain text, by the whole pipeline as users load it."""
+    tagger = StanzaTagger(folder, PACKAGE, VECTORS)
+    found = [
+        [(entity.type, entity.start, entity.end) for entity in entities]
+        for entities in tagger.tag([sentence.text for sentence in sentences])
+    ]
+    return span_scores([sentence.spans() for sentence in sentences], found)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Command line; see the module's docstring."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--text", required=True, help="folder of {train,dev,test}.bioes")
+    arguments.add_argument("--tokenizer", required=True, help="stanza folder with en/tokenize")
+    arguments.add_argument("--output", required=True, help="results/stanza/<name>")
+    given = arguments.parse_args(argv)
+    settings = read_settings(given.settings, EntityTaggerSettings)
+    train(given.text, given.tokenizer, given.output, settings)
+
+
+if __name__ == "__main__":
+    run(main)
