@@ -4,7 +4,8 @@ Path grammar (`<results>` is `results`, or what `pathvars:` of the configuration
 
     <results>/phantom/<layout>/MANIFEST.json        synthetic copies, the data sets' byte layout
     <results>/corpus/<dataset>/...                  report sections, sentences, labels; documents
-    <results>/stanza/<name>/resources.json          sentence splitter
+    <results>/corpus/<dataset>/entities.parquet     named entities of the sentences
+    <results>/stanza/<name>/resources.json          sentence splitter, entity tagger
     <results>/cohorts/<cohort>/...                  pairs or samples, images, split, flow.json
     <results>/pixels/<dataset>/<geometry>/...       decoded images, memory-mapped
     <results>/vocabulary/<name>/...                 WordPiece tokenizer
@@ -14,6 +15,7 @@ Path grammar (`<results>` is `results`, or what `pathvars:` of the configuration
     <results>/state/<model>/seed<k>/                resumable state; never an output, so that it
                                                     outlives failures, time limits and preemption
     <results>/benchmarks/<benchmark>/<model>/seed<k>/metrics.json
+    <results>/benchmarks/label_agreement/<dataset>/<reference>/metrics.json
     <results>/tables/<paper>/<table>.{csv,md,html}
     <results>/report/index.html
     <results>/logs/<rule>/..., <results>/timings/<rule>/...
@@ -50,6 +52,7 @@ include: "rules/pretrain_joint.smk"
 include: "rules/features.smk"
 include: "rules/benchmarks/vocabulary.smk"
 include: "rules/benchmarks/mask_prediction.smk"
+include: "rules/benchmarks/label_agreement.smk"
 
 
 # Benchmarks of images are left out where no cohort plays their role.
@@ -80,6 +83,7 @@ rule all:
     input:
         tables=[table for paper in run.papers for table in paper_tables(paper)],
         report="<results>/report/index.html",
+        entities=report_entities() if run.datasets[run.report_dataset].synthetic else [],
 
 
 rule demo:
@@ -93,6 +97,18 @@ rule biovil:
     input:
         paper_tables("biovil"),
         paper_models("biovil"),
+
+
+rule labels:
+    """How well our report labels agree with given ones; needs no model."""
+    input:
+        label_agreements(),
+
+
+rule entities:
+    """The named entities of the reports, words of change marked."""
+    input:
+        report_entities(),
 
 
 rule controls:

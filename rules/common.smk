@@ -34,6 +34,7 @@ except InputError as error:
 
 REPORT_SETS = [n for n in run.datasets_in_use() if run.datasets[n].layout in REPORT_LAYOUTS]
 TEXT_SETS = [n for n in run.datasets_in_use() if run.datasets[n].layout in TEXT_LAYOUTS]
+GIVEN_LABELS = {(given.dataset, given.reference): given for given in run.label_comparisons()}
 
 
 def one_of(names):
@@ -48,6 +49,7 @@ wildcard_constraints:
     geometry=run.pixels.geometry,
     model=one_of(MODELS),
     paper=one_of(run.papers),
+    reference=one_of(reference for _, reference in GIVEN_LABELS),
     seed=one_of(map(str, run.seeds)),
     vocabulary=one_of(run.vocabularies),
 
@@ -102,11 +104,33 @@ def stanza_resources():
     return ["<results>/stanza/phantom/resources.json"] if trained_here else []
 
 
+def pictures_are_used(phantom):
+    """Whether a cohort's images lie in this copy of MIMIC-CXR-JPG; else its tables are enough."""
+    layouts = [run.datasets[n].layout for n in run.datasets_in_use() if run.cohorts_pictured_in(n)]
+    return phantom == "mimic_cxr_jpg" and phantom in layouts
+
+
 def stanza_option():
     """`--stanza FOLDER`, when sentences are split by stanza."""
     if run.reports.splitter != "stanza":
         return []
     return ["--stanza", run.reports.stanza_folder or f"{run.results}/stanza/phantom"]
+
+
+def entity_models():
+    """The tagger that entity extraction waits for: ours, if no folder is configured."""
+    trained_here = run.reports.entities.stanza_folder is None
+    return ["<results>/stanza/entities/resources.json"] if trained_here else []
+
+
+def entity_option():
+    """`--stanza FOLDER`, the tagger's models."""
+    return ["--stanza", run.reports.entities.stanza_folder or f"{run.results}/stanza/entities"]
+
+
+def report_entities():
+    """The named entities of the reports of this run."""
+    return [f"<results>/corpus/{run.report_dataset}/entities.parquet"]
 
 
 def documents(dataset):
@@ -271,6 +295,36 @@ def control_metrics():
         for benchmark in run.benchmarks_of(model)
         for path in metrics(benchmark, model)
     ]
+
+
+def label_agreements():
+    """How our report labels agree with each of the given ones."""
+    return [
+        f"<results>/benchmarks/label_agreement/{dataset}/{reference}/metrics.json"
+        for dataset, reference in GIVEN_LABELS
+    ]
+
+
+def given_labels(wildcards):
+    """The given labels of a comparison."""
+    return GIVEN_LABELS[wildcards.dataset, wildcards.reference]
+
+
+def given_labels_marker(wildcards):
+    """What a comparison waits for besides the corpus: a synthetic data set, or the user's file."""
+    given = given_labels(wildcards)
+    return [given.file] if given.holder is None else marker(given.holder)
+
+
+def given_labels_path(wildcards):
+    """The table of the given labels, or the folder whose index terms they are."""
+    given = given_labels(wildcards)
+    return given.file if given.holder is None else os.path.join(root(given.holder), given.file)
+
+
+def given_labels_settings(wildcards):
+    """How a comparison is made."""
+    return as_json(given_labels(wildcards).settings.model_dump(mode="json"))
 
 
 def page_corpora():

@@ -1,6 +1,6 @@
-"""Texts: report sets become sections, sentences and labels; text sets become documents.
+"""Texts: report sets become sections, sentences, labels, entities; text sets become documents.
 
-Inputs: the data sets' own files (`datasets:`), for the stanza splitter a folder of its models.
+Inputs: the data sets' own files (`datasets:`), for stanza's splitter and tagger folders of models.
 Outputs: `<results>/corpus/<dataset>/`, `<results>/stanza/<name>/`.
 """
 
@@ -42,7 +42,12 @@ rule train_sentence_splitter:
 rule process_reports:
     """Parse reports into sections, split sentences, label findings (BioViL section 4.1)."""
     input:
-        code=source("reports.corpus", "reports/rules/scope/*.yaml"),
+        code=source(
+            "reports.corpus",
+            "reports/rules/mimic_cxr/*.yaml",
+            "reports/rules/scope/*.yaml",
+            "reports/rules/chexpert_labeler/**/*.txt",
+        ),
         data=lambda wildcards: marker(wildcards.dataset),
         stanza=stanza_resources(),
     output:
@@ -77,6 +82,82 @@ rule process_reports:
             --root {params.root:q} \
             --settings {params.settings:q} \
             {params.stanza:q} \
+            --threads {threads} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule train_entity_tagger:
+    """Train a small stanza entity tagger on the synthetic hospital's tagged sentences."""
+    input:
+        code=source("reports.train_entity_tagger"),
+        text="<results>/phantom/stanza_entities/MANIFEST.json",
+        tokenizer="<results>/stanza/phantom/resources.json",
+    output:
+        resources="<results>/stanza/entities/resources.json",
+        scores="<results>/stanza/entities/tagger.json",
+    log:
+        "<logs>/train_entity_tagger/entities.log",
+    benchmark:
+        "<timings>/train_entity_tagger/entities.tsv"
+    retries: need("train_entity_tagger").retries
+    conda:
+        "../envs/gpu.yaml"
+    threads: need("train_entity_tagger").threads
+    resources:
+        mem_mb=need("train_entity_tagger").mem_mb,
+        runtime=need("train_entity_tagger").runtime,
+    params:
+        text=subpath(input.text, parent=True),
+        tokenizer=subpath(input.tokenizer, parent=True),
+        settings=as_json(run.reports.entities.training.model_dump(mode="json")),
+        folder=subpath(output.resources, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.reports.train_entity_tagger \
+            --text {params.text:q} \
+            --tokenizer {params.tokenizer:q} \
+            --settings {params.settings:q} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule extract_entities:
+    """Find the named entities of report sentences (BioViL-T appendix D)."""
+    input:
+        code=source("reports.entities.extract", "reports/rules/temporal.yaml"),
+        sentences="<results>/corpus/{dataset}/sentences.parquet",
+        corpus="<results>/corpus/{dataset}/corpus.json",
+        stanza=entity_models(),
+    output:
+        entities="<results>/corpus/{dataset}/entities.parquet",
+        counts="<results>/corpus/{dataset}/entities.json",
+    log:
+        "<logs>/extract_entities/{dataset}.log",
+    benchmark:
+        "<timings>/extract_entities/{dataset}.tsv"
+    wildcard_constraints:
+        dataset=one_of(REPORT_SETS),
+    retries: need("extract_entities").retries
+    conda:
+        "../envs/gpu.yaml"
+    threads: need("extract_entities").threads
+    resources:
+        mem_mb=need("extract_entities").mem_mb,
+        runtime=need("extract_entities").runtime,
+    params:
+        corpus=subpath(input.corpus, parent=True),
+        stanza=entity_option(),
+        settings=as_json(run.reports.entities.settings()),
+        folder=subpath(output.entities, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.reports.entities.extract \
+            --corpus {params.corpus:q} \
+            {params.stanza:q} \
+            --settings {params.settings:q} \
             --threads {threads} \
             --output {params.folder:q} \
             >{log:q} 2>&1

@@ -25,7 +25,7 @@ rule draw_phantom:
         runtime=need("draw_phantom").runtime,
     params:
         settings=as_json(run.synthetic_hospital.model_dump(mode="json")),
-        jpg=lambda wildcards: ["--jpg"] if wildcards.phantom == "mimic_cxr_jpg" else [],
+        jpg=lambda wildcards: ["--jpg"] if pictures_are_used(wildcards.phantom) else [],
         folder=subpath(output.manifest, parent=True),
     shell:
         r"""

@@ -51,6 +51,7 @@ rule make_page:
         models=[path for paper in run.papers for path in paper_models(paper)],
         tables=[path for paper in run.papers for path in paper_tables(paper)],
         metrics=sorted({path for paper in run.papers for path in paper_metrics(paper)}),
+        agreements=label_agreements(),
     output:
         page=report(
             "<results>/report/index.html",

@@ -5,15 +5,19 @@ made by the program that makes them, the pictures by the benchmark's own drawing
 """
 
 import json
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from label_fixtures import given_like, write_corpus
 
+from cxrflow.benchmarks import label_agreement
 from cxrflow.benchmarks.grounding_figures import draw_pair
 from cxrflow.config import make_config
+from cxrflow.config.label_comparisons import GivenLabels
 from cxrflow.config.loading import load_config
 from cxrflow.config.models import overlay
 from cxrflow.config.schema import BENCHMARK_ROLES, Config
@@ -87,6 +91,8 @@ def write_results(
                 for benchmark in config.benchmarks_of(name):
                     _scores(root, config, benchmark, name, seed)
     _words(root, config)
+    for given in config.label_comparisons():
+        _agreement(root, config, given)
     for paper in config.papers:
         for table in config.tables(paper):
             _table(root, config, paper, table)
@@ -356,6 +362,42 @@ def _words(root: Path, config: Config) -> None:
          "data": {"name": dataset, "synthetic": _synthetic(config, dataset), "fingerprint": "1"},
          "protocol": settings, "metrics": metrics},
     )  # fmt: skip
+
+
+def _agreement(root: Path, config: Config, given: GivenLabels) -> None:
+    """A comparison by the program itself, of reports that differ from what is given now and then.
+
+    A third of them say so in a way that is read otherwise, a few in a way that is not read.
+    """
+    generator = np.random.default_rng(7)
+    reports, changes = {}, {}
+    for number in range(120):
+        study = f"5{number:07d}"
+        kind = int(generator.integers(0, 6))
+        sentences = [
+            ["Small left pleural effusion.", "No pneumothorax."],
+            ["No acute cardiopulmonary process."],
+            ["Mild pulmonary edema.", "Cardiomegaly."],
+            ["Findings suggestive of pneumonia."],
+            ["No pneumothorax.", f"Ill-defined shadow number {number % 3} in the left lung."],
+            ["Opacity that may represent atelectasis.", "No pleural effusion."],
+        ][kind]
+        reports[study] = sentences
+        if kind == 3:
+            changes[f"s{study}"] = {"Pneumonia": -1.0}
+        if kind == 4:
+            changes[f"s{study}"] = {"Lung Opacity": 1.0, "No Finding": np.nan}
+    with tempfile.TemporaryDirectory() as folder:
+        drawn = _synthetic(config, given.dataset)
+        corpus = write_corpus(
+            Path(folder, "corpus"), reports, dataset=given.dataset, synthetic=drawn
+        )
+        table = given_like(corpus, **changes)
+        ours = label_agreement.Ours.read(corpus)
+        settings = given.settings
+        made = label_agreement.compare(ours, table.iloc[:-2], given.reference, settings)
+        output = root / "benchmarks/label_agreement" / given.dataset / given.reference
+        label_agreement.write(output, *made, engine="scope")
 
 
 def _table(root: Path, config: Config, paper: str, table: str) -> None:

@@ -10,6 +10,8 @@ import yaml
 
 from cxrflow.config import load_config, make_config
 from cxrflow.config.__main__ import main
+from cxrflow.config.label_comparisons import JPG_TABLES
+from cxrflow.data.mimic_cxr_jpg import LABEL_TABLES
 from cxrflow.errors import InputError
 from cxrflow.papers import Recipe, Table, load_paper
 from cxrflow.phantom.settings import HospitalSettings
@@ -21,6 +23,12 @@ REAL_GROUNDING = {  # MS-CXR with its images, both real, beside the demo's synth
     "mimic": {"layout": "mimic_cxr", "root": "/data/mimic"},
     "ms_cxr": {"layout": "ms_cxr", "synthetic": False, "root": "/data/ms", "images": "mimic"},
 }
+COMPARISONS = "benchmarks.label_agreement.comparisons"
+
+
+def compared(*comparisons):
+    """An overlay that compares report labels with these."""
+    return {"benchmarks": {"label_agreement": {"comparisons": list(comparisons)}}}
 
 
 @pytest.fixture
@@ -134,6 +142,36 @@ def test_the_paper_overlay_is_valid(monkeypatch):
             "key 'cohorts.mimic_cxr.splits.file' is '/no/such.csv': no such file",
         ),
         (
+            compared({"dataset": "nothing", "reference": "mine", "file": "x.csv"}),
+            f"overlay.yaml: key '{COMPARISONS}': 'nothing' is no data set of reports; "
+            "there are mimic_cxr",
+        ),
+        (
+            compared({"dataset": "rsna", "reference": "mine", "file": "x.csv"}),
+            "'rsna' is no data set of reports",
+        ),
+        (
+            compared({"dataset": "mimic_cxr", "reference": "terms"}),
+            f"key '{COMPARISONS}': 'terms' of 'mimic_cxr' has no 'file'; without one expected "
+            "chexpert, negbio, radiologist (layout mimic_cxr) or terms (layout open_i)",
+        ),
+        (
+            compared(*[{"dataset": "mimic_cxr", "reference": "negbio"}] * 2),
+            f"key '{COMPARISONS}': 'negbio' of 'mimic_cxr' stands there twice",
+        ),
+        (
+            compared({"dataset": "mimic_cxr", "reference": "mine", "file": "/no/such.csv"}),
+            f"overlay.yaml: key '{COMPARISONS}' is '/no/such.csv': no such file",
+        ),
+        (
+            compared({"dataset": "mimic_cxr", "reference": "my/own", "file": "x.csv"}),
+            f"overlay.yaml: key '{COMPARISONS}.0.reference' is 'my/own': String should match",
+        ),
+        (
+            {"benchmarks": {"label_agreement": {"comparisons": "all"}}},
+            f"overlay.yaml: key '{COMPARISONS}' is 'all': Input should be a valid list",
+        ),
+        (
             {"resources": {"pretrain_text": {"gpus": 1}}},
             "unknown key 'resources.pretrain_text.gpus'",
         ),
@@ -190,6 +228,69 @@ def test_pictures_of_real_data_need_the_word_of_privacy(overlay):
     assert load(images, figures=1, figure_phrases=False)
     assert load(images | {"show_text": True}, figures=1, figure_phrases=True)
     assert load({}, figures=0, figure_phrases=True)
+
+
+def places(config):
+    """Data set, reference, holder and file of each comparison."""
+    return [(g.dataset, g.reference, g.holder, g.file) for g in config.label_comparisons()]
+
+
+def test_labels_are_compared_with_what_comes_with_the_reports(overlay):
+    demo = load_config([DEMO])
+    assert places(demo) == [
+        ("mimic_cxr", "chexpert", "mimic_cxr_jpg", LABEL_TABLES["chexpert"]),
+        ("mimic_cxr", "negbio", "mimic_cxr_jpg", LABEL_TABLES["negbio"]),
+    ]
+    assert "mimic_cxr_jpg" in demo.datasets_in_use()
+    assert {given.settings.layout for given in demo.label_comparisons()} == {"table"}
+    assert JPG_TABLES == LABEL_TABLES
+    # The real tables are not those of synthetic reports, nor the other way round.
+    jpg = {"layout": "mimic_cxr_jpg", "root": "/data/jpg", "synthetic": False}
+    assert places(overlay({"datasets": {"mimic_cxr_jpg": jpg}})) == []
+    real = {"mimic_cxr": {"synthetic": False, "root": "/data/mimic"}, "mimic_cxr_jpg": jpg}
+    strangers = {"ms_cxr": {"synthetic": False, "root": "/data/ms"}}
+    shown = {"phrase_grounding": {"figures": 0}}
+    config = overlay({"datasets": real | strangers, "benchmarks": shown}, check_roots=False)
+    assert [place[1] for place in places(config)] == ["chexpert", "negbio"]
+    assert places(overlay(compared())) == []
+    assert "mimic_cxr_jpg" not in overlay(compared()).datasets_in_use()
+
+
+def test_open_i_is_compared_with_its_terms(tmp_path, monkeypatch):
+    monkeypatch.setenv("CXR_REAL_DATA", "/data")
+    config = load_config([DEMO, ROOT / "real.yaml"], check_roots=False)
+    assert places(config) == [("open_i", "terms", "open_i", "")]
+    assert config.label_comparisons()[0].settings.layout == "open_i"
+
+
+def test_labels_of_ones_own_are_compared_as_the_configuration_says(overlay, tmp_path):
+    file = tmp_path / "mine.parquet"
+    file.touch()
+    mine = {"dataset": "open_i", "reference": "mine", "file": str(file), "id_column": "key"}
+    changes = compared(mine | {"positives_only": True})
+    changes["benchmarks"]["label_agreement"]["uncertain"] = "negative"
+    config = overlay(changes | {"datasets": {"open_i": OPEN_I}}, check_roots=False)
+    assert places(config) == [("open_i", "mine", None, str(file))]
+    settings = config.label_comparisons()[0].settings
+    assert (settings.layout, settings.id_column, settings.positives_only) == ("table", "key", True)
+    assert settings.uncertain == "negative"
+    assert "open_i" in config.datasets_in_use()  # its reports are processed for it
+
+
+def test_a_missing_label_table_is_one_line_and_a_gzipped_one_is_found(overlay, tmp_path):
+    jpg = {"layout": "mimic_cxr_jpg", "root": str(tmp_path), "synthetic": False}
+    reports = {"layout": "mimic_cxr", "root": str(tmp_path)}
+    changes = compared({"dataset": "mine", "reference": "negbio"})
+    changes["datasets"] = {"mine": reports, "mimic_cxr_jpg": jpg}
+    with pytest.raises(InputError, match=rf"overlay.yaml: key '{COMPARISONS}' is .*negbio.csv'"):
+        overlay(changes)
+    (tmp_path / f"{LABEL_TABLES['negbio']}.gz").touch()
+    assert places(overlay(changes))[0][2] == "mimic_cxr_jpg"
+    changes["datasets"]["mimic_cxr_jpg"] = {"layout": "rsna"}
+    with pytest.raises(
+        InputError, match="'negbio' of 'mine' needs a data set of layout mimic_cxr_"
+    ):
+        overlay(changes)
 
 
 def test_a_geometry_is_what_its_parser_takes(overlay):

@@ -174,7 +174,7 @@ def relabelled(root: Path, synthetic: bool = False, **privacy: object) -> Path:
             config["benchmarks"]["phrase_grounding"]["figures"] = 0
         if not privacy.get("show_text"):
             config["benchmarks"]["phrase_grounding"]["figure_phrases"] = False
-    for name in ("mimic_cxr", "ms_cxr", "rsna", "pubmed", "mimic_iii"):
+    for name in ("mimic_cxr", "mimic_cxr_jpg", "ms_cxr", "rsna", "pubmed", "mimic_iii"):
         config["datasets"][name] |= {"synthetic": synthetic, "root": None if synthetic else "/data"}
     write_json(root / "report/config.json", config)
     for path in [*root.rglob("flow.json"), *root.rglob("corpus.json")]:
@@ -187,12 +187,15 @@ def relabelled(root: Path, synthetic: bool = False, **privacy: object) -> Path:
 
 
 PHRASE = "Small right apical pneumothorax"
+SENTENCE = "Findings suggestive of pneumonia."
 
 
-def test_radiographs_and_phrases_of_real_data_are_not_shown(results):
+def test_radiographs_phrases_and_sentences_of_real_data_are_not_shown(results):
+    assert SENTENCE in build(results)
     html = build(relabelled(results))
     assert Outline(html).images == []
-    assert PHRASE not in html and IDS not in html
+    assert PHRASE not in html and IDS not in html and SENTENCE not in html
+    assert "The sentences are not shown: they are of real reports" in html
     assert "Example pictures of biovil, baseline_phase2 are not shown" in html
     assert "Contrast-to-noise ratio by finding" in html
 
@@ -203,7 +206,7 @@ def test_allowed_radiographs_come_without_phrases_unless_those_are_allowed_too(r
     assert PHRASE not in html
     assert "This page shows radiographs of real data" in html
     both = build(relabelled(results, show_images=True, show_text=True))
-    assert PHRASE in both and "radiographs and report text" in both
+    assert PHRASE in both and SENTENCE in both and "radiographs and report text" in both
 
 
 def test_synthetic_radiographs_can_be_forbidden_too(results):
@@ -274,6 +277,7 @@ def test_missing_parts_are_said(results):
         "Its text has not been processed", "No training has finished yet",
         "This table has not been made", "Phrase grounding has not been evaluated yet",
         "Zero-shot classification has not been evaluated yet",
+        "This comparison has not been made",
     ):  # fmt: skip
         assert said in html, said
 
@@ -292,6 +296,7 @@ def _edit(path: Path, **changes: object) -> None:
 
 
 RUN = "models/biovil/seed0/run.json"
+LABELS = "benchmarks/label_agreement/mimic_cxr/chexpert"
 DAMAGE = {
     "half a file": (RUN, lambda path: path.write_text('{"model": "bio'), "not valid JSON"),
     "a list": (RUN, lambda path: path.write_text("[]"), "expected a JSON object, found a list"),
@@ -343,6 +348,27 @@ DAMAGE = {
         "benchmarks/zero_shot_classification/biovil/seed0/predictions.parquet",
         lambda path: pd.DataFrame({"label": [1, 1], "score": [0.1, 0.2]}).to_parquet(path),
         "holds one class",
+    ),
+    "labels of another data set": (
+        f"{LABELS}/metrics.json",
+        lambda path: _edit(path, data={"name": "x", "synthetic": True}),
+        "'name' is 'x', expected 'mimic_cxr'",
+    ),
+    "labels without their protocol": (
+        f"{LABELS}/metrics.json",
+        lambda path: _edit(path, protocol={"reference": "chexpert", "findings": []}),
+        "field 'protocol.classes' is missing",
+    ),
+    "no confusion": (f"{LABELS}/confusion.csv", Path.unlink, "file not found"),
+    "half a confusion": (
+        f"{LABELS}/confusion.csv",
+        lambda path: path.write_text("finding,ours,given\nEdema,blank,blank\n"),
+        "column 'studies' is missing",
+    ),
+    "disagreements without rules": (
+        f"{LABELS}/disagreements.parquet",
+        lambda path: pd.DataFrame({"rank": [1]}).to_parquet(path),
+        "column 'study_id' is missing",
     ),
     "a metric without interval": (
         "benchmarks/mask_prediction/biovil/seed0/metrics.json",

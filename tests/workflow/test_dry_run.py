@@ -16,7 +16,8 @@ def test_dry_run_of_the_demo(checkout):
     assert time.monotonic() - began < 60  # 5 s on an idle machine; others may be busy
     for rule in ("draw_phantom", "build_pairs", "store_pixels", "pretrain_joint", "make_page"):
         assert planned[rule] >= 1
-    assert planned["draw_phantom"] == 6
+    assert planned["draw_phantom"] == 8
+    assert planned["evaluate_label_agreement"] == 2
 
 
 def test_parsing_writes_nothing(checkout):
@@ -40,6 +41,25 @@ def test_dry_run_of_real_data(checkout, tmp_path):
     assert "results/real/report/index.html" in done.stdout
     assert "draw_phantom" not in done.stdout
     assert "evaluate_phrase_grounding" not in done.stdout
+    assert "results/real/benchmarks/label_agreement/open_i/terms/metrics.json" in done.stdout
+
+
+def test_labels_are_compared_without_any_model(checkout):
+    planned = checkout.planned("labels")
+    assert planned.pop("evaluate_label_agreement") == 2
+    assert planned.keys() == {
+        "draw_phantom", "train_sentence_splitter", "process_reports", "labels",
+    }  # fmt: skip
+
+
+def test_labels_of_ones_own_are_an_input(checkout):
+    (checkout.folder / "mine.csv").write_text("study_id,Edema\n")
+    mine = {"dataset": "mimic_cxr", "reference": "mine", "file": "mine.csv"}
+    name = checkout.write("own.yaml", {"benchmarks": {"label_agreement": {"comparisons": [mine]}}})
+    done = type(checkout)(checkout.folder, (name,)).snakemake("-n", "--cores", "2", "labels")
+    assert done.returncode == 0, done.stdout
+    assert "label_agreement/mimic_cxr/mine/metrics.json" in done.stdout
+    assert "mine.csv" in done.stdout and "phantom/mimic_cxr_jpg" not in done.stdout
 
 
 @pytest.mark.parametrize("target", ["biovil", "controls", "demo"])

@@ -20,6 +20,12 @@ def test_every_stage_leaves_its_product(finished):
     )
     assert scores["data"]["synthetic"] is True
     assert scores["metrics"]["cnr"]["n"] > 0
+    for reference in ("chexpert", "negbio"):
+        labels = results / f"benchmarks/label_agreement/mimic_cxr/{reference}"
+        scores = json.loads((labels / "metrics.json").read_text())
+        assert scores["metrics"]["micro_f1/positive"]["value"] > 0.8
+        assert (labels / "disagreements.parquet").is_file()
+        assert f'id="labels-mimic_cxr-{reference}"' in (results / "report/index.html").read_text()
 
 
 def test_no_training_leaves_state_behind(finished):

@@ -210,3 +210,29 @@ class VocabularyComparisonSettings(Settings):
     )
     split: str | None = Field(default="validate", description="reports counted; null: all")
     intervals: IntervalSettings = IntervalSettings()
+
+
+class LabelAgreementProtocol(Settings):
+    """How our report labels are compared with given ones (Irvin et al. 2019, "Evaluation")."""
+
+    uncertain: Literal["apart", "negative", "positive"] = Field(
+        default="apart",
+        description="what -1 counts as, on both sides: a class of its own, absent or present",
+    )
+    intervals: IntervalSettings = IntervalSettings()
+
+
+class LabelAgreementSettings(LabelAgreementProtocol):
+    """The protocol, and what kind of labels the given ones are."""
+
+    layout: Literal["table", "open_i"] = Field(
+        default="table",
+        description="table: a CSV or Parquet file with a row a study and the observations as "
+        "columns (1, 0, -1, blank); open_i: the human index terms of an Open-I folder",
+    )
+    id_column: str = Field(default="study_id", description="of a table: names the study")
+    positives_only: bool = Field(
+        default=False,
+        description="a table that states what is there and nothing else: its 0, -1 and blank are "
+        "not positive, so only positive is scored; index terms always are such a reference",
+    )

@@ -1,7 +1,10 @@
 """The benchmarks there are: the data and the models each one takes, and its settings."""
 
+from pydantic import Field
+
 from cxrflow.benchmarks.settings import (
     FeatureSettings,
+    LabelAgreementProtocol,
     LinearProbeSettings,
     MaskPredictionSettings,
     PhraseGroundingSettings,
@@ -28,6 +31,32 @@ BENCHMARK_PROGRAMS = {
 }
 
 
+class Comparison(Settings):
+    """Given labels to compare the labels of a data set's reports with."""
+
+    dataset: str = Field(description="data set of reports")
+    reference: str = Field(
+        pattern=r"^[A-Za-z0-9_-]+$",
+        description="its name; without a file: chexpert, negbio or radiologist, tables of the "
+        "mimic_cxr_jpg data set, or terms, the index terms of an open_i one",
+    )
+    file: str | None = Field(
+        None, description="CSV or Parquet, a row a study, the observations as columns"
+    )
+    id_column: str = Field("study_id", description="column of the file that names the study")
+    positives_only: bool = Field(
+        False, description="the file states what is there and nothing else: 0 is not 'absent'"
+    )
+
+
+class LabelAgreement(LabelAgreementProtocol):
+    """How report labels are compared, and with which."""
+
+    comparisons: list[Comparison] | None = Field(
+        None, description="null: with what comes with this run's reports; an empty list: none"
+    )
+
+
 class Benchmarks(Settings):
     """The protocol of each benchmark, and how the image features are computed."""
 
@@ -36,4 +65,5 @@ class Benchmarks(Settings):
     linear_probe: LinearProbeSettings = LinearProbeSettings()
     mask_prediction: MaskPredictionSettings = MaskPredictionSettings()
     vocabulary: VocabularyComparisonSettings = VocabularyComparisonSettings()
+    label_agreement: LabelAgreement = LabelAgreement()
     features: FeatureSettings = FeatureSettings()

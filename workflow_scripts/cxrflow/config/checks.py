@@ -7,6 +7,8 @@ Each check raises a ``ValueError`` whose text begins with the key and a colon.
 
 from typing import TYPE_CHECKING
 
+from cxrflow.config.label_comparisons import KEY, label_comparisons
+
 if TYPE_CHECKING:
     from cxrflow.config.schema import Config
 
@@ -80,6 +82,19 @@ def _share(config: "Config", one: str, other: str) -> bool:
         return True
     layouts = {config.datasets[one].layout, config.datasets[other].layout}
     return len(layouts) > 1 and any(layouts <= same for same in SAME_PATIENTS)
+
+
+def check_label_comparisons(config: "Config") -> None:
+    """Report labels are compared on data sets of reports, with labels that have a place."""
+    for one in config.benchmarks.label_agreement.comparisons or ():
+        layouts = {name: dataset.layout for name, dataset in config.datasets.items()}
+        if layouts.get(one.dataset) not in REPORT_LAYOUTS:
+            reports = sorted(n for n, layout in layouts.items() if layout in REPORT_LAYOUTS)
+            raise ValueError(
+                f"{KEY}: '{one.dataset}' is no data set of reports; "
+                f"there are {', '.join(reports) or 'none'}"
+            )
+    label_comparisons(config)
 
 
 def check_pictures_are_allowed(config: "Config") -> None:

@@ -122,13 +122,21 @@ def _check_files(config: Config, files: Sequence[str | Path]) -> None:
     reports = config.reports
     expected: list[tuple[tuple[str, ...], str | Path | None, str]] = [
         (("reports", "typo_list"), reports.typo_list, "file"),
-        (("reports", "sections", "special_cases"), reports.sections.special_cases, "file"),
+        (("reports", "sections", "special_cases"), reports.sections.special_cases_file, "file"),
+        (("reports", "entities", "stanza_folder"), reports.entities.stanza_folder, "folder"),
     ]
     if reports.splitter == "stanza":
         expected.append((("reports", "stanza_folder"), reports.stanza_folder, "folder"))
     for name in dict.fromkeys([*config.cohorts_in_use(), *config.training_cohorts()]):
         split_file = config.cohorts[name].splits.file
         expected.append((("cohorts", name, "splits", "file"), split_file, "file"))
+    for given in config.label_comparisons():
+        folder = None if given.holder is None else config.datasets[given.holder].root
+        if given.file and (given.holder is None or folder is not None):
+            table = Path(folder or "", given.file)
+            packed = Path(f"{table}.gz")
+            table = packed if packed.is_file() else table
+            expected.append((("benchmarks", "label_agreement", "comparisons"), table, "file"))
     for key, path, kind in expected:
         if path is None:
             continue

@@ -14,9 +14,12 @@ from cxrflow.config.benchmarks import BENCHMARK_PROGRAMS, BENCHMARK_ROLES, Bench
 from cxrflow.config.checks import (
     check_documents_are_split,
     check_evaluation_is_held_out,
+    check_label_comparisons,
     check_layouts_have_text,
     check_pictures_are_allowed,
 )
+from cxrflow.config.entities import Entities
+from cxrflow.config.label_comparisons import GivenLabels, label_comparisons
 from cxrflow.config.models import ResolvedModel, resolve
 from cxrflow.data.settings import CohortSettings
 from cxrflow.errors import InputError
@@ -83,10 +86,12 @@ class Reports(ReportSettings):
     sentence_splitter: SentenceSplitterSettings = Field(
         SentenceSplitterSettings(), description="training of that one"
     )
+    entities: Entities = Field(Entities(), description="named entities, for TEM and NEM")
 
     def settings(self) -> dict[str, Any]:
         """What the report program receives."""
-        return self.model_dump(mode="json", exclude={"stanza_folder", "sentence_splitter"})
+        elsewhere = {"stanza_folder", "sentence_splitter", "entities"}
+        return self.model_dump(mode="json", exclude=elsewhere)
 
 
 class Pixels(PixelSettings):
@@ -273,14 +278,20 @@ class Config(Settings):
         return self.text_datasets() if chosen is None else chosen
 
     def datasets_in_use(self) -> list[str]:
-        """Every data set that a cohort or a corpus of this run reads."""
+        """Every data set that a cohort, a corpus or a comparison of labels of this run reads."""
         found = list(self.text_datasets())
         for vocabulary in self.vocabularies:
             found += self.vocabulary_datasets(vocabulary)
         for name in dict.fromkeys([*self.cohorts_in_use(), *self.training_cohorts()]):
             cohort = self.cohorts[name]
             found += [cohort.dataset, self.holder(cohort.dataset), *cohort.held_out]
+        for given in self.label_comparisons():
+            found += [given.dataset, given.holder or given.dataset]
         return list(dict.fromkeys(found))
+
+    def label_comparisons(self) -> list[GivenLabels]:
+        """The labels that report labels are compared with."""
+        return label_comparisons(self)
 
     # --- benchmarks and tables ----------------------------------------------------------------
 
@@ -357,6 +368,7 @@ class Config(Settings):
         check_documents_are_split(self)
         check_evaluation_is_held_out(self)
         check_pictures_are_allowed(self)
+        check_label_comparisons(self)
         return self
 
 

@@ -18,7 +18,14 @@ import yaml
 from cxrflow.command import run as run_program
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_path
-from cxrflow.report import page_cohorts, page_examples, page_tables, page_text, page_training
+from cxrflow.report import (
+    page_cohorts,
+    page_examples,
+    page_labels,
+    page_tables,
+    page_text,
+    page_training,
+)
 from cxrflow.report.next_steps import next_steps
 from cxrflow.report.page_inputs import RunFolder
 from cxrflow.report.page_overview import overview, shown_model
@@ -93,6 +100,10 @@ def gather(run: RunFolder) -> dict[str, Any]:
         "corpora": [page_text.corpus(run, name) for name in run.corpus_names()],
         "vocabularies": [page_text.vocabulary(run, name) for name in config.vocabularies],
         "spellings": page_text.spellings(run),
+        "agreements": [
+            page_labels.agreement(run, given.dataset, given.reference)
+            for given in config.label_comparisons()
+        ],
         "lineage": page_training.lineage(run, models),
         "runs": page_training.run_rows(trainings),
         "models": [page_training.model(run, name, trainings[name]) for name in models],

@@ -164,14 +164,20 @@ class RunFolder:
     def scores(self, benchmark: str, model: str | None, seed: int = 0) -> dict[str, Any] | None:
         """``metrics.json``; without a model that of the comparison of vocabularies."""
         path = self.score_folder(benchmark, model, seed) / "metrics.json"
-        found = read_if_there(path, ("benchmark", "model", "seed", "data", "protocol", "metrics"))
+        wanted = {"benchmark": benchmark}
+        return _metrics(path, wanted if model is None else wanted | {"model": model, "seed": seed})
+
+    def agreement_folder(self, dataset: str, reference: str) -> Path:
+        """Where a comparison of report labels with given ones lies."""
+        return self.root / "benchmarks/label_agreement" / dataset / reference
+
+    def agreement(self, dataset: str, reference: str) -> dict[str, Any] | None:
+        """``metrics.json`` of such a comparison."""
+        path = self.agreement_folder(dataset, reference) / "metrics.json"
+        found = _metrics(path, {"benchmark": "label_agreement"})
         if found is not None:
-            wanted = {"benchmark": benchmark}
-            expect(path, found, wanted if model is None else wanted | {"model": model})
-            expect(path, found, {} if model is None else {"seed": seed})
-            _need(path, found["data"], "data", ("name", "synthetic"))
-            for name, entry in found["metrics"].items():
-                _need(path, entry, f"metrics.{name}", ("value", "low", "high", "n"))
+            expect(path, found["data"], {"name": dataset})
+            expect(path, found["protocol"], {"reference": reference})
         return found
 
     def all_scores(self, benchmark: str, model: str) -> list[dict[str, Any]]:
@@ -179,6 +185,16 @@ class RunFolder:
         seeds = self.config.seeds_of(model)
         found = [self.scores(benchmark, model, seed) for seed in seeds]
         return [one for one in found if one is not None]
+
+
+def _metrics(path: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+    found = read_if_there(path, ("benchmark", "model", "seed", "data", "protocol", "metrics"))
+    if found is not None:
+        expect(path, found, wanted)
+        _need(path, found["data"], "data", ("name", "synthetic"))
+        for name, entry in found["metrics"].items():
+            _need(path, entry, f"metrics.{name}", ("value", "low", "high", "n"))
+    return found
 
 
 def _read_log(path: Path) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,165 @@
+"""Agreement of two sets of report labels, finding by finding (Irvin et al. 2019, "Evaluation").
+
+A label is 1 (positive), 0 (negative), -1 (uncertain) or NaN (blank: not mentioned). Everything here
+follows from the confusions ``[..., F, 4, 4]``: how many reports we put in which state (rows) and
+the reference in which (columns), for each of F findings, states in the order of ``STATES``. Any
+leading shape will do, so one call also does a bootstrap: R resamples are ``[R, F, 4, 4]``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+STATES: Final = ("positive", "negative", "uncertain", "blank")
+CLASSES: Final = STATES[:3]  # what is scored; a blank asserts nothing
+POSITIVE, NEGATIVE, UNCERTAIN, BLANK = range(4)
+SCORES: Final = ("precision", "recall", "f1")
+
+
+def state_codes(
+    labels_NF: ArrayLike, uncertain: Literal["apart", "negative", "positive"] = "apart"
+) -> Codes:
+    """Places in ``STATES`` of the labels, ``[N, F]``.
+
+    ``uncertain`` says what -1 counts as: a state of its own, absent, or present. ValueError when a
+    label is none of 1, 0, -1 and NaN.
+    """
+    labels = np.asarray(labels_NF, dtype=np.float64)
+    codes = np.full(labels.shape, BLANK, dtype=np.int64)
+    counted = {"apart": UNCERTAIN, "negative": NEGATIVE, "positive": POSITIVE}[uncertain]
+    for value, code in ((1.0, POSITIVE), (0.0, NEGATIVE), (-1.0, counted)):
+        codes[labels == value] = code
+    wrong = ~np.isnan(labels) & ~np.isin(labels, (1.0, 0.0, -1.0))
+    if wrong.any():
+        raise ValueError(f"labels hold {labels[wrong][0]:g}; want only 1, 0, -1 and NaN")
+    return codes
+
+
+def confusions(ours_NF: Codes, given_NF: Codes, clusters_N: ArrayLike | None = None) -> Floats:
+    """Counts ``[F, 4, 4]`` of our state and the given one; with clusters ``[G, F, 4, 4]``.
+
+    ``clusters_N`` are whole numbers from 0 to G - 1, such as those of patients.
+    """
+    if ours_NF.shape != given_NF.shape or ours_NF.ndim != 2:
+        raise ValueError(f"ours {ours_NF.shape} and given {given_NF.shape}: want equal [N, F]")
+    count, findings = ours_NF.shape
+    group_N = np.zeros(count, dtype=np.int64) if clusters_N is None else np.asarray(clusters_N)
+    groups = int(group_N.max(initial=-1)) + 1 if clusters_N is not None else 1
+    cells_NF = (group_N[:, None] * findings + np.arange(findings)) * 16 + ours_NF * 4 + given_NF
+    counts = np.bincount(cells_NF.ravel(), minlength=groups * findings * 16).astype(np.float64)
+    shape = (findings, 4, 4)
+    return counts.reshape(shape if clusters_N is None else (groups, *shape))
+
+
+def differing(ours_NF: Codes, given_NF: Codes, positives_only: bool) -> NDArray[np.bool_]:
+    """Which states count as different, ``[N, F]``; for a reference of positives only those do."""
+    if positives_only:
+        return np.asarray((ours_NF == POSITIVE) != (given_NF == POSITIVE))
+    return np.asarray(ours_NF != given_NF)
+
+
+def _ratio(numerator: Floats, denominator: Floats) -> Floats:
+    return np.asarray(numerator / np.where(denominator > 0, denominator, np.nan))
+
+
+def class_scores(confusion: Floats, state: int) -> dict[str, Floats]:
+    """Precision, recall and F1 of one state against the other three; ``[..., 4, 4]`` to ``[...]``.
+
+    Undefined is NaN: precision where we never say it, recall where the reference never does, F1
+    where neither does.
+    """
+    hits = confusion[..., state, state]
+    ours, given = confusion[..., state, :].sum(-1), confusion[..., :, state].sum(-1)
+    return {
+        "precision": _ratio(hits, ours),
+        "recall": _ratio(hits, given),
+        "f1": _ratio(2 * hits, ours + given),
+    }
+
+
+def micro_scores(confusion: Floats, state: int) -> dict[str, Floats]:
+    """Scores of all findings' decisions pooled, ``[..., F, 4, 4]`` to ``[...]``."""
+    return class_scores(confusion.sum(axis=-3), state)
+
+
+def macro_scores(confusion: Floats, state: int) -> dict[str, Floats]:
+    """Mean scores over the findings that the reference has the state of; ``[...]``.
+
+    A finding of which we never say it has precision 0 there. NaN when the reference never says it.
+    """
+    given = confusion[..., :, state].sum(-1) > 0
+    count = given.sum(-1).astype(np.float64)
+    return {
+        name: _ratio(np.where(given, np.nan_to_num(values), 0.0).sum(-1), count)
+        for name, values in class_scores(confusion, state).items()
+    }
+
+
+def cohens_kappa(confusion: Floats) -> Floats:
+    """Agreement beyond chance (Cohen 1960), ``[..., K, K]`` to ``[...]``.
+
+    NaN where chance agreement is whole: both sides give every report one and the same state.
+    """
+    total = confusion.sum((-2, -1))
+    share = confusion / np.where(total > 0, total, np.nan)[..., None, None]
+    agreed = np.trace(share, axis1=-2, axis2=-1)
+    chance = (share.sum(-1) * share.sum(-2)).sum(-1)
+    return _ratio(agreed - chance, 1 - chance)
+
+
+def positive_or_not(confusion: Floats) -> Floats:
+    """Positive against everything else, ``[..., 4, 4]`` to ``[..., 2, 2]``."""
+    rows = np.stack([confusion[..., 0, :], confusion[..., 1:, :].sum(-2)], axis=-2)
+    return np.stack([rows[..., 0], rows[..., 1:].sum(-1)], axis=-1)
+
+
+def agreement_metrics(
+    confusion: Floats,
+    findings: Sequence[str],
+    classes: Mapping[str, Sequence[str]],
+    *,
+    positives_only: bool,
+    no_finding: str,
+) -> dict[str, Floats]:
+    """Every number of the benchmark by name, ``[..., F, 4, 4]`` to ``[...]`` each.
+
+    Args:
+        findings: the F names.
+        classes: of each class that is scored, the findings it is scored for.
+        positives_only: the reference states what is there and nothing else, so agreement and kappa
+            are those of positive against the rest.
+        no_finding: the finding that totals are also given without.
+
+    Returns:
+        ``f1/<class>/<finding>`` (and precision, recall), ``micro_f1/<class>``,
+        ``macro_f1/<class>``, for positive both ``…_without_no_finding`` too; ``kappa/<finding>``,
+        ``macro_kappa`` (mean of those that are defined) and ``agreement`` (share of all labels).
+    """
+    found: dict[str, Floats] = {}
+    for name, scored in classes.items():
+        state = STATES.index(name)
+        for finding in scored:
+            scores = class_scores(confusion[..., findings.index(finding), :, :], state)
+            found |= {f"{score}/{name}/{finding}": value for score, value in scores.items()}
+        groups = {"": scored}
+        others = [item for item in scored if item != no_finding]
+        if name == "positive" and 0 < len(others) < len(scored):
+            groups["_without_no_finding"] = others
+        for suffix, members in groups.items():
+            part = confusion[..., [findings.index(item) for item in members], :, :]
+            for average, totals in (("micro", micro_scores), ("macro", macro_scores)):
+                scores = totals(part, state)
+                found |= {f"{average}_{k}{suffix}/{name}": v for k, v in scores.items()}
+    agreed = positive_or_not(confusion) if positives_only else confusion
+    kappas = cohens_kappa(agreed)
+    found |= {f"kappa/{finding}": kappas[..., i] for i, finding in enumerate(findings)}
+    known = np.isfinite(kappas)
+    found["macro_kappa"] = _ratio(np.where(known, kappas, 0.0).sum(-1), known.sum(-1) * 1.0)
+    diagonal = np.trace(agreed, axis1=-2, axis2=-1).sum(-1)
+    found["agreement"] = _ratio(diagonal, agreed.sum((-3, -2, -1)))
+    return found
