@@ -40,7 +40,9 @@ def test_data_files_are_watched() -> None:
     """YAML rules and templates; papers reach the stages as parameters and `input.paper`."""
     watched = {path for _, named in rules().values() for path in source_files(*named)}
     data = {
-        path for path in PACKAGE.rglob("*") if path.suffix in (".yaml", ".txt", ".jinja", ".css", ".js")
+        path
+        for path in PACKAGE.rglob("*")
+        if path.suffix in (".yaml", ".txt", ".jinja", ".css", ".js")
     }
     assert {str(p) for p in data - watched if PACKAGE / "papers" not in p.parents} == set()
 
