@@ -1,19 +1,24 @@
-"""CheXpert labels of reports: the scope engine against medspaCy's ConText with the same phrases.
+"""CheXpert labels of reports: the scope engine against medspaCy's ConText with the same phrases;
+and the labelling program on as many reports as MIMIC-CXR has, in two processes and in one.
 
-Reports are Open-I's where ``CXR_REAL_DATA`` is set, else the synthetic hospital's. The peer needs
-an environment of its own (it pins numpy 1.26): ``python -m venv DIR && DIR/bin/pip install
-medspacy``, then ``BENCH_MEDSPACY=DIR/bin/python``. Without it there is no race, only a rate.
+Reports of the first race are Open-I's where ``CXR_REAL_DATA`` is set, else the synthetic
+hospital's. The peer needs an environment of its own (it pins numpy 1.26): ``python -m venv DIR &&
+DIR/bin/pip install medspacy``, then ``BENCH_MEDSPACY=DIR/bin/python``. Without it there is no race,
+only a rate.
 """
 
+import csv
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench.race import Race
+from bench.race import Measured, Race
+from bench.subprocesses import run_module
 from cxrflow.phantom.patient import make_patient
 from cxrflow.phantom.report import report_of
 from cxrflow.phantom.settings import HospitalSettings
@@ -35,18 +40,27 @@ def open_i(root: Path) -> list[str]:
     return [text for text in joined if text]
 
 
-def synthetic(count: int) -> list[str]:
-    """Findings and impression of ``count`` reports of the synthetic hospital."""
-    settings, texts, index = HospitalSettings(), list[str](), 0
-    while len(texts) < count:
-        patient = make_patient(settings, index)
-        for study in patient.studies:
-            sections = parse_report(
-                report_of(settings, patient, study).text, SectionSettings()
-            ).sections
-            texts.append(" ".join(sections.get(n, "") for n in ("findings", "impression")).strip())
-        index += 1
-    return [text for text in texts[:count] if text]
+def _texts_of(patient: int) -> list[str]:
+    """Findings and impression of every report of a synthetic patient."""
+    settings = HospitalSettings()
+    made = make_patient(settings, patient)
+    texts = []
+    for study in made.studies:
+        parsed = parse_report(report_of(settings, made, study).text, SectionSettings()).sections
+        texts.append(" ".join(parsed.get(name, "") for name in ("findings", "impression")).strip())
+    return texts
+
+
+def synthetic(count: int) -> Iterator[str]:
+    """The texts of ``count`` reports of the synthetic hospital that have any."""
+    with ProcessPoolExecutor() as pool:
+        # A patient has one study or more: this many are enough.
+        found = (
+            text for texts in pool.map(_texts_of, range(count), chunksize=50) for text in texts
+        )
+        for _, text in zip(range(count), filter(None, found), strict=False):
+            yield text
+        pool.shutdown(cancel_futures=True)
 
 
 def _medspacy(python: str, reports: list[str]) -> Callable[[], Any]:
@@ -84,11 +98,49 @@ def _medspacy(python: str, reports: list[str]) -> Callable[[], Any]:
     return turn
 
 
-def races(most: int = 4000) -> list[Race]:
-    """One race over at most ``most`` reports, one core."""
+def races(most: int = 4000, command: int = 227_835) -> list[Race]:
+    """One race over at most ``most`` reports on one core, one over ``command`` on several."""
+    return [_engine(most), _command(command)]
+
+
+def _command(count: int) -> Race:
+    folder = TemporaryDirectory(prefix="cxrflow-race-")
+    table = Path(folder.name) / "reports.csv"
+
+    def run(processes: int) -> Measured:
+        if not table.exists():
+            with table.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file)
+                writer.writerow(["report"])
+                writer.writerows([text] for text in synthetic(count))
+        output = Path(folder.name) / f"{processes}.csv"
+        arguments = ["--input", table, "--output", output, "--threads", processes]
+        peak = run_module("cxrflow.reports.label", arguments, processes)
+        return Measured(output.read_bytes(), peak)
+
+    def check(mine: Any, theirs: Any) -> None:
+        assert mine == theirs, "the labels depend on the number of processes"
+
+    return Race(
+        name="report_labels_command",
+        what=f"{count} synthetic reports, from CSV to labels, two processes against one",
+        ours=lambda: run(2),
+        peers={"one process": lambda: run(1)},
+        check=check,
+        amount=count,
+        unit="report",
+        notes=[
+            "compared: every byte of the output",
+            "times are those of whole programs, with start-up, reading and writing",
+            "memory is that of all processes together",
+        ],
+        most_rounds=1,
+    )
+
+
+def _engine(most: int) -> Race:
     real = os.environ.get("CXR_REAL_DATA")
-    texts = open_i(Path(real) / "open_i") if real else synthetic(most)
-    reports = texts[:most]
+    reports = open_i(Path(real) / "open_i")[:most] if real else list(synthetic(most))
     splitter = RuleSplitter()
 
     def ours() -> Any:
@@ -114,23 +166,21 @@ def races(most: int = 4000) -> list[Race]:
         assert agreed >= 0.7 * mentioned, f"only {agreed} of {mentioned} labels agree"
 
     peer = os.environ.get("BENCH_MEDSPACY")
-    return [
-        Race(
-            name="report_labels",
-            what=f"CheXpert labels of {len(reports)} reports of "
-            f"{'Open-I' if real else 'the synthetic hospital'}, text to labels, one core",
-            ours=ours,
-            peers={"medspacy": _medspacy(peer, reports)} if peer else {},
-            check=check,
-            gates={"medspacy": 15.0} if peer else {},
-            amount=len(reports),
-            unit="report",
-            notes=[
-                "no sentence is remembered from one turn to the next",
-                "compared: five findings present or absent, at least 70 % agree (the two differ in "
-                "their rules for negation, not in phrases)",
-                "medspaCy: PyRuSH, target matcher, ConText with its own English rules",
-            ],
-            most_rounds=5,
-        )
-    ]
+    return Race(
+        name="report_labels",
+        what=f"CheXpert labels of {len(reports)} reports of "
+        f"{'Open-I' if real else 'the synthetic hospital'}, text to labels, one core",
+        ours=ours,
+        peers={"medspacy": _medspacy(peer, reports)} if peer else {},
+        check=check,
+        gates={"medspacy": 15.0} if peer else {},
+        amount=len(reports),
+        unit="report",
+        notes=[
+            "no sentence is remembered from one turn to the next; the tables of words are",
+            "compared: five findings present or absent, at least 70 % agree (the two differ in "
+            "their rules for negation, not in phrases)",
+            "medspaCy: PyRuSH, target matcher, ConText with its own English rules",
+        ],
+        most_rounds=5,
+    )
