@@ -47,8 +47,16 @@ def _texts_of(patient: int) -> list[str]:
     texts = []
     for study in made.studies:
         parsed = parse_report(report_of(settings, made, study).text, SectionSettings()).sections
-        texts.append(" ".join(parsed.get(name, "") for name in ("findings", "impression")).strip())
+        text = " ".join(parsed.get(name, "") for name in ("findings", "impression")).strip()
+        texts.append(_less_repetitive(text, patient))
     return texts
+
+
+def _less_repetitive(text: str, patient: int) -> str:
+    """Every second sentence gets a size that no other patient has: real reports repeat less."""
+    sentences = text.split(". ")
+    sizes = (f" {patient}.{number} mm" if number % 2 else "" for number in range(len(sentences)))
+    return ". ".join(s.removesuffix(".") + size for s, size in zip(sentences, sizes, strict=True))
 
 
 def synthetic(count: int) -> Iterator[str]:
@@ -131,6 +139,7 @@ def _command(count: int) -> Race:
         unit="report",
         notes=[
             "compared: every byte of the output",
+            "every second sentence is made unique, as real reports repeat less than synthetic ones",
             "times are those of whole programs, with start-up, reading and writing",
             "memory is that of all processes together",
         ],

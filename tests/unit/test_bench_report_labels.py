@@ -1,7 +1,6 @@
 """The race of report labels: the turns agree, and without a peer there is a rate."""
 
 import pytest
-
 from bench.race import run
 from bench.races.report_labels import races
 

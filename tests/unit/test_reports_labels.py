@@ -8,6 +8,7 @@ import pytest
 from cxrflow.reports.labels.aggregate import aggregate
 from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.labels.scope.labeller import ScopeLabeller
+from cxrflow.reports.settings import ReportSettings
 
 SHORT = {
     "ECM": "Enlarged Cardiomediastinum",
@@ -227,3 +228,12 @@ def test_hostile_text_takes_linear_time(text: str) -> None:
     started = time.process_time()
     ScopeLabeller().label([[text]])
     assert time.process_time() - started < 8
+
+
+def test_what_is_labelled_follows_the_layout_unless_it_is_said() -> None:
+    def chosen(layout: str, **labels: str) -> str | None:
+        return ReportSettings.model_validate({"labels": labels}).of_layout(layout).labels.text
+
+    assert chosen("mimic_cxr") == "conclusion"
+    assert chosen("open_i") == chosen("files") == "findings_and_impression"
+    assert chosen("open_i", text="conclusion") == "conclusion"

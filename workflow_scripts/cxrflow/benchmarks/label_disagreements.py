@@ -44,7 +44,7 @@ def reasons_given(settings: LabelSettings) -> Labeller | None:
 
 
 def labelled_sentences(
-    corpus: Path, sections: pd.DataFrame, text: str
+    corpus: Path, sections: pd.DataFrame, text: str | None
 ) -> tuple[NDArray[np.str_], NDArray[np.object_]]:
     """The sentences that were labelled, study by study in reading order.
 

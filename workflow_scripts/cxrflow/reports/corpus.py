@@ -220,6 +220,7 @@ def build_corpus(
     Raises:
         InputError: the root, the settings' files or too many reports are bad; nothing is written.
     """
+    settings = settings.of_layout(layout)
     listing = list_reports(layout, root)
     references, repeated = _unrepeated(listing.references)
     if repeated:

@@ -4,8 +4,8 @@
 .txt files, or a data set: its folder with --layout, or mimic-cxr-reports.zip, NLMCXR_reports.tgz.
 
 What is labelled: a table's text as a whole, as the published CheXpert labeller does; of a .txt
-file or a data set the part that the setting labels.text names; a .txt file without any heading
-as a whole.
+file or a data set the part that the setting labels.text names (by default the conclusion of
+MIMIC-CXR's reports, findings and impression of others); a .txt file without any heading as a whole.
 
 --output (.csv or .parquet) gets one row a report, in the order of the input: the id (--id-column,
 else the row's number from 0; a file's path; a data set's study_id), then the observations in
@@ -144,6 +144,7 @@ def label_reports(
         InterruptedRun: SIGTERM; the finished parts are kept.
     """
     output, started = Path(output), time.monotonic()
+    settings = settings.of_layout(source.kind)
     schema = (REASONS_WITH_TEXT if with_text else REASONS) if reasons is not None else None
     made_from = identity(source, settings, stanza, schema)
     folder = output.with_name(f"{output.name}.parts")

@@ -85,9 +85,13 @@ class ReportParser:
 
 
 def labelled_sections(
-    content: ParsedReport, choice: Literal["conclusion", "findings_and_impression"]
+    content: ParsedReport, choice: Literal["conclusion", "findings_and_impression"] | None
 ) -> dict[str, str]:
-    """What ``labels.text`` says is labelled, by name; the conclusion when both have no letter."""
+    """What ``labels.text`` says is labelled, by name; the conclusion when both have no letter.
+
+    ``choice`` comes from ``ReportSettings.of_layout``.
+    """
+    assert choice is not None, "the layout was not asked"
     if choice == "findings_and_impression":
         wished = ("findings", "impression")
         both = {str(name): content.sections[name] for name in wished if name in content.sections}

@@ -69,10 +69,11 @@ class LabelSettings(Settings):
         description="what 'A or B', 'A/B' and 'A versus B' say of both: uncertain, as in the "
         "CheXpert labeller, or positive, as human indexers of Open-I read them",
     )
-    text: Literal["conclusion", "findings_and_impression"] = Field(
-        "conclusion",
+    text: Literal["conclusion", "findings_and_impression"] | None = Field(
+        None,
         description="what is labelled: the conclusion text that MIMIC-CXR-JPG labelled "
-        "(impression, else findings, else last paragraph, else comparison), or both sections",
+        "(impression, else findings, else last paragraph, else comparison), or both sections; "
+        "null: the conclusion of mimic_cxr, both sections elsewhere, as Open-I's indexers read",
     )
 
 
@@ -91,6 +92,14 @@ class ReportSettings(Settings):
     max_failed_share: float = Field(
         0.05, ge=0, le=1, description="the program fails above this share of unusable reports"
     )
+
+    def of_layout(self, layout: str) -> "ReportSettings":
+        """The settings with what is labelled filled in, as the data set's layout says."""
+        if self.labels.text is not None:
+            return self
+        text = "conclusion" if layout == "mimic_cxr" else "findings_and_impression"
+        labels = self.labels.model_copy(update={"text": text})
+        return self.model_copy(update={"labels": labels})
 
 
 class SentenceSplitterSettings(Settings):
