@@ -171,7 +171,7 @@ def test_a_folder_of_texts_with_and_without_headings(tmp_path: Path) -> None:
     (folder / "empty.txt").write_text("\n")
     (folder / "notes.md").write_text("Pneumothorax.")
     output = tmp_path / "labels.csv"
-    label(folder, output).succeeds()
+    label(folder, output, settings={"labels": {"text": "conclusion"}}).succeeds()
     found = pd.read_csv(output).set_index("path")
     assert list(found.index) == ["deep/plain.txt", "empty.txt", "headed.txt"]
     # Without a heading all of it is read, not only the last paragraph.

@@ -31,7 +31,7 @@ def write_corpus(
     settings: ReportSettings | None = None,
 ) -> Path:
     """``results/corpus/<dataset>`` of impressions given as sentences; two studies a patient."""
-    settings = settings or ReportSettings()
+    settings = (settings or ReportSettings()).of_layout("mimic_cxr")
     folder.mkdir(parents=True)
     studies = list(reports)
     texts = [list(sentences) for sentences in reports.values()]
