@@ -34,6 +34,7 @@ except InputError as error:
 
 REPORT_SETS = [n for n in run.datasets_in_use() if run.datasets[n].layout in REPORT_LAYOUTS]
 TEXT_SETS = [n for n in run.datasets_in_use() if run.datasets[n].layout in TEXT_LAYOUTS]
+VOCABULARIES = run.vocabularies_in_use()
 GIVEN_LABELS = {(given.dataset, given.reference): given for given in run.label_comparisons()}
 
 
@@ -51,7 +52,7 @@ wildcard_constraints:
     paper=one_of(run.papers),
     reference=one_of(reference for _, reference in GIVEN_LABELS),
     seed=one_of(map(str, run.seeds)),
-    vocabulary=one_of(run.vocabularies),
+    vocabulary=one_of(VOCABULARIES),
 
 
 def source(*names):
@@ -148,17 +149,16 @@ def cohort_dataset(cohort):
 
 def cohort_markers(cohort):
     """What a cohort waits for: its data set, its images' data set, those it holds out."""
-    dataset = cohort_dataset(cohort)
-    return marker(dataset, run.holder(dataset), *run.cohorts[cohort].held_out)
+    return marker(cohort_dataset(cohort), run.holder(cohort), *run.cohorts[cohort].held_out)
 
 
 def other_sources(cohort):
     """Options that name the held-out sets and, where they lie elsewhere, the images."""
-    dataset, options = cohort_dataset(cohort), []
+    options = []
     for name in run.cohorts[cohort].held_out:
         options += ["--held-out", f"{name}:{layout(name)}={root(name)}"]
-    if run.holder(dataset) != dataset:
-        holder = run.holder(dataset)
+    holder = run.holder(cohort)
+    if holder != cohort_dataset(cohort):
         options += ["--images-layout", layout(holder), "--images-root", root(holder)]
     return options
 
@@ -168,6 +168,11 @@ def cohort_file(role, file):
     return f"<results>/cohorts/{getattr(run.roles, role)}/{file}"
 
 
+def grounding_cohort(wildcards):
+    """The cohort whose phrases a model grounds."""
+    return getattr(run.roles, run.recipes[wildcards.model].grounding)
+
+
 def pixel_store(role):
     """The pixel store that holds the images of the cohort that plays a role."""
     return cohort_pixels(getattr(run.roles, role))
@@ -175,8 +180,7 @@ def pixel_store(role):
 
 def cohort_pixels(cohort):
     """The pixel store that holds the images of a cohort."""
-    holder = run.holder(cohort_dataset(cohort))
-    return f"<results>/pixels/{holder}/{run.pixels.geometry}/store.json"
+    return f"<results>/pixels/{run.holder(cohort)}/{run.pixels.geometry}/store.json"
 
 
 def model_features(role):
@@ -201,11 +205,12 @@ def model_vocabulary(wildcards):
 
 
 def model_tokens(wildcards):
-    """The token files that a text model reads, when it is trained on the corpora."""
-    if not run.recipes[wildcards.model].corpora:
+    """The token files that a text model reads, when it is trained on corpora."""
+    corpora = run.corpora_of(wildcards.model)
+    if not corpora:
         return []
     vocabulary = run.vocabulary_of(wildcards.model)
-    return [f"<results>/tokens/{vocabulary}/{name}/tokens.json" for name in run.text_datasets()]
+    return [f"<results>/tokens/{vocabulary}/{name}/tokens.json" for name in corpora]
 
 
 def model_pairs(wildcards):
@@ -337,9 +342,9 @@ def page_corpora():
 def page_tokens():
     """The token files behind the papers' text models; vocabularies nobody trains with have none."""
     models = [name for paper in run.papers for name in run.models_of(paper)]
-    trained = [n for n in models if run.recipes[n].program == "text" and run.recipes[n].corpora]
-    return [
-        f"<results>/tokens/{vocabulary}/{name}/tokens.json"
-        for vocabulary in dict.fromkeys(run.vocabulary_of(name) for name in trained)
-        for name in run.text_datasets()
+    named = [
+        f"<results>/tokens/{run.vocabulary_of(model)}/{name}/tokens.json"
+        for model in models
+        for name in run.corpora_of(model)
     ]
+    return list(dict.fromkeys(named))

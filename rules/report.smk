@@ -45,7 +45,7 @@ rule make_page:
         code=source("report.page", "report/templates/*"),
         config="<results>/report/config.json",
         corpora=page_corpora(),
-        vocabularies=[f"<results>/vocabulary/{v}/vocabulary.json" for v in run.vocabularies],
+        vocabularies=[f"<results>/vocabulary/{v}/vocabulary.json" for v in VOCABULARIES],
         tokens=page_tokens(),
         flows=[f"<results>/cohorts/{cohort}/flow.json" for cohort in run.cohorts_in_use()],
         models=[path for paper in run.papers for path in paper_models(paper)],

@@ -2,6 +2,8 @@
 
 import signal
 
+import pytest
+
 
 def pytest_configure() -> None:
     """Let Ctrl-C reach what the tests start.
@@ -10,3 +12,14 @@ def pytest_configure() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of several processes (`make test`), one runs the workflow's tests, which share a finished run.
+
+    They take longest and come first; the other files go to whichever process is free.
+    """
+    items.sort(key=lambda item: "workflow" not in item.path.parts)
+    for item in items:
+        group = "workflow" if "workflow" in item.path.parts else item.path.name
+        item.add_marker(pytest.mark.xdist_group(group))

@@ -10,8 +10,8 @@ rule evaluate_phrase_grounding:
     input:
         code=source("benchmarks.phrase_grounding"),
         model="<results>/models/{model}/seed{seed}/run.json",
-        cohort=cohort_file("grounding", "samples.parquet"),
-        pixels=pixel_store("grounding"),
+        cohort=lambda wildcards: f"<results>/cohorts/{grounding_cohort(wildcards)}/samples.parquet",
+        pixels=lambda wildcards: cohort_pixels(grounding_cohort(wildcards)),
     output:
         metrics="<results>/benchmarks/phrase_grounding/{model}/seed{seed}/metrics.json",
         predictions="<results>/benchmarks/phrase_grounding/{model}/seed{seed}/predictions.parquet",

@@ -9,7 +9,7 @@ rule evaluate_vocabulary:
     """Compare the vocabularies on report text."""
     input:
         code=source("benchmarks.vocabulary"),
-        vocabularies=[f"<results>/vocabulary/{name}/vocabulary.json" for name in run.vocabularies],
+        vocabularies=[f"<results>/vocabulary/{name}/vocabulary.json" for name in VOCABULARIES],
         pairs=cohort_file("reports", "pairs.parquet"),
     output:
         metrics="<results>/benchmarks/vocabulary/metrics.json",
@@ -25,7 +25,7 @@ rule evaluate_vocabulary:
         mem_mb=need("evaluate_vocabulary").mem_mb,
         runtime=need("evaluate_vocabulary").runtime,
     params:
-        vocabularies=[f"{name}={run.results}/vocabulary/{name}" for name in run.vocabularies],
+        vocabularies=[f"{name}={run.results}/vocabulary/{name}" for name in VOCABULARIES],
         settings=as_json(run.benchmarks.vocabulary.model_dump(mode="json")),
         folder=subpath(output.metrics, parent=True),
     shell:

@@ -129,20 +129,18 @@ def test_non_finite_weights_stop_a_training_with_the_batch(stages: Stages, tmp_p
     assert absent(tmp_path / "model")
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_phase_and_inputs_that_do_not_fit(stages: Stages, tmp_path: Path, share: float) -> None:
-    settings = {"encoder": TEXT, "length": 48, "training": TRAINING, "rsm": {"weight": share}}
-    tokens = {"tokens": stages.tokens} if share else {}
+def test_packed_rows_have_no_sections_to_match(stages: Stages, tmp_path: Path) -> None:
+    settings = {"encoder": TEXT, "length": 48, "training": TRAINING, "rsm": {"weight": 1.0}}
     end = program(
         "pretrain.text",
         settings,
         vocabulary=stages.vocabulary,
-        **tokens,
+        tokens=stages.tokens,
         pairs=stages.cohort / "pairs.parquet",
         model="tiny",
         seed=0,
         state=tmp_path / "state",
         output=tmp_path / "model",
     )
-    end.refuses("rsm.weight", "--tokens", share)
+    end.refuses("rsm.weight", "--tokens", "1.0")
     assert absent(tmp_path / "model") and not (tmp_path / "state").exists()

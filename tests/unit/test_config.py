@@ -23,6 +23,10 @@ REAL_GROUNDING = {  # MS-CXR with its images, both real, beside the demo's synth
     "mimic": {"layout": "mimic_cxr", "root": "/data/mimic"},
     "ms_cxr": {"layout": "ms_cxr", "synthetic": False, "root": "/data/ms", "images": "mimic"},
 }
+ONE_EDITION = {  # the demo without MIMIC-CXR's second edition of the images
+    "roles": {"pairs_more": None, "pairs_raw": None, "grounding_raw": None},
+    "cohorts": {"mimic_cxr": {"images": None}, "ms_cxr": {"images": None}},
+}
 COMPARISONS = "benchmarks.label_agreement.comparisons"
 
 
@@ -33,12 +37,15 @@ def compared(*comparisons):
 
 @pytest.fixture
 def overlay(tmp_path):
-    """Write an overlay and load it over the demo's configuration."""
+    """Write an overlay and load it over the demo's configuration, or over what lies on that."""
 
-    def load(values, check_roots=True):
-        path = tmp_path / "overlay.yaml"
-        path.write_text(yaml.safe_dump(values), encoding="utf-8")
-        return load_config([DEMO, path], check_roots)
+    def load(values, check_roots=True, over=None):
+        files = [DEMO]
+        for name, laid in (("over.yaml", over), ("overlay.yaml", values)):
+            if laid is not None:
+                files.append(tmp_path / name)
+                files[-1].write_text(yaml.safe_dump(laid), encoding="utf-8")
+        return load_config(files, check_roots)
 
     return load
 
@@ -187,16 +194,16 @@ def test_a_mistake_is_one_line_that_names_key_and_file(overlay, values, message)
 def test_held_out_is_asked_for_only_where_patients_are_shared(overlay):
     strangers = {"datasets": REAL_GROUNDING, "benchmarks": {"phrase_grounding": {"figures": 0}}}
     cohorts = {"mimic_cxr": {"held_out": []}}
-    assert overlay(strangers | {"cohorts": cohorts}, check_roots=False)
+    assert overlay(strangers | {"cohorts": cohorts}, False, ONE_EDITION)
     # Trained on the other edition of the same patients, named nowhere by the evaluation set.
     strangers["datasets"]["jpg"] = {"layout": "mimic_cxr_jpg", "root": "/data/jpg"}
     strangers["cohorts"] = {"jpg": {"dataset": "jpg", "kind": "pairs"}}
     strangers["roles"] = {"images": "jpg"}
     with pytest.raises(InputError, match=r"'cohorts.jpg.held_out': 'ms_cxr' \(roles.grounding\)"):
-        overlay(strangers, check_roots=False)
+        overlay(strangers, False, ONE_EDITION)
     strangers["cohorts"]["jpg"]["held_out"] = ["ms_cxr"]
-    assert overlay(strangers, check_roots=False)
-    assert overlay({"roles": {"grounding": None}, "cohorts": cohorts})
+    assert overlay(strangers, False, ONE_EDITION)
+    assert overlay({"roles": {"grounding": None}, "cohorts": cohorts}, over=ONE_EDITION)
 
 
 def test_every_set_of_reports_is_read_by_split(overlay):
@@ -246,14 +253,15 @@ def test_labels_are_compared_with_what_comes_with_the_reports(overlay):
     assert JPG_TABLES == LABEL_TABLES
     # The real tables are not those of synthetic reports, nor the other way round.
     jpg = {"layout": "mimic_cxr_jpg", "root": "/data/jpg", "synthetic": False}
-    assert places(overlay({"datasets": {"mimic_cxr_jpg": jpg}})) == []
+    assert places(overlay({"datasets": {"mimic_cxr_jpg": jpg}}, over=ONE_EDITION)) == []
     real = {"mimic_cxr": {"synthetic": False, "root": "/data/mimic"}, "mimic_cxr_jpg": jpg}
     strangers = {"ms_cxr": {"synthetic": False, "root": "/data/ms"}}
     shown = {"phrase_grounding": {"figures": 0}}
     config = overlay({"datasets": real | strangers, "benchmarks": shown}, check_roots=False)
     assert [place[1] for place in places(config)] == ["chexpert", "negbio"]
     assert places(overlay(compared())) == []
-    assert "mimic_cxr_jpg" not in overlay(compared()).datasets_in_use()
+    alone = overlay(compared(), over=ONE_EDITION)
+    assert "mimic_cxr_jpg" not in alone.datasets_in_use()
 
 
 def test_open_i_is_compared_with_its_terms(tmp_path, monkeypatch):
@@ -283,14 +291,14 @@ def test_a_missing_label_table_is_one_line_and_a_gzipped_one_is_found(overlay, t
     changes = compared({"dataset": "mine", "reference": "negbio"})
     changes["datasets"] = {"mine": reports, "mimic_cxr_jpg": jpg}
     with pytest.raises(InputError, match=rf"overlay.yaml: key '{COMPARISONS}' is .*negbio.csv'"):
-        overlay(changes)
+        overlay(changes, over=ONE_EDITION)
     (tmp_path / f"{LABEL_TABLES['negbio']}.gz").touch()
-    assert places(overlay(changes))[0][2] == "mimic_cxr_jpg"
+    assert places(overlay(changes, over=ONE_EDITION))[0][2] == "mimic_cxr_jpg"
     changes["datasets"]["mimic_cxr_jpg"] = {"layout": "rsna"}
     with pytest.raises(
         InputError, match="'negbio' of 'mine' needs a data set of layout mimic_cxr_"
     ):
-        overlay(changes)
+        overlay(changes, over=ONE_EDITION)
 
 
 def test_a_geometry_is_what_its_parser_takes(overlay):
@@ -419,8 +427,42 @@ def test_probes_need_a_part_of_the_cohort_to_learn_from(overlay):
 
 def test_the_pixel_store_holds_every_cohort_pictured_in_a_data_set():
     config = load_config([DEMO])
-    assert config.cohorts_pictured_in("mimic_cxr") == ["mimic_cxr", "ms_cxr"]
+    jpgs = ["mimic_cxr", "mimic_cxr_more", "ms_cxr"]
+    assert config.cohorts_pictured_in("mimic_cxr_jpg") == jpgs
+    assert config.cohorts_pictured_in("mimic_cxr") == ["mimic_cxr_raw", "ms_cxr_raw"]
     assert config.cohorts_pictured_in("rsna") == ["rsna"]
+
+
+def test_the_images_of_a_cohort_may_lie_elsewhere(overlay):
+    config = overlay({"cohorts": {"ms_cxr": {"images": None}}})
+    assert [config.holder(name) for name in ("mimic_cxr", "ms_cxr")] == [
+        "mimic_cxr_jpg",
+        "mimic_cxr",
+    ]
+    with pytest.raises(InputError, match="'cohorts.ms_cxr.images': 'x' is not known"):
+        overlay({"cohorts": {"ms_cxr": {"images": "x"}}})
+
+
+def test_what_a_text_model_is_trained_on(overlay):
+    demo = load_config([DEMO])
+    assert demo.corpora_of("cxr_bert_phase2") == ["pubmed", "mimic_iii", "mimic_cxr"]
+    assert demo.corpora_of("clinical_bert") == ["mimic_iii"]
+    assert demo.corpora_of("cxr_bert") == []
+    without = overlay({"roles": {"corpora": ["pubmed"]}})
+    assert without.trainable("cxr_bert_phase2") and without.trainable("pubmed_bert")
+    assert not without.trainable("clinical_bert")
+    assert not without.trainable("baseline_clinical_bert")
+    assert without.vocabularies_in_use() == ["cxr_bert", "pubmed_bert"]
+    assert "mimic_iii" not in without.datasets_in_use()
+    own = overlay({"vocabularies": {"mine": {"documents": ["mimic_iii"]}}})
+    assert own.vocabularies_in_use()[-1] == "mine"  # of no model: to be compared
+
+
+def test_a_model_grounds_phrases_on_images_like_its_own(overlay):
+    assert "phrase_grounding" in load_config([DEMO]).benchmarks_of("biovil_raw")
+    without = overlay({"roles": {"grounding_raw": None}})
+    assert "phrase_grounding" not in without.benchmarks_of("biovil_raw")
+    assert "phrase_grounding" in without.benchmarks_of("biovil_more")
 
 
 def test_vocabulary_of_a_started_model_is_its_starts():

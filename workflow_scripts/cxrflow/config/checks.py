@@ -19,6 +19,11 @@ TEXT_LAYOUTS = ("pubmed", "mimic_iii")
 SAME_PATIENTS = ({"mimic_cxr", "mimic_cxr_jpg", "ms_cxr"},)
 
 
+def text_kind(layout: str) -> str:
+    """What a recipe calls the text of a data set with this layout (``Recipe.corpora``)."""
+    return layout if layout in TEXT_LAYOUTS else "reports"
+
+
 def check_layouts_have_text(config: "Config") -> None:
     """The role ``reports`` has reports, and everything read as text has text."""
     reports = config.datasets[config.report_dataset]
@@ -40,7 +45,7 @@ def check_layouts_have_text(config: "Config") -> None:
 def _texts(config: "Config") -> dict[str, list[str]]:
     """The data sets that are read as text, by the key that names them."""
     found = {"roles.corpora": config.text_datasets()}
-    for name in config.vocabularies:
+    for name in config.vocabularies_in_use():
         found[f"vocabularies.{name}.documents"] = config.vocabulary_datasets(name)
     return found
 
@@ -59,15 +64,14 @@ def check_documents_are_split(config: "Config") -> None:
 
 def check_evaluation_is_held_out(config: "Config") -> None:
     """Cohorts that models learn from hold out the evaluation sets that share their patients."""
-    roles = config.roles
-    for role in ("grounding", "classification"):
-        cohort = getattr(roles, role)
+    for role in ("grounding", "grounding_raw", "classification"):
+        cohort = getattr(config.roles, role)
         if cohort is None:
             continue
         evaluated = config.cohorts[cohort].dataset
         for name in config.training_cohorts():
             trained = config.cohorts[name]
-            if evaluated not in trained.held_out and _share(config, evaluated, trained.dataset):
+            if evaluated not in trained.held_out and _share(config, cohort, name):
                 raise ValueError(
                     f"cohorts.{name}.held_out: '{evaluated}' (roles.{role}) has patients of "
                     f"'{trained.dataset}', which is trained on; expected it in this list"
@@ -75,12 +79,13 @@ def check_evaluation_is_held_out(config: "Config") -> None:
 
 
 def _share(config: "Config", one: str, other: str) -> bool:
-    """Whether two data sets have patients in common, as far as configuration can tell."""
-    if config.datasets[one].synthetic != config.datasets[other].synthetic:
+    """Whether two cohorts have patients in common, as far as configuration can tell."""
+    first, second = (config.cohorts[name].dataset for name in (one, other))
+    if config.datasets[first].synthetic != config.datasets[second].synthetic:
         return False
-    if {one, config.holder(one)} & {other, config.holder(other)}:
+    if {first, config.holder(one)} & {second, config.holder(other)}:
         return True
-    layouts = {config.datasets[one].layout, config.datasets[other].layout}
+    layouts = {config.datasets[first].layout, config.datasets[second].layout}
     return len(layouts) > 1 and any(layouts <= same for same in SAME_PATIENTS)
 
 
@@ -99,13 +104,16 @@ def check_label_comparisons(config: "Config") -> None:
 
 def check_pictures_are_allowed(config: "Config") -> None:
     """Phrase grounding writes radiographs and phrases of real data only where privacy allows."""
-    cohort, asked = config.roles.grounding, config.benchmarks.phrase_grounding
-    if cohort is None or not asked.figures:
+    asked, key = config.benchmarks.phrase_grounding, "benchmarks.phrase_grounding"
+    real = [
+        config.cohorts[cohort].dataset
+        for cohort in config.roles.cohorts("grounding", "grounding_raw")
+        for name in (config.cohorts[cohort].dataset, config.holder(cohort))
+        if not config.datasets[name].synthetic
+    ]
+    if not real or not asked.figures:
         return
-    dataset = config.cohorts[cohort].dataset
-    if all(config.datasets[name].synthetic for name in (dataset, config.holder(dataset))):
-        return
-    key = "benchmarks.phrase_grounding"
+    dataset = real[0]
     if config.privacy.show_images is not True:
         raise ValueError(
             f"{key}.figures: {asked.figures} pictures would be written of '{dataset}', which is "

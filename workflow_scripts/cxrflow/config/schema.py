@@ -17,6 +17,7 @@ from cxrflow.config.checks import (
     check_label_comparisons,
     check_layouts_have_text,
     check_pictures_are_allowed,
+    text_kind,
 )
 from cxrflow.config.entities import Entities
 from cxrflow.config.label_comparisons import GivenLabels, label_comparisons
@@ -61,20 +62,41 @@ class Roles(Settings):
     reports: str = Field(description="cohort of the report sections: CXR-BERT phases II and III")
     images: str | None = Field(None, description="cohort of image pretraining")
     pairs: str | None = Field(None, description="cohort of joint training")
+    pairs_more: str | None = Field(None, description="the same with more training pairs")
+    pairs_raw: str | None = Field(
+        None, description="as many as pairs_more, images from DICOM files instead of JPGs"
+    )
     corpora: list[str] = Field(default_factory=list, description="data sets of text, phases I, II")
     grounding: str | None = Field(None, description="cohort of phrase grounding")
+    grounding_raw: str | None = Field(
+        None, description="the same phrases, images from DICOM files: for models of pairs_raw"
+    )
     classification: str | None = Field(None, description="cohort of classification")
+
+    def cohorts(self, *roles: str) -> list[str]:
+        """The cohorts that play these roles, each once."""
+        named = (getattr(self, role) for role in roles)
+        return list(dict.fromkeys(cohort for cohort in named if cohort is not None))
+
+
+LEARNT_ROLES = ("reports", "images", "pairs", "pairs_more", "pairs_raw")
+EVALUATED_ROLES = ("grounding", "grounding_raw", "classification")
+COHORT_ROLES = (*LEARNT_ROLES, *EVALUATED_ROLES)
+PICTURED_ROLES = tuple(role for role in COHORT_ROLES if role != "reports")
 
 
 class Cohort(CohortSettings):
     """A cohort: its data set, and the sets whose patients must not be in its training part."""
 
     dataset: str
+    images: str | None = Field(
+        None, description="data set that holds its images, if not the data set's own"
+    )
     held_out: list[str] = Field(default_factory=list)
 
     def settings(self) -> dict[str, Any]:
         """What the cohort program receives."""
-        return self.model_dump(mode="json", exclude={"dataset", "held_out"})
+        return self.model_dump(mode="json", exclude={"dataset", "images", "held_out"})
 
 
 class Reports(ReportSettings):
@@ -197,7 +219,9 @@ class Config(Settings):
         """Whether the roles give this model, and all it is made from, their data."""
         recipe = self.recipes[name]
         has_pairs = recipe.pairs is None or getattr(self.roles, recipe.pairs) is not None
-        return has_pairs and all(self.trainable(parent) for parent in recipe.parents.values())
+        has_text = not recipe.corpora or bool(self.corpora_of(name))
+        parents = recipe.parents.values()
+        return has_pairs and has_text and all(self.trainable(parent) for parent in parents)
 
     def seeds_of(self, name: str) -> list[int]:
         """The seeds a model is trained with."""
@@ -226,22 +250,28 @@ class Config(Settings):
 
     # --- data -------------------------------------------------------------------------------
 
-    def holder(self, dataset: str) -> str:
-        """The data set whose folder holds the images of ``dataset``."""
-        return self.datasets[dataset].images or dataset
+    def holder(self, cohort: str) -> str:
+        """The data set whose folder holds the images of a cohort."""
+        chosen = self.cohorts[cohort]
+        return chosen.images or self.datasets[chosen.dataset].images or chosen.dataset
 
     def cohorts_in_use(self) -> list[str]:
         """The cohorts that play a role, each once."""
-        roles = self.roles
-        named = [roles.reports, roles.images, roles.pairs, roles.grounding, roles.classification]
-        return list(dict.fromkeys(cohort for cohort in named if cohort is not None))
+        return self.roles.cohorts(*COHORT_ROLES)
 
     def cohorts_pictured_in(self, dataset: str) -> list[str]:
         """The cohorts in use whose images lie in ``dataset``: what its pixel store must hold."""
-        roles = self.roles
-        named = [roles.images, roles.pairs, roles.grounding, roles.classification]
-        cohorts = dict.fromkeys(cohort for cohort in named if cohort is not None)
-        return [name for name in cohorts if self.holder(self.cohorts[name].dataset) == dataset]
+        cohorts = self.roles.cohorts(*PICTURED_ROLES)
+        return [name for name in cohorts if self.holder(name) == dataset]
+
+    def corpora_of(self, model: str) -> list[str]:
+        """The data sets whose packed documents a text model is trained on."""
+        kinds = self.recipes[model].corpora
+        return [
+            name
+            for name in self.text_datasets()
+            if text_kind(self.datasets[name].layout) in kinds
+        ]
 
     def text_datasets(self) -> list[str]:
         """The data sets of CXR-BERT's phases I and II: the corpora, then the reports."""
@@ -264,13 +294,18 @@ class Config(Settings):
 
     def training_cohorts(self) -> list[str]:
         """The cohorts that a model or a vocabulary learns from, each once."""
-        roles = self.roles
-        named = [roles.reports, roles.images, roles.pairs]
+        named: list[str | None] = [*self.roles.cohorts(*LEARNT_ROLES)]
         texts = list(self.text_datasets())
-        for vocabulary in self.vocabularies:
+        for vocabulary in self.vocabularies_in_use():
             texts += self.vocabulary_datasets(vocabulary)
         named += [self.document_cohort(name) for name in texts]
         return list(dict.fromkeys(cohort for cohort in named if cohort is not None))
+
+    def vocabularies_in_use(self) -> list[str]:
+        """The vocabularies of this run's models, and those of no model: they are compared."""
+        named = {recipe.vocabulary for recipe in self.recipes.values()}
+        used = {self.recipes[name].vocabulary for name in self.recipes if self.trainable(name)}
+        return [name for name in self.vocabularies if name in used or name not in named]
 
     def vocabulary_datasets(self, name: str) -> list[str]:
         """The data sets a vocabulary is made from."""
@@ -280,11 +315,11 @@ class Config(Settings):
     def datasets_in_use(self) -> list[str]:
         """Every data set that a cohort, a corpus or a comparison of labels of this run reads."""
         found = list(self.text_datasets())
-        for vocabulary in self.vocabularies:
+        for vocabulary in self.vocabularies_in_use():
             found += self.vocabulary_datasets(vocabulary)
         for name in dict.fromkeys([*self.cohorts_in_use(), *self.training_cohorts()]):
             cohort = self.cohorts[name]
-            found += [cohort.dataset, self.holder(cohort.dataset), *cohort.held_out]
+            found += [cohort.dataset, self.holder(name), *cohort.held_out]
         for given in self.label_comparisons():
             found += [given.dataset, given.holder or given.dataset]
         return list(dict.fromkeys(found))
@@ -323,6 +358,8 @@ class Config(Settings):
             return []
         program = self.recipes[model].program
         able = [name for name, programs in BENCHMARK_PROGRAMS.items() if program in programs]
+        if not self.roles.cohorts(self.recipes[model].grounding):
+            able = [name for name in able if name != "phrase_grounding"]
         return [name for name in able if self.available(name)]
 
     def described(self) -> dict[str, Any]:
@@ -343,8 +380,9 @@ class Config(Settings):
             _known(f"datasets.{name}.images", [dataset.images], self.datasets)
         for name, cohort in self.cohorts.items():
             _known(f"cohorts.{name}.dataset", [cohort.dataset], self.datasets)
+            _known(f"cohorts.{name}.images", [cohort.images], self.datasets)
             _known(f"cohorts.{name}.held_out", cohort.held_out, self.datasets)
-        for role in ("reports", "images", "pairs", "grounding", "classification"):
+        for role in COHORT_ROLES:
             _known(f"roles.{role}", [getattr(self.roles, role)], self.cohorts)
         _known("roles.corpora", self.roles.corpora, self.datasets)
         for name, vocabulary in self.vocabularies.items():

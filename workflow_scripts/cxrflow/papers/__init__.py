@@ -27,8 +27,15 @@ class Recipe(Settings):
     text: str | None = Field(None, description="joint program: the text model")
     image: str | None = Field(None, description="joint program: the image model")
     vocabulary: str | None = Field(None, description="text program: its tokenizer")
-    corpora: bool = Field(False, description="text program: train on the corpora, packed")
+    corpora: list[Literal["pubmed", "mimic_iii", "reports"]] = Field(
+        default_factory=list,
+        description="text program: train on these, packed: data sets of the role `corpora` by "
+        "their layout, and the reports",
+    )
     pairs: str | None = Field(None, description="role of the cohort whose pairs it is trained on")
+    grounding: str = Field(
+        "grounding", description="role of the cohort whose phrases it grounds: images of its kind"
+    )
     seeds: Literal["shared", "each"] = Field(
         "shared", description="one run for all seeds (the first one's), or one run a seed"
     )

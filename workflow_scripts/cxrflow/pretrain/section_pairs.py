@@ -1,7 +1,7 @@
 """Phase III of CXR-BERT: section matching and masked language modelling on reports.
 
 BioViL section 2.1: L_III = L_RSM + lambda_MLM L_MLM on FINDINGS-IMPRESSION pairs with sentence
-shuffling and 25 % dropout.
+shuffling and 25 % dropout. Table 4 also has a phase III without section matching: MLM alone.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,11 @@ class SectionPairsProgram:
         self.text, self.masker, self.vocabulary = text, masker, vocabulary
         self.seed, self.device, self.ids = seed, device, ids
         self.processes = processes
-        train_only(text, tokens=settings.mlm.weight > 0, projection=True)
+        self.matching = settings.rsm.weight > 0
+        # Without matching nothing reads the intact text.
+        alone = settings.mlm.model_copy(update={"forward": "shared"})
+        self.mlm = settings.mlm if self.matching else alone
+        train_only(text, tokens=settings.mlm.weight > 0, projection=self.matching)
         self.modules = moved({"text": text}, device, processes)
         self.batches_per_epoch = batches_per_epoch(len(train), settings.training.batch_size)
 
@@ -75,7 +79,7 @@ class SectionPairsProgram:
             encode_reports(
                 self.text,
                 self.masker,
-                settings.mlm,
+                self.mlm,
                 reports,
                 rows,
                 section,
@@ -87,17 +91,22 @@ class SectionPairsProgram:
             )
             for section in SECTIONS
         )
-        (first, second), own = processes.gather(len(rows), findings.projected, impression.projected)
-        rsm = section_matching(
-            first, second, settings.rsm.temperature, settings.rsm.normalised, own
-        )
-        total = settings.rsm.weight * rsm
-        terms = {"rsm": rsm.detach()}
+        weighted, terms = [], {}
+        if self.matching:
+            (first, second), own = processes.gather(
+                len(rows), findings.projected, impression.projected
+            )
+            rsm = section_matching(
+                first, second, settings.rsm.temperature, settings.rsm.normalised, own
+            )
+            weighted.append(settings.rsm.weight * rsm)
+            terms["rsm"] = rsm.detach()
         if findings.mlm is not None and impression.mlm is not None:
             mlm = (findings.mlm + impression.mlm) / 2
-            total = total + settings.mlm.weight * mlm
+            weighted.append(settings.mlm.weight * mlm)
             terms["mlm"] = mlm.detach()
-        samples = own.stop - own.start
+        samples = len(findings.projected)
+        total = torch.stack(weighted).sum()
         return Losses(total, terms, samples, findings.tokens + impression.tokens)
 
     def validate(self) -> dict[str, float]:

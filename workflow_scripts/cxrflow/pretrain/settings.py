@@ -56,7 +56,7 @@ class TextPretrainingSettings(Settings):
         if self.mlm.weight != 1 or self.mlm.forward != "separate":
             raise ValueError(
                 "mlm.weight and mlm.forward balance MLM with section matching; with rsm.weight 0 "
-                "(phase II) leave them at 1 and separate"
+                "(phase II, or phase III without matching) leave them at 1 and separate"
             )
         return self
 

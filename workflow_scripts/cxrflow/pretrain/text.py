@@ -1,8 +1,8 @@
 """Pretrain CXR-BERT (BioViL section 2.1 and Appendix E.1).
 
 Phase II reads packed corpora (``--tokens``) and starts from random weights; phase III reads the
-FINDINGS-IMPRESSION pairs of the cohort and goes on from phase II (``--start``). The settings
-decide: a section-matching weight above zero makes it phase III.
+FINDINGS-IMPRESSION pairs of the cohort and goes on from phase II (``--start``), with section
+matching and MLM or, for the ablation of Table 4, with MLM alone (``rsm.weight`` 0).
 """
 
 from argparse import Namespace
@@ -33,11 +33,11 @@ def run_training(
     given: Namespace, settings: TextPretrainingSettings, processes: "Processes"
 ) -> None:
     """The share of one of ``processes`` in the training."""
-    if (settings.rsm.weight > 0) == bool(given.tokens):
+    if settings.rsm.weight > 0 and given.tokens:
         raise InputError(
-            "settings: rsm.weight > 0 (phase III) reads --pairs alone, rsm.weight = 0 (phase II) "
-            f"needs --tokens; got rsm.weight = {settings.rsm.weight} and {len(given.tokens)} "
-            "token folders"
+            f"settings: key 'rsm.weight' is {settings.rsm.weight} with {len(given.tokens)} token "
+            "folders; section matching (phase III) reads --pairs alone, packed corpora (phase II) "
+            "have no sections; expected 0, or no --tokens"
         )
 
     from cxrflow.encoders.cxr_bert import CXRBert, require_positions
@@ -79,14 +79,14 @@ def run_training(
     value_bytes = VALUE_BYTES[choose_precision(settings.training.precision, device)]
     remedies = ["a smaller training.batch_size", "a smaller length"]
     program: SectionPairsProgram | PackedCorpusProgram
-    if settings.rsm.weight > 0:
+    if not given.tokens:
         frames = [pairs.split(name, SECTIONS) for name in ("train", "validate")]
         train, validation = (ReportTokens(f, tokenizer, settings.length) for f in frames)
         data |= {"train_samples": len(train), "validation_samples": len(validation)}
         program = SectionPairsProgram(
             settings, train, validation, frames[0]["study_id"].tolist(), *common
         )
-        work = report_work(text.config, settings.mlm, train, value_bytes)
+        work = report_work(text.config, program.mlm, train, value_bytes)
     else:
         corpus = PackedCorpus([Path(p) for p in given.tokens], settings.length, pieces)
         validation = ReportTokens(pairs.split("validate"), tokenizer, settings.length)

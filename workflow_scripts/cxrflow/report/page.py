@@ -98,7 +98,7 @@ def gather(run: RunFolder) -> dict[str, Any]:
         "top": overview(run, flows, trainings),
         "cohorts": [page_cohorts.cohort(run, name, flow) for name, flow in flows.items()],
         "corpora": [page_text.corpus(run, name) for name in run.corpus_names()],
-        "vocabularies": [page_text.vocabulary(run, name) for name in config.vocabularies],
+        "vocabularies": [page_text.vocabulary(run, name) for name in config.vocabularies_in_use()],
         "spellings": page_text.spellings(run),
         "agreements": [
             page_labels.agreement(run, given.dataset, given.reference)
