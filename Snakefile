@@ -17,6 +17,7 @@ Path grammar (`<results>` is `results`, or what `pathvars:` of the configuration
     <results>/benchmarks/<benchmark>/<model>/seed<k>/metrics.json
     <results>/benchmarks/label_agreement/<dataset>/<reference>/metrics.json
     <results>/tables/<paper>/<table>.{csv,md,html}
+    <results>/tables/<paper>/<table>.tests.json     paired tests between its rows
     <results>/report/index.html
     <results>/logs/<rule>/..., <results>/timings/<rule>/...
 
@@ -59,6 +60,7 @@ include: "rules/benchmarks/label_agreement.smk"
 if run.available("phrase_grounding"):
 
     include: "rules/benchmarks/phrase_grounding.smk"
+    include: "rules/benchmarks/ms_cxr_statistics.smk"
 
 
 if run.available("zero_shot_classification"):

@@ -17,6 +17,8 @@ sys.path.insert(0, str(SOURCE))
 from cxrflow.config import make_config
 from cxrflow.config.checks import REPORT_LAYOUTS, TEXT_LAYOUTS
 from cxrflow.config.benchmarks import BENCHMARK_ROLES
+from cxrflow.config.ms_cxr_statistics import statistics_datasets
+from cxrflow.config.row_comparisons import row_comparisons
 from cxrflow.errors import InputError
 from cxrflow.source_files import source_files
 
@@ -271,6 +273,33 @@ def table_metrics(paper, table):
         for benchmark, model in run.table_cells(paper, table)
         for path in metrics(benchmark, model)
     ]
+
+
+def table_comparisons(paper, table):
+    """What is compared between the rows of a table, as the settings of the comparison."""
+    chosen = run.benchmarks.paired_tests.model_dump(mode="json")
+    asked = [one.model_dump(mode="json") for one in row_comparisons(run, paper, table)]
+    return as_json({**chosen, "comparisons": asked})
+
+
+def table_predictions(paper, table):
+    """The predictions behind the comparisons of a table, one file a model and seed."""
+    pairs = [
+        (one.benchmark, model)
+        for one in row_comparisons(run, paper, table)
+        for model in (one.model, one.reference_model)
+    ]
+    return [
+        path.replace("metrics.json", "predictions.parquet")
+        for benchmark, model in dict.fromkeys(pairs)
+        for path in metrics(benchmark, model)
+    ]
+
+
+def table_tests(paper, table):
+    """The paired tests that a table shows: none where it has nothing to compare."""
+    made = [f"<results>/tables/{paper}/{table}.tests.json"]
+    return made if row_comparisons(run, paper, table) else []
 
 
 def paper_metrics(paper):

@@ -1,11 +1,43 @@
 """Tables: our rows beside the published ones.
 
-Inputs: the results of every model of a table, all seeds. Outputs: `<results>/tables/<paper>/`.
+Inputs: the results of every model of a table, all seeds; for paired tests their predictions.
+Outputs: `<results>/tables/<paper>/`.
 """
 
 
 localrules:
     make_table,
+
+
+rule compare_rows:
+    """Test the rows of a table against its reference row, on the same samples."""
+    input:
+        code=source("benchmarks.paired_tests"),
+        predictions=lambda wildcards: table_predictions(wildcards.paper, wildcards.table),
+        metrics=lambda wildcards: table_metrics(wildcards.paper, wildcards.table),
+    output:
+        tests="<results>/tables/{paper}/{table}.tests.json",
+    log:
+        "<logs>/compare_rows/{paper}.{table}.log",
+    benchmark:
+        "<timings>/compare_rows/{paper}.{table}.tsv"
+    retries: need("compare_rows").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("compare_rows").threads
+    resources:
+        mem_mb=need("compare_rows").mem_mb,
+        runtime=need("compare_rows").runtime,
+    params:
+        settings=lambda wildcards: table_comparisons(wildcards.paper, wildcards.table),
+    shell:
+        r"""
+        python -m cxrflow.benchmarks.paired_tests \
+            --predictions {input.predictions:q} \
+            --settings {params.settings:q} \
+            --output {output.tests:q} \
+            >{log:q} 2>&1
+        """
 
 
 rule make_table:
@@ -14,6 +46,7 @@ rule make_table:
         code=source("report.tables", "report/table.html.jinja"),
         paper=lambda wildcards: os.path.relpath(SOURCE / f"cxrflow/papers/{wildcards.paper}.yaml"),
         metrics=lambda wildcards: table_metrics(wildcards.paper, wildcards.table),
+        tests=lambda wildcards: table_tests(wildcards.paper, wildcards.table),
     output:
         csv="<results>/tables/{paper}/{table}.csv",
         markdown="<results>/tables/{paper}/{table}.md",
@@ -36,12 +69,14 @@ rule make_table:
         runtime=need("make_table").runtime,
     params:
         prefix=lambda wildcards, output: os.path.splitext(output.csv)[0],
+        tests=lambda wildcards, input: option("--tests", *input.tests),
     shell:
         r"""
         python -m cxrflow.report.tables \
             --paper {wildcards.paper:q} \
             --table {wildcards.table:q} \
             --metrics {input.metrics:q} \
+            {params.tests:q} \
             --output {params.prefix:q} \
             >{log:q} 2>&1
         """

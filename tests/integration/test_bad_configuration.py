@@ -50,6 +50,8 @@ def test_missing_root_of_every_reader(stages: Stages, tmp_path: Path) -> None:
         ("benchmarks.linear_probe", {"fractions": []}, "key 'fractions' is []"),
         ("benchmarks.mask_prediction", {"sections": []}, "key 'sections' is []"),
         ("benchmarks.vocabulary", {"word": []}, "unknown key 'word'"),
+        ("benchmarks.ms_cxr_statistics", {"tokens": "letters"}, "key 'tokens' is 'letters'"),
+        ("benchmarks.paired_tests", {"comparisons": [{}]}, "'comparisons.0.benchmark' is missing"),
     ],
 )
 def test_wrong_settings_of_a_program(
@@ -71,6 +73,12 @@ def test_wrong_settings_of_a_program(
         "benchmarks.linear_probe": {"model": "m", "cohort": "c", "features": "f"},
         "benchmarks.mask_prediction": {"model": "m", "pairs": "p"},
         "benchmarks.vocabulary": {"vocabulary": "a=v", "pairs": "p"},
+        "benchmarks.ms_cxr_statistics": {
+            "root": tmp_path,
+            "studies_layout": "mimic_cxr",
+            "studies_root": tmp_path,
+        },
+        "benchmarks.paired_tests": {"predictions": "p"},
     }.get(module, {"model": "m", "cohort": "c", "pixels": "x"})
     if module.startswith("pretrain"):
         inputs |= {"model": "m", "seed": 0, "state": tmp_path / "state"}

@@ -16,10 +16,13 @@ from label_fixtures import given_like, write_corpus
 
 from cxrflow.benchmarks import label_agreement
 from cxrflow.benchmarks.grounding_figures import draw_pair
+from cxrflow.benchmarks.ms_cxr_statistics import BACKGROUND, FINDINGS, TOTAL
 from cxrflow.config import make_config
 from cxrflow.config.label_comparisons import GivenLabels
 from cxrflow.config.loading import load_config
 from cxrflow.config.models import overlay
+from cxrflow.config.ms_cxr_statistics import statistics_datasets
+from cxrflow.config.row_comparisons import row_comparisons
 from cxrflow.config.schema import BENCHMARK_ROLES, Config
 from cxrflow.files import write_json
 from cxrflow.phantom.drawing import draw
@@ -91,6 +94,8 @@ def write_results(
                 for benchmark in config.benchmarks_of(name):
                     _scores(root, config, benchmark, name, seed)
     _words(root, config)
+    if config.available("ms_cxr_statistics"):
+        _statistics(root, config)
     for given in config.label_comparisons():
         _agreement(root, config, given)
     for paper in config.papers:
@@ -364,6 +369,38 @@ def _words(root: Path, config: Config) -> None:
     )  # fmt: skip
 
 
+def _statistics(root: Path, config: Config) -> None:
+    """The statistics of MS-CXR: numbers without an interval."""
+    dataset = statistics_datasets(config)[0]
+    names = ("pairs", "images", "subjects", "women", "women_percent", "age", "age_sd", "tokens")
+    counted = {"value": 61.0, "low": None, "high": None, "n": 61}
+    metrics = {f"{name}/{row}": counted for name in names for row in (*FINDINGS, TOTAL)}
+    metrics |= {f"{name}/{BACKGROUND}": counted for name in names if name in names[2:-1]}
+    write_json(
+        root / "benchmarks/ms_cxr_statistics/metrics.json",
+        {"benchmark": "ms_cxr_statistics", "model": "ms_cxr_statistics", "seed": 0,
+         "data": {"name": dataset, "synthetic": _synthetic(config, dataset), "fingerprint": "1"},
+         "protocol": config.benchmarks.ms_cxr_statistics.model_dump(mode="json"),
+         "metrics": metrics},
+    )  # fmt: skip
+
+
+def _tests(output: Path, config: Config, paper: str, table: str) -> list[str]:
+    """Paired tests of the rows of a table, as the option that takes them."""
+    asked = row_comparisons(config, paper, table)
+    if not asked:
+        return []
+    entries = [
+        one.model_dump()
+        | {"difference": -0.2, "difference_low": -0.4, "difference_high": -0.01, "reason": None}
+        | {"p": (0.3, 0.04, 0.0004)[number % 3], "p_holm": (0.6, 0.2, 0.004)[number % 3]}
+        for number, one in enumerate(asked)
+    ]
+    path = output.with_name(f"{output.name}.tests.json")
+    write_json(path, {"protocol": {"level": 0.95, "replicates": 5000}, "comparisons": entries})
+    return ["--tests", str(path)]
+
+
 def _agreement(root: Path, config: Config, given: GivenLabels) -> None:
     """A comparison by the program itself, of reports that differ from what is given now and then.
 
@@ -412,4 +449,5 @@ def _table(root: Path, config: Config, paper: str, table: str) -> None:
             ]
     output = root / f"tables/{paper}/{table}"
     named = ["--metrics", *map(str, files)] if files else []
+    named += _tests(output, config, paper, table)
     tables.main(["--paper", paper, "--table", table, *named, "--output", str(output)])

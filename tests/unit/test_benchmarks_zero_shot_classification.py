@@ -2,12 +2,16 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from benchmark_fakes import FakeModel, classification_samples, make_store, write_cohort
 from feature_fakes import fake_features, write_fake
+from pydantic import ValidationError
 from sklearn.metrics import roc_auc_score
 
 import cxrflow
@@ -16,6 +20,7 @@ from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.labelled_images import class_embedding
 from cxrflow.benchmarks.settings import ZeroShotClassificationSettings
 from cxrflow.errors import InputError
+from cxrflow.model import Model
 
 COUNT = 30
 
@@ -47,7 +52,11 @@ def test_the_program_writes_a_whole_result(features, tmp_path, monkeypatch):
     assert found["protocol"]["positive_prompts"] == ["Findings suggesting pneumonia"]
     assert found["protocol"]["negative_prompts"] == ["No evidence of pneumonia"]
     assert found["data"]["samples"] == 24  # the split "test"
-    assert set(found["metrics"]) == {
+    pairs = {"suggesting_acute", "diagnosis_acute", "consistent", "consistent_none"}
+    of_pairs = {name for name in found["metrics"] if name.rpartition("/")[2] in pairs}
+    assert len(of_pairs) == 4 * 6 + 2  # the table's metrics of each, and two differences
+    assert set(found["metrics"]) - of_pairs == {
+        "prompts_spread",
         "auroc",
         "auroc/normal",
         "auroc/not_normal",
@@ -93,6 +102,75 @@ def test_swapped_prompts_turn_the_score_round(features):
         negative_prompts=["Findings suggesting pneumonia"],
     )
     assert swapped.metrics["auroc"].value == 0.0
+
+
+def test_other_prompts_are_scored_beside_the_main_ones(features):
+    """The fake sees "no …" as dark and all else as bright: "There is no …" tells nothing apart."""
+    result = evaluate(features, split=None)
+    value = {name: found.value for name, found in result.metrics.items()}
+    assert value["auroc"] == value["auroc/consistent"] == 1.0
+    assert value["auroc/diagnosis_acute"] == value["auroc/consistent_none"] == 0.5
+    assert value["delta/diagnosis_acute"] == value["delta/consistent_none"] == 0.5
+    assert value["prompts_spread"] == 0.5 and "delta/consistent" not in value
+    alone = evaluate(
+        features,
+        split=None,
+        positive_prompts=["Consistent with the diagnosis of pneumonia"],
+        negative_prompts=["There is no evidence of acute pneumonia"],
+        prompt_pairs=[],
+    )
+    assert "prompts_spread" not in alone.metrics
+    np.testing.assert_allclose(
+        result.predictions["score/diagnosis_acute"], alone.predictions["score"]
+    )
+    for name in ("auroc", "f1", "accuracy"):
+        assert result.metrics[f"{name}/diagnosis_acute"].value == alone.metrics[name].value
+
+
+@pytest.mark.parametrize(
+    ("names", "compared", "message"),
+    [
+        (["normal"], None, "cannot name a pair"),
+        (["a", "a"], None, "cannot name a pair"),
+        (["a"], "b", "'a' is compared with 'b'; want default or one of"),
+    ],
+)
+def test_pairs_of_prompts_have_names_of_their_own(names, compared, message):
+    prompts = {"positive": ["x"], "negative": ["y"], "compared_with": compared}
+    with pytest.raises(ValidationError, match=message):
+        ZeroShotClassificationSettings(prompt_pairs=[{"name": name, **prompts} for name in names])
+
+
+class LoudModel:
+    """A prompt is embedded as long as it is loud."""
+
+    def encode_text(self, texts, normalise=True):
+        found = torch.tensor([[3.0, 0.0] if text.isupper() else [0.0, 1.0] for text in texts])
+        return torch.nn.functional.normalize(found, dim=1) if normalise else found
+
+
+def test_prompts_are_averaged_before_or_after_they_have_length_one():
+    texts = ["LOUD", "soft"]
+    np.testing.assert_allclose(class_embedding(LoudModel(), texts), np.array([1, 1]) / np.sqrt(2))
+    np.testing.assert_allclose(
+        class_embedding(LoudModel(), texts, "raw"), np.array([3, 1]) / np.sqrt(10)
+    )
+
+
+def test_a_model_gives_texts_with_and_without_length_one():
+    encoder = SimpleNamespace(
+        config=SimpleNamespace(max_position_embeddings=8),
+        hidden_states=lambda ids, mask: ids[..., None].float(),
+        project=lambda hidden: torch.cat([3 * hidden[:, 0], 4 * hidden[:, 0]], dim=1),
+    )
+
+    def tokenizer(texts, **options):
+        ids = torch.tensor([[len(text)] for text in texts])
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+    model = Model(Path("m"), torch.device("cpu"), {}, encoder, None, tokenizer)
+    assert model.encode_text(["ab"]).tolist() == [[pytest.approx(0.6), pytest.approx(0.8)]]
+    assert model.encode_text(["ab"], normalise=False).tolist() == [[6.0, 8.0]]
 
 
 def test_a_class_of_several_prompts_is_their_mean_direction():

@@ -11,6 +11,8 @@ import yaml
 from cxrflow.config import load_config, make_config
 from cxrflow.config.__main__ import main
 from cxrflow.config.label_comparisons import JPG_TABLES
+from cxrflow.config.ms_cxr_statistics import statistics_datasets
+from cxrflow.config.row_comparisons import row_comparisons
 from cxrflow.data.mimic_cxr_jpg import LABEL_TABLES
 from cxrflow.errors import InputError
 from cxrflow.papers import Recipe, Table, load_paper
@@ -22,6 +24,7 @@ OPEN_I = {"layout": "open_i", "root": "/data/open_i"}
 REAL_GROUNDING = {  # MS-CXR with its images, both real, beside the demo's synthetic reports
     "mimic": {"layout": "mimic_cxr", "root": "/data/mimic"},
     "ms_cxr": {"layout": "ms_cxr", "synthetic": False, "root": "/data/ms", "images": "mimic"},
+    "mimic_iv": {"layout": "mimic_iv", "synthetic": False, "root": "/data/iv"},
 }
 ONE_EDITION = {  # the demo without MIMIC-CXR's second edition of the images
     "roles": {"pairs_more": None, "pairs_raw": None, "grounding_raw": None},
@@ -94,6 +97,11 @@ def test_the_paper_overlay_is_valid(monkeypatch):
         ({"papers": ["bio"]}, "overlay.yaml: key 'papers': 'bio' is not known"),
         ({"roles": {"pairs": "x"}}, "overlay.yaml: key 'roles.pairs': 'x' is not known"),
         ({"cohorts": {"rsna": {"dataset": "x"}}}, "key 'cohorts.rsna.dataset': 'x' is not known"),
+        ({"roles": {"demographics": "rsna"}}, "'roles.demographics': 'rsna' has the layout rsna"),
+        (
+            {"datasets": {"mimic_iv": {"synthetic": False, "root": "/"}}},
+            "'mimic_iv' is real, the patients of 'ms_cxr' are synthetic; expected both alike",
+        ),
         ({"models": {"biovill": {}}}, "overlay.yaml: key 'models': 'biovill' is not known"),
         ({"roles": {"corpora": ["rsna"]}}, "key 'roles.corpora': 'rsna' has the layout rsna"),
         (
@@ -256,12 +264,29 @@ def test_labels_are_compared_with_what_comes_with_the_reports(overlay):
     assert places(overlay({"datasets": {"mimic_cxr_jpg": jpg}}, over=ONE_EDITION)) == []
     real = {"mimic_cxr": {"synthetic": False, "root": "/data/mimic"}, "mimic_cxr_jpg": jpg}
     strangers = {"ms_cxr": {"synthetic": False, "root": "/data/ms"}}
+    strangers["mimic_iv"] = {"synthetic": False, "root": "/data/iv"}
     shown = {"phrase_grounding": {"figures": 0}}
     config = overlay({"datasets": real | strangers, "benchmarks": shown}, check_roots=False)
     assert [place[1] for place in places(config)] == ["chexpert", "negbio"]
     assert places(overlay(compared())) == []
     alone = overlay(compared(), over=ONE_EDITION)
     assert "mimic_cxr_jpg" not in alone.datasets_in_use()
+
+
+def test_the_statistics_of_ms_cxr_need_dates_and_may_know_demographics(overlay):
+    assert statistics_datasets(load_config([DEMO])) == ["ms_cxr", "mimic_cxr_jpg", "mimic_iv"]
+    bare = overlay(compared() | {"roles": {"demographics": None}})
+    assert statistics_datasets(bare) == ["ms_cxr", "mimic_cxr"]  # from the images' headers
+    assert "mimic_iv" not in bare.datasets_in_use()
+    without = overlay({"roles": {"grounding": None}, "cohorts": {"mimic_cxr": {"held_out": []}}})
+    assert statistics_datasets(without) == [] and "mimic_iv" not in without.datasets_in_use()
+
+
+def test_rows_are_compared_where_both_were_measured(overlay):
+    one = row_comparisons(load_config([DEMO]), "biovil", "table5")
+    assert {(c.model, c.reference_model) for c in one} == {("baseline_phase2", "biovil")}
+    assert len(one) == 9  # eight findings and their average
+    assert row_comparisons(overlay({"roles": {"grounding": None}}), "biovil", "table5") == []
 
 
 def test_open_i_is_compared_with_its_terms(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from cxrflow.metrics.intervals import (
     Estimate,
     bootstrap,
     clusters_of,
+    holm,
     paired_bootstrap,
     percentile_interval,
     resamples,
@@ -87,6 +88,12 @@ def test_pairs_find_a_small_steady_difference():
     assert 0 < found.low < found.high < 0.15 and found.p < 0.01
     same = paired_bootstrap(mean_of(first), mean_of(first), np.arange(200), 1000)["mean"]
     assert same.value == 0 and same.p == 1.0
+
+
+def test_holm_steps_down():
+    # 0.01 x 3; 0.03 x 2; 0.04 x 1 would be below the one before it.
+    assert holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+    assert holm([0.6, 0.5]).tolist() == [1.0, 1.0] and holm([]).tolist() == []
 
 
 def test_seeds_and_weighted_means():

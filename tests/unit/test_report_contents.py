@@ -174,7 +174,7 @@ def relabelled(root: Path, synthetic: bool = False, **privacy: object) -> Path:
             config["benchmarks"]["phrase_grounding"]["figures"] = 0
         if not privacy.get("show_text"):
             config["benchmarks"]["phrase_grounding"]["figure_phrases"] = False
-    for name in ("mimic_cxr", "mimic_cxr_jpg", "ms_cxr", "rsna", "pubmed", "mimic_iii"):
+    for name in ("mimic_cxr", "mimic_cxr_jpg", "ms_cxr", "rsna", "pubmed", "mimic_iii", "mimic_iv"):
         config["datasets"][name] |= {"synthetic": synthetic, "root": None if synthetic else "/data"}
     write_json(root / "report/config.json", config)
     for path in [*root.rglob("flow.json"), *root.rglob("corpus.json")]:

@@ -13,6 +13,7 @@ from cxrflow.papers import Paper
 from cxrflow.report import table_definition, tables
 from cxrflow.report.table_cells import make_cells, read_results
 from cxrflow.report.table_definition import Row, TableDefinition
+from cxrflow.report.table_tests import read_tests
 from cxrflow.report.table_text import table_csv, table_html, table_markdown
 
 TABLE = TableDefinition.model_validate(
@@ -131,7 +132,7 @@ def test_csv_has_the_contract_s_columns(files):
     rows = list(csv.DictReader(table_csv(cells).splitlines()))
     assert list(rows[0]) == [
         "row", "column", "ours", "ours_sd", "low", "high", "seeds", "published", "published_sd",
-        "reason",
+        "reason", "difference", "difference_low", "difference_high", "p", "p_holm",
     ]  # fmt: skip
     assert len(rows) == 9
     assert rows[0]["published"] == "0.70" and rows[0]["ours"] == "" and rows[0]["seeds"] == "0"
@@ -197,6 +198,85 @@ def test_synthetic_results_are_marked_and_not_compared(tmp_path):
     assert 'class="synthetic"' in html and "synthetic data (tiny)" in html
     assert "&#916;" not in html and "Δ" not in text
     assert "mean of 1 training seed;" in text
+
+
+def compared_table():
+    """Two rows of ours, the first of which the second is tested against."""
+    rows = [{"label": "First", "model": "m"}, {"label": "Second", "model": "n"}]
+    return TABLE.model_copy(
+        update={"rows": [Row.model_validate(row) for row in rows], "reference": "First"}
+    )
+
+
+def write_tests(folder, **values):
+    """Paired tests of the rows of `compared_table`: CNR tested, the rate not."""
+    named = {"benchmark": "grounding", "model": "n", "reference_model": "m"}
+    entries = [
+        named | {"metric": "cnr", "reference_metric": "cnr", "reason": None} | values,
+        named | {"metric": "rate", "reference_metric": "rate", "reason": "no data of both"},
+    ]
+    path = folder / "t.tests.json"
+    protocol = {"level": 0.95, "replicates": 5000}
+    path.write_text(json.dumps({"protocol": protocol, "comparisons": entries}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("p", "p_holm", "mark"), [(0.2, 0.2, ""), (0.01, 0.06, "†"), (0.001, 0.006, "‡")]
+)
+def test_a_difference_to_the_reference_row_is_marked(tmp_path, p, p_holm, mark):
+    rate = {"rate": {"value": 0.1, "low": None, "high": None, "n": 4}}
+    files = [result(tmp_path, 0, 1.0, **rate), result(tmp_path, 0, 1.3, model="n", **rate)]
+    ends = {"difference": 0.3, "difference_low": -0.1, "difference_high": 0.5}
+    tests = read_tests(write_tests(tmp_path, p=p, p_holm=p_holm, **ends))
+    table, results = compared_table(), read_results(files)
+    cells = make_cells(table, results, tests)
+    rows = list(csv.DictReader(table_csv(cells).splitlines()))
+    assert [row["p"] for row in rows] == ["", "", "", format(p, ".6g"), "", ""]
+    assert (rows[3]["difference"], rows[3]["difference_low"]) == ("0.3", "-0.1")
+    text = table_markdown(table, cells, results, tests)
+    assert f"| 1.300{mark} (1.100 to 1.400) |" in text
+    assert "Not tested: Second: no data of both." in text
+    marked = "1 of 1 is marked" if mark else "None of 1 are marked"
+    assert marked in text and "differs from “First” on the same samples, p < 0.05" in text
+    html = table_html("t", table, cells, results, tests)
+    title = f"+0.300 against First (&#8722;0.100 to +0.500), p = {p:.2g}, corrected {p_holm:.2g}"
+    assert html.count(title) == (2 if mark else 1)
+    assert ("</sup>" in html) == bool(mark)
+    outline = Outline()
+    outline.feed(html)
+    assert outline.open == []
+
+
+def test_without_tests_nothing_is_said_of_them(tmp_path):
+    files = [result(tmp_path, 0, 1.0), result(tmp_path, 0, 1.3, model="n")]
+    table, results = compared_table(), read_results(files)
+    text = table_markdown(table, make_cells(table, results), results)
+    assert "†" not in text and "Holm" not in text
+
+
+def test_a_file_of_tests_that_lacks_a_field_is_named(tmp_path):
+    path = write_tests(tmp_path)
+    path.write_text(path.read_text().replace('"reason"', '"why"'))
+    with pytest.raises(InputError, match=r"comparisons\[0\]: field 'reason' is missing"):
+        read_tests(path)
+
+
+def test_rows_of_data_and_blank_cells(tmp_path):
+    counted = {f"cnr/{name}": {"value": 3.0, "low": None, "high": None, "n": 3} for name in "xy"}
+    files = [result(tmp_path, 0, 1.0, benchmark="grounding", model="counts", **counted)]
+    rows = [
+        {"label": "X", "data": True, "variant": "x", "blank": ["rate", "words"]},
+        {"label": "Y", "data": True, "variant": "y"},
+    ]
+    table = TABLE.model_copy(update={"rows": [Row.model_validate(row) for row in rows]})
+    results = read_results(files)
+    cells = make_cells(table, results)
+    assert [cell.ours for cell in cells] == [3.0, None, None, 3.0, None, None]
+    assert [cell.reason for cell in cells] == [
+        None, None, None, None, "could not be computed from this data", "no vocabulary",
+    ]  # fmt: skip
+    assert "training" not in table_markdown(table, cells, results)  # nothing was trained
 
 
 def test_what_must_not_stand_together_is_refused(tmp_path, files):

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 def test_every_stage_leaves_its_product(finished):
     results = finished.folder / "results"
     assert (results / "report/index.html").stat().st_size > 10_000
-    for table in ("table1", "table3", "table5", "table6"):
+    for table in ("table1", "table3", "table5", "table6", "table_c1"):
         for ending in ("csv", "md", "html"):
             assert (results / f"tables/biovil/{table}.{ending}").stat().st_size > 0
     scores = json.loads(
@@ -68,6 +68,7 @@ def test_a_changed_setting_reruns_only_what_depends_on_it(finished_copy):
     assert planned.pop("evaluate_linear_probe") == 1
     assert planned.keys() <= {
         "evaluate_mask_prediction",
+        "compare_rows",
         "make_table",
         "make_page",
         "record_config",

@@ -68,8 +68,11 @@ class Model:
         return self.image_encoder(pixels_B1HW.to(self.device))
 
     @torch.inference_mode()
-    def encode_text(self, texts: list[str]) -> Tensor:
-        """Embed B texts: [B, P], L2-normalised. Longer ones than the encoder takes are an error."""
+    def encode_text(self, texts: list[str], normalise: bool = True) -> Tensor:
+        """Embed B texts: [B, P], L2-normalised unless told otherwise.
+
+        Longer ones than the encoder takes are an InputError.
+        """
         if self.text_encoder is None:
             raise InputError(f"{self.folder}: the model has no text half")
         batch = self.tokenizer(texts, padding=True, return_tensors="pt")
@@ -81,7 +84,8 @@ class Model:
         hidden = self.text_encoder.hidden_states(
             batch["input_ids"].to(self.device), batch["attention_mask"].to(self.device)
         )
-        return nn.functional.normalize(self.text_encoder.project(hidden).float(), dim=1)
+        projected = self.text_encoder.project(hidden).float()
+        return nn.functional.normalize(projected, dim=1) if normalise else projected
 
     def similarity_map(self, pixels_B1HW: Tensor, texts: list[str]) -> Tensor:
         """Cosine of every patch of image b with text b: [B, h, w] in [-1, 1] (section 4.1)."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.inputs import drop_rows
-from cxrflow.benchmarks.settings import PneumoniaSettings
+from cxrflow.benchmarks.settings import PneumoniaSettings, PromptAverage
 from cxrflow.command import parser
 from cxrflow.errors import InputError
 
@@ -62,13 +62,21 @@ def features_of(samples: pd.DataFrame, features: Features, kind: str) -> Tensor:
     return features.by_kind[kind][samples["row"].tolist()]
 
 
-def class_embedding(model: Any, prompts: Sequence[str]) -> NDArray[np.float64]:
-    """Embedding [P] of a class: the mean of its prompts' embeddings, of length one again."""
-    mean = model.encode_text(list(prompts)).double().cpu().numpy().mean(axis=0)
+def class_embedding(
+    model: Any, prompts: Sequence[str], average: PromptAverage = "normalised"
+) -> NDArray[np.float64]:
+    """Embedding [P] of a class: the mean of its prompts' embeddings, of length one again.
+
+    ``average`` "raw" takes the mean before each prompt is brought to length one.
+    """
+    texts = list(prompts)
+    raw = average == "raw"
+    embedded = model.encode_text(texts, normalise=False) if raw else model.encode_text(texts)
+    mean = embedded.double().cpu().numpy().mean(axis=0)
     return np.asarray(mean / np.linalg.norm(mean))
 
 
 def class_embeddings(model: Any, settings: PneumoniaSettings) -> NDArray[np.float64]:
     """Embeddings [2, P] of the negative and the positive class."""
     prompts = (settings.negative_prompts, settings.positive_prompts)
-    return np.stack([class_embedding(model, texts) for texts in prompts])
+    return np.stack([class_embedding(model, texts, settings.prompt_average) for texts in prompts])

@@ -11,7 +11,7 @@ images. As everywhere on RSNA, thresholds are where F1 on the test images is gre
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ from cxrflow.command import read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
 from cxrflow.metrics.classification import binary_metrics
-from cxrflow.metrics.intervals import Estimate, bootstrap, clusters_of
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, clusters_of
 from cxrflow.training.linear_probes import ProbeRun, train_heads
 from cxrflow.training.precision import choose_device
 
@@ -128,15 +128,21 @@ def probe_scores(
     return dict(zip(names, scores_KM.reshape(len(names), seeds, -1), strict=True)), sizes
 
 
-def summarise(
-    samples: pd.DataFrame,
-    scores: Mapping[str, NDArray[np.float64]],
-    settings: LinearProbeSettings,
-) -> dict[str, Estimate]:
-    """``<metric>/<per cent>`` and ``<metric>_sd/<per cent>``: mean and spread over the seeds."""
-    labels = samples["label"].to_numpy()
+def score_column(share: str, seed: int) -> str:
+    """The column of predictions.parquet that holds a probe's scores."""
+    return f"score_{share}_seed{seed}"
 
-    def metrics(counts: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+
+def statistics(predictions: pd.DataFrame, settings: LinearProbeSettings) -> Statistic:
+    """``<metric>/<per cent>`` and ``<metric>_sd/<per cent>``: mean and spread over the seeds."""
+    labels = predictions["label"].to_numpy()
+    shares = [percent(fraction) for fraction in settings.fractions]
+    scores = {
+        share: [predictions[score_column(share, seed)] for seed in settings.probe_seeds]
+        for share in shares
+    }
+
+    def metrics(counts: Floats) -> dict[str, Floats]:
         found = {}
         for share, scores_SM in scores.items():
             by_seed = [binary_metrics(labels, one, counts) for one in scores_SM]
@@ -146,6 +152,12 @@ def summarise(
                 found[f"{name}_sd/{share}"] = values.std(axis=0, ddof=1)
         return found
 
+    return metrics
+
+
+def summarise(predictions: pd.DataFrame, settings: LinearProbeSettings) -> dict[str, Estimate]:
+    """The metrics of :func:`statistics` with their intervals over the test images."""
+    labels = predictions["label"].to_numpy()
     behind = dict.fromkeys(METRICS, len(labels)) | {
         "sensitivity": int((labels == 1).sum()),
         "specificity": int((labels == 0).sum()),
@@ -153,11 +165,12 @@ def summarise(
     sizes = {
         f"{name}{spread}/{share}": count
         for name, count in behind.items()
-        for share in scores
+        for share in map(percent, settings.fractions)
         for spread in ("", "_sd")
     }
     chosen = settings.intervals
-    clusters = clusters_of(samples["subject_id"], chosen.unit)
+    clusters = clusters_of(predictions["subject_id"], chosen.unit)
+    metrics = statistics(predictions, settings)
     return bootstrap(metrics, clusters, sizes, chosen.replicates, chosen.seed, chosen.level)
 
 
@@ -192,7 +205,7 @@ def evaluate(
         settings,
     )
     columns = {
-        f"score_{share}_seed{seed}": one
+        score_column(share, seed): one
         for share, scores_SM in scores.items()
         for seed, one in zip(settings.probe_seeds, scores_SM, strict=True)
     }
@@ -214,7 +227,8 @@ def evaluate(
         "dropped": dropped,
     }
     predictions = test[list(SHOWN)].assign(**columns)
-    return Result("linear_probe", data, protocol, summarise(test, scores, settings), predictions)
+    metrics = summarise(predictions, settings)
+    return Result("linear_probe", data, protocol, metrics, predictions)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

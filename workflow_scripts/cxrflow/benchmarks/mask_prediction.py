@@ -24,7 +24,7 @@ from cxrflow.benchmarks.result import Result, model_name
 from cxrflow.benchmarks.settings import MaskPredictionSettings
 from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
-from cxrflow.metrics.intervals import Estimate, bootstrap, clusters_of
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, clusters_of
 from cxrflow.metrics.masked_tokens import (
     correct_predictions,
     most_frequent_token,
@@ -138,14 +138,14 @@ def count_targets(
     return counts
 
 
-def summarise(predictions: pd.DataFrame, settings: MaskPredictionSettings) -> dict[str, Estimate]:
+def statistics(predictions: pd.DataFrame, settings: MaskPredictionSettings) -> Statistic:
     """Accuracy over all targets, that of the baseline, the margin, and accuracy per section."""
     section = predictions["section"].to_numpy()
     total = predictions["targets"].to_numpy()
     correct = predictions["correct"].to_numpy()
     frequent = predictions["correct_most_frequent"].to_numpy()
 
-    def metrics(counts: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    def metrics(counts: Floats) -> dict[str, Floats]:
         accuracy = pooled_accuracy(correct, total, counts)
         baseline = pooled_accuracy(frequent, total, counts)
         found = {
@@ -158,17 +158,36 @@ def summarise(predictions: pd.DataFrame, settings: MaskPredictionSettings) -> di
             found[f"mask_accuracy/{name}"] = pooled_accuracy(correct[of], total[of], counts[:, of])
         return found
 
+    return metrics
+
+
+def clusters(predictions: pd.DataFrame, unit: str) -> NDArray[np.int64]:
+    """Cluster numbers [N]: the sections of a study go together, also where the patient is unknown.
+
+    ``unit``: "subject" draws patients, "sample" draws studies.
+    """
+    owners = predictions["subject_id"] if unit == "subject" else predictions["study_id"]
+    return clusters_of(owners.where(owners.notna(), "study " + predictions["study_id"].astype(str)))
+
+
+def summarise(predictions: pd.DataFrame, settings: MaskPredictionSettings) -> dict[str, Estimate]:
+    """The metrics of :func:`statistics` with their intervals."""
+    section = predictions["section"].to_numpy()
+    total = predictions["targets"].to_numpy()
     names = ("mask_accuracy", "most_frequent_accuracy", "margin")
     sizes = dict.fromkeys(names, int(total.sum()))
     sizes |= {
         f"mask_accuracy/{name}": int(total[section == name].sum()) for name in settings.sections
     }
     chosen = settings.intervals
-    # The sections of a study go together, also where the patient is not known.
-    unit = predictions["subject_id"] if chosen.unit == "subject" else predictions["study_id"]
-    unit = unit.where(unit.notna(), "study " + predictions["study_id"].astype(str))
-    clusters = clusters_of(unit)
-    return bootstrap(metrics, clusters, sizes, chosen.replicates, chosen.seed, chosen.level)
+    return bootstrap(
+        statistics(predictions, settings),
+        clusters(predictions, chosen.unit),
+        sizes,
+        chosen.replicates,
+        chosen.seed,
+        chosen.level,
+    )
 
 
 def evaluate(model: Any, cohort: Cohort, source: Path, settings: MaskPredictionSettings) -> Result:

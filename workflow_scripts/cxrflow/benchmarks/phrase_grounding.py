@@ -27,7 +27,14 @@ from cxrflow.benchmarks.settings import PhraseGroundingSettings
 from cxrflow.command import read_settings, run
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import miou, signed_cnr
-from cxrflow.metrics.intervals import Estimate, bootstrap, clusters_of, weighted_mean
+from cxrflow.metrics.intervals import (
+    Estimate,
+    Floats,
+    Statistic,
+    bootstrap,
+    clusters_of,
+    weighted_mean,
+)
 
 log = logging.getLogger("cxrflow")
 
@@ -96,38 +103,49 @@ def score_samples(
     return pd.DataFrame(rows)
 
 
-def summarise(
-    scores: pd.DataFrame, settings: PhraseGroundingSettings
-) -> tuple[dict[str, Estimate], list[str]]:
-    """Means per finding, over findings (``cnr``, ``miou`` …) and over all samples (``…_micro``).
-
-    Also gives the findings that were there to be averaged, in the settings' order.
-    """
+def scored_categories(scores: pd.DataFrame, settings: PhraseGroundingSettings) -> list[str]:
+    """The findings that are there to be averaged, in the settings' order."""
     category = scores["category"].map(slug).to_numpy()
-    present = [
+    return [
         name
         for name in map(slug, settings.categories)
         if np.isfinite(scores["cnr"].to_numpy()[category == name]).any()
     ]
-    sizes: dict[str, int] = {}
-    for metric in METRICS:
-        known = np.isfinite(scores[metric].to_numpy())
-        for name in present:
-            sizes[f"{metric}/{name}"] = int((known & (category == name)).sum())
-        sizes[metric] = sizes[f"{metric}_micro"] = int(known.sum())
 
-    def means(counts: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+
+def statistics(scores: pd.DataFrame, settings: PhraseGroundingSettings) -> Statistic:
+    """Means per finding, over findings (``cnr``, ``miou`` …) and over all samples (``…_micro``)."""
+    category = scores["category"].map(slug).to_numpy()
+    present = scored_categories(scores, settings)
+    by_metric = {metric: scores[metric].to_numpy() for metric in METRICS}
+
+    def means(counts: Floats) -> dict[str, Floats]:
         found = {}
-        for metric in METRICS:
-            values = scores[metric].to_numpy()
+        for metric, values in by_metric.items():
             each = [weighted_mean(counts, values, category == name) for name in present]
             found.update({f"{metric}/{name}": m for name, m in zip(present, each, strict=True)})
             found[metric] = np.mean(each, axis=0) if each else np.full(len(counts), np.nan)
             found[f"{metric}_micro"] = weighted_mean(counts, values)
         return found
 
+    return means
+
+
+def summarise(
+    scores: pd.DataFrame, settings: PhraseGroundingSettings
+) -> tuple[dict[str, Estimate], list[str]]:
+    """The metrics with their intervals, and the findings that were there to be averaged."""
+    category = scores["category"].map(slug).to_numpy()
+    present = scored_categories(scores, settings)
+    sizes: dict[str, int] = {}
+    for metric in METRICS:
+        known = np.isfinite(scores[metric].to_numpy())
+        for name in present:
+            sizes[f"{metric}/{name}"] = int((known & (category == name)).sum())
+        sizes[metric] = sizes[f"{metric}_micro"] = int(known.sum())
     chosen = settings.intervals
     clusters = clusters_of(scores["subject_id"], chosen.unit)
+    means = statistics(scores, settings)
     estimates = bootstrap(means, clusters, sizes, chosen.replicates, chosen.seed, chosen.level)
     return estimates, present
 

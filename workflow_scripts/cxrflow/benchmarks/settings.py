@@ -11,6 +11,9 @@ from pydantic import Field, field_validator, model_validator
 from cxrflow.command import Settings
 from cxrflow.text.settings import MaskingSettings
 
+# How several prompts of one class become one embedding.
+PromptAverage = Literal["normalised", "raw"]
+
 
 class IntervalSettings(Settings):
     """Percentile bootstrap over the test samples; not in the papers."""
@@ -99,6 +102,52 @@ class PneumoniaSettings(BenchmarkSettings):
     split: str | None = Field(default="test", description="rows that are scored; null: all")
     positive_prompts: list[str] = Field(default=["Findings suggesting pneumonia"], min_length=1)
     negative_prompts: list[str] = Field(default=["No evidence of pneumonia"], min_length=1)
+    prompt_average: PromptAverage = Field(
+        default="normalised",
+        description="several prompts of a class: mean of their unit embeddings, or raw: of the "
+        "projections as they are (public inference code); made unit again either way",
+    )
+
+
+class PromptPair(Settings):
+    """Another pair of prompts for the same two classes (BioViL Appendix A.1)."""
+
+    name: str = Field(pattern=r"^[a-z0-9_]+$", description="as in the metrics auroc/<name> …")
+    positive: list[str] = Field(min_length=1)
+    negative: list[str] = Field(min_length=1)
+    compared_with: str | None = Field(
+        default=None,
+        description="pair whose AUROC this one's is held against in delta/<name>: a name, or "
+        "default for the main prompts",
+    )
+
+
+# Table A.1's pairs beside the default one; |ΔAUC| is printed for two of them, against the row
+# before of the same model.
+PAPER_PROMPT_PAIRS = [
+    PromptPair(
+        name="suggesting_acute",
+        positive=["Findings suggesting pneumonia"],
+        negative=["There is no evidence of acute pneumonia"],
+    ),
+    PromptPair(
+        name="diagnosis_acute",
+        positive=["Consistent with the diagnosis of pneumonia"],
+        negative=["There is no evidence of acute pneumonia"],
+        compared_with="default",
+    ),
+    PromptPair(
+        name="consistent",
+        positive=["Findings consistent with pneumonia"],
+        negative=["No evidence of pneumonia"],
+    ),
+    PromptPair(
+        name="consistent_none",
+        positive=["Findings consistent with pneumonia"],
+        negative=["There is no pneumonia"],
+        compared_with="consistent",
+    ),
+]
 
 
 class ZeroShotClassificationSettings(PneumoniaSettings):
@@ -109,6 +158,28 @@ class ZeroShotClassificationSettings(PneumoniaSettings):
         gt=0,
         description="divides the cosines before the softmax; moves scores, not their order",
     )
+    prompt_pairs: list[PromptPair] = Field(
+        default=PAPER_PROMPT_PAIRS,
+        description="other pairs of prompts, scored beside the main ones (Table A.1)",
+    )
+
+    @field_validator("prompt_pairs")
+    @classmethod
+    def _pairs_have_names_of_their_own(cls, pairs: list[PromptPair]) -> list[PromptPair]:
+        names = [pair.name for pair in pairs]
+        # Metrics auroc/normal and auroc/not_normal are those against one kind of negatives.
+        taken = sorted(
+            n for n in set(names) if names.count(n) > 1 or n in ("default", "normal", "not_normal")
+        )
+        if taken:
+            raise ValueError(f"{taken} cannot name a pair, or names two; want different names")
+        for pair in pairs:
+            if pair.compared_with not in (None, "default", *names):
+                raise ValueError(
+                    f"'{pair.name}' is compared with '{pair.compared_with}'; want default or one "
+                    f"of {names}"
+                )
+        return pairs
 
 
 class LinearProbeSettings(PneumoniaSettings):
@@ -210,6 +281,56 @@ class VocabularyComparisonSettings(Settings):
     )
     split: str | None = Field(default="validate", description="reports counted; null: all")
     intervals: IntervalSettings = IntervalSettings()
+
+
+class MsCxrStatisticsSettings(Settings):
+    """What MS-CXR holds (BioViL Appendix C, Table C.1)."""
+
+    tokens: Literal["words_and_marks", "words"] = Field(
+        default="words_and_marks",
+        description="tokens of a phrase; the paper says only 'tokens (inc. full-stop)'. A hyphen "
+        "inside a word does not cut it",
+    )
+    full_stop: Literal["always", "as_written"] = Field(
+        default="always", description="whether a phrase without a full stop has its token too"
+    )
+    age: Literal["study", "anchor"] = Field(
+        default="study",
+        description="study: at the patient's first study of the row, anchor_age + (its year - "
+        "anchor_year); anchor: anchor_age as it stands. The paper does not say",
+    )
+    max_failed_share: float = Field(
+        default=0.01, ge=0, le=1, description="damaged rows of a table that are tolerated"
+    )
+
+
+class PairedTestProtocol(IntervalSettings):
+    """Paired bootstrap between the rows of a table; not in the papers."""
+
+    replicates: int = Field(
+        default=5000,
+        ge=100,
+        description="number of resamples; the smallest p is 2 / (this + 1), and what is left of "
+        "it after correction for many comparisons needs it to be small",
+    )
+
+
+class PairedComparison(Settings):
+    """One metric of one model against one of another (or the same) model, same benchmark."""
+
+    benchmark: str
+    model: str
+    metric: str = Field(description="name in metrics.json")
+    reference_model: str
+    reference_metric: str = Field(
+        description="name in metrics.json; equal to metric for two models"
+    )
+
+
+class PairedTestSettings(PairedTestProtocol):
+    """The protocol, and what is compared."""
+
+    comparisons: list[PairedComparison] = Field(default_factory=list)
 
 
 class LabelAgreementProtocol(Settings):

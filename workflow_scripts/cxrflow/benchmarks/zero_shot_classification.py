@@ -5,6 +5,10 @@ two classes, of its cosine with each class prompt. The threshold is where F1 on 
 images is greatest (Appendix A.3), so accuracy, sensitivity, specificity and F1 are optimistic, in
 the paper as here; AUROC is not. RSNA's negatives are of two kinds, and the second is the hard one,
 so AUROC against each is reported too.
+
+Other pairs of prompts (``prompt_pairs``, Appendix A.1) give every metric again as
+``<metric>/<pair>``, the paper's |ΔAUC| as ``delta/<pair>``, and over all pairs
+``prompts_spread``: the greatest AUROC less the smallest.
 """
 
 import io
@@ -22,6 +26,7 @@ from cxrflow.benchmarks.inputs import Cohort, read_cohort
 from cxrflow.benchmarks.labelled_images import (
     COLUMNS,
     SHOWN,
+    class_embedding,
     class_embeddings,
     classification_parser,
     features_of,
@@ -31,7 +36,7 @@ from cxrflow.benchmarks.result import Figure, Result, model_name
 from cxrflow.benchmarks.settings import ZeroShotClassificationSettings
 from cxrflow.command import read_settings, run
 from cxrflow.metrics.classification import auroc, binary_metrics, operating_points, roc_curve
-from cxrflow.metrics.intervals import Estimate, bootstrap, clusters_of
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, clusters_of
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
@@ -49,31 +54,57 @@ def class_probabilities(
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def summarise(
-    predictions: pd.DataFrame, settings: ZeroShotClassificationSettings
-) -> dict[str, Estimate]:
-    """The table's metrics, and AUROC of the positives against each kind of negatives."""
-    labels = predictions["label"].to_numpy()
-    scores = predictions["score"].to_numpy()
-    against = {
-        f"auroc/{name}": (labels == 1) | (predictions["class"] == kind).to_numpy()
+def against_each_kind(predictions: pd.DataFrame) -> dict[str, NDArray[np.bool_]]:
+    """Rows [N] of the positives and one kind of negatives, by the metric they give."""
+    labels, kinds = predictions["label"].to_numpy(), predictions["class"].to_numpy()
+    return {
+        f"auroc/{name}": (labels == 1) | (kinds == kind)
         for kind, name in NEGATIVE_CLASSES.items()
-        if ((predictions["class"] == kind) & (labels == 0)).any()
+        if ((kinds == kind) & (labels == 0)).any()
     }
 
-    def metrics(counts: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+
+def statistics(predictions: pd.DataFrame, settings: ZeroShotClassificationSettings) -> Statistic:
+    """The table's metrics, AUROC against each kind of negatives, and all of it by prompt pair."""
+    labels = predictions["label"].to_numpy()
+    scores = predictions["score"].to_numpy()
+    against = against_each_kind(predictions)
+    by_pair = {
+        pair.name: predictions[f"score/{pair.name}"].to_numpy() for pair in settings.prompt_pairs
+    }
+
+    def metrics(counts: Floats) -> dict[str, Floats]:
         found = binary_metrics(labels, scores, counts)
         for name, used in against.items():
             found[name] = auroc(labels[used], scores[used], counts[:, used])
+        areas = {"default": found["auroc"]}
+        for pair_name, own in by_pair.items():
+            other = binary_metrics(labels, own, counts)
+            areas[pair_name] = other["auroc"]
+            found |= {f"{name}/{pair_name}": values for name, values in other.items()}
+        for pair in settings.prompt_pairs:
+            if pair.compared_with is not None:
+                gap = areas[pair.name] - areas[pair.compared_with]
+                found[f"delta/{pair.name}"] = np.abs(gap)
+        if settings.prompt_pairs:
+            found["prompts_spread"] = np.ptp(np.stack(list(areas.values())), axis=0)
         return found
 
-    names = ("auroc", "accuracy", "sensitivity", "specificity", "f1", "threshold")
-    sizes = dict.fromkeys(names, len(labels))
-    sizes.update(
-        sensitivity=int((labels == 1).sum()),
-        specificity=int((labels == 0).sum()),
-        **{name: int(used.sum()) for name, used in against.items()},
-    )
+    return metrics
+
+
+def summarise(
+    predictions: pd.DataFrame, settings: ZeroShotClassificationSettings
+) -> dict[str, Estimate]:
+    """The metrics of :func:`statistics` with their intervals."""
+    labels = predictions["label"].to_numpy()
+    metrics = statistics(predictions, settings)
+    behind = {"sensitivity": int((labels == 1).sum()), "specificity": int((labels == 0).sum())}
+    sizes = {
+        name: behind.get(name.partition("/")[0], len(labels))
+        for name in metrics(np.ones((1, len(labels))))
+    }
+    sizes |= {name: int(used.sum()) for name, used in against_each_kind(predictions).items()}
     chosen = settings.intervals
     clusters = clusters_of(predictions["subject_id"], chosen.unit)
     return bootstrap(metrics, clusters, sizes, chosen.replicates, chosen.seed, chosen.level)
@@ -122,6 +153,13 @@ def evaluate(
         cosine_positive=similarities[:, 1],
         score=class_probabilities(similarities, settings.temperature)[:, 1],
     )
+    for pair in settings.prompt_pairs:
+        classes = [
+            class_embedding(model, prompts, settings.prompt_average)
+            for prompts in (pair.negative, pair.positive)
+        ]
+        cosines = images @ np.stack(classes).T
+        predictions[f"score/{pair.name}"] = class_probabilities(cosines, settings.temperature)[:, 1]
     metrics = summarise(predictions, settings)
     protocol = {
         **settings.model_dump(mode="json", exclude={"device"}),

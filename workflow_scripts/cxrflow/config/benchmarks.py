@@ -7,6 +7,8 @@ from cxrflow.benchmarks.settings import (
     LabelAgreementProtocol,
     LinearProbeSettings,
     MaskPredictionSettings,
+    MsCxrStatisticsSettings,
+    PairedTestProtocol,
     PhraseGroundingSettings,
     VocabularyComparisonSettings,
     ZeroShotClassificationSettings,
@@ -20,6 +22,7 @@ BENCHMARK_ROLES = {
     "linear_probe": "classification",
     "mask_prediction": "reports",
     "vocabulary": "reports",
+    "ms_cxr_statistics": "grounding",
 }
 
 # The programs whose models each benchmark takes.
@@ -29,6 +32,14 @@ BENCHMARK_PROGRAMS = {
     "linear_probe": ("image", "joint"),
     "mask_prediction": ("text", "joint"),
 }
+
+# Benchmarks whose rows a table can test against each other: those of benchmarks/paired_tests.py.
+PAIRED_BENCHMARKS = (
+    "phrase_grounding",
+    "zero_shot_classification",
+    "linear_probe",
+    "mask_prediction",
+)
 
 
 class Comparison(Settings):
@@ -67,3 +78,5 @@ class Benchmarks(Settings):
     vocabulary: VocabularyComparisonSettings = VocabularyComparisonSettings()
     label_agreement: LabelAgreement = LabelAgreement()
     features: FeatureSettings = FeatureSettings()
+    ms_cxr_statistics: MsCxrStatisticsSettings = MsCxrStatisticsSettings()
+    paired_tests: PairedTestProtocol = PairedTestProtocol()

@@ -22,6 +22,7 @@ from cxrflow.config.checks import (
 from cxrflow.config.entities import Entities
 from cxrflow.config.label_comparisons import GivenLabels, label_comparisons
 from cxrflow.config.models import ResolvedModel, resolve
+from cxrflow.config.ms_cxr_statistics import check_demographics_fit, statistics_datasets
 from cxrflow.data.settings import CohortSettings
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
@@ -44,6 +45,7 @@ class Dataset(Settings):
         "covid_chestxray",
         "pubmed",
         "mimic_iii",
+        "mimic_iv",
     ] = Field(description="whose files it has: chooses the reader")
     root: str | None = Field(None, description="its folder; none for a synthetic one")
     synthetic: bool = Field(False, description="drawn by the synthetic hospital")
@@ -72,6 +74,7 @@ class Roles(Settings):
         None, description="the same phrases, images from DICOM files: for models of pairs_raw"
     )
     classification: str | None = Field(None, description="cohort of classification")
+    demographics: str | None = Field(None, description="data set of MS-CXR's patients: mimic_iv")
 
     def cohorts(self, *roles: str) -> list[str]:
         """The cohorts that play these roles, each once."""
@@ -322,6 +325,7 @@ class Config(Settings):
             found += [cohort.dataset, self.holder(name), *cohort.held_out]
         for given in self.label_comparisons():
             found += [given.dataset, given.holder or given.dataset]
+        found += statistics_datasets(self)
         return list(dict.fromkeys(found))
 
     def label_comparisons(self) -> list[GivenLabels]:
@@ -384,6 +388,7 @@ class Config(Settings):
             _known(f"cohorts.{name}.held_out", cohort.held_out, self.datasets)
         for role in COHORT_ROLES:
             _known(f"roles.{role}", [getattr(self.roles, role)], self.cohorts)
+        _known("roles.demographics", [self.roles.demographics], self.datasets)
         _known("roles.corpora", self.roles.corpora, self.datasets)
         for name, vocabulary in self.vocabularies.items():
             _known(f"vocabularies.{name}.documents", vocabulary.documents or [], self.datasets)
@@ -404,6 +409,7 @@ class Config(Settings):
     def _parts_fit(self) -> Self:
         check_layouts_have_text(self)
         check_documents_are_split(self)
+        check_demographics_fit(self)
         check_evaluation_is_held_out(self)
         check_pictures_are_allowed(self)
         check_label_comparisons(self)

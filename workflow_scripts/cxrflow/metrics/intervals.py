@@ -45,6 +45,11 @@ class Difference:
     high: float
     p: float
 
+    def as_json(self) -> dict[str, Any]:
+        """For JSON, where an undefined number is null."""
+        named = {"difference": self.value, "difference_low": self.low, "difference_high": self.high}
+        return {k: v if np.isfinite(v) else None for k, v in {**named, "p": self.p}.items()}
+
 
 def clusters_of(subjects: Sequence[Any] | pd.Series, unit: str = "subject") -> NDArray[np.int64]:
     """Cluster numbers ``[N]``: equal for samples of one patient.
@@ -141,6 +146,19 @@ def paired_bootstrap(
             float(point[name][0]), *percentile_interval(values, level), float(p)
         )
     return result
+
+
+def holm(p_values: ArrayLike) -> Floats:
+    """p-values [N] corrected for N comparisons (Holm 1979, step-down); never above 1.
+
+    The k-th smallest (k from 0) is multiplied by N - k, and none is below a smaller one's.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
+    corrected = np.empty_like(p)
+    corrected[order] = np.minimum(stepped, 1.0)
+    return corrected
 
 
 def seed_spread(values: ArrayLike) -> tuple[float, float]:

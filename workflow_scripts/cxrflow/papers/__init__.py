@@ -13,6 +13,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError
 
+from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.command import Settings, SettingsT, explain
 from cxrflow.errors import InputError
 
@@ -52,6 +53,8 @@ class Recipe(Settings):
 class Column(Settings, extra="allow"):
     """A column of a table, as far as the workflow must know it."""
 
+    key: str = ""
+    metric: str = Field("", description="name in metrics.json; {vocabulary} becomes the row's")
     benchmark: str | None = Field(None, description="where it is not the table's")
     reason: str | None = Field(None, description="why ours are missing in every row")
 
@@ -59,9 +62,20 @@ class Column(Settings, extra="allow"):
 class Row(Settings, extra="allow"):
     """A row of a table, as far as the workflow must know it."""
 
+    label: str = ""
     model: str | None = Field(None, description="our model of this row")
     benchmark: str | None = Field(None, description="where it is not the table's")
     vocabulary: str | None = Field(None, description="our vocabulary of this row")
+    data: bool = Field(False, description="measured on the data themselves, without a model")
+    share: str | None = Field(None, description="labels of a probe, in per cent: <metric>/10")
+    variant: str | None = Field(None, description="part of a benchmark: <metric>/<variant>")
+    reference: str | None = Field(None, description="row to compare with, if not the table's")
+    blank: list[str] = Field(default_factory=list, description="columns without meaning here")
+
+    def metric_of(self, column: "Column") -> str:
+        """The name in metrics.json that a cell of this row reads."""
+        name = column.metric.format(vocabulary=self.vocabulary or "")
+        return "/".join(part for part in (name, self.share, self.variant) if part is not None)
 
 
 class Table(Settings, extra="allow"):
@@ -71,16 +85,46 @@ class Table(Settings, extra="allow"):
     benchmark: str
     columns: list[Column] = Field(default_factory=list)
     rows: list[Row] = Field(default_factory=list)
+    reference: str | None = Field(None, description="label of the row that others are tested with")
+
+    def benchmark_of(self, row: Row, column: Column) -> str:
+        """The benchmark that fills a cell."""
+        return column.benchmark or row.benchmark or self.benchmark
+
+    def comparisons(self) -> list[PairedComparison]:
+        """Each cell of ours that has a reference of ours from the same benchmark, in order."""
+        by_label = {row.label: row for row in self.rows}
+        found: dict[tuple[str, ...], PairedComparison] = {}
+        for row in self.rows:
+            other = by_label.get(row.reference or self.reference or "")
+            if other is None or other.model is None or row.model is None:
+                continue
+            for column in self.columns:
+                benchmark = self.benchmark_of(row, column)
+                if benchmark != self.benchmark_of(other, column) or column.reason is not None:
+                    continue
+                if column.key in (*row.blank, *other.blank):
+                    continue
+                made = PairedComparison(
+                    benchmark=benchmark,
+                    model=row.model,
+                    metric=row.metric_of(column),
+                    reference_model=other.model,
+                    reference_metric=other.metric_of(column),
+                )
+                if (made.model, made.metric) != (made.reference_model, made.reference_metric):
+                    found[tuple(made.model_dump().values())] = made
+        return list(found.values())
 
     def cells(self) -> list[tuple[str, str | None]]:
-        """Each (benchmark, model) that fills a cell, once; vocabularies need no model."""
+        """Each (benchmark, model) that fills a cell, once; vocabularies and data need no model."""
         found: dict[tuple[str, str | None], None] = {}
         for row in self.rows:
             for column in self.columns:
-                benchmark = column.benchmark or row.benchmark or self.benchmark
+                benchmark = self.benchmark_of(row, column)
                 if column.reason is not None:
                     continue
-                if benchmark == "vocabulary" and row.vocabulary is not None:
+                if row.data or (benchmark == "vocabulary" and row.vocabulary is not None):
                     found[benchmark, None] = None
                 elif benchmark != "vocabulary" and row.model is not None:
                     found[benchmark, row.model] = None

@@ -12,6 +12,7 @@ from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.writers.mimic_cxr import write_mimic_cxr
 from cxrflow.phantom.writers.mimic_cxr_jpg import write_mimic_cxr_jpg
 from cxrflow.phantom.writers.mimic_iii import write_mimic_iii
+from cxrflow.phantom.writers.mimic_iv import write_mimic_iv
 from cxrflow.phantom.writers.ms_cxr import write_ms_cxr
 from cxrflow.phantom.writers.pubmed import write_pubmed
 from cxrflow.phantom.writers.rsna import write_rsna
@@ -25,6 +26,7 @@ WRITERS: dict[str, Writer] = {
     "rsna": write_rsna,
     "pubmed": write_pubmed,
     "mimic_iii": write_mimic_iii,
+    "mimic_iv": write_mimic_iv,
     "stanza_text": write_stanza_text,
     "stanza_entities": write_stanza_entities,
 }

@@ -6,7 +6,7 @@ samples: the mean, over the seeds, of the ends of each seed's bootstrap interval
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from cxrflow.errors import InputError
 from cxrflow.files import read_object
 from cxrflow.metrics.intervals import seed_spread
 from cxrflow.report.table_definition import Column, Row, TableDefinition
+from cxrflow.report.table_tests import Tested, Tests
 
 FIELDS = ("benchmark", "model", "seed", "data", "protocol", "metrics")
 NOT_RUN = "not run in this configuration"
@@ -36,6 +37,7 @@ class Cell:
     published: str | None
     published_sd: str | None
     reason: str | None
+    tested: Tested | None = None
 
     @property
     def difference(self) -> float | None:
@@ -67,9 +69,14 @@ class Results:
     def of(self, row: Row, column: Column, benchmark: str) -> list[dict[str, Any]]:
         """Results that fill a cell, one a seed.
 
-        A column whose metric is of a {vocabulary} reads the comparison of all vocabularies, any
-        other the results of the row's model.
+        A row of data reads what was measured without a model. A column whose metric is of a
+        {vocabulary} reads the comparison of all vocabularies, any other the results of the row's
+        model.
         """
+        if row.data:
+            return [
+                run for (name, _), runs in self.runs.items() if name == benchmark for run in runs
+            ]
         if "{vocabulary}" not in column.metric:
             return [] if row.model is None else self.runs.get((benchmark, row.model), [])
         if row.vocabulary is not None:
@@ -116,22 +123,21 @@ def _mean_or_none(values: Sequence[Any]) -> float | None:
 def make_cell(row: Row, column: Column, benchmark: str, results: Results) -> Cell:
     """One cell: ours over seeds, the published value, and the reason where ours are missing."""
     published, published_sd = row.published.get(column.key, [None, None])
-    name = column.metric.format(vocabulary=row.vocabulary or "")
-    if row.share is not None:
-        name = f"{name}/{row.share}"
+    name = row.metric_of(column)
     runs = results.of(row, column, column.benchmark or row.benchmark or benchmark)
     entries = [run["metrics"][name] for run in runs if name in run["metrics"]]
     entries = [entry for entry in entries if entry["value"] is not None]
     ours: float | str | None = None
     spread, low, high, reason = None, None, None, None
-    if not entries:
-        wanted = row.model is not None or row.vocabulary is not None
-        reason = row.reason or column.reason
+    if not entries and column.key not in row.blank:
+        wanted = row.model is not None or row.vocabulary is not None or row.data
+        if not any(name in run["metrics"] for run in runs):
+            reason = row.reason or column.reason
         if reason is None and wanted:
             reason = UNDEFINED if runs else NOT_RUN
-    elif isinstance(entries[0]["value"], str):
+    elif entries and isinstance(entries[0]["value"], str):
         ours = entries[0]["value"]
-    else:
+    elif entries:
         mean, deviation = seed_spread([entry["value"] for entry in entries])
         ours = mean * column.scale
         spread = deviation * column.scale if np.isfinite(deviation) else None
@@ -144,17 +150,20 @@ def make_cell(row: Row, column: Column, benchmark: str, results: Results) -> Cel
         spread,
         low,
         high,
-        len(entries),
+        0 if row.data else len(entries),  # of trainings; data have none
         published,
         published_sd,
         reason,
     )
 
 
-def make_cells(table: TableDefinition, results: Results) -> list[Cell]:
-    """All cells, row by row."""
+def make_cells(table: TableDefinition, results: Results, tests: Tests | None = None) -> list[Cell]:
+    """All cells, row by row, with what was tested against a reference row."""
+    known = tests or Tests()
     return [
-        make_cell(row, column, table.benchmark, results)
+        replace(
+            make_cell(row, column, table.benchmark, results), tested=known.of(table, row, column)
+        )
         for row in table.rows
         for column in table.columns
     ]

@@ -8,31 +8,25 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from cxrflow.command import Settings, explain
 from cxrflow.errors import InputError
+from cxrflow.papers import Column as PaperColumn
+from cxrflow.papers import Row as PaperRow
 from cxrflow.papers import load_paper
 
 
-class Column(Settings):
+class Column(PaperColumn, extra="forbid"):
     """A column: which metric of which benchmark, and how it is printed."""
 
     key: str
     label: str
     metric: str = Field(description="name in metrics.json; {vocabulary} becomes the row's")
-    benchmark: str | None = Field(default=None, description="where it is not the table's")
     scale: float = Field(default=1.0, description="ours are multiplied by this (100: per cent)")
     digits: int = Field(default=3, ge=0, description="decimals of ours")
-    reason: str | None = Field(default=None, description="why ours are missing in every row")
 
 
-class Row(Settings):
+class Row(PaperRow, extra="forbid"):
     """A row: a model of ours, the published values, or both."""
 
     label: str
-    model: str | None = None
-    vocabulary: str | None = None
-    benchmark: str | None = Field(default=None, description="where it is not the table's")
-    share: str | None = Field(
-        default=None, description="labels of a probe, in per cent: 10 reads the metrics <name>/10"
-    )
     reason: str | None = Field(default=None, description="why there is no value of ours")
     published: dict[str, list[str | None]] = Field(default_factory=dict)
 
@@ -48,8 +42,10 @@ class Row(Settings):
 
     @model_validator(mode="after")
     def _ours_or_a_reason(self) -> "Row":
-        if self.model is None and self.vocabulary is None and self.reason is None:
-            raise ValueError(f"row '{self.label}' has neither model nor vocabulary nor reason")
+        if self.model is None and self.vocabulary is None and self.reason is None and not self.data:
+            raise ValueError(
+                f"row '{self.label}' has neither model nor vocabulary nor data nor reason"
+            )
         return self
 
 
@@ -61,6 +57,9 @@ class TableDefinition(Settings):
     benchmark: str
     columns: list[Column] = Field(min_length=1)
     rows: list[Row] = Field(min_length=1)
+    reference: str | None = Field(
+        default=None, description="label of the row that the others are tested against"
+    )
     notes: list[str] = Field(default_factory=list, description="printed below the table")
 
     @model_validator(mode="after")
@@ -72,9 +71,15 @@ class TableDefinition(Settings):
             if twice:
                 raise ValueError(f"{kind} {twice} stands more than once")
         for row in self.rows:
+            wrong = sorted(set(row.blank) - set(keys))
+            if wrong or set(row.blank) & set(row.published):
+                raise ValueError(f"row '{row.label}': 'blank' has unknown or published columns")
             unknown = sorted(set(row.published) - set(keys))
             if unknown:
                 raise ValueError(f"row '{row.label}' has published values for unknown {unknown}")
+        for name in (self.reference, *(row.reference for row in self.rows)):
+            if name is not None and name not in labels:
+                raise ValueError(f"reference '{name}' is no row; expected a row's label")
         return self
 
 

@@ -14,11 +14,16 @@ import jinja2
 
 from cxrflow.report.table_cells import Cell, Results
 from cxrflow.report.table_definition import Column, TableDefinition
+from cxrflow.report.table_tests import Tested, Tests, note_on_tests
 
 CSV_COLUMNS = (
     "row", "column", "ours", "ours_sd", "low", "high", "seeds", "published", "published_sd",
     "reason",
 )  # fmt: skip
+TEST_COLUMNS = {
+    "difference": "value", "difference_low": "low", "difference_high": "high", "p": "p",
+    "p_holm": "p_holm",
+}  # fmt: skip
 MINUS = "−"
 
 
@@ -32,9 +37,10 @@ def table_csv(cells: list[Cell]) -> str:
     """One line a cell; empty where there is nothing."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
+    writer.writerow((*CSV_COLUMNS, *TEST_COLUMNS))
     for cell in cells:
         values = [getattr(cell, name) for name in CSV_COLUMNS]
+        values += [getattr(cell.tested, name, None) for name in TEST_COLUMNS.values()]
         writer.writerow(
             ["" if v is None else format(v, ".6g") if isinstance(v, float) else v for v in values]
         )
@@ -52,7 +58,19 @@ def ours_text(cell: Cell, column: Column) -> dict[str, str]:
         parts["spread"] = number(cell.ours_sd, column)
     if cell.low is not None and cell.high is not None:
         parts["interval"] = f"{number(cell.low, column)} to {number(cell.high, column)}"
+    if cell.tested is not None and cell.tested.value is not None:
+        parts["tested"] = test_text(cell.tested, column)
+        parts["mark"] = cell.tested.mark
     return parts
+
+
+def test_text(tested: Tested, column: Column) -> str:
+    """The difference to the reference row in words, for whoever points at a value."""
+    text = f"{number(tested.value or 0.0, column, sign=True)} against {tested.reference}"
+    if tested.low is not None and tested.high is not None:
+        ends = (number(end, column, sign=True) for end in (tested.low, tested.high))
+        text += f" ({' to '.join(ends)})"
+    return f"{text}, p = {tested.p:.2g}, corrected {tested.p_holm:.2g}"
 
 
 def published_text(cell: Cell) -> str:
@@ -115,14 +133,16 @@ def _lines(table: TableDefinition, cells: list[Cell], results: Results) -> list[
     return lines
 
 
-def table_markdown(table: TableDefinition, cells: list[Cell], results: Results) -> str:
+def table_markdown(
+    table: TableDefinition, cells: list[Cell], results: Results, tests: Tests | None = None
+) -> str:
     """A GitHub table with two lines a row, then the notes."""
     heads = ["", "", *(column.label for column in table.columns)]
     text = [f"**{table.title}**", "", _markdown_row(heads), _markdown_row(["---"] * len(heads))]
     for line in _lines(table, cells, results):
         ours = []
         for parts in line["ours"]:
-            shown = parts.get("value", "–")
+            shown = parts.get("value", "–") + parts.get("mark", "")
             shown += f" ± {parts['spread']}" if "spread" in parts else ""
             shown += f" ({parts['interval']})" if "interval" in parts else ""
             shown += f" Δ {parts['difference']}" if "difference" in parts else ""
@@ -130,7 +150,7 @@ def table_markdown(table: TableDefinition, cells: list[Cell], results: Results) 
         published = [value or "–" for value in line["published"]]
         text.append(_markdown_row([line["label"], "ours", *ours]))
         text.append(_markdown_row(["", "published", *published]))
-    notes = [*_notes(table, cells, results), *_reasons(table, cells)]
+    notes = [*_notes(table, cells, results, tests), *_reasons(table, cells)]
     return "\n".join([*text, "", *(f"- {note}" for note in notes)]) + "\n"
 
 
@@ -138,8 +158,11 @@ def _markdown_row(values: list[str]) -> str:
     return "| " + " | ".join(value.replace("|", "\\|") for value in values) + " |"
 
 
-def _notes(table: TableDefinition, cells: list[Cell], results: Results) -> list[str]:
-    notes = [note_on_data(results), note_on_spread(cells), f"Published: {table.source}"]
+def _notes(
+    table: TableDefinition, cells: list[Cell], results: Results, tests: Tests | None
+) -> list[str]:
+    notes = [note_on_data(results), note_on_spread(cells)]
+    notes += [*note_on_tests(cells, tests or Tests()), f"Published: {table.source}"]
     return [note for note in [*notes, *table.notes] if note]
 
 
@@ -168,13 +191,19 @@ def _template() -> jinja2.Template:
     return environment.from_string(source)
 
 
-def table_html(name: str, table: TableDefinition, cells: list[Cell], results: Results) -> str:
+def table_html(
+    name: str,
+    table: TableDefinition,
+    cells: list[Cell],
+    results: Results,
+    tests: Tests | None = None,
+) -> str:
     """A self-contained fragment; ASCII only, so that it reads right however it is opened."""
     html = _template().render(
         id=name,
         table=table,
         lines=_lines(table, cells, results),
-        notes=_notes(table, cells, results),
+        notes=_notes(table, cells, results, tests),
         synthetic=bool(results.runs) and results.synthetic,
     )
     return html.encode("ascii", "xmlcharrefreplace").decode("ascii")

@@ -14,6 +14,7 @@ from cxrflow.command import run
 from cxrflow.files import atomic_path
 from cxrflow.report.table_cells import make_cells, read_results
 from cxrflow.report.table_definition import read_table_definition
+from cxrflow.report.table_tests import read_tests
 from cxrflow.report.table_text import table_csv, table_html, table_markdown
 
 log = logging.getLogger("cxrflow")
@@ -29,16 +30,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument(
         "--metrics", type=Path, nargs="*", default=[], help="metrics.json of any models and seeds"
     )
+    arguments.add_argument(
+        "--tests", type=Path, help="JSON of cxrflow.benchmarks.paired_tests for this table"
+    )
     arguments.add_argument("--output", type=Path, required=True, help="path without extension")
     options = arguments.parse_args(argv)
     table = read_table_definition(options.paper, options.table)
     results = read_results(options.metrics)
-    cells = make_cells(table, results)
+    tests = read_tests(options.tests)
+    cells = make_cells(table, results, tests)
     name = f"{options.paper}-{options.table}"
     texts = {
         ".csv": table_csv(cells),
-        ".md": table_markdown(table, cells, results),
-        ".html": table_html(name, table, cells, results),
+        ".md": table_markdown(table, cells, results, tests),
+        ".html": table_html(name, table, cells, results, tests),
     }
     with ExitStack() as files:  # all three or none
         for extension, text in texts.items():

@@ -1,0 +1,236 @@
+"""Paired tests between models, against a bootstrap written out, and what is not compared."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from benchmark_fakes import FakeModel, classification_samples, make_store
+from feature_fakes import fake_features
+
+from cxrflow.benchmarks import linear_probe, mask_prediction
+from cxrflow.benchmarks import paired_tests as program
+from cxrflow.benchmarks import zero_shot_classification as zero_shot
+from cxrflow.benchmarks.inputs import Cohort
+from cxrflow.benchmarks.settings import (
+    LinearProbeSettings,
+    MaskPredictionSettings,
+    PairedTestSettings,
+    PhraseGroundingSettings,
+    ZeroShotClassificationSettings,
+)
+from cxrflow.config.benchmarks import PAIRED_BENCHMARKS, Benchmarks
+from cxrflow.errors import InputError
+from cxrflow.metrics.intervals import clusters_of, resamples
+
+SETTINGS = PhraseGroundingSettings(categories=["Edema", "Pneumonia"])
+CNR = {
+    "benchmark": "phrase_grounding", "model": "m", "metric": "cnr",
+    "reference_model": "r", "reference_metric": "cnr",
+}  # fmt: skip
+
+
+def grounding(seed: int, shift: float = 0.0, count: int = 30) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    numbers = np.arange(count)
+    table = pd.DataFrame(
+        {
+            "sample_id": [f"s{n}" for n in numbers],
+            "subject_id": [f"p{n // 3}" for n in numbers],
+            "category": np.where(numbers % 4, "Edema", "Pneumonia"),
+        }
+    )
+    hard = np.random.default_rng(99).normal(1, 0.4, count)  # the same for every model
+    for name in ("cnr", "signed_cnr", "miou"):
+        table[name] = hard + shift + rng.normal(0, 0.2, count)
+    return table
+
+
+def write(folder, model, seed, table, benchmark="phrase_grounding", settings=SETTINGS, **changes):
+    """A result folder; gives its predictions."""
+    made = folder / benchmark / model / f"seed{seed}"
+    made.mkdir(parents=True)
+    table.to_parquet(made / "predictions.parquet", index=False)
+    said = {
+        "benchmark": benchmark,
+        "model": model,
+        "seed": seed,
+        "data": {"fingerprint": changes.pop("fingerprint", "f")},
+        "protocol": {
+            **settings.model_dump(mode="json", exclude={"device", "batch_size"}),
+            **changes,
+        },
+    }
+    (made / "metrics.json").write_text(json.dumps(said))
+    return made / "predictions.parquet"
+
+
+def outcome(files, *comparisons, **values):
+    asked = {"replicates": 300, "comparisons": comparisons or [CNR]} | values
+    runs = program.read_predictions(files)
+    return program.compare_all(runs, PairedTestSettings.model_validate(asked))
+
+
+def test_it_is_the_bootstrap_of_the_difference_written_out(tmp_path):
+    own = [grounding(1, 0.15), grounding(2, 0.05)]
+    other = [grounding(3)]
+    shuffled = own[1].sample(frac=1, random_state=0)  # joined by sample, not by place
+    files = [
+        write(tmp_path, "m", 0, own[0], grid=[7, 7]),
+        write(tmp_path, "m", 1, shuffled, grid=[7, 7]),
+        write(tmp_path, "r", 0, other[0], grid=[14, 14]),  # the grid belongs to the model
+    ]
+    entry = outcome(files)[0]
+
+    def macro(table, counts):
+        means = []
+        for name in ("Edema", "Pneumonia"):
+            rows = np.flatnonzero(table["category"] == name)
+            drawn = [table["cnr"][row] for row in rows for _ in range(int(counts[row]))]
+            means.append(np.mean(drawn))
+        return np.mean(means)
+
+    def difference(counts):
+        return np.mean([macro(t, counts) for t in own]) - macro(other[0], counts)
+
+    clusters = clusters_of(own[0]["subject_id"])
+    drawn = [difference(row) for block in resamples(clusters, 300, 0) for row in block]
+    assert entry["difference"] == pytest.approx(difference(np.ones(30)))
+    assert entry["difference_low"] == pytest.approx(np.quantile(drawn, 0.025))
+    assert entry["difference_high"] == pytest.approx(np.quantile(drawn, 0.975))
+    smaller = min(sum(d <= 0 for d in drawn), sum(d >= 0 for d in drawn))
+    assert entry["p"] == pytest.approx(min(1, 2 * (smaller + 1) / 301))
+    assert entry["p_holm"] == entry["p"] and entry["reason"] is None
+
+
+def test_p_is_corrected_for_all_comparisons(tmp_path):
+    files = [write(tmp_path, "m", 0, grounding(1, 0.2)), write(tmp_path, "r", 0, grounding(3))]
+    names = ("cnr", "miou", "cnr/edema")
+    entries = outcome(files, *(CNR | {"metric": n, "reference_metric": n} for n in names))
+    assert [entry["metric"] for entry in entries] == list(names)
+    smallest = min(entry["p"] for entry in entries)
+    assert min(entry["p_holm"] for entry in entries) == pytest.approx(min(1, 3 * smallest))
+    undefined = CNR | {"metric": "cnr/none", "reference_metric": "cnr/none"}
+    assert outcome(files, undefined)[0]["reason"] == "not defined for both"
+
+
+@pytest.mark.parametrize(
+    ("table", "changes", "reason"),
+    [
+        (grounding(3, count=29), {}, "measured on different samples"),
+        (grounding(3).assign(sample_id="s1"), {}, "measured on different samples"),
+        (grounding(3), {"fingerprint": "g"}, "measured on different data"),
+        (
+            grounding(3),
+            {"upsample": "bilinear", "average": "x"},
+            r"measured with different protocols (average, upsample)",
+        ),
+    ],
+)
+def test_what_was_not_measured_alike_is_not_compared(tmp_path, table, changes, reason):
+    files = [
+        write(tmp_path, "m", 0, grounding(1)),
+        write(tmp_path, "r", 0, table, **changes),
+    ]
+    [entry] = outcome(files)
+    assert entry["reason"] == reason and "p" not in entry and "p_holm" not in entry
+    assert outcome(files[:1])[0]["reason"] == "no predictions of both"
+
+
+def test_every_benchmark_s_metrics_follow_from_its_predictions(tmp_path):
+    """Including two prompt pairs of one model, whose difference is that of their AUROCs."""
+    features = fake_features(make_store(tmp_path / "store", 30))
+    table = classification_samples(30)
+    table["label"] = np.random.default_rng(0).permutation(table["label"])
+    settings = ZeroShotClassificationSettings.model_validate(
+        {"split": None, "intervals": {"replicates": 100}}
+    )
+    cohort = Cohort(table, {"name": "tiny", "synthetic": True, "fingerprint": "f"})
+    result = zero_shot.evaluate(FakeModel(), cohort, features, settings)
+    file = write(
+        tmp_path, "m", 0, result.predictions, "zero_shot_classification",
+        settings, threshold_rule="best F1",
+    )  # fmt: skip
+    asked = {
+        "benchmark": "zero_shot_classification", "model": "m", "metric": "auroc",
+        "reference_model": "m", "reference_metric": "auroc/diagnosis_acute",
+    }  # fmt: skip
+    [entry] = outcome([file], asked)
+    gap = result.metrics["auroc"].value - result.metrics["auroc/diagnosis_acute"].value
+    assert entry["difference"] == pytest.approx(gap) and abs(gap) > 0.01
+    assert result.metrics["delta/diagnosis_acute"].value == pytest.approx(abs(gap))
+
+
+def test_probes_are_averaged_over_their_draws(tmp_path):
+    settings = LinearProbeSettings(fractions=[1.0], probe_seeds=[0, 1])
+    rng = np.random.default_rng(0)
+    labels = np.arange(24) % 2
+    tables = []
+    for _ in range(2):
+        scores = {f"score_100_seed{s}": rng.random(24) + 0.3 * labels for s in (0, 1)}
+        tables.append(
+            pd.DataFrame(
+                {"sample_id": [f"s{n}" for n in range(24)], "subject_id": None, "label": labels}
+                | scores
+            )
+        )
+    files = [
+        write(tmp_path, "m", 0, tables[0], "linear_probe", settings, features="pooled"),
+        write(tmp_path, "r", 0, tables[1], "linear_probe", settings, features="projected"),
+    ]
+    named = {"metric": "auroc/100", "reference_metric": "auroc/100", "benchmark": "linear_probe"}
+    [entry] = outcome(files, CNR | named)
+    means = [linear_probe.summarise(table, settings)["auroc/100"].value for table in tables]
+    assert entry["difference"] == pytest.approx(means[0] - means[1])
+
+
+def test_the_sections_of_a_study_are_drawn_together(tmp_path):
+    settings = MaskPredictionSettings()
+    table = pd.DataFrame(
+        {
+            "study_id": [f"s{n // 2}" for n in range(12)],
+            "subject_id": [None] * 4 + ["p1"] * 4 + ["p2"] * 4,
+            "section": ["findings", "impression"] * 6,
+            "targets": 5,
+            "correct": [n % 5 for n in range(12)],
+            "correct_most_frequent": 1,
+        }
+    )
+    assert mask_prediction.clusters(table, "subject").tolist() == [0, 0, 1, 1] + [2] * 4 + [3] * 4
+    assert mask_prediction.clusters(table, "sample").tolist() == [n // 2 for n in range(12)]
+    files = [
+        write(tmp_path, name, 0, table.assign(correct=table["correct"] + more), "mask_prediction",
+              settings, vocabulary="v")
+        for name, more in (("m", 1), ("r", 0))
+    ]  # fmt: skip
+    named = {"metric": "mask_accuracy", "reference_metric": "mask_accuracy"}
+    [entry] = outcome(files, CNR | named | {"benchmark": "mask_prediction"})
+    ends = (entry["difference_low"], entry["difference"], entry["difference_high"])
+    assert ends == pytest.approx((0.2, 0.2, 0.2)) and entry["p"] < 0.01
+
+
+def test_wrong_input_is_named(tmp_path):
+    bad = write(tmp_path, "m", 0, grounding(1).drop(columns="miou"))
+    good = write(tmp_path, "r", 0, grounding(3))
+    with pytest.raises(InputError, match="column 'miou' is missing"):
+        outcome([bad, good])
+    with pytest.raises(InputError, match="benchmark is 'guessing'; expected one of"):
+        outcome([write(tmp_path, "x", 0, grounding(1), "guessing")])
+
+
+def test_the_program_writes_its_protocol(tmp_path):
+    files = [write(tmp_path, "m", 0, grounding(1)), write(tmp_path, "r", 0, grounding(3))]
+    settings = json.dumps({"replicates": 200, "comparisons": [CNR]})
+    output = tmp_path / "table.tests.json"
+    program.main(
+        ["--predictions", *map(str, files), "--settings", settings, "--output", str(output)]
+    )
+    found = json.loads(output.read_text())
+    assert found["protocol"] == {"replicates": 200, "level": 0.95, "unit": "subject", "seed": 0}
+    assert found["comparisons"][0].keys() >= {"difference", "p", "p_holm", *CNR}
+
+
+def test_the_workflow_knows_the_same_benchmarks():
+    assert tuple(program.PAIRABLE) == PAIRED_BENCHMARKS
+    for name, one in program.PAIRABLE.items():
+        assert isinstance(getattr(Benchmarks(), name), one.settings)

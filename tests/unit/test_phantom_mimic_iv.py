@@ -1,0 +1,57 @@
+"""The synthetic MIMIC-IV knows the sex and age of MIMIC-CXR's patients, but for a few."""
+
+from pathlib import Path
+
+import pandas as pd
+from phantom_fixtures import SETTINGS
+
+from cxrflow.benchmarks import ms_cxr_statistics
+from cxrflow.data import mimic_iv
+from cxrflow.files import read_object
+from cxrflow.phantom.patient import hospital
+from cxrflow.phantom.writers.mimic_iv import write_mimic_iv
+
+
+def test_patients(written: Path) -> None:
+    table = pd.read_csv(written / "mimic_iv" / "hosp" / "patients.csv.gz", dtype=str)
+    assert list(table) == [
+        "subject_id", "gender", "anchor_age", "anchor_year", "anchor_year_group", "dod",
+    ]  # fmt: skip
+    patients, dropped = mimic_iv.read_patients(written / "mimic_iv")
+    assert dropped == [] and len(patients) == len(table)
+    known = {int(patient.subject_id): patient for patient in hospital(SETTINGS)}
+    both = patients[patients["subject_id"].astype(int).isin(known)]
+    assert 0 < len(both) < len(patients)  # also patients without a radiograph
+    years = both["subject_id"].map(lambda name: float(known[int(name)].studies[0].time.year))
+    found = mimic_iv.ages(patients, both["subject_id"], years)
+    for name, gender, age in zip(both["subject_id"], both["gender"], found, strict=True):
+        assert (gender, age) == (known[int(name)].sex, known[int(name)].age)
+
+
+def test_a_few_are_missing_and_the_oldest_are_91(tmp_path: Path) -> None:
+    settings = SETTINGS.model_copy(update={"patients": 400})
+    write_mimic_iv(settings, tmp_path / "iv", 1)
+    patients, _ = mimic_iv.read_patients(tmp_path / "iv")
+    listed = set(patients["subject_id"].astype(int))
+    missing = [p for p in hospital(settings) if p.subject_id not in listed]
+    assert 1 <= len(missing) <= 8
+    ages = set(patients["anchor_age"])
+    assert min(ages) >= 18 and 90 not in ages
+
+
+def test_the_dates_of_headers_and_of_the_table_give_the_same_statistics(
+    written: Path, tmp_path: Path
+) -> None:
+    found = []
+    for layout in ("mimic_cxr", "mimic_cxr_jpg"):
+        ms_cxr_statistics.main(
+            ["--root", str(written / "ms_cxr"), "--studies-layout", layout]
+            + ["--studies-root", str(written / layout), "--output", str(tmp_path / layout)]
+            + ["--demographics", str(written / "mimic_iv")]
+        )
+        found.append(read_object(tmp_path / layout / "metrics.json"))
+    first, second = found
+    assert first["metrics"] == second["metrics"] and first["data"]["synthetic"] is True
+    pairs, known = first["metrics"]["pairs/total"]["value"], first["metrics"]["age/total"]["value"]
+    assert pairs == first["data"]["pairs"] > 5 and 18 < known < 95
+    assert first["metrics"]["subjects/background"]["value"] == SETTINGS.patients

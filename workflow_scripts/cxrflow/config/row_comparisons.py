@@ -1,0 +1,20 @@
+"""Which cells of a table are tested against its reference row in a run."""
+
+from typing import TYPE_CHECKING
+
+from cxrflow.benchmarks.settings import PairedComparison
+from cxrflow.config.benchmarks import PAIRED_BENCHMARKS
+
+if TYPE_CHECKING:
+    from cxrflow.config.schema import Config
+
+
+def row_comparisons(config: "Config", paper: str, table: str) -> list[PairedComparison]:
+    """The comparisons of a table of which this run measures both sides, in the table's order."""
+    measured = set(config.table_cells(paper, table))
+    return [
+        one
+        for one in config.tables(paper)[table].comparisons()
+        if one.benchmark in PAIRED_BENCHMARKS
+        and {(one.benchmark, one.model), (one.benchmark, one.reference_model)} <= measured
+    ]
