@@ -18,6 +18,7 @@ def test_dry_run_of_the_demo(checkout):
         assert planned[rule] >= 1
     assert planned["draw_phantom"] == 8
     assert planned["evaluate_label_agreement"] == 2
+    assert planned["draw_figure"] == 3
 
 
 def test_parsing_writes_nothing(checkout):
