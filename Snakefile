@@ -18,6 +18,7 @@ Path grammar (`<results>` is `results`, or what `pathvars:` of the configuration
     <results>/benchmarks/label_agreement/<dataset>/<reference>/metrics.json
     <results>/tables/<paper>/<table>.{csv,md,html}
     <results>/tables/<paper>/<table>.tests.json     paired tests between its rows
+    <results>/figures/<paper>/<figure>.{png,json}
     <results>/report/index.html
     <results>/logs/<rule>/..., <results>/timings/<rule>/...
 
@@ -61,6 +62,7 @@ if run.available("phrase_grounding"):
 
     include: "rules/benchmarks/phrase_grounding.smk"
     include: "rules/benchmarks/ms_cxr_statistics.smk"
+    include: "rules/figures.smk"
 
 
 if run.available("zero_shot_classification"):
@@ -81,9 +83,10 @@ default_target: "all"
 
 
 rule all:
-    """Every table of every paper in `papers:`, and the report page."""
+    """Every table and figure of every paper in `papers:`, and the report page."""
     input:
         tables=[table for paper in run.papers for table in paper_tables(paper)],
+        figures=[figure for paper in run.papers for figure in paper_figures(paper)],
         report="<results>/report/index.html",
         entities=report_entities() if run.datasets[run.report_dataset].synthetic else [],
 
@@ -95,9 +98,10 @@ rule demo:
 
 
 rule biovil:
-    """BioViL: its models, its tables."""
+    """BioViL: its models, its tables, its figures."""
     input:
         paper_tables("biovil"),
+        paper_figures("biovil"),
         paper_models("biovil"),
 
 

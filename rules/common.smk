@@ -49,6 +49,7 @@ wildcard_constraints:
     benchmark=one_of(BENCHMARK_ROLES),
     cohort=one_of(run.cohorts),
     dataset=one_of(run.datasets),
+    figure=one_of(name for paper in run.papers for name in run.figures(paper)),
     geometry=run.pixels.geometry,
     model=one_of(MODELS),
     paper=one_of(run.papers),
@@ -312,6 +313,24 @@ def paper_tables(paper):
     """The tables of a paper."""
     names = run.tables(paper) if paper in run.papers else []
     return [f"<results>/tables/{paper}/{name}.html" for name in names]
+
+
+def paper_figures(paper):
+    """The figures of a paper that this run draws."""
+    names = run.figures(paper) if paper in run.papers else []
+    return [f"<results>/figures/{paper}/{name}.png" for name in names]
+
+
+def figure_inputs(wildcards, file):
+    """A file of phrase grounding for every model of a figure, first seeds."""
+    models = run.figure_models(run.figures(wildcards.paper)[wildcards.figure])
+    folder = "<results>/benchmarks/phrase_grounding"
+    return [f"{folder}/{model}/seed{run.seeds_of(model)[0]}/{file}" for model in models]
+
+
+def figure_settings(wildcards):
+    """What a figure shows."""
+    return as_json(run.figures(wildcards.paper)[wildcards.figure].model_dump(mode="json"))
 
 
 def paper_models(paper):

@@ -50,6 +50,7 @@ rule make_page:
         flows=[f"<results>/cohorts/{cohort}/flow.json" for cohort in run.cohorts_in_use()],
         models=[path for paper in run.papers for path in paper_models(paper)],
         tables=[path for paper in run.papers for path in paper_tables(paper)],
+        figures=[path for paper in run.papers for path in paper_figures(paper)],
         metrics=sorted({path for paper in run.papers for path in paper_metrics(paper)}),
         agreements=label_agreements(),
     output:

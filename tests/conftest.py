@@ -15,7 +15,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of several processes (`make test`), one runs the workflow's tests, which share a finished run.
+    """Of several processes (`make test`) one runs the workflow's tests, which share a finished run.
 
     They take longest and come first; the other files go to whichever process is free.
     """

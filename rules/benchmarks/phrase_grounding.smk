@@ -15,6 +15,7 @@ rule evaluate_phrase_grounding:
     output:
         metrics="<results>/benchmarks/phrase_grounding/{model}/seed{seed}/metrics.json",
         predictions="<results>/benchmarks/phrase_grounding/{model}/seed{seed}/predictions.parquet",
+        grids="<results>/benchmarks/phrase_grounding/{model}/seed{seed}/grids.npy",
     log:
         "<logs>/evaluate_phrase_grounding/{model}.seed{seed}.log",
     benchmark:

@@ -25,6 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "benchmarks": {*LIBRARIES - {"phantom"}, "training", "model", "cxrflow"},
     "report": {*LIBRARIES - {"phantom"}, "papers", "config"},
     "cxrflow": {"model"},  # `cxrflow.load`
+    "ground": {"benchmarks"},  # the name under which people find it
 }
 HEAVY = ("torch", "transformers", "pandas", "stanza", "sklearn", "matplotlib", "scipy", "pyarrow")
 TEXT_SUFFIXES = {".py", ".smk", ".md", ".yaml", ".toml", ".jinja", ".css", ".js", ".sh"}

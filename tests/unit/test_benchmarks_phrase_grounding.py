@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from benchmark_fakes import (
     CATEGORIES,
     FakeModel,
@@ -19,6 +20,7 @@ import cxrflow
 from cxrflow.benchmarks import phrase_grounding
 from cxrflow.benchmarks.grounding_figures import MAX_BYTES, choose_examples, draw_pair
 from cxrflow.benchmarks.inputs import Cohort
+from cxrflow.benchmarks.phrase_grounding import chosen_rescaling
 from cxrflow.benchmarks.settings import PhraseGroundingSettings
 from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
@@ -174,3 +176,55 @@ def test_pictures_stay_small_even_of_noise():
     png = draw_pair(noise, noise / 255.0, np.array([[100, 100, 200, 150.0]]))
     assert len(png) <= MAX_BYTES
     assert Image.open(io.BytesIO(png)).width >= 2 * 96
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        ({}, "none"),
+        ({"settings": {"alignment": {"weight": 1.0}}}, "none"),
+        ({"settings": {"local_alignment": {"weight": 0.0}}}, "none"),
+        ({"settings": {"local_alignment": {"weight": 0.5}}}, "minmax"),
+    ],
+)
+def test_maps_of_models_with_a_local_loss_are_rescaled(pixels, run, expected):
+    """Appendix A.3; the protocol says which, and both can be asked for by name."""
+    result = evaluate(pixels, model=FakeModel(run=run))
+    assert result.protocol["rescale"] == expected
+    assert result.protocol["rescale_setting"] == "auto"
+    named = evaluate(pixels, rescale=expected)
+    assert named.protocol["rescale"] == named.protocol["rescale_setting"] == expected
+    assert result.metrics["miou"] == named.metrics["miou"]
+    assert chosen_rescaling("minmax", {}) == "minmax" and chosen_rescaling("none", run) == "none"
+
+
+def test_scores_by_the_size_of_the_boxes(pixels):
+    """Boxes of 16 x 16 in 96 x 64 pixels are 4.2 % of the image; some are made larger."""
+    table = grounding_samples(COUNT)
+    table.at[0, "boxes"] = [[0, 16, 32, 32]]  # 16.7 %
+    table.at[1, "boxes"] = [[0, 16, 16, 16], [32, 48, 16, 16], [8, 16, 16, 16]]  # 6.3 %: a union
+    table.at[2, "boxes"] = [[0, 20, 20, 20]]  # 6.5 %
+    result = evaluate(pixels, table)
+    scores = result.predictions["cnr"]
+    for name, rows in (("large", [0]), ("medium", [1, 2]), ("small", range(3, 20))):
+        found = result.metrics[f"cnr/size_{name}"]
+        assert found.n == len(rows) and found.value == pytest.approx(scores[list(rows)].mean())
+        assert f"miou/size_{name}" in result.metrics
+    # No finding is called that, and the macro average is of findings alone.
+    each = [result.metrics[f"cnr/{name}"].value for name in result.data["categories_scored"]]
+    assert result.metrics["cnr"].value == pytest.approx(np.mean(each))
+    wide = evaluate(pixels, table, size_limits=[0.2, 0.5])
+    assert "cnr/size_medium" not in wide.metrics and wide.metrics["cnr/size_small"].n == 20
+    with pytest.raises(ValueError, match="rising shares"):
+        settings(size_limits=[0.5, 0.2])
+
+
+def test_punctuation_reaches_the_model_unless_it_is_stripped(pixels, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        FakeModel, "encode_text", lambda self, texts: asked.extend(texts) or torch.eye(2)[[1]]
+    )
+    table = grounding_samples(COUNT).assign(phrase="Small effusion. ")[:2]
+    for strip in (False, True):
+        evaluate(pixels, table, strip_punctuation=strip, batch_size=1)
+    assert asked == ["Small effusion. "] * 2 + ["Small effusion"] * 2

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter, zoom
 
-from cxrflow.benchmarks.region import box_mask, make_region, prepare_grid
+from cxrflow.benchmarks.region import box_mask, image_map, make_region, prepare_grid
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import cnr, iou
 
@@ -86,3 +86,22 @@ def test_smoothing_and_rescaling():
     np.testing.assert_allclose(prepare_grid(grid, 1.5, "none"), gaussian_filter(grid, 1.5))
     rescaled = prepare_grid(grid, 1.5, "minmax")
     assert rescaled.min() == -1 and rescaled.max() == 1
+
+
+@pytest.mark.parametrize("geometry", ["shorter16", "shorter16crop12", "longer24", "square16"])
+@pytest.mark.parametrize(("height", "width"), [(48, 32), (31, 45)])
+def test_a_map_of_the_image_is_nan_where_nothing_was_seen(geometry, height, width):
+    """Pixel by pixel: its centre on the stored square, and the cell that lies there."""
+    grid = np.random.default_rng(0).normal(size=(4, 3))
+    placement = Geometry.parse(geometry).place(height, width)
+    found = image_map(grid, placement)
+    for y in range(height):
+        for x in range(width):
+            (corner,) = placement.boxes([[x + 0.5, y + 0.5, 0, 0]])
+            across, down = corner[0] / placement.size * 3, corner[1] / placement.size * 4
+            if min(across, down) < 0 or across >= 3 or down >= 4:
+                assert np.isnan(found[y, x])
+            else:
+                assert found[y, x] == grid[int(down), int(across)]
+    seen = found[np.isfinite(found).any(axis=1)][:, np.isfinite(found).any(axis=0)]
+    np.testing.assert_array_equal(seen, make_region(grid, [], placement).similarity)

@@ -20,6 +20,7 @@ def test_dry_run_of_the_demo(checkout):
     assert planned["evaluate_ms_cxr_statistics"] == 1
     assert planned["compare_rows"] >= 6  # the tables with two rows of ours to compare
     assert planned["evaluate_label_agreement"] == 2
+    assert planned["draw_figure"] == 3
 
 
 def test_parsing_writes_nothing(checkout):

@@ -20,6 +20,11 @@ def test_every_stage_leaves_its_product(finished):
     )
     assert scores["data"]["synthetic"] is True
     assert scores["metrics"]["cnr"]["n"] > 0
+    assert (results / "benchmarks/phrase_grounding/biovil/seed0/grids.npy").stat().st_size > 0
+    for figure in ("figure3", "figure_a1", "figure_a2"):
+        drawn = json.loads((results / f"figures/biovil/{figure}.json").read_text())
+        assert drawn["data"]["synthetic"] is True and drawn["examples"]
+        assert (results / f"figures/biovil/{figure}.png").stat().st_size > 1000
     for reference in ("chexpert", "negbio"):
         labels = results / f"benchmarks/label_agreement/mimic_cxr/{reference}"
         scores = json.loads((labels / "metrics.json").read_text())
@@ -63,6 +68,7 @@ def test_a_changed_setting_reruns_only_what_depends_on_it(finished_copy):
     planned = changed.planned()
     assert planned.pop("pretrain_joint") == 1
     assert planned.pop("evaluate_phrase_grounding") == 1
+    assert planned.pop("draw_figure") == 3
     assert planned.pop("extract_features") == 1
     assert planned.pop("evaluate_zero_shot_classification") == 1
     assert planned.pop("evaluate_linear_probe") == 1

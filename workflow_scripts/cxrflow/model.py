@@ -6,6 +6,7 @@ absent: a text-pretraining run has no ``image/``, SimCLR has nothing but ``image
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, require_embeddings
 from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, load_image_half
+from cxrflow.encoders.inference import folded
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
 from cxrflow.text.tokenizer import load_tokenizer
@@ -65,7 +67,13 @@ class Model:
         """Embed images in [0, 1]; see :class:`ImageOutput` for the shapes."""
         if self.image_encoder is None:
             raise InputError(f"{self.folder}: the model has no image half")
-        return self.image_encoder(pixels_B1HW.to(self.device))
+        return self._inference_encoder(pixels_B1HW.to(self.device))
+
+    @cached_property
+    def _inference_encoder(self) -> ImageEncoder:
+        """The image half as it is run; ``image_encoder`` keeps the parameters as trained."""
+        assert self.image_encoder is not None
+        return folded(self.image_encoder)
 
     @torch.inference_mode()
     def encode_text(self, texts: list[str], normalise: bool = True) -> Tensor:

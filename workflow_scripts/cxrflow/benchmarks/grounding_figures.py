@@ -6,6 +6,7 @@ successes. Radiological convention: the patient's right is on the left.
 
 import io
 from functools import cache
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -61,7 +62,7 @@ def heat_map(values: NDArray[np.float64], picture: NDArray[np.uint8]) -> NDArray
 
 
 @cache
-def _palette() -> Image.Image:
+def palette() -> Image.Image:
     """The colours of a sheet: greys, map colours over greys, the boxes' colour, white.
 
     Fixed rather than fitted, so that grey stays grey and pictures can be compared.
@@ -75,7 +76,8 @@ def _palette() -> Image.Image:
     return image
 
 
-def _dashed_box(draw: ImageDraw.ImageDraw, box: NDArray[np.float64], dash: int = 5) -> None:
+def dashed_box(draw: ImageDraw.ImageDraw, box: NDArray[np.float64], dash: int = 5) -> None:
+    """Draw a box x, y, w, h."""
     x, y, w, h = box
     corners = [(x, y), (x + w, y), (x + w, y + h), (x, y + h), (x, y)]
     for start, end in zip(corners, corners[1:], strict=False):
@@ -103,21 +105,26 @@ def draw_pair(
             view = Image.fromarray(pixels).resize((panel, panel), Image.Resampling.BILINEAR)
             draw = ImageDraw.Draw(view)
             for box in boxes * (panel / size):
-                _dashed_box(draw, box)
+                dashed_box(draw, box)
             sheet.paste(view, (offset, 0))
         buffer = io.BytesIO()
-        flat = sheet.quantize(palette=_palette(), dither=Image.Dither.NONE)
+        flat = sheet.quantize(palette=palette(), dither=Image.Dither.NONE)
         flat.save(buffer, "PNG", optimize=True)
         if buffer.tell() <= MAX_BYTES or panel <= 96:
             return buffer.getvalue()
         panel -= 24
 
 
-def _stored_map(
-    grid: NDArray[np.float64], placement: Placement, settings: PhraseGroundingSettings
+def stored_map(
+    grid: NDArray[np.floating[Any]],
+    placement: Placement,
+    smoothing_sigma: float | None,
+    rescale: Literal["none", "minmax"],
+    upsample: Literal["nearest", "bilinear"],
 ) -> NDArray[np.float64]:
-    prepared = prepare_grid(grid, settings.smoothing_sigma, settings.rescale)
-    region = make_region(prepared, [], placement, settings.upsample, "stored")
+    """A similarity grid [h, w] on the stored square [S, S]; NaN where it shows no image."""
+    prepared = prepare_grid(grid, smoothing_sigma, rescale)
+    region = make_region(prepared, [], placement, upsample, "stored")
     full = np.full((placement.size, placement.size), np.nan)
     x, y, w, h = (round(value) for value in placement.inside_stored())
     full[y : y + h, x : x + w] = region.similarity
@@ -131,6 +138,7 @@ def draw_examples(
     pixels: Pixels,
     geometry: Geometry,
     settings: PhraseGroundingSettings,
+    rescale: Literal["none", "minmax"],
 ) -> list[Figure]:
     """Draw the chosen examples; the rows of all arguments correspond."""
     figures = []
@@ -138,7 +146,9 @@ def draw_examples(
         sample, score = samples.iloc[row], scores.iloc[row]
         picture = pixels.read(pixels.rows([sample["image_id"]]))[0]
         placement = geometry.place(int(sample["image_height"]), int(sample["image_width"]))
-        values = _stored_map(grids[row], placement, settings)
+        values = stored_map(
+            grids[row], placement, settings.smoothing_sigma, rescale, settings.upsample
+        )
         boxes = placement.boxes([list(map(float, box)) for box in sample["boxes"]])
         category = str(sample["category"])
         subject = str(sample["phrase"]) if settings.figure_phrases else f"sample {row}"

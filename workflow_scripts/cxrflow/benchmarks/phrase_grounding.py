@@ -3,11 +3,16 @@
 BioViL sections 4.1 and 4.3, Tables 4, 5, A.3 and A.4. Every phrase is compared with every patch
 of its image; the grid of cosines is brought to pixels and scored against the union of the phrase's
 boxes with CNR and mIoU. Scores are averaged per finding, then over findings (the paper's "Avg.").
+The grids are kept with the scores, so that pictures of several models need no model.
+
+One image by itself, without boxes and scores: ``--model … --image x.dcm --phrase "…"``, which is
+``python -m cxrflow.ground``.
 """
 
 import logging
-from collections.abc import Sequence
-from typing import Any
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -21,6 +26,7 @@ from cxrflow.benchmarks.inputs import (
     drop_rows,
     image_batches,
 )
+from cxrflow.benchmarks.phrases import plain_phrases
 from cxrflow.benchmarks.region import make_region, prepare_grid
 from cxrflow.benchmarks.result import Figure, Result, model_name, slug
 from cxrflow.benchmarks.settings import PhraseGroundingSettings
@@ -43,16 +49,32 @@ COLUMNS = (
     "image_height",
 )  # fmt: skip
 METRICS = ("cnr", "miou", "signed_cnr")  # the last is not in the paper
+SIZES = ("small", "medium", "large")  # of the boxes, as a share of the image
 SIZE_TOLERANCE = 0.02  # of the aspect ratio: whole-pixel rounding of a small image
 
 
+def chosen_rescaling(
+    asked: Literal["auto", "none", "minmax"], run: Mapping[str, Any]
+) -> Literal["none", "minmax"]:
+    """What ``auto`` means for a model with this ``run.json``: Appendix A.3's last but one sentence.
+
+    Similarities of models with a local loss are spread otherwise, so their maps are stretched to
+    [-1, 1] before thresholds are laid on them. A run without the local term's key has none.
+    """
+    if asked != "auto":
+        return asked
+    local = (run.get("settings") or {}).get("local_alignment") or {}
+    return "minmax" if local.get("weight", 0) > 0 else "none"
+
+
 def similarity_grids(
-    model: Any, samples: pd.DataFrame, pixels: Pixels, batch_size: int
+    model: Any, samples: pd.DataFrame, pixels: Pixels, settings: PhraseGroundingSettings
 ) -> NDArray[np.float64]:
     """Cosines [N, h, w] of every sample's phrase with the patches of its image."""
-    phrases = samples["phrase"].tolist()
+    phrases = plain_phrases(samples["phrase"].tolist(), settings.strip_punctuation)
     blocks = []
-    for positions, images in image_batches(pixels, samples["image_id"].tolist(), batch_size):
+    image_ids = samples["image_id"].tolist()
+    for positions, images in image_batches(pixels, image_ids, settings.batch_size):
         grids = model.similarity_map(images, [phrases[i] for i in positions])
         blocks.append(grids.double().cpu().numpy())
     return np.concatenate(blocks)
@@ -63,13 +85,14 @@ def score_samples(
     samples: pd.DataFrame,
     geometry: Geometry,
     settings: PhraseGroundingSettings,
+    rescale: Literal["none", "minmax"],
 ) -> pd.DataFrame:
     """CNR and mIoU of every sample; NaN with a reason where there is nothing to score."""
     rows = []
     for grid, sample in zip(grids, samples.to_dict("records"), strict=True):
         placement = geometry.place(int(sample["image_height"]), int(sample["image_width"]))
         region = make_region(
-            prepare_grid(grid, settings.smoothing_sigma, settings.rescale),
+            prepare_grid(grid, settings.smoothing_sigma, rescale),
             [list(map(float, box)) for box in sample["boxes"]],
             placement,
             settings.upsample,
@@ -113,17 +136,35 @@ def scored_categories(scores: pd.DataFrame, settings: PhraseGroundingSettings) -
     ]
 
 
-def statistics(scores: pd.DataFrame, settings: PhraseGroundingSettings) -> Statistic:
-    """Means per finding, over findings (``cnr``, ``miou`` …) and over all samples (``…_micro``)."""
+def parts_of(
+    scores: pd.DataFrame, settings: PhraseGroundingSettings
+) -> dict[str, NDArray[np.bool_]]:
+    """Which samples are of each finding, and of each size of boxes (``size_small`` …) there is."""
     category = scores["category"].map(slug).to_numpy()
-    present = scored_categories(scores, settings)
+    parts = {name: category == name for name in scored_categories(scores, settings)}
+    box_size = np.array(SIZES)[np.digitize(scores["box_share"], settings.size_limits)]
+    scored = np.isfinite(scores["cnr"].to_numpy())
+    for name in SIZES:
+        if (scored & (box_size == name)).any():
+            parts[f"size_{name}"] = box_size == name
+    return parts
+
+
+def statistics(scores: pd.DataFrame, settings: PhraseGroundingSettings) -> Statistic:
+    """Means per finding, over findings (``cnr``, ``miou`` …) and over all samples (``…_micro``).
+
+    Besides, means over the samples with small, medium and large boxes (``cnr/size_small`` …), as
+    far as there are any.
+    """
+    parts, present = parts_of(scores, settings), scored_categories(scores, settings)
     by_metric = {metric: scores[metric].to_numpy() for metric in METRICS}
 
     def means(counts: Floats) -> dict[str, Floats]:
         found = {}
         for metric, values in by_metric.items():
-            each = [weighted_mean(counts, values, category == name) for name in present]
-            found.update({f"{metric}/{name}": m for name, m in zip(present, each, strict=True)})
+            of_parts = {name: weighted_mean(counts, values, part) for name, part in parts.items()}
+            found.update({f"{metric}/{name}": mean for name, mean in of_parts.items()})
+            each = [of_parts[name] for name in present]
             found[metric] = np.mean(each, axis=0) if each else np.full(len(counts), np.nan)
             found[f"{metric}_micro"] = weighted_mean(counts, values)
         return found
@@ -135,13 +176,12 @@ def summarise(
     scores: pd.DataFrame, settings: PhraseGroundingSettings
 ) -> tuple[dict[str, Estimate], list[str]]:
     """The metrics with their intervals, and the findings that were there to be averaged."""
-    category = scores["category"].map(slug).to_numpy()
-    present = scored_categories(scores, settings)
+    parts, present = parts_of(scores, settings), scored_categories(scores, settings)
     sizes: dict[str, int] = {}
     for metric in METRICS:
         known = np.isfinite(scores[metric].to_numpy())
-        for name in present:
-            sizes[f"{metric}/{name}"] = int((known & (category == name)).sum())
+        for name, part in parts.items():
+            sizes[f"{metric}/{name}"] = int((known & part).sum())
         sizes[metric] = sizes[f"{metric}_micro"] = int(known.sum())
     chosen = settings.intervals
     clusters = clusters_of(scores["subject_id"], chosen.unit)
@@ -174,8 +214,9 @@ def evaluate(
     """Score ``model`` on the phrases of ``cohort``."""
     samples, dropped = usable_samples(cohort.table, pixels, settings)
     geometry = Geometry.parse(str(pixels.geometry))
-    grids = similarity_grids(model, samples, pixels, settings.batch_size)
-    scores = score_samples(grids, samples, geometry, settings)
+    grids = similarity_grids(model, samples, pixels, settings)
+    rescale = chosen_rescaling(settings.rescale, model.run)
+    scores = score_samples(grids, samples, geometry, settings, rescale)
     for reason, count in scores["unscored"].value_counts().items():
         log.warning("%d samples have no CNR: %s", count, reason)
     metrics, present = summarise(scores, settings)
@@ -183,11 +224,13 @@ def evaluate(
     if settings.figures:
         from cxrflow.benchmarks.grounding_figures import draw_examples
 
-        figures = draw_examples(samples, scores, grids, pixels, geometry, settings)
+        figures = draw_examples(samples, scores, grids, pixels, geometry, settings, rescale)
     protocol = {
         **settings.model_dump(
             mode="json", exclude={"batch_size", "device", "figures", "figure_phrases"}
         ),
+        "rescale": rescale,
+        "rescale_setting": settings.rescale,
         "geometry": str(geometry),
         "grid": list(grids.shape[1:]),
         "boxes": "union of a phrase's boxes",
@@ -201,12 +244,19 @@ def evaluate(
         "categories_scored": present,
         "unscored": {str(k): int(v) for k, v in scores["unscored"].value_counts().items()},
     }
-    return Result("phrase_grounding", data, protocol, metrics, scores, figures)
+    arrays = {"grids": grids.astype(np.float32)}
+    return Result("phrase_grounding", data, protocol, metrics, scores, figures, arrays)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
-    options = image_benchmark_parser(__doc__).parse_args(argv)
+    """Run the program; with ``--image`` that of one image."""
+    given = sys.argv[1:] if argv is None else argv
+    if any(argument.partition("=")[0] == "--image" for argument in given):
+        # Drawing is of no use to the benchmark itself, so it is not loaded for that.
+        from cxrflow.benchmarks import one_image
+
+        return one_image.main(given)
+    options = image_benchmark_parser(__doc__).parse_args(given)
     settings = read_settings(options.settings, PhraseGroundingSettings)
     model, cohort, pixels = read_inputs(options, COLUMNS, settings)
     result = evaluate(model, cohort, pixels, settings)

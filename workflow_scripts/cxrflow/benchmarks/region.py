@@ -65,6 +65,33 @@ def _axis_weights(centres: Floats, size: int, cells: int, upsample: str) -> Floa
     return (1 - share) * np.eye(cells)[below] + share * np.eye(cells)[above]
 
 
+def _pixel_centres(placement: Placement) -> tuple[Floats, Floats]:
+    """Centres x [W] and y [H] of the original image's pixels, in stored pixels."""
+    x0, y0, step_x, step_y = placement.boxes([[0, 0, 1, 1]])[0]
+    return (
+        x0 + (np.arange(placement.original_width) + 0.5) * step_x,
+        y0 + (np.arange(placement.original_height) + 0.5) * step_y,
+    )
+
+
+def image_map(
+    grid: ArrayLike, placement: Placement, upsample: Literal["nearest", "bilinear"] = "nearest"
+) -> Floats:
+    """A prepared grid [h, w] on the pixels of the original image [H, W].
+
+    NaN outside the crop, as the released inference code pads.
+    """
+    values = np.asarray(grid, dtype=np.float64)
+    size = placement.size
+    centres_x, centres_y = _pixel_centres(placement)
+    seen_x, seen_y = ((c >= 0) & (c < size) for c in (centres_x, centres_y))
+    rows = _axis_weights(centres_y[seen_y], size, values.shape[0], upsample)
+    columns = _axis_weights(centres_x[seen_x], size, values.shape[1], upsample)
+    full = np.full((placement.original_height, placement.original_width), np.nan)
+    full[np.ix_(seen_y, seen_x)] = rows @ values @ columns.T
+    return full
+
+
 def make_region(
     grid: ArrayLike,
     boxes: Sequence[Sequence[float]],
@@ -81,14 +108,12 @@ def make_region(
     size = placement.size
     if space == "original":
         height, width = placement.original_height, placement.original_width
-        x0, y0, step_x, step_y = placement.boxes([[0, 0, 1, 1]])[0]
-        centres_x = x0 + (np.arange(width) + 0.5) * step_x
-        centres_y = y0 + (np.arange(height) + 0.5) * step_y
+        centres_x, centres_y = _pixel_centres(placement)
         mask = box_mask(boxes, height, width)
         whole = mask
         seen_x, seen_y = ((c >= 0) & (c < size) for c in (centres_x, centres_y))
     else:
-        centres_x = centres_y = np.arange(size) + 0.5
+        centres_x = centres_y = np.arange(size, dtype=np.float64) + 0.5
         x, y, w, h = placement.inside_stored()
         mask = box_mask(placement.boxes(boxes), size, size)
         # What a crop cut off can only be counted on the resized image as a whole.

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cxrflow.files import atomic_folder, write_json
 from cxrflow.metrics.intervals import Estimate
@@ -37,11 +39,14 @@ class Result:
     metrics: Mapping[str, Estimate]
     predictions: pd.DataFrame  # one row a sample
     figures: list[Figure] = field(default_factory=list)
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # by file name without .npy
 
     def write(self, folder: Path, model: str, seed: int) -> None:
         """Write the result folder in one piece."""
         with atomic_folder(folder) as made:
             self.predictions.to_parquet(made / "predictions.parquet", index=False)
+            for name, values in self.arrays.items():
+                np.save(made / f"{name}.npy", values, allow_pickle=False)
             pictures = made / "figures"
             pictures.mkdir()
             entries = []

@@ -103,7 +103,10 @@ def check_label_comparisons(config: "Config") -> None:
 
 
 def check_pictures_are_allowed(config: "Config") -> None:
-    """Phrase grounding writes radiographs and phrases of real data only where privacy allows."""
+    """Phrase grounding writes radiographs and phrases of real data only where privacy allows.
+
+    The papers' figures hold both too and are drawn only where ``figures`` asks for pictures.
+    """
     asked, key = config.benchmarks.phrase_grounding, "benchmarks.phrase_grounding"
     real = [
         config.cohorts[cohort].dataset

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from cxrflow.benchmarks.settings import GroundingFigureSettings
 from cxrflow.command import Settings
 from cxrflow.config.benchmarks import BENCHMARK_PROGRAMS, BENCHMARK_ROLES, Benchmarks
 from cxrflow.config.checks import (
@@ -338,6 +339,18 @@ class Config(Settings):
         """The tables of a paper, in its order."""
         return load_paper(paper).tables
 
+    def figures(self, paper: str) -> dict[str, GroundingFigureSettings]:
+        """The figures of a paper that this run draws: none where no pictures are asked for."""
+        if not self.benchmarks.phrase_grounding.figures:
+            return {}
+        figures = load_paper(paper).figures.items()
+        return {name: one for name, one in figures if one.by in self.figure_models(one)}
+
+    def figure_models(self, figure: GroundingFigureSettings) -> list[str]:
+        """The models of a figure's columns that this run can evaluate."""
+        models = [column.model for column in figure.columns if column.model is not None]
+        return [name for name in models if "phrase_grounding" in self.benchmarks_of(name)]
+
     def available(self, benchmark: str) -> bool:
         """Whether this run has the data of a benchmark."""
         role = BENCHMARK_ROLES.get(benchmark)
@@ -401,6 +414,9 @@ class Config(Settings):
             for name, table in self.tables(paper).items():
                 models = [row.model for row in table.rows]
                 _known(f"papers: {paper}, table {name}", models, self.recipes)
+            for name, figure in load_paper(paper).figures.items():
+                models = [column.model for column in figure.columns]
+                _known(f"papers: {paper}, figure {name}", models, self.recipes)
         if len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"seeds: {self.seeds} names a seed twice")
         return self

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_path, file_digest, fingerprint, read_json, write_json
 from cxrflow.images.decode import decode
-from cxrflow.images.decoded import DecodeError
+from cxrflow.images.decoded import Decoded, DecodeError
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 
@@ -89,17 +89,10 @@ def store_block(
 def store_image(
     root: Path, source: Source, geometry: Geometry, settings: PixelSettings
 ) -> tuple[NDArray[np.uint8], Stored]:
-    """One image as the store keeps it, uint8 [S, S]; padding is 0."""
+    """One image as the store keeps it, uint8 [S, S], and its row of the index."""
     decoded = decode(root / source.path)
     height, width = decoded.values.shape
-    if min(height, width) < settings.min_side:
-        raise DecodeError(
-            f"image of {height} x {width} pixels is below min_side {settings.min_side}"
-        )
-    scale = decoded.scale(settings)
-    resized, inside = geometry.place(height, width).apply(scale.values)
-    image = scale.to_bytes(resized)
-    image[~inside] = 0
+    image = stored_pixels(decoded, geometry, settings)
     digest = hashlib.sha256(image.tobytes()).hexdigest()
     row = Stored(
         source.image_id,
@@ -112,6 +105,22 @@ def store_image(
         digest,
     )
     return image, row
+
+
+def stored_pixels(
+    decoded: Decoded, geometry: Geometry, settings: PixelSettings
+) -> NDArray[np.uint8]:
+    """What a store of this geometry keeps of an image: uint8 [S, S]; padding is 0."""
+    height, width = decoded.values.shape
+    if min(height, width) < settings.min_side:
+        raise DecodeError(
+            f"image of {height} x {width} pixels is below min_side {settings.min_side}"
+        )
+    scale = decoded.scale(settings)
+    resized, inside = geometry.place(height, width).apply(scale.values)
+    image = scale.to_bytes(resized)
+    image[~inside] = 0
+    return image
 
 
 def shard_name(number: int) -> str:

@@ -1,8 +1,9 @@
-"""Papers as data: ``papers/<paper>.yaml`` holds a paper's models and its tables.
+"""Papers as data: ``papers/<paper>.yaml`` holds a paper's models, its tables and its figures.
 
 A *model* is a recipe (settings with the paper's values, each with its section as a comment) and
 what it is made from: an earlier model it starts from, a vocabulary, a role of the data. A *table*
-is rows x columns with the published values. ``papers/scales/<scale>.yaml`` overlays sizes on the
+is rows x columns with the published values, a *figure* columns of models and a rule that chooses
+its examples. ``papers/scales/<scale>.yaml`` overlays sizes on the
 recipes; it never changes a method.
 """
 
@@ -13,7 +14,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError
 
-from cxrflow.benchmarks.settings import PairedComparison
+from cxrflow.benchmarks.settings import GroundingFigureSettings, PairedComparison
 from cxrflow.command import Settings, SettingsT, explain
 from cxrflow.errors import InputError
 
@@ -132,10 +133,11 @@ class Table(Settings, extra="allow"):
 
 
 class Paper(Settings, extra="allow"):
-    """A paper's models and tables."""
+    """A paper's models, tables and figures."""
 
     models: dict[str, Recipe] = Field(default_factory=dict)
     tables: dict[str, Table] = Field(default_factory=dict)
+    figures: dict[str, GroundingFigureSettings] = Field(default_factory=dict)
 
 
 class Scale(Settings):

@@ -21,6 +21,7 @@ from cxrflow.files import atomic_path
 from cxrflow.report import (
     page_cohorts,
     page_examples,
+    page_figures,
     page_labels,
     page_tables,
     page_text,
@@ -94,6 +95,8 @@ def gather(run: RunFolder) -> dict[str, Any]:
     leading = shown_model(run)
     joint = [name for name in models if config.recipes[name].program == "joint"]
     joint.sort(key=lambda name: name != leading)
+    figures = page_figures.paper_figures(run)
+    drawn = page_figures.picture_bytes(figures)
     return {
         "top": overview(run, flows, trainings),
         "cohorts": [page_cohorts.cohort(run, name, flow) for name, flow in flows.items()],
@@ -109,9 +112,10 @@ def gather(run: RunFolder) -> dict[str, Any]:
         "models": [page_training.model(run, name, trainings[name]) for name in models],
         "untrainable": [name for name in config.recipes if not config.trainable(name)],
         "papers": page_tables.paper_tables(run),
+        "figures": figures,
         "roles": config.roles,
         "findings": page_examples.by_finding(run, joint),
-        "examples": page_examples.grounding_examples(run, joint),
+        "examples": page_examples.grounding_examples(run, joint, drawn),
         "roc": page_examples.roc_curves(run, joint),
         "next": next_steps(run, leading),
         "privacy": run.privacy,

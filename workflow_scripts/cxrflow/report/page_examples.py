@@ -30,9 +30,12 @@ def png_uri(path: Path) -> str:
     return "data:image/png;base64," + base64.b64encode(data).decode()
 
 
-def grounding_examples(run: RunFolder, models: Sequence[str]) -> dict[str, Any]:
-    """Example pictures of each model (its first seed), as many as fit into the page."""
-    groups, spent, left_out, hidden = [], 0, 0, []
+def grounding_examples(run: RunFolder, models: Sequence[str], spent: int = 0) -> dict[str, Any]:
+    """Example pictures of each model (its first seed), as many as fit into the page.
+
+    ``spent`` bytes of its room are taken by other pictures.
+    """
+    groups, left_out, hidden = [], 0, []
     for name in models:
         seed = run.config.seeds_of(name)[0]
         scores = run.scores("phrase_grounding", name, seed)
@@ -99,6 +102,8 @@ def by_finding(run: RunFolder, models: Sequence[str]) -> list[dict[str, Any]]:
                 continue
             legend.append({"style": f"series{number % 4}", "name": name})
             for key, entry in scores["metrics"].items():
+                if key.startswith(f"{metric}/size_"):
+                    continue  # phrases by the size of their boxes, not a finding
                 if key.startswith(f"{metric}/") and entry["value"] is not None:
                     finding = key.split("/", 1)[1].replace("_", " ").capitalize()
                     dot = Dot(f"series{number % 4}", entry["value"], entry["low"], entry["high"])

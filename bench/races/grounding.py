@@ -1,0 +1,94 @@
+"""One image and ten phrases to similarity maps against plain torch and transformers.
+
+Random weights of the paper's sizes: ResNet-50 at 512 x 512 pixels, BERT base. Decoding the file and
+drawing are not part of it (`bench/races/dicom.py` races the first).
+"""
+
+from copy import deepcopy
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import normalize
+from torch.utils.flop_counter import FlopCounterMode
+
+from bench.race import Race
+from bench.text_steps import PIECES, WORDS, describe, invent_vocabulary
+from cxrflow.benchmarks.one_image import similarity_grids
+from cxrflow.encoders.cxr_bert import CXRBert
+from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings
+from cxrflow.model import Model
+from cxrflow.text.tokenizer import load_tokenizer
+from cxrflow.training.precision import measure_roof
+
+PHRASES, SIDE, NEAR = 10, 512, 1e-4
+LENGTHS = (3, 16)  # words of the shortest and the longest phrase
+CPU = torch.device("cpu")
+
+
+def invent_phrases() -> list[str]:
+    """Phrases of different lengths, as MS-CXR's are (Table C.2)."""
+    rng = np.random.default_rng(0)
+    lengths = np.linspace(*LENGTHS, PHRASES).round().astype(int)
+    return [" ".join(f"w{word}" for word in rng.integers(0, WORDS, n)) for n in lengths]
+
+
+def plain(
+    model: Model, image: ImageEncoder, pixels: NDArray[np.uint8], phrases: list[str]
+) -> Tensor:
+    """The same by a plain script: padded phrases through BertModel, contiguous convolutions."""
+    assert model.text_encoder is not None
+    with torch.inference_mode():
+        batch = model.tokenizer(phrases, padding=True, return_tensors="pt")
+        hidden = model.text_encoder.bert(**batch).last_hidden_state
+        text = normalize(model.text_encoder.cls_projection_head(hidden[:, 0]), dim=1)
+        patches = image(torch.from_numpy(pixels)[None, None].float() / 255).projected_patches[0]
+        return torch.einsum("hwp,np->nhw", patches, text)
+
+
+def nearly_equal(ours: NDArray[np.float64], theirs: Tensor) -> None:
+    furthest = float(np.abs(ours - theirs.numpy()).max())
+    assert furthest <= NEAR, f"cosines {furthest:g} apart"
+
+
+def races(
+    text: TextEncoderSettings = TextEncoderSettings(),  # noqa: B008  # settings never change
+    image: ImageEncoderSettings = ImageEncoderSettings(),  # noqa: B008
+    side: int = SIDE,
+) -> list[Race]:
+    torch.manual_seed(0)
+    with TemporaryDirectory(prefix="cxrflow-race-") as folder:
+        invent_vocabulary(Path(folder))
+        tokenizer = load_tokenizer(Path(folder))
+    encoder = ImageEncoder(image).eval()
+    bert = CXRBert.build(text, PIECES, tokenizer.pad_token_id).eval()
+    model = Model(Path("random"), CPU, {}, bert, encoder, tokenizer)
+    contiguous = deepcopy(encoder)
+    pixels = np.random.default_rng(1).integers(0, 256, (side, side)).astype(np.uint8)
+    phrases = invent_phrases()
+    with FlopCounterMode(display=False) as counted:
+        plain(model, contiguous, pixels, phrases)
+    work, roof = counted.get_total_flops(), measure_roof(CPU, "fp32").flops
+    name = "plain torch and transformers"
+    return [
+        Race(
+            name="grounding",
+            what=f"{PHRASES} phrases in one image of {side} x {side} pixels",
+            ours=lambda: similarity_grids(model, pixels, phrases),
+            peers={name: lambda: plain(model, contiguous, pixels, phrases)},
+            check=nearly_equal,
+            gates={name: 1.1},
+            amount=1,
+            unit="image",
+            notes=[
+                f"compared: every cosine, to {NEAR:g}; random weights, fp32 on both sides",
+                f"text encoder: {describe(text)}; phrases of {LENGTHS[0]} to {LENGTHS[1]} words",
+                f"the peer multiplies {work / 1e9:.1f} GFLOP, padding included; at the "
+                f"{roof / 1e9:.0f} GFLOP/s of a matrix product here that takes {work / roof:.2f} s",
+            ],
+        )
+    ]

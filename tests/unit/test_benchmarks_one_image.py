@@ -1,0 +1,175 @@
+"""One image file grounded: the store's pixels, where the strongest patch is, the command line."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmark_fakes import SIZE, FakeModel, boxes_of, make_store
+from PIL import Image
+from pydicom.uid import generate_uid
+
+import cxrflow
+from cxrflow.benchmarks import phrase_grounding
+from cxrflow.benchmarks.phrases import plain_phrases
+from cxrflow.benchmarks.settings import OneImageSettings
+from cxrflow.errors import InputError
+from cxrflow.ground import Grounding, ground, main
+from cxrflow.images.geometry import Geometry
+from cxrflow.images.settings import PixelSettings
+from cxrflow.images.shards import Source, store_image
+from cxrflow.images.store import PixelStore
+from cxrflow.phantom.writers.dicom_file import new_file
+
+BRIGHT, DARK = "bright area.", "No bright area"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("one_image")
+    make_store(made, 12)
+    for name in ("model", "model/image"):
+        (made / name).mkdir()
+        (made / name / "config.json").write_text("{}")
+    return made
+
+
+def write_dicom(path: Path, values: np.ndarray) -> None:
+    """Twelve bits, black where the values are high."""
+    made = new_file("1.2.840.10008.5.1.4.1.1.1.1", generate_uid(entropy_srcs=["x"]), "explicit_le")
+    made.Rows, made.Columns, made.SamplesPerPixel = *values.shape, 1
+    made.PhotometricInterpretation, made.PixelRepresentation = "MONOCHROME1", 0
+    made.BitsAllocated, made.BitsStored, made.HighBit = 16, 12, 11
+    made.PixelData = values.astype("<u2").tobytes()
+    made["PixelData"].VR = "OW"
+    made.save_as(path, enforce_file_format=True)
+
+
+def test_a_picture_gives_the_pixels_of_the_store(folder):
+    store = PixelStore(folder / "pixels")
+    for number in (1, 2, 3):
+        found = ground(FakeModel(), folder / "root" / f"image{number}.png", [BRIGHT])
+        (stored,) = store.read(store.rows([f"image{number}"]))
+        np.testing.assert_array_equal(found.pixels_SS, stored)
+
+
+@pytest.mark.parametrize("intensity", ["minmax", "percentile", "mimic_jpg"])
+def test_a_dicom_gives_the_pixels_of_the_store(tmp_path, intensity):
+    values = np.random.default_rng(0).integers(0, 4096, (90, 71))
+    write_dicom(tmp_path / "x.dcm", values)
+    settings = OneImageSettings(pixels=PixelSettings(intensity=intensity))
+    found = ground(FakeModel(), tmp_path / "x.dcm", [BRIGHT], settings)
+    geometry = Geometry.parse(f"shorter{SIZE}")
+    stored, _ = store_image(tmp_path, Source("x", "x.dcm"), geometry, settings.pixels)
+    np.testing.assert_array_equal(found.pixels_SS, stored)
+    assert found.shown.shape == (448, 448 * 71 // 90)
+
+
+def test_the_strongest_patch_and_the_map_are_where_the_square_is(folder):
+    for number in (1, 2, 4, 5, 7):
+        image = folder / "root" / f"image{number}.png"
+        found = ground(FakeModel(), image, [BRIGHT, DARK], OneImageSettings(upsample="nearest"))
+        x, y, w, h = boxes_of(number)[0]
+        peak = found.peak(0)
+        assert x < peak.x < x + w and y < peak.y < y + h and peak.similarity > 0.9
+        away = found.peak(1)
+        assert not (x < away.x < x + w and y < away.y < y + h)
+        values = found.map(0)
+        assert values.shape == (96, 64)
+        # The crop is the middle 64 of the 96 rows.
+        assert np.isnan(values[:16]).all() and np.isnan(values[80:]).all()
+        assert np.isfinite(values[16:80]).all()
+        assert values[int(peak.y), int(peak.x)] == pytest.approx(peak.similarity)
+
+
+def test_padding_is_never_the_strongest_patch(folder):
+    """A portrait image in a padded square: the model's dark patches are all padding or noise."""
+    model = FakeModel(geometry=f"longer{SIZE}")
+    found = ground(model, folder / "root" / "image1.png", [DARK])
+    assert found.grids_Nhw[0, 0, 0] == found.grids_Nhw.max() == 1.0  # the padding, wholly black
+    peak = found.peak(0)
+    assert 0 < peak.x < 64 and 0 < peak.y < 96 and peak.similarity < 1.0
+
+
+def test_smoothing_and_upsampling_are_options(folder):
+    image = folder / "root" / "image1.png"
+    plain = ground(FakeModel(), image, [BRIGHT], OneImageSettings(upsample="nearest"))
+    smooth = ground(FakeModel(), image, [BRIGHT], OneImageSettings(smoothing_sigma=1.5))
+    assert smooth.peak(0).similarity < plain.peak(0).similarity
+    assert len(np.unique(plain.map(0)[16:80])) <= 64 < len(np.unique(smooth.map(0)[16:80]))
+
+
+def test_punctuation_is_left_out_only_if_asked(folder, monkeypatch):
+    assert plain_phrases(["A b. ", "c?!", "...", "d"], True) == ["A b", "c", "...", "d"]
+    assert plain_phrases(["A b. "], False) == ["A b. "]
+    asked = []
+    encode = FakeModel.encode_text
+    monkeypatch.setattr(
+        FakeModel, "encode_text", lambda self, texts: asked.append(texts) or encode(self, texts)
+    )
+    image = folder / "root" / "image1.png"
+    ground(FakeModel(), image, [BRIGHT])
+    found = ground(FakeModel(), image, [BRIGHT], OneImageSettings(strip_punctuation=True))
+    assert asked == [["bright area."], ["bright area"]] and found.phrases == [BRIGHT]
+
+
+def picture(found: Grounding) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(found.draw())).convert("RGB")).astype(int)
+
+
+def test_the_picture_has_a_panel_a_phrase_and_the_crop_is_marked(folder):
+    image = folder / "root" / "image1.png"
+    one, two = (ground(FakeModel(), image, [BRIGHT, DARK][:n]) for n in (1, 2))
+    assert picture(two).shape[1] == 2 * picture(one).shape[1]
+    coloured = np.ptp(picture(one), axis=2) > 20
+    shown = np.flatnonzero(coloured.any(axis=1))
+    # Of 448 rows the middle two thirds carry the map; above and below the radiograph stays grey.
+    assert abs(len(shown) - 448 * 2 / 3) < 8
+
+
+def run(folder, capsys, program, *options):
+    program(["--model", str(folder / "model"), *options])
+    return capsys.readouterr().out
+
+
+def test_both_commands_print_and_draw_the_same(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
+    image = ["--image", str(folder / "root" / "image1.png"), "--phrase", BRIGHT, "--phrase", DARK]
+    first = run(folder, capsys, main, *image, "--output", str(tmp_path / "a.png"))
+    again = run(
+        folder, capsys, phrase_grounding.main, *image, "--output", str(tmp_path / "new/b.png")
+    )
+    assert (
+        first == again
+        and (tmp_path / "a.png").read_bytes() == (tmp_path / "new/b.png").read_bytes()
+    )
+    lines = first.splitlines()
+    assert len(lines) == 2 and lines[0].endswith("of 64 x 96 pixels: bright area.")
+    peak = ground(FakeModel(), folder / "root" / "image1.png", [BRIGHT]).peak(0)
+    assert lines[0].startswith(f"{peak.similarity:.3f} at x {peak.x:.0f}, y {peak.y:.0f} ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"image": "nowhere.dcm"}, "nowhere.dcm: file not found; expected a radiograph"),
+        ({"image": __file__}, "not a DICOM, PNG or JPEG file; expected"),
+        ({"phrase": " "}, "holds no words"),
+        ({"output": "heat.jpg"}, "--output is heat.jpg, expected a name that ends in .png"),
+        ({"model": "."}, "config.json is missing; expected a model with both halves"),
+        ({"model": "nowhere"}, "nowhere: model folder not found"),
+        ({"settings": '{"upsample": "cubic"}'}, "key 'upsample' is 'cubic'"),
+    ],
+)
+def test_wrong_input_is_one_line(folder, tmp_path, monkeypatch, changes, message):
+    if changes.get("model") != "nowhere":
+        monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
+    monkeypatch.chdir(tmp_path)
+    given = {
+        "model": folder / "model", "image": folder / "root" / "image1.png", "phrase": BRIGHT,
+        "output": tmp_path / "heat.png", **changes,
+    }  # fmt: skip
+    with pytest.raises(InputError) as error:
+        main([part for name, value in given.items() for part in (f"--{name}", str(value))])
+    assert message in str(error.value) and "\n" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
