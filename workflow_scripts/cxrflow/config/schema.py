@@ -272,9 +272,7 @@ class Config(Settings):
         """The data sets whose packed documents a text model is trained on."""
         kinds = self.recipes[model].corpora
         return [
-            name
-            for name in self.text_datasets()
-            if text_kind(self.datasets[name].layout) in kinds
+            name for name in self.text_datasets() if text_kind(self.datasets[name].layout) in kinds
         ]
 
     def text_datasets(self) -> list[str]:
