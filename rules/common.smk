@@ -19,6 +19,7 @@ from cxrflow.config.checks import REPORT_LAYOUTS, TEXT_LAYOUTS
 from cxrflow.config.benchmarks import BENCHMARK_ROLES
 from cxrflow.config.ms_cxr_statistics import statistics_datasets
 from cxrflow.config.row_comparisons import row_comparisons
+from cxrflow.config.weights import vocabulary_model, weights_files, weights_kind
 from cxrflow.errors import InputError
 from cxrflow.source_files import source_files
 
@@ -193,17 +194,40 @@ def model_features(role):
 
 
 def models_by(program):
-    """The models that a training program makes."""
-    return [name for name, model in MODELS.items() if model.recipe.program == program]
+    """The models that a training program makes; imported ones are made of published weights."""
+    able = [name for name, model in MODELS.items() if model.recipe.program == program]
+    return [name for name in able if not run.imported(name)]
+
+
+def imported_by(program):
+    """The imported models that stand for what a training program makes."""
+    able = [name for name, model in MODELS.items() if model.recipe.program == program]
+    return [name for name in able if run.imported(name)]
+
+
+def published_weights(wildcards):
+    """The files of an imported model's weights."""
+    found = weights_files(run, wildcards.model)
+    return [str(path) for _, path, kind in found if kind == "file"]
+
+
+def import_options(wildcards):
+    """Which weights an imported model is made of."""
+    kind = weights_kind(run, wildcards.model)
+    weights, image = run.weights[wildcards.model].places(kind)
+    return ["--kind", kind, "--weights", weights, *option("--image", *([image] if image else []))]
 
 
 def model_settings(wildcards):
-    """The complete settings of a model: recipe, scale, configuration."""
+    """The complete settings of a model: recipe, scale, configuration; or of its import."""
     return as_json(MODELS[wildcards.model].settings.model_dump(mode="json"))
 
 
 def model_vocabulary(wildcards):
     """The vocabulary of a text model, which is also that of the model it starts from."""
+    imported = vocabulary_model(run, wildcards.model)
+    if imported is not None:
+        return model_run(imported, run.seeds_of(imported)[0])
     return f"<results>/vocabulary/{run.vocabulary_of(wildcards.model)}/vocabulary.json"
 
 
@@ -393,6 +417,7 @@ def page_tokens():
     named = [
         f"<results>/tokens/{run.vocabulary_of(model)}/{name}/tokens.json"
         for model in models
+        if model in models_by("text")
         for name in run.corpora_of(model)
     ]
     return list(dict.fromkeys(named))

@@ -24,6 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "pretrain": {*LIBRARIES - {"phantom"}, "training", "model"},
     "benchmarks": {*LIBRARIES - {"phantom"}, "training", "model", "cxrflow"},
     "report": {*LIBRARIES - {"phantom"}, "papers", "config"},
+    "export": {"encoders", "text"},
     "cxrflow": {"model"},  # `cxrflow.load`
     "ground": {"benchmarks"},  # the name under which people find it
 }

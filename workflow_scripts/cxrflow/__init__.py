@@ -12,12 +12,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def load(path: "str | Path", device: "str | torch.device" = "cpu") -> "Model":
-    """Load a model folder (``results/models/<model>/seed<k>``).
+def load(
+    path: "str | Path", device: "str | torch.device" = "cpu", image: "str | Path | None" = None
+) -> "Model":
+    """Load a model folder (``results/models/<model>/seed<k>``), or published weights.
 
+    Published are a CXR-BERT folder, with BioViL's image weights in it or given as ``image``, a
+    ClinicalBERT or PubMedBERT folder, or BioViL's image weights alone (docs/weights.md).
     Returns a :class:`cxrflow.model.Model` with ``encode_image``, ``encode_text`` and
     ``similarity_map``. Imported on first use, so that light stages do not pay for torch.
     """
     from cxrflow.model import Model
 
-    return Model.load(path, device)
+    return Model.load(path, device, image)

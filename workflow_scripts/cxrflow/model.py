@@ -3,6 +3,8 @@
 The folder holds the text half at its root (``config.json``, ``model.safetensors`` and tokenizer
 files, which plain transformers loads as BERT) and the image half in ``image/``. Either half may be
 absent: a text-pretraining run has no ``image/``, SimCLR has nothing but ``image/``.
+
+Folders and files of published weights load as well (docs/weights.md).
 """
 
 from dataclasses import dataclass
@@ -16,9 +18,18 @@ from torch import Tensor, nn
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, require_embeddings
 from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, load_image_half
 from cxrflow.encoders.inference import folded
+from cxrflow.encoders.released.halves import (
+    find_files,
+    is_released,
+    kind_of,
+    projection_is_new,
+    read_halves,
+)
+from cxrflow.encoders.released.settings import ImportSettings
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
 from cxrflow.text.tokenizer import load_tokenizer
+
 
 
 @dataclass
@@ -33,16 +44,42 @@ class Model:
     tokenizer: Any
 
     @classmethod
-    def load(cls, path: str | Path, device: str | torch.device = "cpu") -> "Model":
-        """Load whichever halves ``path`` holds."""
+    def load(
+        cls,
+        path: str | Path,
+        device: str | torch.device = "cpu",
+        image: str | Path | None = None,
+    ) -> "Model":
+        """Load whichever halves ``path`` holds; ``image`` is a published image half beside it."""
         folder = Path(path)
-        if not folder.is_dir():
+        if not folder.exists():
             raise InputError(f"{folder}: model folder not found")
+        if image is not None or is_released(folder):
+            return cls._load_released(folder, None if image is None else Path(image), device)
         text = load_text_half(folder) if (folder / "config.json").is_file() else None
-        image = load_image_half(folder) if (folder / "image" / "config.json").is_file() else None
-        if text is None and image is None:
+        has_image = (folder / "image" / "config.json").is_file()
+        image_half = load_image_half(folder) if has_image else None
+        if text is None and image_half is None:
             raise InputError(f"{folder}: holds neither config.json nor image/config.json")
         run = read_object(folder / "run.json") if (folder / "run.json").is_file() else {}
+        return cls._of(folder, device, run, text, image_half)
+
+    @classmethod
+    def _load_released(cls, path: Path, image: Path | None, device: str | torch.device) -> "Model":
+        """Published weights as they lie; what they lack is drawn from seed 0."""
+        kind = kind_of(path, image)
+        halves = read_halves(kind, find_files(kind, path, image), ImportSettings(), seed=0)
+        return cls._of(path, device, halves.run, halves.text, halves.image)
+
+    @classmethod
+    def _of(
+        cls,
+        folder: Path,
+        device: str | torch.device,
+        run: dict[str, Any],
+        text: CXRBert | None,
+        image: ImageEncoder | None,
+    ) -> "Model":
         for half in (text, image):
             if half is not None:
                 half.eval().to(device)
@@ -79,10 +116,15 @@ class Model:
     def encode_text(self, texts: list[str], normalise: bool = True) -> Tensor:
         """Embed B texts: [B, P], L2-normalised unless told otherwise.
 
-        Longer ones than the encoder takes are an InputError.
+        Longer ones than the encoder takes are an InputError. Texts are taken as they are.
         """
         if self.text_encoder is None:
             raise InputError(f"{self.folder}: the model has no text half")
+        if projection_is_new(self.run):
+            raise InputError(
+                f"{self.folder}: the published weights have no projection to a joint space; train "
+                "it before embedding texts"
+            )
         batch = self.tokenizer(texts, padding=True, return_tensors="pt")
         longest = self.text_encoder.config.max_position_embeddings
         if batch["input_ids"].shape[1] > longest:

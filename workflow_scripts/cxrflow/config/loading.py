@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from cxrflow.command import problem, read_yaml
 from cxrflow.config.models import overlay
 from cxrflow.config.schema import Config
+from cxrflow.config.weights import weights_files
 from cxrflow.errors import InputError
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -137,6 +138,8 @@ def _check_files(config: Config, files: Sequence[str | Path]) -> None:
             packed = Path(f"{table}.gz")
             table = packed if packed.is_file() else table
             expected.append((("benchmarks", "label_agreement", "comparisons"), table, "file"))
+    for name in config.weights:
+        expected += weights_files(config, name)
     for key, path, kind in expected:
         if path is None:
             continue

@@ -24,6 +24,7 @@ from cxrflow.config.entities import Entities
 from cxrflow.config.label_comparisons import GivenLabels, label_comparisons
 from cxrflow.config.models import ResolvedModel, resolve
 from cxrflow.config.ms_cxr_statistics import check_demographics_fit, statistics_datasets
+from cxrflow.config.weights import Weights, check_weights, import_settings
 from cxrflow.data.settings import CohortSettings
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
@@ -185,6 +186,7 @@ class Config(Settings):
     pixels: Pixels
     vocabularies: dict[str, Vocabulary]
     models: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    weights: dict[str, Weights] = Field(default_factory=dict)
     benchmarks: Benchmarks = Benchmarks()
     resources: dict[str, Resources] = Field(default_factory=dict)
     privacy: Privacy = Privacy()
@@ -215,27 +217,39 @@ class Config(Settings):
         """The recipe and the complete settings of a model."""
         if name not in self.recipes:
             raise InputError(_unknown("model", name, self.recipes))
+        if self.imported(name):
+            return ResolvedModel(name, self.recipes[name], import_settings(self, name))
         return resolve(
             name, self.recipes[name], load_scale(self.scale), self.scale, self.models.get(name, {})
         )
 
     def trainable(self, name: str) -> bool:
         """Whether the roles give this model, and all it is made from, their data."""
-        recipe = self.recipes[name]
-        has_pairs = recipe.pairs is None or getattr(self.roles, recipe.pairs) is not None
+        recipe, role = self.recipes[name], self.recipes[name].pairs
+        # Without pairs a model may be nothing but published weights.
+        has_pairs = getattr(self.roles, role) is not None if role else recipe.weights is None
         has_text = not recipe.corpora or bool(self.corpora_of(name))
-        parents = recipe.parents.values()
-        return has_pairs and has_text and all(self.trainable(parent) for parent in parents)
+        parents = all(self.trainable(parent) for parent in recipe.parents.values())
+        return (has_pairs and has_text and parents) or self.imported(name)
+
+    def imported(self, name: str) -> bool:
+        """Whether published weights stand for a model, which is then not trained."""
+        return name in self.weights
 
     def seeds_of(self, name: str) -> list[int]:
-        """The seeds a model is trained with."""
-        return self.seeds[:1] if self.recipes[name].seeds == "shared" else list(self.seeds)
+        """The seeds a model is trained with; there is one of the imported ones."""
+        one = self.imported(name) or self.recipes[name].seeds == "shared"
+        return self.seeds[:1] if one else list(self.seeds)
+
+    def parents_of(self, name: str) -> dict[str, str]:
+        """The models that a model of this run is made from: none if it is imported."""
+        return {} if self.imported(name) else self.recipes[name].parents
 
     def parents(self, name: str, seed: int) -> dict[str, tuple[str, int]]:
         """(model, seed) of each model it is made from, by the option that takes it."""
         return {
             option: (parent, seed if seed in self.seeds_of(parent) else self.seeds_of(parent)[0])
-            for option, parent in self.recipes[name].parents.items()
+            for option, parent in self.parents_of(name).items()
         }
 
     def vocabulary_of(self, name: str) -> str:
@@ -427,6 +441,7 @@ class Config(Settings):
         check_evaluation_is_held_out(self)
         check_pictures_are_allowed(self)
         check_label_comparisons(self)
+        check_weights(self)
         return self
 
 

@@ -9,13 +9,14 @@ recipes; it never changes a method.
 
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from cxrflow.benchmarks.settings import GroundingFigureSettings, PairedComparison
 from cxrflow.command import Settings, SettingsT, explain
+from cxrflow.encoders.released.settings import PROGRAMS, Kind
 from cxrflow.errors import InputError
 
 Program = Literal["text", "image", "joint"]
@@ -43,6 +44,18 @@ class Recipe(Settings):
     )
     control: bool = Field(False, description="a control: made by the target `controls` only")
     settings: dict[str, Any] = Field(default_factory=dict, description="what differs from defaults")
+    weights: Kind | None = Field(
+        None, description="kind of published weights that can stand for it (docs/weights.md)"
+    )
+
+    @model_validator(mode="after")
+    def _weights_do_what_the_program_does(self) -> Self:
+        if self.weights is not None and PROGRAMS[self.weights] != self.program:
+            raise ValueError(
+                f"weights is '{self.weights}', which stands for a model of the program "
+                f"{PROGRAMS[self.weights]}, but program is '{self.program}'"
+            )
+        return self
 
     @property
     def parents(self) -> dict[str, str]:

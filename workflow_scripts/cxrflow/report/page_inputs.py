@@ -139,7 +139,12 @@ class RunFolder:
         return found
 
     def training(self, model: str, seed: int) -> Training | None:
-        """A finished training; its settings must be those of the configuration."""
+        """A finished training; its settings must be those of the configuration.
+
+        None where there is none yet, and for imported models, which nobody trains here.
+        """
+        if self.config.imported(model):
+            return None
         folder = self.root / "models" / model / f"seed{seed}"
         path = folder / "run.json"
         found = read_if_there(path, RUN_FIELDS)

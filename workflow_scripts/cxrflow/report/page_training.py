@@ -102,7 +102,8 @@ def model(run: RunFolder, name: str, trainings: Mapping[int, Training]) -> dict[
         "name": name,
         "kind": PROGRAMS[recipe.program],
         "control": recipe.control,
-        "parents": list(recipe.parents.values()),
+        "parents": list(run.config.parents_of(name).values()),
+        "imported": run.config.imported(name),
         "curves": [one for one in curves if one is not None],
         "trained": bool(trainings),
         "samples": next(
@@ -160,7 +161,7 @@ def lineage(run: RunFolder, shown: Sequence[str]) -> Any:
         name: Node(
             name,
             PROGRAMS[run.config.recipes[name].program],
-            tuple(run.config.recipes[name].parents.values()),
+            tuple(run.config.parents_of(name).values()),
         )
         for name in shown
     }

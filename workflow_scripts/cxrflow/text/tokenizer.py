@@ -104,6 +104,22 @@ def read_tokenizer(folder: str | Path) -> Tokenizer:
     return bert_tokenizer(pieces, bool(lowercase))
 
 
+def rewrite_tokenizer(source: Path, target: Path) -> None:
+    """Write the tokenizer of ``source`` to ``target`` as ours: all three files, no other names.
+
+    Published folders may have vocab.txt alone, or name classes of their authors' code, which plain
+    transformers would ask for.
+
+    Raises:
+        InputError: there is none, or it is no WordPiece vocabulary in which every id has a piece.
+    """
+    tokenizer = read_tokenizer(source)
+    pieces = VocabularyInfo.from_tokenizer(tokenizer, str(source)).pieces
+    if not isinstance(tokenizer.model, models.WordPiece) or "" in pieces:
+        raise InputError(f"{source}: expected a WordPiece vocabulary with a piece for every id")
+    write_tokenizer(target, pieces, bool(getattr(tokenizer.normalizer, "lowercase", True)))
+
+
 def load_tokenizer(folder: str | Path) -> "PreTrainedTokenizerBase":
     """The folder's tokenizer for transformers: fast, offline, never remote code."""
     from transformers import BertTokenizer, PreTrainedTokenizerFast
@@ -114,13 +130,18 @@ def load_tokenizer(folder: str | Path) -> "PreTrainedTokenizerBase":
     options = {
         "tokenizer_object": tokenizer,
         "model_max_length": int(facts.get("model_max_length") or 512),
-        **{key: facts[key] for key in facts if key.endswith("_token")},
+        **{key: _content(facts[key]) for key in facts if key.endswith("_token")},
     }
     if not isinstance(tokenizer.model, models.WordPiece):
         return PreTrainedTokenizerFast(**options)
     # Said once more, because saving writes this and transformers then believes it.
     lowercase = bool(getattr(tokenizer.normalizer, "lowercase", True))
     return BertTokenizer(**options, do_lower_case=lowercase)
+
+
+def _content(token: Any) -> Any:
+    """A special token of tokenizer_config.json, some of which are objects with its text inside."""
+    return token.get("content") if isinstance(token, dict) else token
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,108 @@
+"""The published weights themselves, where CXR_WEIGHTS names a folder of them.
+
+Key for key they load or are refused; that they also understand radiology shows that no tensor went
+to a wrong place: words that must be guessed behind a mask, and pairs of which one side means the
+same and the other does not. docs/weights.md says how the folder is laid out.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+import cxrflow
+from cxrflow.encoders.released.halves import find_files, read_halves
+from cxrflow.encoders.released.settings import ImportSettings
+from cxrflow.model import Model
+
+FOLDER = os.environ.get("CXR_WEIGHTS")
+GENERAL = "BiomedVLP-CXR-BERT-general"
+SPECIALIZED = "BiomedVLP-CXR-BERT-specialized"
+CLINICAL = "Bio_ClinicalBERT"
+PUBMED = (
+    "BiomedNLP-PubMedBERT-base-uncased-abstract",
+    "BiomedNLP-PubMedBERT-base-uncased-abstract-fulltext",
+)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not FOLDER, reason="CXR_WEIGHTS is not set: no folder of published weights"),
+]
+# One masked word each, and what a reader of reports would take for it.
+MASKED = [
+    ("There is no pneumothorax or pleural [MASK].", {"effusion", "effusions"}),
+    ("The heart is normal in [MASK].", {"size"}),
+    ("The lungs are [MASK] bilaterally.", {"clear"}),
+    ("An endotracheal [MASK] ends above the carina.", {"tube"}),
+    ("No acute cardiopulmonary [MASK].", {"process", "disease", "abnormality", "findings"}),
+]
+# The first means what the second says and not what the third does.
+TRIPLETS = [
+    ("The heart is enlarged", "There is cardiomegaly", "The heart is of normal size"),
+    ("No pneumothorax is seen", "There is no evidence of pneumothorax", "A pneumothorax is seen"),
+    ("Lungs are clear", "No consolidation in either lung", "Consolidation in both lungs"),
+    ("The effusion is larger", "The effusion has increased", "The effusion has decreased"),
+]
+
+
+def there(name: str) -> Path:
+    assert FOLDER is not None
+    path = Path(FOLDER, name)
+    if not path.exists():
+        pytest.skip(f"{name} is not in CXR_WEIGHTS")
+    return path
+
+
+def guesses(model: Model, text: str) -> str:
+    """The piece that the model finds likeliest behind the mask."""
+    assert model.text_encoder is not None
+    batch = model.tokenizer([text], return_tensors="pt")
+    place = (batch["input_ids"][0] == model.tokenizer.mask_token_id).nonzero()[0]
+    with torch.inference_mode():
+        hidden = model.text_encoder.hidden_states(batch["input_ids"], batch["attention_mask"])
+        logits = model.text_encoder.predict_tokens(hidden, place)
+    return str(model.tokenizer.convert_ids_to_tokens(int(logits.argmax())))
+
+
+@pytest.mark.parametrize("name", [GENERAL, SPECIALIZED])
+def test_masked_words_are_guessed(name: str) -> None:
+    model = cxrflow.load(there(name))
+    found = [(guesses(model, text), right) for text, right in MASKED]
+    wrong = [(guess, right) for guess, right in found if guess not in right]
+    assert len(wrong) <= 1, wrong
+
+
+def test_synonyms_are_nearer_than_contradictions() -> None:
+    model = cxrflow.load(there(SPECIALIZED))
+    texts = [text for triplet in TRIPLETS for text in triplet]
+    embedded_T3P = model.encode_text(texts).unflatten(0, (-1, 3))
+    same = (embedded_T3P[:, 0] * embedded_T3P[:, 1]).sum(1)
+    other = (embedded_T3P[:, 0] * embedded_T3P[:, 2]).sum(1)
+    assert bool((same > other).all()), (same, other)
+
+
+def test_biovils_image_weights_see_480_pixels_as_15_cells() -> None:
+    model = cxrflow.load(there(SPECIALIZED))
+    if model.image_encoder is None:
+        pytest.skip("biovil_image_resnet50_proj_size_128.pt is not in its folder")
+    assert model.geometry == "shorter512crop480"
+    found = model.encode_image(torch.rand(1, 1, 480, 480))
+    assert found.projected_patches.shape == (1, 15, 15, 128)
+    assert model.image_encoder.settings.layers == (3, 4, 6, 3)
+
+
+@pytest.mark.parametrize("name", [CLINICAL, *PUBMED])
+def test_berts_of_the_comparison_know_english(name: str) -> None:
+    folder = there(name)
+    model = cxrflow.load(folder)
+    assert model.tokenizer.tokenize("Left") == (["Left"] if name == CLINICAL else ["left"])
+    assert guesses(model, MASKED[1][0]) in {"size", "appearance", "limits"}
+    new = model.run["initialised"]
+    assert new and all(one.startswith("cls_projection_head.") for one in new)
+
+
+def test_imagenets_trunk_is_taken() -> None:
+    files = find_files("imagenet_resnet", there("resnet50.pth"))
+    settings = ImportSettings(geometry="shorter512")
+    halves = read_halves("imagenet_resnet", files, settings, seed=0)
+    assert halves.image is not None and halves.image.encoder.encoder.features == 2048

@@ -1,0 +1,159 @@
+"""Published image encoders: BioViL's file and torchvision's ResNet, key for key."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.encoders.released.image import (
+    read_released_image,
+    released_image,
+    released_image_name,
+)
+from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.errors import InputError
+from cxrflow.files import write_json
+from released_files import biovil_image_shapes, drawn, resnet_shapes
+
+FC = {"encoder.encoder.fc.weight", "encoder.encoder.fc.bias"}
+
+
+def biovil(path: Path, **changes) -> dict[str, torch.Tensor]:
+    """Write a small BioViL image file, some tensors changed, those that are None left out."""
+    weights = drawn(biovil_image_shapes()) | changes
+    weights = {name: value for name, value in weights.items() if value is not None}
+    torch.save(weights, path)
+    return weights
+
+
+def read(path: Path, imagenet: bool = False, projection: int = 6, seed: int = 0):
+    return read_released_image(path, imagenet, projection, seed)
+
+
+def test_the_published_file_is_a_resnet_50_with_a_projection_to_128(tmp_path: Path) -> None:
+    """At its real size: 25.6 M of the ResNet with fc, 0.3 M of the projection."""
+    shapes = biovil_image_shapes(64, (3, 4, 6, 3), 128)
+    path = tmp_path / "biovil_image_resnet50_proj_size_128.pt"
+    torch.save({name: torch.zeros(shape) for name, shape in shapes.items()}, path)
+    image, new = read(path)
+    assert new == [] and image.settings == ImageEncoderSettings()
+    assert {name: tuple(v.shape) for name, v in image.state_dict().items()} == {
+        name: shape for name, shape in shapes.items() if name not in FC
+    }
+    assert released_image_name(image.settings) == path.name
+    exported = {name: tuple(value.shape) for name, value in released_image(image).items()}
+    assert exported == shapes
+
+
+def test_every_tensor_arrives(tmp_path: Path) -> None:
+    weights = biovil(tmp_path / "image.pt")
+    image, new = read(tmp_path / "image.pt")
+    own = image.state_dict()
+    assert new == [] and own.keys() == weights.keys() - FC
+    assert all(torch.equal(own[name], weights[name]) for name in own)
+    assert image.settings.layers == (1, 2, 1, 1) and image.settings.width == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("encoder.encoder.fc.weight", None, "encoder.encoder.fc.weight is missing"),
+        ("encoder.encoder.fc.bias", torch.zeros(14), "fc.bias has shape [14], expected [1000]"),
+        ("encoder.encoder.conv1.weight", None, "encoder.encoder.conv1.weight is missing"),
+        ("encoder.encoder.conv1.weight", torch.zeros(3), "conv1.weight has shape [3]"),
+        ("encoder.encoder.layer2.1.bn3.running_var", None, "bn3.running_var is missing"),
+        ("encoder.encoder.bn1.num_batches_tracked", None, "num_batches_tracked is missing"),
+        ("encoder.encoder.bn1.weight", torch.zeros(9), "bn1.weight has shape [9], expected [8]"),
+        ("projector.model.1.bias", None, "projector.model.1.bias is missing"),
+        ("projector.model.3.weight", None, "projector.model.3.weight is missing"),
+        ("encoder.missing_previous_emb", torch.zeros(2), "missing_previous_emb belongs to nothing"),
+    ],
+)
+def test_a_file_that_is_not_whole_is_refused_by_name(tmp_path, name, value, said) -> None:
+    path = tmp_path / "image.pt"
+    biovil(path, **{name: value})
+    with pytest.raises(InputError) as raised:
+        read(path)
+    assert str(raised.value).startswith(f"{path}: ") and said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_stage_that_is_gone_is_missing_by_name(tmp_path: Path) -> None:
+    gone = {n: None for n in biovil_image_shapes() if n.startswith("encoder.encoder.layer3.")}
+    biovil(tmp_path / "image.pt", **gone)
+    with pytest.raises(InputError, match=r"encoder\.encoder\.layer3\.0\.conv1\.weight is missing"):
+        read(tmp_path / "image.pt")
+
+
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
+def test_imagenet_gives_the_trunk_and_the_seed_the_projection(tmp_path, counted, suffix) -> None:
+    from safetensors.torch import save_file
+
+    weights = drawn(resnet_shapes(8, (1, 1, 2, 1)))
+    if not counted:  # torchvision's first files are older than the counters
+        weights = {n: v for n, v in weights.items() if not n.endswith("num_batches_tracked")}
+    path = tmp_path / f"resnet50{suffix}"
+    torch.save(weights, path) if suffix == ".pth" else save_file(weights, path)
+    image, new = read(path, imagenet=True)
+    own = image.state_dict()
+    counters = {n for n in own if n.startswith("encoder.") and n.endswith("batches_tracked")}
+    expected = {n for n in own if n.startswith("projector.")} | (set() if counted else counters)
+    assert set(new) == expected and image.settings.projection == 6
+    for name, value in weights.items():
+        if not name.startswith("fc."):
+            assert torch.equal(own[f"encoder.encoder.{name}"], value)
+    if not counted:
+        assert all(own[name] == 0 for name in counters)
+    again, other = (read(path, imagenet=True, seed=seed)[0].state_dict() for seed in (0, 1))
+    assert torch.equal(again["projector.model.0.weight"], own["projector.model.0.weight"])
+    assert not torch.equal(other["projector.model.0.weight"], own["projector.model.0.weight"])
+
+
+def test_one_counter_is_not_missing_by_age(tmp_path: Path) -> None:
+    weights = drawn(resnet_shapes(8, (1, 1, 1, 1)))
+    del weights["layer1.0.bn1.num_batches_tracked"]
+    torch.save(weights, tmp_path / "resnet.pth")
+    with pytest.raises(InputError, match="layer1.0.bn1.num_batches_tracked is missing"):
+        read(tmp_path / "resnet.pth", imagenet=True)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ImageEncoderSettings(layers=(1, 1, 1, 1), width=8, dilate=(False, False, True)),
+        ImageEncoderSettings(
+            block="basic", layers=(1, 2, 1, 1), width=4, channels=1, stem_pool=False, projection=5
+        ),
+    ],
+)
+def test_sizes_that_weights_do_not_tell_stand_beside_them(tmp_path: Path, settings) -> None:
+    torch.manual_seed(0)
+    image = ImageEncoder(settings).eval()
+    path = tmp_path / released_image_name(settings)
+    torch.save(released_image(image), path)
+    plain, _ = read(path)
+    hidden = {"dilate": (False, False, False), "stem_pool": True}
+    assert plain.settings == settings.model_copy(update=hidden)
+    write_json(path.with_suffix(".json"), settings.model_dump(mode="json"))
+    back, new = read(path)
+    assert new == [] and back.settings == settings
+    pixels = torch.rand(2, 1, 64, 64)
+    with torch.no_grad():
+        ours, theirs = image(pixels), back.eval()(pixels)
+    assert torch.equal(ours.projected_global, theirs.projected_global)
+    assert torch.equal(ours.projected_patches, theirs.projected_patches)
+    other = settings.model_copy(update={"width": 16})
+    write_json(path.with_suffix(".json"), other.model_dump(mode="json"))
+    with pytest.raises(InputError, match="sizes of other weights"):
+        read(path)
+
+
+def test_names_tell_sizes_apart() -> None:
+    small = ImageEncoderSettings(block="basic", layers=(1, 1, 1, 1), width=16, projection=64)
+    assert released_image_name(small) == (
+        "biovil_image_basic1-1-1-1_width16_channels3_proj_size_64.pt"
+    )
+    wider = ImageEncoderSettings(projection=256)
+    assert released_image_name(wider) == "biovil_image_resnet50_proj_size_256.pt"

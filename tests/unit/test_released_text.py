@@ -1,0 +1,291 @@
+"""Published text encoders: every name has its place, and nothing is taken for granted."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import BertConfig, BertForMaskedLM
+
+from cxrflow.encoders.cxr_bert import CXRBert
+from cxrflow.encoders.released.settings import ImportSettings
+from cxrflow.encoders.released.text import (
+    our_names,
+    read_released_text,
+    released_config,
+    released_text,
+    unused_names,
+)
+from cxrflow.errors import InputError
+from released_files import (
+    BASE,
+    TINY,
+    bert_shapes,
+    cxr_bert_config,
+    cxr_bert_shapes,
+    drawn,
+    layer_norm,
+    linear,
+    projection_shapes,
+    token_head_shapes,
+    write_cxr_bert,
+    write_text_folder,
+)
+
+DEFAULT = ImportSettings(projection=6)
+PLAIN = {**TINY, "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+NEXT_SENTENCE = {
+    **linear("bert.pooler.dense", 16, 16),
+    **linear("cls.seq_relationship", 2, 16),
+}
+
+
+def read(folder: Path, cxr_bert: bool = True, complete: bool = False, seed: int = 0, **settings):
+    chosen = DEFAULT.model_copy(update=settings)
+    return read_released_text(folder, cxr_bert, complete, chosen, seed)
+
+
+def write_bert(folder: Path, weights: dict[str, torch.Tensor], **config) -> Path:
+    return write_text_folder(folder, weights, PLAIN | config)
+
+
+def plain_bert() -> dict[str, torch.Tensor]:
+    return drawn({**bert_shapes(TINY), **token_head_shapes(TINY)})
+
+
+def with_ties(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return weights | {
+        "cls.predictions.decoder.weight": weights["bert.embeddings.word_embeddings.weight"],
+        "cls.predictions.decoder.bias": weights["cls.predictions.bias"],
+    }
+
+
+def test_the_published_names_and_shapes_are_ours() -> None:
+    """CXR-BERT at its real size: 12 layers, 768 wide, 30,522 pieces, projection 128."""
+    with torch.device("meta"):
+        ours = CXRBert(BertConfig(**BASE, projection_size=128))
+    published = cxr_bert_shapes(BASE, 128) | {
+        "cls.predictions.decoder.weight": (30522, 768),
+        "cls.predictions.decoder.bias": (30522,),
+    }
+    assert {name: tuple(value.shape) for name, value in ours.state_dict().items()} == published
+    projection = 768 * 128 + 128 + 2 * 128 + 128 * 128 + 128
+    bert_base = 109_514_298  # with its head for masked tokens, as everybody counts it
+    assert sum(parameter.numel() for parameter in ours.parameters()) == bert_base + projection
+
+
+@pytest.mark.parametrize("file", ["pytorch_model.bin", "model.safetensors"])
+@pytest.mark.parametrize("tied", [True, False])
+def test_cxr_bert_is_taken_whole(tmp_path: Path, file: str, tied: bool) -> None:
+    weights = drawn(cxr_bert_shapes(TINY, 6))
+    extra = {"bert.embeddings.position_ids": torch.arange(12)[None]}
+    written = {name: value.clone() for name, value in with_ties(weights).items()}
+    write_text_folder(
+        tmp_path, (written if tied else weights) | extra, cxr_bert_config(TINY, 6), file=file
+    )
+    text, new = read(tmp_path, complete=True)
+    assert new == []
+    own = text.state_dict()
+    for name, value in with_ties(weights).items():
+        assert torch.equal(own[name], value), name
+    assert own.keys() == with_ties(weights).keys()
+    assert text.config.hidden_dropout_prob == text.config.attention_probs_dropout_prob == 0.25
+    assert text.config.projection_size == 6
+
+
+def test_published_bert_computes_what_transformers_does(tmp_path: Path) -> None:
+    reference = BertForMaskedLM(BertConfig(**TINY)).eval()
+    weights = plain_bert()
+    reference.load_state_dict(with_ties(weights))
+    write_bert(tmp_path, weights)
+    text, _ = read(tmp_path, cxr_bert=False)
+    ids = torch.tensor([[2, 5, 6, 4, 3]])
+    with torch.no_grad():
+        hidden = text.eval().hidden_states(ids, torch.ones_like(ids))
+        ours = text.predict_tokens(hidden, torch.arange(5))
+        torch.testing.assert_close(ours, reference(ids).logits[0], rtol=1e-5, atol=1e-5)
+
+
+def test_clinical_bert_in_the_names_of_tensorflow(tmp_path: Path) -> None:
+    """gamma and beta, the pooler and the next-sentence head beside it, no model_type."""
+    weights = plain_bert()
+    old = {
+        re.sub(r"LayerNorm\.weight$", "LayerNorm.gamma", re.sub(r"LayerNorm\.bias$",
+        "LayerNorm.beta", name)): value
+        for name, value in weights.items()
+    }  # fmt: skip
+    assert sum(name.endswith("gamma") for name in old) == 1 + 2 * 2 + 1
+    write_bert(tmp_path, old | drawn(NEXT_SENTENCE))
+    text, new = read(tmp_path, cxr_bert=False)
+    assert new == sorted(projection_shapes(TINY, 6))
+    own = text.state_dict()
+    assert all(torch.equal(own[name], value) for name, value in with_ties(weights).items())
+
+
+def test_a_bert_without_heads_needs_the_word_for_a_new_one(tmp_path: Path) -> None:
+    weights = {
+        name.removeprefix("bert."): value for name, value in drawn(bert_shapes(TINY)).items()
+    }
+    weights |= {"pooler.dense.weight": torch.zeros(16, 16), "pooler.dense.bias": torch.zeros(16)}
+    write_bert(tmp_path, weights, model_type="bert")
+    with pytest.raises(InputError, match=r"pytorch_model.bin: .*cls\.predictions\.bias is missing"):
+        read(tmp_path, cxr_bert=False)
+    text, new = read(tmp_path, cxr_bert=False, new_token_head=True)
+    heads = {**token_head_shapes(TINY), **projection_shapes(TINY, 6)}
+    assert new == sorted({*heads, "cls.predictions.decoder.bias"})
+    embeddings = text.state_dict()["bert.embeddings.word_embeddings.weight"]
+    assert torch.equal(embeddings, weights["embeddings.word_embeddings.weight"])
+    assert text.cls.predictions.decoder.weight is text.bert.embeddings.word_embeddings.weight
+
+
+def test_what_is_new_comes_from_the_seed_alone(tmp_path: Path) -> None:
+    write_bert(tmp_path, plain_bert())
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    heads = [
+        read(tmp_path, cxr_bert=False, seed=seed)[0].cls_projection_head.dense_to_hidden.weight
+        for seed in (0, 0, 1)
+    ]
+    assert torch.equal(heads[0], heads[1]) and not torch.equal(heads[0], heads[2])
+    assert torch.equal(torch.get_rng_state(), before)  # nobody else's draws are moved
+
+
+def test_a_cxr_bert_without_projection_gets_one_unless_it_must_be_there(tmp_path: Path) -> None:
+    weights = drawn(cxr_bert_shapes(TINY, 6))
+    kept = {name: value for name, value in weights.items() if "projection_head" not in name}
+    write_text_folder(tmp_path, kept, cxr_bert_config(TINY, 6))
+    assert read(tmp_path)[1] == sorted(projection_shapes(TINY, 6))
+    with pytest.raises(InputError, match="cls_projection_head.dense_to_hidden.weight is missing"):
+        read(tmp_path, complete=True)
+
+
+def damaged(weights: dict[str, torch.Tensor], kind: str) -> dict[str, torch.Tensor]:
+    name = "bert.encoder.layer.1.output.dense.weight"
+    if kind == "missing":
+        return {n: v for n, v in weights.items() if n != name}
+    if kind == "left over":
+        return weights | {"bert.encoder.layer.2.output.dense.weight": torch.zeros(16, 24)}
+    if kind == "shape":
+        return weights | {name: torch.zeros(16, 25)}
+    if kind == "half a head":
+        return {n: v for n, v in weights.items() if n != "cls_projection_head.dense_to_output.bias"}
+    if kind == "untied":
+        return weights | {"cls.predictions.decoder.weight": torch.zeros(15, 16)}
+    if kind == "twice":
+        return weights | {"bert.embeddings.LayerNorm.gamma": torch.zeros(16)}
+    return weights | {"bert.pooler.dense.weight": torch.zeros(3, 3)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("missing", "bert.encoder.layer.1.output.dense.weight is missing"),
+        ("left over", "bert.encoder.layer.2.output.dense.weight belongs to nothing"),
+        ("shape", "output.dense.weight has shape [16, 25], expected [16, 24]"),
+        ("half a head", "cls_projection_head.dense_to_output.bias is missing"),
+        ("untied", "cls.predictions.decoder.weight differs from bert.embeddings.word"),
+        ("twice", "bert.embeddings.LayerNorm.weight is there under two names"),
+        ("pooler", "bert.pooler.dense.weight has shape [3, 3], expected [16, 16]"),
+    ],
+)
+def test_other_weights_are_refused_by_name(tmp_path: Path, kind: str, said: str) -> None:
+    weights = damaged(drawn(cxr_bert_shapes(TINY, 6)), kind)
+    write_text_folder(tmp_path, weights, cxr_bert_config(TINY, 6))
+    with pytest.raises(InputError) as raised:
+        read(tmp_path)
+    line = str(raised.value)
+    assert line.startswith(f"{tmp_path / 'pytorch_model.bin'}: ") and said in line
+    assert "\n" not in line
+
+
+def test_errors_name_three_tensors_and_count_the_rest(tmp_path: Path) -> None:
+    write_text_folder(tmp_path, {"nothing": torch.zeros(1)}, cxr_bert_config(TINY, 6))
+    with pytest.raises(InputError) as raised:
+        read(tmp_path)
+    assert str(raised.value).count(" is missing") == 3 and " more" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"hidden_size": "wide"}, "key 'hidden_size' is 'wide'"),
+        ({"hidden_size": 15}, "multiple of num_attention_heads"),
+        ({"hidden_act": "relu"}, "key 'hidden_act' is 'relu'"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
+        ({"model_type": "roberta"}, "key 'model_type' is 'roberta'"),
+        ({"model_type": "bert", "projection_size": None}, "the other kind is 'bert'"),
+    ],
+)
+def test_a_config_of_something_else_is_refused(tmp_path: Path, change: dict, said: str) -> None:
+    write_cxr_bert(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(InputError) as raised:
+        read(tmp_path)
+    assert str(path) in str(raised.value) and said in str(raised.value)
+
+
+def test_a_cxr_bert_is_not_taken_for_a_bert(tmp_path: Path) -> None:
+    write_cxr_bert(tmp_path)
+    with pytest.raises(InputError, match="the other kind is 'cxr_bert'"):
+        read(tmp_path, cxr_bert=False)
+
+
+class _Runs:
+    def __reduce__(self):
+        return (print, ("a pickle ran code",))
+
+
+@pytest.mark.parametrize("content", ["code", "list", "number", "cut", "nothing", "text"])
+def test_files_that_are_no_state_dict(tmp_path: Path, content: str, capsys) -> None:
+    write_cxr_bert(tmp_path)
+    path = tmp_path / "pytorch_model.bin"
+    if content == "cut":
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    elif content == "text":
+        path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+    else:
+        values = {"code": {"x": _Runs()}, "list": [1], "number": {"x": 1}, "nothing": {}}
+        torch.save(values[content], path)
+    with pytest.raises(InputError) as raised:
+        read(tmp_path)
+    assert str(raised.value).startswith(f"{path}: ") and "\n" not in str(raised.value)
+    assert "a pickle ran code" not in capsys.readouterr().out
+
+
+def test_safetensors_come_before_a_pickle_and_one_must_be_there(tmp_path: Path) -> None:
+    write_cxr_bert(tmp_path)
+    (tmp_path / "pytorch_model.bin").rename(tmp_path / "elsewhere.bin")
+    with pytest.raises(InputError, match=r"model.safetensors or pytorch_model.bin"):
+        read(tmp_path)
+    weights = drawn(cxr_bert_shapes(TINY, 6), seed=1)
+    write_text_folder(tmp_path, weights, cxr_bert_config(TINY, 6), file="model.safetensors")
+    (tmp_path / "pytorch_model.bin").write_bytes(b"never read")
+    text, _ = read(tmp_path)
+    assert torch.equal(text.state_dict()["cls.predictions.bias"], weights["cls.predictions.bias"])
+
+
+def test_there_and_back_gives_the_released_names(tmp_path: Path) -> None:
+    write_cxr_bert(tmp_path)
+    weights = drawn(cxr_bert_shapes(TINY, 6))
+    text, _ = read(tmp_path)
+    back = released_text(text)
+    assert back.keys() == weights.keys()
+    assert all(torch.equal(back[name], value) for name, value in weights.items())
+    config, published = released_config(text.config), cxr_bert_config(TINY, 6)
+    published.pop("auto_map")
+    assert published.items() <= config.items()
+    assert config["position_embedding_type"] == "absolute"
+
+
+def test_maps_are_pure() -> None:
+    weights = drawn({**cxr_bert_shapes(TINY, 6), **NEXT_SENTENCE})
+    before = {name: value.clone() for name, value in weights.items()}
+    mapped = our_names(weights, Path("somewhere"))
+    assert weights.keys() == before.keys()
+    assert all(torch.equal(weights[name], value) for name, value in before.items())
+    extra = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
+    assert mapped.keys() == weights.keys() | extra
+    assert set(layer_norm("bert.embeddings.LayerNorm", 16)) <= mapped.keys()
+    assert set(NEXT_SENTENCE) <= unused_names(BertConfig(**TINY)).keys()

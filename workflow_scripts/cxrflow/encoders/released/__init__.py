@@ -1,0 +1,1 @@
+"""Published weights as ours, and ours as theirs: explicit maps of names, never remote code."""

@@ -1,0 +1,104 @@
+"""Weight files of others: read without running what they hold, fitted without leniency.
+
+Every tensor of a file is used, or dropped by its name, or the file is refused with one line that
+names it and the tensors. ``torch.load`` runs with ``weights_only=True``: a pickle may not call
+anything.
+"""
+
+import pickle
+import zipfile
+from collections.abc import Iterable, Mapping, Set
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from cxrflow.encoders.weights import NAMED, read_weights
+from cxrflow.errors import InputError
+
+Shape = tuple[int, ...]
+
+
+def read_checkpoint(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file or of a state dict that torch saved, on the CPU.
+
+    Raises:
+        InputError: the file is missing, cut off, or holds anything but names and tensors.
+    """
+    if path.suffix == ".safetensors":
+        return read_weights(path)
+    if not path.is_file():
+        raise InputError(f"{path}: file not found")
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, ValueError, KeyError, AttributeError) as error:
+        raise InputError(f"{path}: cut off or not a file of weights ({_line(error)})") from None
+    except (pickle.UnpicklingError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path}: holds more than tensors ({_line(error)})") from None
+    if not isinstance(found, Mapping) or not found:
+        raise InputError(
+            f"{path}: holds a {type(found).__name__}, expected a state dict: tensors by name"
+        )
+    strange = [name for name, value in found.items() if not isinstance(value, Tensor)]
+    if strange:
+        raise InputError(
+            f"{path}: '{strange[0]}' is a {type(found[strange[0]]).__name__}, expected a state "
+            "dict: tensors by name"
+        )
+    return {str(name): value for name, value in found.items()}
+
+
+def _line(error: Exception) -> str:
+    """The first line of a message that may be a page."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def drop(
+    weights: Mapping[str, Tensor], unused: Mapping[str, Shape], path: Path, required: bool
+) -> dict[str, Tensor]:
+    """``weights`` without those that nothing of ours takes, which must have the shapes they have.
+
+    With ``required`` they must all be there, as they are in every file of the kind.
+    """
+    problems = [
+        f"{name} has shape {list(weights[name].shape)}, expected {list(shape)}"
+        for name, shape in unused.items()
+        if name in weights and tuple(weights[name].shape) != shape
+    ]
+    if required:
+        problems += [f"{name} is missing" for name in unused if name not in weights]
+    refuse(problems, path)
+    return {name: value for name, value in weights.items() if name not in unused}
+
+
+def fill(
+    module: nn.Module, weights: Mapping[str, Tensor], optional: Iterable[Set[str]], path: Path
+) -> list[str]:
+    """Load ``weights`` into ``module``; each of the ``optional`` sets of names may be absent whole.
+
+    Returns the names that were absent, which keep the values they have.
+
+    Raises:
+        InputError: any other name is missing or left over, or a shape differs.
+    """
+    own = module.state_dict()
+    absent = {name for names in optional if not names & weights.keys() for name in names}
+    problems = [f"{name} is missing" for name in own if name not in weights and name not in absent]
+    problems += [
+        f"{name} has shape {list(value.shape)}, expected {list(own[name].shape)}"
+        for name, value in weights.items()
+        if name in own and value.shape != own[name].shape
+    ]
+    problems += [f"{name} belongs to nothing" for name in weights if name not in own]
+    refuse(problems, path)
+    module.load_state_dict({**own, **weights})
+    return sorted(absent)
+
+
+def refuse(problems: list[str], path: Path) -> None:
+    """Raise InputError with the first few of ``problems``, if there are any."""
+    if problems:
+        more = f" and {len(problems) - NAMED} more" if len(problems) > NAMED else ""
+        raise InputError(
+            f"{path}: not the weights that were expected: {'; '.join(problems[:NAMED])}{more}"
+        )

@@ -1,0 +1,150 @@
+"""Which published weights lie at a path, and the halves of a model that they are.
+
+A CXR-BERT folder may hold BioViL's image weights beside its own, as the authors publish them
+(BioViL section 2.2: image and text encoder were trained together).
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cxrflow.encoders.cxr_bert import CXRBert
+from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.encoders.released.image import read_released_image
+from cxrflow.encoders.released.settings import GEOMETRIES, PROGRAMS, ImportSettings, Kind
+from cxrflow.encoders.released.text import (
+    PROJECTION,
+    WEIGHTS,
+    read_released_text,
+    read_text_config,
+    text_weights_file,
+)
+from cxrflow.errors import InputError
+
+IMAGE_FILES = "biovil_image*.pt"  # not BioViL-T's, which is another architecture
+
+
+class Halves(NamedTuple):
+    """A model made of published weights."""
+
+    text: CXRBert | None
+    image: ImageEncoder | None
+    run: dict[str, Any]  # kind, names that were initialised, data.geometry of an image half
+
+
+class Files(NamedTuple):
+    """Where the weights of a kind lie."""
+
+    text: Path | None  # a folder
+    image: Path | None  # a file
+
+
+def find_files(kind: Kind, weights: Path, image: Path | None = None) -> Files:
+    """The text folder and image file of ``kind`` at ``weights``.
+
+    ``image`` names BioViL's image file where it is not in the text folder.
+
+    Raises:
+        InputError: one is not there, or ``image`` is given to a kind that has one file or folder.
+    """
+    program = PROGRAMS[kind]
+    if image is not None and program != "joint":
+        raise InputError(f"{image}: weights of kind {kind} are one file or folder, {weights}")
+    if program == "image":
+        return Files(None, _image_file(weights))
+    if not weights.is_dir():
+        raise InputError(f"{weights}: folder not found; kind {kind} needs one with config.json")
+    if program == "text":
+        return Files(weights, None)
+    return Files(weights, _image_file(image or weights))
+
+
+def _image_file(path: Path) -> Path:
+    """The image weights at ``path``, a file or the folder it lies in."""
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        raise InputError(f"{path}: file not found")
+    found = sorted(path.glob(IMAGE_FILES))
+    if len(found) != 1:
+        names = ", ".join(file.name for file in found) or "none"
+        raise InputError(f"{path}: expected one file {IMAGE_FILES}, found {names}")
+    return found[0]
+
+
+def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -> Halves:
+    """Load the weights of ``kind``; what they lack is drawn from ``seed`` and listed.
+
+    Raises:
+        InputError: they are not what the kind says, or an image half is left without a geometry.
+    """
+    text, image, new = None, None, []
+    run: dict[str, Any] = {"kind": kind}
+    if files.text is not None:
+        joint = kind == "biovil"
+        text, names = read_released_text(
+            files.text, joint or kind == "cxr_bert", joint, settings, seed
+        )
+        new += names
+    if files.image is not None:
+        imagenet = kind == "imagenet_resnet"
+        image, names = read_released_image(files.image, imagenet, settings.projection, seed)
+        new += names
+        geometry = settings.geometry or GEOMETRIES.get(kind)
+        if geometry is None:
+            raise InputError(
+                f"settings: key 'geometry' is missing; weights of kind {kind} do not come with one"
+            )
+        run["data"] = {"geometry": geometry}
+    if text is not None and image is not None:
+        _require_one_space(text, image, files)
+    return Halves(text, image, run | {"initialised": new})
+
+
+def _require_one_space(text: CXRBert, image: ImageEncoder, files: Files) -> None:
+    if text.config.projection_size != image.settings.projection:
+        raise InputError(
+            f"{files.image}: projects to {image.settings.projection}, but {files.text} to "
+            f"{text.config.projection_size}; expected one joint space"
+        )
+
+
+def is_released(path: Path) -> bool:
+    """Whether ``path`` holds published weights rather than a model folder of ours."""
+    if path.is_file():
+        return True
+    if (path / "run.json").is_file() or (path / "image" / "config.json").is_file():
+        return False
+    if any(path.glob(IMAGE_FILES)):
+        return True
+    if not (path / "config.json").is_file():
+        return False
+    if not (path / WEIGHTS[0]).is_file() and (path / WEIGHTS[1]).is_file():
+        return True
+    config = read_text_config(path)
+    return config.model_type == "cxr-bert" or config.projection_size is None
+
+
+def kind_of(path: Path, image: Path | None) -> Kind:
+    """What published weights these are; BioViL's image weights are the only single file known."""
+    if path.is_file() or not (path / "config.json").is_file():
+        return "biovil_image"
+    if image is not None or any(path.glob(IMAGE_FILES)):
+        return "biovil"
+    return "cxr_bert" if read_text_config(path).projects else "bert"
+
+
+def projection_is_new(run: dict[str, Any]) -> bool:
+    """Whether the text projection of a model that was not trained further is random."""
+    return any(name.startswith(PROJECTION) for name in run.get("initialised", ()))
+
+
+def source_files(files: Files) -> list[Path]:
+    """The files whose contents decide what an imported model is."""
+    found = [] if files.image is None else [files.image]
+    if files.image is not None and files.image.with_suffix(".json").is_file():
+        found.append(files.image.with_suffix(".json"))
+    if files.text is not None:
+        found += [files.text / "config.json", text_weights_file(files.text)]
+        names = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")
+        found += [files.text / name for name in names if (files.text / name).is_file()]
+    return found

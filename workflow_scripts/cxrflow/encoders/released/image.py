@@ -1,0 +1,122 @@
+"""Image encoders as their authors publish them: BioViL's, and torchvision's ResNet for ImageNet.
+
+BioViL section 2.2 and Appendix E.2. BioViL's file is the state dict of a torchvision ResNet-50 with
+a projection; its layer ``fc``, which nothing reads, is in it. A state dict does not say where
+stride was replaced by dilation: our own exports say it in a JSON file beside the weights.
+
+Shapes: F features of the trunk, P joint space.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from torch import Tensor
+
+from cxrflow.command import explain
+from cxrflow.encoders.image_encoder import ImageEncoder, read_image_settings
+from cxrflow.encoders.released.checkpoints import drop, fill, read_checkpoint, refuse
+from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.errors import InputError
+
+TRUNK = "encoder.encoder."
+PROJECTOR = "projector."
+COUNTER = ".num_batches_tracked"
+CLASSES = 1000  # of ImageNet, which ``fc`` was for
+STAGES = 4
+STEM, LAST = f"{TRUNK}conv1.weight", "projector.model.3.weight"
+NO_WEIGHTS = {"dilate", "stem_pool"}  # settings that a state dict does not show
+
+
+def read_released_image(
+    path: Path, imagenet: bool, projection: int, seed: int
+) -> tuple[ImageEncoder, list[str]]:
+    """A published image encoder, and the names of what is new, drawn from ``seed``.
+
+    BioViL's (``imagenet`` false) must be complete. torchvision's has no projection, so that
+    ``projection`` says its width, and its older files do not count batches.
+
+    Raises:
+        InputError: the file is missing or damaged, or its parameters are not a ResNet's.
+    """
+    weights = read_checkpoint(path)
+    if imagenet:
+        weights = {f"{TRUNK}{name}": value for name, value in weights.items()}
+    settings = sizes_of(weights, projection if imagenet else None, path)
+    beside = path.with_suffix(".json")
+    if not imagenet and beside.is_file():
+        said = read_image_settings(beside)
+        if said.model_dump(exclude=NO_WEIGHTS) != settings.model_dump(exclude=NO_WEIGHTS):
+            raise InputError(f"{beside}: sizes of other weights than those of {path.name}")
+        settings = said
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        image = ImageEncoder(settings)
+    weights = drop(weights, _fc_shapes(image), path, required=True)
+    names = image.state_dict().keys()
+    optional = []
+    if imagenet:
+        optional = [
+            {name for name in names if name.startswith(PROJECTOR)},
+            {name for name in names if name.startswith(TRUNK) and name.endswith(COUNTER)},
+        ]
+    return image, fill(image, weights, optional, path)
+
+
+def sizes_of(
+    weights: Mapping[str, Tensor], projection: int | None, path: Path
+) -> ImageEncoderSettings:
+    """The sizes that a state dict with our names shows; ``projection`` where it has none."""
+    needed = (STEM,) if projection is not None else (STEM, LAST)
+    refuse([f"{name} is missing" for name in needed if name not in weights], path)
+    refuse(
+        [
+            f"{name} has shape {list(weights[name].shape)}, expected four sizes"
+            for name in needed
+            if weights[name].dim() != 4
+        ],
+        path,
+    )
+    blocks = re.compile(re.escape(TRUNK) + r"layer([1-4])\.(\d{1,3})\.")
+    depths = [0] * STAGES
+    for name in weights:
+        if block := blocks.match(name):
+            stage = int(block[1]) - 1
+            depths[stage] = max(depths[stage], int(block[2]) + 1)
+    # A stage without blocks still has to be found missing by name, so it gets one.
+    values: dict[str, Any] = {
+        "block": "bottleneck" if f"{TRUNK}layer1.0.conv3.weight" in weights else "basic",
+        "layers": [max(1, depth) for depth in depths],
+        "width": weights[STEM].shape[0],
+        "channels": weights[STEM].shape[1],
+        "projection": weights[LAST].shape[0] if projection is None else projection,
+    }
+    try:
+        return ImageEncoderSettings.model_validate(values)
+    except ValidationError as error:
+        raise InputError(explain(error, str(path))) from None
+
+
+def _fc_shapes(image: ImageEncoder) -> dict[str, tuple[int, ...]]:
+    features = image.encoder.encoder.features
+    return {f"{TRUNK}fc.weight": (CLASSES, features), f"{TRUNK}fc.bias": (CLASSES,)}
+
+
+def released_image(image: ImageEncoder) -> dict[str, Tensor]:
+    """The parameters of an encoder of ours by their released names, with an ``fc`` of zeros."""
+    state = {name: value.detach().cpu().contiguous() for name, value in image.state_dict().items()}
+    return state | {name: torch.zeros(shape) for name, shape in _fc_shapes(image).items()}
+
+
+def released_image_name(settings: ImageEncoderSettings) -> str:
+    """The released file's name for its sizes; for others one that tells them."""
+    sizes = settings.model_dump(exclude=NO_WEIGHTS | {"projection"})
+    if sizes == ImageEncoderSettings().model_dump(exclude=NO_WEIGHTS | {"projection"}):
+        trunk = "resnet50"
+    else:
+        depths = "-".join(map(str, settings.layers))
+        trunk = f"{settings.block}{depths}_width{settings.width}_channels{settings.channels}"
+    return f"biovil_image_{trunk}_proj_size_{settings.projection}.pt"

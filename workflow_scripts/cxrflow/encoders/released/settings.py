@@ -1,0 +1,43 @@
+"""How published weights become a model folder of ours."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from cxrflow.command import Settings
+
+Kind = Literal["cxr_bert", "bert", "biovil_image", "biovil", "imagenet_resnet"]
+
+# The program whose models a kind stands for: what such a model can do.
+PROGRAMS: dict[Kind, str] = {
+    "cxr_bert": "text",
+    "bert": "text",
+    "biovil_image": "image",
+    "imagenet_resnet": "image",
+    "biovil": "joint",
+}
+
+# Released BioViL: shorter side 512, of which inference code takes the central 480.
+GEOMETRIES: dict[Kind, str] = {
+    "biovil_image": "shorter512crop480",
+    "biovil": "shorter512crop480",
+}
+
+
+class ImportSettings(Settings):
+    """What the files themselves do not say."""
+
+    geometry: str | None = Field(
+        None,
+        description="pixel geometry the image half is used with; null: shorter512crop480 for "
+        "BioViL's, which is what its published inference code takes (the paper says 512), and for "
+        "ImageNet's the run's own",
+    )
+    projection: int = Field(
+        128, ge=2, description="width of a projection to the joint space that the files lack"
+    )
+    new_token_head: bool = Field(
+        False,
+        description="take a BERT without its head for masked tokens and start a new one; it "
+        "predicts nothing before it is trained",
+    )

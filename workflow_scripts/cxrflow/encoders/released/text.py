@@ -1,0 +1,192 @@
+"""Text encoders as their authors publish them: CXR-BERT, ClinicalBERT, PubMedBERT.
+
+BioViL section 2.1 releases CXR-BERT (general: after phase II, specialized: after joint training)
+and compares it with ClinicalBERT and PubMedBERT. All are folders in the layout of transformers:
+``config.json``, ``pytorch_model.bin`` or ``model.safetensors``, a vocabulary. Names of parameters
+are ours already, but for what :func:`our_names` maps.
+
+Shapes: D width, P positions, V pieces of the vocabulary.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import torch
+from pydantic import Field, ValidationError, model_validator
+from torch import Tensor
+from transformers import BertConfig
+
+from cxrflow.command import Settings, explain
+from cxrflow.encoders.cxr_bert import CXRBert
+from cxrflow.encoders.released.checkpoints import Shape, drop, fill, read_checkpoint, refuse
+from cxrflow.encoders.released.settings import ImportSettings
+from cxrflow.errors import InputError
+from cxrflow.files import read_object
+
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that is there is read
+PROJECTION = "cls_projection_head."
+TOKENS = "cls.predictions."
+# The left is the right by another name; files hold both, or one of them.
+TIED = {
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
+# Names of a layer normalisation's two vectors in files that were converted from TensorFlow.
+OLD_NAMES = {"gamma": "weight", "beta": "bias"}
+OLD = re.compile(r"(.*\bLayerNorm\.)(gamma|beta)")
+MODEL_PARTS = ("embeddings", "encoder", "pooler")  # of a BERT that was saved without its heads
+
+
+class ReleasedTextConfig(Settings, extra="ignore"):
+    """What ``config.json`` must say; the names of its author's code are not looked at."""
+
+    model_type: Literal["cxr-bert", "bert"] | None = None
+    vocab_size: int = Field(ge=1)
+    hidden_size: int = Field(ge=1)
+    num_hidden_layers: int = Field(ge=1)
+    num_attention_heads: int = Field(ge=1)
+    intermediate_size: int = Field(ge=1)
+    hidden_act: Literal["gelu"] = "gelu"
+    hidden_dropout_prob: float = Field(0.1, ge=0, lt=1)
+    attention_probs_dropout_prob: float = Field(0.1, ge=0, lt=1)
+    max_position_embeddings: int = Field(512, ge=1)
+    type_vocab_size: int = Field(2, ge=1)
+    initializer_range: float = Field(0.02, gt=0)
+    layer_norm_eps: float = Field(1e-12, gt=0)
+    pad_token_id: int = Field(0, ge=0)
+    position_embedding_type: Literal["absolute"] = "absolute"
+    is_decoder: Literal[False] = False
+    add_cross_attention: Literal[False] = False
+    projection_size: int | None = Field(None, ge=2)
+
+    @model_validator(mode="after")
+    def _heads_share_the_width(self) -> Self:
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size is {self.hidden_size}; expected a multiple of num_attention_heads "
+                f"{self.num_attention_heads}"
+            )
+        return self
+
+    @property
+    def projects(self) -> bool:
+        """Whether these are the sizes of a CXR-BERT, ours included: it projects [CLS]."""
+        return self.model_type == "cxr-bert" or self.projection_size is not None
+
+    def as_bert(self, projection: int) -> BertConfig:
+        """The configuration of the encoder; ``projection`` where the file does not name one."""
+        checked = {"model_type", "position_embedding_type", "is_decoder", "add_cross_attention"}
+        sizes = self.model_dump(exclude=checked)
+        return BertConfig(**(sizes | {"projection_size": self.projection_size or projection}))
+
+
+def read_text_config(folder: Path) -> ReleasedTextConfig:
+    """Read ``config.json``; an :class:`InputError` names the key that is missing or wrong."""
+    path = folder / "config.json"
+    try:
+        return ReleasedTextConfig.model_validate(read_object(path))
+    except ValidationError as error:
+        raise InputError(explain(error, str(path))) from None
+
+
+def text_weights_file(folder: Path) -> Path:
+    """The file of a folder that holds its weights."""
+    for name in WEIGHTS:
+        if (folder / name).is_file():
+            return folder / name
+    raise InputError(f"{folder}: holds no weights; expected {' or '.join(WEIGHTS)}")
+
+
+def our_names(weights: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
+    """``weights`` under our names, tied ones under both of theirs.
+
+    Raises:
+        InputError: two names mean the same parameter, or tied parameters differ.
+    """
+    bare = not any(name.startswith("bert.") for name in weights)
+    found: dict[str, Tensor] = {}
+    problems = []
+    for name, value in weights.items():
+        old = OLD.fullmatch(name)
+        ours = f"{old[1]}{OLD_NAMES[old[2]]}" if old else name
+        if bare and ours.split(".")[0] in MODEL_PARTS:
+            ours = f"bert.{ours}"
+        if ours in found:
+            problems.append(f"{ours} is there under two names")
+        found[ours] = value
+    for name, source in TIED.items():
+        if name in found and source in found:
+            if not torch.equal(found[name], found[source]):
+                problems.append(f"{name} differs from {source}, to which it is tied")
+        elif source in found:
+            found[name] = found[source]
+        elif name in found and source.startswith(TOKENS):
+            found[source] = found[name]
+    refuse(problems, path)
+    return found
+
+
+def unused_names(config: BertConfig) -> dict[str, Shape]:
+    """What files hold besides: counters, the pooler, the head of next-sentence prediction."""
+    width, positions = config.hidden_size, config.max_position_embeddings
+    return {
+        "bert.embeddings.position_ids": (1, positions),
+        "bert.embeddings.token_type_ids": (1, positions),
+        "bert.pooler.dense.weight": (width, width),
+        "bert.pooler.dense.bias": (width,),
+        "cls.seq_relationship.weight": (2, width),
+        "cls.seq_relationship.bias": (2,),
+    }
+
+
+def read_released_text(
+    folder: Path, cxr_bert: bool, complete: bool, settings: ImportSettings, seed: int
+) -> tuple[CXRBert, list[str]]:
+    """A published text encoder, and the names of the parameters that are new, drawn from ``seed``.
+
+    ``cxr_bert`` asks for a CXR-BERT, ``complete`` for one with its projection.
+
+    Raises:
+        InputError: a file is missing or damaged, or its parameters are not those of its sizes.
+    """
+    config = read_text_config(folder)
+    if config.projects != cxr_bert and (cxr_bert or config.model_type == "cxr-bert"):
+        wanted = "CXR-BERT (model_type cxr-bert, or projection_size)" if cxr_bert else "BERT"
+        raise InputError(
+            f"{folder / 'config.json'}: key 'model_type' is {config.model_type!r} and "
+            f"'projection_size' {config.projection_size!r}, expected a {wanted}; the other kind is "
+            f"'{'bert' if cxr_bert else 'cxr_bert'}'"
+        )
+    path = text_weights_file(folder)
+    weights = our_names(read_checkpoint(path), path)
+    sizes = config.as_bert(settings.projection)
+    weights = drop(weights, unused_names(sizes), path, required=False)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        text = CXRBert(sizes)
+    names = text.state_dict().keys()
+    optional = [] if complete else [{name for name in names if name.startswith(PROJECTION)}]
+    if settings.new_token_head:
+        tied = "cls.predictions.decoder.weight"
+        optional.append({name for name in names if name.startswith(TOKENS) and name != tied})
+    return text, fill(text, weights, optional, path)
+
+
+def released_config(config: BertConfig) -> dict[str, Any]:
+    """``config.json`` of the released CXR-BERT layout for an encoder of ours."""
+    sizes = ReleasedTextConfig.model_validate(config.to_dict()).model_dump(
+        exclude={"is_decoder", "add_cross_attention"}
+    )
+    said = {"architectures": ["CXRBertModel"], "model_type": "cxr-bert", "torch_dtype": "float32"}
+    return sizes | said
+
+
+def released_text(text: CXRBert) -> dict[str, Tensor]:
+    """The parameters of an encoder of ours by their released names, tied ones once."""
+    return {
+        name: value.detach().float().cpu().contiguous()
+        for name, value in text.state_dict().items()
+        if name not in TIED
+    }

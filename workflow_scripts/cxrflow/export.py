@@ -1,0 +1,91 @@
+"""Write a model of ours in the layout and with the names of the released BioViL weights.
+
+The folder is like the published one (BioViL section 2): CXR-BERT's text half at its root, the image
+half beside it as ``biovil_image_resnet50_proj_size_128.pt``, or named by its sizes where it has
+others. ``export.json`` says what it came from. The image file's layer ``fc``, which readers of the
+released file expect and nothing uses, is zeros.
+"""
+
+import argparse
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from cxrflow.command import run
+
+log = logging.getLogger("cxrflow")
+
+Format = Literal["bin", "safetensors"]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of ``python -m cxrflow.export``."""
+    parser = argparse.ArgumentParser(
+        prog="python -m cxrflow.export",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
+    parser.add_argument("--output", type=Path, required=True, help="folder to write")
+    parser.add_argument(
+        "--format",
+        choices=("bin", "safetensors"),
+        default="bin",
+        help="text weights as pytorch_model.bin, as released, or as model.safetensors",
+    )
+    given = parser.parse_args(argv)
+    export(given.model, given.output, given.format)
+
+
+def export(model: Path, output: Path, form: Format = "bin") -> None:
+    """Write the halves that the folder ``model`` has to ``output``, in one piece.
+
+    Raises:
+        InputError: it is no model folder, or a half of it cannot be read or lacks a projection.
+    """
+    import torch
+    from safetensors.torch import save_file
+
+    from cxrflow.encoders.cxr_bert import load_text_half
+    from cxrflow.encoders.image_encoder import load_image_half
+    from cxrflow.encoders.released.image import released_image, released_image_name
+    from cxrflow.encoders.released.text import released_config, released_text
+    from cxrflow.errors import InputError
+    from cxrflow.files import atomic_folder, file_digest, write_json
+    from cxrflow.text.tokenizer import rewrite_tokenizer
+
+    has_text = (model / "config.json").is_file()
+    has_image = (model / "image" / "config.json").is_file()
+    if not has_text and not has_image:
+        raise InputError(f"{model}: holds neither config.json nor image/config.json")
+    sources: list[Path] = []
+    with atomic_folder(output) as made:
+        if has_text:
+            text = load_text_half(model)
+            write_json(made / "config.json", released_config(text.config))
+            if form == "bin":
+                torch.save(released_text(text), made / "pytorch_model.bin")
+            else:
+                save_file(released_text(text), made / "model.safetensors", {"format": "pt"})
+            rewrite_tokenizer(model, made)
+            sources.append(model / "model.safetensors")
+        if has_image:
+            image = load_image_half(model)
+            path = made / released_image_name(image.settings)
+            torch.save(released_image(image), path)
+            # Where stride became dilation no weight tells.
+            write_json(path.with_suffix(".json"), image.settings.model_dump(mode="json"))
+            sources.append(model / "image" / "model.safetensors")
+        said = {
+            "sources": {str(path.relative_to(model)): file_digest(path) for path in sources},
+            "zeros": ["encoder.encoder.fc.weight", "encoder.encoder.fc.bias"] if has_image else [],
+        }
+        write_json(made / "export.json", said)
+    log.info("wrote %s", output)
+    if has_image:
+        log.info("the image file's unused layer fc is zeros")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,85 @@
+"""Make a model folder of published weights, which trainings and benchmarks take as one of ours.
+
+BioViL section 2: its joint training starts from CXR-BERT or, in Table 4's baselines, from
+ClinicalBERT and PubMedBERT; its own weights are published, too. docs/weights.md says which file
+comes from where. What the weights lack (a projection to the joint space) is drawn from the seed and
+listed under ``initialised`` in ``run.json``.
+"""
+
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cxrflow.command import parser, read_settings, run
+from cxrflow.encoders.released.settings import PROGRAMS, ImportSettings, Kind
+
+log = logging.getLogger("cxrflow")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of ``python -m cxrflow.pretrain.imported``."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--weights", type=Path, required=True, help="folder or file")
+    arguments.add_argument("--image", type=Path, help="BioViL's image file, if not in the folder")
+    arguments.add_argument("--kind", choices=list(PROGRAMS), required=True)
+    arguments.add_argument("--model", required=True, help="name of this model")
+    arguments.add_argument("--seed", type=int, required=True, help="of what the weights lack")
+    arguments.add_argument("--output", type=Path, required=True, help="model folder to write")
+    given = arguments.parse_args(argv)
+    settings = read_settings(given.settings, ImportSettings)
+    import_weights(
+        given.kind, given.weights, given.image, settings, given.model, given.seed, given.output
+    )
+
+
+def import_weights(
+    kind: Kind,
+    weights: Path,
+    image: Path | None,
+    settings: ImportSettings,
+    model: str,
+    seed: int,
+    output: Path,
+) -> None:
+    """Write the model folder ``output`` in one piece.
+
+    Raises:
+        InputError: the weights are not those of ``kind``, whole and nothing else.
+    """
+    from cxrflow import __version__
+    from cxrflow.encoders.cxr_bert import require_embeddings, save_text_half
+    from cxrflow.encoders.image_encoder import save_image_half
+    from cxrflow.encoders.released.halves import find_files, read_halves, source_files
+    from cxrflow.files import atomic_folder, file_digest, write_json
+    from cxrflow.text.tokenizer import load_tokenizer, rewrite_tokenizer
+
+    files = find_files(kind, weights, image)
+    halves = read_halves(kind, files, settings, seed)
+    with atomic_folder(output) as made:
+        if halves.text is not None and files.text is not None:
+            require_embeddings(halves.text, len(load_tokenizer(files.text)), files.text)
+            save_text_half(halves.text, made)
+            rewrite_tokenizer(files.text, made)
+        if halves.image is not None:
+            save_image_half(halves.image, made)
+        modules = [half for half in (halves.text, halves.image) if half is not None]
+        facts = {
+            **halves.run,
+            "model": model,
+            "program": PROGRAMS[kind],
+            "seed": seed,
+            "settings": settings.model_dump(mode="json"),
+            "data": {"name": "published weights", "synthetic": False, **halves.run.get("data", {})},
+            "sources": {path.name: file_digest(path) for path in source_files(files)},
+            "parameters": sum(p.numel() for m in modules for p in m.parameters()),
+            "code_version": __version__,
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        write_json(made / "run.json", facts)
+    new = halves.run["initialised"]
+    log.info("wrote %s from %s; %d of its tensors are new", output, weights, len(new))
+
+
+if __name__ == "__main__":
+    run(main)
