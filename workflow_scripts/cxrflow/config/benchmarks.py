@@ -8,6 +8,7 @@ from cxrflow.benchmarks.settings import (
     LinearProbeSettings,
     MaskPredictionSettings,
     PhraseGroundingSettings,
+    SegmentationSettings,
     VocabularyComparisonSettings,
     ZeroShotClassificationSettings,
 )
@@ -18,6 +19,7 @@ BENCHMARK_ROLES = {
     "phrase_grounding": "grounding",
     "zero_shot_classification": "classification",
     "linear_probe": "classification",
+    "segmentation": "classification",
     "mask_prediction": "reports",
     "vocabulary": "reports",
 }
@@ -27,6 +29,7 @@ BENCHMARK_PROGRAMS = {
     "phrase_grounding": ("joint",),
     "zero_shot_classification": ("joint",),
     "linear_probe": ("image", "joint"),
+    "segmentation": ("image", "joint"),
     "mask_prediction": ("text", "joint"),
 }
 
@@ -63,6 +66,7 @@ class Benchmarks(Settings):
     phrase_grounding: PhraseGroundingSettings = PhraseGroundingSettings()
     zero_shot_classification: ZeroShotClassificationSettings = ZeroShotClassificationSettings()
     linear_probe: LinearProbeSettings = LinearProbeSettings()
+    segmentation: SegmentationSettings = SegmentationSettings()
     mask_prediction: MaskPredictionSettings = MaskPredictionSettings()
     vocabulary: VocabularyComparisonSettings = VocabularyComparisonSettings()
     label_agreement: LabelAgreement = LabelAgreement()
