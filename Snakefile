@@ -76,6 +76,11 @@ if run.available("linear_probe"):
     include: "rules/benchmarks/linear_probe.smk"
 
 
+if run.available("segmentation"):
+
+    include: "rules/benchmarks/segmentation.smk"
+
+
 include: "rules/tables.smk"
 include: "rules/report.smk"
 

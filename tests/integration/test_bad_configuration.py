@@ -48,6 +48,7 @@ def test_missing_root_of_every_reader(stages: Stages, tmp_path: Path) -> None:
         ("benchmarks.zero_shot_classification", {"temperature": None}, "key 'temperature' is None"),
         ("benchmarks.features", {"batch_size": 0}, "key 'batch_size' is 0"),
         ("benchmarks.linear_probe", {"fractions": []}, "key 'fractions' is []"),
+        ("benchmarks.segmentation", {"scale": "max"}, "key 'scale' is 'max'"),
         ("benchmarks.mask_prediction", {"sections": []}, "key 'sections' is []"),
         ("benchmarks.vocabulary", {"word": []}, "unknown key 'word'"),
         ("benchmarks.ms_cxr_statistics", {"tokens": "letters"}, "key 'tokens' is 'letters'"),

@@ -253,9 +253,10 @@ def test_folded_parts_open_by_click_and_by_link(browser, built):
     assert browser.execute_script(opened) is True
     assert browser.find_element("css selector", "#settings-biovil pre").is_displayed()
     # A table without values of ours is folded, and a link to it unfolds it.
+    show(browser, built["real"], DESKTOP)  # no images with boxes there
     folded = "return document.getElementById('fold-biovil-table7').open"
     assert browser.execute_script(folded) is False
-    show(browser, built["synthetic"], DESKTOP, anchor="#biovil-table7")
+    show(browser, built["real"], DESKTOP, anchor="#biovil-table7")
     assert browser.execute_script(folded) is True
 
 

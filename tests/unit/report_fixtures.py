@@ -56,6 +56,11 @@ SCORES = {
         for share in (1, 10, 100)
         for name, value in (("auroc", 0.9), ("accuracy", 0.8), ("f1", 0.7))
     },
+    "segmentation": {
+        f"{name}{share}": value
+        for share in ("", "/5", "/100")
+        for name, value in (("iou", 0.36), ("dice", 0.5), ("cnr", 1.5))
+    },
     "mask_prediction": {"mask_accuracy": 0.764, "most_frequent_accuracy": 0.09, "margin": 0.674},
 }  # fmt: skip
 # How much of the leading model's score the others have.

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cxrflow.benchmarks.settings import SegmentationSettings
 from cxrflow.config import load_config, make_config
 from cxrflow.config.__main__ import main
 from cxrflow.config.label_comparisons import JPG_TABLES
@@ -438,8 +439,17 @@ def test_tables_ask_only_for_what_a_model_can_do():
         for benchmark, model in config.table_cells("biovil", table):
             if benchmark in ("phrase_grounding", "zero_shot_classification"):
                 assert config.recipes[model].program == "joint"
-            if benchmark == "linear_probe":
+            if benchmark in ("linear_probe", "segmentation"):
                 assert config.recipes[model].program in ("image", "joint")
+
+
+def test_the_papers_grid_is_a_sixteenth_of_the_image(monkeypatch):
+    """BioViL section 2.2; the demo's images are small, and its models' grid finer."""
+    monkeypatch.setenv("CXR_DATA", "/data")
+    paper = load_config([DEMO, DEMO.parent / "paper.yaml"], check_roots=False)
+    assert paper.benchmarks.segmentation == SegmentationSettings()
+    assert paper.benchmarks.segmentation.dilate == (False, False, True)
+    assert load_config([DEMO]).benchmarks.segmentation.dilate == (False, True, True)
 
 
 def test_probes_need_a_part_of_the_cohort_to_learn_from(overlay):
@@ -447,6 +457,7 @@ def test_probes_need_a_part_of_the_cohort_to_learn_from(overlay):
     assert load_config([DEMO]).available("linear_probe")
     assert whole.available("zero_shot_classification") and not whole.available("linear_probe")
     assert "linear_probe" not in whole.benchmarks_of("biovil")
+    assert load_config([DEMO]).available("segmentation") and not whole.available("segmentation")
     assert not overlay({"roles": {"classification": None}}).available("linear_probe")
 
 

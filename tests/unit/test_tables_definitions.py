@@ -7,7 +7,11 @@ from pydantic import ValidationError
 
 from cxrflow.benchmarks.linear_probe import percent
 from cxrflow.benchmarks.ms_cxr_statistics import BACKGROUND, FINDINGS, TOTAL
-from cxrflow.benchmarks.settings import LinearProbeSettings, ZeroShotClassificationSettings
+from cxrflow.benchmarks.settings import (
+    LinearProbeSettings,
+    SegmentationSettings,
+    ZeroShotClassificationSettings,
+)
 from cxrflow.papers import Table, load_paper
 from cxrflow.report.table_definition import TableDefinition, read_table_definition
 
@@ -77,6 +81,28 @@ def test_probe_rows_read_the_share_that_their_label_names():
         }
         shares = {percent(share) for share in LinearProbeSettings().fractions}
         assert measured == {f"{c.metric}/{share}" for c in table(name).columns for share in shares}
+
+
+def test_segmentation_rows_read_the_share_that_their_label_names():
+    found = table("table7")
+    rows = [row for row in found.rows if row.share is not None]
+    named = [re.fullmatch(r"(\w+), linear probe, (\d+) % of labels", r.label) for r in rows]
+    assert [(m[1].lower(), m[2]) for m in named] == [(row.model, row.share) for row in rows]
+    shares = {percent(share) for share in SegmentationSettings().fractions}
+    assert {(row.model, row.share) for row in rows} == {
+        (model, share) for model in ("biovil", "simclr") for share in shares
+    }
+    prompted = [row for row in found.rows if row.model and row.share is None]
+    assert all(row.label.endswith(", zero-shot") for row in prompted)
+    assert "biovil" in [row.model for row in prompted]
+
+
+def test_published_overlaps_are_possible():
+    """The Dice score of one map is 2 IoU / (1 + IoU), and a mean of such is no greater."""
+    for label, cells in published("table7").items():
+        if "iou" in cells:
+            most = 2 * cells["iou"] / (1 + cells["iou"])
+            assert cells["iou"] < cells["dice"] < most + 1e-3, label
 
 
 def test_a_row_may_name_its_own_benchmark():

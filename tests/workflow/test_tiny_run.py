@@ -72,6 +72,7 @@ def test_a_changed_setting_reruns_only_what_depends_on_it(finished_copy):
     assert planned.pop("extract_features") == 1
     assert planned.pop("evaluate_zero_shot_classification") == 1
     assert planned.pop("evaluate_linear_probe") == 1
+    assert planned.pop("evaluate_segmentation") == 1
     assert planned.keys() <= {
         "evaluate_mask_prediction",
         "compare_rows",

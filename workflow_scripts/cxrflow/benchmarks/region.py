@@ -92,19 +92,40 @@ def image_map(
     return full
 
 
-def make_region(
-    grid: ArrayLike,
+@dataclass(frozen=True)
+class Window:
+    """The seen pixels [H, W] of one image, and how a grid [h, w] is brought to them."""
+
+    rows: Floats  # [H, h] weights
+    columns: Floats  # [W, w] weights
+    mask: NDArray[np.bool_]  # [H, W], the annotation's seen part
+    missed: int  # annotated pixels outside the window
+    share: float  # annotated part of the whole image
+
+    def pixels(self, grid: Floats) -> Floats:
+        """A grid [h, w] at the window's pixels [H, W]."""
+        return self.rows @ grid @ self.columns.T
+
+    def cell_counts(self) -> tuple[Floats, Floats]:
+        """Annotated and all pixels of every cell [h, w], where ``upsample`` is ``nearest``."""
+        # Single precision counts exactly up to 2**24.
+        rows, columns = self.rows.astype(np.float32), self.columns.astype(np.float32)
+        inside = rows.T @ self.mask.astype(np.float32) @ columns
+        return inside.astype(np.float64), np.outer(self.rows.sum(0), self.columns.sum(0))
+
+
+def make_window(
+    cells: tuple[int, ...],
     boxes: Sequence[Sequence[float]],
     placement: Placement,
     upsample: Literal["nearest", "bilinear"] = "nearest",
     space: Space = "original",
-) -> Region:
-    """Compare a prepared grid [h, w] with boxes of the original image.
+) -> Window:
+    """Where a grid of ``cells`` (h, w) and boxes of the original image meet.
 
     In ``original`` space the window is the part of the image inside the stored square; in
     ``stored`` space the part of the square that shows the image.
     """
-    values = np.asarray(grid, dtype=np.float64)
     size = placement.size
     if space == "original":
         height, width = placement.original_height, placement.original_width
@@ -123,12 +144,20 @@ def make_region(
         )
         seen_x = (x <= centres_x) & (centres_x < x + w)
         seen_y = (y <= centres_y) & (centres_y < y + h)
-    rows = _axis_weights(centres_y[seen_y], size, values.shape[0], upsample)
-    columns = _axis_weights(centres_x[seen_x], size, values.shape[1], upsample)
+    rows = _axis_weights(centres_y[seen_y], size, cells[0], upsample)
+    columns = _axis_weights(centres_x[seen_x], size, cells[1], upsample)
     seen = mask[np.ix_(seen_y, seen_x)]
-    return Region(
-        similarity=rows @ values @ columns.T,
-        mask=seen,
-        missed=int(whole.sum() - seen.sum()),
-        share=float(whole.mean()),
-    )
+    return Window(rows, columns, seen, int(whole.sum() - seen.sum()), float(whole.mean()))
+
+
+def make_region(
+    grid: ArrayLike,
+    boxes: Sequence[Sequence[float]],
+    placement: Placement,
+    upsample: Literal["nearest", "bilinear"] = "nearest",
+    space: Space = "original",
+) -> Region:
+    """Compare a prepared grid [h, w] with boxes of the original image, in :func:`make_window`'s."""
+    values = np.asarray(grid, dtype=np.float64)
+    window = make_window(values.shape, boxes, placement, upsample, space)
+    return Region(window.pixels(values), window.mask, window.missed, window.share)

@@ -316,6 +316,95 @@ class LinearProbeSettings(PneumoniaSettings):
         return self
 
 
+class SegmentationSettings(PneumoniaSettings):
+    """Segmentation of pneumonia on RSNA, by prompts and by linear probes (BioViL section 4.5).
+
+    Samples are images with boxes. The paper gives no optimiser, rate, batch or length of its
+    probes; these are those of the linear probes of whole images, but for the rate: few patches
+    are annotated, and at 0.001 the probes of small shares end below the prompts they start from.
+    """
+
+    split: str = Field(default="test", description="rows that are scored")
+    train_split: str = Field(default="train", description="rows of which the shares are taken")
+    unit: Literal["image", "box"] = Field(
+        default="image",
+        description="a sample; image: with the union of its boxes; box: each box by itself, the "
+        "image's others outside it (the paper's 6634 + 2907 are near RSNA's 9555 boxes, not its "
+        "6012 images with boxes)",
+    )
+    dilate: tuple[bool, bool, bool] = Field(
+        default=(False, False, True),
+        description="trunk stages 2 to 4 whose stride becomes dilation here, beside those trained "
+        "so: a finer grid of the same weights (section 2.2; the last stage makes H/16 of a "
+        "ResNet-50 trained at H/32); all false: as trained",
+    )
+    encoder_batch_size: int = Field(default=32, ge=1, description="images encoded at once; speed")
+    map: Literal["softmax", "positive"] = Field(
+        default="softmax",
+        description="zero-shot; softmax: over the cosines with both prompts (section 2.2); "
+        "positive: the cosine with the positive prompt",
+    )
+    scale: Literal["minmax", "affine"] = Field(
+        default="minmax",
+        description="to [0, 1] before the threshold; minmax: each map by its own least and "
+        "greatest value; affine: by the least and greatest that a score can have, which leaves "
+        "the probes' probabilities as they are. CNR does not depend on it",
+    )
+    threshold: float = Field(default=0.6, ge=0, lt=1, description="IoU and Dice: above (4.5)")
+    upsample: Literal["nearest", "bilinear"] = Field(
+        default="nearest",
+        description="from the grid to pixels; nearest is counted by cell, bilinear pixel by pixel",
+    )
+    space: Literal["original", "stored"] = Field(
+        default="original", description="pixels scored: the box image's, or the model's input"
+    )
+    outside: Literal["ignore", "missed"] = Field(
+        default="ignore",
+        description="box pixels outside the crop: left out, or not found (IoU and Dice only)",
+    )
+    size_bounds: tuple[float, float] = Field(
+        default=(0.08, 0.16),
+        description="boxes' share of the image from which a sample is medium, and large",
+    )
+    fractions: list[float] = Field(
+        default=[0.05, 1.0], min_length=1, description="shares of the training images (Table 7)"
+    )
+    probe_seeds: list[int] = Field(
+        default=[0, 1, 2, 3, 4],
+        min_length=2,
+        description="of a share's images and their order; values are means over them",
+    )
+    start: Literal["auto", "prompts", "zeros"] = Field(
+        default="auto",
+        description="probes before training; prompts: the class embeddings, bias 0 (section 2.2); "
+        "auto: prompts where the model has a text half, else zeros",
+    )
+    epochs: int = Field(default=40, ge=1, description="passes over a share's images")
+    batch_size: int = Field(default=32, ge=1, description="images of an update, all their patches")
+    learning_rate: float = Field(
+        default=0.1, gt=0, description="for features whose mean length is one"
+    )
+    weight_decay: float = Field(default=0.01, ge=0, description="of AdamW; not on the bias")
+
+    @field_validator("fractions")
+    @classmethod
+    def _shares(cls, fractions: list[float]) -> list[float]:
+        return LinearProbeSettings._shares(fractions)
+
+    @field_validator("probe_seeds")
+    @classmethod
+    def _seeds_differ(cls, seeds: list[int]) -> list[int]:
+        return LinearProbeSettings._seeds_differ(seeds)
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> "SegmentationSettings":
+        if self.split == self.train_split:
+            raise ValueError(f"split: '{self.split}' is also the train_split")
+        if not 0 < self.size_bounds[0] < self.size_bounds[1] < 1:
+            raise ValueError("size_bounds: want two shares between 0 and 1, the smaller first")
+        return self
+
+
 class MaskPredictionSettings(EncodingSettings):
     """Masked-token prediction on validation reports (BioViL section 4.2, Table 3)."""
 

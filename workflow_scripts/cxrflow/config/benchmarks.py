@@ -10,6 +10,7 @@ from cxrflow.benchmarks.settings import (
     MsCxrStatisticsSettings,
     PairedTestProtocol,
     PhraseGroundingSettings,
+    SegmentationSettings,
     VocabularyComparisonSettings,
     ZeroShotClassificationSettings,
 )
@@ -20,6 +21,7 @@ BENCHMARK_ROLES = {
     "phrase_grounding": "grounding",
     "zero_shot_classification": "classification",
     "linear_probe": "classification",
+    "segmentation": "classification",
     "mask_prediction": "reports",
     "vocabulary": "reports",
     "ms_cxr_statistics": "grounding",
@@ -30,6 +32,7 @@ BENCHMARK_PROGRAMS = {
     "phrase_grounding": ("joint",),
     "zero_shot_classification": ("joint",),
     "linear_probe": ("image", "joint"),
+    "segmentation": ("image", "joint"),
     "mask_prediction": ("text", "joint"),
 }
 
@@ -74,6 +77,7 @@ class Benchmarks(Settings):
     phrase_grounding: PhraseGroundingSettings = PhraseGroundingSettings()
     zero_shot_classification: ZeroShotClassificationSettings = ZeroShotClassificationSettings()
     linear_probe: LinearProbeSettings = LinearProbeSettings()
+    segmentation: SegmentationSettings = SegmentationSettings()
     mask_prediction: MaskPredictionSettings = MaskPredictionSettings()
     vocabulary: VocabularyComparisonSettings = VocabularyComparisonSettings()
     label_agreement: LabelAgreement = LabelAgreement()

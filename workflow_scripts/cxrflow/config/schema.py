@@ -370,7 +370,8 @@ class Config(Settings):
         if cohort is None:
             return False
         # A probe is trained on one part of its cohort and tested on another.
-        return benchmark != "linear_probe" or self.cohorts[cohort].split_method != "all"
+        probes = ("linear_probe", "segmentation")
+        return benchmark not in probes or self.cohorts[cohort].split_method != "all"
 
     def table_cells(self, paper: str, table: str) -> list[tuple[str, str | None]]:
         """The (benchmark, model) pairs a table shows and this run has the data of."""
