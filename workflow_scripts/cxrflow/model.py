@@ -31,7 +31,6 @@ from cxrflow.files import read_object
 from cxrflow.text.tokenizer import load_tokenizer
 
 
-
 @dataclass
 class Model:
     """A loaded model in evaluation mode."""
