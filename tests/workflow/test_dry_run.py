@@ -16,7 +16,7 @@ def test_dry_run_of_the_demo(checkout):
     assert time.monotonic() - began < 60  # 5 s on an idle machine; others may be busy
     for rule in ("draw_phantom", "build_pairs", "store_pixels", "pretrain_joint", "make_page"):
         assert planned[rule] >= 1
-    assert planned["draw_phantom"] == 8
+    assert planned["draw_phantom"] == 10
     assert planned["evaluate_label_agreement"] == 2
 
 

@@ -68,6 +68,8 @@ def test_a_changed_setting_reruns_only_what_depends_on_it(finished_copy):
     assert planned.pop("evaluate_linear_probe") == 1
     assert planned.keys() <= {
         "evaluate_mask_prediction",
+        "evaluate_natural_language_inference",
+        "evaluate_sentence_similarity",
         "make_table",
         "make_page",
         "record_config",

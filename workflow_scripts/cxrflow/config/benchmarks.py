@@ -7,7 +7,9 @@ from cxrflow.benchmarks.settings import (
     LabelAgreementProtocol,
     LinearProbeSettings,
     MaskPredictionSettings,
+    NaturalLanguageInferenceSettings,
     PhraseGroundingSettings,
+    SentenceSimilaritySettings,
     VocabularyComparisonSettings,
     ZeroShotClassificationSettings,
 )
@@ -19,6 +21,8 @@ BENCHMARK_ROLES = {
     "zero_shot_classification": "classification",
     "linear_probe": "classification",
     "mask_prediction": "reports",
+    "natural_language_inference": "inference",
+    "sentence_similarity": "inference",
     "vocabulary": "reports",
 }
 
@@ -28,6 +32,8 @@ BENCHMARK_PROGRAMS = {
     "zero_shot_classification": ("joint",),
     "linear_probe": ("image", "joint"),
     "mask_prediction": ("text", "joint"),
+    "natural_language_inference": ("text", "joint"),
+    "sentence_similarity": ("text", "joint"),
 }
 
 
@@ -64,6 +70,10 @@ class Benchmarks(Settings):
     zero_shot_classification: ZeroShotClassificationSettings = ZeroShotClassificationSettings()
     linear_probe: LinearProbeSettings = LinearProbeSettings()
     mask_prediction: MaskPredictionSettings = MaskPredictionSettings()
+    natural_language_inference: NaturalLanguageInferenceSettings = (
+        NaturalLanguageInferenceSettings()
+    )
+    sentence_similarity: SentenceSimilaritySettings = SentenceSimilaritySettings()
     vocabulary: VocabularyComparisonSettings = VocabularyComparisonSettings()
     label_agreement: LabelAgreement = LabelAgreement()
     features: FeatureSettings = FeatureSettings()

@@ -14,6 +14,7 @@ from cxrflow.config.benchmarks import BENCHMARK_PROGRAMS, BENCHMARK_ROLES, Bench
 from cxrflow.config.checks import (
     check_documents_are_split,
     check_evaluation_is_held_out,
+    check_inference_has_sentence_pairs,
     check_label_comparisons,
     check_layouts_have_text,
     check_pictures_are_allowed,
@@ -38,6 +39,8 @@ class Dataset(Settings):
         "mimic_cxr",
         "mimic_cxr_jpg",
         "ms_cxr",
+        "radnli",
+        "mednli",
         "rsna",
         "open_i",
         "covid_chestxray",
@@ -64,6 +67,8 @@ class Roles(Settings):
     corpora: list[str] = Field(default_factory=list, description="data sets of text, phases I, II")
     grounding: str | None = Field(None, description="cohort of phrase grounding")
     classification: str | None = Field(None, description="cohort of classification")
+    inference: str | None = Field(None, description="cohort of sentence pairs to test on (RadNLI)")
+    inference_training: str | None = Field(None, description="and to fine-tune on (MedNLI)")
 
 
 class Cohort(CohortSettings):
@@ -234,6 +239,7 @@ class Config(Settings):
         """The cohorts that play a role, each once."""
         roles = self.roles
         named = [roles.reports, roles.images, roles.pairs, roles.grounding, roles.classification]
+        named += [roles.inference, roles.inference_training]
         return list(dict.fromkeys(cohort for cohort in named if cohort is not None))
 
     def cohorts_pictured_in(self, dataset: str) -> list[str]:
@@ -305,6 +311,8 @@ class Config(Settings):
         cohort = None if role is None else getattr(self.roles, role)
         if cohort is None:
             return False
+        if benchmark == "natural_language_inference":
+            return self.roles.inference_training is not None
         # A probe is trained on one part of its cohort and tested on another.
         return benchmark != "linear_probe" or self.cohorts[cohort].split_method != "all"
 
@@ -346,6 +354,8 @@ class Config(Settings):
             _known(f"cohorts.{name}.held_out", cohort.held_out, self.datasets)
         for role in ("reports", "images", "pairs", "grounding", "classification"):
             _known(f"roles.{role}", [getattr(self.roles, role)], self.cohorts)
+        for role in ("inference", "inference_training"):
+            _known(f"roles.{role}", [getattr(self.roles, role)], self.cohorts)
         _known("roles.corpora", self.roles.corpora, self.datasets)
         for name, vocabulary in self.vocabularies.items():
             _known(f"vocabularies.{name}.documents", vocabulary.documents or [], self.datasets)
@@ -367,6 +377,7 @@ class Config(Settings):
         check_layouts_have_text(self)
         check_documents_are_split(self)
         check_evaluation_is_held_out(self)
+        check_inference_has_sentence_pairs(self)
         check_pictures_are_allowed(self)
         check_label_comparisons(self)
         return self

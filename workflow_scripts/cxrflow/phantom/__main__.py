@@ -9,11 +9,13 @@ from pathlib import Path
 
 from cxrflow.command import parser, read_settings, run
 from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.writers.mednli import write_mednli
 from cxrflow.phantom.writers.mimic_cxr import write_mimic_cxr
 from cxrflow.phantom.writers.mimic_cxr_jpg import write_mimic_cxr_jpg
 from cxrflow.phantom.writers.mimic_iii import write_mimic_iii
 from cxrflow.phantom.writers.ms_cxr import write_ms_cxr
 from cxrflow.phantom.writers.pubmed import write_pubmed
+from cxrflow.phantom.writers.radnli import write_radnli
 from cxrflow.phantom.writers.rsna import write_rsna
 from cxrflow.phantom.writers.stanza_text import write_stanza_entities, write_stanza_text
 
@@ -25,6 +27,8 @@ WRITERS: dict[str, Writer] = {
     "rsna": write_rsna,
     "pubmed": write_pubmed,
     "mimic_iii": write_mimic_iii,
+    "radnli": write_radnli,
+    "mednli": write_mednli,
     "stanza_text": write_stanza_text,
     "stanza_entities": write_stanza_entities,
 }
