@@ -58,7 +58,7 @@ include: "rules/benchmarks/mask_prediction.smk"
 include: "rules/benchmarks/label_agreement.smk"
 
 
-# Benchmarks of images are left out where no cohort plays their role.
+# Benchmarks of images, and of sentence pairs, are left out where no cohort plays their role.
 if run.available("phrase_grounding"):
 
     include: "rules/benchmarks/phrase_grounding.smk"
@@ -79,6 +79,16 @@ if run.available("linear_probe"):
 if run.available("segmentation"):
 
     include: "rules/benchmarks/segmentation.smk"
+
+
+if run.available("natural_language_inference"):
+
+    include: "rules/benchmarks/natural_language_inference.smk"
+
+
+if run.available("sentence_similarity"):
+
+    include: "rules/benchmarks/sentence_similarity.smk"
 
 
 include: "rules/tables.smk"

@@ -50,6 +50,8 @@ def test_missing_root_of_every_reader(stages: Stages, tmp_path: Path) -> None:
         ("benchmarks.linear_probe", {"fractions": []}, "key 'fractions' is []"),
         ("benchmarks.segmentation", {"scale": "max"}, "key 'scale' is 'max'"),
         ("benchmarks.mask_prediction", {"sections": []}, "key 'sections' is []"),
+        ("benchmarks.natural_language_inference", {"epochs": 0}, "key 'epochs' is 0"),
+        ("benchmarks.sentence_similarity", {"splits": 1}, "unknown key 'splits'"),
         ("benchmarks.vocabulary", {"word": []}, "unknown key 'word'"),
         ("benchmarks.ms_cxr_statistics", {"tokens": "letters"}, "key 'tokens' is 'letters'"),
         ("benchmarks.paired_tests", {"comparisons": [{}]}, "'comparisons.0.benchmark' is missing"),
@@ -73,6 +75,8 @@ def test_wrong_settings_of_a_program(
         "benchmarks.zero_shot_classification": {"model": "m", "cohort": "c", "features": "f"},
         "benchmarks.linear_probe": {"model": "m", "cohort": "c", "features": "f"},
         "benchmarks.mask_prediction": {"model": "m", "pairs": "p"},
+        "benchmarks.natural_language_inference": {"model": "m", "cohort": "c", "training": "t"},
+        "benchmarks.sentence_similarity": {"model": "m", "cohort": "c"},
         "benchmarks.vocabulary": {"vocabulary": "a=v", "pairs": "p"},
         "benchmarks.ms_cxr_statistics": {
             "root": tmp_path,

@@ -39,6 +39,7 @@ REAL: dict[str, Any] = {
     "roles": {
         "reports": "open_i", "images": "covid_chestxray", "pairs": "covid_chestxray",
         "corpora": ["open_i"], "grounding": None, "classification": None,
+        "inference": None, "inference_training": None,
     },
     "cohorts": {
         "open_i": {"dataset": "open_i", "kind": "pairs", "require": ["findings", "impression"]},
@@ -62,6 +63,8 @@ SCORES = {
         for name, value in (("iou", 0.36), ("dice", 0.5), ("cnr", 1.5))
     },
     "mask_prediction": {"mask_accuracy": 0.764, "most_frequent_accuracy": 0.09, "margin": 0.674},
+    "natural_language_inference": {"accuracy": 0.6, "accuracy_sd": 0.02, "majority": 0.7},
+    "sentence_similarity": {"syn_sim": 0.85, "cont_gap": 0.8, "auroc": 0.93},
 }  # fmt: skip
 # How much of the leading model's score the others have.
 WORSE = {"biovil": 1.0, "baseline_phase2": 0.78, "biovil_shuffled_pairs": 0.58, "cxr_bert": 0.97}
@@ -133,6 +136,12 @@ def _flow(config: Config, name: str, size: int) -> dict[str, Any]:
         "checks": [{"name": "patient in one split", "passed": True, "detail": "each in one split"}],
         "notes": ["3 reports are left out of documents.parquet (e.g. s50000001, s50000002)"],
     }  # fmt: skip
+    if cohort.kind == "nli":
+        return flow | {
+            "steps": [_step("pairs listed", "samples", size, _drop("gold_label is -", 2))],
+            "splits": {"validate": {"samples": size // 2}, "test": {"samples": size - size // 2}},
+            "labels": {"test/entailment": size // 2, "test/neutral": size - size // 2},
+        }
     if cohort.kind != "pairs":
         unit = "samples" if cohort.kind == "grounding" else "images"
         return flow | {

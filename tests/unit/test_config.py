@@ -461,6 +461,23 @@ def test_probes_need_a_part_of_the_cohort_to_learn_from(overlay):
     assert not overlay({"roles": {"classification": None}}).available("linear_probe")
 
 
+def test_inference_needs_pairs_to_learn_from_and_cohorts_of_its_kind(overlay):
+    demo = load_config([DEMO])
+    both = {"natural_language_inference", "sentence_similarity"}
+    for model, able in (("biovil", both), ("cxr_bert", both), ("simclr", set())):
+        assert both & set(demo.benchmarks_of(model)) == able
+    assert {"radnli", "mednli"} <= set(demo.datasets_in_use())
+    untrained = overlay({"roles": {"inference_training": None}})
+    assert both & set(untrained.benchmarks_of("biovil")) == {"sentence_similarity"}
+    assert "mednli" not in untrained.datasets_in_use()
+    without = overlay({"roles": {"inference": None, "inference_training": None}})
+    assert not both & set(without.benchmarks_of("biovil"))
+    with pytest.raises(InputError, match=r"'roles.inference': cohort 'rsna' is of kind classif"):
+        overlay({"roles": {"inference": "rsna"}})
+    with pytest.raises(InputError, match=r"'roles.inference_training': 'x' is not known"):
+        overlay({"roles": {"inference_training": "x"}})
+
+
 def test_the_pixel_store_holds_every_cohort_pictured_in_a_data_set():
     config = load_config([DEMO])
     jpgs = ["mimic_cxr", "mimic_cxr_more", "ms_cxr"]

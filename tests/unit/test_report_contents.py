@@ -260,7 +260,8 @@ def test_commands_fit_what_the_run_has_data_for(real, tmp_path):
     assert "make real" not in said
     assert "table5.html" not in said  # no cohort of phrases or classes
     assert ".html --configfile real.yaml\n" in said
-    roles = dict.fromkeys(("images", "pairs", "grounding", "classification"))
+    roles = dict.fromkeys(("images", "pairs", "grounding", "classification", "inference"))
+    roles["inference_training"] = None
     write_results(tmp_path, load(roles=roles), overlays=["text.yaml"])
     titles = {step.title for step in steps_of(tmp_path)}
     assert "One stage or one table" in titles

@@ -16,7 +16,7 @@ def test_dry_run_of_the_demo(checkout):
     assert time.monotonic() - began < 60  # 5 s on an idle machine; others may be busy
     for rule in ("draw_phantom", "build_pairs", "store_pixels", "pretrain_joint", "make_page"):
         assert planned[rule] >= 1
-    assert planned["draw_phantom"] == 9
+    assert planned["draw_phantom"] == 11
     assert planned["evaluate_ms_cxr_statistics"] == 1
     assert planned["compare_rows"] >= 6  # the tables with two rows of ours to compare
     assert planned["evaluate_label_agreement"] == 2

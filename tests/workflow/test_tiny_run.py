@@ -76,6 +76,8 @@ def test_a_changed_setting_reruns_only_what_depends_on_it(finished_copy):
     assert planned.keys() <= {
         "evaluate_mask_prediction",
         "compare_rows",
+        "evaluate_natural_language_inference",
+        "evaluate_sentence_similarity",
         "make_table",
         "make_page",
         "record_config",

@@ -426,6 +426,64 @@ class MaskPredictionSettings(EncodingSettings):
         return self
 
 
+class NaturalLanguageInferenceSettings(BenchmarkSettings):
+    """Fine-tuning on MedNLI, tested on RadNLI (BioViL section 4.2, Table 3).
+
+    The paper gives the epochs, the number of runs and what is monitored. All else it does not say;
+    these are the usual values of fine-tuning BERT (Devlin et al. 2019, Appendix A.3).
+    """
+
+    split: str = Field(default="test", description="RadNLI pairs that are scored")
+    validation_split: str = Field(
+        default="validate", description="RadNLI pairs whose accuracy chooses the epoch"
+    )
+    train_split: str = Field(default="train", description="MedNLI pairs that are trained on")
+    run_seeds: list[int] = Field(
+        default=[0, 1, 2, 3, 4],
+        min_length=2,
+        description="of head, order and dropout; values are means over the runs (paper: five)",
+    )
+    epochs: int = Field(default=20, ge=1, description="most passes over the training pairs")
+    patience: int | None = Field(
+        default=5,
+        ge=1,
+        description="epochs without a better validation accuracy before a run stops; null: none. "
+        "The best epoch is tested in any case, the first of equals",
+    )
+    batch_size: int = Field(default=32, ge=1)
+    learning_rate: float = Field(default=2e-5, gt=0)
+    warmup: float = Field(
+        default=0.1, ge=0, le=1, description="share of all steps; then linear decay to zero"
+    )
+    weight_decay: float = Field(default=0.01, ge=0, description="of AdamW; not on biases and norms")
+    dropout: float = Field(
+        default=0.1, ge=0, lt=1, description="in the encoder, attention included, and on [CLS]"
+    )
+    gradient_clip: float = Field(default=1.0, gt=0, description="largest gradient norm")
+    max_length: int = Field(default=128, ge=8, le=512, description="tokens of a pair")
+
+    @field_validator("run_seeds")
+    @classmethod
+    def _seeds_differ(cls, seeds: list[int]) -> list[int]:
+        if len(set(seeds)) < len(seeds) or min(seeds) < 0:
+            raise ValueError("want different seeds from 0 on")
+        return seeds
+
+    @model_validator(mode="after")
+    def _tested_on_other_pairs(self) -> "NaturalLanguageInferenceSettings":
+        if self.split == self.validation_split:
+            raise ValueError(f"split: '{self.split}' is also the validation_split")
+        return self
+
+
+class SentenceSimilaritySettings(EncodingSettings):
+    """Cosines of RadNLI's sentence pairs (BioViL section 4.2, Table 4)."""
+
+    split: str | None = Field(
+        default="test", description="RadNLI pairs that are compared; null: all; the paper is silent"
+    )
+
+
 class VocabularyComparisonSettings(Settings):
     """Tokens per word and the words of Table 1 (BioViL sections 2.1 and 4.2, Tables 1 and 3)."""
 

@@ -8,9 +8,11 @@ from cxrflow.benchmarks.settings import (
     LinearProbeSettings,
     MaskPredictionSettings,
     MsCxrStatisticsSettings,
+    NaturalLanguageInferenceSettings,
     PairedTestProtocol,
     PhraseGroundingSettings,
     SegmentationSettings,
+    SentenceSimilaritySettings,
     VocabularyComparisonSettings,
     ZeroShotClassificationSettings,
 )
@@ -23,6 +25,8 @@ BENCHMARK_ROLES = {
     "linear_probe": "classification",
     "segmentation": "classification",
     "mask_prediction": "reports",
+    "natural_language_inference": "inference",
+    "sentence_similarity": "inference",
     "vocabulary": "reports",
     "ms_cxr_statistics": "grounding",
 }
@@ -34,6 +38,8 @@ BENCHMARK_PROGRAMS = {
     "linear_probe": ("image", "joint"),
     "segmentation": ("image", "joint"),
     "mask_prediction": ("text", "joint"),
+    "natural_language_inference": ("text", "joint"),
+    "sentence_similarity": ("text", "joint"),
 }
 
 # Benchmarks whose rows a table can test against each other: those of benchmarks/paired_tests.py.
@@ -79,6 +85,10 @@ class Benchmarks(Settings):
     linear_probe: LinearProbeSettings = LinearProbeSettings()
     segmentation: SegmentationSettings = SegmentationSettings()
     mask_prediction: MaskPredictionSettings = MaskPredictionSettings()
+    natural_language_inference: NaturalLanguageInferenceSettings = (
+        NaturalLanguageInferenceSettings()
+    )
+    sentence_similarity: SentenceSimilaritySettings = SentenceSimilaritySettings()
     vocabulary: VocabularyComparisonSettings = VocabularyComparisonSettings()
     label_agreement: LabelAgreement = LabelAgreement()
     features: FeatureSettings = FeatureSettings()

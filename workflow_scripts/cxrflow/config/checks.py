@@ -89,6 +89,17 @@ def _share(config: "Config", one: str, other: str) -> bool:
     return len(layouts) > 1 and any(layouts <= same for same in SAME_PATIENTS)
 
 
+def check_inference_has_sentence_pairs(config: "Config") -> None:
+    """The cohorts of natural language inference are of the kind that holds sentence pairs."""
+    for role in ("inference", "inference_training"):
+        cohort = getattr(config.roles, role)
+        if cohort is not None and config.cohorts[cohort].kind != "nli":
+            raise ValueError(
+                f"roles.{role}: cohort '{cohort}' is of kind {config.cohorts[cohort].kind}, "
+                "expected nli"
+            )
+
+
 def check_label_comparisons(config: "Config") -> None:
     """Report labels are compared on data sets of reports, with labels that have a place."""
     for one in config.benchmarks.label_agreement.comparisons or ():

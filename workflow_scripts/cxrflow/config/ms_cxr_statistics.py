@@ -15,9 +15,9 @@ def statistics_datasets(config: "Config") -> list[str]:
     if config.roles.grounding is None:
         return []
     annotated = config.cohorts[config.roles.grounding].dataset
-    holder = config.holder(annotated)
+    holder = config.holder(config.roles.grounding)
     read = [given.holder for given in config.label_comparisons() if given.holder is not None]
-    read += [config.holder(config.cohorts[name].dataset) for name in config.cohorts_in_use()]
+    read += [config.holder(name) for name in config.cohorts_in_use()]
     tables = (
         name
         for name in dict.fromkeys(read)

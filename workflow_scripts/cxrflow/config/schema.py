@@ -7,7 +7,7 @@ that nothing starts with a name that refers to nothing.
 from functools import cached_property
 from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from cxrflow.benchmarks.settings import GroundingFigureSettings
 from cxrflow.command import Settings
@@ -15,159 +15,30 @@ from cxrflow.config.benchmarks import BENCHMARK_PROGRAMS, BENCHMARK_ROLES, Bench
 from cxrflow.config.checks import (
     check_documents_are_split,
     check_evaluation_is_held_out,
+    check_inference_has_sentence_pairs,
     check_label_comparisons,
     check_layouts_have_text,
     check_pictures_are_allowed,
     text_kind,
 )
-from cxrflow.config.entities import Entities
 from cxrflow.config.label_comparisons import GivenLabels, label_comparisons
 from cxrflow.config.models import ResolvedModel, resolve
 from cxrflow.config.ms_cxr_statistics import check_demographics_fit, statistics_datasets
+from cxrflow.config.parts import (
+    Cohort,
+    Dataset,
+    Pixels,
+    Privacy,
+    Reports,
+    Resources,
+    Vocabulary,
+)
+from cxrflow.config.roles import COHORT_ROLES, LEARNT_ROLES, PICTURED_ROLES, Roles
 from cxrflow.config.weights import Weights, check_weights, import_settings
-from cxrflow.data.settings import CohortSettings
 from cxrflow.errors import InputError
-from cxrflow.images.geometry import Geometry
-from cxrflow.images.settings import PixelSettings
 from cxrflow.papers import Recipe, Table, load_paper, load_scale, paper_names, scale_names
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.reports.settings import ReportSettings, SentenceSplitterSettings
-from cxrflow.text.settings import CorpusSettings, TokensSettings, VocabularySettings
-
-
-class Dataset(Settings):
-    """A data set as published, or the synthetic hospital's copy of one."""
-
-    layout: Literal[
-        "mimic_cxr",
-        "mimic_cxr_jpg",
-        "ms_cxr",
-        "rsna",
-        "open_i",
-        "covid_chestxray",
-        "pubmed",
-        "mimic_iii",
-        "mimic_iv",
-    ] = Field(description="whose files it has: chooses the reader")
-    root: str | None = Field(None, description="its folder; none for a synthetic one")
-    synthetic: bool = Field(False, description="drawn by the synthetic hospital")
-    images: str | None = Field(None, description="data set that holds the images, if not this one")
-
-    @model_validator(mode="after")
-    def _one_origin(self) -> Self:
-        if self.synthetic == (self.root is not None):
-            raise ValueError("set either 'root' (real files) or 'synthetic: true'")
-        return self
-
-
-class Roles(Settings):
-    """Which cohort plays which part in the models and benchmarks; null leaves the part out."""
-
-    reports: str = Field(description="cohort of the report sections: CXR-BERT phases II and III")
-    images: str | None = Field(None, description="cohort of image pretraining")
-    pairs: str | None = Field(None, description="cohort of joint training")
-    pairs_more: str | None = Field(None, description="the same with more training pairs")
-    pairs_raw: str | None = Field(
-        None, description="as many as pairs_more, images from DICOM files instead of JPGs"
-    )
-    corpora: list[str] = Field(default_factory=list, description="data sets of text, phases I, II")
-    grounding: str | None = Field(None, description="cohort of phrase grounding")
-    grounding_raw: str | None = Field(
-        None, description="the same phrases, images from DICOM files: for models of pairs_raw"
-    )
-    classification: str | None = Field(None, description="cohort of classification")
-    demographics: str | None = Field(None, description="data set of MS-CXR's patients: mimic_iv")
-
-    def cohorts(self, *roles: str) -> list[str]:
-        """The cohorts that play these roles, each once."""
-        named = (getattr(self, role) for role in roles)
-        return list(dict.fromkeys(cohort for cohort in named if cohort is not None))
-
-
-LEARNT_ROLES = ("reports", "images", "pairs", "pairs_more", "pairs_raw")
-EVALUATED_ROLES = ("grounding", "grounding_raw", "classification")
-COHORT_ROLES = (*LEARNT_ROLES, *EVALUATED_ROLES)
-PICTURED_ROLES = tuple(role for role in COHORT_ROLES if role != "reports")
-
-
-class Cohort(CohortSettings):
-    """A cohort: its data set, and the sets whose patients must not be in its training part."""
-
-    dataset: str
-    images: str | None = Field(
-        None, description="data set that holds its images, if not the data set's own"
-    )
-    held_out: list[str] = Field(default_factory=list)
-
-    def settings(self) -> dict[str, Any]:
-        """What the cohort program receives."""
-        return self.model_dump(mode="json", exclude={"dataset", "images", "held_out"})
-
-
-class Reports(ReportSettings):
-    """Report processing, and where its stanza models are."""
-
-    stanza_folder: str | None = Field(
-        None, description="folder of stanza models; null = train one on the synthetic text"
-    )
-    sentence_splitter: SentenceSplitterSettings = Field(
-        SentenceSplitterSettings(), description="training of that one"
-    )
-    entities: Entities = Field(Entities(), description="named entities, for TEM and NEM")
-
-    def settings(self) -> dict[str, Any]:
-        """What the report program receives."""
-        elsewhere = {"stanza_folder", "sentence_splitter", "entities"}
-        return self.model_dump(mode="json", exclude=elsewhere)
-
-
-class Pixels(PixelSettings):
-    """The pixel store's geometry and settings."""
-
-    geometry: str = Field(description="shorter<N>, shorter<N>crop<M>, longer<N> or square<N>")
-
-    @field_validator("geometry")
-    @classmethod
-    def _geometry_exists(cls, name: str) -> str:
-        try:
-            return str(Geometry.parse(name))  # in the one spelling that names its folder
-        except InputError as error:
-            raise ValueError(str(error)) from None
-
-    def settings(self) -> dict[str, Any]:
-        """What the pixel store program receives."""
-        return self.model_dump(mode="json", exclude={"geometry"})
-
-
-class Vocabulary(VocabularySettings):
-    """A WordPiece vocabulary and the data sets it is made from."""
-
-    documents: list[str] | None = Field(
-        None, description="data sets; null = all corpora and the reports"
-    )
-
-    def settings(self) -> dict[str, Any]:
-        """What the vocabulary program receives."""
-        return self.model_dump(mode="json", exclude={"documents"})
-
-
-class Resources(Settings):
-    """What one job of a rule asks for; on a cluster these become the job's limits."""
-
-    threads: int = Field(1, ge=1)
-    mem_mb: int = Field(2000, ge=100)
-    runtime: int = Field(30, ge=1, description="minutes")
-    gpu: int = Field(0, ge=0)
-    retries: int = Field(1, ge=0, description="a training goes on from its saved state")
-    processes: int = Field(1, ge=1, description="of a training, on each node; one a GPU")
-    nodes: int = Field(1, ge=1, description="of a training, under Slurm")
-
-
-class Privacy(Settings):
-    """Whether the report page may show images and report text; auto = only synthetic ones."""
-
-    show_images: Literal["auto"] | bool = "auto"
-    show_text: Literal["auto"] | bool = "auto"
+from cxrflow.text.settings import CorpusSettings, TokensSettings
 
 
 class Config(Settings):
@@ -369,6 +240,8 @@ class Config(Settings):
         cohort = None if role is None else getattr(self.roles, role)
         if cohort is None:
             return False
+        if benchmark == "natural_language_inference":
+            return self.roles.inference_training is not None
         # A probe is trained on one part of its cohort and tested on another.
         probes = ("linear_probe", "segmentation")
         return benchmark not in probes or self.cohorts[cohort].split_method != "all"
@@ -440,6 +313,7 @@ class Config(Settings):
         check_documents_are_split(self)
         check_demographics_fit(self)
         check_evaluation_is_held_out(self)
+        check_inference_has_sentence_pairs(self)
         check_pictures_are_allowed(self)
         check_label_comparisons(self)
         check_weights(self)

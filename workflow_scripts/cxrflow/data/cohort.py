@@ -2,7 +2,8 @@
 
 Writes into the output folder: pairs.parquet or samples.parquet, images.parquet (what the pixel
 store needs), split.csv, flow.json (how many each filter dropped and why), and documents.parquet for
-pair cohorts. Rules: BioViL §4.1 for pairs, §3.1 for grounding; see docs/data.md.
+pair cohorts. Rules: BioViL §4.1 for pairs, §3.1 for grounding, §4.2 for sentence pairs; see
+docs/data.md.
 """
 
 import logging
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cxrflow.command import parser, read_settings, run
-from cxrflow.data import classification, grounding, pairs
+from cxrflow.data import classification, grounding, inference, pairs
 from cxrflow.data.flow import Flow
 from cxrflow.data.held_out import held_out_patients, held_out_sets
 from cxrflow.data.layouts import Layout, layout
@@ -36,7 +37,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             f"settings ask for {settings.kind}"
         )
     flow = Flow(given.root, settings.max_failed_share)
-    build = {"pairs": _pairs, "grounding": _grounding, "classification": _classification}
+    build = {
+        "pairs": _pairs,
+        "grounding": _grounding,
+        "classification": _classification,
+        "nli": _inference,
+    }
     cohort = build[settings.kind](given, own, settings, flow)
     if cohort.rows.empty:
         raise InputError(f"{given.root}: no row is left in the cohort; {_hardest(flow)}")
@@ -109,6 +115,12 @@ def _classification(given: Namespace, own: Layout, settings: CohortSettings, flo
     tables = own.read(given.root, Request(given.threads))
     flow.notes += tables.notes
     return classification.build(tables, settings, flow)
+
+
+def _inference(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
+    tables = own.read(given.root, Request(given.threads))
+    flow.notes += tables.notes
+    return inference.build(tables, flow)
 
 
 def _hardest(flow: Flow) -> str:

@@ -9,6 +9,7 @@ from cxrflow.data import (
     mimic_cxr,
     mimic_cxr_jpg,
     ms_cxr,
+    nli,
     open_i,
     rsna,
 )
@@ -36,6 +37,8 @@ LAYOUTS: dict[str, Layout] = {
     "mimic_cxr": Layout(mimic_cxr.read, "mimic", ("pairs",)),
     "mimic_cxr_jpg": Layout(mimic_cxr_jpg.read, "mimic", ("pairs",)),
     "ms_cxr": Layout(ms_cxr.read, "mimic", ("grounding",)),
+    "radnli": Layout(nli.read_radnli, "radnli", ("nli",)),
+    "mednli": Layout(nli.read_mednli, "mednli", ("nli",)),
     "rsna": Layout(rsna.read, "nih", ("classification",)),
     "open_i": Layout(open_i.read, "open_i", ("pairs",), study_prefix=r"^CXR(?=\d)"),
     "covid_chestxray": Layout(

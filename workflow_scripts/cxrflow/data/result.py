@@ -11,7 +11,7 @@ class Cohort:
     """Attributes:
     rows: ``pairs.parquet`` or ``samples.parquet``.
     images: ``image_id``, ``image_path`` of all images its pixel store needs.
-    split: split by patient (index: patient, or study where patients are not known).
+    split: split by patient (index: patient, or study or sample where patients are not known).
     unit: what a row is: studies or samples.
     documents: ``document_id``, ``text``, ``split`` of pair cohorts.
     extra: further entries of ``flow.json``.
@@ -25,14 +25,13 @@ class Cohort:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def split_sizes(self) -> dict[str, dict[str, int]]:
-        """Rows, patients and images by split; with_prior too in pair cohorts."""
+        """Rows by split, patients and images where rows have them; with_prior in pair cohorts."""
         sizes = {}
         for name, part in self.rows.groupby("split"):
-            sizes[str(name)] = {
-                self.unit: len(part),
-                "patients": int(part["subject_id"].nunique()),
-                "images": int(part["image_id"].nunique()),
-            }
+            sizes[str(name)] = {self.unit: len(part)}
+            for unit, column in (("patients", "subject_id"), ("images", "image_id")):
+                if column in part:
+                    sizes[str(name)][unit] = int(part[column].nunique())
             if "prior_study_id" in part:
                 sizes[str(name)]["with_prior"] = int(part["prior_study_id"].notna().sum())
         return sizes

@@ -22,7 +22,8 @@ class SplitSettings(Settings):
         description="patients: shuffle patients by seed and cut at `shares`; official: the data "
         "set's own split table; file: `file`; ordered: the GLoRIA/MGCA rule for RSNA (images "
         "sorted by id, shuffled by seed, `test_share` of them for testing); all: everything is "
-        "test. auto: patients for pairs, all for grounding, ordered for classification",
+        "test. auto: patients for pairs, all for grounding, ordered for classification, official "
+        "for nli, whose files are its splits",
     )
     seed: int = Field(0, ge=0, description="seed of the shuffle (patients, ordered)")
     shares: dict[str, float] = Field(
@@ -59,10 +60,10 @@ class SplitSettings(Settings):
 class CohortSettings(Settings):
     """What ``python -m cxrflow.data.cohort`` is told besides paths."""
 
-    kind: Literal["pairs", "grounding", "classification"] = Field(
+    kind: Literal["pairs", "grounding", "classification", "nli"] = Field(
         "pairs",
         description="pairs: a study's image and report; grounding: a phrase and its boxes; "
-        "classification: an image and its label",
+        "classification: an image and its label; nli: a premise, a hypothesis and their relation",
     )
     views: tuple[str, ...] = Field(
         ("AP", "PA", "AP SUPINE", "FRONTAL"),
@@ -105,5 +106,12 @@ class CohortSettings(Settings):
             "pairs": "patients",
             "grounding": "all",
             "classification": "ordered",
+            "nli": "official",
         }
         return defaults[self.kind]
+
+    @model_validator(mode="after")
+    def _files_are_the_splits_of_nli(self) -> "CohortSettings":
+        if self.kind == "nli" and self.split_method != "official":
+            raise ValueError("splits.method of a cohort of kind nli: expected official or auto")
+        return self

@@ -23,6 +23,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "texts": ("study_id", "section", "text"),
     "boxes": ("image_id", "category", "phrase", "x", "y", "w", "h"),
     "labels": (),
+    "sentence_pairs": ("sample_id", "pair_id", "premise", "hypothesis", "label", "split"),
     "splits": ("subject_id", "split"),
 }
 _NUMBERS = {"order", "image_width", "image_height", "x", "y", "w", "h"}
@@ -72,6 +73,7 @@ class Tables:
         source: the data set's root; named in errors.
         studies, images, texts, boxes, labels: see :data:`COLUMNS`; ``labels`` is keyed by
             ``study_id`` or ``image_id`` and has one column a class (1, 0, −1, NaN = not mentioned).
+        sentence_pairs: premises and hypotheses with their relation (natural language inference).
         splits: the data set's own split by patient, or None; names as published.
         dropped: what the reader left out, by the table the rows were meant for.
         notes: sentences for the person who reads ``flow.json``.
@@ -87,6 +89,7 @@ class Tables:
     texts: pd.DataFrame = field(default_factory=lambda: empty("texts"))
     boxes: pd.DataFrame = field(default_factory=lambda: empty("boxes"))
     labels: pd.DataFrame = field(default_factory=pd.DataFrame)
+    sentence_pairs: pd.DataFrame = field(default_factory=lambda: empty("sentence_pairs"))
     splits: pd.DataFrame | None = None
     dropped: dict[str, list[Drop]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)

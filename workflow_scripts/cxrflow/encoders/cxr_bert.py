@@ -79,16 +79,32 @@ class CXRBert(BertForMaskedLM):
             if isinstance(module, nn.Dropout):
                 module.p = attention if name.endswith("attention.self.dropout") else hidden
 
-    def hidden_states(self, input_ids_BL: Tensor, attention_mask_BL: Tensor) -> Tensor:
-        """Last-layer states [B, L, D] of padded sequences; zero at padding (mask 0)."""
+    def hidden_states(
+        self,
+        input_ids_BL: Tensor,
+        attention_mask_BL: Tensor,
+        segment_ids_BL: Tensor | None = None,
+    ) -> Tensor:
+        """Last-layer states [B, L, D] of padded sequences; zero at padding (mask 0).
+
+        ``segment_ids_BL`` tells the second of two texts (1) from the first (0), as BERT does; left
+        out, all is the first.
+        """
         length = input_ids_BL.shape[1]
         position_ids_L = torch.arange(length, device=input_ids_BL.device)
         return self.packed_states(
-            input_ids_BL, attention_mask_BL.long() - 1, position_ids_L.expand_as(input_ids_BL)
+            input_ids_BL,
+            attention_mask_BL.long() - 1,
+            position_ids_L.expand_as(input_ids_BL),
+            segment_ids_BL,
         )
 
     def packed_states(
-        self, input_ids_BL: Tensor, document_BL: Tensor, position_ids_BL: Tensor
+        self,
+        input_ids_BL: Tensor,
+        document_BL: Tensor,
+        position_ids_BL: Tensor,
+        segment_ids_BL: Tensor | None = None,
     ) -> Tensor:
         """Last-layer states [B, L, D] of packed rows: a token sees only its own document.
 
@@ -97,9 +113,11 @@ class CXRBert(BertForMaskedLM):
         waiting for the GPU. The work is that of the real tokens alone (``token_blocks``).
         """
         blocks = TokenBlocks.of(document_BL, input_ids_BL.device)
+        segment_T = None if segment_ids_BL is None else segment_ids_BL.flatten()[blocks.tokens]
         hidden_TD = self.bert.embeddings(
             input_ids=input_ids_BL.flatten()[blocks.tokens][None],
             position_ids=position_ids_BL.flatten()[blocks.tokens][None],
+            token_type_ids=None if segment_T is None else segment_T[None],
         )[0]
         layers: Any = self.bert.encoder.layer
         for layer in layers:

@@ -9,12 +9,14 @@ from pathlib import Path
 
 from cxrflow.command import parser, read_settings, run
 from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.writers.mednli import write_mednli
 from cxrflow.phantom.writers.mimic_cxr import write_mimic_cxr
 from cxrflow.phantom.writers.mimic_cxr_jpg import write_mimic_cxr_jpg
 from cxrflow.phantom.writers.mimic_iii import write_mimic_iii
 from cxrflow.phantom.writers.mimic_iv import write_mimic_iv
 from cxrflow.phantom.writers.ms_cxr import write_ms_cxr
 from cxrflow.phantom.writers.pubmed import write_pubmed
+from cxrflow.phantom.writers.radnli import write_radnli
 from cxrflow.phantom.writers.rsna import write_rsna
 from cxrflow.phantom.writers.stanza_text import write_stanza_entities, write_stanza_text
 
@@ -27,6 +29,8 @@ WRITERS: dict[str, Writer] = {
     "pubmed": write_pubmed,
     "mimic_iii": write_mimic_iii,
     "mimic_iv": write_mimic_iv,
+    "radnli": write_radnli,
+    "mednli": write_mednli,
     "stanza_text": write_stanza_text,
     "stanza_entities": write_stanza_entities,
 }

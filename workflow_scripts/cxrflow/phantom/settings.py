@@ -80,6 +80,12 @@ class HospitalSettings(Settings):
     )
     abstracts: int = Field(120, ge=1, description="abstracts of the PubMed copy")
     notes: int = Field(90, ge=1, description="notes of the MIMIC-III copy")
+    radnli_pairs: int = Field(
+        240, ge=20, multiple_of=2, description="lines of each of the two files of the RadNLI copy"
+    )
+    mednli_pairs: int = Field(
+        1200, ge=12, multiple_of=3, description="lines of the training file of the MedNLI copy"
+    )
     splitter_reports: int = Field(
         300, ge=3, description="reports that the sentence splitter and entity tagger learn from"
     )

@@ -1,0 +1,44 @@
+"""Accuracy and F1 of classes against scikit-learn and by repeating samples."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, f1_score
+
+from cxrflow.metrics.multiclass import accuracy, class_f1
+
+
+@pytest.fixture
+def answers():
+    rng = np.random.default_rng(3)
+    return rng.integers(0, 3, 200), rng.integers(0, 3, 200)
+
+
+def test_against_scikit_learn(answers) -> None:
+    labels, predictions = answers
+    assert accuracy(labels, predictions)[0] == accuracy_score(labels, predictions)
+    for name in range(3):
+        wanted = f1_score(labels, predictions, labels=[name], average=None)[0]
+        assert class_f1(labels, predictions, name)[0] == pytest.approx(wanted)
+
+
+def test_counts_are_repetitions(answers) -> None:
+    labels, predictions = answers
+    counts = np.random.default_rng(4).integers(0, 4, (5, 200))
+    for drawn, found, f1 in zip(
+        counts,
+        accuracy(labels, predictions, counts),
+        class_f1(labels, predictions, 1, counts),
+        strict=True,
+    ):
+        many = np.repeat(labels, drawn), np.repeat(predictions, drawn)
+        assert found == pytest.approx(accuracy_score(*many))
+        assert f1 == pytest.approx(f1_score(*many, labels=[1], average=None)[0])
+
+
+def test_by_hand() -> None:
+    labels, predictions = ["e", "e", "c", "n"], ["e", "n", "c", "c"]
+    assert accuracy(labels, predictions)[0] == 0.5
+    assert class_f1(labels, predictions, "e")[0] == pytest.approx(2 / 3)
+    assert class_f1(labels, predictions, "c")[0] == pytest.approx(2 / 3)
+    assert class_f1(labels, predictions, "n")[0] == 0
+    assert np.isnan(class_f1(labels, predictions, "other")[0])

@@ -1,0 +1,92 @@
+"""What a sentence says about a patient, and what follows from it: the labels of RadNLI and MedNLI.
+
+BioViL section 4.2 names the three relations of a premise and a hypothesis. Here a sentence is one
+or several *claims*, and the relation is computed from them, never from the words: that is how a
+pair of the synthetic hospital has a true label, in either direction.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+ENTAILMENT, CONTRADICTION, NEUTRAL = "entailment", "contradiction", "neutral"
+LABELS = (ENTAILMENT, CONTRADICTION, NEUTRAL)
+BOTH = "both"
+RESOLVED = "resolved"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One thing is there, or is not; an empty field is not stated.
+
+    ``topic``: what. ``side``: left, right or both. ``zone``: of a lung. ``grade``: mild, moderate
+    or severe. ``change`` since before: new, improved, stable, worsened; ``resolved`` goes with
+    ``present=False``.
+    """
+
+    topic: str
+    present: bool = True
+    side: str = ""
+    zone: str = ""
+    grade: str = ""
+    change: str = ""
+
+
+@dataclass(frozen=True)
+class Topics:
+    """What is known about topics.
+
+    ``parents``: topic -> a more general one that is there whenever it is. ``places``: topics of
+    which a patient may have several at once, and the fields that tell them apart (side, zone).
+    """
+
+    parents: Mapping[str, str]
+    places: Mapping[str, tuple[str, ...]]
+
+    def related(self, one: str, other: str) -> bool:
+        """Whether one is the other, or one of the two is the other's parent."""
+        return one == other or self.parents.get(one) == other or self.parents.get(other) == one
+
+    def relation(self, premise: Sequence[Claim], hypothesis: Sequence[Claim]) -> str:
+        """Entailment where every claim follows, contradiction where one is excluded, or neutral."""
+        if any(self.excludes(a, b) for a in premise for b in hypothesis):
+            return CONTRADICTION
+        if all(any(self.entails(a, b) for a in premise) for b in hypothesis):
+            return ENTAILMENT
+        return NEUTRAL
+
+    def entails(self, a: Claim, b: Claim) -> bool:
+        """Whether ``b`` is true whenever ``a`` is."""
+        if a.present != b.present:
+            return False
+        if not a.present:
+            covered = b.topic == a.topic or self.parents.get(b.topic) == a.topic
+            return covered and a.side in ("", b.side) and b.change in ("", a.change)
+        general = self.parents.get(a.topic) == b.topic and not (b.grade or b.change)
+        return (
+            (a.topic == b.topic or general)
+            and (b.side in ("", a.side) or a.side == BOTH)
+            and b.zone in ("", a.zone)
+            and b.grade in ("", a.grade)
+            and b.change in ("", a.change)
+        )
+
+    def excludes(self, a: Claim, b: Claim) -> bool:
+        """Whether ``a`` and ``b`` cannot both be true."""
+        if a.present != b.present:
+            here, absent = (a, b) if a.present else (b, a)
+            of_it = absent.topic in (here.topic, self.parents.get(here.topic))
+            return of_it and (not absent.side or here.side in (absent.side, BOTH))
+        if not a.present or a.topic != b.topic or not self._same_place(a, b):
+            return False
+        return any(
+            one and other and one != other
+            for one, other in ((a.grade, b.grade), (a.change, b.change))
+        )
+
+    def _same_place(self, a: Claim, b: Claim) -> bool:
+        """Whether both speak of one and the same thing, not of two of a kind."""
+        fields = self.places.get(a.topic, ())
+        sides = {a.side, b.side}
+        same_side = BOTH in sides or (len(sides) == 1 and sides != {""})
+        same_zone = bool(a.zone) and a.zone == b.zone
+        return (same_side or "side" not in fields) and (same_zone or "zone" not in fields)

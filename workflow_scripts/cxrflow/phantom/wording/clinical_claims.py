@@ -1,0 +1,188 @@
+"""How a discharge summary words a claim about a patient, and how a reader asks for it.
+
+The topics, words and turns of phrase are those of the hospital's notes, not of its reports: what a
+model learns from such pairs about absence, sides, degrees and change must carry over to
+radiology by itself (BioViL section 4.2: MedNLI trains, RadNLI tests).
+"""
+
+from collections.abc import Mapping
+
+from cxrflow.phantom.claims import Topics
+
+#: What a patient feels or shows; those of the second table have a side.
+SYMPTOMS: Mapping[str, str] = {
+    "abdominal pain": "{abdominal pain*2|belly pain}",
+    "chest pain": "{chest pain*3|pain in the chest}",
+    "confusion": "{confusion*2|altered mental status}",
+    "cough": "cough",
+    "diarrhea": "{diarrhea*2|loose stools}",
+    "dizziness": "{dizziness*2|lightheadedness}",
+    "dysuria": "{dysuria*2|burning on urination}",
+    "fatigue": "{fatigue*2|malaise}",
+    "fever": "{fever*2|fevers}",
+    "headache": "{headache*3|HA}",
+    "hematuria": "{hematuria*2|blood in the urine}",
+    "melena": "{melena*2|black stools}",
+    "nausea": "nausea",
+    "palpitations": "palpitations",
+    "rash": "{rash*2|skin rash}",
+    "shortness of breath": "{shortness of breath*2|SOB|dyspnea}",
+    "syncope": "{syncope*2|loss of consciousness}",
+    "wheezing": "wheezing",
+}
+SIDED: Mapping[str, str] = {
+    "arm weakness": "{arm weakness*2|upper extremity weakness}",
+    "flank pain": "flank pain",
+    "hip pain": "hip pain",
+    "knee pain": "knee pain",
+    "leg swelling": "{leg swelling*2|lower extremity swelling}",
+    "leg weakness": "{leg weakness*2|lower extremity weakness}",
+    "shoulder pain": "shoulder pain",
+}
+#: What a patient has or has had.
+CONDITIONS: Mapping[str, str] = {
+    "COPD": "{COPD*2|chronic obstructive pulmonary disease}",
+    "anemia": "anemia",
+    "asthma": "asthma",
+    "atrial fibrillation": "{atrial fibrillation*2|afib}",
+    "breast cancer": "{breast cancer*2|breast carcinoma}",
+    "chronic kidney disease": "{chronic kidney disease*2|CKD|chronic renal insufficiency}",
+    "cirrhosis": "cirrhosis",
+    "congestive heart failure": "{congestive heart failure*2|CHF}",
+    "coronary artery disease": "{coronary artery disease*2|CAD}",
+    "deep vein thrombosis": "{deep vein thrombosis|DVT}",
+    "depression": "depression",
+    "diabetes": "{diabetes|diabetes mellitus|DM}",
+    "hyperlipidemia": "{hyperlipidemia|high cholesterol}",
+    "hypertension": "{hypertension|HTN|high blood pressure}",
+    "hypothyroidism": "hypothyroidism",
+    "lung cancer": "lung cancer",
+    "osteoarthritis": "osteoarthritis",
+    "seizures": "{seizures|seizure disorder}",
+    "stroke": "{stroke|CVA}",
+    "urinary tract infection": "{urinary tract infection|UTI}",
+}
+#: More general topics, which only follow from those above.
+GENERAL: Mapping[str, str] = {
+    "arrhythmia": "{arrhythmia|irregular heart rhythm}",
+    "blood clot": "blood clot",
+    "heart disease": "{heart disease|cardiac disease}",
+    "infection": "infection",
+    "kidney disease": "{kidney disease|renal disease}",
+    "liver disease": "{liver disease|hepatic disease}",
+    "lung disease": "{lung disease|pulmonary disease}",
+    "malignancy": "{malignancy|cancer}",
+    "pain": "pain",
+    "weakness": "weakness",
+}
+NOUNS: Mapping[str, str] = {**SYMPTOMS, **SIDED, **CONDITIONS, **GENERAL}
+TOPICS = Topics(
+    parents={
+        "COPD": "lung disease",
+        "abdominal pain": "pain",
+        "arm weakness": "weakness",
+        "asthma": "lung disease",
+        "atrial fibrillation": "arrhythmia",
+        "breast cancer": "malignancy",
+        "chest pain": "pain",
+        "chronic kidney disease": "kidney disease",
+        "cirrhosis": "liver disease",
+        "congestive heart failure": "heart disease",
+        "coronary artery disease": "heart disease",
+        "deep vein thrombosis": "blood clot",
+        "flank pain": "pain",
+        "hip pain": "pain",
+        "knee pain": "pain",
+        "leg weakness": "weakness",
+        "lung cancer": "malignancy",
+        "shoulder pain": "pain",
+        "urinary tract infection": "infection",
+    },
+    places={topic: ("side",) for topic in SIDED},
+)
+GRADED = frozenset(topic for topic in NOUNS if "pain" in topic or "weakness" in topic) | {
+    "cough",
+    "fatigue",
+    "headache",
+    "leg swelling",
+    "nausea",
+    "shortness of breath",
+}
+GRADES = {"mild": "{mild*2|slight}", "moderate": "moderate", "severe": "{severe*2|intense}"}
+
+#: Sentences of a note, which are premises. ``$np`` has degree and side, ``$bare`` no degree.
+TELLS = (
+    "{The patient|Pt|Patient|He|She} {reports|complains of|endorses|c/o|describes} $np.",
+    "{The patient|Pt|Patient|He|She} presented {to the ED |}with $np{ on [**$date**]|}.",
+    "$age year old $person {with|admitted with|who presented with} $np.",
+    "{On arrival|On admission|In the ED}, {pt|patient} had $np.",
+)
+TELLS_CONDITION = (
+    "{PMH|Past medical history} {of|significant for|notable for} $np.",
+    "$age year old $person with {a history of|known|h/o} $np.",
+    "{The patient|Pt|Patient|He|She} has {a history of|known|longstanding} $np.",
+    "{Discharge diagnosis|Diagnosis}: $np.",
+)
+TELLS_CHANGE: Mapping[str, tuple[str, ...]] = {
+    "improved": (
+        "$np {improved|got better} {with $drug|overnight|after admission}.",
+        "{Pt|Patient} reports improvement in $np.",
+    ),
+    "worsened": (
+        "$np {worsened|got worse|progressed} {despite $drug|overnight|after admission}.",
+        "{Pt|Patient} {reports|noted} worsening $np.",
+    ),
+    "stable": (
+        "$np remained {unchanged|stable} {on $drug|overnight|during admission}.",
+        "{Pt|Patient} reports no change in $np.",
+    ),
+    "new": ("{Pt|Patient} {developed|reports} new $np.", "New onset of $np{ on [**$date**]|}."),
+}
+TELLS_RESOLVED = (
+    "$bare resolved {with $drug|overnight|by [**$date**]}.",
+    "{Pt|Patient} reports complete resolution of $bare.",
+)
+DENIES = (
+    "{The patient|Pt|Patient|He|She} {denies|denied} {any |}$bare.",
+    "{Denies|Denied} $bare{ on admission| at home|}.",
+    "{ROS|Review of systems} negative for $bare.",
+    "{Pt|Patient} {without|was without|had no} $bare.",
+)
+DENIES_CONDITION = (
+    "No {history of|known|h/o} $bare.",
+    "{The patient|Pt|Patient|He|She} has no {history of|known} $bare.",
+    "{Pt|Patient} {denies|without} {any |}history of $bare.",
+)
+DENIES_SIDE = ("{Pt|Patient|He|She} {denies|denied|had no} $side $bare.", "No $side $bare.")
+#: Two claims in one sentence: ``$one`` is there, ``$two`` is not; or both are not.
+TELLS_AND_DENIES = (
+    "{The patient|Pt|Patient|He|She} {reports|complains of|c/o} $one {but|and} {denies|no} $two.",
+    "Presented with $one, {no|without|denies} $two.",
+)
+DENIES_BOTH = (
+    "{The patient|Pt|Patient|He|She} {denies|denied} $one {or|and} $two.",
+    "No $one or $two{ on admission|}.",
+)
+
+#: What a reader asks, which are hypotheses.
+ASKS = ("{The patient|Patient|Pt} {has|had|is having} $np.", "There is $np.")
+ASKS_CONDITION = (
+    "{The patient|Patient|Pt} has {a history of |}$np.",
+    "There is a history of $np.",
+)
+ASKS_CHANGE: Mapping[str, tuple[str, ...]] = {
+    "improved": ("{The patient's |}$bare {has improved|is better|is improving}.",),
+    "worsened": ("{The patient's |}$bare {has worsened|is worse|is worsening}.",),
+    "stable": ("{The patient's |}$bare is {unchanged|stable}.",),
+    "new": ("{The patient|Patient} has new $bare.",),
+}
+ASKS_RESOLVED = ("{The patient's |}$bare {has resolved|is gone}.",)
+ASKS_ABSENT = (
+    "{The patient|Patient|Pt} {has no|does not have|denies} $bare.",
+    "There is no {evidence of |}$bare.",
+    "No $bare.",
+)
+ASKS_ABSENT_CONDITION = (
+    "{The patient|Patient|Pt} {has no|does not have a|denies} history of $bare.",
+    "There is no history of $bare.",
+)

@@ -1,0 +1,70 @@
+"""The MedNLI copy: ``mli_{train,dev,test}_v1.jsonl`` with the keys of SNLI, parses included."""
+
+import functools
+import json
+import re
+import uuid
+from pathlib import Path
+
+from cxrflow.phantom.claims import LABELS
+from cxrflow.phantom.clinical_pairs import clinical_pairs
+from cxrflow.phantom.radiology_pairs import SentencePair
+from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.writers.folder import write_dataset
+
+#: File -> its lines as a share of the training file's: 11,232, 1,395 and 1,422 as published.
+FILES = {"mli_train_v1.jsonl": 1.0, "mli_dev_v1.jsonl": 0.124, "mli_test_v1.jsonl": 0.127}
+_TOKEN = re.compile(r"\w+(?:[-/']\w+)*|[^\w\s]")
+_BRACKETS = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-"}
+
+
+def _tokens(sentence: str) -> list[str]:
+    return [_BRACKETS.get(token, token) for token in _TOKEN.findall(sentence)]
+
+
+def parse(sentence: str) -> str:
+    """A flat constituency parse: one fragment of words and punctuation marks."""
+    leaves = (
+        f"(X {t})" if t[0].isalnum() or t[0] == "-" else f"(. {t})" for t in _tokens(sentence)
+    )
+    return f"(ROOT (FRAG {' '.join(leaves)}))"
+
+
+def binary_parse(sentence: str) -> str:
+    """A right-branching binary parse without labels."""
+    return functools.reduce(lambda right, left: f"( {left} {right} )", _tokens(sentence)[::-1])
+
+
+def _line(number: int, pair: SentencePair) -> str:
+    values = {
+        "gold_label": pair.label,
+        "pairID": str(uuid.uuid5(uuid.NAMESPACE_OID, f"{number}/{pair.premise}")),
+        "sentence1": pair.premise,
+        "sentence1_binary_parse": binary_parse(pair.premise),
+        "sentence1_parse": parse(pair.premise),
+        "sentence2": pair.hypothesis,
+        "sentence2_binary_parse": binary_parse(pair.hypothesis),
+        "sentence2_parse": parse(pair.hypothesis),
+    }
+    return json.dumps(values) + "\n"
+
+
+def write_mednli(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
+    """Write the three files into ``output``; False when they are there already.
+
+    A premise is new to the files before it, so they are made one after the other, whatever
+    ``threads`` says.
+    """
+
+    def build(folder: Path) -> dict[str, int]:
+        seen: set[str] = set()
+        counts = {}
+        for part, (name, share) in enumerate(FILES.items()):
+            premises = max(1, round(settings.mednli_pairs * share / len(LABELS)))
+            pairs = clinical_pairs(settings, premises * len(LABELS), part, seen)
+            lines = [_line(number, pair) for number, pair in enumerate(pairs)]
+            (folder / name).write_text("".join(lines), encoding="utf-8")
+            counts[name.removesuffix("_v1.jsonl")] = len(lines)
+        return counts
+
+    return write_dataset("mednli", settings, output, build)
