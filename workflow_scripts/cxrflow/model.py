@@ -81,7 +81,8 @@ class Model:
         hidden = self.text_encoder.hidden_states(
             batch["input_ids"].to(self.device), batch["attention_mask"].to(self.device)
         )
-        return nn.functional.normalize(self.text_encoder.project(hidden).float(), dim=1)
+        projected = self.text_encoder.project(hidden, batch["attention_mask"])
+        return nn.functional.normalize(projected.float(), dim=1)
 
     def similarity_map(self, pixels_B1HW: Tensor, texts: list[str]) -> Tensor:
         """Cosine of every patch of image b with text b: [B, h, w] in [-1, 1] (section 4.1)."""
