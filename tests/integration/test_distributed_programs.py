@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, distributed, nn
-from toy_programs import ENVIRONMENT, IMAGE, TEXT, TRAINING, commands, complete
+from toy_programs import ENVIRONMENT, FINER, IMAGE, TEXT, TRAINING, WITH_WORDS, commands, complete
 
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.image_encoder import ImageEncoder
@@ -40,7 +40,10 @@ from gloo_processes import run_processes
 
 BATCH = 13  # no multiple of the processes
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
-PROGRAMS = ("phase II", "phase II in parts", "phase III", "SimCLR", "SimCLR in ghosts", "joint")
+PROGRAMS = (
+    *("phase II", "phase II in parts", "phase III", "SimCLR", "SimCLR in ghosts"),
+    *("joint", "joint with words"),
+)
 
 
 Outcome = dict[str, dict[str, Any]]  # by program
@@ -68,12 +71,19 @@ def make(name: str, inputs: Path, processes: Processes) -> Program:
         settings = TextPretrainingSettings(training=training, rsm={"weight": 1.0}, **NO_DROPOUT)
         return SectionPairsProgram(settings, *reports, frames[0]["study_id"].tolist(), *common)
     store = PixelStore(inputs / "pixels")
-    images = {"encoder": IMAGE, "augmentation": {"angle": 20, "noise": 0.05}, "training": training}
-    if name == "joint":
-        joint = JointPretrainingSettings(length=48, **images, **NO_DROPOUT)
-        encoder = ImageEncoder(joint.encoder)
+    encoder = FINER if "words" in name else IMAGE
+    images = {
+        "encoder": encoder,
+        "augmentation": {"angle": 20, "noise": 0.05},
+        "training": training,
+    }
+    if name.startswith("joint"):
+        words = WITH_WORDS if "words" in name else {}
+        joint = JointPretrainingSettings(length=48, **images, **NO_DROPOUT, **words)
+        text.set_pooling(joint.text_pooling)
+        image = ImageEncoder(joint.encoder)
         return ImageTextProgram(
-            joint, store, *frames, text, encoder, tokenizer, vocabulary, 0, device, processes
+            joint, store, *frames, text, image, tokenizer, vocabulary, 0, device, processes
         )
     if "ghosts" in name:
         images |= {"ghost_batch": 4, "training": {**training, "batch_size": 16}}

@@ -45,7 +45,7 @@ def killed_at_random(command: list[str], generator: random.Random) -> str | None
     return begun if process.returncode == -signal.SIGKILL else None
 
 
-@pytest.mark.parametrize("name", ["phase II", "phase III", "SimCLR", "joint"])
+@pytest.mark.parametrize("name", ["phase II", "phase III", "SimCLR", "joint", "joint with words"])
 def test_killed_training_ends_with_the_same_weights(
     name: str, inputs: Path, undisturbed: Path, tmp_path: Path
 ) -> None:
@@ -85,6 +85,27 @@ def test_joint_model_folder_is_complete(undisturbed: Path) -> None:
     ]
     steps = [line["step"] for line in lines if line["split"] == "train"]
     assert steps == sorted(set(steps)), "no line is written twice"
+
+
+def test_joint_model_with_words_pools_as_it_was_trained(undisturbed: Path) -> None:
+    import cxrflow
+
+    folder = undisturbed / "joint with words"
+    text = cxrflow.load(folder).text_encoder
+    before = cxrflow.load(undisturbed / "phase III").text_encoder
+    assert text is not None and before is not None
+    assert (text.pooling, before.pooling) == ("max", "cls")
+    trained = {
+        name
+        for (name, old), new in zip(before.named_parameters(), text.parameters(), strict=True)
+        if not torch.equal(old, new)
+    }
+    assert any(name.startswith("bert.encoder.layer.1.") for name in trained)
+    assert not any(name.startswith(("bert.embeddings", "bert.encoder.layer.0")) for name in trained)
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    for split in ("train", "validate"):
+        terms = [line["local_alignment"] for line in lines if line["split"] == split]
+        assert len(terms) > 5 and min(terms) < 0.9 * terms[0]
 
 
 def test_what_no_attempt_can_mend_is_tried_once(inputs: Path, tmp_path: Path) -> None:

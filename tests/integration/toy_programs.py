@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,6 +30,16 @@ TEXT = {
     "projection": 16,
 }
 IMAGE = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1, "projection": 16}
+# Several cells of 32 pixels: words choose between patches.
+FINER = {**IMAGE, "dilate": [False, True, True]}
+# GLoRIA's local term beside what ConVIRT changes of joint training.
+WITH_WORDS: dict[str, Any] = {
+    "alignment": {"image_to_text": 0.75},
+    "local_alignment": {"weight": 1.0, "layers": 2},
+    "text": "sentence",
+    "text_pooling": "max",
+    "frozen_layers": 1,
+}
 
 
 def program(module: str, *arguments: object) -> list[str]:
@@ -152,6 +163,21 @@ def commands(inputs: Path, done: Path, length: int = 1) -> dict[str, Command]:
 
     text = {"encoder": TEXT, "length": 48, "dropout": 0.25, "attention_dropout": 0.25}
     elastic = {"angle": 20, "elastic_probability": 0.5, "noise": 0.05, "crop_scale": [0.75, 1.0]}
+    joint = {
+        "encoder": IMAGE,
+        "augmentation": elastic,
+        "length": 48,
+        "training": {
+            **TRAINING,
+            "epochs": 25 * length,
+            "stopping": {"keep": "best"},
+            "deterministic": True,
+        },
+    }
+    started = [
+        *("--pixels", inputs / "pixels"),
+        *("--text", done / "phase III", "--image", done / "SimCLR"),
+    ]
     return {
         "phase II": with_pairs(
             "pretrain.text",
@@ -185,24 +211,8 @@ def commands(inputs: Path, done: Path, length: int = 1) -> dict[str, Command]:
             "--pixels",
             inputs / "pixels",
         ),
-        "joint": with_pairs(
-            "pretrain.joint",
-            {
-                "encoder": IMAGE,
-                "augmentation": elastic,
-                "length": 48,
-                "training": {
-                    **TRAINING,
-                    "epochs": 25 * length,
-                    "stopping": {"keep": "best"},
-                    "deterministic": True,
-                },
-            },
-            "--pixels",
-            inputs / "pixels",
-            "--text",
-            done / "phase III",
-            "--image",
-            done / "SimCLR",
+        "joint": with_pairs("pretrain.joint", joint, *started),
+        "joint with words": with_pairs(
+            "pretrain.joint", {**joint, **WITH_WORDS, "encoder": FINER}, *started
         ),
     }

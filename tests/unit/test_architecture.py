@@ -44,7 +44,7 @@ def part(module: str) -> str:
 
 
 MODULES = {dotted(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-SETTINGS = sorted(name for name in MODULES if name.endswith(".settings"))
+SETTINGS = sorted(name for name in MODULES if name.endswith("settings"))
 
 
 @cache
@@ -67,14 +67,14 @@ def test_a_part_knows_only_what_it_may(module: str) -> None:
     own = part(module)
     allowed = ALLOWED[own] | SHARED | {own}
     for other in imported_by(MODULES[module], typing=True):
-        if not other.endswith(".settings"):
+        if not other.endswith("settings"):
             assert part(other) in allowed, f"{module} imports {other}"
 
 
 def test_settings_know_only_settings() -> None:
     for module in SETTINGS:
         for other in imported_by(MODULES[module]):
-            assert other.endswith(".settings") or other == "cxrflow.command", f"{module}: {other}"
+            assert other.endswith("settings") or other == "cxrflow.command", f"{module}: {other}"
 
 
 def test_no_import_cycle() -> None:
@@ -98,7 +98,7 @@ def test_no_cycle_between_parts() -> None:
         (part(module), part(other))
         for module, path in MODULES.items()
         for other in imported_by(path, typing=True)
-        if part(module) != part(other) and not other.endswith(".settings")
+        if part(module) != part(other) and not other.endswith("settings")
     }
     left = {name for edge in edges for name in edge}
     while left:

@@ -12,9 +12,9 @@ from PIL import Image
 
 from cxrflow.benchmarks import phrase_grounding
 from cxrflow.benchmarks.grounding_comparison import choose_rows, main
+from cxrflow.benchmarks.grounding_settings import GroundingFigureSettings, PhraseGroundingSettings
 from cxrflow.benchmarks.heat_sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.benchmarks.settings import GroundingFigureSettings, PhraseGroundingSettings
 from cxrflow.errors import InputError
 from cxrflow.files import read_json, write_json
 from cxrflow.images.store import PixelStore

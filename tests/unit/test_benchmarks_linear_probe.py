@@ -14,8 +14,11 @@ from sklearn.metrics import f1_score, roc_auc_score
 import cxrflow
 from cxrflow.benchmarks import linear_probe as program
 from cxrflow.benchmarks import zero_shot_classification
+from cxrflow.benchmarks.classification_settings import (
+    LinearProbeSettings,
+    ZeroShotClassificationSettings,
+)
 from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.benchmarks.settings import LinearProbeSettings, ZeroShotClassificationSettings
 from cxrflow.errors import InputError
 
 COUNT = 60

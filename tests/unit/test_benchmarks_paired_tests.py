@@ -11,14 +11,13 @@ from feature_fakes import fake_features
 from cxrflow.benchmarks import linear_probe, mask_prediction
 from cxrflow.benchmarks import paired_tests as program
 from cxrflow.benchmarks import zero_shot_classification as zero_shot
-from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.benchmarks.settings import (
+from cxrflow.benchmarks.classification_settings import (
     LinearProbeSettings,
-    MaskPredictionSettings,
-    PairedTestSettings,
-    PhraseGroundingSettings,
     ZeroShotClassificationSettings,
 )
+from cxrflow.benchmarks.grounding_settings import PhraseGroundingSettings
+from cxrflow.benchmarks.inputs import Cohort
+from cxrflow.benchmarks.settings import MaskPredictionSettings, PairedTestSettings
 from cxrflow.config.benchmarks import PAIRED_BENCHMARKS, Benchmarks
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import clusters_of, resamples

@@ -19,9 +19,9 @@ from PIL import Image
 import cxrflow
 from cxrflow.benchmarks import phrase_grounding
 from cxrflow.benchmarks.grounding_figures import MAX_BYTES, choose_examples, draw_pair
+from cxrflow.benchmarks.grounding_settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.phrase_grounding import chosen_rescaling
-from cxrflow.benchmarks.settings import PhraseGroundingSettings
 from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
 

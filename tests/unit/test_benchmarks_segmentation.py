@@ -11,10 +11,10 @@ from pydantic import ValidationError
 from torch import nn
 
 from cxrflow.benchmarks import segmentation as program
+from cxrflow.benchmarks.classification_settings import SegmentationSettings
 from cxrflow.benchmarks.inputs import Cohort, image_batches
 from cxrflow.benchmarks.patches import PatchEncoder, annotated_cells, one_box_each
 from cxrflow.benchmarks.region import make_region
-from cxrflow.benchmarks.settings import SegmentationSettings
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cxrflow.benchmarks.settings import SegmentationSettings
+from cxrflow.benchmarks.classification_settings import SegmentationSettings
 from cxrflow.config import load_config, make_config
 from cxrflow.config.__main__ import main
 from cxrflow.config.label_comparisons import JPG_TABLES

@@ -5,13 +5,13 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from cxrflow.benchmarks.linear_probe import percent
-from cxrflow.benchmarks.ms_cxr_statistics import BACKGROUND, FINDINGS, TOTAL
-from cxrflow.benchmarks.settings import (
+from cxrflow.benchmarks.classification_settings import (
     LinearProbeSettings,
     SegmentationSettings,
     ZeroShotClassificationSettings,
 )
+from cxrflow.benchmarks.linear_probe import percent
+from cxrflow.benchmarks.ms_cxr_statistics import BACKGROUND, FINDINGS, TOTAL
 from cxrflow.papers import Table, load_paper
 from cxrflow.report.table_definition import TableDefinition, read_table_definition
 

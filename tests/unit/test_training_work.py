@@ -231,7 +231,7 @@ class Lengths:
     def __init__(self, **sections: list[int]) -> None:
         self.found = {name: np.array(values) for name, values in sections.items()}
 
-    def lengths(self, section: str) -> np.ndarray:
+    def lengths(self, section: str, sentence_seed: int | None = None) -> np.ndarray:
         return self.found[section]
 
 

@@ -133,7 +133,7 @@ class Model:
         hidden = self.text_encoder.hidden_states(
             batch["input_ids"].to(self.device), batch["attention_mask"].to(self.device)
         )
-        projected = self.text_encoder.project(hidden).float()
+        projected = self.text_encoder.project(hidden, batch["attention_mask"]).float()
         return nn.functional.normalize(projected, dim=1) if normalise else projected
 
     def similarity_map(self, pixels_B1HW: Tensor, texts: list[str]) -> Tensor:

@@ -93,7 +93,9 @@ def source_files(*names: str) -> list[Path]:
         else:
             modules = program_modules(name)
             found |= {path for module, path in modules.items() if module not in FRAME}
-    return sorted(path for path in found if path.name != "settings.py" and not _only_says(path))
+    return sorted(
+        path for path in found if not path.name.endswith("settings.py") and not _only_says(path)
+    )
 
 
 @cache

@@ -22,10 +22,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cxrflow.benchmarks.grounding_figures import stored_map
+from cxrflow.benchmarks.grounding_settings import GroundingFigureSettings
 from cxrflow.benchmarks.heat_sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.inputs import Cohort, Pixels, open_pixels, read_cohort
 from cxrflow.benchmarks.result import slug
-from cxrflow.benchmarks.settings import GroundingFigureSettings
 from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_path, read_object, write_json

@@ -13,10 +13,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from cxrflow.benchmarks.grounding_settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.benchmarks.region import make_region, prepare_grid
 from cxrflow.benchmarks.result import Figure, slug
-from cxrflow.benchmarks.settings import PhraseGroundingSettings
 from cxrflow.images.geometry import Geometry, Placement
 
 PANEL = 240  # pixels of each of the two panels

@@ -10,9 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cxrflow.benchmarks.classification_settings import PneumoniaSettings, PromptAverage
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.inputs import drop_rows
-from cxrflow.benchmarks.settings import PneumoniaSettings, PromptAverage
 from cxrflow.command import parser
 from cxrflow.errors import InputError
 

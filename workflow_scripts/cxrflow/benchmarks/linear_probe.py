@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import cxrflow
+from cxrflow.benchmarks.classification_settings import LinearProbeSettings
 from cxrflow.benchmarks.features import Features, read_features
 from cxrflow.benchmarks.inputs import Cohort, choose_split, read_cohort
 from cxrflow.benchmarks.labelled_images import (
@@ -33,7 +34,6 @@ from cxrflow.benchmarks.labelled_images import (
     labelled_images,
 )
 from cxrflow.benchmarks.result import Result, model_name
-from cxrflow.benchmarks.settings import LinearProbeSettings
 from cxrflow.command import read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.files import read_object

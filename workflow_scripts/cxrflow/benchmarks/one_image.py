@@ -18,10 +18,10 @@ import torch
 from numpy.typing import NDArray
 
 import cxrflow
+from cxrflow.benchmarks.grounding_settings import OneImageSettings
 from cxrflow.benchmarks.heat_sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.phrases import plain_phrases
 from cxrflow.benchmarks.region import image_map, prepare_grid
-from cxrflow.benchmarks.settings import OneImageSettings
 from cxrflow.command import parser, read_settings
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_path

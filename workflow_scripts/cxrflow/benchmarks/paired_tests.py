@@ -27,14 +27,12 @@ from cxrflow.benchmarks import (
     phrase_grounding,
     zero_shot_classification,
 )
-from cxrflow.benchmarks.settings import (
+from cxrflow.benchmarks.classification_settings import (
     LinearProbeSettings,
-    MaskPredictionSettings,
-    PairedComparison,
-    PairedTestSettings,
-    PhraseGroundingSettings,
     ZeroShotClassificationSettings,
 )
+from cxrflow.benchmarks.grounding_settings import PhraseGroundingSettings
+from cxrflow.benchmarks.settings import MaskPredictionSettings, PairedComparison, PairedTestSettings
 from cxrflow.command import Settings, explain, parser, read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.files import read_object, write_json

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cxrflow.benchmarks.grounding_settings import PhraseGroundingSettings
 from cxrflow.benchmarks.image_inputs import image_benchmark_parser, read_inputs
 from cxrflow.benchmarks.inputs import (
     Cohort,
@@ -29,7 +30,6 @@ from cxrflow.benchmarks.inputs import (
 from cxrflow.benchmarks.phrases import plain_phrases
 from cxrflow.benchmarks.region import make_region, prepare_grid
 from cxrflow.benchmarks.result import Figure, Result, model_name, slug
-from cxrflow.benchmarks.settings import PhraseGroundingSettings
 from cxrflow.command import read_settings, run
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import miou, signed_cnr

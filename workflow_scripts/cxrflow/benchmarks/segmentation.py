@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import cxrflow
+from cxrflow.benchmarks.classification_settings import SegmentationSettings
 from cxrflow.benchmarks.features import load_image_encoder, trained_geometry
 from cxrflow.benchmarks.image_inputs import image_benchmark_parser
 from cxrflow.benchmarks.inputs import (
@@ -48,7 +49,6 @@ from cxrflow.benchmarks.segmentation_scores import (
     score_samples,
     summarise,
 )
-from cxrflow.benchmarks.settings import SegmentationSettings
 from cxrflow.command import read_settings, run
 from cxrflow.encoders.dilation import refine_grid
 from cxrflow.errors import InputError

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cxrflow.benchmarks.classification_settings import SegmentationSettings
 from cxrflow.benchmarks.region import make_window
-from cxrflow.benchmarks.settings import SegmentationSettings
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.intervals import Estimate, bootstrap, clusters_of, weighted_mean
 from cxrflow.metrics.region_scores import region_scores

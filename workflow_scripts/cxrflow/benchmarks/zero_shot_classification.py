@@ -21,6 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import cxrflow
+from cxrflow.benchmarks.classification_settings import ZeroShotClassificationSettings
 from cxrflow.benchmarks.features import Features, read_features
 from cxrflow.benchmarks.inputs import Cohort, read_cohort
 from cxrflow.benchmarks.labelled_images import (
@@ -33,7 +34,6 @@ from cxrflow.benchmarks.labelled_images import (
     labelled_images,
 )
 from cxrflow.benchmarks.result import Figure, Result, model_name
-from cxrflow.benchmarks.settings import ZeroShotClassificationSettings
 from cxrflow.command import read_settings, run
 from cxrflow.metrics.classification import auroc, binary_metrics, operating_points, roc_curve
 from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, clusters_of

@@ -2,19 +2,21 @@
 
 from pydantic import Field
 
+from cxrflow.benchmarks.classification_settings import (
+    LinearProbeSettings,
+    SegmentationSettings,
+    ZeroShotClassificationSettings,
+)
+from cxrflow.benchmarks.grounding_settings import PhraseGroundingSettings
 from cxrflow.benchmarks.settings import (
     FeatureSettings,
     LabelAgreementProtocol,
-    LinearProbeSettings,
     MaskPredictionSettings,
     MsCxrStatisticsSettings,
     NaturalLanguageInferenceSettings,
     PairedTestProtocol,
-    PhraseGroundingSettings,
-    SegmentationSettings,
     SentenceSimilaritySettings,
     VocabularyComparisonSettings,
-    ZeroShotClassificationSettings,
 )
 from cxrflow.command import Settings
 

@@ -1,5 +1,7 @@
 """CXR-BERT: a BERT masked language model with a projection of [CLS] to the joint space.
 
+ConVIRT (section 3.3) projects the maximum over all tokens in its place (``config.text_pooling``).
+
 BioViL section 2.1 and Appendix E.1. Parameter names are those of the released checkpoints
 (``bert.*``, ``cls.*``, ``cls_projection_head.*``), so weights travel both ways, and the folder a
 model is saved to loads as plain BERT in transformers.
@@ -8,16 +10,17 @@ Shapes: B sequences, L tokens, T real tokens of a batch, D width, P joint space,
 positions, V vocabulary.
 """
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertForMaskedLM
 
-from cxrflow.encoders.settings import TextEncoderSettings
+from cxrflow.encoders.settings import TextEncoderSettings, TextPooling
 from cxrflow.encoders.token_blocks import TokenBlocks
 from cxrflow.encoders.weights import require_fit, require_weights
 from cxrflow.errors import InputError
@@ -79,6 +82,17 @@ class CXRBert(BertForMaskedLM):
             if isinstance(module, nn.Dropout):
                 module.p = attention if name.endswith("attention.self.dropout") else hidden
 
+    @property
+    def pooling(self) -> TextPooling:
+        """What the projection is given: the state of [CLS], the maximum or the mean of all."""
+        pooling: TextPooling = getattr(self.config, "text_pooling", "cls")
+        return pooling
+
+    def set_pooling(self, pooling: TextPooling) -> None:
+        """Change what the projection is given, in config.json too."""
+        if pooling != self.pooling:  # a folder that says nothing stays as it is
+            self.config.text_pooling = pooling
+
     def hidden_states(
         self,
         input_ids_BL: Tensor,
@@ -90,21 +104,28 @@ class CXRBert(BertForMaskedLM):
         ``segment_ids_BL`` tells the second of two texts (1) from the first (0), as BERT does; left
         out, all is the first.
         """
+        return self.last_states(input_ids_BL, attention_mask_BL, 1, segment_ids_BL)[0]
+
+    def last_states(
+        self,
+        input_ids_BL: Tensor,
+        attention_mask_BL: Tensor,
+        layers: int,
+        segment_ids_BL: Tensor | None = None,
+    ) -> list[Tensor]:
+        """States [B, L, D] of the last ``layers`` layers in their order; zero at padding."""
         length = input_ids_BL.shape[1]
         position_ids_L = torch.arange(length, device=input_ids_BL.device)
-        return self.packed_states(
+        return self._last_states(
             input_ids_BL,
             attention_mask_BL.long() - 1,
             position_ids_L.expand_as(input_ids_BL),
+            layers,
             segment_ids_BL,
         )
 
     def packed_states(
-        self,
-        input_ids_BL: Tensor,
-        document_BL: Tensor,
-        position_ids_BL: Tensor,
-        segment_ids_BL: Tensor | None = None,
+        self, input_ids_BL: Tensor, document_BL: Tensor, position_ids_BL: Tensor
     ) -> Tensor:
         """Last-layer states [B, L, D] of packed rows: a token sees only its own document.
 
@@ -112,6 +133,17 @@ class CXRBert(BertForMaskedLM):
         -1 and its states are zero. It may stay on the CPU when the rest is on a GPU, which saves
         waiting for the GPU. The work is that of the real tokens alone (``token_blocks``).
         """
+        return self._last_states(input_ids_BL, document_BL, position_ids_BL, 1)[0]
+
+    def _last_states(
+        self,
+        input_ids_BL: Tensor,
+        document_BL: Tensor,
+        position_ids_BL: Tensor,
+        count: int,
+        segment_ids_BL: Tensor | None = None,
+    ) -> list[Tensor]:
+        """Of :meth:`packed_states` the last ``count`` layers."""
         blocks = TokenBlocks.of(document_BL, input_ids_BL.device)
         segment_T = None if segment_ids_BL is None else segment_ids_BL.flatten()[blocks.tokens]
         hidden_TD = self.bert.embeddings(
@@ -120,6 +152,7 @@ class CXRBert(BertForMaskedLM):
             token_type_ids=None if segment_T is None else segment_T[None],
         )[0]
         layers: Any = self.bert.encoder.layer
+        last: deque[Tensor] = deque(maxlen=count)
         for layer in layers:
             own = layer.attention.self
             attention = partial(
@@ -128,8 +161,12 @@ class CXRBert(BertForMaskedLM):
             qkv_T3D = self._before_attention(layer, hidden_TD)
             context_TD = blocks.attend(qkv_T3D, own.num_attention_heads, attention)
             hidden_TD = self._after_attention(layer, context_TD, hidden_TD)
+            last.append(hidden_TD)
         rows_D = hidden_TD.new_zeros(input_ids_BL.numel(), hidden_TD.shape[1])
-        return rows_D.index_copy(0, blocks.tokens, hidden_TD).unflatten(0, input_ids_BL.shape)
+        return [
+            rows_D.index_copy(0, blocks.tokens, one_TD).unflatten(0, input_ids_BL.shape)
+            for one_TD in last
+        ]
 
     def compile_parts(self, options: dict[str, Any]) -> None:
         """Compile the token-wise parts of a layer with these ``options`` of torch.compile.
@@ -140,9 +177,29 @@ class CXRBert(BertForMaskedLM):
         self._before_attention = _any_length(torch.compile(_before_attention, **options))
         self._after_attention = _any_length(torch.compile(_after_attention, **options))
 
-    def project(self, hidden_BLD: Tensor) -> Tensor:
-        """Projected [CLS], [B, P], not normalised (Eq. 1 and 2 use it normalised)."""
-        return self.cls_projection_head(hidden_BLD[:, 0])
+    def project(self, hidden_BLD: Tensor, attention_mask_BL: Tensor | None = None) -> Tensor:
+        """Projected [CLS], [B, P], not normalised (Eq. 1 and 2 use it normalised).
+
+        With ``pooling`` max or mean the projection of that over all real tokens, [CLS] and [SEP]
+        included ("over all output vectors", ConVIRT section 3.3). The mask says which are real, on
+        any device; without it these two raise :class:`ValueError`.
+        """
+        if self.pooling == "cls":
+            return self.cls_projection_head(hidden_BLD[:, 0])
+        if attention_mask_BL is None:
+            raise ValueError(f"pooling {self.pooling} needs the attention mask")
+        there_BL1 = attention_mask_BL.to(hidden_BLD.device).bool()[:, :, None]
+        if self.pooling == "max":
+            return self.cls_projection_head(hidden_BLD.masked_fill(~there_BL1, -torch.inf).amax(1))
+        summed_BD = hidden_BLD.masked_fill(~there_BL1, 0).sum(1)
+        return self.cls_projection_head(summed_BD / there_BL1.sum(1))
+
+    def project_words(self, word_BWD: Tensor) -> Tensor:
+        """Words [B, W, D], sums of token states, by the same projection: [B, W, P].
+
+        BioViL-T section 3.2 projects text tokens so, beside [CLS].
+        """
+        return self.cls_projection_head(word_BWD)
 
     def predict_tokens(self, hidden_BLD: Tensor, positions_M: Tensor) -> Tensor:
         """Vocabulary logits [M, V] at ``positions_M``, flat indices into B*L."""
@@ -195,7 +252,12 @@ def load_text_half(folder: Path) -> CXRBert:
     for name in ("config.json", "model.safetensors"):
         if not (folder / name).is_file():
             raise InputError(f"{folder / name}: file not found; the folder has no text half")
-    read_object(folder / "config.json", ("vocab_size", "hidden_size", "projection_size"))
+    config = read_object(folder / "config.json", ("vocab_size", "hidden_size", "projection_size"))
+    if config.get("text_pooling", "cls") not in get_args(TextPooling):
+        raise InputError(
+            f"{folder / 'config.json'}: text_pooling is {config['text_pooling']!r}; expected one "
+            f"of {', '.join(get_args(TextPooling))}"
+        )
     require_weights(folder / "model.safetensors")
     try:
         # With this option it gives a pair, which its annotation does not say.

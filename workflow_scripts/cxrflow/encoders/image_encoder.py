@@ -27,6 +27,7 @@ class ImageOutput(NamedTuple):
 
     projected_global: Tensor  # [B, P], L2-normalised mean of the un-normalised patches
     projected_patches: Tensor  # [B, h, w, P], L2-normalised
+    unnormalised_patches: Tensor  # [B, h, w, P], the same before
 
 
 class Trunk(nn.Module):
@@ -71,9 +72,11 @@ class ImageEncoder(nn.Module):
 
     def forward(self, pixels_B1HW: Tensor) -> ImageOutput:
         projected_BPhw = self.projector(self.patches(pixels_B1HW)).float()
+        projected_BhwP = projected_BPhw.permute(0, 2, 3, 1)
         return ImageOutput(
             nn.functional.normalize(projected_BPhw.mean((2, 3)), dim=1),
-            nn.functional.normalize(projected_BPhw.permute(0, 2, 3, 1), dim=3),
+            nn.functional.normalize(projected_BhwP, dim=3),
+            projected_BhwP,
         )
 
 

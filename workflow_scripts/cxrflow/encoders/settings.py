@@ -6,6 +6,9 @@ from pydantic import Field
 
 from cxrflow.command import Settings
 
+# How the states of a text become the one that is projected; kept in the text half's config.json.
+TextPooling = Literal["cls", "max", "mean"]
+
 
 class TextEncoderSettings(Settings):
     """CXR-BERT: BERT base (BioViL Appendix E.1) with a projection to the joint space."""

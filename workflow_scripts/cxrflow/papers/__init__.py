@@ -14,7 +14,8 @@ from typing import Any, Literal, Self
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from cxrflow.benchmarks.settings import GroundingFigureSettings, PairedComparison
+from cxrflow.benchmarks.grounding_settings import GroundingFigureSettings
+from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.command import Settings, SettingsT, explain
 from cxrflow.encoders.released.settings import PROGRAMS, Kind
 from cxrflow.errors import InputError

@@ -1,4 +1,8 @@
-"""The joint program: global alignment of N images with N impressions, and MLM on the text."""
+"""The joint program: global alignment of N images with N impressions, and MLM on the text.
+
+The other objectives of BioViL's Table 5 are options of it: GLoRIA's local alignment beside the
+global one (GLoRIA, BioViL-L); ConVIRT's sentences, pooling, frozen layers and uneven directions.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +21,8 @@ from cxrflow.images.augment import Augmentation
 from cxrflow.images.store import PixelStore
 from cxrflow.objectives.global_alignment import global_alignment
 from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses, moved, require_whole_ghosts
-from cxrflow.pretrain.report_text import encode_reports, train_only
+from cxrflow.pretrain.local_term import LocalTerm
+from cxrflow.pretrain.report_text import encode_reports, freeze_below, sentence_pool, train_only
 from cxrflow.pretrain.resident_images import SplitImages, other_patients
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.text.masking import WordMasker
@@ -50,9 +55,13 @@ class ImageTextProgram:
         require_whole_ghosts(settings.training.batch_size, settings.ghost_batch, processes)
         self.vocabulary = vocabulary
         self.ids = train["study_id"].tolist()
+        self.one_sentence = settings.text == "sentence"
+        texts = {"train": train, "validate": validation}
+        if self.one_sentence:
+            sections = settings.sentence_sections
+            texts = {name: sentence_pool(pairs, sections) for name, pairs in texts.items()}
         self.reports = {
-            "train": ReportTokens(train, tokenizer, settings.length),
-            "validate": ReportTokens(validation, tokenizer, settings.length),
+            name: ReportTokens(pairs, tokenizer, settings.length) for name, pairs in texts.items()
         }
         self.images = {
             "train": SplitImages(store, train["image_id"], device),
@@ -62,9 +71,11 @@ class ImageTextProgram:
         if settings.shuffled_pairs:
             self.partner = other_patients(train["subject_id"], seed)
         self.augmentation = Augmentation(settings.augmentation)
-        self.masker = WordMasker.from_settings(
-            VocabularyInfo.from_tokenizer(tokenizer), settings.mlm.masking
-        )
+        pieces = VocabularyInfo.from_tokenizer(tokenizer)
+        self.masker = WordMasker.from_settings(pieces, settings.mlm.masking)
+        self.local: LocalTerm | None = None
+        if settings.local_alignment.weight > 0:
+            self.local = LocalTerm(settings.local_alignment, text, pieces)
         if text.config.projection_size != image.settings.projection:
             raise InputError(
                 f"settings: key 'encoder.projection' is {image.settings.projection}, but the text "
@@ -72,6 +83,7 @@ class ImageTextProgram:
             )
         self.text, self.image = text, image
         train_only(text, tokens=settings.mlm.weight > 0, projection=True)
+        freeze_below(text, settings.frozen_layers)
         self.modules = moved(
             {"text": text, "image": image}, device, processes, settings.ghost_batch
         )
@@ -116,13 +128,21 @@ class ImageTextProgram:
             settings.sentence_shuffling and split == "train",
             self.device,
             processes,
+            self.one_sentence,
+            self.local,
         )
         (image, text), own = processes.gather(
             len(batch), embedded.projected_global, encoded.projected
         )
-        alignment = global_alignment(image, text, settings.alignment.temperature, own)
+        alignment = global_alignment(
+            image, text, settings.alignment.temperature, own, settings.alignment.image_to_text
+        )
         total = settings.alignment.weight * alignment
         terms = {"global_alignment": alignment.detach()}
+        if self.local is not None and encoded.words is not None:
+            local = self.local.loss(embedded, encoded.words, len(batch), processes)
+            total = total + settings.local_alignment.weight * local
+            terms["local_alignment"] = local.detach()
         if encoded.mlm is not None:
             total = total + settings.mlm.weight * encoded.mlm
             terms["mlm"] = encoded.mlm.detach()

@@ -1,5 +1,7 @@
 """Joint image-text training of BioViL (section 2.2): L_joint = lambda_GA L_GA + L_MLM.
 
+ConVIRT, GLoRIA and BioViL-L (Table 5) are other settings of it (docs/joint_training.md).
+
 Starts from a text model folder and, if given, from a SimCLR folder. The model folder it writes
 holds both halves and loads with ``cxrflow.load``.
 """
@@ -38,7 +40,7 @@ def run_training(
     from cxrflow.pretrain.inputs import Pairs, model_fingerprint, seeded
     from cxrflow.pretrain.report_text import start_text
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES
-    from cxrflow.pretrain.work import section_work
+    from cxrflow.pretrain.work import local_term_work, section_work
     from cxrflow.text.tokenizer import load_tokenizer
     from cxrflow.training.engine import Engine
     from cxrflow.training.precision import VALUE_BYTES, choose_device, choose_precision
@@ -46,12 +48,14 @@ def run_training(
 
     pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
     train, validation = (
-        pairs.split(name, ("impression",), store, settings.max_dropped_share)
+        pairs.split(name, (settings.required_section,), store, settings.max_dropped_share)
         for name in ("train", "validate")
     )
     seeded(given.seed)
     device = choose_device(settings.training.device)
-    text = start_text(given.text, settings.dropout, settings.attention_dropout)
+    text = start_text(
+        given.text, settings.dropout, settings.attention_dropout, settings.text_pooling
+    )
     tokenizer = load_tokenizer(Path(given.text))
     require_embeddings(text, len(tokenizer), Path(given.text))
     require_positions(text, settings.length)
@@ -71,7 +75,17 @@ def run_training(
     value_bytes = VALUE_BYTES[choose_precision(settings.training.precision, device)]
     reports = program.reports["train"]
     work = layers_work(program.image, (1, store.size, store.size), value_bytes)
-    work += section_work(text.config, settings.mlm, reports, "impression", value_bytes)
+    drawn_by = given.seed if settings.text == "sentence" else None
+    work += section_work(
+        text.config,
+        settings.mlm,
+        reports,
+        "impression",
+        value_bytes,
+        drawn_by,
+        settings.frozen_layers,
+    )
+    work += local_term_work(text.config, settings, reports, program.image, store.size, drawn_by)
     remedies = ("a smaller training.batch_size", "a smaller length", SMALLER_IMAGES)
     identity = {
         "model": given.model,

@@ -5,7 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from cxrflow.command import Settings, SettingsT
-from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings
+from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings, TextPooling
 from cxrflow.images.settings import AugmentationSettings
 from cxrflow.text.settings import MaskingSettings
 from cxrflow.training.settings import TrainingSettings
@@ -104,6 +104,43 @@ class GlobalAlignmentSettings(Settings):
 
     weight: float = Field(0.5, ge=0)
     temperature: float = Field(0.5, gt=0)
+    image_to_text: float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="share of the direction from image to text: ConVIRT's lambda (its Eq. 4). At "
+        "equal shares the term is the plain sum of both directions, BioViL's Eq. 2; it is twice "
+        "ConVIRT's loss, which weight 0.5 therefore makes exact",
+    )
+
+
+class LocalAlignmentSettings(Settings):
+    """GLoRIA's local term (objectives/local_alignment.py); the defaults are its published code."""
+
+    weight: float = Field(0.0, ge=0, description="of the sum of both directions; 0 is BioViL")
+    temp1: float = Field(4.0, gt=0, description="sharpens a word's attention to patches")
+    temp2: float = Field(5.0, gt=0, description="of a word's score, inside the sum over words")
+    temp3: float = Field(10.0, gt=0, description="of the similarity of image and text")
+    word_softmax: bool = Field(
+        True,
+        description="softmax over the words of a text before the one over patches: GLoRIA's "
+        "published code; the low-data study's Eq. 2 has only the second",
+    )
+    match: Literal["cosine", "dot"] = Field(
+        "cosine", description="of a word with what it attends to; dot: the low-data study, Eq. 3"
+    )
+    aggregation: Literal["sum", "mean"] = Field(
+        "sum", description="of scores over words, exponentiated; mean does not favour long texts"
+    )
+    layers: int = Field(4, ge=1, description="last layers of BERT whose states are summed to words")
+    normalised: bool = Field(
+        False,
+        description="words and patches of length 1 before they are compared (low-data study); "
+        "false: as the projections give them, as in GLoRIA's published code. With the softmax over "
+        "words, similarities in [-1, 1] leave attention nearly even: every word would see the mean "
+        "of all patches",
+    )
+    cls_is_word: bool = Field(False, description="[CLS] counts as a word: GLoRIA's published code")
 
 
 class JointPretrainingSettings(StoredImagesSettings):
@@ -113,15 +150,53 @@ class JointPretrainingSettings(StoredImagesSettings):
         ImageEncoderSettings(),
         description="sizes of a new image encoder; a started one keeps its own",
     )
-    length: int = Field(512, ge=8, description="tokens of the longest IMPRESSION")
+    length: int = Field(512, ge=8, description="tokens of the longest text")
+    text: Literal["impression", "sentence"] = Field(
+        "impression",
+        description="what an image is paired with: its IMPRESSION (BioViL section 2.2), or one "
+        "sentence of its report, drawn anew in every epoch (ConVIRT section 3.3, GLoRIA's code)",
+    )
+    sentence_sections: tuple[Literal["findings", "impression"], ...] = Field(
+        ("findings", "impression"),
+        min_length=1,
+        description="sections that a sentence is drawn from, all sentences being equally likely "
+        "(ConVIRT Appendix A keeps these two)",
+    )
+    text_pooling: TextPooling = Field(
+        "cls",
+        description="what of the last layer is projected: [CLS] (BioViL), the maximum (ConVIRT "
+        "section 3.3) or the mean over all tokens, [CLS] and [SEP] included; kept in the text "
+        "half's config.json",
+    )
+    frozen_layers: int = Field(
+        0,
+        ge=0,
+        description="first layers of the text encoder that are not trained, and with any of them "
+        "its embeddings, which the token head of MLM shares (ConVIRT section 3.3: 6)",
+    )
     alignment: GlobalAlignmentSettings = GlobalAlignmentSettings()
+    local_alignment: LocalAlignmentSettings = LocalAlignmentSettings()
     mlm: MaskedLanguageSettings = MaskedLanguageSettings()
     dropout: float = Field(0.25, ge=0, lt=1, description="text encoder, section 2.2")
     attention_dropout: float = Field(0.25, ge=0, lt=1)
-    sentence_shuffling: bool = True
+    sentence_shuffling: bool = Field(True, description="of an IMPRESSION, anew in every epoch")
     shuffled_pairs: bool = Field(
         False, description="control: every training image gets another study's text"
     )
+
+    @model_validator(mode="after")
+    def _sections_once(self) -> Self:
+        if len(set(self.sentence_sections)) < len(self.sentence_sections):
+            raise ValueError(
+                f"sentence_sections is {list(self.sentence_sections)}; expected each section once"
+            )
+        return self
+
+    @property
+    def required_section(self) -> Literal["findings", "impression"]:
+        """The section without which a report is left out: IMPRESSION wherever it is read."""
+        drawn = self.text == "sentence"
+        return "findings" if drawn and "impression" not in self.sentence_sections else "impression"
 
 
 def require_whole_batches(settings: SettingsT, training: TrainingSettings) -> SettingsT:

@@ -65,11 +65,23 @@ class ReportTokens:
     def __len__(self) -> int:
         return self.size
 
-    def lengths(self, section: Section) -> Ints:
-        """``[N]``: tokens of each report's sequence with [CLS] and [SEP], after cutting."""
+    def lengths(self, section: Section, sentence_seed: int | None = None) -> Ints:
+        """``[N]``: tokens of each report's sequence with [CLS] and [SEP], after cutting.
+
+        With ``sentence_seed`` those of the one sentence that it draws in epoch 0.
+        """
         ragged = self._sections[section]
         full = np.diff(ragged.token_offsets[ragged.sentence_offsets])
+        if sentence_seed is not None:
+            rows = np.arange(self.size, dtype=np.int64)
+            owner, sentences = self._chosen(ragged, rows, sentence_seed, 0, True, True)
+            full = np.zeros(self.size, dtype=np.int64)
+            full[owner] = np.diff(ragged.token_offsets)[sentences]
         return np.minimum(full, self.max_length - 2) + 2
+
+    def words_per_piece(self, section: Section) -> float:
+        """The share of the section's pieces that begin a word."""
+        return float(np.mean(~self.vocabulary.continues[self._sections[section].tokens]))
 
     def batch(
         self,
@@ -79,29 +91,19 @@ class ReportTokens:
         epoch: int,
         shuffle: bool = True,
         multiple: int = 1,
+        one_sentence: bool = False,
     ) -> dict[str, torch.Tensor]:
         """Sequences of ``rows``, padded to the longest (rounded up to a ``multiple``).
 
         ``input_ids`` and ``attention_mask`` [B, L] and ``keys`` [B] for masking (another for each
         row and section), all int64 on the CPU. With ``shuffle`` the sentences stand in an order
-        drawn for (seed, epoch, row, section). A report without the section is [CLS] [SEP]; see
-        ``present``.
+        drawn for (seed, epoch, row, section), with ``one_sentence`` the first of that order stands
+        alone: one of the section's sentences, each as likely as the others. A report without the
+        section is [CLS] [SEP]; see ``present``.
         """
         ragged = self._sections[section]
         rows = np.asarray(rows, dtype=np.int64)
-        counts = np.diff(ragged.sentence_offsets)[rows]
-        owner = np.repeat(np.arange(len(rows)), counts)
-        sentences = ranges(ragged.sentence_offsets[rows], counts)
-        if shuffle:
-            draw = self._draw(
-                rows,
-                owner,
-                sentences - ragged.sentence_offsets[rows][owner],
-                seed,
-                epoch,
-                ragged.stream,
-            )
-            sentences = sentences[np.lexsort((draw, owner))]
+        owner, sentences = self._chosen(ragged, rows, seed, epoch, shuffle, one_sentence)
         sizes = np.diff(ragged.token_offsets)[sentences]
         tokens = ragged.tokens[ranges(ragged.token_offsets[sentences], sizes)]
         token_owner = np.repeat(owner, sizes)
@@ -120,6 +122,28 @@ class ReportTokens:
             "attention_mask": torch.from_numpy(mask),
             "keys": torch.from_numpy(rows * len(SECTIONS) + ragged.stream),
         }
+
+    def _chosen(
+        self, ragged: _Ragged, rows: Ints, seed: int, epoch: int, shuffle: bool, one_sentence: bool
+    ) -> tuple[Ints, Ints]:
+        """The sentences that make the sequences, and the place among ``rows`` of each."""
+        counts = np.diff(ragged.sentence_offsets)[rows]
+        owner = np.repeat(np.arange(len(rows)), counts)
+        sentences = ranges(ragged.sentence_offsets[rows], counts)
+        if shuffle or one_sentence:
+            draw = self._draw(
+                rows,
+                owner,
+                sentences - ragged.sentence_offsets[rows][owner],
+                seed,
+                epoch,
+                ragged.stream,
+            )
+            sentences = sentences[np.lexsort((draw, owner))]
+        if one_sentence:
+            first = (np.cumsum(counts) - counts)[counts > 0]
+            owner, sentences = owner[first], sentences[first]
+        return owner, sentences
 
     @staticmethod
     def _draw(rows: Ints, owner: Ints, number: Ints, seed: int, epoch: int, stream: int) -> Ints:

@@ -30,6 +30,9 @@ LAYER_ACCESSES = 17
 KEPT_WIDTH, KEPT_INNER, KEPT_TOUCHES = 9, 2, 3
 # A logit is written, copied to float32, read by the cross-entropy, and its gradient likewise.
 LOGIT_BYTES = 24
+# A similarity of a word and a region is touched 10 times forward (written; softmax over words 6;
+# softmax over regions 2; contexts 1) and 16 times backward.
+LOCAL_ACCESSES = 26
 # What a step does to a float32 parameter: read forward and backward (8), gradient written (4),
 # Adam reads the gradient, reads and writes the parameter and two moments (28).
 PARAMETER_BYTES = 40
@@ -64,6 +67,15 @@ def token_prediction_work(config: "BertConfig", positions: float) -> Work:
     width, vocabulary = config.hidden_size, config.vocab_size
     forward = 2 * (width**2 + width * vocabulary)
     return Work(3 * forward, LOGIT_BYTES * vocabulary) * positions
+
+
+def local_alignment_work(words: float, regions: int, images: int, width: int) -> Work:
+    """Work of matching a text of so many words with the ``regions`` of each of ``images`` images.
+
+    In float32, as the loss is. Forward: similarities and contexts; backward: twice that.
+    """
+    values = words * regions * images
+    return Work(3 * 2 * 2 * values * width, LOCAL_ACCESSES * 4 * values)
 
 
 def projection_work(config: "BertConfig") -> Work:

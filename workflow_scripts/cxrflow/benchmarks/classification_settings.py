@@ -1,0 +1,243 @@
+"""Settings of the benchmarks on RSNA: zero-shot, linear probes, segmentation (BioViL 4.4, 4.5)."""
+
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from cxrflow.benchmarks.settings import BenchmarkSettings
+from cxrflow.command import Settings
+
+# How several prompts of one class become one embedding.
+PromptAverage = Literal["normalised", "raw"]
+
+
+class PneumoniaSettings(BenchmarkSettings):
+    """What the classifications on RSNA share (BioViL section 4.4): images and prompts."""
+
+    split: str | None = Field(default="test", description="rows that are scored; null: all")
+    positive_prompts: list[str] = Field(default=["Findings suggesting pneumonia"], min_length=1)
+    negative_prompts: list[str] = Field(default=["No evidence of pneumonia"], min_length=1)
+    prompt_average: PromptAverage = Field(
+        default="normalised",
+        description="several prompts of a class: mean of their unit embeddings, or raw: of the "
+        "projections as they are (public inference code); made unit again either way",
+    )
+
+
+class PromptPair(Settings):
+    """Another pair of prompts for the same two classes (BioViL Appendix A.1)."""
+
+    name: str = Field(pattern=r"^[a-z0-9_]+$", description="as in the metrics auroc/<name> …")
+    positive: list[str] = Field(min_length=1)
+    negative: list[str] = Field(min_length=1)
+    compared_with: str | None = Field(
+        default=None,
+        description="pair whose AUROC this one's is held against in delta/<name>: a name, or "
+        "default for the main prompts",
+    )
+
+
+# Table A.1's pairs beside the default one; |ΔAUC| is printed for two of them, against the row
+# before of the same model.
+PAPER_PROMPT_PAIRS = [
+    PromptPair(
+        name="suggesting_acute",
+        positive=["Findings suggesting pneumonia"],
+        negative=["There is no evidence of acute pneumonia"],
+    ),
+    PromptPair(
+        name="diagnosis_acute",
+        positive=["Consistent with the diagnosis of pneumonia"],
+        negative=["There is no evidence of acute pneumonia"],
+        compared_with="default",
+    ),
+    PromptPair(
+        name="consistent",
+        positive=["Findings consistent with pneumonia"],
+        negative=["No evidence of pneumonia"],
+    ),
+    PromptPair(
+        name="consistent_none",
+        positive=["Findings consistent with pneumonia"],
+        negative=["There is no pneumonia"],
+        compared_with="consistent",
+    ),
+]
+
+
+class ZeroShotClassificationSettings(PneumoniaSettings):
+    """Zero-shot pneumonia classification on RSNA (BioViL sections 2.2 and 4.4)."""
+
+    temperature: float = Field(
+        default=1.0,
+        gt=0,
+        description="divides the cosines before the softmax; moves scores, not their order",
+    )
+    prompt_pairs: list[PromptPair] = Field(
+        default=PAPER_PROMPT_PAIRS,
+        description="other pairs of prompts, scored beside the main ones (Table A.1)",
+    )
+
+    @field_validator("prompt_pairs")
+    @classmethod
+    def _pairs_have_names_of_their_own(cls, pairs: list[PromptPair]) -> list[PromptPair]:
+        names = [pair.name for pair in pairs]
+        # Metrics auroc/normal and auroc/not_normal are those against one kind of negatives.
+        taken = sorted(
+            n for n in set(names) if names.count(n) > 1 or n in ("default", "normal", "not_normal")
+        )
+        if taken:
+            raise ValueError(f"{taken} cannot name a pair, or names two; want different names")
+        for pair in pairs:
+            if pair.compared_with not in (None, "default", *names):
+                raise ValueError(
+                    f"'{pair.name}' is compared with '{pair.compared_with}'; want default or one "
+                    f"of {names}"
+                )
+        return pairs
+
+
+class LinearProbeSettings(PneumoniaSettings):
+    """Linear probes on RSNA (BioViL sections 2.2 and 4.4).
+
+    The paper gives no optimiser, rate, batch or length; these are its successor's for the same head
+    (BioViL-T, Appendix F.3, "few-shot").
+    """
+
+    split: str = Field(default="test", description="rows that are scored")
+    train_split: str = Field(default="train", description="rows of which the shares are taken")
+    fractions: list[float] = Field(
+        default=[0.01, 0.1, 1.0], min_length=1, description="shares of the training labels"
+    )
+    probe_seeds: list[int] = Field(
+        default=[0, 1, 2, 3, 4],
+        min_length=2,
+        description="of a share's rows and their order; values are means over them",
+    )
+    features: Literal["auto", "projected", "pooled"] = Field(
+        default="auto",
+        description="projected: joint space, length 1 (paper); pooled: the trunk's mean over the "
+        "grid; auto: projected where the model has a text half, else pooled",
+    )
+    start: Literal["auto", "prompts", "zeros", "random"] = Field(
+        default="auto",
+        description="heads before training; prompts: the class embeddings, bias 0 (paper); "
+        "random: uniform within 1/sqrt(features), bias 0; auto: prompts where the model has a "
+        "text half, else zeros",
+    )
+    standardise: bool = Field(default=False, description="features, over a share's rows")
+    epochs: int = Field(default=40, ge=1, description="passes over a share's rows")
+    batch_size: int = Field(default=32, ge=1)
+    learning_rate: float = Field(default=1e-3, gt=0)
+    weight_decay: float = Field(default=0.01, ge=0, description="of AdamW; not on the bias")
+
+    @field_validator("fractions")
+    @classmethod
+    def _shares(cls, fractions: list[float]) -> list[float]:
+        if any(not 0 < share <= 1 for share in fractions) or len(set(fractions)) < len(fractions):
+            raise ValueError("want different shares above 0 and up to 1")
+        return fractions
+
+    @field_validator("probe_seeds")
+    @classmethod
+    def _seeds_differ(cls, seeds: list[int]) -> list[int]:
+        if len(set(seeds)) < len(seeds) or min(seeds) < 0:
+            raise ValueError("want different seeds from 0 on")
+        return seeds
+
+    @model_validator(mode="after")
+    def _prompts_live_in_the_joint_space(self) -> "LinearProbeSettings":
+        if self.start == "prompts" and self.features == "pooled":
+            raise ValueError("start: prompts go with projected features")
+        if self.split == self.train_split:
+            raise ValueError(f"split: '{self.split}' is also the train_split")
+        return self
+
+
+class SegmentationSettings(PneumoniaSettings):
+    """Segmentation of pneumonia on RSNA, by prompts and by linear probes (BioViL section 4.5).
+
+    Samples are images with boxes. The paper gives no optimiser, rate, batch or length of its
+    probes; these are those of the linear probes of whole images, but for the rate: few patches
+    are annotated, and at 0.001 the probes of small shares end below the prompts they start from.
+    """
+
+    split: str = Field(default="test", description="rows that are scored")
+    train_split: str = Field(default="train", description="rows of which the shares are taken")
+    unit: Literal["image", "box"] = Field(
+        default="image",
+        description="a sample; image: with the union of its boxes; box: each box by itself, the "
+        "image's others outside it (the paper's 6634 + 2907 are near RSNA's 9555 boxes, not its "
+        "6012 images with boxes)",
+    )
+    dilate: tuple[bool, bool, bool] = Field(
+        default=(False, False, True),
+        description="trunk stages 2 to 4 whose stride becomes dilation here, beside those trained "
+        "so: a finer grid of the same weights (section 2.2; the last stage makes H/16 of a "
+        "ResNet-50 trained at H/32); all false: as trained",
+    )
+    encoder_batch_size: int = Field(default=32, ge=1, description="images encoded at once; speed")
+    map: Literal["softmax", "positive"] = Field(
+        default="softmax",
+        description="zero-shot; softmax: over the cosines with both prompts (section 2.2); "
+        "positive: the cosine with the positive prompt",
+    )
+    scale: Literal["minmax", "affine"] = Field(
+        default="minmax",
+        description="to [0, 1] before the threshold; minmax: each map by its own least and "
+        "greatest value; affine: by the least and greatest that a score can have, which leaves "
+        "the probes' probabilities as they are. CNR does not depend on it",
+    )
+    threshold: float = Field(default=0.6, ge=0, lt=1, description="IoU and Dice: above (4.5)")
+    upsample: Literal["nearest", "bilinear"] = Field(
+        default="nearest",
+        description="from the grid to pixels; nearest is counted by cell, bilinear pixel by pixel",
+    )
+    space: Literal["original", "stored"] = Field(
+        default="original", description="pixels scored: the box image's, or the model's input"
+    )
+    outside: Literal["ignore", "missed"] = Field(
+        default="ignore",
+        description="box pixels outside the crop: left out, or not found (IoU and Dice only)",
+    )
+    size_bounds: tuple[float, float] = Field(
+        default=(0.08, 0.16),
+        description="boxes' share of the image from which a sample is medium, and large",
+    )
+    fractions: list[float] = Field(
+        default=[0.05, 1.0], min_length=1, description="shares of the training images (Table 7)"
+    )
+    probe_seeds: list[int] = Field(
+        default=[0, 1, 2, 3, 4],
+        min_length=2,
+        description="of a share's images and their order; values are means over them",
+    )
+    start: Literal["auto", "prompts", "zeros"] = Field(
+        default="auto",
+        description="probes before training; prompts: the class embeddings, bias 0 (section 2.2); "
+        "auto: prompts where the model has a text half, else zeros",
+    )
+    epochs: int = Field(default=40, ge=1, description="passes over a share's images")
+    batch_size: int = Field(default=32, ge=1, description="images of an update, all their patches")
+    learning_rate: float = Field(
+        default=0.1, gt=0, description="for features whose mean length is one"
+    )
+    weight_decay: float = Field(default=0.01, ge=0, description="of AdamW; not on the bias")
+
+    @field_validator("fractions")
+    @classmethod
+    def _shares(cls, fractions: list[float]) -> list[float]:
+        return LinearProbeSettings._shares(fractions)
+
+    @field_validator("probe_seeds")
+    @classmethod
+    def _seeds_differ(cls, seeds: list[int]) -> list[int]:
+        return LinearProbeSettings._seeds_differ(seeds)
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> "SegmentationSettings":
+        if self.split == self.train_split:
+            raise ValueError(f"split: '{self.split}' is also the train_split")
+        if not 0 < self.size_bounds[0] < self.size_bounds[1] < 1:
+            raise ValueError("size_bounds: want two shares between 0 and 1, the smaller first")
+        return self

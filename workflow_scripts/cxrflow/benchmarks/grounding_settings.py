@@ -1,0 +1,134 @@
+"""Settings of phrase grounding: its protocol, the papers' figures, one image (BioViL 4.1, 4.3)."""
+
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from cxrflow.benchmarks.settings import EncodingSettings
+from cxrflow.command import Settings
+from cxrflow.images.settings import PixelSettings
+
+
+class PhraseGroundingSettings(EncodingSettings):
+    """Phrase grounding on MS-CXR (BioViL sections 4.1 and 4.3; split null: all of MS-CXR)."""
+
+    categories: list[str] = Field(
+        default=[
+            "Atelectasis",
+            "Cardiomegaly",
+            "Consolidation",
+            "Lung Opacity",
+            "Edema",
+            "Pneumonia",
+            "Pneumothorax",
+            "Pleural Effusion",
+        ],
+        min_length=1,
+        description="findings of the macro average, in the order of Table 5",
+    )
+    smoothing_sigma: float | None = Field(
+        default=None,
+        gt=0,
+        description="Gaussian on the grid, in cells; null: none (paper); released code: 1.5",
+    )
+    strip_punctuation: bool = Field(
+        default=False,
+        description="leave out . ! ? at a phrase's end, as released code does; false: as annotated",
+    )
+    rescale: Literal["auto", "none", "minmax"] = Field(
+        default="auto",
+        description="minmax: each map to [-1, 1]; auto: for models trained with a local loss, none "
+        "for others (Appendix A.3)",
+    )
+    upsample: Literal["nearest", "bilinear"] = Field(
+        default="nearest", description="from the grid to pixels"
+    )
+    space: Literal["original", "stored"] = Field(
+        default="original", description="pixels scored: the box image's, or the model's input"
+    )
+    outside: Literal["ignore", "missed"] = Field(
+        default="ignore",
+        description="box pixels outside the crop: NaN and left out, or not found (IoU only)",
+    )
+    thresholds: list[float] = Field(
+        default=[0.1, 0.2, 0.3, 0.4, 0.5],
+        min_length=1,
+        description="of mIoU, on the similarity (section 4.1)",
+    )
+    size_limits: tuple[float, float] = Field(
+        default=(0.05, 0.15),
+        description="shares of the image between small, medium and large box unions, which are "
+        "also scored apart (not in the paper)",
+    )
+    figures: int = Field(
+        default=0,
+        ge=0,
+        description="example pictures to write; they show radiographs, as the papers' figures do, "
+        "so 0 leaves those out too",
+    )
+    figure_phrases: bool = Field(
+        default=False, description="print the phrase, which is report text, with each picture"
+    )
+
+    @field_validator("size_limits")
+    @classmethod
+    def _limits_rise(cls, limits: tuple[float, float]) -> tuple[float, float]:
+        if not 0 < limits[0] < limits[1] < 1:
+            raise ValueError("want two rising shares between 0 and 1")
+        return limits
+
+
+class FigureColumn(Settings):
+    """A column of a figure: a model's maps, or the reason why there are none."""
+
+    label: str
+    model: str | None = Field(default=None, description="our model of this column")
+    reason: str | None = Field(default=None, description="why ours are missing")
+
+    @model_validator(mode="after")
+    def _a_model_or_a_reason(self) -> "FigureColumn":
+        if (self.model is None) == (self.reason is None):
+            raise ValueError(f"column '{self.label}': want either a model or a reason")
+        return self
+
+
+class GroundingFigureSettings(Settings):
+    """A figure of grounded phrases (BioViL Figures 3, A.1 and A.2).
+
+    The papers choose their examples by hand; ours are chosen by the signed CNR of one model.
+    """
+
+    title: str
+    by: str = Field(description="model whose signed CNR chooses the examples")
+    rank: Literal["best", "median", "worst"]
+    each_finding: bool = Field(description="one example a finding; false: over all findings")
+    count: int = Field(ge=1, le=12, description="examples, at most")
+    columns: list[FigureColumn] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _chosen_by_a_column(self) -> "GroundingFigureSettings":
+        models = [column.model for column in self.columns if column.model is not None]
+        if self.by not in models or len(set(models)) < len(models):
+            raise ValueError(f"by: '{self.by}' must be one of the columns' models, each once")
+        return self
+
+
+class OneImageSettings(Settings):
+    """Phrases grounded in one image file (BioViL section 4.3, Figure 3)."""
+
+    device: str = Field(default="auto", description="auto, cpu, cuda or cuda:<n>")
+    pixels: PixelSettings = Field(
+        default=PixelSettings(),
+        description="how grey values become 8 bits: as in the pixel store the model learnt from",
+    )
+    strip_punctuation: bool = Field(
+        default=False, description="leave out . ! ? at a phrase's end, as released code does"
+    )
+    smoothing_sigma: float | None = Field(
+        default=None,
+        gt=0,
+        description="Gaussian on the grid, in cells; null: none (paper); released code: 1.5",
+    )
+    upsample: Literal["nearest", "bilinear"] = Field(
+        default="bilinear", description="from the grid to the pixels that are drawn"
+    )
