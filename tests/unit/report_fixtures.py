@@ -38,7 +38,8 @@ REAL: dict[str, Any] = {
     },
     "roles": {
         "reports": "open_i", "images": "covid_chestxray", "pairs": "covid_chestxray",
-        "corpora": ["open_i"], "grounding": None, "classification": None,
+        "pairs_more": None, "pairs_raw": None, "corpora": ["open_i"],
+        "grounding": None, "grounding_raw": None, "classification": None,
         "inference": None, "inference_training": None,
     },
     "cohorts": {

@@ -75,7 +75,7 @@ def test_models_that_start_from_an_imported_one_have_its_vocabulary(overlay):
 
 def test_corpora_are_not_cut_for_an_imported_model(overlay, monkeypatch):
     paper = schema.load_paper("biovil")
-    more = Recipe(program="text", start="cxr_bert", corpora=True, pairs="reports")
+    more = Recipe(program="text", start="cxr_bert", corpora=["pubmed"], pairs="reports")
     changed = paper.model_copy(update={"models": {**paper.models, "more": more}})
     monkeypatch.setattr(schema, "load_paper", lambda name: changed)
     with pytest.raises(InputError, match="'more' is trained on packed corpora"):
@@ -93,7 +93,11 @@ def test_a_recipe_may_be_published_weights_and_nothing_else(overlay, monkeypatch
     without, given = overlay({}), overlay({"weights": {"clinical_bert": "/weights"}})
     assert not set(recipes) & set(without.models_of("biovil"))
     assert set(recipes) <= set(given.models_of("biovil"))
-    assert given.benchmarks_of("clinical_bert") == ["mask_prediction"]
+    assert given.benchmarks_of("clinical_bert") == [
+        "mask_prediction",
+        "natural_language_inference",
+        "sentence_similarity",
+    ]
     assert "clinical_bert" in given.described()["models"]
 
 

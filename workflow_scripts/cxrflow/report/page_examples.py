@@ -17,6 +17,7 @@ from cxrflow.report.svg import Dot, Series, dot_chart, line_chart
 PNG = b"\x89PNG\r\n\x1a\n"
 BUDGET = 3_500_000  # bytes of pictures before base64: the page stays under 6 MB
 ROC_POINTS = 150
+CHARTED = 4  # models of one chart: as many colours can be told apart
 
 
 def png_uri(path: Path) -> str:
@@ -91,22 +92,23 @@ def _entries(path: Path) -> list[dict[str, Any]]:
 
 
 def by_finding(run: RunFolder, models: Sequence[str]) -> list[dict[str, Any]]:
-    """CNR and mIoU of each finding with intervals, all models in one chart (first seed)."""
+    """CNR and mIoU of each finding with intervals, the first models in one chart (first seed)."""
     found = []
     for metric, label in (("cnr", "Contrast-to-noise ratio"), ("miou", "Mean IoU")):
         rows: dict[str, list[Dot]] = {}
         legend = []
-        for number, name in enumerate(models):
+        for name in models:
             scores = run.scores("phrase_grounding", name, run.config.seeds_of(name)[0])
-            if scores is None:
+            if scores is None or len(legend) == CHARTED:
                 continue
-            legend.append({"style": f"series{number % 4}", "name": name})
+            style = f"series{len(legend)}"
+            legend.append({"style": style, "name": name})
             for key, entry in scores["metrics"].items():
                 if key.startswith(f"{metric}/size_"):
                     continue  # phrases by the size of their boxes, not a finding
                 if key.startswith(f"{metric}/") and entry["value"] is not None:
                     finding = key.split("/", 1)[1].replace("_", " ").capitalize()
-                    dot = Dot(f"series{number % 4}", entry["value"], entry["low"], entry["high"])
+                    dot = Dot(style, entry["value"], entry["low"], entry["high"])
                     rows.setdefault(finding, []).append(dot)
         if rows:
             ordered = sorted(rows.items(), key=lambda item: -item[1][0].value)
@@ -121,18 +123,18 @@ def by_finding(run: RunFolder, models: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def roc_curves(run: RunFolder, models: Sequence[str]) -> dict[str, Any] | None:
-    """ROC curves of zero-shot classification, all models in one chart (first seed)."""
+    """ROC curves of zero-shot classification, the first models in one chart (first seed)."""
     series, legend = [], []
-    for number, name in enumerate(models):
+    for name in models:
         seed = run.config.seeds_of(name)[0]
         scores = run.scores("zero_shot_classification", name, seed)
-        if scores is None:
+        if scores is None or len(legend) == CHARTED:
             continue
         folder = run.score_folder("zero_shot_classification", name, seed)
         if "auroc" not in scores["metrics"]:
             raise InputError(f"{folder / 'metrics.json'}: field 'metrics.auroc' is missing")
         xs, ys = _roc(folder / "predictions.parquet")
-        style = f"series{number % 4}"
+        style = f"series{len(legend)}"
         series.append(Series(name, style, xs, ys))
         legend.append(
             {
