@@ -14,7 +14,7 @@ import cxrflow
 from cxrflow.benchmarks import natural_language_inference as program
 from cxrflow.benchmarks import pair_classifier
 from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.benchmarks.sentence_pair_rows import pair_clusters
+from cxrflow.benchmarks.sentence_pair_rows import pair_clusters, pair_numbers
 from cxrflow.benchmarks.settings import NaturalLanguageInferenceSettings
 from cxrflow.data.nli import LABELS
 from cxrflow.encoders.cxr_bert import CXRBert
@@ -117,7 +117,7 @@ def test_the_best_epoch_is_tested_and_patience_stops(model, monkeypatch) -> None
     def classify(_model, tokens, _precision):
         if len(tokens) == 40:
             right = round(40 * next(reached))
-            classes = program.classes_of(pairs(40, "validate", 1))
+            classes = program.classes_of(pairs(40, "validate", 1)["label"])
             return np.where(np.arange(40) < right, classes, (classes + 1) % 3)
         tested.append(len(tested))
         return np.full(len(tokens), len(tested) - 1)
@@ -137,9 +137,11 @@ def test_the_best_epoch_is_tested_and_patience_stops(model, monkeypatch) -> None
     done = pair_classifier.fine_tune(
         model.text_encoder,
         {name: value.clone() for name, value in model.text_encoder.state_dict().items()},
-        pair_classifier.LabelledPairs(tokens["train"], program.classes_of(pairs(120, "train", 3))),
         pair_classifier.LabelledPairs(
-            tokens["validate"], program.classes_of(pairs(40, "validate", 1))
+            tokens["train"], program.classes_of(pairs(120, "train", 3)["label"])
+        ),
+        pair_classifier.LabelledPairs(
+            tokens["validate"], program.classes_of(pairs(40, "validate", 1)["label"])
         ),
         tokens["test"],
         3,
@@ -152,6 +154,7 @@ def test_the_best_epoch_is_tested_and_patience_stops(model, monkeypatch) -> None
 
 def test_both_directions_of_a_pair_are_one_cluster() -> None:
     rows = pd.DataFrame({"premise": ["a", "b", "a", "c"], "hypothesis": ["b", "a", "c", "d"]})
+    rows["pair"] = pair_numbers(rows)
     clusters = pair_clusters(rows, "subject")
     assert clusters[0] == clusters[1] and len(set(clusters)) == 3
     assert len(set(pair_clusters(rows, "sample"))) == 4
@@ -172,7 +175,7 @@ def test_the_program_writes_a_result_without_text(model, tmp_path, monkeypatch) 
     assert found["protocol"]["max_length"] == 16  # no more positions than the encoder has
     assert len(found["data"]["runs"]) == 2 and found["data"]["pairs"]["train"] == 30
     rows = pd.read_parquet(tmp_path / "out" / "predictions.parquet")
-    assert list(rows) == ["sample_id", "label", "prediction_seed0", "prediction_seed1"]
+    assert list(rows) == ["sample_id", "label", "pair", "prediction_seed0", "prediction_seed1"]
 
 
 def test_wrong_input_is_named(model) -> None:

@@ -13,11 +13,18 @@ from cxrflow.benchmarks import paired_tests as program
 from cxrflow.benchmarks import zero_shot_classification as zero_shot
 from cxrflow.benchmarks.classification_settings import (
     LinearProbeSettings,
+    SegmentationSettings,
     ZeroShotClassificationSettings,
 )
 from cxrflow.benchmarks.grounding_settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.benchmarks.settings import MaskPredictionSettings, PairedTestSettings
+from cxrflow.benchmarks.segmentation_scores import METRICS
+from cxrflow.benchmarks.settings import (
+    MaskPredictionSettings,
+    NaturalLanguageInferenceSettings,
+    PairedTestSettings,
+    SentenceSimilaritySettings,
+)
 from cxrflow.config.benchmarks import PAIRED_BENCHMARKS, Benchmarks
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import clusters_of, resamples
@@ -37,6 +44,7 @@ def grounding(seed: int, shift: float = 0.0, count: int = 30) -> pd.DataFrame:
             "sample_id": [f"s{n}" for n in numbers],
             "subject_id": [f"p{n // 3}" for n in numbers],
             "category": np.where(numbers % 4, "Edema", "Pneumonia"),
+            "box_share": np.full(count, 0.1),
         }
     )
     hard = np.random.default_rng(99).normal(1, 0.4, count)  # the same for every model
@@ -158,6 +166,52 @@ def test_every_benchmark_s_metrics_follow_from_its_predictions(tmp_path):
     gap = result.metrics["auroc"].value - result.metrics["auroc/diagnosis_acute"].value
     assert entry["difference"] == pytest.approx(gap) and abs(gap) > 0.01
     assert result.metrics["delta/diagnosis_acute"].value == pytest.approx(abs(gap))
+
+
+SHARED = [0, 0, 1, 1]  # two sentences in both directions
+
+
+def test_inference_is_averaged_over_its_runs(tmp_path):
+    settings = NaturalLanguageInferenceSettings(run_seeds=[0, 1])
+    labels = ["entailment", "neutral", "neutral", "contradiction"]
+    table = pd.DataFrame({"sample_id": list("abcd"), "label": labels, "pair": SHARED})
+    right = table.assign(prediction_seed0=labels, prediction_seed1=["neutral"] * 4)  # 1 and 1/2
+    wrong = right.assign(prediction_seed0="neutral", prediction_seed1="entailment")  # 1/2 and 1/4
+    name = "natural_language_inference"
+    files = [write(tmp_path, m, 0, t, name, settings) for m, t in (("m", right), ("r", wrong))]
+    asked = CNR | {"benchmark": name, "metric": "accuracy", "reference_metric": "accuracy"}
+    assert outcome(files, asked)[0]["difference"] == pytest.approx(0.75 - 0.375)
+
+
+def test_similarities_are_compared_by_pairs_of_sentences(tmp_path):
+    settings = SentenceSimilaritySettings()
+    labels = ["entailment", "contradiction", "contradiction", "entailment"]
+    table = pd.DataFrame({"sample_id": list("abcd"), "label": labels, "pair": SHARED})
+    first, second = table.assign(cosine=[1, 0, -1, 0.5]), table.assign(cosine=[0.5, 0, 0, 0.5])
+    name = "sentence_similarity"
+    files = [write(tmp_path, m, 0, t, name, settings) for m, t in (("m", first), ("r", second))]
+    asked = CNR | {"benchmark": name, "metric": "cont_gap", "reference_metric": "cont_gap"}
+    [entry] = outcome(files, asked)
+    assert entry["difference"] == pytest.approx((0.75 + 0.5) - 0.5)
+    # Of the first pair of sentences alone 1 - 0.5, of the second 1.5 - 0.5.
+    assert entry["difference_low"] == pytest.approx(0.5)
+    assert entry["difference_high"] == pytest.approx(1.0)
+
+
+def test_segmentation_is_compared_by_images(tmp_path):
+    settings = SegmentationSettings(fractions=[1.0], probe_seeds=[0, 1])
+    ids = {"sample_id": list("abcd"), "subject_id": [None] * 4, "image_id": list("uuvv")}
+    table = pd.DataFrame(ids).assign(box_share=0.1)
+    columns = [f"{metric}_100_seed{seed}" for metric in METRICS for seed in (0, 1)]
+    first = table.assign(**dict.fromkeys(METRICS, 0.5), **dict.fromkeys(columns, 0.6))
+    second = table.assign(**dict.fromkeys(columns, 0.2))  # image-only: no zero-shot map
+    files = [
+        write(tmp_path, m, 0, t, "segmentation", settings) for m, t in (("m", first), ("r", second))
+    ]
+    asked = CNR | {"benchmark": "segmentation", "metric": "iou", "reference_metric": "iou/100"}
+    assert outcome(files, asked)[0]["difference"] == pytest.approx(0.3)
+    probes = asked | {"metric": "dice/100", "reference_metric": "dice/100"}
+    assert outcome(files, probes)[0]["difference"] == pytest.approx(0.4)
 
 
 def test_probes_are_averaged_over_their_draws(tmp_path):

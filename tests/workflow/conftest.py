@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 PARTS = ("Snakefile", "config.yaml", "paper.yaml", "real.yaml", "rules", "envs", "slurm")
 SIZES: dict[str, dict[str, Any]] = {
     "text": {
-        "encoder": {"layers": 1, "width": 32, "heads": 2, "feed_forward": 64, "projection": 16},
+        "encoder": {"layers": 2, "width": 32, "heads": 2, "feed_forward": 64, "projection": 16},
         "length": 64,
         "training": {"batch_size": 8, "epochs": 1, "steps": None, "log_steps": 5},
     },

@@ -19,13 +19,13 @@ import cxrflow
 from cxrflow.benchmarks.inputs import Cohort, choose_split, read_cohort
 from cxrflow.benchmarks.pair_classifier import FineTuning, LabelledPairs, fine_tune
 from cxrflow.benchmarks.result import Result, model_name
-from cxrflow.benchmarks.sentence_pair_rows import COLUMNS, pair_clusters
+from cxrflow.benchmarks.sentence_pair_rows import COLUMNS, pair_clusters, pair_numbers
 from cxrflow.benchmarks.settings import NaturalLanguageInferenceSettings
 from cxrflow.command import parser, read_settings, run
 from cxrflow.data.nli import LABELS
 from cxrflow.errors import InputError
 from cxrflow.files import fingerprint
-from cxrflow.metrics.intervals import Estimate, bootstrap
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap
 from cxrflow.metrics.multiclass import accuracy, class_f1
 from cxrflow.text.sentence_pairs import PairTokens
 from cxrflow.training.precision import choose_device
@@ -35,22 +35,16 @@ log = logging.getLogger("cxrflow")
 FILE = "samples.parquet"
 
 
-def summarise(
-    samples: pd.DataFrame,
-    predictions: Sequence[NDArray[np.int64]],
-    settings: NaturalLanguageInferenceSettings,
-) -> dict[str, Estimate]:
-    """Means over the runs, their spread, and the most frequent class.
-
-    ``predictions``: for each run, the place in ``LABELS`` [N] of the class it predicts.
-    """
-    labels = classes_of(samples)
+def statistics(predictions: pd.DataFrame, settings: NaturalLanguageInferenceSettings) -> Statistic:
+    """Means over the runs, their spread, and the most frequent class."""
+    labels = classes_of(predictions["label"])
+    by_seed = [classes_of(predictions[f"prediction_seed{seed}"]) for seed in settings.run_seeds]
     frequent = np.full(len(labels), np.bincount(labels).argmax())
 
-    def metrics(counts: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-        by_run = np.stack([accuracy(labels, one, counts) for one in predictions])
+    def metrics(counts: Floats) -> dict[str, Floats]:
+        by_run = np.stack([accuracy(labels, one, counts) for one in by_seed])
         f1 = {
-            name: np.stack([class_f1(labels, one, place, counts) for one in predictions]).mean(0)
+            name: np.stack([class_f1(labels, one, place, counts) for one in by_seed]).mean(0)
             for place, name in enumerate(LABELS)
         }
         return {
@@ -61,16 +55,30 @@ def summarise(
             **{f"f1/{name}": values for name, values in f1.items()},
         }
 
+    return metrics
+
+
+def summarise(
+    predictions: pd.DataFrame, settings: NaturalLanguageInferenceSettings
+) -> dict[str, Estimate]:
+    """The metrics with their intervals."""
+    labels = classes_of(predictions["label"])
     sizes = dict.fromkeys(("accuracy", "accuracy_sd", "majority", "macro_f1"), len(labels))
     sizes |= {f"f1/{name}": int((labels == place).sum()) for place, name in enumerate(LABELS)}
     chosen = settings.intervals
-    clusters = pair_clusters(samples, chosen.unit)
-    return bootstrap(metrics, clusters, sizes, chosen.replicates, chosen.seed, chosen.level)
+    return bootstrap(
+        statistics(predictions, settings),
+        pair_clusters(predictions, chosen.unit),
+        sizes,
+        chosen.replicates,
+        chosen.seed,
+        chosen.level,
+    )
 
 
-def classes_of(samples: pd.DataFrame) -> NDArray[np.int64]:
+def classes_of(labels: pd.Series) -> NDArray[np.int64]:
     """The place of each label in ``LABELS`` [N]."""
-    return np.array([LABELS.index(label) for label in samples["label"]], dtype=np.int64)
+    return np.array([LABELS.index(label) for label in labels], dtype=np.int64)
 
 
 def evaluate(
@@ -103,8 +111,8 @@ def evaluate(
         fine_tune(
             encoder,
             weights,
-            LabelledPairs(train_tokens, classes_of(train)),
-            LabelledPairs(validation_tokens, classes_of(validation)),
+            LabelledPairs(train_tokens, classes_of(train["label"])),
+            LabelledPairs(validation_tokens, classes_of(validation["label"])),
             test_tokens,
             len(LABELS),
             seed,
@@ -112,10 +120,11 @@ def evaluate(
         )
         for seed in settings.run_seeds
     ]
-    metrics = summarise(test, [one.predictions_N for one in runs], settings)
     columns = {
         f"prediction_seed{one.seed}": [LABELS[place] for place in one.predictions_N] for one in runs
     }
+    predictions = test[["sample_id", "label"]].assign(pair=pair_numbers(test), **columns)
+    metrics = summarise(predictions, settings)
     protocol = {
         **settings.model_dump(mode="json", exclude={"device"}),
         "max_length": max_length,
@@ -139,7 +148,7 @@ def evaluate(
         },
         protocol,
         metrics,
-        test[["sample_id", "label"]].assign(**columns),
+        predictions,
     )
 
 
@@ -149,7 +158,7 @@ def _record(one: FineTuning, test: pd.DataFrame) -> dict[str, Any]:
         "best_epoch": one.best_epoch,
         "epochs": one.epochs,
         "validation_accuracy": one.validation_accuracy,
-        "test_accuracy": float(accuracy(classes_of(test), one.predictions_N)[0]),
+        "test_accuracy": float(accuracy(classes_of(test["label"]), one.predictions_N)[0]),
     }
 
 

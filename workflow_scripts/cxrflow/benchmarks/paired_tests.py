@@ -24,15 +24,26 @@ from pydantic import ValidationError
 from cxrflow.benchmarks import (
     linear_probe,
     mask_prediction,
+    natural_language_inference,
     phrase_grounding,
+    segmentation_scores,
+    sentence_similarity,
     zero_shot_classification,
 )
 from cxrflow.benchmarks.classification_settings import (
     LinearProbeSettings,
+    SegmentationSettings,
     ZeroShotClassificationSettings,
 )
 from cxrflow.benchmarks.grounding_settings import PhraseGroundingSettings
-from cxrflow.benchmarks.settings import MaskPredictionSettings, PairedComparison, PairedTestSettings
+from cxrflow.benchmarks.sentence_pair_rows import pair_clusters
+from cxrflow.benchmarks.settings import (
+    MaskPredictionSettings,
+    NaturalLanguageInferenceSettings,
+    PairedComparison,
+    PairedTestSettings,
+    SentenceSimilaritySettings,
+)
 from cxrflow.command import Settings, explain, parser, read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.files import read_object, write_json
@@ -76,6 +87,24 @@ PAIRABLE = {
     ),
     "linear_probe": Pairable(
         LinearProbeSettings, linear_probe.statistics, own=("features", "start")
+    ),
+    "segmentation": Pairable(
+        SegmentationSettings,
+        segmentation_scores.statistics,
+        own=("features", "grid", "start"),
+        clusters=segmentation_scores.image_clusters,
+    ),
+    "natural_language_inference": Pairable(
+        NaturalLanguageInferenceSettings,
+        natural_language_inference.statistics,
+        own=("max_length",),
+        clusters=pair_clusters,
+    ),
+    "sentence_similarity": Pairable(
+        SentenceSimilaritySettings,
+        sentence_similarity.statistics,
+        own=("projection_trained",),
+        clusters=pair_clusters,
     ),
     "mask_prediction": Pairable(
         MaskPredictionSettings,

@@ -204,7 +204,7 @@ def evaluate(
         "unscored": reasons,
     }
     predictions = known.assign(**columns_of(scores, settings.probe_seeds))
-    return Result("segmentation", data, protocol, summarise(known, scores, settings), predictions)
+    return Result("segmentation", data, protocol, summarise(predictions, settings), predictions)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

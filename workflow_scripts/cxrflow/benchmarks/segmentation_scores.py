@@ -11,9 +11,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cxrflow.benchmarks.classification_settings import SegmentationSettings
+from cxrflow.benchmarks.linear_probe import percent
 from cxrflow.benchmarks.region import make_window
 from cxrflow.images.geometry import Geometry
-from cxrflow.metrics.intervals import Estimate, bootstrap, clusters_of, weighted_mean
+from cxrflow.metrics.intervals import (
+    Estimate,
+    Floats,
+    Statistic,
+    bootstrap,
+    clusters_of,
+    weighted_mean,
+)
 from cxrflow.metrics.region_scores import region_scores
 
 METRICS = ("iou", "dice", "cnr", "signed_cnr")  # the last is not in the paper
@@ -73,27 +81,32 @@ def score_samples(
     return pd.DataFrame(rows), metrics
 
 
-def summarise(
-    known: pd.DataFrame,
-    scores: Scores,
-    settings: SegmentationSettings,
-) -> dict[str, Estimate]:
-    """``<metric>`` and ``<metric>/<size>`` zero-shot, ``<metric>[_sd]/<per cent>`` of probes."""
-    size = np.digitize(known["box_share"].to_numpy(), settings.size_bounds)
-    groups = {name: size == number for number, name in enumerate(SIZES) if (size == number).any()}
-    counted: dict[str, int] = {}
-    for name, by_metric in scores.items():
-        for metric, values_SM in by_metric.items():
-            usable = np.isfinite(values_SM).all(axis=0)
-            if name == ZERO_SHOT:
-                counted[metric] = int(usable.sum())
-                counted |= {f"{metric}/{g}": int((usable & of).sum()) for g, of in groups.items()}
-            else:
-                counted |= dict.fromkeys(
-                    (f"{metric}/{name}", f"{metric}_sd/{name}"), int(usable.sum())
-                )
+def scores_of(predictions: pd.DataFrame, settings: SegmentationSettings) -> Scores:
+    """The scores that :func:`columns_of` laid out: zero-shot if there are any, and each share's."""
+    names: dict[str, list[int | None]] = {ZERO_SHOT: [None]} if METRICS[0] in predictions else {}
+    names |= {percent(fraction): [*settings.probe_seeds] for fraction in settings.fractions}
+    return {
+        name: {
+            metric: np.stack([predictions[column_of(metric, name, seed)] for seed in seeds])
+            for metric in METRICS
+        }
+        for name, seeds in names.items()
+    }
 
-    def means(counts: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+
+def size_groups(
+    predictions: pd.DataFrame, settings: SegmentationSettings
+) -> dict[str, NDArray[np.bool_]]:
+    """Which samples have small, medium and large boxes, as far as there are any."""
+    size = np.digitize(predictions["box_share"].to_numpy(), settings.size_bounds)
+    return {name: size == number for number, name in enumerate(SIZES) if (size == number).any()}
+
+
+def statistics(predictions: pd.DataFrame, settings: SegmentationSettings) -> Statistic:
+    """``<metric>`` and ``<metric>/<size>`` zero-shot, ``<metric>[_sd]/<per cent>`` of probes."""
+    scores, groups = scores_of(predictions, settings), size_groups(predictions, settings)
+
+    def means(counts: Floats) -> dict[str, Floats]:
         found = {}
         for name, by_metric in scores.items():
             for metric, values_SM in by_metric.items():
@@ -107,17 +120,49 @@ def summarise(
                     found[f"{metric}_sd/{name}"] = by_seed.std(axis=0, ddof=1)
         return found
 
+    return means
+
+
+def image_clusters(predictions: pd.DataFrame, unit: str) -> NDArray[np.int64]:
+    """Cluster numbers [M]: boxes of one image are never drawn apart, patients known or not."""
+    subjects = predictions["subject_id"]
+    return clusters_of(subjects.where(subjects.notna(), predictions["image_id"]), unit)
+
+
+def summarise(predictions: pd.DataFrame, settings: SegmentationSettings) -> dict[str, Estimate]:
+    """The metrics with their intervals."""
+    groups = size_groups(predictions, settings)
+    counted: dict[str, int] = {}
+    for name, by_metric in scores_of(predictions, settings).items():
+        for metric, values_SM in by_metric.items():
+            usable = np.isfinite(values_SM).all(axis=0)
+            if name == ZERO_SHOT:
+                counted[metric] = int(usable.sum())
+                counted |= {f"{metric}/{g}": int((usable & of).sum()) for g, of in groups.items()}
+            else:
+                counted |= dict.fromkeys(
+                    (f"{metric}/{name}", f"{metric}_sd/{name}"), int(usable.sum())
+                )
     chosen = settings.intervals
-    # Boxes of one image are never drawn apart, patients known or not.
-    subjects = known["subject_id"].where(known["subject_id"].notna(), known["image_id"])
-    clusters = clusters_of(subjects, chosen.unit)
-    return bootstrap(means, clusters, counted, chosen.replicates, chosen.seed, chosen.level)
+    return bootstrap(
+        statistics(predictions, settings),
+        image_clusters(predictions, chosen.unit),
+        counted,
+        chosen.replicates,
+        chosen.seed,
+        chosen.level,
+    )
+
+
+def column_of(metric: str, name: str, seed: int | None) -> str:
+    """``iou`` zero-shot, ``iou_5_seed0`` of a share's probe."""
+    return metric if name == ZERO_SHOT else f"{metric}_{name}_seed{seed}"
 
 
 def columns_of(scores: Scores, seeds: Sequence[int]) -> dict[str, NDArray[np.float64]]:
-    """Columns of a prediction's table: ``iou``, and ``iou_5_seed0`` of a share's probe."""
+    """Columns of a prediction's table (:func:`column_of`)."""
     return {
-        metric if name == ZERO_SHOT else f"{metric}_{name}_seed{seed}": values_M
+        column_of(metric, name, seed): values_M
         for name, by_metric in scores.items()
         for metric, values_SM in by_metric.items()
         for seed, values_M in zip(seeds, values_SM, strict=False)

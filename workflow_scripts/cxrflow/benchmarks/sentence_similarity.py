@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 import cxrflow
 from cxrflow.benchmarks.inputs import Cohort, read_cohort
 from cxrflow.benchmarks.result import Result, model_name
-from cxrflow.benchmarks.sentence_pair_rows import COLUMNS, pair_clusters
+from cxrflow.benchmarks.sentence_pair_rows import COLUMNS, pair_clusters, pair_numbers
 from cxrflow.benchmarks.settings import SentenceSimilaritySettings
 from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.metrics.classification import auroc
-from cxrflow.metrics.intervals import Estimate, bootstrap, weighted_mean
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, weighted_mean
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
@@ -47,15 +47,13 @@ def cosines(model: Any, samples: pd.DataFrame, batch_size: int) -> NDArray[np.fl
     return np.array([embedded[a] @ embedded[b] for a, b in zip(premises, hypotheses, strict=True)])
 
 
-def summarise(
-    predictions: pd.DataFrame, clusters: NDArray[np.int64], settings: SentenceSimilaritySettings
-) -> dict[str, Estimate]:
+def statistics(predictions: pd.DataFrame, settings: SentenceSimilaritySettings) -> Statistic:
     """Mean cosines by relation, the gap, and AUROC of entailment against contradiction."""
     cosine, label = predictions["cosine"].to_numpy(), predictions["label"].to_numpy()
     entailed, opposed = label == "entailment", label == "contradiction"
     decided = entailed | opposed
 
-    def metrics(counts: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    def metrics(counts: Floats) -> dict[str, Floats]:
         similar = weighted_mean(counts, cosine, entailed)
         contradictory = weighted_mean(counts, cosine, opposed)
         return {
@@ -66,15 +64,31 @@ def summarise(
             "auroc": auroc(entailed[decided].astype(int), cosine[decided], counts[:, decided]),
         }
 
+    return metrics
+
+
+def summarise(
+    predictions: pd.DataFrame, settings: SentenceSimilaritySettings
+) -> dict[str, Estimate]:
+    """The metrics with their intervals."""
+    of = predictions["label"].value_counts()
+    decided = int(of["entailment"] + of["contradiction"])
     sizes = {
-        "syn_sim": int(entailed.sum()),
-        "contradiction_sim": int(opposed.sum()),
-        "cont_gap": int(decided.sum()),
-        "neutral_sim": int((label == "neutral").sum()),
-        "auroc": int(decided.sum()),
+        "syn_sim": int(of["entailment"]),
+        "contradiction_sim": int(of["contradiction"]),
+        "cont_gap": decided,
+        "neutral_sim": int(of.get("neutral", 0)),
+        "auroc": decided,
     }
     chosen = settings.intervals
-    return bootstrap(metrics, clusters, sizes, chosen.replicates, chosen.seed, chosen.level)
+    return bootstrap(
+        statistics(predictions, settings),
+        pair_clusters(predictions, chosen.unit),
+        sizes,
+        chosen.replicates,
+        chosen.seed,
+        chosen.level,
+    )
 
 
 def projection_is_trained(run_record: dict[str, Any]) -> bool | None:
@@ -98,7 +112,7 @@ def evaluate(model: Any, cohort: Cohort, settings: SentenceSimilaritySettings) -
     if missing:
         raise InputError(f"samples.parquet: no row has the label {sorted(missing)[0]}")
     predictions = samples[["sample_id", "label"]].assign(
-        cosine=cosines(model, samples, settings.batch_size)
+        pair=pair_numbers(samples), cosine=cosines(model, samples, settings.batch_size)
     )
     protocol = {
         **settings.model_dump(mode="json", exclude={"batch_size", "device"}),
@@ -106,7 +120,7 @@ def evaluate(model: Any, cohort: Cohort, settings: SentenceSimilaritySettings) -
         "projection_trained": projection_is_trained(model.run),
         "interval_unit": "two sentences, in both directions",
     }
-    metrics = summarise(predictions, pair_clusters(samples, settings.intervals.unit), settings)
+    metrics = summarise(predictions, settings)
     data = {**cohort.data, "pairs": samples["label"].value_counts().sort_index().to_dict()}
     return Result("sentence_similarity", data, protocol, metrics, predictions)
 

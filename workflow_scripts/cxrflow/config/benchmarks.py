@@ -49,6 +49,9 @@ PAIRED_BENCHMARKS = (
     "phrase_grounding",
     "zero_shot_classification",
     "linear_probe",
+    "segmentation",
+    "natural_language_inference",
+    "sentence_similarity",
     "mask_prediction",
 )
 

@@ -96,7 +96,7 @@ def by_finding(run: RunFolder, models: Sequence[str]) -> list[dict[str, Any]]:
     found = []
     for metric, label in (("cnr", "Contrast-to-noise ratio"), ("miou", "Mean IoU")):
         rows: dict[str, list[Dot]] = {}
-        legend = []
+        legend: list[dict[str, str]] = []
         for name in models:
             scores = run.scores("phrase_grounding", name, run.config.seeds_of(name)[0])
             if scores is None or len(legend) == CHARTED:
@@ -124,7 +124,8 @@ def by_finding(run: RunFolder, models: Sequence[str]) -> list[dict[str, Any]]:
 
 def roc_curves(run: RunFolder, models: Sequence[str]) -> dict[str, Any] | None:
     """ROC curves of zero-shot classification, the first models in one chart (first seed)."""
-    series, legend = [], []
+    series: list[Series] = []
+    legend: list[dict[str, Any]] = []
     for name in models:
         seed = run.config.seeds_of(name)[0]
         scores = run.scores("zero_shot_classification", name, seed)
