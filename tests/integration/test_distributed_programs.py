@@ -41,7 +41,8 @@ from gloo_processes import run_processes
 BATCH = 13  # no multiple of the processes
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
 PROGRAMS = (
-    *("phase II", "phase II in parts", "phase III", "SimCLR", "SimCLR in ghosts"),
+    *("phase II", "phase II in parts", "phase III", "phase III of MLM alone"),
+    *("SimCLR", "SimCLR in ghosts"),
     *("joint", "joint with words"),
 )
 
@@ -62,13 +63,14 @@ def make(name: str, inputs: Path, processes: Processes) -> Program:
     text.set_dropout(0.0, 0.0)
     reports = [ReportTokens(frame, tokenizer, 48) for frame in frames]
     common = (text, WordMasker(pieces), vocabulary, 0, device, processes)
-    if name.startswith("phase II") and name != "phase III":
+    if name.startswith("phase II") and not name.startswith("phase III"):
         training["accumulate"] = 2 if "parts" in name else 1
         settings = TextPretrainingSettings(training=training, length=48, **NO_DROPOUT)
         corpus = PackedCorpus([inputs / "tokens"], 48, pieces)
         return PackedCorpusProgram(settings, corpus, reports[1], *common)
-    if name == "phase III":
-        settings = TextPretrainingSettings(training=training, rsm={"weight": 1.0}, **NO_DROPOUT)
+    if name.startswith("phase III"):
+        weight = 0.0 if "alone" in name else 1.0
+        settings = TextPretrainingSettings(training=training, rsm={"weight": weight}, **NO_DROPOUT)
         return SectionPairsProgram(settings, *reports, frames[0]["study_id"].tolist(), *common)
     store = PixelStore(inputs / "pixels")
     encoder = FINER if "words" in name else IMAGE
@@ -165,6 +167,14 @@ def test_several_processes_do_what_one_does(name: str, both: tuple[Outcome, list
             assert error <= 1e-6 * whole, (kind, float(error / whole))
         for term, value in wanted["validation"].items():
             assert one["validation"][term] == pytest.approx(value, rel=1e-5), term
+
+
+def test_phase_three_without_matching_is_its_mlm(both: tuple[Outcome, list[Outcome]]) -> None:
+    alone, matched = (both[0][name] for name in ("phase III of MLM alone", "phase III"))
+    assert alone["values"].keys() == {"mlm", "loss"}
+    assert alone["values"]["loss"] == alone["values"]["mlm"]
+    assert alone["values"]["mlm"] == pytest.approx(matched["values"]["mlm"], rel=1e-6)
+    assert not [name for name in alone["gradients"] if "cls_projection_head" in name]
 
 
 def in_processes(command: list[str], world: int) -> list[str]:

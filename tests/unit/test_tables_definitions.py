@@ -73,7 +73,10 @@ def test_tables_that_repeat_a_value_agree():
 def test_probe_rows_read_the_share_that_their_label_names():
     for name in ("table6", "table_a2"):
         rows = [row for row in table(name).rows if row.benchmark == "linear_probe"]
-        named = [re.fullmatch(r"(\w+), (?:linear probe|fine-tuned), (\d+) % of labels", r.label) for r in rows]
+        named = [
+            re.fullmatch(r"(\w+), (?:linear probe|fine-tuned), (\d+) % of labels", r.label)
+            for r in rows
+        ]
         assert [(m[1].lower(), m[2]) for m in named] == [(row.model, row.share) for row in rows]
         assert len(rows) == 9
         measured = {
