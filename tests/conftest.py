@@ -14,6 +14,7 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before the plugin that reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of several processes (`make test`) one runs the workflow's tests, which share a finished run.
 
