@@ -37,7 +37,7 @@ real: $(STAMP) ## the same stages on real data: make real CXR_REAL_DATA=folder
 	@echo "The report page: $(CURDIR)/results/real/report/index.html"
 
 test: $(STAMP) ## all tests; what cannot run here says why
-	$(if $(REAL),CXR_REAL_DATA="$(REAL)") python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+	$(if $(REAL),CXR_REAL_DATA="$(REAL)") python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 bench: $(STAMP) ## races against other software: make bench RACES='vocabulary encoding'
 	python -m bench $(RACES)

@@ -1,8 +1,11 @@
 """What holds for all tests."""
 
 import signal
+from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 
 def pytest_configure() -> None:
@@ -14,13 +17,22 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)  # before the plugin that reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of several processes (`make test`) one runs the workflow's tests, which share a finished run.
+class ByFile(LoadScopeScheduling):
+    """Of several processes one runs the workflow's tests, which share a finished run.
 
-    They take longest and come first; the other files go to whichever process is free.
+    The other files go to whichever process is free.
     """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "workflow" if "workflow" in Path(file).parts else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """How `make test` shares out the tests."""
+    return ByFile(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The workflow's tests take longest and come first."""
     items.sort(key=lambda item: "workflow" not in item.path.parts)
-    for item in items:
-        group = "workflow" if "workflow" in item.path.parts else item.path.name
-        item.add_marker(pytest.mark.xdist_group(group))
