@@ -180,7 +180,7 @@ def test_all_pictures_are_whole(browser, built):
     sizes = browser.execute_script(
         "return [...document.images].map((i) => [i.complete, i.naturalWidth, i.alt.length])"
     )
-    assert len(sizes) == 18
+    assert len(sizes) == 9
     assert all(complete and width > 100 and words > 20 for complete, width, words in sizes)
 
 

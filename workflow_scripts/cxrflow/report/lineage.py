@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 BOX, SLOT, GAP, ROW, HIGH = 146, 16, 12, 88, 46  # widths of a box and of a gap, in user units
+SMALLEST = 0.8  # of its size; where that is too wide for the page, the drawing is scrolled
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ def draw_lineage(nodes: Mapping[str, Node]) -> Markup:
         f"{node.name} from {' and '.join(node.parents) or 'nothing'}" for node in nodes.values()
     )
     opening = (
-        f'<svg class="lineage" viewBox="0 0 {width} {height}" style="width:min(100%,{width}px)" '
+        f'<svg class="lineage" viewBox="0 0 {width} {height}" '
+        f'style="width:100%;min-width:{SMALLEST * width:.0f}px;max-width:{width}px" '
         f'role="group" aria-label="{escape(said)}">'
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
         'markerHeight="7" orient="auto"><path class="tip" d="M0 0L8 4L0 8z"/></marker></defs>'
