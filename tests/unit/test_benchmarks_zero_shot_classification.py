@@ -161,7 +161,7 @@ def test_a_model_gives_texts_with_and_without_length_one():
     encoder = SimpleNamespace(
         config=SimpleNamespace(max_position_embeddings=8),
         hidden_states=lambda ids, mask: ids[..., None].float(),
-        project=lambda hidden: torch.cat([3 * hidden[:, 0], 4 * hidden[:, 0]], dim=1),
+        project=lambda hidden, mask: torch.cat([3 * hidden[:, 0], 4 * hidden[:, 0]], dim=1),
     )
 
     def tokenizer(texts, **options):

@@ -85,7 +85,8 @@ def encode(
 ) -> dict[str, Tensor]:
     """``pooled`` [N, F] and, with a projection, ``projected`` [N, P]: float32 on the CPU.
 
-    The projected ones are those of ``Model.encode_image``, from one pass through the trunk.
+    The projected ones are those of ``Model.encode_image`` up to rounding, from one pass through the
+    trunk.
     """
     image = image.to(device)
     found: dict[str, list[Tensor]] = {"pooled": [], **({"projected": []} if projects else {})}
