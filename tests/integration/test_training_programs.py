@@ -105,7 +105,7 @@ def test_joint_model_with_words_pools_as_it_was_trained(undisturbed: Path) -> No
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     for split in ("train", "validate"):
         terms = [line["local_alignment"] for line in lines if line["split"] == split]
-        assert len(terms) > 5 and min(terms) < 0.9 * terms[0]
+        assert len(terms) > 5 and min(terms) < 0.95 * terms[0]
 
 
 def test_what_no_attempt_can_mend_is_tried_once(inputs: Path, tmp_path: Path) -> None:
