@@ -42,6 +42,7 @@ pathvars:
 
 
 include: "rules/common.smk"
+include: "rules/results.smk"
 include: "rules/phantom.smk"
 include: "rules/corpus.smk"
 include: "rules/cohorts.smk"

@@ -4,6 +4,7 @@ CXR_KILLS sets how many kills each training suffers (3 by default, to keep the t
 """
 
 import json
+import math
 import os
 import random
 import re
@@ -103,9 +104,14 @@ def test_joint_model_with_words_pools_as_it_was_trained(undisturbed: Path) -> No
     assert any(name.startswith("bert.encoder.layer.1.") for name in trained)
     assert not any(name.startswith(("bert.embeddings", "bert.encoder.layer.0")) for name in trained)
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    for split in ("train", "validate"):
-        terms = [line["local_alignment"] for line in lines if line["split"] == split]
-        assert len(terms) > 5 and min(terms) < 0.95 * terms[0]
+    train, validate = (
+        [line["local_alignment"] for line in lines if line["split"] == split]
+        for split in ("train", "validate")
+    )
+    assert len(train) > 5 and min(train) < 0.8 * train[0]
+    # The images are noise: of others than it learned from, none tells more than chance.
+    chance = 2 * math.log(16)  # two directions over a batch of 16
+    assert validate[0] > 1.05 * chance > min(validate) > 0.98 * chance
 
 
 def test_what_no_attempt_can_mend_is_tried_once(inputs: Path, tmp_path: Path) -> None:

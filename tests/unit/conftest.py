@@ -1,10 +1,13 @@
-"""The small synthetic hospital that the tests of its writers look at: written once."""
+"""What many unit tests start from: a small synthetic hospital, configurations."""
 
 from pathlib import Path
 
 import pytest
+import yaml
+from config_overlays import DEMO
 from phantom_fixtures import SETTINGS
 
+from cxrflow.config import load_config
 from cxrflow.phantom.__main__ import WRITERS
 
 
@@ -15,3 +18,18 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, write in WRITERS.items():
         assert write(SETTINGS, made / name, 1)
     return made
+
+
+@pytest.fixture
+def overlay(tmp_path):
+    """Write an overlay and load it over the demo's configuration, or over what lies on that."""
+
+    def load(values, check_roots=True, over=None):
+        files = [DEMO]
+        for name, laid in (("over.yaml", over), ("overlay.yaml", values)):
+            if laid is not None:
+                files.append(tmp_path / name)
+                files[-1].write_text(yaml.safe_dump(laid), encoding="utf-8")
+        return load_config(files, check_roots)
+
+    return load

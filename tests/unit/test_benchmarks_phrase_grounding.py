@@ -215,7 +215,7 @@ def test_scores_by_the_size_of_the_boxes(pixels):
     assert result.metrics["cnr"].value == pytest.approx(np.mean(each))
     wide = evaluate(pixels, table, size_limits=[0.2, 0.5])
     assert "cnr/size_medium" not in wide.metrics and wide.metrics["cnr/size_small"].n == 20
-    with pytest.raises(ValueError, match="rising shares"):
+    with pytest.raises(ValueError, match="want two shares between 0 and 1, the smaller first"):
         settings(size_limits=[0.5, 0.2])
 
 

@@ -94,9 +94,9 @@ def test_prompts_find_the_bright_squares(store, tmp_path):
     """A square covers whole cells, so that a right map is wholly right."""
     result = evaluate(store, tmp_path)
     probes = {f"{m}{spread}/{s}" for m in METRICS for spread in ("", "_sd") for s in ("10", "100")}
-    zero_shot = {*METRICS, *(f"{m}/small" for m in METRICS)}  # 256 of 6144 pixels
+    zero_shot = {*METRICS, *(f"{m}/size_small" for m in METRICS)}  # 256 of 6144 pixels
     assert set(result.metrics) == probes | zero_shot
-    for name in ("iou", "dice", "iou/100", "dice/100", "iou/small"):
+    for name in ("iou", "dice", "iou/100", "dice/100", "iou/size_small"):
         assert result.metrics[name].value == 1.0, name
         assert result.metrics[name].n == 20
     assert result.metrics["iou_sd/100"].value == 0
@@ -276,7 +276,7 @@ def test_the_program_writes_a_whole_result(store, tmp_path, dilate, grid):
     ("values", "message"),
     [
         ({"split": "train"}, "split: 'train' is also the train_split"),
-        ({"size_bounds": [0.2, 0.1]}, "want two shares between 0 and 1"),
+        ({"size_limits": [0.2, 0.1]}, "want two shares between 0 and 1"),
         ({"fractions": [0.5, 0.5]}, "want different shares above 0"),
         ({"probe_seeds": [1, 1]}, "want different seeds"),
         ({"dilate": [True, False]}, "dilate"),

@@ -33,7 +33,8 @@ def encode_text(texts):
 
 
 def fake(**run):
-    return SimpleNamespace(text_encoder=object(), encode_text=encode_text, run={"model": "f"} | run)
+    text = SimpleNamespace(pooling="max")
+    return SimpleNamespace(text_encoder=text, encode_text=encode_text, run={"model": "f"} | run)
 
 
 def samples(split="test"):

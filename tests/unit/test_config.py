@@ -3,55 +3,23 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
+from config_overlays import COMPARISONS, DEMO, ONE_EDITION, OPEN_I, ROOT, compared
 
 from cxrflow.benchmarks.classification_settings import SegmentationSettings
 from cxrflow.config import load_config, make_config
 from cxrflow.config.__main__ import main
-from cxrflow.config.label_comparisons import JPG_TABLES
-from cxrflow.config.ms_cxr_statistics import statistics_datasets
-from cxrflow.config.row_comparisons import row_comparisons
-from cxrflow.data.mimic_cxr_jpg import LABEL_TABLES
 from cxrflow.errors import InputError
 from cxrflow.papers import Recipe, Table, load_paper
 from cxrflow.phantom.settings import HospitalSettings
 
-ROOT = Path(__file__).parents[2]
-DEMO = ROOT / "config.yaml"
-OPEN_I = {"layout": "open_i", "root": "/data/open_i"}
 REAL_GROUNDING = {  # MS-CXR with its images, both real, beside the demo's synthetic reports
     "mimic": {"layout": "mimic_cxr", "root": "/data/mimic"},
     "ms_cxr": {"layout": "ms_cxr", "synthetic": False, "root": "/data/ms", "images": "mimic"},
     "mimic_iv": {"layout": "mimic_iv", "synthetic": False, "root": "/data/iv"},
 }
-ONE_EDITION = {  # the demo without MIMIC-CXR's second edition of the images
-    "roles": {"pairs_more": None, "pairs_raw": None, "grounding_raw": None},
-    "cohorts": {"mimic_cxr": {"images": None}, "ms_cxr": {"images": None}},
-}
-COMPARISONS = "benchmarks.label_agreement.comparisons"
-
-
-def compared(*comparisons):
-    """An overlay that compares report labels with these."""
-    return {"benchmarks": {"label_agreement": {"comparisons": list(comparisons)}}}
-
-
-@pytest.fixture
-def overlay(tmp_path):
-    """Write an overlay and load it over the demo's configuration, or over what lies on that."""
-
-    def load(values, check_roots=True, over=None):
-        files = [DEMO]
-        for name, laid in (("over.yaml", over), ("overlay.yaml", values)):
-            if laid is not None:
-                files.append(tmp_path / name)
-                files[-1].write_text(yaml.safe_dump(laid), encoding="utf-8")
-        return load_config(files, check_roots)
-
-    return load
 
 
 def test_the_demo_is_valid_and_synthetic():
@@ -244,90 +212,6 @@ def test_pictures_of_real_data_need_the_word_of_privacy(overlay):
     assert load(images, figures=1, figure_phrases=False)
     assert load(images | {"show_text": True}, figures=1, figure_phrases=True)
     assert load({}, figures=0, figure_phrases=True)
-
-
-def places(config):
-    """Data set, reference, holder and file of each comparison."""
-    return [(g.dataset, g.reference, g.holder, g.file) for g in config.label_comparisons()]
-
-
-def test_labels_are_compared_with_what_comes_with_the_reports(overlay):
-    demo = load_config([DEMO])
-    assert places(demo) == [
-        ("mimic_cxr", "chexpert", "mimic_cxr_jpg", LABEL_TABLES["chexpert"]),
-        ("mimic_cxr", "negbio", "mimic_cxr_jpg", LABEL_TABLES["negbio"]),
-    ]
-    assert "mimic_cxr_jpg" in demo.datasets_in_use()
-    assert {given.settings.layout for given in demo.label_comparisons()} == {"table"}
-    assert JPG_TABLES == LABEL_TABLES
-    # The real tables are not those of synthetic reports, nor the other way round.
-    jpg = {"layout": "mimic_cxr_jpg", "root": "/data/jpg", "synthetic": False}
-    assert places(overlay({"datasets": {"mimic_cxr_jpg": jpg}}, over=ONE_EDITION)) == []
-    real = {"mimic_cxr": {"synthetic": False, "root": "/data/mimic"}, "mimic_cxr_jpg": jpg}
-    strangers = {"ms_cxr": {"synthetic": False, "root": "/data/ms"}}
-    strangers["mimic_iv"] = {"synthetic": False, "root": "/data/iv"}
-    shown = {"phrase_grounding": {"figures": 0}}
-    config = overlay({"datasets": real | strangers, "benchmarks": shown}, check_roots=False)
-    assert [place[1] for place in places(config)] == ["chexpert", "negbio"]
-    assert places(overlay(compared())) == []
-    alone = overlay(compared(), over=ONE_EDITION)
-    assert "mimic_cxr_jpg" not in alone.datasets_in_use()
-
-
-def test_the_statistics_of_ms_cxr_need_dates_and_may_know_demographics(overlay):
-    assert statistics_datasets(load_config([DEMO])) == ["ms_cxr", "mimic_cxr_jpg", "mimic_iv"]
-    bare = overlay(compared() | {"roles": {"demographics": None}}, over=ONE_EDITION)
-    assert statistics_datasets(bare) == ["ms_cxr", "mimic_cxr"]  # from the images' headers
-    assert "mimic_iv" not in bare.datasets_in_use()
-    nowhere = {"roles": {"grounding": None}, "cohorts": {"mimic_cxr": {"held_out": []}}}
-    without = overlay(nowhere, over=ONE_EDITION)
-    assert statistics_datasets(without) == [] and "mimic_iv" not in without.datasets_in_use()
-
-
-def test_rows_are_compared_where_both_were_measured(overlay):
-    one = row_comparisons(load_config([DEMO]), "biovil", "table5")
-    assert {c.reference_model for c in one} == {"biovil"}
-    models = {c.model for c in one}
-    assert {"biovil_l", "gloria", "convirt", "baseline_clinical_bert"} < models
-    assert len(one) == 9 * len(models)  # eight findings and their average
-    assert row_comparisons(overlay({"roles": {"grounding": None}}), "biovil", "table5") == []
-
-
-def test_open_i_is_compared_with_its_terms(tmp_path, monkeypatch):
-    monkeypatch.setenv("CXR_REAL_DATA", "/data")
-    config = load_config([DEMO, ROOT / "real.yaml"], check_roots=False)
-    assert places(config) == [("open_i", "terms", "open_i", "")]
-    assert config.label_comparisons()[0].settings.layout == "open_i"
-
-
-def test_labels_of_ones_own_are_compared_as_the_configuration_says(overlay, tmp_path):
-    file = tmp_path / "mine.parquet"
-    file.touch()
-    mine = {"dataset": "open_i", "reference": "mine", "file": str(file), "id_column": "key"}
-    changes = compared(mine | {"positives_only": True})
-    changes["benchmarks"]["label_agreement"]["uncertain"] = "negative"
-    config = overlay(changes | {"datasets": {"open_i": OPEN_I}}, check_roots=False)
-    assert places(config) == [("open_i", "mine", None, str(file))]
-    settings = config.label_comparisons()[0].settings
-    assert (settings.layout, settings.id_column, settings.positives_only) == ("table", "key", True)
-    assert settings.uncertain == "negative"
-    assert "open_i" in config.datasets_in_use()  # its reports are processed for it
-
-
-def test_a_missing_label_table_is_one_line_and_a_gzipped_one_is_found(overlay, tmp_path):
-    jpg = {"layout": "mimic_cxr_jpg", "root": str(tmp_path), "synthetic": False}
-    reports = {"layout": "mimic_cxr", "root": str(tmp_path)}
-    changes = compared({"dataset": "mine", "reference": "negbio"})
-    changes["datasets"] = {"mine": reports, "mimic_cxr_jpg": jpg}
-    with pytest.raises(InputError, match=rf"overlay.yaml: key '{COMPARISONS}' is .*negbio.csv'"):
-        overlay(changes, over=ONE_EDITION)
-    (tmp_path / f"{LABEL_TABLES['negbio']}.gz").touch()
-    assert places(overlay(changes, over=ONE_EDITION))[0][2] == "mimic_cxr_jpg"
-    changes["datasets"]["mimic_cxr_jpg"] = {"layout": "rsna"}
-    with pytest.raises(
-        InputError, match="'negbio' of 'mine' needs a data set of layout mimic_cxr_"
-    ):
-        overlay(changes, over=ONE_EDITION)
 
 
 def test_a_geometry_is_what_its_parser_takes(overlay):

@@ -1,26 +1,21 @@
-"""Joint training of ConVIRT, GLoRIA and BioViL-L: literal losses, pooling, sentences, freezing."""
+"""Objectives of joint training of ConVIRT, GLoRIA and BioViL-L against literal ones; their work."""
 
-import json
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 import torch
-from pydantic import ValidationError
+from small_text import MINIMAL, REPORTS, WORDS, draw, write_text_model
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from transformers import AutoModel
 
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
 from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput
-from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings, TextPooling
+from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
-from cxrflow.model import Model
 from cxrflow.objectives.global_alignment import global_alignment
 from cxrflow.objectives.local_alignment import local_alignment, local_similarity
 from cxrflow.pretrain.local_term import LocalTerm
-from cxrflow.pretrain.report_text import freeze_below, sentence_pool, start_text, train_only
+from cxrflow.pretrain.report_text import freeze_below, sentence_pool
 from cxrflow.pretrain.settings import (
     JointPretrainingSettings,
     LocalAlignmentSettings,
@@ -28,23 +23,14 @@ from cxrflow.pretrain.settings import (
 )
 from cxrflow.pretrain.work import local_term_work, section_work
 from cxrflow.text.report_batch import ReportTokens
-from cxrflow.text.tokenizer import SPECIAL_TOKENS, VocabularyInfo, load_tokenizer, write_tokenizer
+from cxrflow.text.tokenizer import SPECIAL_TOKENS, VocabularyInfo, load_tokenizer
 from cxrflow.training.processes import ALONE
 from cxrflow.training.work import local_alignment_work, projection_work, transformer_work
-
-WORDS = ["no", "##dule", "pleural", "eff", "##usion", "##s", "heart", "is", "large", "."]
-TEXT = TextEncoderSettings(layers=3, width=24, heads=2, feed_forward=32, positions=40, projection=8)
-MINIMAL = {"training": {"batch_size": 4, "epochs": 1}, "augmentation": {}}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A text model of 3 layers with its tokenizer."""
-    made = tmp_path_factory.mktemp("text")
-    write_tokenizer(made, [*SPECIAL_TOKENS, *WORDS], lowercase=True)
-    torch.manual_seed(0)
-    save_text_half(CXRBert.build(TEXT, len(SPECIAL_TOKENS) + len(WORDS), 0), made)
-    return made
+    return write_text_model(tmp_path_factory.mktemp("text"))
 
 
 @pytest.fixture
@@ -52,16 +38,8 @@ def text(folder: Path) -> CXRBert:
     return load_text_half(folder).eval()
 
 
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-
 def unit(vector: Tensor) -> Tensor:
     return vector / torch.sqrt((vector * vector).sum())
-
-
-# --- the two directions ---------------------------------------------------------------------------
 
 
 def literal_convirt(images: Tensor, texts: Tensor, tau: float, share: float) -> Tensor:
@@ -97,146 +75,6 @@ def test_shares_of_several_processes_add_up() -> None:
     whole = global_alignment(images, texts, 0.1, image_to_text=0.75)
     parts = [global_alignment(images, texts, 0.1, own, 0.75) for own in (slice(0, 2), slice(2, 5))]
     torch.testing.assert_close(sum(parts), whole)
-
-
-# --- pooling --------------------------------------------------------------------------------------
-
-
-def test_last_states_are_transformers_hidden_states(text: CXRBert) -> None:
-    ids = torch.randint(5, 15, (3, 9), generator=torch.Generator().manual_seed(0))
-    mask = (torch.arange(9) < torch.tensor([9, 4, 1])[:, None]).long()
-    theirs = text.bert(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
-    ours = text.last_states(ids, mask, 3)
-    assert len(ours) == 3 and len(theirs) == 4  # theirs begin with the embeddings
-    for one, other in zip(ours, theirs[1:], strict=True):
-        torch.testing.assert_close(one, other * mask[:, :, None], rtol=1e-4, atol=1e-5)
-    assert torch.equal(text.hidden_states(ids, mask), ours[-1])
-    assert torch.equal(torch.stack(text.last_states(ids, mask, 2)), torch.stack(ours[1:]))
-
-
-@pytest.mark.parametrize("pooling", ["cls", "max", "mean"])
-def test_pooling_is_over_real_tokens(text: CXRBert, pooling: TextPooling) -> None:
-    text.set_pooling(pooling)
-    lengths = [6, 2, 4]
-    mask = (torch.arange(6) < torch.tensor(lengths)[:, None]).long()
-    hidden = (draw(3, 6, 24).float() - 3).requires_grad_()  # zeros of padding would be the maximum
-    rows = []
-    for states, length in zip(hidden, lengths, strict=True):
-        real = [states[place] for place in range(length)]
-        if pooling == "max":
-            rows.append(torch.stack([max(state[d] for state in real) for d in range(24)]))
-        else:
-            rows.append(real[0] if pooling == "cls" else sum(real) / length)
-    ours, literal = text.project(hidden, mask), text.cls_projection_head(torch.stack(rows))
-    torch.testing.assert_close(ours, literal, rtol=1e-5, atol=1e-6)
-    slope = draw(3, 8, seed=2).float()
-    found, wanted = (torch.autograd.grad(one, hidden, slope)[0] for one in (ours, literal))
-    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
-
-
-def test_pooling_without_a_mask_is_refused(text: CXRBert) -> None:
-    text.set_pooling("mean")
-    with pytest.raises(ValueError, match="needs the attention mask"):
-        text.project(torch.zeros(1, 2, 24))
-
-
-def test_pooling_is_kept_with_the_model(folder: Path, tmp_path: Path) -> None:
-    started = start_text(folder, 0.1, 0.1, "max")
-    save_text_half(started, tmp_path)
-    for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json"):
-        (tmp_path / name).write_bytes((folder / name).read_bytes())
-    assert json.loads((tmp_path / "config.json").read_text())["text_pooling"] == "max"
-    model = Model.load(tmp_path)
-    texts = ["heart is large .", "no effusions"]
-    batch = load_tokenizer(tmp_path)(texts, padding=True, return_tensors="pt")
-    with torch.no_grad():
-        plain = AutoModel.from_pretrained(tmp_path, add_pooling_layer=False).eval()
-        states = plain(**batch).last_hidden_state
-        real = batch["attention_mask"].bool()
-        pooled = torch.stack([states[row, real[row]].amax(0) for row in range(2)])
-        head = model.text_encoder.cls_projection_head
-        wanted = torch.nn.functional.normalize(head(pooled), dim=1)
-    torch.testing.assert_close(model.encode_text(texts), wanted, rtol=1e-4, atol=1e-5)
-    # What goes on from it pools as its own settings say.
-    assert start_text(tmp_path, 0.1, 0.1).pooling == "cls"
-
-
-def test_a_model_that_projects_cls_says_nothing_of_pooling(folder: Path, tmp_path: Path) -> None:
-    save_text_half(start_text(folder, 0.1, 0.1), tmp_path)
-    assert "text_pooling" not in json.loads((tmp_path / "config.json").read_text())
-
-
-def test_unknown_pooling_is_refused(text: CXRBert, tmp_path: Path) -> None:
-    text.config.text_pooling = "median"
-    save_text_half(text, tmp_path)
-    with pytest.raises(
-        InputError, match=r"config\.json: text_pooling is 'median'; expected one of"
-    ):
-        load_text_half(tmp_path)
-
-
-# --- sentences ------------------------------------------------------------------------------------
-
-REPORTS = pd.DataFrame(
-    {
-        "findings_sentences": [["heart is large .", "no effusion ."], [], ["no .", "\u200b"]] * 400,
-        "impression_sentences": [["large pleural effusion ."], ["is .", "heart ."], []] * 400,
-    }
-)
-
-
-def pool_of(row: int) -> list[str]:
-    """Sentences with text of a report, FINDINGS first."""
-    both = [*REPORTS["findings_sentences"][row], *REPORTS["impression_sentences"][row]]
-    return [sentence for sentence in both if sentence != "\u200b"]
-
-
-def test_the_pool_is_all_sentences_with_text() -> None:
-    both = sentence_pool(REPORTS, ("findings", "impression"))
-    assert [both["impression_sentences"][row] for row in range(3)] == list(map(pool_of, range(3)))
-    one = sentence_pool(REPORTS, ("findings",))
-    assert one["impression_sentences"][2] == ["no ."] and one["impression_sentences"][1] == []
-    assert REPORTS["impression_sentences"][2] == []  # the table given stays as it is
-
-
-def test_one_sentence_is_drawn_uniformly_and_by_report_alone(folder: Path) -> None:
-    tokenizer = load_tokenizer(folder)
-    reports = ReportTokens(sentence_pool(REPORTS, ("findings", "impression")), tokenizer, 32)
-    rows = np.arange(len(REPORTS))
-    batch = reports.batch(rows, "impression", 3, 5, one_sentence=True)
-    ids_of = {
-        row: [tokenizer(sentence)["input_ids"] for sentence in pool_of(row)] for row in range(3)
-    }
-    counts = {row: [0] * len(ids_of[row]) for row in range(3)}
-    for row, ids, mask in zip(rows, batch["input_ids"], batch["attention_mask"], strict=True):
-        counts[row % 3][ids_of[row % 3].index(ids[mask.bool()].tolist())] += 1
-    assert counts[2] == [400]
-    for row in (0, 1):
-        expected = 400 / len(counts[row])
-        assert all(abs(count - expected) < 4 * expected**0.5 for count in counts[row]), counts
-    # Whatever batch a report stands in, shuffled or not; another epoch draws others.
-    part = reports.batch([7, 601, 3], "impression", 3, 5, shuffle=False, one_sentence=True)
-    width = part["input_ids"].shape[1]
-    assert torch.equal(part["input_ids"], batch["input_ids"][[7, 601, 3], :width])
-    other = reports.batch(rows, "impression", 3, 6, one_sentence=True)
-    assert not torch.equal(other["attention_mask"], batch["attention_mask"])
-    lengths = reports.lengths("impression", 3)
-    first = reports.batch(rows, "impression", 3, 0, one_sentence=True)
-    assert lengths.tolist() == first["attention_mask"].sum(1).tolist()
-
-
-def test_settings_say_which_section_a_report_must_have() -> None:
-    def required(**settings: object) -> str:
-        return JointPretrainingSettings(**MINIMAL, **settings).required_section
-
-    assert required() == required(sentence_sections=["findings"]) == "impression"
-    assert required(text="sentence") == "impression"
-    assert required(text="sentence", sentence_sections=["findings"]) == "findings"
-    with pytest.raises(ValidationError, match="expected each section once"):
-        required(sentence_sections=["findings", "findings"])
-
-
-# --- words and the local term ---------------------------------------------------------------------
 
 
 def literal_words(text: CXRBert, ids: Tensor, kept: Tensor, layers: int) -> list[list[Tensor]]:
@@ -340,30 +178,6 @@ def test_more_layers_than_there_are_is_one_line(text: CXRBert, folder: Path) -> 
         LocalTerm(LocalAlignmentSettings(), text, VocabularyInfo.from_folder(folder))
     with pytest.raises(InputError, match=r"'frozen_layers' is 4, but the text encoder has 3"):
         freeze_below(text, 4)
-
-
-# --- freezing -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("layers", [0, 2])
-def test_frozen_layers_and_embeddings_get_no_gradient(text: CXRBert, layers: int) -> None:
-    train_only(text, tokens=True, projection=True)
-    freeze_below(text, layers)
-    ids = torch.randint(5, 15, (2, 6), generator=torch.Generator().manual_seed(0))
-    hidden = text.hidden_states(ids, torch.ones_like(ids))
-    loss = text.project(hidden).square().sum()
-    (loss + text.predict_tokens(hidden, torch.tensor([1])).square().sum()).backward()
-    moved = {name for name, parameter in text.named_parameters() if parameter.grad is not None}
-    frozen = {
-        name
-        for name, _ in text.named_parameters()
-        if name.startswith(("bert.embeddings.", "bert.encoder.layer.0.", "bert.encoder.layer.1."))
-    }
-    everything = {name for name, _ in text.named_parameters()}
-    assert moved == (everything - frozen if layers else everything)
-
-
-# --- work -----------------------------------------------------------------------------------------
 
 
 class Products(TorchDispatchMode):

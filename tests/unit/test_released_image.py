@@ -67,7 +67,11 @@ def test_every_tensor_arrives(tmp_path: Path) -> None:
         ("encoder.encoder.bn1.weight", torch.zeros(9), "bn1.weight has shape [9], expected [8]"),
         ("projector.model.1.bias", None, "projector.model.1.bias is missing"),
         ("projector.model.3.weight", None, "projector.model.3.weight is missing"),
-        ("encoder.missing_previous_emb", torch.zeros(2), "missing_previous_emb belongs to nothing"),
+        (
+            "encoder.missing_previous_emb",
+            torch.zeros(2),
+            "previous_emb belongs to no parameter",
+        ),
     ],
 )
 def test_a_file_that_is_not_whole_is_refused_by_name(tmp_path, name, value, said) -> None:

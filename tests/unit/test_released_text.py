@@ -181,7 +181,7 @@ def damaged(weights: dict[str, torch.Tensor], kind: str) -> dict[str, torch.Tens
     ("kind", "said"),
     [
         ("missing", "bert.encoder.layer.1.output.dense.weight is missing"),
-        ("left over", "bert.encoder.layer.2.output.dense.weight belongs to nothing"),
+        ("left over", "bert.encoder.layer.2.output.dense.weight belongs to no parameter"),
         ("shape", "output.dense.weight has shape [16, 25], expected [16, 24]"),
         ("half a head", "cls_projection_head.dense_to_output.bias is missing"),
         ("untied", "cls.predictions.decoder.weight differs from bert.embeddings.word"),

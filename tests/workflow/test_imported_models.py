@@ -1,24 +1,8 @@
 """Models that are imported instead of trained, in the graph and on the page."""
 
-from typing import Any
-
 import pytest
-import yaml
 
 from released_files import write_biovil, write_cxr_bert
-
-KINDS = {"cxr_bert": "cxr_bert", "cxr_bert_phase2": "cxr_bert", "biovil": "biovil"}
-
-
-@pytest.fixture
-def paper(checkout):
-    """The checkout, its recipes saying which published weights can stand for them."""
-    path = checkout.folder / "workflow_scripts/cxrflow/papers/biovil.yaml"
-    values: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    for name, kind in KINDS.items():
-        values["models"][name]["weights"] = kind
-    path.write_text(yaml.safe_dump(values), encoding="utf-8")
-    return checkout
 
 
 def planned(checkout, weights, *targets):
@@ -26,50 +10,50 @@ def planned(checkout, weights, *targets):
     return type(checkout)(checkout.folder, (name,)).planned(*targets)
 
 
-def test_an_imported_text_model_is_not_trained(paper, tmp_path):
+def test_an_imported_text_model_is_not_trained(checkout, tmp_path):
     write_cxr_bert(tmp_path / "released")
-    before = paper.planned("biovil")
-    after = planned(paper, {"cxr_bert": str(tmp_path / "released")}, "biovil")
+    before = checkout.planned("biovil")
+    after = planned(checkout, {"cxr_bert": str(tmp_path / "released")}, "biovil")
     assert after["import_text"] == 1
     assert after["pretrain_text"] == before["pretrain_text"] - 1
     assert after["pretrain_joint"] == before["pretrain_joint"]
 
 
-def test_phase_three_goes_on_from_an_imported_phase_two(paper, tmp_path):
+def test_phase_three_goes_on_from_an_imported_phase_two(checkout, tmp_path):
     write_cxr_bert(tmp_path / "released")
     target = "results/models/cxr_bert/seed0/run.json"
-    after = planned(paper, {"cxr_bert_phase2": str(tmp_path / "released")}, target)
+    after = planned(checkout, {"cxr_bert_phase2": str(tmp_path / "released")}, target)
     assert after["import_text"] == after["pretrain_text"] == 1
     # Neither our vocabulary nor the corpora that are cut with it are of use to it.
     assert not {"build_vocabulary", "tokenise_documents"} & after.keys()
-    assert "import_text" not in paper.planned(target)
+    assert "import_text" not in checkout.planned(target)
 
 
-def test_biovil_is_scored_without_any_training(paper, tmp_path):
+def test_biovil_is_scored_without_any_training(checkout, tmp_path):
     write_biovil(tmp_path / "released")
     weights = {"biovil": {"path": str(tmp_path / "released"), "geometry": "shorter128"}}
     target = "results/benchmarks/phrase_grounding/biovil/seed0/metrics.json"
-    after = planned(paper, weights, target)
+    after = planned(checkout, weights, target)
     assert after["import_joint"] == after["evaluate_phrase_grounding"] == 1
     assert not [rule for rule in after if rule.startswith("pretrain")]
 
 
-def test_missing_weights_are_one_line(paper):
-    name = paper.write("weights.yaml", {"weights": {"cxr_bert": "/nowhere"}})
-    done = type(paper)(paper.folder, (name,)).snakemake("-n", "--cores", "2")
+def test_missing_weights_are_one_line(checkout):
+    name = checkout.write("weights.yaml", {"weights": {"cxr_bert": "/nowhere"}})
+    done = type(checkout)(checkout.folder, (name,)).snakemake("-n", "--cores", "2")
     assert done.returncode != 0 and "Traceback" not in done.stdout
     assert "weights.yaml: key 'weights.cxr_bert' is '/nowhere': no such folder" in done.stdout
 
 
 @pytest.mark.slow
-def test_an_import_runs_and_reruns_when_its_file_changes(paper, tmp_path):
+def test_an_import_runs_and_reruns_when_its_file_changes(checkout, tmp_path):
     folder = write_cxr_bert(tmp_path / "released")
-    name = paper.write("weights.yaml", {"weights": {"cxr_bert": str(folder)}})
-    run = type(paper)(paper.folder, (name,))
+    name = checkout.write("weights.yaml", {"weights": {"cxr_bert": str(folder)}})
+    run = type(checkout)(checkout.folder, (name,))
     target = "results/models/cxr_bert/seed0/run.json"
     done = run.snakemake("--cores", "1", target)
     assert done.returncode == 0, done.stdout
-    made = paper.folder / "results/models/cxr_bert/seed0"
+    made = checkout.folder / "results/models/cxr_bert/seed0"
     assert {"config.json", "model.safetensors", "vocab.txt"} <= {p.name for p in made.iterdir()}
     assert run.planned(target) == {}
     words = (folder / "vocab.txt").read_text()

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from cxrflow.benchmarks.settings import BenchmarkSettings
+from cxrflow.benchmarks.settings import BenchmarkSettings, Seeds, Shares, SizeLimits
 from cxrflow.command import Settings
 
 # How several prompts of one class become one embedding.
@@ -106,12 +106,9 @@ class LinearProbeSettings(PneumoniaSettings):
 
     split: str = Field(default="test", description="rows that are scored")
     train_split: str = Field(default="train", description="rows of which the shares are taken")
-    fractions: list[float] = Field(
-        default=[0.01, 0.1, 1.0], min_length=1, description="shares of the training labels"
-    )
-    probe_seeds: list[int] = Field(
+    fractions: Shares = Field(default=[0.01, 0.1, 1.0], description="shares of the training labels")
+    probe_seeds: Seeds = Field(
         default=[0, 1, 2, 3, 4],
-        min_length=2,
         description="of a share's rows and their order; values are means over them",
     )
     features: Literal["auto", "projected", "pooled"] = Field(
@@ -130,20 +127,6 @@ class LinearProbeSettings(PneumoniaSettings):
     batch_size: int = Field(default=32, ge=1)
     learning_rate: float = Field(default=1e-3, gt=0)
     weight_decay: float = Field(default=0.01, ge=0, description="of AdamW; not on the bias")
-
-    @field_validator("fractions")
-    @classmethod
-    def _shares(cls, fractions: list[float]) -> list[float]:
-        if any(not 0 < share <= 1 for share in fractions) or len(set(fractions)) < len(fractions):
-            raise ValueError("want different shares above 0 and up to 1")
-        return fractions
-
-    @field_validator("probe_seeds")
-    @classmethod
-    def _seeds_differ(cls, seeds: list[int]) -> list[int]:
-        if len(set(seeds)) < len(seeds) or min(seeds) < 0:
-            raise ValueError("want different seeds from 0 on")
-        return seeds
 
     @model_validator(mode="after")
     def _prompts_live_in_the_joint_space(self) -> "LinearProbeSettings":
@@ -200,16 +183,15 @@ class SegmentationSettings(PneumoniaSettings):
         default="ignore",
         description="box pixels outside the crop: left out, or not found (IoU and Dice only)",
     )
-    size_bounds: tuple[float, float] = Field(
+    size_limits: SizeLimits = Field(
         default=(0.08, 0.16),
         description="boxes' share of the image from which a sample is medium, and large",
     )
-    fractions: list[float] = Field(
-        default=[0.05, 1.0], min_length=1, description="shares of the training images (Table 7)"
+    fractions: Shares = Field(
+        default=[0.05, 1.0], description="shares of the training images (Table 7)"
     )
-    probe_seeds: list[int] = Field(
+    probe_seeds: Seeds = Field(
         default=[0, 1, 2, 3, 4],
-        min_length=2,
         description="of a share's images and their order; values are means over them",
     )
     start: Literal["auto", "prompts", "zeros"] = Field(
@@ -224,20 +206,8 @@ class SegmentationSettings(PneumoniaSettings):
     )
     weight_decay: float = Field(default=0.01, ge=0, description="of AdamW; not on the bias")
 
-    @field_validator("fractions")
-    @classmethod
-    def _shares(cls, fractions: list[float]) -> list[float]:
-        return LinearProbeSettings._shares(fractions)
-
-    @field_validator("probe_seeds")
-    @classmethod
-    def _seeds_differ(cls, seeds: list[int]) -> list[int]:
-        return LinearProbeSettings._seeds_differ(seeds)
-
     @model_validator(mode="after")
     def _parts_fit(self) -> "SegmentationSettings":
         if self.split == self.train_split:
             raise ValueError(f"split: '{self.split}' is also the train_split")
-        if not 0 < self.size_bounds[0] < self.size_bounds[1] < 1:
-            raise ValueError("size_bounds: want two shares between 0 and 1, the smaller first")
         return self

@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from cxrflow.benchmarks.settings import EncodingSettings
+from cxrflow.benchmarks.settings import EncodingSettings, SizeLimits
 from cxrflow.command import Settings
 from cxrflow.images.settings import PixelSettings
 
@@ -55,7 +55,7 @@ class PhraseGroundingSettings(EncodingSettings):
         min_length=1,
         description="of mIoU, on the similarity (section 4.1)",
     )
-    size_limits: tuple[float, float] = Field(
+    size_limits: SizeLimits = Field(
         default=(0.05, 0.15),
         description="shares of the image between small, medium and large box unions, which are "
         "also scored apart (not in the paper)",
@@ -69,13 +69,6 @@ class PhraseGroundingSettings(EncodingSettings):
     figure_phrases: bool = Field(
         default=False, description="print the phrase, which is report text, with each picture"
     )
-
-    @field_validator("size_limits")
-    @classmethod
-    def _limits_rise(cls, limits: tuple[float, float]) -> tuple[float, float]:
-        if not 0 < limits[0] < limits[1] < 1:
-            raise ValueError("want two rising shares between 0 and 1")
-        return limits
 
 
 class FigureColumn(Settings):

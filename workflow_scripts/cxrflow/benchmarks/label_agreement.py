@@ -188,9 +188,7 @@ def summarise(
     sizes = {
         name: _size(name, whole, findings, classes) for name in metrics(np.ones((1, len(parts))))
     }
-    estimates = bootstrap(
-        metrics, np.arange(len(parts)), sizes, chosen.replicates, chosen.seed, chosen.level
-    )
+    estimates = bootstrap(metrics, np.arange(len(parts)), sizes, **chosen.resampling())
     return estimates, whole
 
 

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from cxrflow.benchmarks.classification_settings import PneumoniaSettings, PromptAverage
 from cxrflow.benchmarks.features import Features
-from cxrflow.benchmarks.inputs import drop_rows
-from cxrflow.command import parser
+from cxrflow.benchmarks.inputs import drop_rows, model_benchmark_parser
 from cxrflow.errors import InputError
 
 COLUMNS = ("sample_id", "subject_id", "image_id", "label", "class")
@@ -22,14 +21,11 @@ SHOWN = ("sample_id", "subject_id", "image_id", "class", "label")  # of a predic
 
 def classification_parser(description: str | None) -> argparse.ArgumentParser:
     """A parser with the model, the cohort, the features and the result folder."""
-    made = parser(description)
-    made.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
+    made = model_benchmark_parser(description)
     made.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
     made.add_argument(
         "--features", type=Path, required=True, help="results/features/<m>/seed<k>/<cohort>"
     )
-    made.add_argument("--seed", type=int, default=0, help="seed the model was trained with")
-    made.add_argument("--output", type=Path, required=True)
     return made
 
 

@@ -171,7 +171,7 @@ def summarise(predictions: pd.DataFrame, settings: LinearProbeSettings) -> dict[
     chosen = settings.intervals
     clusters = clusters_of(predictions["subject_id"], chosen.unit)
     metrics = statistics(predictions, settings)
-    return bootstrap(metrics, clusters, sizes, chosen.replicates, chosen.seed, chosen.level)
+    return bootstrap(metrics, clusters, sizes, **chosen.resampling())
 
 
 def evaluate(

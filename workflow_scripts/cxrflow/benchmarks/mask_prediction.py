@@ -19,10 +19,10 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from cxrflow.benchmarks.inputs import Cohort, choose_split, read_cohort
+from cxrflow.benchmarks.inputs import Cohort, choose_split, model_benchmark_parser, read_cohort
 from cxrflow.benchmarks.result import Result, model_name
 from cxrflow.benchmarks.settings import MaskPredictionSettings
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, clusters_of
 from cxrflow.metrics.masked_tokens import (
@@ -184,9 +184,7 @@ def summarise(predictions: pd.DataFrame, settings: MaskPredictionSettings) -> di
         statistics(predictions, settings),
         clusters(predictions, chosen.unit),
         sizes,
-        chosen.replicates,
-        chosen.seed,
-        chosen.level,
+        **chosen.resampling(),
     )
 
 
@@ -224,11 +222,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     import cxrflow
 
-    arguments = parser(__doc__)
-    arguments.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
+    arguments = model_benchmark_parser(__doc__)
     arguments.add_argument("--pairs", type=Path, required=True, help="pairs.parquet of a cohort")
-    arguments.add_argument("--seed", type=int, default=0, help="seed the model was trained with")
-    arguments.add_argument("--output", type=Path, required=True)
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, MaskPredictionSettings)
     cohort = read_cohort(options.pairs.parent, options.pairs.name, COLUMNS)

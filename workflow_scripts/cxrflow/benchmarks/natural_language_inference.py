@@ -16,12 +16,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import cxrflow
-from cxrflow.benchmarks.inputs import Cohort, choose_split, read_cohort
+from cxrflow.benchmarks.inputs import Cohort, choose_split, model_benchmark_parser, read_cohort
 from cxrflow.benchmarks.pair_classifier import FineTuning, LabelledPairs, fine_tune
 from cxrflow.benchmarks.result import Result, model_name
 from cxrflow.benchmarks.sentence_pair_rows import COLUMNS, pair_clusters, pair_numbers
 from cxrflow.benchmarks.settings import NaturalLanguageInferenceSettings
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import read_settings, run
 from cxrflow.data.nli import LABELS
 from cxrflow.errors import InputError
 from cxrflow.files import fingerprint
@@ -70,9 +70,7 @@ def summarise(
         statistics(predictions, settings),
         pair_clusters(predictions, chosen.unit),
         sizes,
-        chosen.replicates,
-        chosen.seed,
-        chosen.level,
+        **chosen.resampling(),
     )
 
 
@@ -164,12 +162,9 @@ def _record(one: FineTuning, test: pd.DataFrame) -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    arguments = parser(__doc__)
-    arguments.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
+    arguments = model_benchmark_parser(__doc__)
     arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<RadNLI>")
     arguments.add_argument("--training", type=Path, required=True, help="results/cohorts/<MedNLI>")
-    arguments.add_argument("--seed", type=int, default=0, help="seed the model was trained with")
-    arguments.add_argument("--output", type=Path, required=True)
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, NaturalLanguageInferenceSettings)
     cohort = read_cohort(options.cohort, FILE, COLUMNS)

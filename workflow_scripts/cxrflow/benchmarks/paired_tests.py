@@ -230,9 +230,7 @@ def compare(
                 mean_over_seeds(made[: len(own)], [one.metric for one in comparisons]),
                 mean_over_seeds(made[len(own) :], [one.reference_metric for one in comparisons]),
                 benchmark.clusters(tables[0], settings.unit),
-                settings.replicates,
-                settings.seed,
-                settings.level,
+                **settings.resampling(),
             )
     entries = []
     for number, one in enumerate(comparisons):

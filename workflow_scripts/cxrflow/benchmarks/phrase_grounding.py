@@ -28,7 +28,7 @@ from cxrflow.benchmarks.inputs import (
     image_batches,
 )
 from cxrflow.benchmarks.phrases import plain_phrases
-from cxrflow.benchmarks.region import make_region, prepare_grid
+from cxrflow.benchmarks.region import by_box_size, make_region, prepare_grid
 from cxrflow.benchmarks.result import Figure, Result, model_name, slug
 from cxrflow.command import read_settings, run
 from cxrflow.images.geometry import Geometry
@@ -49,7 +49,6 @@ COLUMNS = (
     "image_height",
 )  # fmt: skip
 METRICS = ("cnr", "miou", "signed_cnr")  # the last is not in the paper
-SIZES = ("small", "medium", "large")  # of the boxes, as a share of the image
 SIZE_TOLERANCE = 0.02  # of the aspect ratio: whole-pixel rounding of a small image
 
 
@@ -142,12 +141,9 @@ def parts_of(
     """Which samples are of each finding, and of each size of boxes (``size_small`` …) there is."""
     category = scores["category"].map(slug).to_numpy()
     parts = {name: category == name for name in scored_categories(scores, settings)}
-    box_size = np.array(SIZES)[np.digitize(scores["box_share"], settings.size_limits)]
     scored = np.isfinite(scores["cnr"].to_numpy())
-    for name in SIZES:
-        if (scored & (box_size == name)).any():
-            parts[f"size_{name}"] = box_size == name
-    return parts
+    sizes = by_box_size(scores["box_share"], settings.size_limits)
+    return parts | {name: chosen for name, chosen in sizes.items() if (scored & chosen).any()}
 
 
 def statistics(scores: pd.DataFrame, settings: PhraseGroundingSettings) -> Statistic:
@@ -186,7 +182,7 @@ def summarise(
     chosen = settings.intervals
     clusters = clusters_of(scores["subject_id"], chosen.unit)
     means = statistics(scores, settings)
-    estimates = bootstrap(means, clusters, sizes, chosen.replicates, chosen.seed, chosen.level)
+    estimates = bootstrap(means, clusters, sizes, **chosen.resampling())
     return estimates, present
 
 

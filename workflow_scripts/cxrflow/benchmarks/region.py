@@ -19,6 +19,7 @@ from cxrflow.metrics.grounding import rescale_minmax
 
 Floats = NDArray[np.float64]
 Space = Literal["original", "stored"]
+SIZES = ("small", "medium", "large")  # of boxes, as a share of the image; not in the paper
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,16 @@ def prepare_grid(
     if sigma is not None:
         values = gaussian_filter(values, sigma=sigma)
     return rescale_minmax(values) if rescale == "minmax" else values
+
+
+def by_box_size(shares: ArrayLike, limits: tuple[float, float]) -> dict[str, NDArray[np.bool_]]:
+    """Which of N samples have small, medium and large boxes, by :attr:`Region.share`; not empty.
+
+    Named as in metrics: ``size_small`` is below the first of ``limits``.
+    """
+    size = np.digitize(np.asarray(shares, dtype=np.float64), limits)
+    found = {f"size_{name}": size == number for number, name in enumerate(SIZES)}
+    return {name: chosen for name, chosen in found.items() if chosen.any()}
 
 
 def box_mask(boxes: ArrayLike, height: int, width: int) -> NDArray[np.bool_]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cxrflow.benchmarks.classification_settings import SegmentationSettings
 from cxrflow.benchmarks.linear_probe import percent
-from cxrflow.benchmarks.region import make_window
+from cxrflow.benchmarks.region import by_box_size, make_window
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.intervals import (
     Estimate,
@@ -25,7 +25,6 @@ from cxrflow.metrics.intervals import (
 from cxrflow.metrics.region_scores import region_scores
 
 METRICS = ("iou", "dice", "cnr", "signed_cnr")  # the last is not in the paper
-SIZES = ("small", "medium", "large")
 ZERO_SHOT = "zero_shot"
 
 Maps = Mapping[str, NDArray[np.float64]]  # by kind: [seeds or 1, N, h, w]
@@ -94,17 +93,10 @@ def scores_of(predictions: pd.DataFrame, settings: SegmentationSettings) -> Scor
     }
 
 
-def size_groups(
-    predictions: pd.DataFrame, settings: SegmentationSettings
-) -> dict[str, NDArray[np.bool_]]:
-    """Which samples have small, medium and large boxes, as far as there are any."""
-    size = np.digitize(predictions["box_share"].to_numpy(), settings.size_bounds)
-    return {name: size == number for number, name in enumerate(SIZES) if (size == number).any()}
-
-
 def statistics(predictions: pd.DataFrame, settings: SegmentationSettings) -> Statistic:
     """``<metric>`` and ``<metric>/<size>`` zero-shot, ``<metric>[_sd]/<per cent>`` of probes."""
-    scores, groups = scores_of(predictions, settings), size_groups(predictions, settings)
+    scores = scores_of(predictions, settings)
+    groups = by_box_size(predictions["box_share"], settings.size_limits)
 
     def means(counts: Floats) -> dict[str, Floats]:
         found = {}
@@ -131,7 +123,7 @@ def image_clusters(predictions: pd.DataFrame, unit: str) -> NDArray[np.int64]:
 
 def summarise(predictions: pd.DataFrame, settings: SegmentationSettings) -> dict[str, Estimate]:
     """The metrics with their intervals."""
-    groups = size_groups(predictions, settings)
+    groups = by_box_size(predictions["box_share"], settings.size_limits)
     counted: dict[str, int] = {}
     for name, by_metric in scores_of(predictions, settings).items():
         for metric, values_SM in by_metric.items():
@@ -148,9 +140,7 @@ def summarise(predictions: pd.DataFrame, settings: SegmentationSettings) -> dict
         statistics(predictions, settings),
         image_clusters(predictions, chosen.unit),
         counted,
-        chosen.replicates,
-        chosen.seed,
-        chosen.level,
+        **chosen.resampling(),
     )
 
 

@@ -17,11 +17,11 @@ import torch
 from numpy.typing import NDArray
 
 import cxrflow
-from cxrflow.benchmarks.inputs import Cohort, read_cohort
+from cxrflow.benchmarks.inputs import Cohort, model_benchmark_parser, read_cohort
 from cxrflow.benchmarks.result import Result, model_name
 from cxrflow.benchmarks.sentence_pair_rows import COLUMNS, pair_clusters, pair_numbers
 from cxrflow.benchmarks.settings import SentenceSimilaritySettings
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.metrics.classification import auroc
 from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, weighted_mean
@@ -85,9 +85,7 @@ def summarise(
         statistics(predictions, settings),
         pair_clusters(predictions, chosen.unit),
         sizes,
-        chosen.replicates,
-        chosen.seed,
-        chosen.level,
+        **chosen.resampling(),
     )
 
 
@@ -116,7 +114,7 @@ def evaluate(model: Any, cohort: Cohort, settings: SentenceSimilaritySettings) -
     )
     protocol = {
         **settings.model_dump(mode="json", exclude={"batch_size", "device"}),
-        "embedding": "projected last-layer [CLS], of length 1",
+        "embedding": f"projected last layer, pooling {model.text_encoder.pooling}, of length 1",
         "projection_trained": projection_is_trained(model.run),
         "interval_unit": "two sentences, in both directions",
     }
@@ -127,11 +125,8 @@ def evaluate(model: Any, cohort: Cohort, settings: SentenceSimilaritySettings) -
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    arguments = parser(__doc__)
-    arguments.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
+    arguments = model_benchmark_parser(__doc__)
     arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
-    arguments.add_argument("--seed", type=int, default=0, help="seed the model was trained with")
-    arguments.add_argument("--output", type=Path, required=True)
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, SentenceSimilaritySettings)
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)

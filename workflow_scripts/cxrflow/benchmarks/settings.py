@@ -4,12 +4,35 @@ Defaults are the paper's protocol where it states one, and the plainest choice w
 docs/protocols.md says which is which, and what published inference code does instead.
 """
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from cxrflow.command import Settings
 from cxrflow.text.settings import MaskingSettings
+
+
+def _seeds_differ(seeds: list[int]) -> list[int]:
+    if len(set(seeds)) < len(seeds) or min(seeds) < 0:
+        raise ValueError("want different seeds from 0 on")
+    return seeds
+
+
+def _shares_differ(shares: list[float]) -> list[float]:
+    if any(not 0 < share <= 1 for share in shares) or len(set(shares)) < len(shares):
+        raise ValueError("want different shares above 0 and up to 1")
+    return shares
+
+
+def _limits_rise(limits: tuple[float, float]) -> tuple[float, float]:
+    if not 0 < limits[0] < limits[1] < 1:
+        raise ValueError("want two shares between 0 and 1, the smaller first")
+    return limits
+
+
+Seeds = Annotated[list[int], Field(min_length=2), AfterValidator(_seeds_differ)]
+Shares = Annotated[list[float], Field(min_length=1), AfterValidator(_shares_differ)]
+SizeLimits = Annotated[tuple[float, float], AfterValidator(_limits_rise)]
 
 
 class IntervalSettings(Settings):
@@ -21,6 +44,10 @@ class IntervalSettings(Settings):
         default="subject", description="what is drawn; a missing patient id stands for itself"
     )
     seed: int = Field(default=0, description="of the resamples; the same for every model and seed")
+
+    def resampling(self) -> dict[str, Any]:
+        """What a bootstrap of :mod:`cxrflow.metrics.intervals` is told besides the clusters."""
+        return {"replicates": self.replicates, "seed": self.seed, "level": self.level}
 
 
 class BenchmarkSettings(Settings):
@@ -77,9 +104,8 @@ class NaturalLanguageInferenceSettings(BenchmarkSettings):
         default="validate", description="RadNLI pairs whose accuracy chooses the epoch"
     )
     train_split: str = Field(default="train", description="MedNLI pairs that are trained on")
-    run_seeds: list[int] = Field(
+    run_seeds: Seeds = Field(
         default=[0, 1, 2, 3, 4],
-        min_length=2,
         description="of head, order and dropout; values are means over the runs (paper: five)",
     )
     epochs: int = Field(default=20, ge=1, description="most passes over the training pairs")
@@ -100,13 +126,6 @@ class NaturalLanguageInferenceSettings(BenchmarkSettings):
     )
     gradient_clip: float = Field(default=1.0, gt=0, description="largest gradient norm")
     max_length: int = Field(default=128, ge=8, le=512, description="tokens of a pair")
-
-    @field_validator("run_seeds")
-    @classmethod
-    def _seeds_differ(cls, seeds: list[int]) -> list[int]:
-        if len(set(seeds)) < len(seeds) or min(seeds) < 0:
-            raise ValueError("want different seeds from 0 on")
-        return seeds
 
     @model_validator(mode="after")
     def _tested_on_other_pairs(self) -> "NaturalLanguageInferenceSettings":

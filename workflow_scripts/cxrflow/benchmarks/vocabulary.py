@@ -109,9 +109,7 @@ def compare(
         statistic,
         clusters_of(reports["subject_id"], intervals.unit),
         dict.fromkeys(names, len(counts)),
-        intervals.replicates,
-        intervals.seed,
-        intervals.level,
+        **intervals.resampling(),
     )
     return metrics, counts
 

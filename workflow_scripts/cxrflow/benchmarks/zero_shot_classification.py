@@ -107,7 +107,7 @@ def summarise(
     sizes |= {name: int(used.sum()) for name, used in against_each_kind(predictions).items()}
     chosen = settings.intervals
     clusters = clusters_of(predictions["subject_id"], chosen.unit)
-    return bootstrap(metrics, clusters, sizes, chosen.replicates, chosen.seed, chosen.level)
+    return bootstrap(metrics, clusters, sizes, **chosen.resampling())
 
 
 def draw_roc(predictions: pd.DataFrame, metrics: dict[str, Estimate]) -> Figure:

@@ -5,15 +5,20 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
 
-from cxrflow.encoders.released.settings import GEOMETRIES, PROGRAMS, ImportSettings, Kind
+from cxrflow.encoders.released.settings import (
+    GEOMETRIES,
+    IMAGE_FILES,
+    PROGRAMS,
+    TEXT_WEIGHTS,
+    ImportSettings,
+    Kind,
+)
 
 if TYPE_CHECKING:
     from cxrflow.config.schema import Config
 
-TEXT_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 TOKENIZERS = ("tokenizer.json", "vocab.txt")
 BESIDE = ("tokenizer_config.json",)
-IMAGE_FILES = "biovil_image*.pt"
 
 
 class Weights(ImportSettings):

@@ -1,6 +1,6 @@
 """Weight files (safetensors): read whole and fitted exactly, or refused with one line."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from cxrflow.errors import InputError
 
 NAMED = 3  # parameters that an error names
+COMPLAINT = "the weights do not fit the sizes in config.json"
 
 
 def require_weights(path: Path) -> None:
@@ -30,28 +31,35 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     return load_file(path)
 
 
-def load_weights(module: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
+def load_weights(
+    module: nn.Module,
+    weights: Mapping[str, Tensor],
+    path: Path,
+    optional: Iterable[Set[str]] = (),
+    complaint: str = COMPLAINT,
+) -> list[str]:
     """Fill ``module``: every parameter must be among ``weights`` and none may be left over.
 
-    ``path`` is where they come from, named in the error.
+    Each of the ``optional`` sets of names may be absent as a whole. Gives the names that were
+    absent, which keep the values they have. ``path`` is where the weights come from; the error
+    names it and then says the ``complaint``.
     """
     own = module.state_dict()
-    problems = [f"{name} is missing" for name in own if name not in weights]
+    absent = {name for names in optional if not names & weights.keys() for name in names}
+    problems = [f"{name} is missing" for name in own if name not in weights and name not in absent]
     problems += [
         f"{name} has shape {list(value.shape)}, expected {list(own[name].shape)}"
         for name, value in weights.items()
         if name in own and value.shape != own[name].shape
     ]
     problems += [f"{name} belongs to no parameter" for name in weights if name not in own]
-    require_fit(problems, path)
-    module.load_state_dict(dict(weights))
+    require_fit(problems, path, complaint)
+    module.load_state_dict({**own, **weights})
+    return sorted(absent)
 
 
-def require_fit(problems: list[str], path: Path) -> None:
+def require_fit(problems: list[str], path: Path, complaint: str = COMPLAINT) -> None:
     """Raise InputError with the first few of ``problems``, if there are any."""
     if problems:
         more = f" and {len(problems) - NAMED} more" if len(problems) > NAMED else ""
-        raise InputError(
-            f"{path}: the weights do not fit the sizes in config.json: "
-            f"{'; '.join(problems[:NAMED])}{more}"
-        )
+        raise InputError(f"{path}: {complaint}: {'; '.join(problems[:NAMED])}{more}")

@@ -13,10 +13,11 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from cxrflow.encoders.weights import NAMED, read_weights
+from cxrflow.encoders.weights import load_weights, read_weights, require_fit
 from cxrflow.errors import InputError
 
 Shape = tuple[int, ...]
+COMPLAINT = "not the weights that were expected"
 
 
 def read_checkpoint(path: Path) -> dict[str, Tensor]:
@@ -74,31 +75,10 @@ def drop(
 def fill(
     module: nn.Module, weights: Mapping[str, Tensor], optional: Iterable[Set[str]], path: Path
 ) -> list[str]:
-    """Load ``weights`` into ``module``; each of the ``optional`` sets of names may be absent whole.
-
-    Returns the names that were absent, which keep the values they have.
-
-    Raises:
-        InputError: any other name is missing or left over, or a shape differs.
-    """
-    own = module.state_dict()
-    absent = {name for names in optional if not names & weights.keys() for name in names}
-    problems = [f"{name} is missing" for name in own if name not in weights and name not in absent]
-    problems += [
-        f"{name} has shape {list(value.shape)}, expected {list(own[name].shape)}"
-        for name, value in weights.items()
-        if name in own and value.shape != own[name].shape
-    ]
-    problems += [f"{name} belongs to nothing" for name in weights if name not in own]
-    refuse(problems, path)
-    module.load_state_dict({**own, **weights})
-    return sorted(absent)
+    """Load ``weights`` into ``module``, as :func:`load_weights` does; gives the absent names."""
+    return load_weights(module, weights, path, optional, COMPLAINT)
 
 
 def refuse(problems: list[str], path: Path) -> None:
     """Raise InputError with the first few of ``problems``, if there are any."""
-    if problems:
-        more = f" and {len(problems) - NAMED} more" if len(problems) > NAMED else ""
-        raise InputError(
-            f"{path}: not the weights that were expected: {'; '.join(problems[:NAMED])}{more}"
-        )
+    require_fit(problems, path, COMPLAINT)

@@ -10,17 +10,21 @@ from typing import Any, NamedTuple
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.released.image import read_released_image
-from cxrflow.encoders.released.settings import GEOMETRIES, PROGRAMS, ImportSettings, Kind
+from cxrflow.encoders.released.settings import (
+    GEOMETRIES,
+    IMAGE_FILES,
+    PROGRAMS,
+    TEXT_WEIGHTS,
+    ImportSettings,
+    Kind,
+)
 from cxrflow.encoders.released.text import (
     PROJECTION,
-    WEIGHTS,
     read_released_text,
     read_text_config,
     text_weights_file,
 )
 from cxrflow.errors import InputError
-
-IMAGE_FILES = "biovil_image*.pt"  # not BioViL-T's, which is another architecture
 
 
 class Halves(NamedTuple):
@@ -118,7 +122,7 @@ def is_released(path: Path) -> bool:
         return True
     if not (path / "config.json").is_file():
         return False
-    if not (path / WEIGHTS[0]).is_file() and (path / WEIGHTS[1]).is_file():
+    if not (path / TEXT_WEIGHTS[0]).is_file() and (path / TEXT_WEIGHTS[1]).is_file():
         return True
     config = read_text_config(path)
     return config.model_type == "cxr-bert" or config.projection_size is None

@@ -23,6 +23,9 @@ GEOMETRIES: dict[Kind, str] = {
     "biovil": "shorter512crop480",
 }
 
+TEXT_WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that is there is read
+IMAGE_FILES = "biovil_image*.pt"  # not BioViL-T's, which is another architecture
+
 
 class ImportSettings(Settings):
     """What the files themselves do not say."""

@@ -21,11 +21,10 @@ from transformers import BertConfig
 from cxrflow.command import Settings, explain
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.released.checkpoints import Shape, drop, fill, read_checkpoint, refuse
-from cxrflow.encoders.released.settings import ImportSettings
+from cxrflow.encoders.released.settings import TEXT_WEIGHTS, ImportSettings
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
 
-WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that is there is read
 PROJECTION = "cls_projection_head."
 TOKENS = "cls.predictions."
 # The left is the right by another name; files hold both, or one of them.
@@ -93,10 +92,10 @@ def read_text_config(folder: Path) -> ReleasedTextConfig:
 
 def text_weights_file(folder: Path) -> Path:
     """The file of a folder that holds its weights."""
-    for name in WEIGHTS:
+    for name in TEXT_WEIGHTS:
         if (folder / name).is_file():
             return folder / name
-    raise InputError(f"{folder}: holds no weights; expected {' or '.join(WEIGHTS)}")
+    raise InputError(f"{folder}: holds no weights; expected {' or '.join(TEXT_WEIGHTS)}")
 
 
 def our_names(weights: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
