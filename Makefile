@@ -10,7 +10,7 @@ REAL := $(if $(CXR_REAL_DATA),$(abspath $(CXR_REAL_DATA)))
 
 export PATH := $(abspath $(BIN)):$(PATH)
 .DEFAULT_GOAL := help
-.PHONY: help env demo real test lint bench clean
+.PHONY: help env demo study real test lint bench clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,10 @@ $(STAMP): constraints.txt pyproject.toml
 demo: $(STAMP) ## a synthetic hospital, every stage, tables and the report page, on CPU
 	snakemake --cores all --rerun-incomplete --show-failed-logs
 	@echo "The report page: $(CURDIR)/results/report/index.html"
+
+study: $(STAMP) ## a larger hospital, trained longer: do the papers' orders hold? one to two hours on CPU
+	snakemake --cores all --rerun-incomplete --show-failed-logs --configfile study.yaml
+	@echo "The report page: $(CURDIR)/results/study/report/index.html"
 
 real: $(STAMP) ## the same stages on real data: make real CXR_REAL_DATA=folder
 	@test -n "$(REAL)" || { echo "usage: make real CXR_REAL_DATA=folder   (see README.md, Real data)" >&2; exit 1; }

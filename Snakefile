@@ -18,6 +18,7 @@ Path grammar (`<results>` is `results`, or what `pathvars:` of the configuration
     <results>/benchmarks/label_agreement/<dataset>/<reference>/metrics.json
     <results>/tables/<paper>/<table>.{csv,md,html}
     <results>/tables/<paper>/<table>.tests.json     paired tests between its rows
+    <results>/tables/<paper>/orderings.{csv,md,html}
     <results>/figures/<paper>/<figure>.{png,json}
     <results>/report/index.html
     <results>/logs/<rule>/..., <results>/timings/<rule>/...

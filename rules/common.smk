@@ -56,6 +56,7 @@ wildcard_constraints:
     paper=one_of(run.papers),
     reference=one_of(reference for _, reference in GIVEN_LABELS),
     seed=one_of(map(str, run.seeds)),
+    table=one_of(name for paper in run.papers for name in run.tables(paper)),
     vocabulary=one_of(VOCABULARIES),
 
 

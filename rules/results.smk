@@ -56,9 +56,16 @@ def paper_metrics(paper):
     return [path for name in names for path in table_metrics(paper, name)]
 
 
+def ordering_metrics(paper):
+    """The results behind the orders that a paper claims."""
+    names = dict.fromkeys(one.table for one in run.orderings(paper))
+    return list(dict.fromkeys(path for name in names for path in table_metrics(paper, name)))
+
+
 def paper_tables(paper):
-    """The tables of a paper."""
-    names = run.tables(paper) if paper in run.papers else []
+    """The tables of a paper, and the orders that it claims in them."""
+    names = list(run.tables(paper)) if paper in run.papers else []
+    names += ["orderings"] if names and run.orderings(paper) else []
     return [f"<results>/tables/{paper}/{name}.html" for name in names]
 
 

@@ -1,4 +1,4 @@
-"""Tables: our rows beside the published ones.
+"""Tables: our rows beside the published ones; the orders that a paper claims in them.
 
 Inputs: the results of every model of a table, all seeds; for paired tests their predictions.
 Outputs: `<results>/tables/<paper>/`.
@@ -7,6 +7,7 @@ Outputs: `<results>/tables/<paper>/`.
 
 localrules:
     make_table,
+    check_orderings,
 
 
 rule compare_rows:
@@ -43,7 +44,7 @@ rule compare_rows:
 rule make_table:
     """Set one table of a paper."""
     input:
-        code=source("report.tables", "report/table.html.jinja"),
+        code=source("report.tables", "report/table.html.jinja", "report/table.css.jinja"),
         paper=lambda wildcards: os.path.relpath(SOURCE / f"cxrflow/papers/{wildcards.paper}.yaml"),
         metrics=lambda wildcards: table_metrics(wildcards.paper, wildcards.table),
         tests=lambda wildcards: table_tests(wildcards.paper, wildcards.table),
@@ -77,6 +78,44 @@ rule make_table:
             --table {wildcards.table:q} \
             --metrics {input.metrics:q} \
             {params.tests:q} \
+            --output {params.prefix:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule check_orderings:
+    """Hold the orders that a paper claims against those found here."""
+    input:
+        code=source("report.orderings", "report/orderings.html.jinja", "report/table.css.jinja"),
+        paper=lambda wildcards: os.path.relpath(SOURCE / f"cxrflow/papers/{wildcards.paper}.yaml"),
+        metrics=lambda wildcards: ordering_metrics(wildcards.paper),
+    output:
+        csv="<results>/tables/{paper}/orderings.csv",
+        markdown="<results>/tables/{paper}/orderings.md",
+        html=report(
+            "<results>/tables/{paper}/orderings.html",
+            category="Tables",
+            subcategory="{paper}",
+            labels={"table": "orderings"},
+        ),
+    log:
+        "<logs>/check_orderings/{paper}.log",
+    benchmark:
+        "<timings>/check_orderings/{paper}.tsv"
+    retries: need("check_orderings").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("check_orderings").threads
+    resources:
+        mem_mb=need("check_orderings").mem_mb,
+        runtime=need("check_orderings").runtime,
+    params:
+        prefix=lambda wildcards, output: os.path.splitext(output.csv)[0],
+    shell:
+        r"""
+        python -m cxrflow.report.orderings \
+            --paper {wildcards.paper:q} \
+            --metrics {input.metrics:q} \
             --output {params.prefix:q} \
             >{log:q} 2>&1
         """

@@ -40,6 +40,15 @@ def test_the_real_overlay_uses_nothing_synthetic(tmp_path, monkeypatch):
     assert config.results == "results/real"
 
 
+def test_the_study_has_every_model_of_the_papers_orders():
+    config = load_config([DEMO, ROOT / "study.yaml"])
+    assert (config.scale, config.results) == ("study", "results/study")
+    compared = [one.table for one in config.orderings("biovil") if one.table != "table_a3"]
+    rows = {model for table in compared for _, model in config.table_cells("biovil", table)}
+    left_out = {"biovil_more", "biovil_raw", "biovil_shuffled_pairs"}
+    assert rows - {None} <= set(config.models_of("biovil")) == set(config.recipes) - left_out
+
+
 def test_the_paper_overlay_is_valid(monkeypatch):
     monkeypatch.setenv("CXR_DATA", "/data")
     config = load_config([DEMO, ROOT / "paper.yaml"], check_roots=False)
@@ -61,7 +70,7 @@ def test_the_paper_overlay_is_valid(monkeypatch):
         ({"seeds": [1, 1]}, "overlay.yaml: key 'seeds': [1, 1] names a seed twice"),
         (
             {"scale": "huge"},
-            "overlay.yaml: key 'scale': 'huge' is not known; there are demo, paper",
+            "overlay.yaml: key 'scale': 'huge' is not known; there are demo, paper, study",
         ),
         ({"papers": ["bio"]}, "overlay.yaml: key 'papers': 'bio' is not known"),
         ({"roles": {"pairs": "x"}}, "overlay.yaml: key 'roles.pairs': 'x' is not known"),
@@ -274,7 +283,7 @@ def test_a_models_unknown_setting_names_the_model(overlay):
 
 
 def test_every_model_resolves_at_every_scale(overlay):
-    for scale in ("demo", "paper"):
+    for scale in ("demo", "paper", "study"):
         config = overlay({"scale": scale})
         for name in config.recipes:
             assert config.model(name).settings

@@ -36,7 +36,7 @@ from cxrflow.config.parts import (
 from cxrflow.config.roles import COHORT_ROLES, LEARNT_ROLES, PICTURED_ROLES, Roles
 from cxrflow.config.weights import Weights, check_weights, import_settings
 from cxrflow.errors import InputError
-from cxrflow.papers import Recipe, Table, load_paper, load_scale, paper_names, scale_names
+from cxrflow.papers import Ordering, Recipe, Table, load_paper, load_scale, paper_names, scale_names
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.text.settings import CorpusSettings, TokensSettings
 
@@ -221,6 +221,10 @@ class Config(Settings):
     def tables(self, paper: str) -> dict[str, Table]:
         """The tables of a paper, in its order."""
         return load_paper(paper).tables
+
+    def orderings(self, paper: str) -> list[Ordering]:
+        """The orders that a paper claims in its tables."""
+        return load_paper(paper).orderings
 
     def figures(self, paper: str) -> dict[str, GroundingFigureSettings]:
         """The figures of a paper that this run draws: none where no pictures are asked for."""

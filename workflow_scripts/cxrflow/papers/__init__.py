@@ -146,12 +146,37 @@ class Table(Settings, extra="allow"):
         return list(found)
 
 
+class Ordering(Settings):
+    """An order that the paper claims: cells of one column, best first."""
+
+    claim: str = Field(description="in words")
+    table: str
+    column: str = Field(description="key of the column")
+    rows: list[str] = Field(min_length=2, description="labels of the rows, best first")
+
+
 class Paper(Settings, extra="allow"):
-    """A paper's models, tables and figures."""
+    """A paper's models, tables, the orders it claims in them, and figures."""
 
     models: dict[str, Recipe] = Field(default_factory=dict)
     tables: dict[str, Table] = Field(default_factory=dict)
+    orderings: list[Ordering] = Field(default_factory=list)
     figures: dict[str, GroundingFigureSettings] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _orderings_name_cells(self) -> Self:
+        for one in self.orderings:
+            table = self.tables.get(one.table)
+            if table is None:
+                raise ValueError(f"orderings: '{one.claim}' names no table '{one.table}'")
+            labels = [row.label for row in table.rows]
+            wrong = sorted({*one.rows} - {*labels})
+            if one.column not in [column.key for column in table.columns] or wrong:
+                raise ValueError(
+                    f"orderings: '{one.claim}' names what {one.table} has not: "
+                    f"{', '.join(wrong) or one.column}"
+                )
+        return self
 
 
 class Scale(Settings):

@@ -16,17 +16,16 @@ OUTSIDE = re.compile(
 
 
 def paper_tables(run: RunFolder) -> list[dict[str, Any]]:
-    """Each paper with its tables, in the paper's order."""
-    return [
-        {
-            "paper": paper,
-            "tables": [
-                _table(run.root / "tables" / paper, paper, name, table.title)
-                for name, table in run.config.tables(paper).items()
-            ],
-        }
-        for paper in run.config.papers
-    ]
+    """Each paper with its tables in the paper's order; first the orders that it claims in them."""
+    found = []
+    for paper in run.config.papers:
+        titles = {name: table.title for name, table in run.config.tables(paper).items()}
+        if run.config.orderings(paper):
+            titles = {"orderings": "Orders. What the paper claims, and what is found here"} | titles
+        folder = run.root / "tables" / paper
+        shown = [_table(folder, paper, name, title) for name, title in titles.items()]
+        found.append({"paper": paper, "tables": shown})
+    return found
 
 
 def _table(folder: Path, paper: str, name: str, title: str) -> dict[str, Any]:
@@ -42,17 +41,18 @@ def _table(folder: Path, paper: str, name: str, title: str) -> dict[str, Any]:
     outside = OUTSIDE.search(body)
     if outside:
         raise InputError(f"{path}: holds '{outside.group()}'; expected a self-contained table")
-    rows = _csv(folder / f"{name}.csv")
-    ours = sum(row["ours"] != "" for row in rows)
+    column = "better_ours" if name == "orderings" else "ours"
+    rows = _csv(folder / f"{name}.csv", column)
+    ours = sum(row[column] != "" for row in rows)
     return shown | {"html": Markup(body), "ours": ours, "cells": len(rows)}
 
 
-def _csv(path: Path) -> list[dict[str, str]]:
+def _csv(path: Path, column: str) -> list[dict[str, str]]:
     try:
         with open(path, newline="", encoding="utf-8") as handle:
             reader = csv.DictReader(handle)
-            if "ours" not in (reader.fieldnames or []):
-                raise InputError(f"{path}: column 'ours' is missing")
+            if column not in (reader.fieldnames or []):
+                raise InputError(f"{path}: column '{column}' is missing")
             return list(reader)
     except FileNotFoundError:
         raise InputError(f"{path}: file not found, though the table's HTML is there") from None

@@ -8,7 +8,6 @@ import csv
 import io
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 
 import jinja2
 
@@ -138,7 +137,7 @@ def table_markdown(
 ) -> str:
     """A GitHub table with two lines a row, then the notes."""
     heads = ["", "", *(column.label for column in table.columns)]
-    text = [f"**{table.title}**", "", _markdown_row(heads), _markdown_row(["---"] * len(heads))]
+    text = [f"**{table.title}**", "", markdown_row(heads), markdown_row(["---"] * len(heads))]
     for line in _lines(table, cells, results):
         ours = []
         for parts in line["ours"]:
@@ -148,13 +147,14 @@ def table_markdown(
             shown += f" Δ {parts['difference']}" if "difference" in parts else ""
             ours.append(shown)
         published = [value or "–" for value in line["published"]]
-        text.append(_markdown_row([line["label"], "ours", *ours]))
-        text.append(_markdown_row(["", "published", *published]))
+        text.append(markdown_row([line["label"], "ours", *ours]))
+        text.append(markdown_row(["", "published", *published]))
     notes = [*_notes(table, cells, results, tests), *_reasons(table, cells)]
     return "\n".join([*text, "", *(f"- {note}" for note in notes)]) + "\n"
 
 
-def _markdown_row(values: list[str]) -> str:
+def markdown_row(values: list[str]) -> str:
+    """One line of a GitHub table."""
     return "| " + " | ".join(value.replace("|", "\\|") for value in values) + " |"
 
 
@@ -185,10 +185,18 @@ def _reasons(table: TableDefinition, cells: list[Cell]) -> list[str]:
 
 
 @cache
-def _template() -> jinja2.Template:
-    source = resources.files(__package__).joinpath("table.html.jinja").read_text(encoding="utf-8")
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(source)
+def template(name: str) -> jinja2.Template:
+    """A fragment of a page, by the name of its file beside this one."""
+    loader = jinja2.PackageLoader("cxrflow.report", "")
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template(name)
+
+
+def in_ascii(html: str) -> str:
+    """Reads right however it is opened."""
+    return html.encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 
 def table_html(
@@ -199,11 +207,11 @@ def table_html(
     tests: Tests | None = None,
 ) -> str:
     """A self-contained fragment; ASCII only, so that it reads right however it is opened."""
-    html = _template().render(
+    html = template("table.html.jinja").render(
         id=name,
         table=table,
         lines=_lines(table, cells, results),
         notes=_notes(table, cells, results, tests),
         synthetic=bool(results.runs) and results.synthetic,
     )
-    return html.encode("ascii", "xmlcharrefreplace").decode("ascii")
+    return in_ascii(html)
