@@ -7,11 +7,12 @@ import argparse
 import csv
 import io
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from cxrflow.command import run
 from cxrflow.files import atomic_path
@@ -96,30 +97,21 @@ def orderings_csv(compared: Sequence[Compared]) -> str:
     return buffer.getvalue()
 
 
-def _lines(compared: Sequence[Compared]) -> list[dict[str, object]]:
-    """What both renderings print."""
-    lines: list[dict[str, object]] = []
+def _claims(compared: Sequence[Compared]) -> list[dict[str, Any]]:
+    """What both renderings print: each claim with its rows, best first, and what is found."""
+    claims: list[dict[str, Any]] = []
     for one in compared:
-        sides: list[Mapping[str, str]] = []
-        for cell in (one.better, one.worse):
-            shown = {
-                "row": cell.row,
-                "published": published_text(cell),
-                **ours_text(cell, one.column),
-            }
-            sides.append(shown | {"reason": cell.reason or NOT_RUN})
-        repeated = bool(lines) and lines[-1]["claim"] == one.claim
-        lines.append(
-            {
-                "claim": one.claim,
-                "repeated": repeated,
-                "place": f"{one.table}, {one.column.label}",
-                "sides": sides,
-                "found": one.found,
-                "holds": one.found == HOLDS,
-            }
-        )
-    return lines
+        place = f"{one.table}, {one.column.label}"
+        if not claims or claims[-1]["last"] is not one.better:
+            claims.append({"claim": one.claim, "place": place, "rows": [_row(one.better, one)]})
+        claims[-1]["rows"].append(_row(one.worse, one) | {"found": one.found})
+        claims[-1]["last"] = one.worse
+    return claims
+
+
+def _row(cell: Cell, one: Compared) -> dict[str, str]:
+    shown = {"label": cell.row, "reason": cell.reason or NOT_RUN, "found": ""}
+    return shown | {"published": published_text(cell), **ours_text(cell, one.column)}
 
 
 def _notes(compared: Sequence[Compared], results: Results) -> list[str]:
@@ -134,28 +126,28 @@ def _notes(compared: Sequence[Compared], results: Results) -> list[str]:
 
 
 def orderings_markdown(compared: Sequence[Compared], results: Results) -> str:
-    """A GitHub table with one line a pair, then the notes."""
-    heads = ["claim", "measured by", "better in the paper", "", "worse in the paper", "", "here"]
-    text = [markdown_row(heads), markdown_row(["---"] * len(heads))]
-    for line in _lines(compared):
-        cells = []
-        for side in line["sides"]:  # type: ignore[attr-defined]
-            value = side.get("value", "–")
-            value += f" ({side['interval']})" if "interval" in side else ""
-            cells += [side["row"], f"{value}; published {side['published'] or '–'}"]
-        claim = "" if line["repeated"] else str(line["claim"])
-        text.append(markdown_row([claim, str(line["place"]), *cells, str(line["found"])]))
-    notes = (f"- {note}" for note in _notes(compared, results))
-    return "\n".join([*text, "", *notes]) + "\n"
+    """A GitHub table a claim, best first, then the notes."""
+    text = []
+    for claim in _claims(compared):
+        heads = [claim["place"], "ours", "published", "below the row above?"]
+        text += [f"**{claim['claim']}**", "", markdown_row(heads), markdown_row(["---"] * 4)]
+        for row in claim["rows"]:
+            value = row.get("value", "–")
+            value += f" ({row['interval']})" if "interval" in row else ""
+            text.append(markdown_row([row["label"], value, row["published"] or "–", row["found"]]))
+        text.append("")
+    return "\n".join([*text, *(f"- {note}" for note in _notes(compared, results))]) + "\n"
 
 
 def orderings_html(name: str, compared: Sequence[Compared], results: Results) -> str:
     """A self-contained fragment, ASCII only."""
-    notes = _notes(compared, results)
-    synthetic = bool(results.runs) and results.synthetic
     return in_ascii(
         template("orderings.html.jinja").render(
-            id=name, lines=_lines(compared), notes=notes, synthetic=synthetic
+            id=name,
+            claims=_claims(compared),
+            notes=_notes(compared, results),
+            synthetic=bool(results.runs) and results.synthetic,
+            holds=HOLDS,
         )
     )
 

@@ -41,10 +41,10 @@ def _table(folder: Path, paper: str, name: str, title: str) -> dict[str, Any]:
     outside = OUTSIDE.search(body)
     if outside:
         raise InputError(f"{path}: holds '{outside.group()}'; expected a self-contained table")
-    column = "better_ours" if name == "orderings" else "ours"
+    column, unit = ("better_ours", "comparisons") if name == "orderings" else ("ours", "cells")
     rows = _csv(folder / f"{name}.csv", column)
     ours = sum(row[column] != "" for row in rows)
-    return shown | {"html": Markup(body), "ours": ours, "cells": len(rows)}
+    return shown | {"html": Markup(body), "ours": ours, "cells": len(rows), "unit": unit}
 
 
 def _csv(path: Path, column: str) -> list[dict[str, str]]:
