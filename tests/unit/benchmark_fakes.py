@@ -101,6 +101,7 @@ class FakeModel:
 
     geometry: str = f"shorter{SIZE}"
     run: dict = field(default_factory=lambda: {"model": "fake"})
+    device: torch.device = torch.device("cpu")
 
     def encode_image(self, pixels: torch.Tensor) -> SimpleNamespace:
         assert pixels.dtype == torch.float32 and pixels.shape[1:] == (1, SIZE, SIZE)

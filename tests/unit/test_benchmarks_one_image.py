@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from benchmark_fakes import SIZE, FakeModel, boxes_of, make_store
 from PIL import Image
 from pydicom.uid import generate_uid
@@ -20,6 +21,7 @@ from cxrflow.images.settings import PixelSettings
 from cxrflow.images.shards import Source, store_image
 from cxrflow.images.store import PixelStore
 from cxrflow.phantom.writers.dicom_file import new_file
+from cxrflow.training.precision import choose_precision
 
 BRIGHT, DARK = "bright area.", "No bright area"
 
@@ -111,6 +113,27 @@ def test_punctuation_is_left_out_only_if_asked(folder, monkeypatch):
     ground(FakeModel(), image, [BRIGHT])
     found = ground(FakeModel(), image, [BRIGHT], OneImageSettings(strip_punctuation=True))
     assert asked == [["bright area."], ["bright area"]] and found.phrases == [BRIGHT]
+
+
+@pytest.mark.parametrize("precision", ["auto", "bf16", "fp32"])
+def test_phrases_may_be_encoded_in_bf16_and_the_image_never_is(folder, monkeypatch, precision):
+    mixed = {}
+
+    def noted(name):
+        real = getattr(FakeModel, name)
+
+        def encode(self, values):
+            mixed[name] = torch.is_autocast_enabled("cpu")
+            return real(self, values)
+
+        monkeypatch.setattr(FakeModel, name, encode)
+
+    noted("encode_image")
+    noted("encode_text")
+    image = folder / "root" / "image1.png"
+    ground(FakeModel(), image, [BRIGHT], OneImageSettings(text_precision=precision))
+    chosen = choose_precision(precision, torch.device("cpu"))
+    assert mixed == {"encode_image": False, "encode_text": chosen == "bf16"}
 
 
 def picture(found: Grounding) -> np.ndarray:

@@ -110,6 +110,11 @@ class OneImageSettings(Settings):
     """Phrases grounded in one image file (BioViL section 4.3, Figure 3)."""
 
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:<n>")
+    text_precision: Literal["auto", "bf16", "fp32"] = Field(
+        default="auto",
+        description="arithmetic of the text encoder, auto: bf16 where the hardware multiplies it; "
+        "the image is always encoded in fp32",
+    )
     pixels: PixelSettings = Field(
         default=PixelSettings(),
         description="how grey values become 8 bits: as in the pixel store the model learnt from",

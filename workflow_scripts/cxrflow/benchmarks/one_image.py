@@ -30,7 +30,7 @@ from cxrflow.images.decoded import DecodeError
 from cxrflow.images.geometry import Geometry, Placement
 from cxrflow.images.shards import stored_pixels
 from cxrflow.model import Model
-from cxrflow.training.precision import choose_device
+from cxrflow.training.precision import Precision, autocast, choose_device, choose_precision
 
 MODEL = Path("results/models/biovil/seed0")
 SHOWN = 448  # pixels of the longer side of a drawn radiograph
@@ -87,12 +87,17 @@ class Grounding:
 
 
 def similarity_grids(
-    model: Model, pixels_SS: NDArray[np.uint8], phrases: list[str]
+    model: Model, pixels_SS: NDArray[np.uint8], phrases: list[str], precision: Precision = "fp32"
 ) -> NDArray[np.float64]:
-    """Cosines [N, h, w] of N phrases with the patches of one image, which is encoded once."""
+    """Cosines [N, h, w] of N phrases with the patches of one image, which is encoded once.
+
+    ``precision`` is that of the text encoder: bf16 moves a cosine by less than 0.003, that of the
+    image encoder would by up to 0.2 (docs/grounding.md).
+    """
     image_B1HW = torch.from_numpy(pixels_SS)[None, None].float() / 255
     patches_hwP = model.encode_image(image_B1HW).projected_patches[0]
-    text_NP = model.encode_text(phrases)
+    with autocast(model.device, precision):
+        text_NP = model.encode_text(phrases)
     return torch.einsum("hwp,np->nhw", patches_hwP, text_NP).double().cpu().numpy()
 
 
@@ -123,7 +128,8 @@ def ground(
     height, width = decoded.values.shape
     x, y, w, h = (int(value) for value in whole.place(height, width).inside_stored())
     asked = plain_phrases(list(phrases), settings.strip_punctuation)
-    grids_Nhw = similarity_grids(model, pixels_SS, asked)
+    precision = choose_precision(settings.text_precision, model.device)
+    grids_Nhw = similarity_grids(model, pixels_SS, asked, precision)
     prepared = [prepare_grid(grid, settings.smoothing_sigma, "none") for grid in grids_Nhw]
     return Grounding(
         list(phrases),
