@@ -79,6 +79,7 @@ def test_a_changed_setting_reruns_only_what_depends_on_it(finished_copy):
         "evaluate_natural_language_inference",
         "evaluate_sentence_similarity",
         "make_table",
+        "check_orderings",
         "make_page",
         "record_config",
     }
