@@ -15,6 +15,7 @@ from cxrflow.command import parser
 from cxrflow.errors import InputError
 from cxrflow.files import file_digest, fingerprint, read_object
 from cxrflow.parquet import read_table
+from cxrflow.progress import progress
 
 if TYPE_CHECKING:
     import torch
@@ -108,8 +109,9 @@ def image_batches(
     import torch
 
     stored = pixels.rows(list(image_ids))
-    for start in range(0, len(stored), size):
-        positions = np.arange(start, min(start + size, len(stored)), dtype=np.int64)
+    starts = range(0, len(stored), size)
+    parts = (np.arange(i, min(i + size, len(stored)), dtype=np.int64) for i in starts)
+    for positions in progress(parts, len(stored), "image"):
         block = np.ascontiguousarray(pixels.read(stored[positions]))
         yield positions, torch.from_numpy(block)[:, None].float() / 255
 

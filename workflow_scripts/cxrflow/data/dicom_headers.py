@@ -4,10 +4,8 @@ Pixels are never read (``stop_before_pixels``); files are scanned by several pro
 they are listed, so the result does not depend on how many.
 """
 
-import logging
 import multiprocessing
 import os
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -15,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from tqdm import tqdm
 
-log = logging.getLogger("cxrflow")
+from cxrflow.progress import progress
 
 _TAGS = [
     *("ViewPosition", "StudyDate", "StudyTime", "Rows", "Columns"),
@@ -37,7 +34,8 @@ def scan(root: Path, paths: Sequence[str], threads: int = 1) -> pd.DataFrame:
         the file cannot be used).
     """
     chunks = [[root / path for path in paths[i : i + _CHUNK]] for i in range(0, len(paths), _CHUNK)]
-    rows = [row for part in _progress(_parts(chunks, threads), len(paths)) for row in part]
+    parts = progress(_parts(chunks, threads), len(paths), "DICOM header")
+    rows = [row for part in parts for row in part]
     frame = pd.DataFrame(rows, columns=[*_TEXT, *_SIZE])
     return frame.astype(dict.fromkeys(_TEXT, "str") | dict.fromkeys(_SIZE, "float64"))
 
@@ -50,20 +48,6 @@ def _parts(chunks: list[list[Path]], threads: int) -> Iterator[list[tuple[Any, .
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(threads, len(chunks)), context) as pool:
         yield from pool.map(_read_chunk, chunks)
-
-
-def _progress(parts: Iterator[list[tuple[Any, ...]]], total: int) -> Iterator[list[Any]]:
-    """Pass the parts on; a bar on a terminal, a log line every tenth otherwise."""
-    done, next_line = 0, total / 10
-    bar = tqdm(total=total, unit="header", desc="headers", disable=not sys.stderr.isatty())
-    with bar:
-        for part in parts:
-            yield part
-            done += len(part)
-            bar.update(len(part))
-            if bar.disable and total > 5000 and done >= next_line:
-                log.info("read %d of %d DICOM headers", done, total)
-                next_line += total / 10
 
 
 def _read_chunk(paths: list[Path]) -> list[tuple[Any, ...]]:

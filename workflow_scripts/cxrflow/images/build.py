@@ -11,11 +11,9 @@ import fcntl
 import logging
 import multiprocessing
 import os
-import sys
 import threading
-import time
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -39,6 +37,7 @@ from cxrflow.images.shards import (
     store_block,
     write_shard,
 )
+from cxrflow.progress import progress
 
 log = logging.getLogger("cxrflow.images")
 
@@ -96,7 +95,9 @@ def build_store(
         missing = [number for number in range(len(parts)) if number not in records]
         with contextlib.closing(
             _blocks(root, [parts[i] for i in missing], geometry, settings, threads)
-        ) as blocks:
+        ) as decoded:
+            images = sum(len(parts[number]) for number in missing)
+            blocks = progress(decoded, images, "image", _images, "pixel store")
             for number in missing:
                 shard_blocks = []
                 for _ in range(0, len(parts[number]), BLOCK):
@@ -143,29 +144,24 @@ def _blocks(
     settings: PixelSettings,
     threads: int,
 ) -> Generator[Block, None, None]:
-    """The blocks of all ``parts`` in order, decoded by ``threads`` processes, with progress."""
+    """The blocks of all ``parts`` in order, decoded by ``threads`` processes."""
     tasks = [part[i : i + BLOCK] for part in parts for i in range(0, len(part), BLOCK)]
     total = sum(len(task) for task in tasks)
-    advance = progress(total)
     if threads == 1 or total < WORTH_PROCESSES:
         for task in tasks:
             yield store_block(root, task, geometry, settings)
-            advance(len(task))
         return
     # Fresh processes: a fork would copy the locks of the threads that pandas has started.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(threads, mp_context=context, initializer=_die_with_parent)
-    waiting: deque[tuple[int, Future[Block]]] = deque()
+    waiting: deque[Future[Block]] = deque()
     try:
         for task in tasks:
-            waiting.append((len(task), pool.submit(store_block, root, task, geometry, settings)))
+            waiting.append(pool.submit(store_block, root, task, geometry, settings))
             if len(waiting) >= 3 * threads:  # bounds the memory of finished blocks
-                count, future = waiting.popleft()
-                yield future.result()
-                advance(count)
-        for count, future in waiting:
+                yield waiting.popleft().result()
+        for future in waiting:
             yield future.result()
-            advance(count)
     except BrokenProcessPool:
         raise InputError(
             f"{root}: a decoding process was killed, perhaps for want of memory; finished shards"
@@ -173,6 +169,10 @@ def _blocks(
         ) from None
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _images(block: Block) -> int:
+    return len(block.stored) + len(block.failures)
 
 
 def _die_with_parent() -> None:
@@ -185,26 +185,6 @@ def _die_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def progress(total: int) -> Callable[[int], object]:
-    """A function that is told how many images were done: a bar, or ten lines in a log."""
-    if sys.stderr.isatty():
-        from tqdm import tqdm
-
-        bar = tqdm(total=total, unit="image", desc="pixel store")
-        return bar.update
-    started, state = time.monotonic(), {"done": 0, "said": 0}
-
-    def advance(count: int) -> None:
-        state["done"] += count
-        tenth = 10 * state["done"] // total
-        if tenth > state["said"]:
-            state["said"] = tenth
-            rate = state["done"] / max(time.monotonic() - started, 1e-9)
-            log.info("%d of %d images, %.0f a second", state["done"], total, rate)
-
-    return advance
 
 
 def _remove_other_shards(folder: Path, count: int) -> None:

@@ -8,7 +8,6 @@ texts; above ``max_failed_share`` the program fails. The result does not depend 
 import hashlib
 import logging
 import multiprocessing
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ import pyarrow.parquet as pq
 from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, fingerprint, is_synthetic, write_json
+from cxrflow.progress import progress
 from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.reading import KEPT, Processor, Rows
 from cxrflow.reports.settings import ReportSettings
@@ -230,9 +230,8 @@ def build_corpus(
     account, started = _Account(), time.monotonic()
     with atomic_folder(output) as folder:
         with _Tables(folder) as tables:
-            for rows in _progress(
-                _process(layout, root, references, settings, stanza, threads), len(references)
-            ):
+            parts = _process(layout, root, references, settings, stanza, threads)
+            for rows in progress(parts, len(references), "report", lambda rows: len(rows.sections)):
                 tables.write(rows)
                 account.add(rows)
         _check(account, len(references), root, settings)
@@ -258,22 +257,6 @@ def build_corpus(
         sum(len(studies) for studies in account.failed.values()),
     )
     return corpus
-
-
-def _progress(chunks: Iterator[Rows], total: int) -> Iterator[Rows]:
-    """Pass chunks on; a bar on a terminal, a line about every tenth of the way in a log."""
-    from tqdm import tqdm
-
-    bar = tqdm(total=total, unit="report", disable=not sys.stderr.isatty())
-    done, told = 0, 0
-    with bar:
-        for rows in chunks:
-            yield rows
-            bar.update(len(rows.sections))
-            done += len(rows.sections)
-            if bar.disable and done * 10 // total > told:
-                told = done * 10 // total
-                log.info("%d of %d reports", done, total)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -21,7 +21,6 @@ import csv
 import logging
 import shutil
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +35,7 @@ import pyarrow.parquet as pq
 from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError, InterruptedRun
 from cxrflow.files import atomic_path, write_json
+from cxrflow.progress import progress
 from cxrflow.reports.label_input import Source, find_source
 from cxrflow.reports.label_parts import (
     EMPTY,
@@ -162,7 +162,8 @@ def label_reports(
                 temporary = stack.enter_context(atomic_path(reasons))
                 said = stack.enter_context(pq.ParquetWriter(temporary, schema))
             parts = stack.enter_context(closing(finished_parts(job, source, threads)))
-            for part, table in _progress(parts, source.total):
+            tables = ((part, read_part(part)) for part in parts)
+            for part, table in progress(tables, source.total, "report", _rows):
                 write(table)
                 account.add(table)
                 if said is not None:
@@ -202,21 +203,8 @@ def _tell(summary: dict[str, Any], output: Path) -> None:
     )
 
 
-def _progress(parts: Iterator[Path], total: int) -> Iterator[tuple[Path, pa.Table]]:
-    """Pass parts on with their tables; a bar on a terminal, about ten lines in a log."""
-    from tqdm import tqdm
-
-    bar = tqdm(total=total, unit="report", disable=not sys.stderr.isatty())
-    done, told = 0, 0
-    with bar:
-        for part in parts:
-            table = read_part(part)
-            yield part, table
-            bar.update(len(table))
-            done += len(table)
-            if bar.disable and done * 10 // total > told:
-                told = done * 10 // total
-                log.info("%d of %d reports", done, total)
+def _rows(part: tuple[Path, pa.Table]) -> int:
+    return len(part[1])
 
 
 def _check_outputs(given: Any) -> None:

@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, file_digest, write_json
+from cxrflow.progress import progress
 from cxrflow.text.documents import open_documents, read_group
 from cxrflow.text.parallel import ordered_map
 from cxrflow.text.settings import TokensSettings
@@ -73,7 +74,10 @@ def write_tokens(
     with atomic_folder(output) as folder:
         with open(folder / "tokens.npy", "wb") as handle:
             _write_header(handle, 0)
-            for ids, counts in ordered_map(encoders.encode, batches, threads, processes=False):
+            encoded = ordered_map(encoders.encode, batches, threads, processes=False)
+            for ids, counts in progress(
+                encoded, file.num_rows, "document", lambda part: len(part[1]), output.name
+            ):
                 handle.write(ids.astype("<u2", copy=False).data)
                 total += len(ids)
                 unknown += int(np.count_nonzero(ids == info.unknown))

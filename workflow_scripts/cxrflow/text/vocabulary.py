@@ -7,17 +7,15 @@ the same bytes.
 """
 
 import logging
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from tqdm import tqdm
-
 from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, file_digest, fingerprint, write_json
+from cxrflow.progress import progress
 from cxrflow.text.documents import open_documents, read_group
 from cxrflow.text.memory import return_memory
 from cxrflow.text.parallel import ordered_map
@@ -52,13 +50,12 @@ def count_documents(
     for path in paths:
         file = open_documents(path).metadata
         documents = characters = 0
-        with tqdm(
-            desc=path.parent.name, total=file.num_rows, disable=not sys.stderr.isatty()
-        ) as bar:
-            for rows, size in ordered_map(count, _batches(path), threads, processes=False):
-                documents += rows
-                characters += size
-                bar.update(rows)
+        batches = ordered_map(count, _batches(path), threads, processes=False)
+        for rows, size in progress(
+            batches, file.num_rows, "document", lambda counts: counts[0], path.parent.name
+        ):
+            documents += rows
+            characters += size
         log.info("%s: %d documents, %d characters", path, documents, characters)
         sources.append(
             {

@@ -9,17 +9,15 @@ import gzip
 import io
 import logging
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tqdm import tqdm
-
 from cxrflow.errors import InputError
 from cxrflow.files import fingerprint, naming, read_json, write_json
 from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.progress import progress
 
 log = logging.getLogger("cxrflow")
 MANIFEST, MARK = "MANIFEST.json", ".synthetic"
@@ -90,24 +88,16 @@ def each(
 ) -> Iterator[ResultT]:
     """``map`` over processes, in the order of ``items``, with progress on stderr."""
     if threads <= 1 or len(items) < 2:
-        yield from _progress(map(function, items), len(items), label)
+        yield from progress(map(function, items), len(items), "case", _one, label)
         return
     chunk = max(1, min(16, len(items) // (4 * threads)))
     with ProcessPoolExecutor(threads) as pool:
-        yield from _progress(pool.map(function, items, chunksize=chunk), len(items), label)
+        results = pool.map(function, items, chunksize=chunk)
+        yield from progress(results, len(items), "case", _one, label)
 
 
-def _progress(results: Iterator[ResultT], total: int, label: str) -> Iterator[ResultT]:
-    """A bar on a terminal, else a line about every tenth."""
-    if sys.stderr.isatty():
-        yield from tqdm(results, total=total, desc=label)
-        return
-    said = 0
-    for number, result in enumerate(results, 1):
-        if number * 10 // total > said:
-            said = number * 10 // total
-            log.info("%s: %d of %d", label, number, total)
-        yield result
+def _one(_: object) -> int:
+    return 1
 
 
 def write_gzip(path: Path, data: bytes) -> None:

@@ -9,7 +9,6 @@ which counts them. A sentence that occurs many times is read once. The result do
 
 import logging
 import multiprocessing
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -26,6 +25,7 @@ from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_path, file_digest, read_object, write_json
 from cxrflow.parquet import read_table
+from cxrflow.progress import progress
 from cxrflow.reports.entities.settings import EntitySettings
 from cxrflow.reports.entities.taggers import Entity, StanzaTagger
 from cxrflow.reports.entities.temporal import is_temporal_entity
@@ -85,22 +85,6 @@ def _tag(
         ) from None
 
 
-def _progress(chunks: Iterator[list[list[Entity]]], total: int) -> Iterator[list[list[Entity]]]:
-    """Pass chunks on; a bar on a terminal, a line about every tenth of the way in a log."""
-    from tqdm import tqdm
-
-    bar = tqdm(total=total, unit="sentence", disable=not sys.stderr.isatty())
-    done, told = 0, 0
-    with bar:
-        for chunk in chunks:
-            yield chunk
-            bar.update(len(chunk))
-            done += len(chunk)
-            if bar.disable and done * 10 // total > told:
-                told = done * 10 // total
-                log.info("%d of %d different sentences", done, total)
-
-
 def extract(
     corpus: str | Path,
     stanza: str | Path,
@@ -118,7 +102,7 @@ def extract(
     sentences = read_table(corpus / "sentences.parquet", KEYS)
     different = list(dict.fromkeys(sentences["sentence"]))
     started = time.monotonic()
-    chunks = _progress(_tag(different, str(stanza), settings, threads), len(different))
+    chunks = progress(_tag(different, str(stanza), settings, threads), len(different), "sentence")
     found = [entities for chunk in chunks for entities in chunk]
     table = _table(sentences, dict(zip(different, found, strict=True)))
     with atomic_path(output / "entities.parquet") as temporary:

@@ -1,0 +1,85 @@
+"""Progress of long work: parts pass unchanged; lines in a log, but none for short work."""
+
+import logging
+
+import pytest
+
+from cxrflow import progress as module
+from cxrflow.progress import progress
+
+
+class Clock:
+    """A clock that goes on by ``step`` seconds each time it is read."""
+
+    def __init__(self, step: float) -> None:
+        self.now, self.step = 0.0, step
+
+    def monotonic(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+def lines(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, step: float, parts: int
+) -> list[str]:
+    """What is logged while ``parts`` parts of four things pass, each after ``step`` seconds."""
+    monkeypatch.setattr(module, "time", Clock(step))
+    with caplog.at_level(logging.INFO, logger="cxrflow"):
+        given = [[number] * 4 for number in range(parts)]
+        assert list(progress(given, 4 * parts, "report", title="corpus")) == given
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_a_long_piece_of_work_gives_a_line_every_tenth(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = lines(monkeypatch, caplog, step=4.0, parts=50)
+    assert said == [f"corpus: {done} of 200, 1.0 reports a second" for done in range(20, 201, 20)]
+
+
+def test_lines_are_at_least_ten_seconds_apart(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = lines(monkeypatch, caplog, step=0.5, parts=50)
+    assert said == [
+        "corpus: 80 of 200, 8.0 reports a second",
+        "corpus: 160 of 200, 8.0 reports a second",
+    ]
+
+
+def test_short_work_is_silent(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert lines(monkeypatch, caplog, step=0.01, parts=50) == []
+
+
+def test_size_counts_what_a_part_holds(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "time", Clock(20.0))
+    with caplog.at_level(logging.INFO, logger="cxrflow"):
+        assert list(progress(iter("ab"), 10, "image", size=lambda _: 5)) == ["a", "b"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "5 of 10, 0.2 images a second",
+        "10 of 10, 0.2 images a second",
+    ]
+
+
+def test_a_terminal_gets_a_bar_and_no_lines(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert lines(monkeypatch, caplog, step=20.0, parts=3) == []
+    shown = capsys.readouterr().err
+    assert "corpus: 100%" in shown and "12/12" in shown
+
+
+def test_an_error_in_the_work_comes_through() -> None:
+    def broken() -> object:
+        yield [1]
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        list(progress(broken(), 2, "report"))  # type: ignore[arg-type]
