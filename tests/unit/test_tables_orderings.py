@@ -8,9 +8,15 @@ import pytest
 from cxrflow import papers
 from cxrflow.papers import Ordering, Paper, load_paper
 from cxrflow.report import orderings, table_definition
-from cxrflow.report.orderings import HOLDS, OVERLAP, REVERSED
+from cxrflow.report.orderings import HOLDS, OVERLAP, REVERSED, Compared
+from cxrflow.report.table_cells import Cell
 
-MODELS = ("best", "good", "level", "poor", "absent")
+MODELS = ("best", "good", "level", "poor", "absent", "twice", "also twice")
+RUNS = (  # model, seed, ends of its interval, of which the middle is the value
+    ("best", 0, 0.8, 0.9), ("good", 0, 0.6, 0.75), ("level", 0, 0.5, 0.7), ("poor", 0, 0.1, 0.2),
+    ("twice", 0, 0.6, 0.8), ("twice", 1, 0.4, 0.6),
+    ("also twice", 0, 0.7, 0.74), ("also twice", 1, 0.2, 0.4),
+)  # fmt: skip
 
 
 def table():
@@ -45,12 +51,11 @@ def written(tmp_path, monkeypatch):
         for module in (orderings, table_definition, papers):
             monkeypatch.setattr(module, "load_paper", lambda name: made)
         files = []
-        ends = {"best": (0.8, 0.9), "good": (0.6, 0.75), "level": (0.5, 0.7), "poor": (0.1, 0.2)}
-        for name, (low, high) in ends.items():
+        for name, seed, low, high in RUNS:
             entry = {"value": (low + high) / 2, "low": low, "high": high, "n": 9}
-            content = {"benchmark": "g", "model": name, "seed": 0, "protocol": {}}
+            content = {"benchmark": "g", "model": name, "seed": seed, "protocol": {}}
             content["data"] = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
-            files.append(tmp_path / f"{name}.json")
+            files.append(tmp_path / f"{name} {seed}.json")
             files[-1].write_text(json.dumps(content | {"metrics": {"cnr": entry}}))
         output = tmp_path / "orderings"
         orderings.main(["--paper", "p", "--metrics", *map(str, files), "--output", str(output)])
@@ -81,6 +86,30 @@ def test_what_is_reversed_or_absent_is_said(written):
     assert [line["found"] for line in lines] == [REVERSED, "not measured", REVERSED]
     assert lines[1]["worse_ours"] == "" and "not run in this configuration" in html
     assert "0 of the 2 comparisons measured hold" in markdown
+
+
+def test_several_seeds_are_counted_one_by_one():
+    column = table_definition.Column(key="cnr", label="CNR", metric="cnr")
+    cells = [
+        Cell("Row", "cnr", sum(values) / 3, 0.1, 0.5, 0.6, 3, None, None, None,
+             by_seed=dict(enumerate(values)))
+        for values in ((3.0, 1.0, 5.0), (2.0, 2.0, 2.0))
+    ]  # fmt: skip
+    one = Compared("Claim", "Table 9", column, *cells)
+    assert one.seeds == (3, 2)
+    assert one.finding == f"{OVERLAP} (in order in 2 of 3 seeds)"
+
+
+def test_seeds_of_both_rows_are_paired(written):
+    """A row of seeds 0 and 1 beside one of seed 0: the mean is compared, one seed is common."""
+    lines, markdown, html = written(("good", "twice"))
+    assert lines[0]["worse_ours"] == "60" and lines[0]["found"] == OVERLAP
+    assert (lines[0]["seeds"], lines[0]["seeds_in_order"]) == ("1", "0")
+    assert "in order in" not in markdown + html
+    lines, markdown, html = written(("twice", "also twice"))
+    assert (lines[0]["seeds"], lines[0]["seeds_in_order"]) == ("2", "1")
+    for text in (markdown, html):
+        assert f"{OVERLAP} (in order in 1 of 2 seeds)" in text and "standard deviation" in text
 
 
 def test_equal_values_do_not_hold(written):

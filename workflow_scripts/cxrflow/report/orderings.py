@@ -1,6 +1,8 @@
 """The orders that a paper claims beside those found here: ``<output>.csv``, ``.md`` and ``.html``.
 
-A claim names cells of one column of a table, best first; each is compared with the next one.
+A claim names cells of one column of a table, best first; each is compared with the next one. Of
+models trained with several seeds the means are compared; beside it stands in how many seeds the
+order holds.
 """
 
 import argparse
@@ -33,11 +35,15 @@ log = logging.getLogger("cxrflow")
 CSV_COLUMNS = (
     "claim", "table", "column", "better", "better_ours", "better_low", "better_high",
     "better_published", "worse", "worse_ours", "worse_low", "worse_high", "worse_published",
-    "found",
+    "found", "seeds", "seeds_in_order",
 )  # fmt: skip
 HOLDS, OVERLAP, REVERSED, ABSENT = (
     "holds", "holds, intervals overlap", "does not hold", "not measured",
 )  # fmt: skip
+SEEDS = (
+    "Models trained with several seeds are compared by their means; after ± stands the standard "
+    "deviation over seeds, and the interval is the mean of the seeds' ends."
+)
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,21 @@ class Compared:
         if better.low is None or worse.high is None:
             return OVERLAP
         return HOLDS if better.low > worse.high else OVERLAP
+
+    @property
+    def seeds(self) -> tuple[int, int]:
+        """How many training seeds both cells have, and how many of them show the claimed order."""
+        better, worse = self.better.by_seed, self.worse.by_seed
+        both = better.keys() & worse.keys()
+        return len(both), sum(better[seed] > worse[seed] for seed in both)
+
+    @property
+    def finding(self) -> str:
+        """What people read: found, and the seeds where there are several."""
+        count, in_order = self.seeds
+        return (
+            f"{self.found} (in order in {in_order} of {count} seeds)" if count > 1 else self.found
+        )
 
 
 def compare(paper: str, results: Results) -> list[Compared]:
@@ -90,7 +111,7 @@ def orderings_csv(compared: Sequence[Compared]) -> str:
             for cell in (one.better, one.worse)
             for value in (cell.row, cell.ours, cell.low, cell.high, cell.published)
         ]
-        values = [one.claim, one.table, one.column.key, *sides, one.found]
+        values = [one.claim, one.table, one.column.key, *sides, one.found, *one.seeds]
         writer.writerow(
             ["" if v is None else format(v, ".6g") if isinstance(v, float) else v for v in values]
         )
@@ -104,13 +125,15 @@ def _claims(compared: Sequence[Compared]) -> list[dict[str, Any]]:
         place = f"{one.table}, {one.column.label}"
         if not claims or claims[-1]["last"] is not one.better:
             claims.append({"claim": one.claim, "place": place, "rows": [_row(one.better, one)]})
-        claims[-1]["rows"].append(_row(one.worse, one) | {"found": one.found})
+        claims[-1]["rows"].append(
+            _row(one.worse, one) | {"found": one.found, "finding": one.finding}
+        )
         claims[-1]["last"] = one.worse
     return claims
 
 
 def _row(cell: Cell, one: Compared) -> dict[str, str]:
-    shown = {"label": cell.row, "reason": cell.reason or NOT_RUN, "found": ""}
+    shown = {"label": cell.row, "reason": cell.reason or NOT_RUN, "found": "", "finding": ""}
     return shown | {"published": published_text(cell), **ours_text(cell, one.column)}
 
 
@@ -122,6 +145,7 @@ def _notes(compared: Sequence[Compared], results: Results) -> list[str]:
         f"{count} of the {len(measured)} comparisons measured hold with intervals that are apart.",
         "Intervals are 95 % bootstrap intervals over test samples, given these trainings: another "
         "seed of a training may move a value by more. Tables hold the paired tests.",
+        *([SEEDS] if any(one.seeds[0] > 1 for one in measured) else []),
     ]
 
 
@@ -133,8 +157,11 @@ def orderings_markdown(compared: Sequence[Compared], results: Results) -> str:
         text += [f"**{claim['claim']}**", "", markdown_row(heads), markdown_row(["---"] * 4)]
         for row in claim["rows"]:
             value = row.get("value", "–")
+            value += f" ± {row['spread']}" if "spread" in row else ""
             value += f" ({row['interval']})" if "interval" in row else ""
-            text.append(markdown_row([row["label"], value, row["published"] or "–", row["found"]]))
+            text.append(
+                markdown_row([row["label"], value, row["published"] or "–", row["finding"]])
+            )
         text.append("")
     return "\n".join([*text, *(f"- {note}" for note in _notes(compared, results))]) + "\n"
 

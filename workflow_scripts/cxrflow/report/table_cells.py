@@ -6,7 +6,7 @@ samples: the mean, over the seeds, of the ends of each seed's bootstrap interval
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ class Cell:
     published_sd: str | None
     reason: str | None
     tested: Tested | None = None
+    by_seed: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def difference(self) -> float | None:
@@ -125,10 +126,11 @@ def make_cell(row: Row, column: Column, benchmark: str, results: Results) -> Cel
     published, published_sd = row.published.get(column.key, [None, None])
     name = row.metric_of(column)
     runs = results.of(row, column, column.benchmark or row.benchmark or benchmark)
-    entries = [run["metrics"][name] for run in runs if name in run["metrics"]]
-    entries = [entry for entry in entries if entry["value"] is not None]
+    measured = [run for run in runs if run["metrics"].get(name, {}).get("value") is not None]
+    entries = [run["metrics"][name] for run in measured]
     ours: float | str | None = None
     spread, low, high, reason = None, None, None, None
+    by_seed: dict[int, float] = {}
     if not entries and column.key not in row.blank:
         wanted = row.model is not None or row.vocabulary is not None or row.data
         if not any(name in run["metrics"] for run in runs):
@@ -138,6 +140,7 @@ def make_cell(row: Row, column: Column, benchmark: str, results: Results) -> Cel
     elif entries and isinstance(entries[0]["value"], str):
         ours = entries[0]["value"]
     elif entries:
+        by_seed = {run["seed"]: run["metrics"][name]["value"] * column.scale for run in measured}
         mean, deviation = seed_spread([entry["value"] for entry in entries])
         ours = mean * column.scale
         spread = deviation * column.scale if np.isfinite(deviation) else None
@@ -154,6 +157,7 @@ def make_cell(row: Row, column: Column, benchmark: str, results: Results) -> Cel
         published,
         published_sd,
         reason,
+        by_seed=by_seed,
     )
 
 
