@@ -1,11 +1,13 @@
 """What many unit tests start from: a small synthetic hospital, configurations."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 from config_overlays import DEMO
 from phantom_fixtures import SETTINGS
+from report_fixtures import load, write_results
 
 from cxrflow.config import load_config
 from cxrflow.phantom.__main__ import WRITERS
@@ -18,6 +20,21 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, write in WRITERS.items():
         assert write(SETTINGS, made / name, 1)
     return made
+
+
+@pytest.fixture(scope="session")
+def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A results folder of the demo's configuration, for the report page; nobody changes it."""
+    root = tmp_path_factory.mktemp("synthetic")
+    write_results(root, load())
+    return root
+
+
+@pytest.fixture
+def results(synthetic: Path, tmp_path: Path) -> Path:
+    """A copy that a test may damage."""
+    shutil.copytree(synthetic, tmp_path / "results")
+    return tmp_path / "results"
 
 
 @pytest.fixture

@@ -1,0 +1,239 @@
+"""Scores, pictures and tables of a results folder for tests of the report page.
+
+Numbers are drawn from seeded generators; tables, comparisons and pictures are made by the programs
+that make them.
+"""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from label_fixtures import given_like, write_corpus
+
+from cxrflow.benchmarks import label_agreement
+from cxrflow.benchmarks.grounding_figures import draw_pair
+from cxrflow.benchmarks.ms_cxr_statistics import BACKGROUND, FINDINGS, TOTAL
+from cxrflow.config.label_comparisons import GivenLabels
+from cxrflow.config.ms_cxr_statistics import statistics_datasets
+from cxrflow.config.row_comparisons import row_comparisons
+from cxrflow.config.schema import BENCHMARK_ROLES, Config
+from cxrflow.files import write_json
+from cxrflow.phantom.drawing import draw
+from cxrflow.phantom.patient import make_patient
+from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.report import tables
+
+SCORES = {
+    "phrase_grounding": {"cnr": 1.27, "miou": 0.243},
+    "zero_shot_classification": {
+        "auroc": 0.871, "accuracy": 0.79, "sensitivity": 0.83, "specificity": 0.77, "f1": 0.72,
+    },
+    "linear_probe": {
+        f"{name}/{share}": value
+        for share in (1, 10, 100)
+        for name, value in (("auroc", 0.9), ("accuracy", 0.8), ("f1", 0.7))
+    },
+    "segmentation": {
+        f"{name}{share}": value
+        for share in ("", "/5", "/100")
+        for name, value in (("iou", 0.36), ("dice", 0.5), ("cnr", 1.5))
+    },
+    "mask_prediction": {"mask_accuracy": 0.764, "most_frequent_accuracy": 0.09, "margin": 0.674},
+    "natural_language_inference": {"accuracy": 0.6, "accuracy_sd": 0.02, "majority": 0.7},
+    "sentence_similarity": {"syn_sim": 0.85, "cont_gap": 0.8, "auroc": 0.93},
+}  # fmt: skip
+
+
+WORSE = {"biovil": 1.0, "baseline_phase2": 0.78, "biovil_shuffled_pairs": 0.58, "cxr_bert": 0.97}
+
+
+PHRASES = {
+    "Pleural Effusion": "Moderate left pleural effusion",
+    "Pneumothorax": "Small right apical pneumothorax",
+    "Consolidation": "Consolidation in the right lower lobe",
+}
+
+
+def _estimate(value: float, n: int) -> dict[str, Any]:
+    return {"value": value, "low": 0.94 * value, "high": 1.05 * value, "n": n}
+
+
+def write_scores(root: Path, config: Config, benchmark: str, name: str, seed: int) -> None:
+    dataset = config.cohorts[getattr(config.roles, BENCHMARK_ROLES[benchmark])].dataset
+    drawn = config.datasets[dataset].synthetic
+    folder = root / f"benchmarks/{benchmark}/{name}/seed{seed}"
+    factor = WORSE.get(name, 0.5) * (1 + 0.02 * seed)
+    metrics = {key: _estimate(value * factor, 400) for key, value in SCORES[benchmark].items()}
+    settings = getattr(config.benchmarks, benchmark).model_dump(mode="json")
+    if benchmark == "phrase_grounding":
+        for number, finding in enumerate(settings["categories"]):
+            slug = "_".join(finding.lower().split())
+            metrics[f"cnr/{slug}"] = _estimate((1.7 - 0.12 * number) * factor, 31)
+            metrics[f"miou/{slug}"] = _estimate((0.32 - 0.02 * number) * factor, 31)
+    write_json(
+        folder / "metrics.json",
+        {"benchmark": benchmark, "model": name, "seed": seed,
+         "data": {"name": dataset, "synthetic": drawn, "fingerprint": "77aa"},
+         "protocol": settings, "metrics": metrics},
+    )  # fmt: skip
+    if benchmark == "zero_shot_classification":
+        generator = np.random.default_rng([seed, 5])
+        labels = (generator.random(400) < 0.33).astype(int)
+        scores = generator.normal(1.6 * factor * labels, 1.0)
+        pd.DataFrame({"label": labels, "score": scores}).to_parquet(folder / "predictions.parquet")
+    if benchmark == "phrase_grounding" and settings["figures"]:
+        _pictures(folder / "figures")
+
+
+def _pictures(folder: Path) -> None:
+    """Drawn chests with boxes of a finding, and a map that is near, nearby or far from them."""
+    folder.mkdir(parents=True)
+    settings = HospitalSettings(spoilt_share=0.0)
+    entries: list[dict[str, Any]] = []
+    wanted = {name: 3 for name in PHRASES}
+    rows, columns = np.mgrid[0:128, 0:128]
+    for index in range(300):
+        patient = make_patient(settings, index)
+        study = patient.studies[0]
+        image = next((one for one in study.images if one.view in ("AP", "PA")), None)
+        finding = next((one for one in study.findings if wanted.get(one.name)), None)
+        if image is None or finding is None:
+            continue
+        drawing = draw(patient, study, image, 128)
+        boxes = np.array(drawing.boxes.get(finding.key, []), dtype=float).reshape(-1, 4)
+        if not len(boxes):
+            continue
+        wanted[finding.name] -= 1
+        rank = wanted[finding.name]
+        picture = (drawing.image[:128, :128] * 255).astype(np.uint8)
+        picture = np.pad(picture, [(0, 128 - side) for side in picture.shape])
+        x, y, w, h = boxes[0]
+        far = (0, 12, 60)[2 - rank]
+        place = ((columns - x - w / 2 + far) / (w + 14)) ** 2 + ((rows - y - h / 2) / (h + 14)) ** 2
+        name = ("worst", "median", "best")[rank]
+        file = f"{len(entries):02d}_{'_'.join(finding.name.lower().split())}_{name}.png"
+        (folder / file).write_bytes(draw_pair(picture, np.exp(-2 * place), boxes))
+        entries.append(
+            {
+                "file": file, "title": f"{finding.name}: {PHRASES[finding.name]}",
+                "caption": f"{name.capitalize()} by CNR of {finding.name}. "
+                f"CNR {0.2 + 0.8 * rank:.2f}, mIoU 0.21; cosine from -0.11 (violet) to 0.62 "
+                "(yellow); dashed: the annotated boxes.",
+                "category": finding.name, "cnr": 0.2 + 0.8 * rank, "order": len(entries),
+            }
+        )  # fmt: skip
+        if not any(wanted.values()):
+            break
+    entries.sort(key=lambda entry: (entry["category"], -entry["cnr"]))
+    write_json(folder / "examples.json", entries)
+
+
+def write_words(root: Path, config: Config) -> None:
+    settings = config.benchmarks.vocabulary.model_dump(mode="json")
+    dataset = config.report_dataset
+    metrics: dict[str, Any] = {"words": _estimate(51.2, 442)}
+    for name in config.vocabularies:
+        metrics[f"tokens/{name}"] = _estimate(55.9, 442)
+        metrics[f"increase/{name}"] = _estimate(0.091, 442)
+        metrics[f"unknown/{name}"] = _estimate(0.0, 442)
+        metrics[f"size/{name}"] = _estimate(2000, 1)
+        for word in settings["words"]:
+            whole = word != "bibasilar"
+            spelling = "✓" if whole else "bi-bas-ilar"
+            metrics[f"spelling/{name}/{word}"] = {
+                "value": spelling, "low": None, "high": None, "n": 1,
+            }  # fmt: skip
+    write_json(
+        root / "benchmarks/vocabulary/metrics.json",
+        {"benchmark": "vocabulary", "model": "vocabulary", "seed": 0,
+         "data": {"name": dataset, "synthetic": config.datasets[dataset].synthetic,
+                  "fingerprint": "1"},
+         "protocol": settings, "metrics": metrics},
+    )  # fmt: skip
+
+
+def write_statistics(root: Path, config: Config) -> None:
+    """The statistics of MS-CXR: numbers without an interval."""
+    dataset = statistics_datasets(config)[0]
+    names = ("pairs", "images", "subjects", "women", "women_percent", "age", "age_sd", "tokens")
+    counted = {"value": 61.0, "low": None, "high": None, "n": 61}
+    metrics = {f"{name}/{row}": counted for name in names for row in (*FINDINGS, TOTAL)}
+    metrics |= {f"{name}/{BACKGROUND}": counted for name in names if name in names[2:-1]}
+    write_json(
+        root / "benchmarks/ms_cxr_statistics/metrics.json",
+        {"benchmark": "ms_cxr_statistics", "model": "ms_cxr_statistics", "seed": 0,
+         "data": {"name": dataset, "synthetic": config.datasets[dataset].synthetic,
+                  "fingerprint": "1"},
+         "protocol": config.benchmarks.ms_cxr_statistics.model_dump(mode="json"),
+         "metrics": metrics},
+    )  # fmt: skip
+
+
+def _tests(output: Path, config: Config, paper: str, table: str) -> list[str]:
+    """Paired tests of the rows of a table, as the option that takes them."""
+    asked = row_comparisons(config, paper, table)
+    if not asked:
+        return []
+    entries = [
+        one.model_dump()
+        | {"difference": -0.2, "difference_low": -0.4, "difference_high": -0.01, "reason": None}
+        | {"p": (0.3, 0.04, 0.0004)[number % 3], "p_holm": (0.6, 0.2, 0.004)[number % 3]}
+        for number, one in enumerate(asked)
+    ]
+    path = output.with_name(f"{output.name}.tests.json")
+    write_json(path, {"protocol": {"level": 0.95, "replicates": 5000}, "comparisons": entries})
+    return ["--tests", str(path)]
+
+
+def write_agreement(root: Path, config: Config, given: GivenLabels) -> None:
+    """A comparison by the program itself, of reports that differ from what is given now and then.
+
+    A third of them say so in a way that is read otherwise, a few in a way that is not read.
+    """
+    generator = np.random.default_rng(7)
+    reports, changes = {}, {}
+    for number in range(120):
+        study = f"5{number:07d}"
+        kind = int(generator.integers(0, 6))
+        sentences = [
+            ["Small left pleural effusion.", "No pneumothorax."],
+            ["No acute cardiopulmonary process."],
+            ["Mild pulmonary edema.", "Cardiomegaly."],
+            ["Findings suggestive of pneumonia."],
+            ["No pneumothorax.", f"Ill-defined shadow number {number % 3} in the left lung."],
+            ["Opacity that may represent atelectasis.", "No pleural effusion."],
+        ][kind]
+        reports[study] = sentences
+        if kind == 3:
+            changes[f"s{study}"] = {"Pneumonia": -1.0}
+        if kind == 4:
+            changes[f"s{study}"] = {"Lung Opacity": 1.0, "No Finding": np.nan}
+    with tempfile.TemporaryDirectory() as folder:
+        drawn = config.datasets[given.dataset].synthetic
+        corpus = write_corpus(
+            Path(folder, "corpus"), reports, dataset=given.dataset, synthetic=drawn
+        )
+        table = given_like(corpus, **changes)
+        ours = label_agreement.Ours.read(corpus)
+        settings = given.settings
+        made = label_agreement.compare(ours, table.iloc[:-2], given.reference, settings)
+        output = root / "benchmarks/label_agreement" / given.dataset / given.reference
+        label_agreement.write(output, *made, engine="scope")
+
+
+def write_table(root: Path, config: Config, paper: str, table: str) -> None:
+    files = []
+    for benchmark, model in config.table_cells(paper, table):
+        folder = root / "benchmarks" / benchmark
+        if model is None:
+            files.append(folder / "metrics.json")
+        else:
+            files += [
+                folder / f"{model}/seed{seed}/metrics.json" for seed in config.seeds_of(model)
+            ]
+    output = root / f"tables/{paper}/{table}"
+    named = ["--metrics", *map(str, files)] if files else []
+    named += _tests(output, config, paper, table)
+    tables.main(["--paper", paper, "--table", table, *named, "--output", str(output)])
