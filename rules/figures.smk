@@ -8,7 +8,7 @@ Outputs: `<results>/figures/<paper>/<figure>.png`, and beside it what is on it.
 rule draw_figure:
     """Draw one figure of a paper; no model is run."""
     input:
-        code=source("benchmarks.grounding_comparison"),
+        code=source("benchmarks.grounding.comparison"),
         metrics=lambda wildcards: figure_inputs(wildcards, "metrics.json"),
         predictions=lambda wildcards: figure_inputs(wildcards, "predictions.parquet"),
         grids=lambda wildcards: figure_inputs(wildcards, "grids.npy"),
@@ -36,7 +36,7 @@ rule draw_figure:
         phrases="--phrases" if run.benchmarks.phrase_grounding.figure_phrases else "--no-phrases",
     shell:
         r"""
-        python -m cxrflow.benchmarks.grounding_comparison \
+        python -m cxrflow.benchmarks.grounding.comparison \
             --settings {params.settings:q} \
             --results {params.results:q} \
             --cohort {params.cohort:q} \

@@ -42,7 +42,7 @@ rule record_config:
 rule make_page:
     """Set the report page."""
     input:
-        code=source("report.page", "report/templates/*"),
+        code=source("page.page", "page/templates/*"),
         config="<results>/report/config.json",
         corpora=page_corpora(),
         vocabularies=[f"<results>/vocabulary/{v}/vocabulary.json" for v in VOCABULARIES],
@@ -74,7 +74,7 @@ rule make_page:
         results=subpath(output.page, ancestor=2),
     shell:
         r"""
-        python -m cxrflow.report.page \
+        python -m cxrflow.page.page \
             --config {input.config:q} \
             --results {params.results:q} \
             --output {output.page:q} \

@@ -44,7 +44,7 @@ rule compare_rows:
 rule make_table:
     """Set one table of a paper."""
     input:
-        code=source("report.tables", "report/table.html.jinja", "report/table.css.jinja"),
+        code=source("tables.tables", "tables/table.html.jinja", "tables/table.css.jinja"),
         paper=lambda wildcards: os.path.relpath(SOURCE / f"cxrflow/papers/{wildcards.paper}.yaml"),
         metrics=lambda wildcards: table_metrics(wildcards.paper, wildcards.table),
         tests=lambda wildcards: table_tests(wildcards.paper, wildcards.table),
@@ -73,7 +73,7 @@ rule make_table:
         tests=lambda wildcards, input: option("--tests", *input.tests),
     shell:
         r"""
-        python -m cxrflow.report.tables \
+        python -m cxrflow.tables.tables \
             --paper {wildcards.paper:q} \
             --table {wildcards.table:q} \
             --metrics {input.metrics:q} \
@@ -86,7 +86,7 @@ rule make_table:
 rule check_orderings:
     """Hold the orders that a paper claims against those found here."""
     input:
-        code=source("report.orderings", "report/orderings.html.jinja", "report/table.css.jinja"),
+        code=source("tables.orderings", "tables/orderings.html.jinja", "tables/table.css.jinja"),
         paper=lambda wildcards: os.path.relpath(SOURCE / f"cxrflow/papers/{wildcards.paper}.yaml"),
         metrics=lambda wildcards: ordering_metrics(wildcards.paper),
     output:
@@ -113,7 +113,7 @@ rule check_orderings:
         prefix=lambda wildcards, output: os.path.splitext(output.csv)[0],
     shell:
         r"""
-        python -m cxrflow.report.orderings \
+        python -m cxrflow.tables.orderings \
             --paper {wildcards.paper:q} \
             --metrics {input.metrics:q} \
             --output {params.prefix:q} \

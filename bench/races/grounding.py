@@ -17,7 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bench.race import Race
 from bench.text_steps import PIECES, WORDS, describe, invent_vocabulary
-from cxrflow.benchmarks.one_image import similarity_grids
+from cxrflow.benchmarks.grounding.one_image import similarity_grids
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from bench.race import Race
+from cxrflow.benchmarks.classification.linear_heads import ProbeRun, train_heads
 from cxrflow.encoders.image_encoder import Trunk
 from cxrflow.encoders.settings import ImageEncoderSettings
-from cxrflow.training.linear_probes import ProbeRun, train_heads
 from cxrflow.training.order import epoch_order
 
 BATCH, RATE, DECAY = 32, 1e-3, 0.01

@@ -10,7 +10,7 @@ rule evaluate_label_agreement:
     """Precision, recall, F1 and kappa of our report labels, and the sentences where they differ."""
     input:
         code=source(
-            "benchmarks.label_agreement",
+            "benchmarks.data.label_agreement",
             "data/open_i_terms.yaml",
             "reports/rules/scope/*.yaml",
             "reports/rules/chexpert_labeler/**/*.txt",
@@ -41,7 +41,7 @@ rule evaluate_label_agreement:
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
-        python -m cxrflow.benchmarks.label_agreement \
+        python -m cxrflow.benchmarks.data.label_agreement \
             --corpus {params.corpus:q} \
             --labels {params.labels:q} \
             --reference {wildcards.reference:q} \

@@ -8,7 +8,7 @@ Outputs: `<results>/benchmarks/linear_probe/<model>/seed<k>/`.
 rule evaluate_linear_probe:
     """Train linear heads of all shares and seeds on frozen features, and test them."""
     input:
-        code=source("benchmarks.linear_probe"),
+        code=source("benchmarks.classification.linear_probe"),
         model="<results>/models/{model}/seed{seed}/run.json",
         cohort=cohort_file("classification", "samples.parquet"),
         features=model_features("classification"),
@@ -35,7 +35,7 @@ rule evaluate_linear_probe:
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
-        python -m cxrflow.benchmarks.linear_probe \
+        python -m cxrflow.benchmarks.classification.linear_probe \
             --model {params.model:q} \
             --cohort {params.cohort:q} \
             --features {params.features:q} \

@@ -8,7 +8,7 @@ Outputs: `<results>/benchmarks/mask_prediction/<model>/seed<k>/`.
 rule evaluate_mask_prediction:
     """Predict masked words of reports."""
     input:
-        code=source("benchmarks.mask_prediction"),
+        code=source("benchmarks.language.mask_prediction"),
         model="<results>/models/{model}/seed{seed}/run.json",
         pairs=cohort_file("reports", "pairs.parquet"),
     output:
@@ -32,7 +32,7 @@ rule evaluate_mask_prediction:
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
-        python -m cxrflow.benchmarks.mask_prediction \
+        python -m cxrflow.benchmarks.language.mask_prediction \
             --model {params.model:q} \
             --pairs {input.pairs:q} \
             --settings {params.settings:q} \

@@ -8,7 +8,7 @@ Outputs: `<results>/benchmarks/ms_cxr_statistics/`.
 rule evaluate_ms_cxr_statistics:
     """Count phrases, images and patients, and who the patients are."""
     input:
-        code=source("benchmarks.ms_cxr_statistics"),
+        code=source("benchmarks.data.ms_cxr_statistics"),
         data=marker(*statistics_datasets(run)),
     output:
         metrics="<results>/benchmarks/ms_cxr_statistics/metrics.json",
@@ -38,7 +38,7 @@ rule evaluate_ms_cxr_statistics:
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
-        python -m cxrflow.benchmarks.ms_cxr_statistics \
+        python -m cxrflow.benchmarks.data.ms_cxr_statistics \
             --settings {params.settings:q} \
             --dataset {params.dataset:q} \
             --root {params.root:q} \

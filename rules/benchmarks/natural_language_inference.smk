@@ -8,7 +8,7 @@ Outputs: `<results>/benchmarks/natural_language_inference/<model>/seed<k>/`.
 rule evaluate_natural_language_inference:
     """Fine-tune a text encoder on sentence pairs, five times, and test it."""
     input:
-        code=source("benchmarks.natural_language_inference"),
+        code=source("benchmarks.language.natural_language_inference"),
         model="<results>/models/{model}/seed{seed}/run.json",
         cohort=cohort_file("inference", "samples.parquet"),
         training=cohort_file("inference_training", "samples.parquet"),
@@ -35,7 +35,7 @@ rule evaluate_natural_language_inference:
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
-        python -m cxrflow.benchmarks.natural_language_inference \
+        python -m cxrflow.benchmarks.language.natural_language_inference \
             --model {params.model:q} \
             --cohort {params.cohort:q} \
             --training {params.training:q} \

@@ -8,7 +8,7 @@ Outputs: `<results>/benchmarks/phrase_grounding/<model>/seed<k>/`.
 rule evaluate_phrase_grounding:
     """Ground each phrase in its image and compare with its boxes."""
     input:
-        code=source("benchmarks.phrase_grounding"),
+        code=source("benchmarks.grounding.phrase_grounding"),
         model="<results>/models/{model}/seed{seed}/run.json",
         cohort=lambda wildcards: f"<results>/cohorts/{grounding_cohort(wildcards)}/samples.parquet",
         pixels=lambda wildcards: cohort_pixels(grounding_cohort(wildcards)),
@@ -36,7 +36,7 @@ rule evaluate_phrase_grounding:
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
-        python -m cxrflow.benchmarks.phrase_grounding \
+        python -m cxrflow.benchmarks.grounding.phrase_grounding \
             --model {params.model:q} \
             --cohort {params.cohort:q} \
             --pixels {params.pixels:q} \

@@ -8,7 +8,7 @@ Outputs: `<results>/benchmarks/segmentation/<model>/seed<k>/`.
 rule evaluate_segmentation:
     """Map pneumonia by prompts and by linear probes, and compare with the boxes."""
     input:
-        code=source("benchmarks.segmentation"),
+        code=source("benchmarks.grounding.segmentation"),
         model="<results>/models/{model}/seed{seed}/run.json",
         cohort=cohort_file("classification", "samples.parquet"),
         pixels=pixel_store("classification"),
@@ -35,7 +35,7 @@ rule evaluate_segmentation:
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
-        python -m cxrflow.benchmarks.segmentation \
+        python -m cxrflow.benchmarks.grounding.segmentation \
             --model {params.model:q} \
             --cohort {params.cohort:q} \
             --pixels {params.pixels:q} \

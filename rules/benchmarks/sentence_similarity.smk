@@ -8,7 +8,7 @@ Outputs: `<results>/benchmarks/sentence_similarity/<model>/seed<k>/`.
 rule evaluate_sentence_similarity:
     """Compare the embeddings of premises and hypotheses."""
     input:
-        code=source("benchmarks.sentence_similarity"),
+        code=source("benchmarks.language.sentence_similarity"),
         model="<results>/models/{model}/seed{seed}/run.json",
         cohort=cohort_file("inference", "samples.parquet"),
     output:
@@ -33,7 +33,7 @@ rule evaluate_sentence_similarity:
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
-        python -m cxrflow.benchmarks.sentence_similarity \
+        python -m cxrflow.benchmarks.language.sentence_similarity \
             --model {params.model:q} \
             --cohort {params.cohort:q} \
             --settings {params.settings:q} \

@@ -8,7 +8,7 @@ Outputs: `<results>/benchmarks/vocabulary/`.
 rule evaluate_vocabulary:
     """Compare the vocabularies on report text."""
     input:
-        code=source("benchmarks.vocabulary"),
+        code=source("benchmarks.language.vocabulary"),
         vocabularies=[f"<results>/vocabulary/{name}/vocabulary.json" for name in VOCABULARIES],
         pairs=cohort_file("reports", "pairs.parquet"),
     output:
@@ -30,7 +30,7 @@ rule evaluate_vocabulary:
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
-        python -m cxrflow.benchmarks.vocabulary \
+        python -m cxrflow.benchmarks.language.vocabulary \
             --vocabulary {params.vocabularies:q} \
             --pairs {input.pairs:q} \
             --settings {params.settings:q} \

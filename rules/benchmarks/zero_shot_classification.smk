@@ -8,7 +8,7 @@ Outputs: `<results>/benchmarks/zero_shot_classification/<model>/seed<k>/`.
 rule evaluate_zero_shot_classification:
     """Classify each image by two prompts."""
     input:
-        code=source("benchmarks.zero_shot_classification"),
+        code=source("benchmarks.classification.zero_shot_classification"),
         model="<results>/models/{model}/seed{seed}/run.json",
         cohort=cohort_file("classification", "samples.parquet"),
         features=model_features("classification"),
@@ -35,7 +35,7 @@ rule evaluate_zero_shot_classification:
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
-        python -m cxrflow.benchmarks.zero_shot_classification \
+        python -m cxrflow.benchmarks.classification.zero_shot_classification \
             --model {params.model:q} \
             --cohort {params.cohort:q} \
             --features {params.features:q} \

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cxrflow.benchmarks.entity_scores import NEM, TEM, entity_scores
+from cxrflow.benchmarks.generation.entity_scores import NEM, TEM, entity_scores
 from cxrflow.errors import InputError
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.writers.stanza_text import write_stanza_entities, write_stanza_text

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from report_fixtures import REAL, load, write_results  # noqa: E402
 
 from cxrflow.files import read_json, write_json  # noqa: E402
-from cxrflow.report import page  # noqa: E402
+from cxrflow.page import page  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")

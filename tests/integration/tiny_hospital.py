@@ -198,7 +198,7 @@ class Stages:
 
     def compare_vocabularies(self, output: Path) -> End:
         return program(
-            "benchmarks.vocabulary",
+            "benchmarks.language.vocabulary",
             vocabulary=f"ours={self.vocabulary}",
             pairs=self.cohort / "pairs.parquet",
             output=output,

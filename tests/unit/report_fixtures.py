@@ -23,7 +23,7 @@ from cxrflow.config.loading import load_config
 from cxrflow.config.models import overlay
 from cxrflow.config.schema import Config
 from cxrflow.files import read_json, write_json
-from cxrflow.report.page import build_page
+from cxrflow.page.page import build_page
 
 ROOT = Path(__file__).parents[2]
 REAL: dict[str, Any] = {

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from label_fixtures import given_like, write_corpus
 
-from cxrflow.benchmarks import label_agreement
-from cxrflow.benchmarks.grounding_figures import draw_pair
-from cxrflow.benchmarks.ms_cxr_statistics import BACKGROUND, FINDINGS, TOTAL
+from cxrflow.benchmarks.data import label_agreement
+from cxrflow.benchmarks.data.ms_cxr_statistics import BACKGROUND, FINDINGS, TOTAL
+from cxrflow.benchmarks.grounding.pictures import draw_pair
 from cxrflow.config.label_comparisons import GivenLabels
 from cxrflow.config.ms_cxr_statistics import statistics_datasets
 from cxrflow.config.row_comparisons import row_comparisons
@@ -23,7 +23,7 @@ from cxrflow.files import write_json
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.patient import make_patient
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.report import tables
+from cxrflow.tables import tables
 
 SCORES = {
     "phrase_grounding": {"cnr": 1.27, "miou": 0.243},

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from label_fixtures import REPORTS, given_like, write_corpus
 
-from cxrflow.benchmarks import label_agreement as program
-from cxrflow.benchmarks.given_labels import read_given
-from cxrflow.benchmarks.label_disagreements import (
+from cxrflow.benchmarks.data import label_agreement as program
+from cxrflow.benchmarks.data.given_labels import read_given
+from cxrflow.benchmarks.data.label_disagreements import (
     NOT_TOLD,
     NOTHING_READ,
     behind_label,
@@ -20,7 +20,7 @@ from cxrflow.benchmarks.label_disagreements import (
     rank,
     reasons_given,
 )
-from cxrflow.benchmarks.settings import LabelAgreementSettings
+from cxrflow.benchmarks.data.settings import LabelAgreementSettings
 from cxrflow.data import mimic_cxr_jpg
 from cxrflow.errors import InputError
 from cxrflow.reports.labels.engines import make_labeller
@@ -76,13 +76,13 @@ def test_mimics_tables_are_read_as_their_reader_reads_them(tmp_path, corpus):
 def test_open_i_is_read_by_its_terms(tmp_path, monkeypatch):
     terms = pd.DataFrame([("CXR1", 1.0, 0.0)], columns=["study_id", "Edema", "No Finding"])
     monkeypatch.setattr(
-        "cxrflow.benchmarks.given_labels.read_term_labels",
+        "cxrflow.benchmarks.data.given_labels.read_term_labels",
         lambda root: terms if root == tmp_path else pytest.fail(str(root)),
     )
     found = read_given(tmp_path, settings(layout="open_i"))
     assert found.to_dict("list") == {"study_id": ["CXR1"], "No Finding": [0.0], "Edema": [1.0]}
     monkeypatch.setattr(
-        "cxrflow.benchmarks.given_labels.read_term_labels", lambda root: terms.iloc[:0]
+        "cxrflow.benchmarks.data.given_labels.read_term_labels", lambda root: terms.iloc[:0]
     )
     with pytest.raises(InputError, match="it labels no report"):
         read_given(tmp_path, settings(layout="open_i"))

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from sklearn.metrics import f1_score, roc_auc_score
 
 import cxrflow
-from cxrflow.benchmarks import linear_probe as program
-from cxrflow.benchmarks import zero_shot_classification
-from cxrflow.benchmarks.classification_settings import (
+from cxrflow.benchmarks.classification import linear_probe as program
+from cxrflow.benchmarks.classification import zero_shot_classification
+from cxrflow.benchmarks.classification.settings import (
     LinearProbeSettings,
     ZeroShotClassificationSettings,
 )

@@ -10,9 +10,9 @@ import torch
 from benchmark_fakes import write_cohort
 
 import cxrflow
-from cxrflow.benchmarks import mask_prediction as program
 from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.benchmarks.settings import MaskPredictionSettings
+from cxrflow.benchmarks.language import mask_prediction as program
+from cxrflow.benchmarks.language.settings import MaskPredictionSettings
 from cxrflow.errors import InputError
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, read_tokenizer, write_tokenizer
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from data_fixtures import write_csv
 
-from cxrflow.benchmarks import ms_cxr_statistics as program
-from cxrflow.benchmarks.settings import MsCxrStatisticsSettings
+from cxrflow.benchmarks.data import ms_cxr_statistics as program
+from cxrflow.benchmarks.data.settings import MsCxrStatisticsSettings
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
 

@@ -11,11 +11,11 @@ import torch
 from benchmark_fakes import write_cohort
 
 import cxrflow
-from cxrflow.benchmarks import natural_language_inference as program
-from cxrflow.benchmarks import pair_classifier
 from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.benchmarks.sentence_pair_rows import pair_clusters, pair_numbers
-from cxrflow.benchmarks.settings import NaturalLanguageInferenceSettings
+from cxrflow.benchmarks.language import natural_language_inference as program
+from cxrflow.benchmarks.language import pair_classifier
+from cxrflow.benchmarks.language.sentence_pair_rows import pair_clusters, pair_numbers
+from cxrflow.benchmarks.language.settings import NaturalLanguageInferenceSettings
 from cxrflow.data.nli import LABELS
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.settings import TextEncoderSettings

@@ -11,9 +11,9 @@ from PIL import Image
 from pydicom.uid import generate_uid
 
 import cxrflow
-from cxrflow.benchmarks import phrase_grounding
-from cxrflow.benchmarks.grounding_settings import OneImageSettings
-from cxrflow.benchmarks.phrases import plain_phrases
+from cxrflow.benchmarks.grounding import phrase_grounding
+from cxrflow.benchmarks.grounding.phrases import plain_phrases
+from cxrflow.benchmarks.grounding.settings import OneImageSettings
 from cxrflow.errors import InputError
 from cxrflow.ground import Grounding, ground, main
 from cxrflow.images.geometry import Geometry

@@ -8,23 +8,24 @@ import pytest
 from benchmark_fakes import FakeModel, classification_samples, make_store
 from feature_fakes import fake_features
 
-from cxrflow.benchmarks import linear_probe, mask_prediction
 from cxrflow.benchmarks import paired_tests as program
-from cxrflow.benchmarks import zero_shot_classification as zero_shot
-from cxrflow.benchmarks.classification_settings import (
+from cxrflow.benchmarks.classification import linear_probe
+from cxrflow.benchmarks.classification import zero_shot_classification as zero_shot
+from cxrflow.benchmarks.classification.settings import (
     LinearProbeSettings,
     SegmentationSettings,
     ZeroShotClassificationSettings,
 )
-from cxrflow.benchmarks.grounding_settings import PhraseGroundingSettings
+from cxrflow.benchmarks.grounding.segmentation_scores import METRICS
+from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.benchmarks.segmentation_scores import METRICS
-from cxrflow.benchmarks.settings import (
+from cxrflow.benchmarks.language import mask_prediction
+from cxrflow.benchmarks.language.settings import (
     MaskPredictionSettings,
     NaturalLanguageInferenceSettings,
-    PairedTestSettings,
     SentenceSimilaritySettings,
 )
+from cxrflow.benchmarks.settings import PairedTestSettings
 from cxrflow.config.benchmarks import PAIRED_BENCHMARKS, Benchmarks
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import clusters_of, resamples

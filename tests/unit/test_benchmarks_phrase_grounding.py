@@ -17,11 +17,11 @@ from benchmark_fakes import (
 from PIL import Image
 
 import cxrflow
-from cxrflow.benchmarks import phrase_grounding
-from cxrflow.benchmarks.grounding_figures import MAX_BYTES, choose_examples, draw_pair
-from cxrflow.benchmarks.grounding_settings import PhraseGroundingSettings
+from cxrflow.benchmarks.grounding import phrase_grounding
+from cxrflow.benchmarks.grounding.phrase_grounding import chosen_rescaling
+from cxrflow.benchmarks.grounding.pictures import MAX_BYTES, choose_examples, draw_pair
+from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.benchmarks.phrase_grounding import chosen_rescaling
 from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
 

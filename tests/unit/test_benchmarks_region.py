@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter, zoom
 
-from cxrflow.benchmarks.region import box_mask, image_map, make_region, prepare_grid
+from cxrflow.benchmarks.grounding.region import box_mask, image_map, make_region, prepare_grid
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import cnr, iou
 

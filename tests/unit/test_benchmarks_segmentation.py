@@ -10,11 +10,11 @@ from benchmark_fakes import CELLS, SIZE, FakeModel, boxes_of, make_store, write_
 from pydantic import ValidationError
 from torch import nn
 
-from cxrflow.benchmarks import segmentation as program
-from cxrflow.benchmarks.classification_settings import SegmentationSettings
+from cxrflow.benchmarks.classification.settings import SegmentationSettings
+from cxrflow.benchmarks.grounding import segmentation as program
+from cxrflow.benchmarks.grounding.patches import PatchEncoder, annotated_cells, one_box_each
+from cxrflow.benchmarks.grounding.region import make_region
 from cxrflow.benchmarks.inputs import Cohort, image_batches
-from cxrflow.benchmarks.patches import PatchEncoder, annotated_cells, one_box_each
-from cxrflow.benchmarks.region import make_region
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError

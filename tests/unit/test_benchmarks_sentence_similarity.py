@@ -11,9 +11,9 @@ from benchmark_fakes import write_cohort
 from sklearn.metrics import roc_auc_score
 
 import cxrflow
-from cxrflow.benchmarks import sentence_similarity as program
 from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.benchmarks.settings import SentenceSimilaritySettings
+from cxrflow.benchmarks.language import sentence_similarity as program
+from cxrflow.benchmarks.language.settings import SentenceSimilaritySettings
 from cxrflow.errors import InputError
 
 ANGLES = {"clear": 0.0, "no opacity": 20.0, "opacity": 120.0, "dense opacity": 90.0, "line": 60.0}

@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from sklearn.metrics import roc_auc_score
 
 import cxrflow
-from cxrflow.benchmarks import zero_shot_classification as program
-from cxrflow.benchmarks.classification_settings import ZeroShotClassificationSettings
+from cxrflow.benchmarks.classification import zero_shot_classification as program
+from cxrflow.benchmarks.classification.labelled_images import class_embedding
+from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
 from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.benchmarks.labelled_images import class_embedding
 from cxrflow.errors import InputError
 from cxrflow.model import Model
 

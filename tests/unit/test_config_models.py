@@ -3,7 +3,7 @@
 import pytest
 from config_overlays import DEMO, ROOT
 
-from cxrflow.benchmarks.classification_settings import SegmentationSettings
+from cxrflow.benchmarks.classification.settings import SegmentationSettings
 from cxrflow.config import load_config
 from cxrflow.errors import InputError
 from cxrflow.papers import Recipe, Table, load_paper

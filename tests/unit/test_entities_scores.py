@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from cxrflow.benchmarks.entity_scores import NEM, TEM, entity_scores, entity_statistic
+from cxrflow.benchmarks.generation.entity_scores import NEM, TEM, entity_scores, entity_statistic
 from cxrflow.metrics.intervals import bootstrap
 from cxrflow.reports.entities.taggers import Entity
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cxrflow.benchmarks.region import make_region, make_window
+from cxrflow.benchmarks.grounding.region import make_region, make_window
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics import grounding
 from cxrflow.metrics.region_scores import region_scores

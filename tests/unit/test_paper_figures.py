@@ -14,9 +14,9 @@ from cxrflow.config.models import overlay
 from cxrflow.config.schema import Config
 from cxrflow.errors import InputError
 from cxrflow.files import write_json
+from cxrflow.page.figures import paper_figures, picture_bytes
+from cxrflow.page.inputs import RunFolder
 from cxrflow.papers import load_paper
-from cxrflow.report.page_figures import paper_figures, picture_bytes
-from cxrflow.report.page_inputs import RunFolder
 
 DEMO = Path(__file__).parents[2] / "config.yaml"
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
+from cxrflow.benchmarks.grounding.patch_heads import share_rows, train_patch_heads
 from cxrflow.training.order import epoch_order
-from cxrflow.training.patch_heads import share_rows, train_patch_heads
 
 IMAGES, CELLS, WIDTH = 11, 6, 5
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 from phantom_fixtures import SETTINGS
 
-from cxrflow.benchmarks import ms_cxr_statistics
+from cxrflow.benchmarks.data import ms_cxr_statistics
 from cxrflow.data import mimic_iv
 from cxrflow.files import read_object
 from cxrflow.phantom.patient import hospital

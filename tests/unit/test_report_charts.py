@@ -5,10 +5,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cxrflow.report.lineage import BOX, HIGH, Node, depths, draw_lineage, layout
-from cxrflow.report.page_cohorts import lanes, sums_check
-from cxrflow.report.page_training import POINTS, curve, speed, term_names, thinned
-from cxrflow.report.svg import Dot, Series, dot_chart, line_chart, ticks
+from cxrflow.page.cohorts import lanes, sums_check
+from cxrflow.page.lineage import BOX, HIGH, Node, depths, draw_lineage, layout
+from cxrflow.page.svg import Dot, Series, dot_chart, line_chart, ticks
+from cxrflow.page.training import POINTS, curve, speed, term_names, thinned
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from report_fixtures import REAL, build, edit, load, write_results
 
 from cxrflow.errors import InputError
 from cxrflow.files import read_json, write_json
-from cxrflow.report import page
-from cxrflow.report.next_steps import Step, next_steps
-from cxrflow.report.page_inputs import RunFolder
-from cxrflow.report.page_tables import OUTSIDE
-from cxrflow.report.privacy import Privacy
+from cxrflow.page import page
+from cxrflow.page.inputs import RunFolder
+from cxrflow.page.next_steps import Step, next_steps
+from cxrflow.page.privacy import Privacy
+from cxrflow.page.tables import OUTSIDE
 
 IDS = "50000001"
 

@@ -5,8 +5,8 @@ import re
 from report_fixtures import load, write_results
 
 from cxrflow.config import schema
+from cxrflow.page import page
 from cxrflow.papers import load_paper
-from cxrflow.report import page
 
 
 def test_an_imported_model_is_called_so_and_has_no_training(tmp_path, monkeypatch):

@@ -6,12 +6,12 @@ import pytest
 from label_fixtures import given_like, write_corpus
 from report_fixtures import REAL, load, write_results
 
-from cxrflow.benchmarks import label_agreement as program
-from cxrflow.benchmarks.settings import LabelAgreementSettings
+from cxrflow.benchmarks.data import label_agreement as program
+from cxrflow.benchmarks.data.settings import LabelAgreementSettings
 from cxrflow.config.schema import Config
-from cxrflow.report import page
-from cxrflow.report.page_inputs import RunFolder
-from cxrflow.report.page_labels import SENTENCES, agreement
+from cxrflow.page import page
+from cxrflow.page.inputs import RunFolder
+from cxrflow.page.labels import SENTENCES, agreement
 
 REPORTS = {
     "1": ["Pulmonary edema.", "No pneumothorax."],

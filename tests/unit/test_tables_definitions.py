@@ -5,15 +5,15 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from cxrflow.benchmarks.classification_settings import (
+from cxrflow.benchmarks.classification.linear_probe import percent
+from cxrflow.benchmarks.classification.settings import (
     LinearProbeSettings,
     SegmentationSettings,
     ZeroShotClassificationSettings,
 )
-from cxrflow.benchmarks.linear_probe import percent
-from cxrflow.benchmarks.ms_cxr_statistics import BACKGROUND, FINDINGS, TOTAL
+from cxrflow.benchmarks.data.ms_cxr_statistics import BACKGROUND, FINDINGS, TOTAL
 from cxrflow.papers import Table, load_paper
-from cxrflow.report.table_definition import TableDefinition, read_table_definition
+from cxrflow.tables.definition import TableDefinition, read_table_definition
 
 TABLES = sorted(load_paper("biovil").tables)
 

@@ -7,9 +7,10 @@ import pytest
 
 from cxrflow import papers
 from cxrflow.papers import Ordering, Paper, load_paper
-from cxrflow.report import orderings, table_definition
-from cxrflow.report.orderings import HOLDS, OVERLAP, REVERSED, Compared
-from cxrflow.report.table_cells import Cell
+from cxrflow.tables import definition as table_definition
+from cxrflow.tables import orderings
+from cxrflow.tables.cells import Cell
+from cxrflow.tables.orderings import HOLDS, OVERLAP, REVERSED, Compared
 
 MODELS = ("best", "good", "level", "poor", "absent", "twice", "also twice")
 RUNS = (  # model, seed, ends of its interval, of which the middle is the value

@@ -10,11 +10,12 @@ import pytest
 from cxrflow import papers
 from cxrflow.errors import InputError
 from cxrflow.papers import Paper
-from cxrflow.report import table_definition, tables
-from cxrflow.report.table_cells import make_cells, read_results
-from cxrflow.report.table_definition import Row, TableDefinition
-from cxrflow.report.table_tests import read_tests
-from cxrflow.report.table_text import table_csv, table_html, table_markdown
+from cxrflow.tables import definition as table_definition
+from cxrflow.tables import tables
+from cxrflow.tables.cells import make_cells, read_results
+from cxrflow.tables.definition import Row, TableDefinition
+from cxrflow.tables.tests import read_tests
+from cxrflow.tables.text import table_csv, table_html, table_markdown
 
 TABLE = TableDefinition.model_validate(
     {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cxrflow.benchmarks import vocabulary
+from cxrflow.benchmarks.language import vocabulary
 from cxrflow.errors import InputError
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, write_tokenizer
 

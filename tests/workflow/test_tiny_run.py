@@ -51,7 +51,7 @@ def test_touched_sources_rerun_nothing(finished_copy):
 
 
 def test_a_changed_source_reruns_its_stage(finished_copy):
-    source: Path = finished_copy.folder / "workflow_scripts/cxrflow/report/tables.py"
+    source: Path = finished_copy.folder / "workflow_scripts/cxrflow/tables/tables.py"
     source.write_text(source.read_text() + "\n# changed\n")
     planned = finished_copy.planned()
     assert planned.pop("make_table") >= 4

@@ -8,8 +8,8 @@
 
 from collections.abc import Sequence
 
-from cxrflow.benchmarks import one_image
-from cxrflow.benchmarks.one_image import Grounding, Peak, ground
+from cxrflow.benchmarks.grounding import one_image
+from cxrflow.benchmarks.grounding.one_image import Grounding, Peak, ground
 from cxrflow.command import run
 
 __all__ = ["Grounding", "Peak", "ground"]

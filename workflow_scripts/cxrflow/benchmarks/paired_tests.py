@@ -21,29 +21,26 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from cxrflow.benchmarks import (
-    linear_probe,
-    mask_prediction,
-    natural_language_inference,
-    phrase_grounding,
-    segmentation_scores,
-    sentence_similarity,
-    zero_shot_classification,
-)
-from cxrflow.benchmarks.classification_settings import (
+from cxrflow.benchmarks.classification import linear_probe, zero_shot_classification
+from cxrflow.benchmarks.classification.settings import (
     LinearProbeSettings,
     SegmentationSettings,
     ZeroShotClassificationSettings,
 )
-from cxrflow.benchmarks.grounding_settings import PhraseGroundingSettings
-from cxrflow.benchmarks.sentence_pair_rows import pair_clusters
-from cxrflow.benchmarks.settings import (
+from cxrflow.benchmarks.grounding import phrase_grounding, segmentation_scores
+from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
+from cxrflow.benchmarks.language import (
+    mask_prediction,
+    natural_language_inference,
+    sentence_similarity,
+)
+from cxrflow.benchmarks.language.sentence_pair_rows import pair_clusters
+from cxrflow.benchmarks.language.settings import (
     MaskPredictionSettings,
     NaturalLanguageInferenceSettings,
-    PairedComparison,
-    PairedTestSettings,
     SentenceSimilaritySettings,
 )
+from cxrflow.benchmarks.settings import PairedComparison, PairedTestSettings
 from cxrflow.command import Settings, explain, parser, read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.files import read_object, write_json

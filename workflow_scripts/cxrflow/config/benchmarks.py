@@ -2,22 +2,20 @@
 
 from pydantic import Field
 
-from cxrflow.benchmarks.classification_settings import (
+from cxrflow.benchmarks.classification.settings import (
     LinearProbeSettings,
     SegmentationSettings,
     ZeroShotClassificationSettings,
 )
-from cxrflow.benchmarks.grounding_settings import PhraseGroundingSettings
-from cxrflow.benchmarks.settings import (
-    FeatureSettings,
-    LabelAgreementProtocol,
+from cxrflow.benchmarks.data.settings import LabelAgreementProtocol, MsCxrStatisticsSettings
+from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
+from cxrflow.benchmarks.language.settings import (
     MaskPredictionSettings,
-    MsCxrStatisticsSettings,
     NaturalLanguageInferenceSettings,
-    PairedTestProtocol,
     SentenceSimilaritySettings,
     VocabularyComparisonSettings,
 )
+from cxrflow.benchmarks.settings import FeatureSettings, PairedTestProtocol
 from cxrflow.command import Settings
 
 # The role whose cohort each benchmark is computed on.

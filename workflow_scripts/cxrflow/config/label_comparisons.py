@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cxrflow.benchmarks.settings import LabelAgreementSettings
+from cxrflow.benchmarks.data.settings import LabelAgreementSettings
 from cxrflow.config.benchmarks import Comparison
 
 if TYPE_CHECKING:

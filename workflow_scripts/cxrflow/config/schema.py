@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from cxrflow.benchmarks.grounding_settings import GroundingFigureSettings
+from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
 from cxrflow.command import Settings
 from cxrflow.config.benchmarks import BENCHMARK_PROGRAMS, BENCHMARK_ROLES, Benchmarks
 from cxrflow.config.checks import (

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from cxrflow.benchmarks.grounding_settings import GroundingFigureSettings
+from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.command import Settings, SettingsT, explain
 from cxrflow.encoders.released.settings import PROGRAMS, Kind
@@ -94,7 +94,7 @@ class Row(Settings, extra="allow"):
 
 
 class Table(Settings, extra="allow"):
-    """A table, as far as the workflow must know it; :mod:`cxrflow.report.tables` reads the rest."""
+    """A table, as far as the workflow must know it; :mod:`cxrflow.tables.tables` reads the rest."""
 
     title: str
     benchmark: str

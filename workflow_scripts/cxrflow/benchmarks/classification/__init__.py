@@ -1,0 +1,1 @@
+"""Which class an image has: by prompts, by linear probes."""

@@ -1,0 +1,1 @@
+"""What the data themselves hold: report labels against given ones, statistics."""

@@ -1,0 +1,104 @@
+"""Labels to compare ours with: MIMIC-CXR-JPG's tables, a table of yours, Open-I's index terms.
+
+A table has a row a study, a column that names the study and one for each observation it labels, in
+any order and by name: 1 positive, 0 negative, -1 uncertain, blank not mentioned. So are
+MIMIC-CXR-JPG's ``-chexpert`` and ``-negbio`` tables, its radiologist's table (which calls Lung
+Opacity "Airspace Opacity") and the output of the CheXpert labeller and CheXbert, given a study id.
+Columns of other names are not read.
+"""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from cxrflow.benchmarks.data.settings import LabelAgreementSettings
+from cxrflow.data.csv_table import Kind, bare_ids, find_file, read_csv
+from cxrflow.data.open_i_terms import read_term_labels
+from cxrflow.errors import InputError
+from cxrflow.parquet import read_table
+from cxrflow.reports.labels.observations import OBSERVATIONS
+
+log = logging.getLogger("cxrflow")
+
+OTHER_NAMES = {"Airspace Opacity": "Lung Opacity"}
+
+
+def read_given(path: Path, settings: LabelAgreementSettings) -> pd.DataFrame:
+    """``study_id`` and the observations there are, in their usual order, as 1, 0, -1 or NaN.
+
+    A row without a single label is one: its study mentions nothing.
+
+    Args:
+        path: a CSV file (also plain or gzipped where the other is named) or ``.parquet``; for
+            index terms the folder of Open-I.
+
+    Raises:
+        InputError: no such file, no observation in it, or a bad or repeated row, which is named.
+    """
+    if settings.layout == "open_i":
+        table = read_term_labels(path)
+    else:
+        table = _read_table(path, settings.id_column)
+    names = [name for name in OBSERVATIONS if name in table]
+    if not names:
+        raise InputError(
+            f"{path}: no column is named like an observation ({', '.join(OBSERVATIONS)}); "
+            f"found {', '.join(map(str, table.columns))}"
+        )
+    missing = [name for name in OBSERVATIONS if name not in table]
+    if missing:
+        log.info("%s does not label %s", path.name, ", ".join(missing))
+    made = pd.DataFrame({"study_id": table["study_id"].astype("str")})
+    for name in names:
+        made[name] = _numbers(table[name], path, name)
+    repeated = made["study_id"].duplicated(keep=False)
+    if repeated.any():
+        study = made.loc[repeated, "study_id"].iloc[0]
+        places = np.flatnonzero(made["study_id"] == study) + 1
+        raise InputError(
+            f"{path}: data rows {', '.join(map(str, places[:5]))} are all of study {study!r}; "
+            "expected each study once"
+        )
+    if made.empty:
+        raise InputError(f"{path}: it labels no report; expected at least one")
+    return made
+
+
+def _read_table(path: Path, id_column: str) -> pd.DataFrame:
+    """A table's columns as they are, and the bare ids of its studies as ``study_id``."""
+    if path.suffix == ".parquet":
+        table = read_table(path, [id_column])
+    else:
+        found = find_file(path.parent, path.name, path.name.removesuffix(".gz"))
+        if found is None:
+            raise InputError(f"{path}: file not found (plain or .gz); expected a table of labels")
+        wanted: dict[str, Kind] = dict.fromkeys([*OBSERVATIONS, *OTHER_NAMES], "text")
+        table, damaged = read_csv(found, {id_column: "text"}, wanted)
+        for drop in damaged:
+            raise InputError(f"{drop.reason}: {', '.join(drop.examples)}")
+        # A column that is not in the file comes back as nothing but nulls.
+        header = pd.read_csv(found, nrows=0).columns.str.strip()
+        table = table[[name for name in table if name in header]]
+    for other, name in OTHER_NAMES.items():
+        if other in table and name not in table:
+            table = table.rename(columns={other: name})
+    ids = table[id_column]
+    blank = ids.isna() | (ids.astype("str").str.strip() == "")
+    if blank.any():
+        row = int(np.flatnonzero(blank)[0]) + 1
+        raise InputError(f"{path}: data row {row}: '{id_column}' is blank; expected a study id")
+    return table.assign(study_id=bare_ids(ids.astype("str").str.strip()))
+
+
+def _numbers(values: pd.Series, path: Path, name: str) -> pd.Series:
+    numbers = pd.to_numeric(values, errors="coerce").astype("float64")
+    wrong = (numbers.isna() & values.notna()) | ~(numbers.isna() | numbers.isin((1, 0, -1)))
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise InputError(
+            f"{path}: data row {row + 1}: '{name}' is {str(values.iloc[row])!r}; "
+            "expected 1, 0, -1 or blank"
+        )
+    return numbers

@@ -1,0 +1,55 @@
+"""Settings of what is measured on the data themselves, without a model."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from cxrflow.benchmarks.settings import IntervalSettings
+from cxrflow.command import Settings
+
+
+class MsCxrStatisticsSettings(Settings):
+    """What MS-CXR holds (BioViL Appendix C, Table C.1)."""
+
+    tokens: Literal["words_and_marks", "words"] = Field(
+        default="words_and_marks",
+        description="tokens of a phrase; the paper says only 'tokens (inc. full-stop)'. A hyphen "
+        "inside a word does not cut it",
+    )
+    full_stop: Literal["always", "as_written"] = Field(
+        default="always", description="whether a phrase without a full stop has its token too"
+    )
+    age: Literal["study", "anchor"] = Field(
+        default="study",
+        description="study: at the patient's first study of the row, anchor_age + (its year - "
+        "anchor_year); anchor: anchor_age as it stands. The paper does not say",
+    )
+    max_failed_share: float = Field(
+        default=0.01, ge=0, le=1, description="damaged rows of a table that are tolerated"
+    )
+
+
+class LabelAgreementProtocol(Settings):
+    """How our report labels are compared with given ones (Irvin et al. 2019, "Evaluation")."""
+
+    uncertain: Literal["apart", "negative", "positive"] = Field(
+        default="apart",
+        description="what -1 counts as, on both sides: a class of its own, absent or present",
+    )
+    intervals: IntervalSettings = IntervalSettings()
+
+
+class LabelAgreementSettings(LabelAgreementProtocol):
+    """The protocol, and what kind of labels the given ones are."""
+
+    layout: Literal["table", "open_i"] = Field(
+        default="table",
+        description="table: a CSV or Parquet file with a row a study and the observations as "
+        "columns (1, 0, -1, blank); open_i: the human index terms of an Open-I folder",
+    )
+    id_column: str = Field(default="study_id", description="of a table: names the study")
+    positives_only: bool = Field(
+        default=False,
+        description="a table that states what is there and nothing else: its 0, -1 and blank are "
+        "not positive, so only positive is scored; index terms always are such a reference",
+    )

@@ -1,0 +1,1 @@
+"""Where a phrase or a class lies in a radiograph: phrase grounding, segmentation."""

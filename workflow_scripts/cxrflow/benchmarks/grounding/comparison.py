@@ -1,0 +1,234 @@
+"""A paper's figure of grounded phrases, of one model or of several (BioViL Figures 3, A.1, A.2).
+
+    python -m cxrflow.benchmarks.grounding.comparison --settings figure.yaml \\
+        --results results/benchmarks/phrase_grounding/biovil/seed0 … --cohort … --pixels … \\
+        --output results/figures/biovil/figure3.png
+
+Maps are drawn from the grids that phrase grounding kept, by the protocol that scored them; no model
+is run. Which examples are shown follows from one model's signed CNR: the best, the median or the
+worst of each finding, or of all phrases. Beside the picture a JSON file says what is on it. The
+phrases, which are report text, are on neither unless ``--phrases`` is given.
+"""
+
+import argparse
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
+from cxrflow.benchmarks.grounding.pictures import stored_map
+from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
+from cxrflow.benchmarks.inputs import Cohort, Pixels, open_pixels, read_cohort
+from cxrflow.benchmarks.result import slug
+from cxrflow.command import parser, read_settings, run
+from cxrflow.errors import InputError
+from cxrflow.files import atomic_path, read_object, write_json
+from cxrflow.images.geometry import Geometry
+from cxrflow.parquet import read_table
+
+log = logging.getLogger("cxrflow")
+
+PANEL = 176  # pixels of a panel's side
+PANELS = 4  # side by side, where examples are narrower than that
+SCORES = ("sample_id", "category", "cnr", "signed_cnr", "miou")
+COLUMNS = ("sample_id", "image_id", "phrase", "category", "boxes", "image_width", "image_height")
+
+
+@dataclass(frozen=True)
+class Grounded:
+    """What phrase grounding kept of one model; the rows of all parts correspond."""
+
+    model: str
+    seed: int
+    data: dict[str, Any]
+    protocol: dict[str, Any]
+    scores: pd.DataFrame
+    grids_Nhw: NDArray[np.float32]
+
+    @classmethod
+    def read(cls, folder: Path) -> "Grounded":
+        """Read a result folder; an :class:`InputError` names the file that is damaged."""
+        fields = ("benchmark", "model", "seed", "data", "protocol")
+        content = read_object(folder / "metrics.json", fields)
+        if content["benchmark"] != "phrase_grounding":
+            raise InputError(
+                f"{folder / 'metrics.json'}: field 'benchmark' is {content['benchmark']!r}, "
+                "expected 'phrase_grounding'"
+            )
+        scores = read_table(folder / "predictions.parquet", SCORES)
+        path = folder / "grids.npy"
+        try:
+            grids_Nhw = np.load(path, allow_pickle=False)
+        except FileNotFoundError:
+            raise InputError(f"{path}: file not found; run phrase grounding again") from None
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(f"{path}: not a NumPy file ({' '.join(str(error).split())})") from None
+        if grids_Nhw.ndim != 3 or len(grids_Nhw) != len(scores):
+            raise InputError(
+                f"{path}: shape is {list(grids_Nhw.shape)}, expected [{len(scores)}, h, w], a grid "
+                "for each row of predictions.parquet"
+            )
+        data, protocol = content["data"], content["protocol"]
+        return cls(content["model"], content["seed"], data, protocol, scores, grids_Nhw)
+
+
+def choose_rows(
+    scores: pd.DataFrame,
+    rank: Literal["best", "median", "worst"],
+    count: int,
+    findings: Sequence[str] | None = None,
+) -> list[int]:
+    """Rows of up to ``count`` examples by signed CNR; equal ones in the order of their ids.
+
+    With ``findings`` (names as in ``category``, but for case) one of each, in that order; else the
+    ``count`` best, the worst (worst first) or those around the median of all. Phrases without a
+    score are not chosen.
+    """
+    known = scores[np.isfinite(scores["signed_cnr"])]
+    ranked = known.sort_values(["signed_cnr", "sample_id"], ascending=[False, True])
+    if findings is None:
+        groups, wanted = [ranked], count
+    else:
+        slugs = ranked["category"].map(slug)
+        groups = [ranked[slugs == slug(finding)] for finding in findings]
+        groups, wanted = [group for group in groups if len(group)][:count], 1
+    chosen: list[int] = []
+    for group in groups:
+        rows = group.index.tolist()
+        if rank == "worst":
+            rows.reverse()
+        start = max(0, (len(rows) - wanted) // 2) if rank == "median" else 0
+        chosen += rows[start : start + wanted]
+    return chosen
+
+
+def check_same_samples(results: Sequence[Grounded], pixels: Pixels, store: Path) -> None:
+    """All results are of the same phrases and pictures, in the store's geometry."""
+    first = results[0]
+    for other in results:
+        for field, ours, theirs in (
+            ("data.fingerprint", first.data["fingerprint"], other.data["fingerprint"]),
+            ("protocol.geometry", str(pixels.geometry), other.protocol["geometry"]),
+            ("sample_id", list(first.scores["sample_id"]), list(other.scores["sample_id"])),
+        ):
+            if ours != theirs:
+                raise InputError(
+                    f"phrase grounding of {other.model}: {field} is not that of "
+                    f"{store if field == 'protocol.geometry' else first.model}; "
+                    "expected results on the same phrases and pictures"
+                )
+
+
+def draw_figure(
+    settings: GroundingFigureSettings,
+    results: Sequence[Grounded],
+    cohort: Cohort,
+    pixels: Pixels,
+    phrases: bool,
+) -> tuple[bytes, dict[str, Any]]:
+    """The picture as PNG, and what is on it."""
+    by_model = {result.model: result for result in results}
+    chooser = by_model[settings.by]
+    columns = [
+        (one.label, by_model[one.model]) for one in settings.columns if one.model in by_model
+    ]
+    findings = chooser.protocol["categories"] if settings.each_finding else None
+    rows = choose_rows(chooser.scores, settings.rank, settings.count, findings)
+    if not rows:
+        raise InputError(f"phrase grounding of {settings.by}: no phrase has a signed CNR")
+    samples = cohort.table.set_index("sample_id")
+    geometry = Geometry.parse(str(pixels.geometry))
+    strips, examples = [], []
+    for row in rows:
+        sample_id = chooser.scores["sample_id"][row]
+        if sample_id not in samples.index:
+            raise InputError(f"sample '{sample_id}' of the results is not in the cohort")
+        sample = samples.loc[sample_id]
+        placement = geometry.place(int(sample["image_height"]), int(sample["image_width"]))
+        picture = pixels.read(pixels.rows([sample["image_id"]]))[0]
+        boxes = placement.boxes([list(map(float, box)) for box in sample["boxes"]])
+        panels, labels = [panel(picture, boxes=boxes, longer=PANEL)], [""]
+        scores: list[dict[str, Any]] = []
+        for label, result in columns:
+            protocol = result.protocol
+            values = stored_map(
+                result.grids_Nhw[row],
+                placement,
+                protocol["smoothing_sigma"],
+                protocol["rescale"],
+                protocol["upsample"],
+            )
+            panels.append(panel(picture, values, boxes, longer=PANEL))
+            found = {
+                name: float(result.scores[name][row]) for name in ("cnr", "signed_cnr", "miou")
+            }
+            known = {name: one if np.isfinite(one) else None for name, one in found.items()}
+            scores.append({"label": label, **known})
+            labels.append(f"{label} {found['signed_cnr']:+.2f}")
+        category = str(sample["category"])
+        strips.append(
+            Strip(f"{category}: {sample['phrase']}" if phrases else category, panels, labels)
+        )
+        example = {"sample_id": sample_id, "category": category, "scores": scores}
+        examples.append(example | {"phrase": str(sample["phrase"])} if phrases else example)
+    per_line = max(1, PANELS // (1 + len(columns)))
+    return draw_sheet(strips, per_line), {
+        "title": settings.title,
+        "data": {name: chooser.data[name] for name in ("name", "synthetic", "fingerprint")},
+        "chosen_by": settings.by,
+        "rank": settings.rank,
+        "each_finding": settings.each_finding,
+        "phrases": phrases,
+        "mirrored": False,
+        "columns": [
+            {"label": label, "model": one.model, "seed": one.seed} for label, one in columns
+        ],
+        "left_out": [
+            {"label": one.label, "reason": one.reason or "not trained in this run"}
+            for one in settings.columns
+            if one.model not in by_model
+        ],
+        "examples": examples,
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    made = parser(__doc__)
+    made.add_argument("--results", type=Path, nargs="+", required=True, help="one folder a model")
+    made.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
+    made.add_argument("--pixels", type=Path, required=True, help="results/pixels/<d>/<geometry>")
+    made.add_argument(
+        "--phrases",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="print the phrases, which are report text",
+    )
+    made.add_argument(
+        "--output", type=Path, required=True, help="the picture; its JSON lies beside"
+    )
+    options = made.parse_args(argv)
+    settings = read_settings(options.settings, GroundingFigureSettings)
+    results = [Grounded.read(folder) for folder in options.results]
+    if settings.by not in [result.model for result in results]:
+        raise InputError(
+            f"--results: there is none of the model '{settings.by}', which chooses the examples"
+        )
+    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS)
+    pixels = open_pixels(options.pixels, results[0].protocol["geometry"])
+    check_same_samples(results, pixels, options.pixels)
+    png, content = draw_figure(settings, results, cohort, pixels, options.phrases)
+    with atomic_path(options.output) as temporary:
+        temporary.write_bytes(png)
+    write_json(options.output.with_suffix(".json"), content)
+    log.info("%s: %d examples", options.output, len(content["examples"]))
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,104 @@
+"""Sheets of heat maps: radiographs side by side with headings, as one small PNG.
+
+After BioViL Figures 3, A.1 and A.2: similarity laid over the image, annotated boxes dashed. Unlike
+in Figure 3, images are not mirrored: the patient's right is on the left.
+"""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from cxrflow.benchmarks.grounding.pictures import dashed_box, heat_map, palette
+
+GAP = 4
+TEXT = 12  # pixels of the letters
+LINE = 15
+HEADING_LINES = 3
+Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
+WHITE, BLACK = (255, 255, 255), (0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Panels that belong together, all of one size, under a heading, each with a label."""
+
+    heading: str
+    panels: Sequence[Image.Image]
+    labels: Sequence[str]
+
+
+def panel(
+    picture: NDArray[np.uint8],
+    values: NDArray[np.float64] | None = None,
+    boxes: ArrayLike = (),
+    crop: tuple[float, float, float, float] | None = None,
+    longer: int | None = None,
+) -> Image.Image:
+    """A radiograph [H, W] with a map [H, W] over it (NaN: none there) and boxes x, y, w, h [n, 4].
+
+    ``crop`` is a box drawn in full, what the model saw; ``longer`` the panel's longer side.
+    """
+    height, width = picture.shape
+    coloured = (
+        np.repeat(picture[..., None], 3, axis=2) if values is None else heat_map(values, picture)
+    )
+    scale = 1.0 if longer is None else longer / max(height, width)
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    view = Image.fromarray(coloured).resize(size, Image.Resampling.BILINEAR)
+    draw = ImageDraw.Draw(view)
+    if crop is not None:
+        x, y, w, h = (value * scale for value in crop)
+        draw.rectangle((x, y, x + w - 1, y + h - 1), outline=WHITE)
+    for box in np.asarray(boxes, dtype=np.float64).reshape(-1, 4) * scale:
+        dashed_box(draw, box)
+    return view
+
+
+def _wrapped(text: str, width: int, font: Font, lines: int) -> list[str]:
+    """The text in lines of at most ``width`` pixels; what does not fit into them is cut off."""
+    found: list[str] = [""]
+    for word in text.split():
+        longer = f"{found[-1]} {word}".strip()
+        if font.getlength(longer) <= width or not found[-1]:
+            found[-1] = longer
+        else:
+            found.append(word)
+    if len(found) > lines:
+        found = [*found[: lines - 1], f"{found[lines - 1]} ..."]
+    return found
+
+
+def draw_sheet(strips: Sequence[Strip], per_line: int) -> bytes:
+    """PNG of the strips, ``per_line`` of them side by side; all have panels of equal number."""
+    font = ImageFont.load_default(TEXT)
+    sizes = [one.size for strip in strips for one in strip.panels]
+    wide, high = max(w for w, _ in sizes), max(h for _, h in sizes)
+    across = max(len(strip.panels) for strip in strips)
+    strip_width = across * (wide + GAP)
+    headings = [_wrapped(strip.heading, strip_width - GAP, font, HEADING_LINES) for strip in strips]
+    top = max(map(len, headings)) * LINE
+    label = LINE if any(any(strip.labels) for strip in strips) else 0
+    strip_height = top + high + label + 2 * GAP
+    lines = -(-len(strips) // per_line)
+    width = min(per_line, len(strips)) * (strip_width + 2 * GAP)
+    sheet = Image.new("RGB", (width, lines * strip_height), WHITE)
+    draw = ImageDraw.Draw(sheet)
+    for number, (strip, heading) in enumerate(zip(strips, headings, strict=True)):
+        left = number % per_line * (strip_width + 2 * GAP) + GAP
+        above = number // per_line * strip_height
+        for line, text in enumerate(heading):
+            draw.text((left, above + line * LINE), text, BLACK, font)
+        for column, (view, text) in enumerate(zip(strip.panels, strip.labels, strict=True)):
+            x = left + column * (wide + GAP)
+            sheet.paste(view, (x, above + top + GAP))
+            (shown,) = _wrapped(text, wide, font, 1)
+            draw.text((x, above + top + GAP + high), shown, BLACK, font)
+    buffer = io.BytesIO()
+    # Fixed colours make the file a quarter, and keep grey grey.
+    flat = sheet.quantize(palette=palette(), dither=Image.Dither.NONE)
+    flat.save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()

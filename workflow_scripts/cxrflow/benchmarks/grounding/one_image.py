@@ -1,0 +1,171 @@
+"""Phrases in one radiograph: where does a model see what they say?
+
+    python -m cxrflow.ground --model results/models/biovil/seed0 --image x.dcm \\
+        --phrase "Left pleural effusion" --phrase "Enlarged heart" --output heat.png
+
+BioViL section 4.3 and Figure 3 for a DICOM, PNG or JPEG file. The image is decoded and brought to
+the model's geometry by the code that builds pixel stores, so a file gives here what it gave there.
+For each phrase the greatest cosine with a patch is printed, and where that patch is; the picture
+shows the cosines over the radiograph, a panel a phrase, what the model saw within a thin frame.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+import cxrflow
+from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
+from cxrflow.benchmarks.grounding.phrases import plain_phrases
+from cxrflow.benchmarks.grounding.region import image_map, prepare_grid
+from cxrflow.benchmarks.grounding.settings import OneImageSettings
+from cxrflow.command import parser, read_settings
+from cxrflow.errors import InputError
+from cxrflow.files import atomic_path
+from cxrflow.images.decode import decode
+from cxrflow.images.decoded import DecodeError
+from cxrflow.images.geometry import Geometry, Placement
+from cxrflow.images.shards import stored_pixels
+from cxrflow.model import Model
+from cxrflow.training.precision import Precision, autocast, choose_device, choose_precision
+
+MODEL = Path("results/models/biovil/seed0")
+SHOWN = 448  # pixels of the longer side of a drawn radiograph
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The patch that answers most to a phrase."""
+
+    similarity: float  # cosine
+    x: float  # its centre, in pixels of the file from the upper left corner
+    y: float
+
+
+@dataclass(frozen=True)
+class Grounding:
+    """N phrases in an image of H x W pixels."""
+
+    phrases: list[str]
+    grids_Nhw: NDArray[np.float64]  # cosines, smoothed if that was asked for
+    placement: Placement  # of the image in the square the model saw
+    pixels_SS: NDArray[np.uint8]  # that square
+    shown: NDArray[np.uint8]  # the whole radiograph, its longer side SHOWN pixels
+    settings: OneImageSettings
+
+    def map(self, number: int) -> NDArray[np.float64]:
+        """Cosines of phrase ``number`` on the file's pixels [H, W]; NaN outside the crop."""
+        return image_map(self.grids_Nhw[number], self.placement, self.settings.upsample)
+
+    def peak(self, number: int) -> Peak:
+        """The patch with the greatest cosine, of those whose centre shows the image."""
+        grid_hw = self.grids_Nhw[number]
+        left, top, width, height = self.placement.inside_stored()
+        y_h, x_w = ((np.arange(n) + 0.5) * self.placement.size / n for n in grid_hw.shape)
+        seen_h = (top <= y_h) & (y_h <= top + height)
+        seen_w = (left <= x_w) & (x_w <= left + width)
+        inside = np.where(seen_h[:, None] & seen_w, grid_hw, -np.inf)
+        row, column = np.unravel_index(int(inside.argmax()), inside.shape)
+        x, y, _, _ = self.placement.to_original([[x_w[column], y_h[row], 0, 0]])[0]
+        return Peak(float(inside[row, column]), float(x), float(y))
+
+    def draw(self) -> bytes:
+        """PNG: the radiograph under each phrase's map, violet its least and yellow its greatest."""
+        height, width = self.shown.shape
+        placement = replace(self.placement, original_height=height, original_width=width)
+        crop = placement.inside_original()
+        strips = []
+        for number, phrase in enumerate(self.phrases):
+            grid_hw = self.grids_Nhw[number]
+            values = image_map(grid_hw, placement, self.settings.upsample)
+            view = panel(self.shown, values, crop=crop)
+            strips.append(Strip(phrase, [view], [f"{grid_hw.min():.2f} to {grid_hw.max():.2f}"]))
+        return draw_sheet(strips, per_line=min(3, len(strips)))
+
+
+def similarity_grids(
+    model: Model, pixels_SS: NDArray[np.uint8], phrases: list[str], precision: Precision = "fp32"
+) -> NDArray[np.float64]:
+    """Cosines [N, h, w] of N phrases with the patches of one image, which is encoded once.
+
+    ``precision`` is that of the text encoder: bf16 moves a cosine by less than 0.003, that of the
+    image encoder would by up to 0.2 (docs/grounding.md).
+    """
+    image_B1HW = torch.from_numpy(pixels_SS)[None, None].float() / 255
+    patches_hwP = model.encode_image(image_B1HW).projected_patches[0]
+    with autocast(model.device, precision):
+        text_NP = model.encode_text(phrases)
+    return torch.einsum("hwp,np->nhw", patches_hwP, text_NP).double().cpu().numpy()
+
+
+def ground(
+    model: Model,
+    image: str | Path,
+    phrases: Sequence[str],
+    settings: OneImageSettings | None = None,
+) -> Grounding:
+    """Ground ``phrases`` in the radiograph of a file.
+
+    Raises:
+        InputError: the file cannot be used, a phrase is empty, or the model lacks a half.
+    """
+    settings = settings or OneImageSettings()
+    if not phrases or not all(phrase.strip() for phrase in phrases):
+        raise InputError(f"phrases: {list(phrases)} holds no words; expected at least one phrase")
+    geometry = Geometry.parse(model.geometry)
+    try:
+        decoded = decode(image)
+        pixels_SS = stored_pixels(decoded, geometry, settings.pixels)
+        whole = Geometry("longer", SHOWN, SHOWN)
+        shown_SS = stored_pixels(decoded, whole, settings.pixels)
+    except DecodeError as error:
+        raise InputError(
+            f"{image}: {error}; expected a radiograph as a DICOM, PNG or JPEG file"
+        ) from None
+    height, width = decoded.values.shape
+    x, y, w, h = (int(value) for value in whole.place(height, width).inside_stored())
+    asked = plain_phrases(list(phrases), settings.strip_punctuation)
+    precision = choose_precision(settings.text_precision, model.device)
+    grids_Nhw = similarity_grids(model, pixels_SS, asked, precision)
+    prepared = [prepare_grid(grid, settings.smoothing_sigma, "none") for grid in grids_Nhw]
+    return Grounding(
+        list(phrases),
+        np.stack(prepared),
+        geometry.place(height, width),
+        pixels_SS,
+        shown_SS[y : y + h, x : x + w],
+        settings,
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Ground the phrases of the command line."""
+    made = parser(__doc__)
+    made.add_argument("--model", type=Path, default=MODEL, help=f"model folder; else {MODEL}")
+    made.add_argument("--image", type=Path, required=True, help="DICOM, PNG or JPEG file")
+    made.add_argument("--phrase", action="append", required=True, help="give it once a phrase")
+    made.add_argument(
+        "--output", type=Path, default=Path("grounding.png"), help="picture; else grounding.png"
+    )
+    options = made.parse_args(argv)
+    settings = read_settings(options.settings, OneImageSettings)
+    if options.output.suffix.lower() != ".png":
+        raise InputError(f"--output is {options.output}, expected a name that ends in .png")
+    if options.model.is_dir():
+        for name in ("config.json", "image/config.json"):
+            if not (options.model / name).is_file():
+                raise InputError(
+                    f"{options.model}: {name} is missing; expected a model with both halves, such "
+                    f"as {MODEL}"
+                )
+    model = cxrflow.load(options.model, choose_device(settings.device))
+    found = ground(model, options.image, options.phrase, settings)
+    with atomic_path(options.output) as temporary:
+        temporary.write_bytes(found.draw())
+    size = f"{found.placement.original_width} x {found.placement.original_height}"
+    for number, phrase in enumerate(found.phrases):
+        peak = found.peak(number)
+        print(f"{peak.similarity:.3f} at x {peak.x:.0f}, y {peak.y:.0f} of {size} pixels: {phrase}")

@@ -1,0 +1,267 @@
+"""Phrase grounding on MS-CXR: does the similarity map light up where the phrase points?
+
+BioViL sections 4.1 and 4.3, Tables 4, 5, A.3 and A.4. Every phrase is compared with every patch
+of its image; the grid of cosines is brought to pixels and scored against the union of the phrase's
+boxes with CNR and mIoU. Scores are averaged per finding, then over findings (the paper's "Avg.").
+The grids are kept with the scores, so that pictures of several models need no model.
+
+One image by itself, without boxes and scores: ``--model … --image x.dcm --phrase "…"``, which is
+``python -m cxrflow.ground``.
+"""
+
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cxrflow.benchmarks.grounding.phrases import plain_phrases
+from cxrflow.benchmarks.grounding.region import by_box_size, make_region, prepare_grid
+from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
+from cxrflow.benchmarks.image_inputs import image_benchmark_parser, read_inputs
+from cxrflow.benchmarks.inputs import (
+    Cohort,
+    Pixels,
+    data_fingerprint,
+    drop_rows,
+    image_batches,
+)
+from cxrflow.benchmarks.result import Figure, Result, model_name, slug
+from cxrflow.command import read_settings, run
+from cxrflow.images.geometry import Geometry
+from cxrflow.metrics.grounding import miou, signed_cnr
+from cxrflow.metrics.intervals import (
+    Estimate,
+    Floats,
+    Statistic,
+    bootstrap,
+    clusters_of,
+    weighted_mean,
+)
+
+log = logging.getLogger("cxrflow")
+
+COLUMNS = (
+    "sample_id", "subject_id", "image_id", "phrase", "category", "boxes", "image_width",
+    "image_height",
+)  # fmt: skip
+METRICS = ("cnr", "miou", "signed_cnr")  # the last is not in the paper
+SIZE_TOLERANCE = 0.02  # of the aspect ratio: whole-pixel rounding of a small image
+
+
+def chosen_rescaling(
+    asked: Literal["auto", "none", "minmax"], run: Mapping[str, Any]
+) -> Literal["none", "minmax"]:
+    """What ``auto`` means for a model with this ``run.json``: Appendix A.3's last but one sentence.
+
+    Similarities of models with a local loss are spread otherwise, so their maps are stretched to
+    [-1, 1] before thresholds are laid on them. A run without the local term's key has none.
+    """
+    if asked != "auto":
+        return asked
+    local = (run.get("settings") or {}).get("local_alignment") or {}
+    return "minmax" if local.get("weight", 0) > 0 else "none"
+
+
+def similarity_grids(
+    model: Any, samples: pd.DataFrame, pixels: Pixels, settings: PhraseGroundingSettings
+) -> NDArray[np.float64]:
+    """Cosines [N, h, w] of every sample's phrase with the patches of its image."""
+    phrases = plain_phrases(samples["phrase"].tolist(), settings.strip_punctuation)
+    blocks = []
+    image_ids = samples["image_id"].tolist()
+    for positions, images in image_batches(pixels, image_ids, settings.batch_size):
+        grids = model.similarity_map(images, [phrases[i] for i in positions])
+        blocks.append(grids.double().cpu().numpy())
+    return np.concatenate(blocks)
+
+
+def score_samples(
+    grids: NDArray[np.float64],
+    samples: pd.DataFrame,
+    geometry: Geometry,
+    settings: PhraseGroundingSettings,
+    rescale: Literal["none", "minmax"],
+) -> pd.DataFrame:
+    """CNR and mIoU of every sample; NaN with a reason where there is nothing to score."""
+    rows = []
+    for grid, sample in zip(grids, samples.to_dict("records"), strict=True):
+        placement = geometry.place(int(sample["image_height"]), int(sample["image_width"]))
+        region = make_region(
+            prepare_grid(grid, settings.smoothing_sigma, rescale),
+            [list(map(float, box)) for box in sample["boxes"]],
+            placement,
+            settings.upsample,
+            settings.space,
+        )
+        missed = region.missed if settings.outside == "missed" else 0
+        contrast = float(signed_cnr(region.similarity, region.mask))
+        overlap = float(miou(region.similarity, region.mask, settings.thresholds, missed))
+        reason = None
+        if not np.isfinite(contrast):
+            if not region.mask.any():
+                reason = "no box inside the crop"
+            elif region.mask.all():
+                reason = "the boxes cover the whole crop"
+            else:
+                reason = "the similarity map is flat"
+        rows.append(
+            {
+                "sample_id": sample["sample_id"],
+                "subject_id": sample["subject_id"],
+                "image_id": sample["image_id"],
+                "category": sample["category"],
+                "cnr": abs(contrast),
+                "signed_cnr": contrast,
+                "miou": overlap,
+                "box_share": region.share,
+                "missed_pixels": region.missed,
+                "unscored": reason,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def scored_categories(scores: pd.DataFrame, settings: PhraseGroundingSettings) -> list[str]:
+    """The findings that are there to be averaged, in the settings' order."""
+    category = scores["category"].map(slug).to_numpy()
+    return [
+        name
+        for name in map(slug, settings.categories)
+        if np.isfinite(scores["cnr"].to_numpy()[category == name]).any()
+    ]
+
+
+def parts_of(
+    scores: pd.DataFrame, settings: PhraseGroundingSettings
+) -> dict[str, NDArray[np.bool_]]:
+    """Which samples are of each finding, and of each size of boxes (``size_small`` …) there is."""
+    category = scores["category"].map(slug).to_numpy()
+    parts = {name: category == name for name in scored_categories(scores, settings)}
+    scored = np.isfinite(scores["cnr"].to_numpy())
+    sizes = by_box_size(scores["box_share"], settings.size_limits)
+    return parts | {name: chosen for name, chosen in sizes.items() if (scored & chosen).any()}
+
+
+def statistics(scores: pd.DataFrame, settings: PhraseGroundingSettings) -> Statistic:
+    """Means per finding, over findings (``cnr``, ``miou`` …) and over all samples (``…_micro``).
+
+    Besides, means over the samples with small, medium and large boxes (``cnr/size_small`` …), as
+    far as there are any.
+    """
+    parts, present = parts_of(scores, settings), scored_categories(scores, settings)
+    by_metric = {metric: scores[metric].to_numpy() for metric in METRICS}
+
+    def means(counts: Floats) -> dict[str, Floats]:
+        found = {}
+        for metric, values in by_metric.items():
+            of_parts = {name: weighted_mean(counts, values, part) for name, part in parts.items()}
+            found.update({f"{metric}/{name}": mean for name, mean in of_parts.items()})
+            each = [of_parts[name] for name in present]
+            found[metric] = np.mean(each, axis=0) if each else np.full(len(counts), np.nan)
+            found[f"{metric}_micro"] = weighted_mean(counts, values)
+        return found
+
+    return means
+
+
+def summarise(
+    scores: pd.DataFrame, settings: PhraseGroundingSettings
+) -> tuple[dict[str, Estimate], list[str]]:
+    """The metrics with their intervals, and the findings that were there to be averaged."""
+    parts, present = parts_of(scores, settings), scored_categories(scores, settings)
+    sizes: dict[str, int] = {}
+    for metric in METRICS:
+        known = np.isfinite(scores[metric].to_numpy())
+        for name, part in parts.items():
+            sizes[f"{metric}/{name}"] = int((known & part).sum())
+        sizes[metric] = sizes[f"{metric}_micro"] = int(known.sum())
+    chosen = settings.intervals
+    clusters = clusters_of(scores["subject_id"], chosen.unit)
+    means = statistics(scores, settings)
+    estimates = bootstrap(means, clusters, sizes, **chosen.resampling())
+    return estimates, present
+
+
+def usable_samples(
+    samples: pd.DataFrame, pixels: Pixels, settings: PhraseGroundingSettings
+) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
+    """Leave out, with counts and reasons, what cannot be scored."""
+    index = pixels.index.set_index("image_id")
+    wanted = {slug(name) for name in settings.categories}
+    size = index[["original_height", "original_width"]].reindex(samples["image_id"])
+    aspect = (size["original_width"] / size["original_height"]).to_numpy()
+    claimed = (samples["image_width"] / samples["image_height"]).to_numpy()
+    tests = {
+        "category is not in the settings": ~samples["category"].map(slug).isin(wanted),
+        "image is not in the pixel store": ~pixels.holds(samples["image_id"].tolist()),
+        "image is not the shape that the boxes refer to": np.abs(aspect / claimed - 1)
+        > SIZE_TOLERANCE,
+    }
+    return drop_rows(samples, tests)
+
+
+def evaluate(
+    model: Any, cohort: Cohort, pixels: Pixels, settings: PhraseGroundingSettings
+) -> Result:
+    """Score ``model`` on the phrases of ``cohort``."""
+    samples, dropped = usable_samples(cohort.table, pixels, settings)
+    geometry = Geometry.parse(str(pixels.geometry))
+    grids = similarity_grids(model, samples, pixels, settings)
+    rescale = chosen_rescaling(settings.rescale, model.run)
+    scores = score_samples(grids, samples, geometry, settings, rescale)
+    for reason, count in scores["unscored"].value_counts().items():
+        log.warning("%d samples have no CNR: %s", count, reason)
+    metrics, present = summarise(scores, settings)
+    figures: list[Figure] = []
+    if settings.figures:
+        from cxrflow.benchmarks.grounding.pictures import draw_examples
+
+        figures = draw_examples(samples, scores, grids, pixels, geometry, settings, rescale)
+    protocol = {
+        **settings.model_dump(
+            mode="json", exclude={"batch_size", "device", "figures", "figure_phrases"}
+        ),
+        "rescale": rescale,
+        "rescale_setting": settings.rescale,
+        "geometry": str(geometry),
+        "grid": list(grids.shape[1:]),
+        "boxes": "union of a phrase's boxes",
+        "average": "over findings",
+    }
+    data = {
+        **cohort.data,
+        "fingerprint": data_fingerprint(cohort, pixels),
+        "samples": len(samples),
+        "dropped": dropped,
+        "categories_scored": present,
+        "unscored": {str(k): int(v) for k, v in scores["unscored"].value_counts().items()},
+    }
+    arrays = {"grids": grids.astype(np.float32)}
+    return Result("phrase_grounding", data, protocol, metrics, scores, figures, arrays)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program; with ``--image`` that of one image."""
+    given = sys.argv[1:] if argv is None else argv
+    if any(argument.partition("=")[0] == "--image" for argument in given):
+        # Drawing is of no use to the benchmark itself, so it is not loaded for that.
+        from cxrflow.benchmarks.grounding import one_image
+
+        return one_image.main(given)
+    options = image_benchmark_parser(__doc__).parse_args(given)
+    settings = read_settings(options.settings, PhraseGroundingSettings)
+    model, cohort, pixels = read_inputs(options, COLUMNS, settings)
+    result = evaluate(model, cohort, pixels, settings)
+    result.write(options.output, model_name(options.model, model.run), options.seed)
+    found = result.metrics
+    log.info(
+        "CNR %.3f, mIoU %.3f, %d samples", found["cnr"].value, found["miou"].value, found["cnr"].n
+    )
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,233 @@
+"""Segmentation on RSNA: which patches show pneumonia, by two prompts or by a linear layer?
+
+BioViL sections 2.2 and 4.5, Table 7. Zero-shot, the score of a patch is the softmax, over the two
+classes, of its cosine with each class prompt. A linear probe has weights for both classes and a
+bias on the patch's features; its weights start as the prompts' embeddings, so that an untrained
+one is the zero-shot map. A model without a text half has no prompts: its probes start at 0.
+
+Maps are scaled to [0, 1], brought to the image's pixels and compared with its boxes: IoU and Dice
+of what lies above 0.6, and CNR. Every image goes through the encoder once. A probe's metric is the
+mean over the seeds, its spread over them stands beside it (``<metric>_sd``).
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+import cxrflow
+from cxrflow.benchmarks.classification.labelled_images import class_embeddings
+from cxrflow.benchmarks.classification.linear_heads import LinearHeads
+from cxrflow.benchmarks.classification.linear_probe import percent
+from cxrflow.benchmarks.classification.settings import SegmentationSettings
+from cxrflow.benchmarks.features import load_image_encoder, trained_geometry
+from cxrflow.benchmarks.grounding.patch_heads import share_rows, train_patch_heads
+from cxrflow.benchmarks.grounding.patches import (
+    COLUMNS,
+    PatchEncoder,
+    annotated_cells,
+    images_with_boxes,
+    one_box_each,
+)
+from cxrflow.benchmarks.grounding.segmentation_scores import (
+    ZERO_SHOT,
+    columns_of,
+    score_samples,
+    summarise,
+)
+from cxrflow.benchmarks.image_inputs import image_benchmark_parser
+from cxrflow.benchmarks.inputs import (
+    Cohort,
+    Pixels,
+    choose_split,
+    data_fingerprint,
+    open_pixels,
+    read_cohort,
+)
+from cxrflow.benchmarks.result import Result, model_name
+from cxrflow.command import read_settings, run
+from cxrflow.encoders.dilation import refine_grid
+from cxrflow.errors import InputError
+from cxrflow.files import read_object
+from cxrflow.images.geometry import Geometry
+from cxrflow.metrics.grounding import rescale_minmax
+from cxrflow.training.precision import choose_device
+
+log = logging.getLogger("cxrflow")
+
+
+def start_of(settings: SegmentationSettings, classes_CP: NDArray[np.float64] | None) -> str:
+    """What ``start: auto`` stands for; InputError for prompts without a joint space."""
+    if settings.start == "auto":
+        return "zeros" if classes_CP is None else "prompts"
+    if settings.start == "prompts" and classes_CP is None:
+        raise InputError("settings: key 'start' is 'prompts', but the model has no text half")
+    return settings.start
+
+
+def train_probes(
+    encoder: PatchEncoder,
+    pixels: Pixels,
+    train: pd.DataFrame,
+    classes_CP: NDArray[np.float64] | None,
+    settings: SegmentationSettings,
+) -> tuple[dict[str, LinearHeads], dict[str, int]]:
+    """The heads of every share, one a seed, and the images each share has."""
+    features_NPF, length, grid = encoder.cells(
+        pixels, train["image_id"].tolist(), settings.encoder_batch_size
+    )
+    geometry = Geometry.parse(str(pixels.geometry))
+    annotated_NP, used_NP = annotated_cells(train, geometry, grid, settings.space)
+    start_FC = torch.zeros(features_NPF.shape[2], 2)
+    if start_of(settings, classes_CP) == "prompts":
+        assert classes_CP is not None  # settled by `start_of`
+        start_FC = torch.from_numpy(classes_CP.T.copy()).float()
+    heads, sizes = {}, {}
+    for fraction in settings.fractions:
+        rows_SM = np.stack([share_rows(len(train), fraction, s) for s in settings.probe_seeds])
+        sizes[percent(fraction)] = rows_SM.shape[1]
+        trained = train_patch_heads(
+            features_NPF,
+            torch.from_numpy(annotated_NP),
+            torch.from_numpy(used_NP),
+            rows_SM,
+            settings.probe_seeds,
+            start_FC,
+            epochs=settings.epochs,
+            batch_size=settings.batch_size,
+            learning_rate=settings.learning_rate,
+            weight_decay=settings.weight_decay,
+        )
+        # As heads of the features as they are.
+        heads[percent(fraction)] = LinearHeads(trained.weight_KFC / length, trained.bias_KC)
+    return heads, sizes
+
+
+def zero_shot_map(
+    patches_BhwP: Tensor, classes_CP: NDArray[np.float64], settings: SegmentationSettings
+) -> Tensor:
+    """Scores [B, h, w] of the positive class, brought to [0, 1] where ``scale`` is ``affine``."""
+    cosines_BhwC = patches_BhwP.double() @ torch.from_numpy(classes_CP.T).to(patches_BhwP.device)
+    if settings.map == "positive":
+        scores, least, most = cosines_BhwC[..., 1], -1.0, 1.0
+    else:
+        scores = cosines_BhwC.softmax(-1)[..., 1]
+        least, most = torch.tensor([-2.0, 2.0]).double().sigmoid().tolist()  # cosines 1 and -1
+    return (scores - least) / (most - least) if settings.scale == "affine" else scores
+
+
+def make_maps(
+    encoder: PatchEncoder,
+    pixels: Pixels,
+    image_ids: Sequence[str],
+    heads: Mapping[str, LinearHeads],
+    classes_CP: NDArray[np.float64] | None,
+    settings: SegmentationSettings,
+) -> dict[str, NDArray[np.float64]]:
+    """Maps of all images by name, in [0, 1]: probes' probabilities, and the zero-shot scores."""
+    found: dict[str, list[NDArray[np.float64]]] = {}
+    for _, patches_BhwF in encoder.batches(pixels, image_ids, settings.encoder_batch_size):
+        made = {
+            share: torch.einsum("bhwf,sfc->sbhwc", patches_BhwF, one.weight_KFC)
+            .add(one.bias_KC[:, None, None, None])
+            .double()
+            .softmax(-1)[..., 1]
+            for share, one in heads.items()
+        }
+        if classes_CP is not None:
+            made[ZERO_SHOT] = zero_shot_map(patches_BhwF, classes_CP, settings)[None]
+        for name, maps_SBhw in made.items():
+            found.setdefault(name, []).append(maps_SBhw.cpu().numpy())
+    maps = {name: np.concatenate(blocks, axis=1) for name, blocks in found.items()}
+    if settings.scale == "minmax":
+        return {name: rescale_minmax(maps_SNhw, 0, 1) for name, maps_SNhw in maps.items()}
+    return maps
+
+
+def evaluate(
+    model: Any | None,
+    encoder: PatchEncoder,
+    cohort: Cohort,
+    folder: Path,
+    pixels: Pixels,
+    settings: SegmentationSettings,
+) -> Result:
+    """Segment the images with boxes of ``cohort``.
+
+    ``model`` embeds the prompts; None for a model without a text half. ``folder`` is the cohort's,
+    named in errors.
+    """
+    source = folder / "samples.parquet"
+    parts, dropped, rows = [], [], {}
+    for split in (settings.train_split, settings.split):
+        table = choose_split(cohort.table, split, source)
+        part, lost = images_with_boxes(table, pixels)
+        parts.append(part)
+        dropped += [{**one, "split": split} for one in lost]
+        rows[split] = len(table)
+    train, test = parts
+    classes_CP = None if model is None else class_embeddings(model, settings)
+    heads, labelled = train_probes(encoder, pixels, train, classes_CP, settings)
+    maps = make_maps(encoder, pixels, test["image_id"].tolist(), heads, classes_CP, settings)
+    test = test.assign(row=np.arange(len(test)))
+    samples = one_box_each(test) if settings.unit == "box" else test
+    geometry = Geometry.parse(str(pixels.geometry))
+    known, scores = score_samples(maps, samples, geometry, settings)
+    reasons = {str(k): int(v) for k, v in known["unscored"].value_counts().items()}
+    for reason, count in reasons.items():
+        log.warning("%d samples are not wholly scored: %s", count, reason)
+    grid = list(next(iter(maps.values())).shape[2:])
+    protocol = {
+        **settings.model_dump(mode="json", exclude={"encoder_batch_size", "device"}),
+        "start": start_of(settings, classes_CP),
+        "features": "projected" if encoder.projects else "trunk",
+        "optimiser": "AdamW, constant rate; no augmentation, since the features are fixed",
+        "geometry": str(geometry),
+        "grid": grid,
+        "boxes": "each by itself" if settings.unit == "box" else "union of an image's boxes",
+    }
+    data = {
+        **cohort.data,
+        "fingerprint": data_fingerprint(cohort, pixels),
+        "samples": len(samples),
+        "images": len(test),
+        "train_images": len(train),
+        "listed_images": rows,  # with or without a box
+        "labelled": labelled,
+        "dropped": dropped,
+        "unscored": reasons,
+    }
+    predictions = known.assign(**columns_of(scores, settings.probe_seeds))
+    return Result("segmentation", data, protocol, summarise(predictions, settings), predictions)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    options = image_benchmark_parser(__doc__).parse_args(argv)
+    settings = read_settings(options.settings, SegmentationSettings)
+    device = choose_device(settings.device)
+    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS)
+    image, projects = load_image_encoder(options.model)
+    refine_grid(image.encoder.encoder, settings.dilate)
+    pixels = open_pixels(options.pixels, trained_geometry(options.model))
+    has_text = projects and (options.model / "config.json").is_file()
+    model = cxrflow.load(options.model, device) if has_text else None
+    encoder = PatchEncoder(image, projects, device)
+    result = evaluate(model, encoder, cohort, options.cohort, pixels, settings)
+    record = options.model / "run.json"
+    name = model_name(options.model, read_object(record) if record.is_file() else {})
+    result.write(options.output, name, options.seed)
+    for kind in ("", *(f"/{share}" for share in result.data["labelled"])):
+        if f"dice{kind}" in result.metrics:
+            values = [result.metrics[f"{metric}{kind}"].value for metric in ("iou", "dice", "cnr")]
+            log.info("%s: IoU %.3f, Dice %.3f, CNR %.3f", kind or "zero-shot", *values)
+
+
+if __name__ == "__main__":
+    run(main)

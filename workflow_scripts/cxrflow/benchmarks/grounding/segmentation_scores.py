@@ -1,0 +1,159 @@
+"""Maps of many images against their boxes: a table of samples, then the metrics of Table 7.
+
+BioViL section 4.5: IoU and Dice of what lies above a threshold, and CNR (section 4.1), each the
+mean over samples. Maps come by kind: the zero-shot map, and those of a share's probes, one a seed.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cxrflow.benchmarks.classification.linear_probe import percent
+from cxrflow.benchmarks.classification.settings import SegmentationSettings
+from cxrflow.benchmarks.grounding.region import by_box_size, make_window
+from cxrflow.images.geometry import Geometry
+from cxrflow.metrics.intervals import (
+    Estimate,
+    Floats,
+    Statistic,
+    bootstrap,
+    clusters_of,
+    weighted_mean,
+)
+from cxrflow.metrics.region_scores import region_scores
+
+METRICS = ("iou", "dice", "cnr", "signed_cnr")  # the last is not in the paper
+ZERO_SHOT = "zero_shot"
+
+Maps = Mapping[str, NDArray[np.float64]]  # by kind: [seeds or 1, N, h, w]
+Scores = Mapping[str, Mapping[str, NDArray[np.float64]]]  # by kind and metric: [seeds or 1, M]
+
+
+def score_samples(
+    maps: Maps, samples: pd.DataFrame, geometry: Geometry, settings: SegmentationSettings
+) -> tuple[pd.DataFrame, dict[str, dict[str, NDArray[np.float64]]]]:
+    """What is known of each of M samples, and the metrics [seeds or 1, M] of each kind of map.
+
+    ``samples`` names the row of its image among the maps in the column ``row``. A metric that
+    cannot be said is NaN, with a reason in the column ``unscored``.
+    """
+    stacked_KNhw = np.concatenate(list(maps.values()))
+    rows, scores = [], []
+    for sample in samples.to_dict("records"):
+        placement = geometry.place(int(sample["image_height"]), int(sample["image_width"]))
+        maps_Khw = stacked_KNhw[:, sample["row"]]
+        cells = maps_Khw.shape[1:]
+        window = make_window(cells, sample["boxes"], placement, settings.upsample, settings.space)
+        if settings.upsample == "nearest":
+            values_KQ = maps_Khw.reshape(len(maps_Khw), -1)
+            inside_Q, total_Q = (counts.ravel() for counts in window.cell_counts())
+        else:
+            values_KQ = np.stack([window.pixels(one).ravel() for one in maps_Khw])
+            inside_Q = window.mask.ravel().astype(np.float64)
+            total_Q = np.ones_like(inside_Q)
+        missed = window.missed if settings.outside == "missed" else 0
+        found = region_scores(values_KQ, inside_Q, total_Q, settings.threshold, missed)
+        scores.append(found)
+        reason = None
+        if not inside_Q.any():
+            reason = "no box inside the crop"
+        elif inside_Q.sum() == total_Q.sum():
+            reason = "the boxes cover the whole crop"
+        elif not np.isfinite(found["cnr"]).all():
+            reason = "a map is flat"
+        rows.append(
+            {
+                **{name: sample[name] for name in ("sample_id", "subject_id", "image_id")},
+                "box_share": window.share,
+                "missed_pixels": window.missed,
+                "unscored": reason,
+            }
+        )
+    ends = np.cumsum([len(one) for one in maps.values()])[:-1]
+    metrics: dict[str, dict[str, NDArray[np.float64]]] = {name: {} for name in maps}
+    for metric in METRICS:
+        whole_KM = np.stack([found[metric] for found in scores], axis=1)
+        for name, part_SM in zip(maps, np.split(whole_KM, ends), strict=True):
+            metrics[name][metric] = part_SM
+    return pd.DataFrame(rows), metrics
+
+
+def scores_of(predictions: pd.DataFrame, settings: SegmentationSettings) -> Scores:
+    """The scores that :func:`columns_of` laid out: zero-shot if there are any, and each share's."""
+    names: dict[str, list[int | None]] = {ZERO_SHOT: [None]} if METRICS[0] in predictions else {}
+    names |= {percent(fraction): [*settings.probe_seeds] for fraction in settings.fractions}
+    return {
+        name: {
+            metric: np.stack([predictions[column_of(metric, name, seed)] for seed in seeds])
+            for metric in METRICS
+        }
+        for name, seeds in names.items()
+    }
+
+
+def statistics(predictions: pd.DataFrame, settings: SegmentationSettings) -> Statistic:
+    """``<metric>`` and ``<metric>/<size>`` zero-shot, ``<metric>[_sd]/<per cent>`` of probes."""
+    scores = scores_of(predictions, settings)
+    groups = by_box_size(predictions["box_share"], settings.size_limits)
+
+    def means(counts: Floats) -> dict[str, Floats]:
+        found = {}
+        for name, by_metric in scores.items():
+            for metric, values_SM in by_metric.items():
+                by_seed = np.stack([weighted_mean(counts, one) for one in values_SM])
+                if name == ZERO_SHOT:
+                    found[metric] = by_seed[0]
+                    for group, of in groups.items():
+                        found[f"{metric}/{group}"] = weighted_mean(counts, values_SM[0], of)
+                else:
+                    found[f"{metric}/{name}"] = by_seed.mean(axis=0)
+                    found[f"{metric}_sd/{name}"] = by_seed.std(axis=0, ddof=1)
+        return found
+
+    return means
+
+
+def image_clusters(predictions: pd.DataFrame, unit: str) -> NDArray[np.int64]:
+    """Cluster numbers [M]: boxes of one image are never drawn apart, patients known or not."""
+    subjects = predictions["subject_id"]
+    return clusters_of(subjects.where(subjects.notna(), predictions["image_id"]), unit)
+
+
+def summarise(predictions: pd.DataFrame, settings: SegmentationSettings) -> dict[str, Estimate]:
+    """The metrics with their intervals."""
+    groups = by_box_size(predictions["box_share"], settings.size_limits)
+    counted: dict[str, int] = {}
+    for name, by_metric in scores_of(predictions, settings).items():
+        for metric, values_SM in by_metric.items():
+            usable = np.isfinite(values_SM).all(axis=0)
+            if name == ZERO_SHOT:
+                counted[metric] = int(usable.sum())
+                counted |= {f"{metric}/{g}": int((usable & of).sum()) for g, of in groups.items()}
+            else:
+                counted |= dict.fromkeys(
+                    (f"{metric}/{name}", f"{metric}_sd/{name}"), int(usable.sum())
+                )
+    chosen = settings.intervals
+    return bootstrap(
+        statistics(predictions, settings),
+        image_clusters(predictions, chosen.unit),
+        counted,
+        **chosen.resampling(),
+    )
+
+
+def column_of(metric: str, name: str, seed: int | None) -> str:
+    """``iou`` zero-shot, ``iou_5_seed0`` of a share's probe."""
+    return metric if name == ZERO_SHOT else f"{metric}_{name}_seed{seed}"
+
+
+def columns_of(scores: Scores, seeds: Sequence[int]) -> dict[str, NDArray[np.float64]]:
+    """Columns of a prediction's table (:func:`column_of`)."""
+    return {
+        column_of(metric, name, seed): values_M
+        for name, by_metric in scores.items()
+        for metric, values_SM in by_metric.items()
+        for seed, values_M in zip(seeds, values_SM, strict=False)
+    }

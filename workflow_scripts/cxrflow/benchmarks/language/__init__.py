@@ -1,0 +1,1 @@
+"""What a text encoder knows: masked words, inference, similarity, vocabularies."""

@@ -1,0 +1,188 @@
+"""Natural language inference: trained on clinical notes (MedNLI), tested on radiology (RadNLI).
+
+BioViL section 4.2, Table 3: a text encoder is fine-tuned on the training pairs of MedNLI for up to
+20 epochs; the accuracy on RadNLI's development pairs chooses the epoch, and accuracy on its test
+pairs is the mean of five runs. Beside it stands the accuracy of always answering the most frequent
+class: RadNLI is mostly neutral, so a model that has learnt something can lie below it.
+"""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+import cxrflow
+from cxrflow.benchmarks.inputs import Cohort, choose_split, model_benchmark_parser, read_cohort
+from cxrflow.benchmarks.language.pair_classifier import FineTuning, LabelledPairs, fine_tune
+from cxrflow.benchmarks.language.sentence_pair_rows import COLUMNS, pair_clusters, pair_numbers
+from cxrflow.benchmarks.language.settings import NaturalLanguageInferenceSettings
+from cxrflow.benchmarks.result import Result, model_name
+from cxrflow.command import read_settings, run
+from cxrflow.data.nli import LABELS
+from cxrflow.errors import InputError
+from cxrflow.files import fingerprint
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap
+from cxrflow.metrics.multiclass import accuracy, class_f1
+from cxrflow.text.sentence_pairs import PairTokens
+from cxrflow.training.precision import choose_device
+
+log = logging.getLogger("cxrflow")
+
+FILE = "samples.parquet"
+
+
+def statistics(predictions: pd.DataFrame, settings: NaturalLanguageInferenceSettings) -> Statistic:
+    """Means over the runs, their spread, and the most frequent class."""
+    labels = classes_of(predictions["label"])
+    by_seed = [classes_of(predictions[f"prediction_seed{seed}"]) for seed in settings.run_seeds]
+    frequent = np.full(len(labels), np.bincount(labels).argmax())
+
+    def metrics(counts: Floats) -> dict[str, Floats]:
+        by_run = np.stack([accuracy(labels, one, counts) for one in by_seed])
+        f1 = {
+            name: np.stack([class_f1(labels, one, place, counts) for one in by_seed]).mean(0)
+            for place, name in enumerate(LABELS)
+        }
+        return {
+            "accuracy": by_run.mean(axis=0),
+            "accuracy_sd": by_run.std(axis=0, ddof=1),
+            "majority": accuracy(labels, frequent, counts),
+            "macro_f1": np.stack(list(f1.values())).mean(axis=0),
+            **{f"f1/{name}": values for name, values in f1.items()},
+        }
+
+    return metrics
+
+
+def summarise(
+    predictions: pd.DataFrame, settings: NaturalLanguageInferenceSettings
+) -> dict[str, Estimate]:
+    """The metrics with their intervals."""
+    labels = classes_of(predictions["label"])
+    sizes = dict.fromkeys(("accuracy", "accuracy_sd", "majority", "macro_f1"), len(labels))
+    sizes |= {f"f1/{name}": int((labels == place).sum()) for place, name in enumerate(LABELS)}
+    chosen = settings.intervals
+    return bootstrap(
+        statistics(predictions, settings),
+        pair_clusters(predictions, chosen.unit),
+        sizes,
+        **chosen.resampling(),
+    )
+
+
+def classes_of(labels: pd.Series) -> NDArray[np.int64]:
+    """The place of each label in ``LABELS`` [N]."""
+    return np.array([LABELS.index(label) for label in labels], dtype=np.int64)
+
+
+def evaluate(
+    model: Any,
+    cohort: Cohort,
+    training: Cohort,
+    sources: tuple[Path, Path],
+    settings: NaturalLanguageInferenceSettings,
+) -> Result:
+    """Fine-tune ``model`` on ``training`` and test it on ``cohort``, once for each run seed.
+
+    ``sources`` are the two cohorts' files, named in errors. The model's text half is left with the
+    weights of the last run.
+    """
+    encoder = model.text_encoder
+    if encoder is None:
+        raise InputError("the model has no text half")
+    test = choose_split(cohort.table, settings.split, sources[0])
+    validation = choose_split(cohort.table, settings.validation_split, sources[0])
+    train = choose_split(training.table, settings.train_split, sources[1])
+    max_length = min(settings.max_length, int(encoder.config.max_position_embeddings))
+
+    def tokens(pairs: pd.DataFrame) -> PairTokens:
+        texts = pairs["premise"].tolist(), pairs["hypothesis"].tolist()
+        return PairTokens(*texts, model.tokenizer, max_length)
+
+    train_tokens, validation_tokens, test_tokens = tokens(train), tokens(validation), tokens(test)
+    weights = {name: value.clone() for name, value in encoder.state_dict().items()}
+    runs = [
+        fine_tune(
+            encoder,
+            weights,
+            LabelledPairs(train_tokens, classes_of(train["label"])),
+            LabelledPairs(validation_tokens, classes_of(validation["label"])),
+            test_tokens,
+            len(LABELS),
+            seed,
+            settings,
+        )
+        for seed in settings.run_seeds
+    ]
+    columns = {
+        f"prediction_seed{one.seed}": [LABELS[place] for place in one.predictions_N] for one in runs
+    }
+    predictions = test[["sample_id", "label"]].assign(pair=pair_numbers(test), **columns)
+    metrics = summarise(predictions, settings)
+    protocol = {
+        **settings.model_dump(mode="json", exclude={"device"}),
+        "max_length": max_length,
+        "input": "[CLS] premise [SEP] hypothesis [SEP], segments 0 and 1",
+        "head": "linear, on the last-layer [CLS]; all of the encoder is trained",
+        "optimiser": "AdamW, linear warm-up and decay over all epochs",
+        "trained_on": training.data["name"],
+        "interval_unit": "two sentences, in both directions",
+    }
+    return Result(
+        "natural_language_inference",
+        {
+            **cohort.data,
+            "synthetic": bool(cohort.data["synthetic"] or training.data["synthetic"]),
+            "fingerprint": fingerprint([cohort.data["fingerprint"], training.data["fingerprint"]]),
+            "pairs": {"train": len(train), "validation": len(validation), "test": len(test)},
+            "truncated": sum(
+                one.truncated for one in (train_tokens, validation_tokens, test_tokens)
+            ),
+            "runs": [_record(one, test) for one in runs],
+        },
+        protocol,
+        metrics,
+        predictions,
+    )
+
+
+def _record(one: FineTuning, test: pd.DataFrame) -> dict[str, Any]:
+    return {
+        "seed": one.seed,
+        "best_epoch": one.best_epoch,
+        "epochs": one.epochs,
+        "validation_accuracy": one.validation_accuracy,
+        "test_accuracy": float(accuracy(classes_of(test["label"]), one.predictions_N)[0]),
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = model_benchmark_parser(__doc__)
+    arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<RadNLI>")
+    arguments.add_argument("--training", type=Path, required=True, help="results/cohorts/<MedNLI>")
+    options = arguments.parse_args(argv)
+    settings = read_settings(options.settings, NaturalLanguageInferenceSettings)
+    cohort = read_cohort(options.cohort, FILE, COLUMNS)
+    training = read_cohort(options.training, FILE, COLUMNS)
+    model = cxrflow.load(options.model, choose_device(settings.device))
+    sources = options.cohort / FILE, options.training / FILE
+    result = evaluate(model, cohort, training, sources, settings)
+    result.write(options.output, model_name(options.model, model.run), options.seed)
+    found = result.metrics
+    log.info(
+        "RadNLI accuracy %.3f ± %.3f over %d runs, most frequent class %.3f, %d pairs",
+        found["accuracy"].value,
+        found["accuracy_sd"].value,
+        len(settings.run_seeds),
+        found["majority"].value,
+        found["accuracy"].n,
+    )
+
+
+if __name__ == "__main__":
+    run(main)

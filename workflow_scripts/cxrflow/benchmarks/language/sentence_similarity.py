@@ -1,0 +1,145 @@
+"""Similarity of related sentences in the joint space: RadNLI's entailments and contradictions.
+
+BioViL section 4.2, Table 4: "Syn. sim." is the mean cosine of the sentences of an entailment,
+"Cont. gap" how far the mean of the contradictions lies below it. A model separates the two whose
+gap is wide; AUROC says how surely a pair can be told from a pair, whatever the scale. Nothing is
+trained.
+"""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+import cxrflow
+from cxrflow.benchmarks.inputs import Cohort, model_benchmark_parser, read_cohort
+from cxrflow.benchmarks.language.sentence_pair_rows import COLUMNS, pair_clusters, pair_numbers
+from cxrflow.benchmarks.language.settings import SentenceSimilaritySettings
+from cxrflow.benchmarks.result import Result, model_name
+from cxrflow.command import read_settings, run
+from cxrflow.errors import InputError
+from cxrflow.metrics.classification import auroc
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, weighted_mean
+from cxrflow.training.precision import choose_device
+
+log = logging.getLogger("cxrflow")
+
+
+def embed(model: Any, texts: Sequence[str], batch_size: int) -> dict[str, NDArray[np.float64]]:
+    """The projected embedding [P], of length 1, of each distinct text."""
+    distinct = sorted(set(texts), key=lambda text: (len(text), text))
+    parts = [
+        model.encode_text(distinct[start : start + batch_size]).cpu()
+        for start in range(0, len(distinct), batch_size)
+    ]
+    return dict(zip(distinct, torch.cat(parts).double().numpy(), strict=True))
+
+
+def cosines(model: Any, samples: pd.DataFrame, batch_size: int) -> NDArray[np.float64]:
+    """Cosine [N] of premise and hypothesis."""
+    premises, hypotheses = samples["premise"].tolist(), samples["hypothesis"].tolist()
+    embedded = embed(model, [*premises, *hypotheses], batch_size)
+    return np.array([embedded[a] @ embedded[b] for a, b in zip(premises, hypotheses, strict=True)])
+
+
+def statistics(predictions: pd.DataFrame, settings: SentenceSimilaritySettings) -> Statistic:
+    """Mean cosines by relation, the gap, and AUROC of entailment against contradiction."""
+    cosine, label = predictions["cosine"].to_numpy(), predictions["label"].to_numpy()
+    entailed, opposed = label == "entailment", label == "contradiction"
+    decided = entailed | opposed
+
+    def metrics(counts: Floats) -> dict[str, Floats]:
+        similar = weighted_mean(counts, cosine, entailed)
+        contradictory = weighted_mean(counts, cosine, opposed)
+        return {
+            "syn_sim": similar,
+            "contradiction_sim": contradictory,
+            "cont_gap": similar - contradictory,
+            "neutral_sim": weighted_mean(counts, cosine, label == "neutral"),
+            "auroc": auroc(entailed[decided].astype(int), cosine[decided], counts[:, decided]),
+        }
+
+    return metrics
+
+
+def summarise(
+    predictions: pd.DataFrame, settings: SentenceSimilaritySettings
+) -> dict[str, Estimate]:
+    """The metrics with their intervals."""
+    of = predictions["label"].value_counts()
+    decided = int(of["entailment"] + of["contradiction"])
+    sizes = {
+        "syn_sim": int(of["entailment"]),
+        "contradiction_sim": int(of["contradiction"]),
+        "cont_gap": decided,
+        "neutral_sim": int(of.get("neutral", 0)),
+        "auroc": decided,
+    }
+    chosen = settings.intervals
+    return bootstrap(
+        statistics(predictions, settings),
+        pair_clusters(predictions, chosen.unit),
+        sizes,
+        **chosen.resampling(),
+    )
+
+
+def projection_is_trained(run_record: dict[str, Any]) -> bool | None:
+    """Whether an objective reached the projection: section matching, or joint training.
+
+    None where ``run.json`` does not say. Masked language modelling alone (phase II) leaves the
+    projection as it was drawn.
+    """
+    if run_record.get("program") == "joint":
+        return True
+    matching = (run_record.get("settings") or {}).get("rsm")
+    return matching["weight"] > 0 if isinstance(matching, dict) and "weight" in matching else None
+
+
+def evaluate(model: Any, cohort: Cohort, settings: SentenceSimilaritySettings) -> Result:
+    """Compare the sentences of every pair of ``cohort``."""
+    if model.text_encoder is None:
+        raise InputError("the model has no text half")
+    samples = cohort.table
+    missing = {"entailment", "contradiction"} - set(samples["label"])
+    if missing:
+        raise InputError(f"samples.parquet: no row has the label {sorted(missing)[0]}")
+    predictions = samples[["sample_id", "label"]].assign(
+        pair=pair_numbers(samples), cosine=cosines(model, samples, settings.batch_size)
+    )
+    protocol = {
+        **settings.model_dump(mode="json", exclude={"batch_size", "device"}),
+        "embedding": f"projected last layer, pooling {model.text_encoder.pooling}, of length 1",
+        "projection_trained": projection_is_trained(model.run),
+        "interval_unit": "two sentences, in both directions",
+    }
+    metrics = summarise(predictions, settings)
+    data = {**cohort.data, "pairs": samples["label"].value_counts().sort_index().to_dict()}
+    return Result("sentence_similarity", data, protocol, metrics, predictions)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = model_benchmark_parser(__doc__)
+    arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
+    options = arguments.parse_args(argv)
+    settings = read_settings(options.settings, SentenceSimilaritySettings)
+    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
+    model = cxrflow.load(options.model, choose_device(settings.device))
+    result = evaluate(model, cohort, settings)
+    result.write(options.output, model_name(options.model, model.run), options.seed)
+    found = result.metrics
+    log.info(
+        "entailments %.3f, gap to contradictions %.3f, AUROC %.3f, %d pairs",
+        *(found[name].value for name in ("syn_sim", "cont_gap", "auroc")),
+        found["auroc"].n,
+    )
+
+
+if __name__ == "__main__":
+    run(main)

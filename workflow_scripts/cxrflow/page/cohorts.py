@@ -1,0 +1,117 @@
+"""Cohorts as flow charts: how many each filter kept, what it dropped and why.
+
+Steps are grouped by what they count (images, studies, samples), since filters on images and
+filters on studies are two streams. The page adds a check of its own: what comes out of a step, plus
+what it dropped, must be what went in.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cxrflow.page.inputs import RunFolder
+
+EXAMPLES = re.compile(r"\s*\(e\.g\.[^)]*\)")
+
+
+def lanes(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Steps by unit, in order, each with what came in and what share of the first is left."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for step in steps:
+        lane = found.setdefault(step["unit"], [])
+        lost = sum(drop["count"] for drop in step["dropped"])
+        came = lane[-1]["kept"] if lane else step["kept"] + lost
+        start = lane[0]["came"] if lane else came
+        lane.append(
+            {
+                "name": step["name"],
+                "kept": step["kept"],
+                "dropped": sorted(step["dropped"], key=lambda drop: -drop["count"]),
+                "came": came,
+                "silent": came - step["kept"] - lost,
+                "share": step["kept"] / start if start else 0.0,
+            }
+        )
+    return [{"unit": unit, "steps": lane} for unit, lane in found.items()]
+
+
+def sums_check(made: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Whether no step lets out more than went in; fewer is shown in the chart itself."""
+    wrong = [
+        f"'{step['name']}' keeps {step['kept']} and drops "
+        f"{step['came'] - step['kept'] - step['silent']} of {step['came']} {lane['unit']}"
+        for lane in made
+        for step in lane["steps"]
+        if step["silent"] < 0
+    ]
+    return {
+        "name": "counts add up",
+        "passed": not wrong,
+        "detail": "; ".join(wrong) or "no step keeps and drops more than came in",
+    }
+
+
+def _splits(splits: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+    order = [name for name in ("train", "validate", "test") if name in splits]
+    order += [name for name in splits if name not in order]
+    units = list(dict.fromkeys(unit for name in order for unit in splits[name]))
+    first = units[0] if units else ""
+    for unit in ("studies", "samples"):
+        if unit in units:
+            first = unit
+    total = sum(splits[name].get(first, 0) for name in order)
+    units.sort(key=lambda unit: (unit != first, unit == "with_prior", unit))
+    return {
+        "unit": first,
+        "units": units,
+        "rows": [
+            {
+                "name": name,
+                "counts": [splits[name].get(unit, 0) for unit in units],
+                "share": splits[name].get(first, 0) / total if total else 0.0,
+            }
+            for name in order
+        ],
+    }
+
+
+def cohort(run: RunFolder, name: str, flow: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What the page shows of a cohort; without ``flow`` only that it is missing."""
+    roles = run.config.roles.model_dump()
+    shown: dict[str, Any] = {
+        "name": name,
+        "dataset": run.config.cohorts[name].dataset,
+        "roles": [role for role, cohort in roles.items() if cohort == name],
+        "flow": flow,
+        "failed": 0,
+    }
+    if flow is None:
+        return shown
+    made = lanes(flow["steps"])
+    checks = [*flow["checks"], sums_check(made)]
+    ids = run.privacy.text(bool(flow["synthetic"]))
+    priors = flow.get("priors") or {}
+    studies = priors.get("found", 0) + sum(one["count"] for one in priors.get("none", []))
+    return shown | {
+        "lanes": made,
+        "checks": checks,
+        "failed": sum(not check["passed"] for check in checks),
+        "splits": _splits(flow["splits"]),
+        "held_out": flow.get("held_out") or [],
+        "priors": priors if studies else None,
+        "prior_share": priors.get("found", 0) / studies if studies else 0.0,
+        "categories": flow.get("categories") or flow.get("labels") or {},
+        # Notes may name ids in brackets; real ones are not for every reader of the page.
+        "notes": [note if ids else EXAMPLES.sub("", note) for note in flow.get("notes", [])],
+        "examples": _examples(flow) if ids else [],
+        "hidden_ids": not ids,
+    }
+
+
+def _examples(flow: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"step": step["name"], "reason": drop["reason"], "ids": drop["examples"]}
+        for step in flow["steps"]
+        for drop in step["dropped"]
+        if drop.get("examples")
+    ]

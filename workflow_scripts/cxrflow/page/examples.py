@@ -1,0 +1,185 @@
+"""Pictures of the benchmarks: grounding by finding, example heat maps, ROC curves.
+
+Example pictures show radiographs and their titles report text; both only go into the page where
+:mod:`cxrflow.page.privacy` allows it. Curves and scores are of whole cohorts and always shown.
+"""
+
+import base64
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cxrflow.errors import InputError
+from cxrflow.files import read_json
+from cxrflow.page.inputs import RunFolder
+from cxrflow.page.svg import Dot, Series, dot_chart, line_chart
+
+PNG = b"\x89PNG\r\n\x1a\n"
+BUDGET = 3_500_000  # bytes of pictures before base64: the page stays under 6 MB
+ROC_POINTS = 150
+CHARTED = 4  # models of one chart: as many colours can be told apart
+
+
+def png_uri(path: Path) -> str:
+    """A picture as a data URI; InputError when it is not a whole PNG."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{path}: file not found, but examples.json lists it") from None
+    if not data.startswith(PNG) or b"IEND" not in data[-16:]:
+        raise InputError(f"{path}: not a whole PNG file")
+    return "data:image/png;base64," + base64.b64encode(data).decode()
+
+
+def grounding_examples(run: RunFolder, models: Sequence[str], spent: int = 0) -> dict[str, Any]:
+    """Example pictures of each model (its first seed), as many as fit into the page.
+
+    ``spent`` bytes of its room are taken by other pictures.
+    """
+    groups, left_out, hidden = [], 0, []
+    for name in models:
+        seed = run.config.seeds_of(name)[0]
+        scores = run.scores("phrase_grounding", name, seed)
+        if scores is None:
+            continue
+        synthetic = bool(scores["data"]["synthetic"])
+        if not run.privacy.images(synthetic):
+            hidden.append(name)
+            continue
+        folder = run.score_folder("phrase_grounding", name, seed) / "figures"
+        pictures = []
+        for entry in _entries(folder / "examples.json"):
+            path = folder / entry["file"]
+            size = path.stat().st_size if path.is_file() else 0
+            if spent + size > BUDGET:
+                left_out += 1
+                continue
+            spent += size
+            words = entry["caption"].split(" ", 1)[0].lower()
+            title = entry["title"]
+            if not run.privacy.text(synthetic):
+                title = entry["category"]
+            pictures.append(
+                {
+                    "uri": png_uri(path),
+                    "title": title,
+                    "caption": entry["caption"],
+                    "rank": words if words in ("best", "median", "worst") else "",
+                    "category": entry["category"],
+                    "cnr": entry["cnr"],
+                }
+            )
+        if pictures:
+            groups.append({"model": name, "seed": seed, "pictures": pictures})
+    return {"groups": groups, "left_out": left_out, "hidden": hidden}
+
+
+def _entries(path: Path) -> list[dict[str, Any]]:
+    if not path.is_file():
+        return []
+    found = read_json(path)
+    if not isinstance(found, list):
+        raise InputError(f"{path}: expected a list, found {type(found).__name__}")
+    for number, entry in enumerate(found):
+        for field in ("file", "title", "caption", "category", "cnr"):
+            if field not in entry:
+                raise InputError(f"{path}: entry {number}: field '{field}' is missing")
+        if Path(entry["file"]).name != entry["file"]:
+            raise InputError(
+                f"{path}: entry {number}: 'file' is {entry['file']!r}, expected a bare name"
+            )
+    return found
+
+
+def by_finding(run: RunFolder, models: Sequence[str]) -> list[dict[str, Any]]:
+    """CNR and mIoU of each finding with intervals, the first models in one chart (first seed)."""
+    found = []
+    for metric, label in (("cnr", "Contrast-to-noise ratio"), ("miou", "Mean IoU")):
+        rows: dict[str, list[Dot]] = {}
+        legend: list[dict[str, str]] = []
+        for name in models:
+            scores = run.scores("phrase_grounding", name, run.config.seeds_of(name)[0])
+            if scores is None or len(legend) == CHARTED:
+                continue
+            style = f"series{len(legend)}"
+            legend.append({"style": style, "name": name})
+            for key, entry in scores["metrics"].items():
+                if key.startswith(f"{metric}/size_"):
+                    continue  # phrases by the size of their boxes, not a finding
+                if key.startswith(f"{metric}/") and entry["value"] is not None:
+                    finding = key.split("/", 1)[1].replace("_", " ").capitalize()
+                    dot = Dot(style, entry["value"], entry["low"], entry["high"])
+                    rows.setdefault(finding, []).append(dot)
+        if rows:
+            ordered = sorted(rows.items(), key=lambda item: -item[1][0].value)
+            said = "; ".join(
+                f"{finding} {', '.join(f'{dot.value:.2f}' for dot in dots)}"
+                for finding, dots in ordered
+            )
+            names = ", ".join(item["name"] for item in legend)
+            chart = dot_chart(ordered, f"{label} by finding ({names}): {said}.", label)
+            found.append({"metric": metric, "label": label, "chart": chart, "legend": legend})
+    return found
+
+
+def roc_curves(run: RunFolder, models: Sequence[str]) -> dict[str, Any] | None:
+    """ROC curves of zero-shot classification, the first models in one chart (first seed)."""
+    series: list[Series] = []
+    legend: list[dict[str, Any]] = []
+    for name in models:
+        seed = run.config.seeds_of(name)[0]
+        scores = run.scores("zero_shot_classification", name, seed)
+        if scores is None or len(legend) == CHARTED:
+            continue
+        folder = run.score_folder("zero_shot_classification", name, seed)
+        if "auroc" not in scores["metrics"]:
+            raise InputError(f"{folder / 'metrics.json'}: field 'metrics.auroc' is missing")
+        xs, ys = _roc(folder / "predictions.parquet")
+        style = f"series{len(legend)}"
+        series.append(Series(name, style, xs, ys))
+        legend.append(
+            {
+                "style": style,
+                "name": name,
+                "auroc": scores["metrics"]["auroc"],
+                "prompts": [
+                    *scores["protocol"].get("positive_prompts", []),
+                    *scores["protocol"].get("negative_prompts", []),
+                ],
+            }
+        )
+    if not series:
+        return None
+    said = "; ".join(
+        f"{item['name']} AUROC {item['auroc']['value']:.3f}"
+        for item in legend
+        if item["auroc"]["value"] is not None
+    )
+    chart = line_chart(
+        series,
+        f"ROC curves: {said}.",
+        "false positive rate",
+        y_label="true positive rate",
+        height=286,
+        x_range=(0, 1),
+        y_range=(0, 1),
+        diagonal=True,
+    )
+    return {"chart": chart, "legend": legend}
+
+
+def _roc(path: Path) -> tuple[list[float], list[float]]:
+    import numpy as np
+
+    from cxrflow.metrics.classification import operating_points, roc_curve
+    from cxrflow.parquet import read_table
+
+    table = read_table(path, ("label", "score"))
+    try:
+        false_rate, true_rate = roc_curve(operating_points(table["label"], table["score"]))
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from None
+    if not (np.isfinite(false_rate).all() and np.isfinite(true_rate).all()):
+        raise InputError(f"{path}: column 'label' holds one class; a ROC curve needs both")
+    chosen = np.unique(np.linspace(0, len(false_rate) - 1, ROC_POINTS).round().astype(int))
+    return false_rate[chosen].tolist(), true_rate[chosen].tolist()

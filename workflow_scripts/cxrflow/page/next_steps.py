@@ -1,0 +1,142 @@
+"""How to go on from here: commands and pages of the documentation, as text to copy."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from cxrflow.page.inputs import RunFolder
+
+
+@dataclass(frozen=True)
+class Step:
+    """A thing to do next."""
+
+    title: str
+    why: str
+    code: str
+    docs: str | None = None
+
+
+def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
+    """What fits this run: not its own scale again, not controls that are there already."""
+    config = run.config
+    again = _again(run.overlays)
+    steps: list[Step] = []
+    controls = [name for name, recipe in config.recipes.items() if recipe.control]
+    missing = [
+        name
+        for name in controls
+        if config.benchmarks_of(name)
+        and any(run.training(name, seed) is None for seed in config.seeds_of(name))
+    ]
+    if missing:
+        steps.append(
+            Step(
+                "Run the controls",
+                f"Models that must fail ({', '.join(missing)}): if one scores well, the "
+                "benchmark is measuring something else. They join this page when it is made again.",
+                f"snakemake --cores all controls{again}\n"
+                f"snakemake --cores all --forcerun make_page{again}",
+            )
+        )
+    repeated = [name for name, recipe in config.recipes.items() if recipe.seeds == "each"]
+    if len(config.seeds) < 3 and any(config.benchmarks_of(name) for name in repeated):
+        steps.append(
+            Step(
+                "Three training seeds",
+                "Tables then show mean and standard deviation over seeds. Only models trained "
+                "once a seed are trained again.",
+                f"snakemake --cores all --config 'seeds=[0,1,2]'{again}",
+            )
+        )
+    steps.append(
+        Step(
+            "One stage or one table",
+            "Everything is addressed by its file; what it needs is made first.",
+            _one_table(run) + again,
+            "results/README.md",
+        )
+    )
+    if all(config.datasets[name].synthetic for name in config.datasets_in_use()):
+        steps.append(
+            Step(
+                "Real data, public",
+                "The same stages on the Open-I reports and the covid-chestxray radiographs. So "
+                "little data proves the path, not the science.",
+                "make real CXR_REAL_DATA=folder",
+                "README.md",
+            )
+        )
+    steps.append(
+        Step(
+            "Your own hospital",
+            "A folder in one of the known layouts is a data set: name its root, a cohort and the "
+            "cohort's role in a file of your own, laid over config.yaml.",
+            "python -m cxrflow.config check --configfile config.yaml mine.yaml\n"
+            "snakemake --cores all --configfile mine.yaml",
+            "docs/configuration.md",
+        )
+    )
+    if config.scale != "paper":
+        steps.append(
+            Step(
+                "The paper's own sizes, on a cluster",
+                "Real data and full settings; every stage is a Slurm job that goes on from its "
+                "saved state when it is cut off.",
+                "CXR_DATA=/path/to/data \\\n"
+                f"  snakemake {' '.join(config.papers)} --profile slurm --configfile paper.yaml",
+                "docs/slurm.md",
+            )
+        )
+    steps.append(
+        Step(
+            "Add a method as a row",
+            "A model and a row of a table are entries in a paper's YAML, not code.",
+            "models:\n  mine: {program: joint, text: cxr_bert, image: simclr, pairs: pairs,\n"
+            "         seeds: each, settings: {alignment: {temperature: 0.2}}}\n"
+            "tables:\n  table5:\n    rows:\n      - {label: Mine, model: mine}",
+            "docs/configuration.md",
+        )
+    )
+    if leading is not None:
+        folder = f"{config.results}/models/{leading}/seed{config.seeds_of(leading)[0]}"
+        steps.append(
+            Step(
+                "Take a model elsewhere",
+                "One folder holds both halves; the text half loads in plain transformers too.",
+                "import cxrflow\n"
+                f'model = cxrflow.load("{folder}", "cpu")\n'
+                'model.encode_text(["Left pleural effusion."])',
+                "README.md",
+            )
+        )
+    return steps
+
+
+def _again(overlays: Sequence[str]) -> str:
+    """The overlays of this run as an option; the last one, since it takes all that follows."""
+    if not overlays:
+        return ""
+    return " --configfile " + " ".join(shlex.quote(_shown(file)) for file in overlays)
+
+
+def _shown(file: str) -> str:
+    """A file of the checkout as it is; of one outside only the name, since pages are passed on."""
+    path = PurePath(file)
+    return f"…/{path.name}" if path.is_absolute() or ".." in path.parts else file
+
+
+def _one_table(run: RunFolder) -> str:
+    """Make one table that this run has numbers for, table 5 if it does."""
+    config = run.config
+    found = [
+        (paper, table)
+        for paper in config.papers
+        for table in config.tables(paper)
+        if config.table_cells(paper, table)
+    ]
+    if not found:
+        return "snakemake --cores all -n"
+    paper, table = next((one for one in found if one[1] == "table5"), found[0])
+    return f"snakemake --cores all {config.results}/tables/{paper}/{table}.html"

@@ -1,0 +1,95 @@
+"""Corpora, report labels and vocabularies: what the text half was made from."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cxrflow.page.inputs import RunFolder
+
+STATES = ("positive", "uncertain", "negative", "blank")
+
+
+def corpus(run: RunFolder, name: str) -> dict[str, Any]:
+    """Counts of a data set's text; ``found`` is None where it was not processed."""
+    found = run.corpus(name)
+    shown: dict[str, Any] = {
+        "name": name, "layout": run.config.datasets[name].layout, "found": found,
+    }  # fmt: skip
+    if found is None:
+        return shown
+    counts = dict(found.get("counts") or {})
+    for key in ("reports", "documents", "characters"):
+        if key in found:
+            counts.setdefault(key, found[key])
+    outcomes = found.get("outcomes") or {}
+    total = sum(outcomes.values())
+    dropped = [drop for step in found.get("steps", []) for drop in step["dropped"]] + [
+        {"reason": reason, "count": n} for reason, n in (found.get("skipped") or {}).items()
+    ]
+    return shown | {
+        "synthetic": bool(found["synthetic"]),
+        "counts": [(key.replace("_", " "), counts[key]) for key in sorted(counts)],
+        "outcomes": [
+            {"name": outcome, "count": count, "share": count / total}
+            for outcome, count in sorted(outcomes.items(), key=lambda item: -item[1])
+        ],
+        "dropped": [*dropped, *(found.get("failed") or [])],
+        "labels": _labels(found.get("labels") or {}),
+    }
+
+
+def _labels(labels: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
+    rows = []
+    for name, counts in labels.items():
+        total = sum(counts.values())
+        rows.append(
+            {
+                "name": name,
+                "cells": [
+                    {
+                        "state": state,
+                        "count": counts.get(state, 0),
+                        "share": counts.get(state, 0) / total if total else 0.0,
+                    }
+                    for state in STATES
+                ],
+            }
+        )
+    return sorted(rows, key=lambda row: -row["cells"][0]["count"])
+
+
+def vocabulary(run: RunFolder, name: str) -> dict[str, Any]:
+    """A vocabulary's size and sources, and the data sets cut with it."""
+    found = run.vocabulary(name)
+    cut = [run.tokens(name, dataset) for dataset in run.config.text_datasets()]
+    return {"name": name, "found": found, "tokens": [one for one in cut if one is not None]}
+
+
+def spellings(run: RunFolder) -> dict[str, Any] | None:
+    """How the words of Table 1 are written, and tokens a report, in each of our vocabularies."""
+    scores = run.scores("vocabulary", None)
+    if scores is None:
+        return None
+    metrics = scores["metrics"]
+    names = [name for name in run.config.vocabularies if f"tokens/{name}" in metrics]
+    words = [word for word in scores["protocol"].get("words", [])]
+    return {
+        "vocabularies": names,
+        "rows": [
+            {
+                "word": word,
+                "cells": [metrics.get(f"spelling/{n}/{word}", {}).get("value") for n in names],
+            }
+            for word in words
+        ],
+        "words": metrics.get("words"),
+        "section": scores["protocol"].get("section", "text"),
+        "fertility": [
+            {
+                "name": name,
+                "tokens": metrics[f"tokens/{name}"],
+                "increase": metrics.get(f"increase/{name}"),
+                "unknown": metrics.get(f"unknown/{name}"),
+            }
+            for name in names
+        ],
+    }

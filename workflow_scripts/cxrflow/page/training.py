@@ -1,0 +1,168 @@
+"""Trainings: what started from what, what each took, and its curves."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from cxrflow.files import fingerprint
+from cxrflow.page.inputs import RunFolder, Training
+from cxrflow.page.lineage import Node, draw_lineage
+from cxrflow.page.svg import Series, line_chart
+
+POINTS = 160  # of a training curve; more are averaged in equal groups
+NOT_TERMS = {"step", "split", "epoch", "time", "learning_rate"}
+TERMS = {
+    "loss": "Objective",
+    "mlm": "Masked language modelling",
+    "rsm": "Radiology section matching",
+    "global_alignment": "Global alignment",
+    "nt_xent": "SimCLR (NT-Xent)",
+}
+# What takes a device longer at its roof (docs/performance.md), and the unit of that roof.
+BOUND = {"flops": ("arithmetic", "FLOP/s"), "bytes": ("memory traffic", "B/s")}
+PROGRAMS = {"text": "text encoder", "image": "image encoder", "joint": "image and text"}
+
+
+def thinned(xs: Sequence[float], ys: Sequence[float]) -> tuple[list[float], list[float]]:
+    """At most ``POINTS`` points: means of equal groups of neighbours, placed at their last x."""
+    size = max(1, math.ceil(len(xs) / POINTS))
+    groups = range(0, len(xs), size)
+    return (
+        [xs[min(start + size, len(xs)) - 1] for start in groups],
+        [sum(ys[start : start + size]) / len(ys[start : start + size]) for start in groups],
+    )
+
+
+def term_names(logs: Iterable[Sequence[Mapping[str, Any]]]) -> list[str]:
+    """The objective and its terms; a single term that is the objective is not shown twice."""
+    entries = [entry for log in logs for entry in log]
+    names = dict.fromkeys(name for entry in entries for name in entry if name not in NOT_TERMS)
+    terms = [name for name in names if name != "loss"]
+    same = all(
+        math.isclose(entry["loss"], entry[terms[0]], rel_tol=1e-6)
+        for entry in entries
+        if len(terms) == 1 and "loss" in entry and terms[0] in entry
+    )
+    return terms if len(terms) == 1 and same else ["loss", *terms]
+
+
+def _values(
+    log: Sequence[Mapping[str, Any]], split: str, term: str
+) -> tuple[list[float], list[float]]:
+    rows = [entry for entry in log if entry["split"] == split and term in entry]
+    return [row["step"] for row in rows], [row[term] for row in rows]
+
+
+def curve(trainings: Mapping[int, Training], term: str) -> dict[str, Any] | None:
+    """A chart of one term, all seeds, and its numbers in words and rows."""
+    series, rows = [], []
+    for seed, training in trainings.items():
+        known = {}
+        for split in ("train", "validate"):
+            xs, ys = _values(training.log, split, term)
+            if xs:
+                known[split] = ys
+                if split == "train":
+                    xs, ys = thinned(xs, ys)
+                dots = split == "validate"
+                series.append(Series(f"{split}, seed {seed}", split, xs, ys, dots))
+        rows.append(
+            {
+                "seed": seed,
+                "first": known["train"][0] if "train" in known else None,
+                "last": known["train"][-1] if "train" in known else None,
+                "validate": known["validate"][-1] if "validate" in known else None,
+                "best": min(known["validate"]) if "validate" in known else None,
+            }
+        )
+    if not series:
+        return None
+    name = TERMS.get(term, term.replace("_", " "))
+    said = "; ".join(
+        f"seed {row['seed']}: training from {_short(row['first'])} to {_short(row['last'])}, "
+        f"validation at the end {_short(row['validate'])}"
+        for row in rows
+    )
+    kept = {found.run.get("kept_step") for found in trainings.values()}
+    marker = kept.pop() if len(kept) == 1 else None
+    chart = line_chart(series, f"{name} by step: {said}.", "step", marker=marker)
+    return {"name": name, "chart": chart, "rows": rows}
+
+
+def _short(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.3g}"
+
+
+def model(run: RunFolder, name: str, trainings: Mapping[int, Training]) -> dict[str, Any]:
+    """A model's curves and settings; ``trainings`` is empty where it was not trained."""
+    recipe = run.config.recipes[name]
+    terms = term_names([found.log for found in trainings.values()]) if trainings else []
+    curves = [curve(trainings, term) for term in terms]
+    return {
+        "name": name,
+        "kind": PROGRAMS[recipe.program],
+        "control": recipe.control,
+        "parents": list(run.config.parents_of(name).values()),
+        "imported": run.config.imported(name),
+        "curves": [one for one in curves if one is not None],
+        "trained": bool(trainings),
+        "samples": next(
+            (found.run["data"].get("train_samples") for found in trainings.values()), None
+        ),
+        "settings": run.models[name]["settings"],
+        "fingerprint": fingerprint(run.models[name]["settings"]),
+    }
+
+
+def _rate(value: float) -> str:
+    """A rate as text; models of images have none in tokens."""
+    return "–" if not value else f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _large(value: float, unit: str) -> str:
+    """A roof in thousands of millions of its unit, or in millions of millions."""
+    return f"{value / 1e9:.3g} G{unit}" if value < 999.5e9 else f"{value / 1e12:.3g} T{unit}"
+
+
+def speed(run: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``run.json`` says about speed and its limits; None is what it does not say.
+
+    ``bound`` is what takes the device longer at its roof, ``roof`` that roof with its unit; older
+    runs recorded neither these nor the shares.
+    """
+    binding = run.get("binding", "")
+    bound, unit = BOUND.get(binding, (binding, "/s"))
+    roof = run.get(f"roof_{binding}_per_second")
+    return {
+        "samples_rate": _rate(run["samples_per_second"]),
+        "tokens_rate": _rate(run["tokens_per_second"]),
+        "bound": bound or None,
+        "roof": None if roof is None else _large(roof, unit),
+        "share_of_roof": run.get("share_of_roof"),
+        "data_wait_share": run.get("data_wait_share"),
+        "precision": run.get("precision"),
+    }
+
+
+def run_rows(trainings: Mapping[str, Mapping[int, Training]]) -> list[dict[str, Any]]:
+    """One row a training, for the tables of runs."""
+    return [
+        {"model": name, "seed": seed, "fingerprint": fingerprint(found.run["settings"])}
+        | found.run
+        | speed(found.run)
+        for name, seeds in trainings.items()
+        for seed, found in seeds.items()
+    ]
+
+
+def lineage(run: RunFolder, shown: Sequence[str]) -> Any:
+    """The drawing of what was made from what."""
+    nodes = {
+        name: Node(
+            name,
+            PROGRAMS[run.config.recipes[name].program],
+            tuple(run.config.parents_of(name).values()),
+        )
+        for name in shown
+    }
+    return draw_lineage(nodes) if nodes else None

@@ -1,1 +1,0 @@
-"""Tables of papers, and the page that shows a run."""

@@ -1,0 +1,173 @@
+"""Joining a table's definition with results: one cell a (row, column).
+
+Ours are the mean over training seeds with its sample standard deviation. The interval is over test
+samples: the mean, over the seeds, of the ends of each seed's bootstrap interval.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cxrflow.errors import InputError
+from cxrflow.files import read_object
+from cxrflow.metrics.intervals import seed_spread
+from cxrflow.tables.definition import Column, Row, TableDefinition
+from cxrflow.tables.tests import Tested, Tests
+
+FIELDS = ("benchmark", "model", "seed", "data", "protocol", "metrics")
+NOT_RUN = "not run in this configuration"
+UNDEFINED = "could not be computed from this data"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Ours and the published value; numbers are in the column's unit, text where it has text."""
+
+    row: str
+    column: str
+    ours: float | str | None
+    ours_sd: float | None
+    low: float | None
+    high: float | None
+    seeds: int
+    published: str | None
+    published_sd: str | None
+    reason: str | None
+    tested: Tested | None = None
+    by_seed: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus published, where both are numbers."""
+        if isinstance(self.ours, str) or self.ours is None or self.published is None:
+            return None
+        try:
+            return self.ours - float(self.published)
+        except ValueError:
+            return None
+
+
+@dataclass(frozen=True)
+class Results:
+    """All metrics.json of a table, by benchmark and model."""
+
+    runs: Mapping[tuple[str, str], list[dict[str, Any]]]
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether they were measured on synthetic data (never a mixture, see read_results)."""
+        return any(run["data"].get("synthetic") for runs in self.runs.values() for run in runs)
+
+    @property
+    def datasets(self) -> list[str]:
+        """Names of the data they were measured on."""
+        return sorted({str(run["data"]["name"]) for runs in self.runs.values() for run in runs})
+
+    def of(self, row: Row, column: Column, benchmark: str) -> list[dict[str, Any]]:
+        """Results that fill a cell, one a seed.
+
+        A row of data reads what was measured without a model. A column whose metric is of a
+        {vocabulary} reads the comparison of all vocabularies, any other the results of the row's
+        model.
+        """
+        if row.data:
+            return [
+                run for (name, _), runs in self.runs.items() if name == benchmark for run in runs
+            ]
+        if "{vocabulary}" not in column.metric:
+            return [] if row.model is None else self.runs.get((benchmark, row.model), [])
+        if row.vocabulary is not None:
+            return [
+                run for (name, _), runs in self.runs.items() if name == benchmark for run in runs
+            ]
+        return []
+
+
+def read_results(files: Sequence[Path]) -> Results:
+    """Read metrics.json files; refuse what must not stand in one table.
+
+    InputError: a field is missing, one seed of a model comes twice, the seeds of a model followed
+    different protocols, or synthetic and real data are mixed.
+    """
+    runs: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    sources: dict[bool, Path] = {}
+    for file in files:
+        found = read_object(file, FIELDS)
+        sources.setdefault(bool(found["data"].get("synthetic")), file)
+        if len(sources) == 2:
+            raise InputError(
+                f"{sources[True]} is on synthetic data and {sources[False]} on real data: "
+                "they cannot stand in one table"
+            )
+        same = runs[str(found["benchmark"]), str(found["model"])]
+        for other in same:
+            if other["seed"] == found["seed"]:
+                raise InputError(f"{file}: seed {found['seed']} of {found['model']} is given twice")
+            if other["protocol"] != found["protocol"]:
+                raise InputError(
+                    f"{file}: field 'protocol' differs from that of seed {other['seed']}; "
+                    "expected one protocol for all seeds of a model"
+                )
+        same.append(found)
+    return Results(dict(runs))
+
+
+def _mean_or_none(values: Sequence[Any]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def make_cell(row: Row, column: Column, benchmark: str, results: Results) -> Cell:
+    """One cell: ours over seeds, the published value, and the reason where ours are missing."""
+    published, published_sd = row.published.get(column.key, [None, None])
+    name = row.metric_of(column)
+    runs = results.of(row, column, column.benchmark or row.benchmark or benchmark)
+    measured = [run for run in runs if run["metrics"].get(name, {}).get("value") is not None]
+    entries = [run["metrics"][name] for run in measured]
+    ours: float | str | None = None
+    spread, low, high, reason = None, None, None, None
+    by_seed: dict[int, float] = {}
+    if not entries and column.key not in row.blank:
+        wanted = row.model is not None or row.vocabulary is not None or row.data
+        if not any(name in run["metrics"] for run in runs):
+            reason = row.reason or column.reason
+        if reason is None and wanted:
+            reason = UNDEFINED if runs else NOT_RUN
+    elif entries and isinstance(entries[0]["value"], str):
+        ours = entries[0]["value"]
+    elif entries:
+        by_seed = {run["seed"]: run["metrics"][name]["value"] * column.scale for run in measured}
+        mean, deviation = seed_spread([entry["value"] for entry in entries])
+        ours = mean * column.scale
+        spread = deviation * column.scale if np.isfinite(deviation) else None
+        ends = [_mean_or_none([entry.get(end) for entry in entries]) for end in ("low", "high")]
+        low, high = (None if end is None else end * column.scale for end in ends)
+    return Cell(
+        row.label,
+        column.key,
+        ours,
+        spread,
+        low,
+        high,
+        0 if row.data else len(entries),  # of trainings; data have none
+        published,
+        published_sd,
+        reason,
+        by_seed=by_seed,
+    )
+
+
+def make_cells(table: TableDefinition, results: Results, tests: Tests | None = None) -> list[Cell]:
+    """All cells, row by row, with what was tested against a reference row."""
+    known = tests or Tests()
+    return [
+        replace(
+            make_cell(row, column, table.benchmark, results), tested=known.of(table, row, column)
+        )
+        for row in table.rows
+        for column in table.columns
+    ]

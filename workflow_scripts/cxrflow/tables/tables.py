@@ -1,0 +1,56 @@
+"""Make one table of a paper from results: ``<output>.csv``, ``.md`` and ``.html``.
+
+Every row of the paper's table is there. Where a value of ours is missing, the reason stands in its
+place; the published value stands beside it either way.
+"""
+
+import argparse
+import logging
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from cxrflow.command import run
+from cxrflow.files import atomic_path
+from cxrflow.tables.cells import make_cells, read_results
+from cxrflow.tables.definition import read_table_definition
+from cxrflow.tables.tests import read_tests
+from cxrflow.tables.text import table_csv, table_html, table_markdown
+
+log = logging.getLogger("cxrflow")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("--paper", required=True, help="name of papers/<paper>.yaml")
+    arguments.add_argument("--table", required=True, help="key under its `tables:`")
+    arguments.add_argument(
+        "--metrics", type=Path, nargs="*", default=[], help="metrics.json of any models and seeds"
+    )
+    arguments.add_argument(
+        "--tests", type=Path, help="JSON of cxrflow.benchmarks.paired_tests for this table"
+    )
+    arguments.add_argument("--output", type=Path, required=True, help="path without extension")
+    options = arguments.parse_args(argv)
+    table = read_table_definition(options.paper, options.table)
+    results = read_results(options.metrics)
+    tests = read_tests(options.tests)
+    cells = make_cells(table, results, tests)
+    name = f"{options.paper}-{options.table}"
+    texts = {
+        ".csv": table_csv(cells),
+        ".md": table_markdown(table, cells, results, tests),
+        ".html": table_html(name, table, cells, results, tests),
+    }
+    with ExitStack() as files:  # all three or none
+        for extension, text in texts.items():
+            temporary = files.enter_context(atomic_path(f"{options.output}{extension}"))
+            temporary.write_text(text, encoding="utf-8")
+    log.info("%s: %d cells, %d with ours", name, len(cells), sum(c.ours is not None for c in cells))
+
+
+if __name__ == "__main__":
+    run(main)

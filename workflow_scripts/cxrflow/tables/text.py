@@ -1,0 +1,217 @@
+"""A table as CSV (for programs), Markdown and HTML (for people), all from the same cells.
+
+Ours and the published values are separate lines of a row, so that they cannot be taken for each
+other. The difference is only printed where our data are real: on synthetic data it means nothing.
+"""
+
+import csv
+import io
+from collections.abc import Mapping
+from functools import cache
+
+import jinja2
+
+from cxrflow.tables.cells import Cell, Results
+from cxrflow.tables.definition import Column, TableDefinition
+from cxrflow.tables.tests import Tested, Tests, note_on_tests
+
+CSV_COLUMNS = (
+    "row", "column", "ours", "ours_sd", "low", "high", "seeds", "published", "published_sd",
+    "reason",
+)  # fmt: skip
+TEST_COLUMNS = {
+    "difference": "value", "difference_low": "low", "difference_high": "high", "p": "p",
+    "p_holm": "p_holm",
+}  # fmt: skip
+MINUS = "−"
+
+
+def number(value: float, column: Column, sign: bool = False) -> str:
+    """A number of ours with the column's decimals and a true minus sign."""
+    text = f"{value:{'+' if sign else ''}.{column.digits}f}"
+    return text.replace("-", MINUS)
+
+
+def table_csv(cells: list[Cell]) -> str:
+    """One line a cell; empty where there is nothing."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow((*CSV_COLUMNS, *TEST_COLUMNS))
+    for cell in cells:
+        values = [getattr(cell, name) for name in CSV_COLUMNS]
+        values += [getattr(cell.tested, name, None) for name in TEST_COLUMNS.values()]
+        writer.writerow(
+            ["" if v is None else format(v, ".6g") if isinstance(v, float) else v for v in values]
+        )
+    return buffer.getvalue()
+
+
+def ours_text(cell: Cell, column: Column) -> dict[str, str]:
+    """The parts of our value: ``value``, ``spread``, ``interval``, ``seeds``; empty when absent."""
+    if cell.ours is None:
+        return {}
+    if isinstance(cell.ours, str):
+        return {"value": cell.ours}
+    parts = {"value": number(cell.ours, column)}
+    if cell.ours_sd is not None:
+        parts["spread"] = number(cell.ours_sd, column)
+    if cell.low is not None and cell.high is not None:
+        parts["interval"] = f"{number(cell.low, column)} to {number(cell.high, column)}"
+    if cell.tested is not None and cell.tested.value is not None:
+        parts["tested"] = test_text(cell.tested, column)
+        parts["mark"] = cell.tested.mark
+    return parts
+
+
+def test_text(tested: Tested, column: Column) -> str:
+    """The difference to the reference row in words, for whoever points at a value."""
+    text = f"{number(tested.value or 0.0, column, sign=True)} against {tested.reference}"
+    if tested.low is not None and tested.high is not None:
+        ends = (number(end, column, sign=True) for end in (tested.low, tested.high))
+        text += f" ({' to '.join(ends)})"
+    return f"{text}, p = {tested.p:.2g}, corrected {tested.p_holm:.2g}"
+
+
+def published_text(cell: Cell) -> str:
+    """The published value as printed in the paper."""
+    if cell.published is None:
+        return ""
+    value = cell.published.replace("-", MINUS) if cell.difference is not None else cell.published
+    return f"{value} ± {cell.published_sd}" if cell.published_sd else value
+
+
+def note_on_data(results: Results) -> str:
+    """Which data our values were measured on."""
+    if not results.runs:
+        return "None of our models was run for this table."
+    names = ", ".join(results.datasets)
+    if results.synthetic:
+        return (
+            f"Our values were measured on synthetic data ({names}); the published ones on real "
+            "data. They show that the method works, not how it compares with the paper."
+        )
+    return f"Our values were measured on real data ({names})."
+
+
+def note_on_spread(cells: list[Cell]) -> str:
+    """What the numbers around our values are, in the words of this table."""
+    seeds = sorted({cell.seeds for cell in cells if cell.seeds and not isinstance(cell.ours, str)})
+    if not seeds:
+        return ""
+    count = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    plural = "seed" if seeds == [1] else "seeds"
+    spread = "" if seeds == [1] else ", ± their standard deviation"
+    return (
+        f"Ours: mean of {count} training {plural}{spread}; in small print the 95 % bootstrap "
+        "interval over test samples."
+    )
+
+
+def _lines(table: TableDefinition, cells: list[Cell], results: Results) -> list[dict]:
+    """What both renderings print: a line for ours and one for the published values of each row."""
+    by_place: Mapping[tuple[str, str], Cell] = {(cell.row, cell.column): cell for cell in cells}
+    lines = []
+    for row in table.rows:
+        own = [by_place[row.label, column.key] for column in table.columns]
+        ours = []
+        for cell, column in zip(own, table.columns, strict=True):
+            parts = ours_text(cell, column)
+            if cell.difference is not None and not results.synthetic:
+                parts["difference"] = number(cell.difference, column, sign=True)
+            ours.append(parts | ({"reason": cell.reason} if cell.reason else {}))
+        reasons = {cell.reason for cell in own}
+        lines.append(
+            {
+                "label": row.label,
+                "ours": ours,
+                "published": [published_text(cell) for cell in own],
+                # One reason for the whole row is printed once, across it.
+                "reason": reasons.pop() if len(reasons) == 1 else None,
+            }
+        )
+    return lines
+
+
+def table_markdown(
+    table: TableDefinition, cells: list[Cell], results: Results, tests: Tests | None = None
+) -> str:
+    """A GitHub table with two lines a row, then the notes."""
+    heads = ["", "", *(column.label for column in table.columns)]
+    text = [f"**{table.title}**", "", markdown_row(heads), markdown_row(["---"] * len(heads))]
+    for line in _lines(table, cells, results):
+        ours = []
+        for parts in line["ours"]:
+            shown = parts.get("value", "–") + parts.get("mark", "")
+            shown += f" ± {parts['spread']}" if "spread" in parts else ""
+            shown += f" ({parts['interval']})" if "interval" in parts else ""
+            shown += f" Δ {parts['difference']}" if "difference" in parts else ""
+            ours.append(shown)
+        published = [value or "–" for value in line["published"]]
+        text.append(markdown_row([line["label"], "ours", *ours]))
+        text.append(markdown_row(["", "published", *published]))
+    notes = [*_notes(table, cells, results, tests), *_reasons(table, cells)]
+    return "\n".join([*text, "", *(f"- {note}" for note in notes)]) + "\n"
+
+
+def markdown_row(values: list[str]) -> str:
+    """One line of a GitHub table."""
+    return "| " + " | ".join(value.replace("|", "\\|") for value in values) + " |"
+
+
+def _notes(
+    table: TableDefinition, cells: list[Cell], results: Results, tests: Tests | None
+) -> list[str]:
+    notes = [note_on_data(results), note_on_spread(cells)]
+    notes += [*note_on_tests(cells, tests or Tests()), f"Published: {table.source}"]
+    return [note for note in [*notes, *table.notes] if note]
+
+
+def _reasons(table: TableDefinition, cells: list[Cell]) -> list[str]:
+    """Why ours are missing; columns are named where it is not the whole row."""
+    found: dict[str, dict[str, list[str]]] = {}
+    labels = {column.key: column.label for column in table.columns}
+    for cell in cells:
+        if cell.reason:
+            rows = found.setdefault(cell.reason, {})
+            rows.setdefault(cell.row, []).append(labels[cell.column])
+    notes = []
+    for reason, rows in found.items():
+        places = [
+            row if len(columns) == len(labels) else f"{row} ({', '.join(columns)})"
+            for row, columns in rows.items()
+        ]
+        notes.append(f"No value of ours for {'; '.join(places)}: {reason}.")
+    return notes
+
+
+@cache
+def template(name: str) -> jinja2.Template:
+    """A fragment of a page, by the name of its file beside this one."""
+    loader = jinja2.PackageLoader("cxrflow.tables", "")
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template(name)
+
+
+def in_ascii(html: str) -> str:
+    """Reads right however it is opened."""
+    return html.encode("ascii", "xmlcharrefreplace").decode("ascii")
+
+
+def table_html(
+    name: str,
+    table: TableDefinition,
+    cells: list[Cell],
+    results: Results,
+    tests: Tests | None = None,
+) -> str:
+    """A self-contained fragment; ASCII only, so that it reads right however it is opened."""
+    html = template("table.html.jinja").render(
+        id=name,
+        table=table,
+        lines=_lines(table, cells, results),
+        notes=_notes(table, cells, results, tests),
+        synthetic=bool(results.runs) and results.synthetic,
+    )
+    return in_ascii(html)
