@@ -24,7 +24,8 @@ ALLOWED: dict[str, set[str]] = {
     "config": {"papers", "images"},  # a geometry is checked by its own parser
     "pretrain": {*LIBRARIES - {"phantom"}, "training", "model"},
     "benchmarks": {*LIBRARIES - {"phantom"}, "training", "model", "cxrflow"},
-    "report": {*LIBRARIES - {"phantom"}, "papers", "config"},
+    "tables": {"metrics", "papers"},
+    "page": {*LIBRARIES - {"phantom"}, "papers", "config", "tables"},
     "export": {"encoders", "text"},
     "cxrflow": {"model"},  # `cxrflow.load`
     "ground": {"benchmarks"},  # the name under which people find it
