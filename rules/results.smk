@@ -33,7 +33,7 @@ def table_comparisons(paper, table):
 def table_predictions(paper, table):
     """The predictions behind the comparisons of a table, one file a model and seed."""
     pairs = [
-        (one.benchmark, model)
+        (one.task, model)
         for one in row_comparisons(run, paper, table)
         for model in (one.model, one.reference_model)
     ]

@@ -32,7 +32,7 @@ from cxrflow.metrics.intervals import clusters_of, resamples
 
 SETTINGS = PhraseGroundingSettings(categories=["Edema", "Pneumonia"])
 CNR = {
-    "benchmark": "phrase_grounding", "model": "m", "metric": "cnr",
+    "task": "phrase_grounding", "model": "m", "metric": "cnr",
     "reference_model": "r", "reference_metric": "cnr",
 }  # fmt: skip
 
@@ -160,7 +160,7 @@ def test_every_benchmark_s_metrics_follow_from_its_predictions(tmp_path):
         settings, threshold_rule="best F1",
     )  # fmt: skip
     asked = {
-        "benchmark": "zero_shot_classification", "model": "m", "metric": "auroc",
+        "task": "zero_shot_classification", "model": "m", "metric": "auroc",
         "reference_model": "m", "reference_metric": "auroc/diagnosis_acute",
     }  # fmt: skip
     [entry] = outcome([file], asked)
@@ -180,7 +180,7 @@ def test_inference_is_averaged_over_its_runs(tmp_path):
     wrong = right.assign(prediction_seed0="neutral", prediction_seed1="entailment")  # 1/2 and 1/4
     name = "natural_language_inference"
     files = [write(tmp_path, m, 0, t, name, settings) for m, t in (("m", right), ("r", wrong))]
-    asked = CNR | {"benchmark": name, "metric": "accuracy", "reference_metric": "accuracy"}
+    asked = CNR | {"task": name, "metric": "accuracy", "reference_metric": "accuracy"}
     assert outcome(files, asked)[0]["difference"] == pytest.approx(0.75 - 0.375)
 
 
@@ -191,7 +191,7 @@ def test_similarities_are_compared_by_pairs_of_sentences(tmp_path):
     first, second = table.assign(cosine=[1, 0, -1, 0.5]), table.assign(cosine=[0.5, 0, 0, 0.5])
     name = "sentence_similarity"
     files = [write(tmp_path, m, 0, t, name, settings) for m, t in (("m", first), ("r", second))]
-    asked = CNR | {"benchmark": name, "metric": "cont_gap", "reference_metric": "cont_gap"}
+    asked = CNR | {"task": name, "metric": "cont_gap", "reference_metric": "cont_gap"}
     [entry] = outcome(files, asked)
     assert entry["difference"] == pytest.approx((0.75 + 0.5) - 0.5)
     # Of the first pair of sentences alone 1 - 0.5, of the second 1.5 - 0.5.
@@ -209,7 +209,7 @@ def test_segmentation_is_compared_by_images(tmp_path):
     files = [
         write(tmp_path, m, 0, t, "segmentation", settings) for m, t in (("m", first), ("r", second))
     ]
-    asked = CNR | {"benchmark": "segmentation", "metric": "iou", "reference_metric": "iou/100"}
+    asked = CNR | {"task": "segmentation", "metric": "iou", "reference_metric": "iou/100"}
     assert outcome(files, asked)[0]["difference"] == pytest.approx(0.3)
     probes = asked | {"metric": "dice/100", "reference_metric": "dice/100"}
     assert outcome(files, probes)[0]["difference"] == pytest.approx(0.4)
@@ -232,7 +232,7 @@ def test_probes_are_averaged_over_their_draws(tmp_path):
         write(tmp_path, "m", 0, tables[0], "linear_probe", settings, features="pooled"),
         write(tmp_path, "r", 0, tables[1], "linear_probe", settings, features="projected"),
     ]
-    named = {"metric": "auroc/100", "reference_metric": "auroc/100", "benchmark": "linear_probe"}
+    named = {"metric": "auroc/100", "reference_metric": "auroc/100", "task": "linear_probe"}
     [entry] = outcome(files, CNR | named)
     means = [linear_probe.summarise(table, settings)["auroc/100"].value for table in tables]
     assert entry["difference"] == pytest.approx(means[0] - means[1])
@@ -258,7 +258,7 @@ def test_the_sections_of_a_study_are_drawn_together(tmp_path):
         for name, more in (("m", 1), ("r", 0))
     ]  # fmt: skip
     named = {"metric": "mask_accuracy", "reference_metric": "mask_accuracy"}
-    [entry] = outcome(files, CNR | named | {"benchmark": "mask_prediction"})
+    [entry] = outcome(files, CNR | named | {"task": "mask_prediction"})
     ends = (entry["difference_low"], entry["difference"], entry["difference_high"])
     assert ends == pytest.approx((0.2, 0.2, 0.2)) and entry["p"] < 0.01
 

@@ -6,7 +6,7 @@ from config_overlays import DEMO, ROOT
 from cxrflow.benchmarks.classification.settings import SegmentationSettings
 from cxrflow.config import load_config
 from cxrflow.errors import InputError
-from cxrflow.papers import Recipe, Table, load_paper
+from cxrflow.papers import Recipe, load_paper
 
 
 def test_the_study_has_every_model_of_the_papers_orders():
@@ -61,22 +61,6 @@ def test_controls_stand_apart():
     controls = config.models_of("biovil", control=True)
     assert controls
     assert not set(controls) & set(config.models_of("biovil"))
-
-
-def test_a_table_says_which_results_it_shows():
-    table = Table.model_validate(
-        {
-            "title": "T",
-            "benchmark": "phrase_grounding",
-            "columns": [
-                {"key": "a"},
-                {"key": "b", "benchmark": "vocabulary"},
-                {"key": "c", "benchmark": "radnli", "reason": "not run"},
-            ],
-            "rows": [{"label": "x", "model": "m", "vocabulary": "v"}, {"label": "y"}],
-        }
-    )
-    assert table.cells() == [("phrase_grounding", "m"), ("vocabulary", None)]
 
 
 def test_tables_ask_only_for_what_a_model_can_do():

@@ -12,14 +12,14 @@ from cxrflow.benchmarks.classification.settings import (
     ZeroShotClassificationSettings,
 )
 from cxrflow.benchmarks.data.ms_cxr_statistics import BACKGROUND, FINDINGS, TOTAL
-from cxrflow.papers import Table, load_paper
-from cxrflow.tables.definition import TableDefinition, read_table_definition
+from cxrflow.papers import Paper, load_paper
+from cxrflow.papers.tables import Headline, Table, cells_of
 
 TABLES = sorted(load_paper("biovil").tables)
 
 
-def table(name: str) -> TableDefinition:
-    return read_table_definition("biovil", name)
+def table(name: str) -> Table:
+    return load_paper("biovil").tables[name]
 
 
 def published(name: str) -> dict[str, dict[str, float]]:
@@ -72,7 +72,7 @@ def test_tables_that_repeat_a_value_agree():
 
 def test_probe_rows_read_the_share_that_their_label_names():
     for name in ("table6", "table_a2"):
-        rows = [row for row in table(name).rows if row.benchmark == "linear_probe"]
+        rows = [row for row in table(name).rows if row.task == "linear_probe"]
         named = [
             re.fullmatch(r"(\w+), (?:linear probe|fine-tuned), (\d+) % of labels", r.label)
             for r in rows
@@ -108,29 +108,73 @@ def test_published_overlaps_are_possible():
             assert cells["iou"] < cells["dice"] < most + 1e-3, label
 
 
-def test_a_row_may_name_its_own_benchmark():
-    rows = [{"label": "x", "model": "m"}, {"label": "y", "model": "m", "benchmark": "probe"}]
-    table = Table.model_validate(
-        {"title": "T", "benchmark": "zero_shot", "columns": [{"key": "a"}], "rows": rows}
+def small_table(rows, columns, **values):
+    columns = [{"key": key, "label": key, "metric": key} | more for key, more in columns.items()]
+    return Table.model_validate(
+        {"title": "T", "source": "S", "task": "main", "columns": columns, "rows": rows} | values
     )
-    assert table.cells() == [("zero_shot", "m"), ("probe", "m")]
 
 
-def test_rows_are_compared_with_their_reference_in_the_same_benchmark():
+def test_a_table_says_which_results_it_reads():
+    found = small_table(
+        [
+            {"label": "x", "model": "m", "vocabulary": "v"},
+            {"label": "y", "model": "m", "task": "probe"},
+            {"label": "z", "reason": "not run"},
+            {"label": "data", "data": True},
+        ],
+        {
+            "a": {},
+            "b": {"task": "words", "metric": "size/{vocabulary}"},
+            "c": {"task": "d", "reason": "no"},
+        },
+    )
+    assert found.results() == [
+        ("main", "m"), ("words", None), ("probe", "m"), ("main", None),
+    ]  # fmt: skip
+    assert cells_of({"t": found}, None) == found.results()
+    assert cells_of({"t": found}, [Headline(table="t", rows=["x"])]) == found.results()[:2]
+    part = [Headline(table="t", rows=["x", "y"], columns=["a"])]
+    assert cells_of({"t": found}, part) == [("main", "m"), ("probe", "m")]
+    assert cells_of({"t": found}, []) == []
+
+
+def test_the_headline_of_biovil_is_eight_results():
+    paper = load_paper("biovil")
+    assert set(cells_of(paper.tables, paper.headline)) == {
+        *((task, model) for task in ("linear_probe", "segmentation") for model in ("biovil", "simclr")),
+        *((task, model) for task in ("phrase_grounding", "zero_shot_classification")
+          for model in ("biovil", "baseline_clinical_bert")),
+    }  # fmt: skip
+    for wrong in (
+        {"table": "table0"},
+        {"table": "t", "rows": ["y"]},
+        {"table": "t", "columns": ["b"]},
+    ):
+        tables = {"t": small_table([{"label": "x", "model": "m"}], {"a": {}})}
+        with pytest.raises(ValidationError, match="headline: (no table 'table0'|t has not: [yb])"):
+            Paper(tables=tables, headline=[wrong])
+
+
+def test_names_belong_to_their_paper():
+    rows = [{"label": "own", "model": "m"}, {"label": "b", "model": "other/m", "task": "other/t"}]
+    values = small_table(rows, {"a": {}}).model_dump()
+    found = Table.model_validate(values, context={"paper": "p"})
+    assert found.results() == [("p/main", "p/m"), ("other/t", "other/m")]
+
+
+def test_rows_are_compared_with_their_reference_in_the_same_task():
     rows = [
         {"label": "r", "model": "a"},
         {"label": "s", "model": "b"},
-        {"label": "probe", "model": "b", "benchmark": "probe", "share": "10"},
-        {"label": "other probe", "model": "a", "benchmark": "probe", "share": "10",
+        {"label": "probe", "model": "b", "task": "probe", "share": "10"},
+        {"label": "other probe", "model": "a", "task": "probe", "share": "10",
          "reference": "probe"},
         {"label": "variant", "model": "a", "variant": "x", "blank": ["g"]},
         {"label": "published", "reason": "not run"},
     ]  # fmt: skip
-    columns = [{"key": "f", "metric": "auroc"}, {"key": "g", "metric": "f1"},
-               {"key": "h", "metric": "k", "reason": "not run"}]  # fmt: skip
-    found = Table.model_validate(
-        {"title": "T", "benchmark": "main", "columns": columns, "rows": rows, "reference": "r"}
-    )
+    columns = {"f": {"metric": "auroc"}, "g": {"metric": "f1"}, "h": {"reason": "not run"}}
+    found = small_table(rows, columns, reference="r")
     assert [tuple(one.model_dump().values()) for one in found.comparisons()] == [
         ("main", "b", "auroc", "a", "auroc"),
         ("main", "b", "f1", "a", "f1"),
@@ -222,7 +266,7 @@ def test_token_increase_fits_the_token_counts():
 GOOD = {
     "title": "T",
     "source": "S",
-    "benchmark": "b",
+    "task": "b",
     "columns": [{"key": "auroc", "label": "AUROC", "metric": "auroc"}],
     "rows": [{"label": "ours", "model": "m", "published": {"auroc": ["0.8", None]}}],
 }
@@ -243,6 +287,6 @@ GOOD = {
     ],
 )
 def test_a_wrong_definition_is_refused(change, message):
-    TableDefinition.model_validate(GOOD)
+    Table.model_validate(GOOD)
     with pytest.raises(ValidationError, match=message):
-        TableDefinition.model_validate(GOOD | change)
+        Table.model_validate(GOOD | change)

@@ -5,9 +5,8 @@ import json
 
 import pytest
 
-from cxrflow import papers
-from cxrflow.papers import Ordering, Paper, load_paper
-from cxrflow.tables import definition as table_definition
+from cxrflow.papers import Paper, load_paper
+from cxrflow.papers.tables import Column, Ordering
 from cxrflow.tables import orderings
 from cxrflow.tables.cells import Cell
 from cxrflow.tables.orderings import HOLDS, OVERLAP, REVERSED, Compared
@@ -26,7 +25,7 @@ def table():
         for place, name in enumerate(MODELS)
     ]
     column = {"key": "cnr", "label": "CNR", "metric": "cnr", "scale": 100, "digits": 0}
-    return {"title": "Table 9. Test", "source": "", "benchmark": "g", "columns": [column],
+    return {"title": "Table 9. Test", "source": "", "task": "g", "columns": [column],
             "rows": rows}  # fmt: skip
 
 
@@ -49,8 +48,7 @@ def written(tmp_path, monkeypatch):
 
     def write(*claims):
         made = paper(*claims)
-        for module in (orderings, table_definition, papers):
-            monkeypatch.setattr(module, "load_paper", lambda name: made)
+        monkeypatch.setattr(orderings, "load_paper", lambda name: made)
         files = []
         for name, seed, low, high in RUNS:
             entry = {"value": (low + high) / 2, "low": low, "high": high, "n": 9}
@@ -90,7 +88,7 @@ def test_what_is_reversed_or_absent_is_said(written):
 
 
 def test_several_seeds_are_counted_one_by_one():
-    column = table_definition.Column(key="cnr", label="CNR", metric="cnr")
+    column = Column(key="cnr", label="CNR", metric="cnr")
     cells = [
         Cell("Row", "cnr", sum(values) / 3, 0.1, 0.5, 0.6, 3, None, None, None,
              by_seed=dict(enumerate(values)))
@@ -120,7 +118,7 @@ def test_equal_values_do_not_hold(written):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"table": "table8"}, "names no table 'table8'"),
+        ({"table": "table8"}, "no table 'table8'"),
         ({"column": "miou"}, "table9 has not: miou"),
         ({"rows": ["Row best", "Row none"]}, "table9 has not: Row none"),
         ({"rows": ["Row best"]}, "at least 2"),

@@ -10,23 +10,22 @@ import pytest
 from cxrflow import papers
 from cxrflow.errors import InputError
 from cxrflow.papers import Paper
-from cxrflow.tables import definition as table_definition
+from cxrflow.papers.tables import Row, Table
 from cxrflow.tables import tables
 from cxrflow.tables.cells import make_cells, read_results
-from cxrflow.tables.definition import Row, TableDefinition
 from cxrflow.tables.tests import read_tests
 from cxrflow.tables.text import table_csv, table_html, table_markdown
 
-TABLE = TableDefinition.model_validate(
+TABLE = Table.model_validate(
     {
         "title": "Table 9. <Test>",
         "source": "Paper, Table 9",
-        "benchmark": "grounding",
+        "task": "grounding",
         "columns": [
             {"key": "avg", "label": "Avg. CNR", "metric": "cnr"},
             {"key": "rate", "label": "Rate (%)", "metric": "rate", "scale": 100, "digits": 1},
             {"key": "words", "label": "Word", "metric": "spelling/{vocabulary}",
-             "benchmark": "vocabulary", "reason": "no vocabulary"},
+             "task": "vocabulary", "reason": "no vocabulary"},
         ],
         "rows": [
             {"label": "Theirs", "reason": "weights are absent",
@@ -105,16 +104,16 @@ def test_a_model_that_was_not_run_does_not_borrow_another_s_values(files):
     assert {cell.reason for cell in cells if cell.ours is None} == {"not run in this configuration"}
 
 
-def test_a_row_may_read_another_benchmark_and_a_share_of_the_labels(tmp_path):
+def test_a_row_may_read_another_task_and_a_share_of_the_labels(tmp_path):
     shares = {
         f"cnr/{share}": {"value": share / 8, "low": 0.0, "high": 1.0, "n": 9} for share in (1, 10)
     }
     files = [result(tmp_path, 0, 1.0), result(tmp_path, 0, 2.0, benchmark="probe", **shares)]
     rows = [
         {"label": "grounding", "model": "m"},
-        {"label": "1 %", "model": "m", "benchmark": "probe", "share": "1"},
-        {"label": "10 %", "model": "m", "benchmark": "probe", "share": "10"},
-        {"label": "all", "model": "m", "benchmark": "probe", "share": "100"},
+        {"label": "1 %", "model": "m", "task": "probe", "share": "1"},
+        {"label": "10 %", "model": "m", "task": "probe", "share": "10"},
+        {"label": "all", "model": "m", "task": "probe", "share": "100"},
     ]
     table = TABLE.model_copy(update={"rows": [Row.model_validate(row) for row in rows]})
     cells = [c for c in make_cells(table, read_results(files)) if c.column == "avg"]
@@ -211,7 +210,7 @@ def compared_table():
 
 def write_tests(folder, **values):
     """Paired tests of the rows of `compared_table`: CNR tested, the rate not."""
-    named = {"benchmark": "grounding", "model": "n", "reference_model": "m"}
+    named = {"task": "grounding", "model": "n", "reference_model": "m"}
     entries = [
         named | {"metric": "cnr", "reference_metric": "cnr", "reason": None} | values,
         named | {"metric": "rate", "reference_metric": "rate", "reason": "no data of both"},
@@ -295,8 +294,8 @@ def test_what_must_not_stand_together_is_refused(tmp_path, files):
 
 
 def test_the_program_writes_three_files(files, tmp_path, monkeypatch):
-    paper = Paper(tables={"table9": papers.Table.model_validate(TABLE.model_dump())})
-    monkeypatch.setattr(table_definition, "load_paper", lambda name: paper)
+    paper = Paper(tables={"table9": TABLE})
+    monkeypatch.setattr(tables, "load_paper", lambda name: paper)
     output = tmp_path / "made" / "table9"
     tables.main(
         ["--paper", "biovil", "--table", "table9", "--output", str(output)]

@@ -116,6 +116,7 @@ PAIRABLE = {
 class Predictions:
     """What one model with one training seed predicted, and how it was measured."""
 
+    benchmark: str
     file: Path
     fingerprint: str
     protocol: Mapping[str, Any]
@@ -137,7 +138,7 @@ Runs = dict[tuple[str, str], list[Predictions]]
 
 
 def read_predictions(files: Sequence[Path]) -> Runs:
-    """Read predictions.parquet files with the metrics.json beside them, by (benchmark, model)."""
+    """Read predictions.parquet files with the metrics.json beside them, by (task, model)."""
     runs: Runs = {}
     for file in files:
         said = read_object(file.parent / "metrics.json", FIELDS)
@@ -149,12 +150,13 @@ def read_predictions(files: Sequence[Path]) -> Runs:
             )
         pairable = PAIRABLE[benchmark]
         found = Predictions(
+            benchmark,
             file,
             str(said["data"].get("fingerprint")),
             {k: v for k, v in said["protocol"].items() if k not in pairable.own},
             read_table(file, pairable.key),
         )
-        runs.setdefault((benchmark, str(said["model"])), []).append(found)
+        runs.setdefault((str(said.get("task", benchmark)), str(said["model"])), []).append(found)
     return runs
 
 
@@ -209,12 +211,12 @@ def compare(
 ) -> list[dict[str, Any]]:
     """The comparisons of one benchmark between the same two models, made together."""
     asked = comparisons[0]
-    own = runs.get((asked.benchmark, asked.model), [])
-    other = runs.get((asked.benchmark, asked.reference_model), [])
+    own = runs.get((asked.task, asked.model), [])
+    other = runs.get((asked.task, asked.reference_model), [])
     reason = why_not(own, other)
     found = {}
     if reason is None:
-        benchmark = PAIRABLE[asked.benchmark]
+        benchmark = PAIRABLE[own[0].benchmark]
         tables = aligned([*own, *other], benchmark.key)
         if tables is None:
             reason = "measured on different samples"
@@ -244,7 +246,7 @@ def compare_all(runs: Runs, settings: PairedTestSettings) -> list[dict[str, Any]
     """Every comparison in its order, with ``p_holm``: p corrected for all of them (Holm 1979)."""
     groups: dict[tuple[str, str, str], list[PairedComparison]] = {}
     for one in settings.comparisons:
-        groups.setdefault((one.benchmark, one.model, one.reference_model), []).append(one)
+        groups.setdefault((one.task, one.model, one.reference_model), []).append(one)
     entries = [entry for group in groups.values() for entry in compare(group, runs, settings)]
     tested = [entry for entry in entries if entry["reason"] is None]
     for entry, corrected in zip(tested, holm([entry["p"] for entry in tested]), strict=True):

@@ -82,9 +82,9 @@ class PairedTestProtocol(IntervalSettings):
 
 
 class PairedComparison(Settings):
-    """One metric of one model against one of another (or the same) model, same benchmark."""
+    """One metric of one model against one of another (or the same) model, same task."""
 
-    benchmark: str
+    task: str
     model: str
     metric: str = Field(description="name in metrics.json")
     reference_model: str

@@ -15,6 +15,6 @@ def row_comparisons(config: "Config", paper: str, table: str) -> list[PairedComp
     return [
         one
         for one in config.tables(paper)[table].comparisons()
-        if one.benchmark in PAIRED_BENCHMARKS
-        and {(one.benchmark, one.model), (one.benchmark, one.reference_model)} <= measured
+        if one.task in PAIRED_BENCHMARKS
+        and {(one.task, one.model), (one.task, one.reference_model)} <= measured
     ]

@@ -36,7 +36,8 @@ from cxrflow.config.parts import (
 from cxrflow.config.roles import COHORT_ROLES, LEARNT_ROLES, PICTURED_ROLES, Roles
 from cxrflow.config.weights import Weights, check_weights, import_settings
 from cxrflow.errors import InputError
-from cxrflow.papers import Ordering, Recipe, Table, load_paper, load_scale, paper_names, scale_names
+from cxrflow.papers import Recipe, load_paper, load_scale, paper_names, scale_names
+from cxrflow.papers.tables import Ordering, Table
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.text.settings import CorpusSettings, TokensSettings
 
@@ -254,7 +255,7 @@ class Config(Settings):
         """The (benchmark, model) pairs a table shows and this run has the data of."""
         return [
             (benchmark, model)
-            for benchmark, model in self.tables(paper)[table].cells()
+            for benchmark, model in self.tables(paper)[table].results()
             if (model is None and self.available(benchmark))
             or (model is not None and benchmark in self.benchmarks_of(model))
         ]

@@ -15,10 +15,10 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
-from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.command import Settings, SettingsT, explain
 from cxrflow.encoders.released.settings import PROGRAMS, Kind
 from cxrflow.errors import InputError
+from cxrflow.papers.tables import Headline, Ordering, Table, check_places
 
 Program = Literal["text", "image", "joint"]
 
@@ -65,117 +65,22 @@ class Recipe(Settings):
         return {option: model for option, model in named.items() if model is not None}
 
 
-class Column(Settings, extra="allow"):
-    """A column of a table, as far as the workflow must know it."""
-
-    key: str = ""
-    metric: str = Field("", description="name in metrics.json; {vocabulary} becomes the row's")
-    benchmark: str | None = Field(None, description="where it is not the table's")
-    reason: str | None = Field(None, description="why ours are missing in every row")
-
-
-class Row(Settings, extra="allow"):
-    """A row of a table, as far as the workflow must know it."""
-
-    label: str = ""
-    model: str | None = Field(None, description="our model of this row")
-    benchmark: str | None = Field(None, description="where it is not the table's")
-    vocabulary: str | None = Field(None, description="our vocabulary of this row")
-    data: bool = Field(False, description="measured on the data themselves, without a model")
-    share: str | None = Field(None, description="labels of a probe, in per cent: <metric>/10")
-    variant: str | None = Field(None, description="part of a benchmark: <metric>/<variant>")
-    reference: str | None = Field(None, description="row to compare with, if not the table's")
-    blank: list[str] = Field(default_factory=list, description="columns without meaning here")
-
-    def metric_of(self, column: "Column") -> str:
-        """The name in metrics.json that a cell of this row reads."""
-        name = column.metric.format(vocabulary=self.vocabulary or "")
-        return "/".join(part for part in (name, self.share, self.variant) if part is not None)
-
-
-class Table(Settings, extra="allow"):
-    """A table, as far as the workflow must know it; :mod:`cxrflow.tables.tables` reads the rest."""
-
-    title: str
-    benchmark: str
-    columns: list[Column] = Field(default_factory=list)
-    rows: list[Row] = Field(default_factory=list)
-    reference: str | None = Field(None, description="label of the row that others are tested with")
-
-    def benchmark_of(self, row: Row, column: Column) -> str:
-        """The benchmark that fills a cell."""
-        return column.benchmark or row.benchmark or self.benchmark
-
-    def comparisons(self) -> list[PairedComparison]:
-        """Each cell of ours that has a reference of ours from the same benchmark, in order."""
-        by_label = {row.label: row for row in self.rows}
-        found: dict[tuple[str, ...], PairedComparison] = {}
-        for row in self.rows:
-            other = by_label.get(row.reference or self.reference or "")
-            if other is None or other.model is None or row.model is None:
-                continue
-            for column in self.columns:
-                benchmark = self.benchmark_of(row, column)
-                if benchmark != self.benchmark_of(other, column) or column.reason is not None:
-                    continue
-                if column.key in (*row.blank, *other.blank):
-                    continue
-                made = PairedComparison(
-                    benchmark=benchmark,
-                    model=row.model,
-                    metric=row.metric_of(column),
-                    reference_model=other.model,
-                    reference_metric=other.metric_of(column),
-                )
-                if (made.model, made.metric) != (made.reference_model, made.reference_metric):
-                    found[tuple(made.model_dump().values())] = made
-        return list(found.values())
-
-    def cells(self) -> list[tuple[str, str | None]]:
-        """Each (benchmark, model) that fills a cell, once; vocabularies and data need no model."""
-        found: dict[tuple[str, str | None], None] = {}
-        for row in self.rows:
-            for column in self.columns:
-                benchmark = self.benchmark_of(row, column)
-                if column.reason is not None:
-                    continue
-                if row.data or (benchmark == "vocabulary" and row.vocabulary is not None):
-                    found[benchmark, None] = None
-                elif benchmark != "vocabulary" and row.model is not None:
-                    found[benchmark, row.model] = None
-        return list(found)
-
-
-class Ordering(Settings):
-    """An order that the paper claims: cells of one column, best first."""
-
-    claim: str = Field(description="in words")
-    table: str
-    column: str = Field(description="key of the column")
-    rows: list[str] = Field(min_length=2, description="labels of the rows, best first")
-
-
 class Paper(Settings, extra="allow"):
-    """A paper's models, tables, the orders it claims in them, and figures."""
+    """A paper's models, tables, the orders it claims in them, its headline, and figures."""
 
     models: dict[str, Recipe] = Field(default_factory=dict)
     tables: dict[str, Table] = Field(default_factory=dict)
     orderings: list[Ordering] = Field(default_factory=list)
+    headline: list[Headline] = Field(default_factory=list)
     figures: dict[str, GroundingFigureSettings] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _orderings_name_cells(self) -> Self:
-        for one in self.orderings:
-            table = self.tables.get(one.table)
-            if table is None:
-                raise ValueError(f"orderings: '{one.claim}' names no table '{one.table}'")
-            labels = [row.label for row in table.rows]
-            wrong = sorted({*one.rows} - {*labels})
-            if one.column not in [column.key for column in table.columns] or wrong:
-                raise ValueError(
-                    f"orderings: '{one.claim}' names what {one.table} has not: "
-                    f"{', '.join(wrong) or one.column}"
-                )
+    def _places_are_there(self) -> Self:
+        for claim in self.orderings:
+            key = f"orderings: '{claim.claim}'"
+            check_places(key, self.tables, claim.table, claim.rows, [claim.column])
+        for part in self.headline:
+            check_places("headline", self.tables, part.table, part.rows or [], part.columns or [])
         return self
 
 

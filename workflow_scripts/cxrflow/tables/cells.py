@@ -15,7 +15,7 @@ import numpy as np
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
 from cxrflow.metrics.intervals import seed_spread
-from cxrflow.tables.definition import Column, Row, TableDefinition
+from cxrflow.papers.tables import Column, Result, Row, Table
 from cxrflow.tables.tests import Tested, Tests
 
 FIELDS = ("benchmark", "model", "seed", "data", "protocol", "metrics")
@@ -53,7 +53,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Results:
-    """All metrics.json of a table, by benchmark and model."""
+    """All metrics.json of a table, by task and model."""
 
     runs: Mapping[tuple[str, str], list[dict[str, Any]]]
 
@@ -67,24 +67,14 @@ class Results:
         """Names of the data they were measured on."""
         return sorted({str(run["data"]["name"]) for runs in self.runs.values() for run in runs})
 
-    def of(self, row: Row, column: Column, benchmark: str) -> list[dict[str, Any]]:
-        """Results that fill a cell, one a seed.
-
-        A row of data reads what was measured without a model. A column whose metric is of a
-        {vocabulary} reads the comparison of all vocabularies, any other the results of the row's
-        model.
-        """
-        if row.data:
-            return [
-                run for (name, _), runs in self.runs.items() if name == benchmark for run in runs
-            ]
-        if "{vocabulary}" not in column.metric:
-            return [] if row.model is None else self.runs.get((benchmark, row.model), [])
-        if row.vocabulary is not None:
-            return [
-                run for (name, _), runs in self.runs.items() if name == benchmark for run in runs
-            ]
-        return []
+    def of(self, result: Result | None) -> list[dict[str, Any]]:
+        """What fills a cell, one a seed; without a model what was measured of the task at all."""
+        if result is None:
+            return []
+        task, model = result
+        if model is not None:
+            return self.runs.get((task, model), [])
+        return [run for (name, _), runs in self.runs.items() if name == task for run in runs]
 
 
 def read_results(files: Sequence[Path]) -> Results:
@@ -103,7 +93,7 @@ def read_results(files: Sequence[Path]) -> Results:
                 f"{sources[True]} is on synthetic data and {sources[False]} on real data: "
                 "they cannot stand in one table"
             )
-        same = runs[str(found["benchmark"]), str(found["model"])]
+        same = runs[str(found.get("task", found["benchmark"])), str(found["model"])]
         for other in same:
             if other["seed"] == found["seed"]:
                 raise InputError(f"{file}: seed {found['seed']} of {found['model']} is given twice")
@@ -121,11 +111,11 @@ def _mean_or_none(values: Sequence[Any]) -> float | None:
     return float(np.mean(known)) if known else None
 
 
-def make_cell(row: Row, column: Column, benchmark: str, results: Results) -> Cell:
+def make_cell(table: Table, row: Row, column: Column, results: Results) -> Cell:
     """One cell: ours over seeds, the published value, and the reason where ours are missing."""
     published, published_sd = row.published.get(column.key, [None, None])
     name = row.metric_of(column)
-    runs = results.of(row, column, column.benchmark or row.benchmark or benchmark)
+    runs = results.of(table.result_of(row, column))
     measured = [run for run in runs if run["metrics"].get(name, {}).get("value") is not None]
     entries = [run["metrics"][name] for run in measured]
     ours: float | str | None = None
@@ -161,13 +151,11 @@ def make_cell(row: Row, column: Column, benchmark: str, results: Results) -> Cel
     )
 
 
-def make_cells(table: TableDefinition, results: Results, tests: Tests | None = None) -> list[Cell]:
+def make_cells(table: Table, results: Results, tests: Tests | None = None) -> list[Cell]:
     """All cells, row by row, with what was tested against a reference row."""
     known = tests or Tests()
     return [
-        replace(
-            make_cell(row, column, table.benchmark, results), tested=known.of(table, row, column)
-        )
+        replace(make_cell(table, row, column, results), tested=known.of(table, row, column))
         for row in table.rows
         for column in table.columns
     ]

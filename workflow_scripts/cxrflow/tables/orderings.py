@@ -18,9 +18,9 @@ from typing import Any
 
 from cxrflow.command import run
 from cxrflow.files import atomic_path
-from cxrflow.papers import Ordering, load_paper
+from cxrflow.papers import Paper, load_paper
+from cxrflow.papers.tables import Column, Ordering
 from cxrflow.tables.cells import NOT_RUN, Cell, Results, make_cell, read_results
-from cxrflow.tables.definition import Column, read_table_definition
 from cxrflow.tables.text import (
     in_ascii,
     markdown_row,
@@ -84,18 +84,15 @@ class Compared:
         )
 
 
-def compare(paper: str, results: Results) -> list[Compared]:
+def compare(paper: Paper, results: Results) -> list[Compared]:
     """All neighbours of all claims of a paper, in the paper's order."""
-    return [
-        one for claim in load_paper(paper).orderings for one in _neighbours(paper, claim, results)
-    ]
+    return [pair for claim in paper.orderings for pair in _neighbours(paper, claim, results)]
 
 
-def _neighbours(paper: str, claim: Ordering, results: Results) -> list[Compared]:
-    table = read_table_definition(paper, claim.table)
-    column = next(column for column in table.columns if column.key == claim.column)
-    rows = {row.label: row for row in table.rows}
-    cells = [make_cell(rows[label], column, table.benchmark, results) for label in claim.rows]
+def _neighbours(paper: Paper, claim: Ordering, results: Results) -> list[Compared]:
+    table = paper.tables[claim.table]
+    column = table.column(claim.column)
+    cells = [make_cell(table, table.row(label), column, results) for label in claim.rows]
     title = table.title.partition(". ")[0]
     return [Compared(claim.claim, title, column, *pair) for pair in pairwise(cells)]
 
@@ -191,7 +188,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--output", type=Path, required=True, help="path without extension")
     options = arguments.parse_args(argv)
     results = read_results(options.metrics)
-    compared = compare(options.paper, results)
+    compared = compare(load_paper(options.paper), results)
     texts = {
         ".csv": orderings_csv(compared),
         ".md": orderings_markdown(compared, results),

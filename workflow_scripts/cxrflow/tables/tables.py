@@ -11,9 +11,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from cxrflow.command import run
+from cxrflow.errors import InputError
 from cxrflow.files import atomic_path
+from cxrflow.papers import load_paper
 from cxrflow.tables.cells import make_cells, read_results
-from cxrflow.tables.definition import read_table_definition
 from cxrflow.tables.tests import read_tests
 from cxrflow.tables.text import table_csv, table_html, table_markdown
 
@@ -35,7 +36,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     arguments.add_argument("--output", type=Path, required=True, help="path without extension")
     options = arguments.parse_args(argv)
-    table = read_table_definition(options.paper, options.table)
+    tables = load_paper(options.paper).tables
+    if options.table not in tables:
+        raise InputError(f"papers/{options.paper}.yaml: no table '{options.table}'")
+    table = tables[options.table]
     results = read_results(options.metrics)
     tests = read_tests(options.tests)
     cells = make_cells(table, results, tests)

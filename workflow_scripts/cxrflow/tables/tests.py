@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
-from cxrflow.tables.definition import Column, Row, TableDefinition
+from cxrflow.papers.tables import Column, Row, Table
 
 if TYPE_CHECKING:
     from cxrflow.tables.cells import Cell
 
-Key = tuple[str, str, str, str, str]
-KEYS = ("benchmark", "model", "metric", "reference_model", "reference_metric")
+Key = tuple[str, ...]  # the values of a PairedComparison
+KEYS = ("task", "model", "metric", "reference_model", "reference_metric")
 FIELDS = (*KEYS, "reason")
 MARK, CORRECTED = "†", "‡"
 
@@ -45,17 +45,13 @@ class Tests:
     alpha: float = 0.05
     replicates: int = 0
 
-    def of(self, table: TableDefinition, row: Row, column: Column) -> Tested | None:
+    def of(self, table: Table, row: Row, column: Column) -> Tested | None:
         """The comparison of a cell with its reference row's, or None when there is none."""
-        name = row.reference or table.reference
-        other = next((one for one in table.rows if one.label == name), None)
-        if other is None or row.model is None or other.model is None:
+        other = table.reference_of(row)
+        compared = None if other is None else table.comparison(row, other, column)
+        if other is None or compared is None:
             return None
-        benchmark = column.benchmark or row.benchmark or table.benchmark
-        key = (
-            benchmark, row.model, row.metric_of(column), other.model, other.metric_of(column),
-        )  # fmt: skip
-        entry = self.entries.get(key)
+        entry = self.entries.get(tuple(compared.model_dump().values()))
         if entry is None:
             return None
         ends = [entry.get(n) for n in ("difference", "difference_low", "difference_high")]

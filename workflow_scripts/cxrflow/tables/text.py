@@ -11,8 +11,8 @@ from functools import cache
 
 import jinja2
 
+from cxrflow.papers.tables import Column, Table
 from cxrflow.tables.cells import Cell, Results
-from cxrflow.tables.definition import Column, TableDefinition
 from cxrflow.tables.tests import Tested, Tests, note_on_tests
 
 CSV_COLUMNS = (
@@ -107,7 +107,7 @@ def note_on_spread(cells: list[Cell]) -> str:
     )
 
 
-def _lines(table: TableDefinition, cells: list[Cell], results: Results) -> list[dict]:
+def _lines(table: Table, cells: list[Cell], results: Results) -> list[dict]:
     """What both renderings print: a line for ours and one for the published values of each row."""
     by_place: Mapping[tuple[str, str], Cell] = {(cell.row, cell.column): cell for cell in cells}
     lines = []
@@ -133,7 +133,7 @@ def _lines(table: TableDefinition, cells: list[Cell], results: Results) -> list[
 
 
 def table_markdown(
-    table: TableDefinition, cells: list[Cell], results: Results, tests: Tests | None = None
+    table: Table, cells: list[Cell], results: Results, tests: Tests | None = None
 ) -> str:
     """A GitHub table with two lines a row, then the notes."""
     heads = ["", "", *(column.label for column in table.columns)]
@@ -158,15 +158,13 @@ def markdown_row(values: list[str]) -> str:
     return "| " + " | ".join(value.replace("|", "\\|") for value in values) + " |"
 
 
-def _notes(
-    table: TableDefinition, cells: list[Cell], results: Results, tests: Tests | None
-) -> list[str]:
+def _notes(table: Table, cells: list[Cell], results: Results, tests: Tests | None) -> list[str]:
     notes = [note_on_data(results), note_on_spread(cells)]
     notes += [*note_on_tests(cells, tests or Tests()), f"Published: {table.source}"]
     return [note for note in [*notes, *table.notes] if note]
 
 
-def _reasons(table: TableDefinition, cells: list[Cell]) -> list[str]:
+def _reasons(table: Table, cells: list[Cell]) -> list[str]:
     """Why ours are missing; columns are named where it is not the whole row."""
     found: dict[str, dict[str, list[str]]] = {}
     labels = {column.key: column.label for column in table.columns}
@@ -201,7 +199,7 @@ def in_ascii(html: str) -> str:
 
 def table_html(
     name: str,
-    table: TableDefinition,
+    table: Table,
     cells: list[Cell],
     results: Results,
     tests: Tests | None = None,

@@ -1,0 +1,21 @@
+"""Names belong to their paper: ``biovil`` in ``biovil.yaml`` is ``biovil/biovil`` everywhere else.
+
+In a paper's YAML a plain name is the paper's own and ``other/name`` another paper's. Fields of the
+type :data:`Name` hold names in full once the YAML is validated with ``context={"paper": name}``.
+"""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, ValidationInfo
+
+
+def full_name(name: str, paper: str) -> str:
+    """A name as it stands outside of its paper's YAML: ``paper/name``."""
+    return name if "/" in name else f"{paper}/{name}"
+
+
+def _in_full(name: str, info: ValidationInfo) -> str:
+    return full_name(name, info.context["paper"]) if info.context else name
+
+
+Name = Annotated[str, AfterValidator(_in_full)]

@@ -1,0 +1,222 @@
+"""What a table of a paper is: rows x columns, published values, and where ours come from.
+
+Read from ``papers/<paper>.yaml``. Published values are kept as the paper prints them (text, so that
+0.70 stays 0.70), each as ``[value, spread]``; a cell that the paper leaves empty is not listed. A
+cell of ours is a metric of a *task* (a benchmark on a cohort) and a model.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+from pydantic import Field, field_validator, model_validator
+
+from cxrflow.benchmarks.settings import PairedComparison
+from cxrflow.command import Settings
+from cxrflow.papers.names import Name
+
+Result = tuple[str, str | None]  # task and model; None: of the data or vocabularies themselves
+
+
+class Column(Settings):
+    """A column: which metric of which task, and how it is printed."""
+
+    key: str
+    label: str
+    metric: str = Field(description="name in metrics.json; {vocabulary} becomes the row's")
+    task: Name | None = Field(None, description="where it is not the row's or the table's")
+    reason: str | None = Field(None, description="why ours are missing in every row")
+    scale: float = Field(1.0, description="ours are multiplied by this (100: per cent)")
+    digits: int = Field(3, ge=0, description="decimals of ours")
+
+    @property
+    def of_vocabularies(self) -> bool:
+        """Whether it reads the comparison of all vocabularies instead of a model's results."""
+        return "{vocabulary}" in self.metric
+
+
+class Row(Settings):
+    """A row: a model of ours, the published values, or both."""
+
+    label: str
+    model: Name | None = Field(None, description="our model of this row")
+    task: Name | None = Field(None, description="where it is not the table's")
+    vocabulary: str | None = Field(None, description="our vocabulary of this row")
+    data: bool = Field(False, description="measured on the data themselves, without a model")
+    share: str | None = Field(None, description="labels of a probe, in per cent: <metric>/10")
+    variant: str | None = Field(None, description="part of a task: <metric>/<variant>")
+    reference: str | None = Field(None, description="row to compare with, if not the table's")
+    blank: list[str] = Field(default_factory=list, description="columns without meaning here")
+    reason: str | None = Field(None, description="why there is no value of ours")
+    published: dict[str, list[str | None]] = Field(default_factory=dict)
+
+    @field_validator("published")
+    @classmethod
+    def _value_and_spread(cls, cells: dict[str, list[str | None]]) -> dict[str, list[str | None]]:
+        for key, cell in cells.items():
+            if len(cell) != 2 or cell[0] is None:
+                raise ValueError(
+                    f"'{key}' is {cell}; expected [value, spread or null], both quoted"
+                )
+        return cells
+
+    @model_validator(mode="after")
+    def _ours_or_a_reason(self) -> Self:
+        if self.model is None and self.vocabulary is None and self.reason is None and not self.data:
+            raise ValueError(
+                f"row '{self.label}' has neither model nor vocabulary nor data nor reason"
+            )
+        return self
+
+    def metric_of(self, column: Column) -> str:
+        """The name in metrics.json that a cell of this row reads."""
+        name = column.metric.format(vocabulary=self.vocabulary or "")
+        return "/".join(part for part in (name, self.share, self.variant) if part is not None)
+
+
+class Table(Settings):
+    """A table of a paper."""
+
+    title: str
+    source: str = Field(description="where the published values stand in the paper")
+    task: Name
+    columns: list[Column] = Field(min_length=1)
+    rows: list[Row] = Field(min_length=1)
+    reference: str | None = Field(
+        None, description="label of the row that the others are tested against"
+    )
+    notes: list[str] = Field(default_factory=list, description="printed below the table")
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> Self:
+        keys = [column.key for column in self.columns]
+        labels = [row.label for row in self.rows]
+        for kind, names in (("column key", keys), ("row label", labels)):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise ValueError(f"{kind} {twice} stands more than once")
+        for row in self.rows:
+            wrong = sorted(set(row.blank) - set(keys))
+            if wrong or set(row.blank) & set(row.published):
+                raise ValueError(f"row '{row.label}': 'blank' has unknown or published columns")
+            unknown = sorted(set(row.published) - set(keys))
+            if unknown:
+                raise ValueError(f"row '{row.label}' has published values for unknown {unknown}")
+        for name in (self.reference, *(row.reference for row in self.rows)):
+            if name is not None and name not in labels:
+                raise ValueError(f"reference '{name}' is no row; expected a row's label")
+        return self
+
+    def row(self, label: str) -> Row:
+        """The row with this label."""
+        return next(row for row in self.rows if row.label == label)
+
+    def column(self, key: str) -> Column:
+        """The column with this key."""
+        return next(column for column in self.columns if column.key == key)
+
+    def task_of(self, row: Row, column: Column) -> str:
+        """The task that fills a cell."""
+        return column.task or row.task or self.task
+
+    def result_of(self, row: Row, column: Column) -> Result | None:
+        """The result that a cell reads; None where nothing of ours can fill it."""
+        if row.data or (column.of_vocabularies and row.vocabulary is not None):
+            return self.task_of(row, column), None
+        if row.model is None or column.of_vocabularies:
+            return None
+        return self.task_of(row, column), row.model
+
+    def results(
+        self, rows: Sequence[str] | None = None, columns: Sequence[str] | None = None
+    ) -> list[Result]:
+        """Each (task, model) that fills a cell of these rows and columns (None: of all), once."""
+        found = {
+            self.result_of(row, column): None
+            for row in self.rows
+            for column in self.columns
+            if rows is None or row.label in rows
+            if columns is None or column.key in columns
+            if column.reason is None
+        }
+        return [result for result in found if result is not None]
+
+    def reference_of(self, row: Row) -> Row | None:
+        """The row that a row is tested against, if any."""
+        name = row.reference or self.reference
+        return None if name is None else self.row(name)
+
+    def comparison(self, row: Row, other: Row, column: Column) -> PairedComparison | None:
+        """A cell against that of another row; None where not both are a model's in one task."""
+        if column.key in (*row.blank, *other.blank) or column.reason is not None:
+            return None
+        if row.model is None or other.model is None or column.of_vocabularies:
+            return None
+        if self.task_of(row, column) != self.task_of(other, column):
+            return None
+        compared = PairedComparison(
+            task=self.task_of(row, column),
+            model=row.model,
+            metric=row.metric_of(column),
+            reference_model=other.model,
+            reference_metric=other.metric_of(column),
+        )
+        same = compared.metric == compared.reference_metric and row.model == other.model
+        return None if same else compared
+
+    def comparisons(self) -> list[PairedComparison]:
+        """Each cell of ours that has a reference of ours from the same task, in order."""
+        pairs = ((row, self.reference_of(row)) for row in self.rows)
+        compared = [
+            self.comparison(row, other, column)
+            for row, other in pairs
+            for column in self.columns
+            if other is not None
+        ]
+        return list({tuple(one.model_dump().values()): one for one in compared if one}.values())
+
+
+class Headline(Settings):
+    """What ``extent: headline`` makes of one table."""
+
+    table: str
+    rows: list[str] | None = Field(None, description="labels of rows; null: all")
+    columns: list[str] | None = Field(None, description="keys of columns; null: all")
+
+
+class Ordering(Settings):
+    """An order that the paper claims: cells of one column, best first."""
+
+    claim: str = Field(description="in words")
+    table: str
+    column: str = Field(description="key of the column")
+    rows: list[str] = Field(min_length=2, description="labels of the rows, best first")
+
+
+def check_places(
+    key: str,
+    tables: Mapping[str, Table],
+    table: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+) -> None:
+    """ValueError beginning with ``key`` where there are no such table, rows and columns."""
+    if table not in tables:
+        raise ValueError(f"{key}: no table '{table}'; there are {', '.join(tables) or 'none'}")
+    labels = [row.label for row in tables[table].rows]
+    keys = [column.key for column in tables[table].columns]
+    wrong = sorted({*rows} - {*labels}) + sorted({*columns} - {*keys})
+    if wrong:
+        raise ValueError(f"{key}: {table} has not: {', '.join(wrong)}")
+
+
+def cells_of(tables: Mapping[str, Table], headline: Sequence[Headline] | None) -> list[Result]:
+    """Each (task, model) that fills a cell of the tables, once; with ``headline`` of its cells.
+
+    What the headline makes may fill cells of other rows and tables as well.
+    """
+    found: dict[Result, None] = {}
+    if headline is None:
+        headline = [Headline(table=name) for name in tables]
+    for part in headline:
+        found |= dict.fromkeys(tables[part.table].results(part.rows, part.columns))
+    return list(found)
