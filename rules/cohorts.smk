@@ -8,8 +8,10 @@ Outputs: `<results>/cohorts/<cohort>/`; flow.json counts every filter with its r
 rule build_pairs:
     """Pair each study's image with its report; hold evaluation patients out."""
     input:
-        code=source("data.cohort"),
-        data=lambda wildcards: cohort_markers(wildcards.cohort),
+        code=lambda wildcards: source(
+            "data.cohort", *readers("tables", *cohort_sources(wildcards.cohort))
+        ),
+        data=lambda wildcards: marker(*cohort_sources(wildcards.cohort)),
         corpus=lambda wildcards: f"<results>/corpus/{cohort_dataset(wildcards.cohort)}/corpus.json",
     output:
         pairs="<results>/cohorts/{cohort}/pairs.parquet",
@@ -56,8 +58,10 @@ rule build_pairs:
 rule build_samples:
     """List the samples of an evaluation set: phrases and boxes, or images and labels."""
     input:
-        code=source("data.cohort"),
-        data=lambda wildcards: cohort_markers(wildcards.cohort),
+        code=lambda wildcards: source(
+            "data.cohort", *readers("tables", *cohort_sources(wildcards.cohort))
+        ),
+        data=lambda wildcards: marker(*cohort_sources(wildcards.cohort)),
     output:
         samples="<results>/cohorts/{cohort}/samples.parquet",
         images="<results>/cohorts/{cohort}/images.parquet",

@@ -15,11 +15,11 @@ SOURCE = Path(workflow.basedir, "workflow_scripts")
 sys.path.insert(0, str(SOURCE))
 
 from cxrflow.config import make_config
-from cxrflow.config.checks import REPORT_LAYOUTS, TEXT_LAYOUTS
 from cxrflow.config.benchmarks import BENCHMARK_ROLES
 from cxrflow.config.ms_cxr_statistics import statistics_datasets
 from cxrflow.config.row_comparisons import row_comparisons
 from cxrflow.config.weights import vocabulary_model, weights_files, weights_kind
+from cxrflow.data import layouts
 from cxrflow.errors import InputError
 from cxrflow.source_files import source_files
 
@@ -35,8 +35,8 @@ try:
 except InputError as error:
     raise WorkflowError(str(error)) from None
 
-REPORT_SETS = [n for n in run.datasets_in_use() if run.datasets[n].layout in REPORT_LAYOUTS]
-TEXT_SETS = [n for n in run.datasets_in_use() if run.datasets[n].layout in TEXT_LAYOUTS]
+REPORT_SETS = [n for n in run.datasets_in_use() if layouts.layout(run.datasets[n].layout).reports]
+TEXT_SETS = [n for n in run.datasets_in_use() if layouts.layout(run.datasets[n].layout).documents]
 VOCABULARIES = run.vocabularies_in_use()
 GIVEN_LABELS = {(given.dataset, given.reference): given for given in run.label_comparisons()}
 
@@ -68,6 +68,12 @@ def source(*names):
     stage as parameters, defaults included.
     """
     return [os.path.relpath(file) for file in source_files(*names)]
+
+
+def readers(part, *datasets):
+    """What `source` takes for the readers of data sets: no import of a program leads to them."""
+    known = [layouts.layout(layout(name)) for name in dict.fromkeys(datasets)]
+    return [name for one in known for name in one.source(part)]
 
 
 def as_json(values):
@@ -152,9 +158,9 @@ def cohort_dataset(cohort):
     return run.cohorts[cohort].dataset
 
 
-def cohort_markers(cohort):
-    """What a cohort waits for: its data set, its images' data set, those it holds out."""
-    return marker(cohort_dataset(cohort), run.holder(cohort), *run.cohorts[cohort].held_out)
+def cohort_sources(cohort):
+    """The data sets a cohort is read from: its own, its images', those it holds out."""
+    return [cohort_dataset(cohort), run.holder(cohort), *run.cohorts[cohort].held_out]
 
 
 def other_sources(cohort):

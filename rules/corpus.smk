@@ -42,11 +42,12 @@ rule train_sentence_splitter:
 rule process_reports:
     """Parse reports into sections, split sentences, label findings (BioViL section 4.1)."""
     input:
-        code=source(
+        code=lambda wildcards: source(
             "reports.corpus",
             "reports/rules/mimic_cxr/*.yaml",
             "reports/rules/scope/*.yaml",
             "reports/rules/chexpert_labeler/**/*.txt",
+            *readers("reports", wildcards.dataset),
         ),
         data=lambda wildcards: marker(wildcards.dataset),
         stanza=stanza_resources(),
@@ -167,7 +168,7 @@ rule extract_entities:
 rule collect_text:
     """Read the documents of a text corpus (PubMed abstracts, MIMIC-III notes)."""
     input:
-        code=source("text.corpus"),
+        code=lambda wildcards: source("text.corpus", *readers("documents", wildcards.dataset)),
         data=lambda wildcards: marker(wildcards.dataset),
     output:
         documents="<results>/corpus/{dataset}/documents.parquet",

@@ -7,7 +7,7 @@ Inputs: none. Outputs: `<results>/phantom/<layout>/`, of which MANIFEST.json is 
 rule draw_phantom:
     """Draw one data set of the synthetic hospital."""
     input:
-        code=source("phantom"),
+        code=lambda wildcards: source("phantom", f"phantom.writers.{wildcards.phantom}"),
     output:
         manifest="<results>/phantom/{phantom}/MANIFEST.json",
     log:

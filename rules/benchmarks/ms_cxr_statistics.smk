@@ -8,7 +8,9 @@ Outputs: `<results>/benchmarks/ms_cxr_statistics/`.
 rule evaluate_ms_cxr_statistics:
     """Count phrases, images and patients, and who the patients are."""
     input:
-        code=source("benchmarks.data.ms_cxr_statistics"),
+        code=source(
+            "benchmarks.data.ms_cxr_statistics", *readers("tables", *statistics_datasets(run))
+        ),
         data=marker(*statistics_datasets(run)),
     output:
         metrics="<results>/benchmarks/ms_cxr_statistics/metrics.json",

@@ -10,7 +10,8 @@ import pytest
 from cxrflow.benchmarks.generation.entity_scores import NEM, TEM, entity_scores
 from cxrflow.errors import InputError
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.writers.stanza_text import write_stanza_entities, write_stanza_text
+from cxrflow.phantom.writers.stanza_entities import write_stanza_entities
+from cxrflow.phantom.writers.stanza_text import write_stanza_text
 from cxrflow.reports.entities import extract
 from cxrflow.reports.entities.settings import EntityTaggerSettings
 from cxrflow.reports.entities.tagged_text import read_tagged

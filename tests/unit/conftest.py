@@ -10,15 +10,15 @@ from phantom_fixtures import SETTINGS
 from report_fixtures import load, write_results
 
 from cxrflow.config import load_config
-from cxrflow.phantom.__main__ import WRITERS
+from cxrflow.phantom.__main__ import WRITERS, writer
 
 
 @pytest.fixture(scope="session")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with every data set; nobody changes it."""
     made = tmp_path_factory.mktemp("hospital")
-    for name, write in WRITERS.items():
-        assert write(SETTINGS, made / name, 1)
+    for name in WRITERS:
+        assert writer(name)(SETTINGS, made / name, 1)
     return made
 
 

@@ -4,7 +4,6 @@ import pytest
 from config_overlays import COMPARISONS, DEMO, ONE_EDITION, OPEN_I, ROOT, compared
 
 from cxrflow.config import load_config
-from cxrflow.config.label_comparisons import JPG_TABLES
 from cxrflow.config.ms_cxr_statistics import statistics_datasets
 from cxrflow.config.row_comparisons import row_comparisons
 from cxrflow.data.mimic_cxr_jpg import LABEL_TABLES
@@ -24,7 +23,6 @@ def test_labels_are_compared_with_what_comes_with_the_reports(overlay):
     ]
     assert "mimic_cxr_jpg" in demo.datasets_in_use()
     assert {given.settings.layout for given in demo.label_comparisons()} == {"table"}
-    assert JPG_TABLES == LABEL_TABLES
     # The real tables are not those of synthetic reports, nor the other way round.
     jpg = {"layout": "mimic_cxr_jpg", "root": "/data/jpg", "synthetic": False}
     assert places(overlay({"datasets": {"mimic_cxr_jpg": jpg}}, over=ONE_EDITION)) == []

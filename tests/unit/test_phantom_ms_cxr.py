@@ -7,7 +7,7 @@ import pandas as pd
 import pydicom
 from phantom_fixtures import SETTINGS
 
-from cxrflow.phantom.__main__ import WRITERS
+from cxrflow.phantom.__main__ import writer
 
 
 def test_ms_cxr(written: Path) -> None:
@@ -49,7 +49,7 @@ def test_ms_cxr(written: Path) -> None:
 
 def test_ms_cxr_has_two_boxes_and_repeated_images(tmp_path: Path) -> None:
     settings = SETTINGS.model_copy(update={"patients": 60, "ms_cxr_patient_share": 1.0})
-    WRITERS["ms_cxr"](settings, tmp_path, 1)
+    writer("ms_cxr")(settings, tmp_path, 1)
     table = pd.read_csv(tmp_path / "MS_CXR_Local_Alignment_v1.1.0.csv")
     assert table.groupby(["dicom_id", "category_name", "label_text"]).size().max() == 2
     coco = json.loads((tmp_path / "MS_CXR_Local_Alignment_v1.1.0.json").read_text())

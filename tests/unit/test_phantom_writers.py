@@ -7,7 +7,7 @@ import pytest
 from phantom_fixtures import SETTINGS, digests
 
 from cxrflow.errors import InputError
-from cxrflow.phantom.__main__ import WRITERS, main
+from cxrflow.phantom.__main__ import WRITERS, main, writer
 from cxrflow.phantom.writers import folder
 
 
@@ -15,7 +15,7 @@ from cxrflow.phantom.writers import folder
 def test_bytes_do_not_depend_on_the_number_of_processes(
     name: str, written: Path, tmp_path: Path
 ) -> None:
-    WRITERS[name](SETTINGS, tmp_path / name, 2)
+    writer(name)(SETTINGS, tmp_path / name, 2)
     assert digests(tmp_path / name) == digests(written / name)
 
 
@@ -26,11 +26,11 @@ def test_manifest(name: str, written: Path) -> None:
     assert manifest["synthetic"] is True
     assert manifest["settings"]["seed"] == SETTINGS.seed
     assert all(isinstance(count, int) for count in manifest["counts"].values())
-    assert WRITERS[name](SETTINGS, written / name, 1) is False
+    assert writer(name)(SETTINGS, written / name, 1) is False
 
 
 def test_other_settings_replace_the_folder(tmp_path: Path) -> None:
-    write = WRITERS["pubmed"]
+    write = writer("pubmed")
     write(SETTINGS.model_copy(update={"abstracts": 1200}), tmp_path / "pubmed", 1)
     assert (tmp_path / "pubmed" / "pubmed26n0003.xml.gz").is_file()
     assert write(SETTINGS, tmp_path / "pubmed", 1)
@@ -48,16 +48,16 @@ def test_half_written_folder_is_finished(
     with monkeypatch.context() as patched:
         patched.setattr("cxrflow.phantom.writers.mimic_cxr._zip_reports", killed)
         with pytest.raises(KeyboardInterrupt):
-            WRITERS["mimic_cxr"](SETTINGS, output, 1)
+            writer("mimic_cxr")(SETTINGS, output, 1)
     assert (output / "files").is_dir() and not (output / "MANIFEST.json").exists()
-    assert WRITERS["mimic_cxr"](SETTINGS, output, 1)
+    assert writer("mimic_cxr")(SETTINGS, output, 1)
     assert digests(output) == digests(written / "mimic_cxr")
 
 
 def test_a_folder_of_someone_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(InputError, match="not empty"):
-        WRITERS["pubmed"](SETTINGS, tmp_path, 1)
+        writer("pubmed")(SETTINGS, tmp_path, 1)
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 PACKAGE: Final = Path(__file__).parent
 ROOT: Final = PACKAGE.parent
-FRAME: Final = {"cxrflow.command", "cxrflow.errors", "cxrflow.files"}
+FRAME: Final = {"cxrflow.command", "cxrflow.data.layouts", "cxrflow.errors", "cxrflow.files"}
 
 
 def find_module(name: str) -> Path | None:

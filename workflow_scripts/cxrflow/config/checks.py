@@ -8,15 +8,13 @@ Each check raises a ``ValueError`` whose text begins with the key and a colon.
 from typing import TYPE_CHECKING
 
 from cxrflow.config.label_comparisons import KEY, label_comparisons
+from cxrflow.data.layouts import holders, layout
 
 if TYPE_CHECKING:
     from cxrflow.config.schema import Config
 
-REPORT_LAYOUTS = ("mimic_cxr", "open_i", "covid_chestxray")
-TEXT_LAYOUTS = ("pubmed", "mimic_iii")
-
-# Layouts whose patients are the same people; every other layout has patients of its own.
-SAME_PATIENTS = ({"mimic_cxr", "mimic_cxr_jpg", "ms_cxr"},)
+REPORT_LAYOUTS = holders("reports")
+TEXT_LAYOUTS = holders("documents")
 
 
 def text_kind(layout: str) -> str:
@@ -85,8 +83,9 @@ def _share(config: "Config", one: str, other: str) -> bool:
         return False
     if {first, config.holder(one)} & {second, config.holder(other)}:
         return True
-    layouts = {config.datasets[first].layout, config.datasets[second].layout}
-    return len(layouts) > 1 and any(layouts <= same for same in SAME_PATIENTS)
+    one_layout, other_layout = (layout(config.datasets[name].layout) for name in (first, second))
+    numbered = one_layout.ids
+    return numbered is not None and numbered == other_layout.ids and one_layout != other_layout
 
 
 def check_inference_has_sentence_pairs(config: "Config") -> None:

@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING
 
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
 from cxrflow.config.benchmarks import Comparison
+from cxrflow.data.layouts import layout
 
 if TYPE_CHECKING:
     from cxrflow.config.schema import Config
 
 KEY = "benchmarks.label_agreement.comparisons"
 # Tables of MIMIC-CXR-JPG by the reference they are; gzipped as published or not.
-JPG_TABLES = {
-    "chexpert": "mimic-cxr-2.0.0-chexpert.csv",
-    "negbio": "mimic-cxr-2.0.0-negbio.csv",
-    "radiologist": "mimic-cxr-2.1.0-test-set-labeled.csv",
-}
+JPG_TABLES = layout("mimic_cxr_jpg").label_tables
 # What null compares with, by the layout of the reports.
 AUTO = {"mimic_cxr": ("chexpert", "negbio"), "open_i": ("terms",)}
 

@@ -6,6 +6,7 @@ from pydantic import Field, field_validator, model_validator
 
 from cxrflow.command import Settings
 from cxrflow.config.entities import Entities
+from cxrflow.data.layouts import layout
 from cxrflow.data.settings import CohortSettings
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
@@ -17,27 +18,25 @@ from cxrflow.text.settings import VocabularySettings
 class Dataset(Settings):
     """A data set as published, or the synthetic hospital's copy of one."""
 
-    layout: Literal[
-        "mimic_cxr",
-        "mimic_cxr_jpg",
-        "ms_cxr",
-        "radnli",
-        "mednli",
-        "rsna",
-        "open_i",
-        "covid_chestxray",
-        "pubmed",
-        "mimic_iii",
-        "mimic_iv",
-    ] = Field(description="whose files it has: chooses the reader")
+    layout: str = Field(description="whose files it has: chooses the reader")
     root: str | None = Field(None, description="its folder; none for a synthetic one")
     synthetic: bool = Field(False, description="drawn by the synthetic hospital")
     images: str | None = Field(None, description="data set that holds the images, if not this one")
+
+    @field_validator("layout")
+    @classmethod
+    def _layout_exists(cls, name: str) -> str:
+        try:
+            return layout(name).name
+        except InputError as error:
+            raise ValueError(str(error)) from None
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
         if self.synthetic == (self.root is not None):
             raise ValueError("set either 'root' (real files) or 'synthetic: true'")
+        if self.synthetic and not layout(self.layout).synthetic:
+            raise ValueError(f"no synthetic copy of {self.layout} is drawn; expected a root")
         return self
 
 

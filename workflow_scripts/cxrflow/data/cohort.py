@@ -31,9 +31,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = _arguments(argv)
     settings = read_settings(given.settings, CohortSettings)
     own = layout(given.layout)
-    if settings.kind not in own.kinds:
+    if settings.kind not in own.cohorts:
         raise InputError(
-            f"--layout {given.layout}: makes cohorts of kind {', '.join(own.kinds)}, "
+            f"--layout {given.layout}: makes cohorts of kind {', '.join(own.cohorts)}, "
             f"settings ask for {settings.kind}"
         )
     flow = Flow(given.root, settings.max_failed_share)
@@ -84,7 +84,7 @@ def _pairs(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) 
     pictures = tables
     if given.images_root is not None:
         edition = layout(given.images_layout)
-        if edition.patients != own.patients:
+        if edition.ids != own.ids:
             raise InputError(
                 f"--images-layout {given.images_layout}: its patients are not those of "
                 f"{given.layout}; expected another edition of the same data set"

@@ -57,10 +57,10 @@ def held_out_patients(
     notes = []
     for one in sets:
         other = layout(one.layout)
-        if other.patients != own.patients:
+        if other.ids is None or other.ids != own.ids:
             notes.append(
-                f"{one.name} shares no patients with this data set ({other.patients} and "
-                f"{own.patients}): nothing to hold out"
+                f"{one.name} shares no patients with this data set ({other.ids} and "
+                f"{own.ids}): nothing to hold out"
             )
             continue
         tables = other.read(one.root, Request(headers=False))

@@ -10,6 +10,7 @@ import pandas as pd
 
 from cxrflow.data import study_time
 from cxrflow.data.csv_table import Kind, bare_ids, find_file, read_csv, require_file, require_root
+from cxrflow.data.layouts import layout
 from cxrflow.data.request import Request
 from cxrflow.data.tables import Drop, Tables, drop_repeats, require_unique, shaped
 from cxrflow.errors import InputError
@@ -19,11 +20,7 @@ CLASSES = (
     *("Fracture", "Lung Lesion", "Lung Opacity", "No Finding", "Pleural Effusion"),
     *("Pleural Other", "Pneumonia", "Pneumothorax", "Support Devices"),
 )
-LABEL_TABLES = {
-    "chexpert": "mimic-cxr-2.0.0-chexpert.csv",
-    "negbio": "mimic-cxr-2.0.0-negbio.csv",
-    "radiologist": "mimic-cxr-2.1.0-test-set-labeled.csv",
-}
+LABEL_TABLES = layout("mimic_cxr_jpg").label_tables
 
 
 def read(root: Path, request: Request) -> Tables:

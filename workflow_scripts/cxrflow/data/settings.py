@@ -12,6 +12,7 @@ from cxrflow.command import Settings
 
 SPLITS = ("train", "validate", "test")
 SplitMethod = Literal["auto", "patients", "official", "file", "ordered", "all"]
+CohortKind = Literal["pairs", "grounding", "classification", "nli"]
 
 
 class SplitSettings(Settings):
@@ -60,7 +61,7 @@ class SplitSettings(Settings):
 class CohortSettings(Settings):
     """What ``python -m cxrflow.data.cohort`` is told besides paths."""
 
-    kind: Literal["pairs", "grounding", "classification", "nli"] = Field(
+    kind: CohortKind = Field(
         "pairs",
         description="pairs: a study's image and report; grounding: a phrase and its boxes; "
         "classification: an image and its label; nli: a premise, a hypothesis and their relation",

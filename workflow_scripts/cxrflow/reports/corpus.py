@@ -20,13 +20,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cxrflow.command import parser, read_settings, run
+from cxrflow.data.layouts import holders
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, fingerprint, is_synthetic, write_json
 from cxrflow.progress import progress
 from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.reading import KEPT, Processor, Rows
 from cxrflow.reports.settings import ReportSettings
-from cxrflow.reports.texts import LAYOUTS, Reference, list_reports
+from cxrflow.reports.texts import Reference, list_reports
 
 log = logging.getLogger(__name__)
 
@@ -262,7 +263,7 @@ def build_corpus(
 def main(argv: Sequence[str] | None = None) -> None:
     """Command line; see the module's docstring."""
     arguments = parser(__doc__)
-    arguments.add_argument("--layout", required=True, choices=sorted(LAYOUTS))
+    arguments.add_argument("--layout", required=True, choices=holders("reports"))
     arguments.add_argument("--root", required=True, help="the data set's folder, as published")
     arguments.add_argument("--stanza", help="stanza model folder, for splitter: stanza")
     arguments.add_argument("--threads", type=int, default=1, help="processes")

@@ -33,6 +33,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cxrflow.command import parser, read_settings, run
+from cxrflow.data.layouts import holders
 from cxrflow.errors import InputError, InterruptedRun
 from cxrflow.files import atomic_path, write_json
 from cxrflow.progress import progress
@@ -53,7 +54,6 @@ from cxrflow.reports.label_parts import (
 from cxrflow.reports.label_pool import finished_parts
 from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.settings import ReportSettings
-from cxrflow.reports.texts import LAYOUTS
 
 log = logging.getLogger(__name__)
 
@@ -224,7 +224,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--input", required=True, help="table, folder of .txt, or data set")
     arguments.add_argument("--output", required=True, help="labels.csv or labels.parquet")
-    arguments.add_argument("--layout", choices=sorted(LAYOUTS), help="a data set's, as published")
+    arguments.add_argument(
+        "--layout", choices=holders("reports"), help="a data set's, as published"
+    )
     arguments.add_argument("--text-column", help="of a table; found when one name is obvious")
     arguments.add_argument("--id-column", help="of a table; default: the row's number from 0")
     arguments.add_argument(

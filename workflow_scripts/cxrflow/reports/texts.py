@@ -14,11 +14,12 @@ import xml.etree.ElementTree as ElementTree
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from cxrflow.data import layouts
 from cxrflow.errors import InputError
 
 MIMIC_ARCHIVE = "mimic-cxr-reports.zip"
@@ -64,6 +65,17 @@ class Reader(Protocol):
         ...
 
 
+class Reports(Reader, Protocol):
+    """A data set's reports: what a layout's description names."""
+
+    def __init__(self, root: Path) -> None: ...
+
+    @staticmethod
+    def listing(root: Path) -> Listing:
+        """All reports below ``root``."""
+        ...
+
+
 def decode(content: bytes) -> tuple[str | None, str | None]:
     """Text and no failure, or no text and the failure."""
     try:
@@ -88,35 +100,6 @@ def _open_csv(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
     return list(rows)
 
 
-def _list_mimic_cxr(root: Path) -> Listing:
-    """From the study list; without one, from the archive's members or the live tree."""
-    for name in MIMIC_LISTS:
-        if (root / name).is_file():
-            rows = _open_csv(root / name, ("subject_id", "study_id", "path"))
-            return Listing(
-                [
-                    Reference(
-                        row["study_id"].strip().removeprefix("s"),
-                        row["subject_id"].strip().removeprefix("p"),
-                        row["path"].strip(),
-                    )
-                    for row in rows
-                ]
-            )
-    if (root / MIMIC_ARCHIVE).is_file():
-        places = _archive(root).namelist()
-    else:
-        places = [p.relative_to(root).as_posix() for p in root.glob("files/p*/p*/s*.txt")]
-    found = [(REPORT_PATH.search(place), place) for place in sorted(places)]
-    references = [Reference(m[2], m[1], place) for m, place in found if m]
-    if not references:
-        raise InputError(
-            f"{root}: no report; expected {MIMIC_LISTS[0]}, {MIMIC_ARCHIVE} "
-            "or files/pNN/pNNNNNNNN/sNNNNNNNN.txt"
-        )
-    return Listing(references)
-
-
 def _archive(root: Path) -> zipfile.ZipFile:
     path = root / MIMIC_ARCHIVE
     try:
@@ -125,8 +108,37 @@ def _archive(root: Path) -> zipfile.ZipFile:
         raise InputError(f"{path}: not a whole zip archive ({error})") from None
 
 
-class _MimicReader:
+class MimicReports:
     """The live tree first, then the archive."""
+
+    @staticmethod
+    def listing(root: Path) -> Listing:
+        """From the study list; without one, from the archive's members or the live tree."""
+        for name in MIMIC_LISTS:
+            if (root / name).is_file():
+                rows = _open_csv(root / name, ("subject_id", "study_id", "path"))
+                return Listing(
+                    [
+                        Reference(
+                            row["study_id"].strip().removeprefix("s"),
+                            row["subject_id"].strip().removeprefix("p"),
+                            row["path"].strip(),
+                        )
+                        for row in rows
+                    ]
+                )
+        if (root / MIMIC_ARCHIVE).is_file():
+            places = _archive(root).namelist()
+        else:
+            places = [p.relative_to(root).as_posix() for p in root.glob("files/p*/p*/s*.txt")]
+        found = [(REPORT_PATH.search(place), place) for place in sorted(places)]
+        references = [Reference(m[2], m[1], place) for m, place in found if m]
+        if not references:
+            raise InputError(
+                f"{root}: no report; expected {MIMIC_LISTS[0]}, {MIMIC_ARCHIVE} "
+                "or files/pNN/pNNNNNNNN/sNNNNNNNN.txt"
+            )
+        return Listing(references)
 
     def __init__(self, root: Path):
         self._root = root
@@ -169,16 +181,16 @@ def _open_i_files(root: Path) -> dict[str, bytes | Path]:
     return files
 
 
-def _list_open_i(root: Path) -> Listing:
-    """Ids are those of ``uId``: "CXR" and the file's number."""
-    names = sorted(_open_i_files(root), key=lambda name: (len(name), name))
-    if not names:
-        raise InputError(f"{root}: no report; expected <n>.xml files")
-    return Listing([Reference(f"CXR{Path(name).stem}", None, name) for name in names])
-
-
-class _OpenIReader:
+class OpenIReports:
     """XML reports with labelled sections, from the folder or the archive."""
+
+    @staticmethod
+    def listing(root: Path) -> Listing:
+        """Ids are those of ``uId``: "CXR" and the file's number."""
+        names = sorted(_open_i_files(root), key=lambda name: (len(name), name))
+        if not names:
+            raise InputError(f"{root}: no report; expected <n>.xml files")
+        return Listing([Reference(f"CXR{Path(name).stem}", None, name) for name in names])
 
     def __init__(self, root: Path):
         self._files = _open_i_files(root)
@@ -210,25 +222,25 @@ def _covid_rows(root: Path) -> list[dict[str, str]]:
     return _open_csv(path, ("Patientid", "filename", "modality", "clinical notes"))
 
 
-def _list_covid_chestxray(root: Path) -> Listing:
-    """A radiograph's row is a study named by its file; CT slices and repeats are left out."""
-    references: dict[str, Reference] = {}
-    skipped: Counter[str] = Counter()
-    for number, row in enumerate(_covid_rows(root)):
-        name, modality = (row["filename"] or "").strip(), (row["modality"] or "").strip()
-        if modality.casefold() != "x-ray":
-            skipped[f"modality {modality or 'not given'}"] += 1
-        elif not name:
-            skipped["no filename"] += 1
-        elif name in references:
-            skipped["filename repeated"] += 1
-        else:
-            references[name] = Reference(name, row["Patientid"].strip(), str(number))
-    return Listing(list(references.values()), skipped)
-
-
-class _CovidReader:
+class CovidReports:
     """The clinical notes of a row, as text without headings."""
+
+    @staticmethod
+    def listing(root: Path) -> Listing:
+        """A radiograph's row is a study named by its file; CT slices and repeats are left out."""
+        references: dict[str, Reference] = {}
+        skipped: Counter[str] = Counter()
+        for number, row in enumerate(_covid_rows(root)):
+            name, modality = (row["filename"] or "").strip(), (row["modality"] or "").strip()
+            if modality.casefold() != "x-ray":
+                skipped[f"modality {modality or 'not given'}"] += 1
+            elif not name:
+                skipped["no filename"] += 1
+            elif name in references:
+                skipped["filename repeated"] += 1
+            else:
+                references[name] = Reference(name, row["Patientid"].strip(), str(number))
+        return Listing(list(references.values()), skipped)
 
     def __init__(self, root: Path):
         self._notes = [row["clinical notes"] or "" for row in _covid_rows(root)]
@@ -241,31 +253,23 @@ class _CovidReader:
         return RawReport(study, subject, sections={"notes": notes})
 
 
-LAYOUTS: dict[str, tuple[Callable[[Path], Listing], Callable[[Path], Reader]]] = {
-    "mimic_cxr": (_list_mimic_cxr, _MimicReader),
-    "open_i": (_list_open_i, _OpenIReader),
-    "covid_chestxray": (_list_covid_chestxray, _CovidReader),
-}
-
-
-def _checked(layout: str, root: str | Path) -> Path:
-    if layout not in LAYOUTS:
-        raise InputError(f"layout '{layout}' is unknown; expected {', '.join(LAYOUTS)}")
+def _reader(layout: str, root: str | Path) -> tuple[type[Reports], Path]:
+    kind: type[Reports] = layouts.layout(layout).reader("reports")
     if not Path(root).is_dir():
         raise InputError(f"{root}: data root not found")
-    return Path(root)
+    return kind, Path(root)
 
 
 def list_reports(layout: str, root: str | Path) -> Listing:
     """All reports of the data set at ``root``."""
-    place = _checked(layout, root)
-    return LAYOUTS[layout][0](place)
+    kind, place = _reader(layout, root)
+    return kind.listing(place)
 
 
 def open_reader(layout: str, root: str | Path) -> Reader:
     """A reader of the data set's listed reports; cheap enough to make one a process."""
-    place = _checked(layout, root)
-    return LAYOUTS[layout][1](place)
+    kind, place = _reader(layout, root)
+    return kind(place)
 
 
 def read_texts(layout: str, root: str | Path) -> Iterator[RawReport]:

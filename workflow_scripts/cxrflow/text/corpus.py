@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cxrflow.command import parser, read_settings, run
+from cxrflow.data import layouts
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, file_digest, is_synthetic, write_json
 from cxrflow.text.documents import DocumentWriter
-from cxrflow.text.mimic_iii import read_notes
-from cxrflow.text.pubmed import read_pubmed
 from cxrflow.text.settings import CorpusSettings
 
 log = logging.getLogger("cxrflow")
@@ -22,15 +21,12 @@ log = logging.getLogger("cxrflow")
 def build_corpus(
     layout: str, root: Path, settings: CorpusSettings, output: Path, threads: int = 1
 ) -> None:
-    """Read ``root`` in ``layout`` ("pubmed" or "mimic_iii") and write the corpus folder."""
+    """Read ``root`` in ``layout``, one that holds documents, and write the corpus folder."""
     if not root.is_dir():
         raise InputError(f"{root}: data root not found; expected the {layout} folder")
     with atomic_folder(output) as folder:
         with DocumentWriter(folder / "documents.parquet") as writer:
-            if layout == "pubmed":
-                steps = read_pubmed(root, settings, writer, threads)
-            else:
-                steps = read_notes(root, settings, writer)
+            steps = layouts.layout(layout).reader("documents")(root, settings, writer, threads)
         if not writer.documents:
             reasons = [item for step in steps for item in step.as_json()["dropped"]]
             why = ", ".join(f"{item['count']} {item['reason']}" for item in reasons)
@@ -54,7 +50,7 @@ def build_corpus(
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     options = parser(__doc__)
-    options.add_argument("--layout", choices=["pubmed", "mimic_iii"], required=True)
+    options.add_argument("--layout", choices=layouts.holders("documents"), required=True)
     options.add_argument("--root", type=Path, required=True, help="folder of the data set")
     options.add_argument("--threads", type=int, default=1, help="PubMed files read at once")
     options.add_argument("--output", type=Path, required=True, help="corpus folder")

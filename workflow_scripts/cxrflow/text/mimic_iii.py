@@ -68,8 +68,10 @@ def _rows(path: Path, encoding: str) -> Iterator[list[str]]:
         raise InputError(f"{path}: not whole CSV after line {line} ({error})") from None
 
 
-def read_notes(root: Path, settings: CorpusSettings, writer: DocumentWriter) -> list[Tally]:
-    """Write the notes that are not marked as errors, one document a row."""
+def read_notes(
+    root: Path, settings: CorpusSettings, writer: DocumentWriter, threads: int = 1
+) -> list[Tally]:
+    """Write the notes that are not marked as errors, one document a row; one file, one thread."""
     path = find_notes(root)
     rows = _rows(path, settings.encoding)
     header = [name.strip().lstrip("\ufeff").upper() for name in next(rows, [])]

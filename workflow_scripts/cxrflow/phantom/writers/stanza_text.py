@@ -1,18 +1,15 @@
-"""Training text of the sentence splitter and of the entity tagger, in formats near stanza's.
+"""Training text of the sentence splitter, in a format near stanza's.
 
-``stanza_text``: ``X.txt`` is raw text, a blank line between paragraphs. ``X.toklabels`` has the
+``X.txt`` is raw text, a blank line between paragraphs. ``X.toklabels`` has the
 same length: 0 inside a token or between tokens, 1 at a token's last character, 2 at a sentence's
 last one; paragraph breaks are copied. A list number belongs to the sentence that it opens.
-
-``stanza_entities``: ``X.bioes`` holds the sentences of the same reports, a blank line after each.
-A sentence is a line ``# text = ...`` and then a line ``token<tab>tag`` for each of its tokens.
 """
 
 from pathlib import Path
 
 import numpy as np
 
-from cxrflow.phantom.entities import TOKEN, tag_sentence
+from cxrflow.phantom.entities import TOKEN
 from cxrflow.phantom.grammar import pick, write
 from cxrflow.phantom.patient import make_patient
 from cxrflow.phantom.report import report_of
@@ -21,7 +18,7 @@ from cxrflow.phantom.wording.context import NOTIFICATIONS, RECOMMENDATIONS
 from cxrflow.phantom.writers.folder import write_dataset
 
 #: Of so many reports one goes to the development set (and one, of entities, to the test set).
-_REPORTS_PER_DEV = 6
+REPORTS_PER_DEV = 6
 _STREAM = 61
 
 
@@ -34,7 +31,7 @@ def label_sentence(sentence: str) -> str:
     return "".join(labels)
 
 
-def _paragraphs(settings: HospitalSettings, number: int) -> list[list[str]]:
+def report_paragraphs(settings: HospitalSettings, number: int) -> list[list[str]]:
     """Paragraphs of one report, each a list of its sentences; about a third are numbered lists."""
     rng = np.random.default_rng([settings.seed, number, _STREAM])
     # Patients beyond the hospital's own: the text is of the same kind, not the same text.
@@ -72,35 +69,11 @@ def write_stanza_text(settings: HospitalSettings, output: str | Path, threads: i
     def build(folder: Path) -> dict[str, int]:
         parts: dict[str, list[list[str]]] = {"train": [], "dev": []}
         for number in range(settings.splitter_reports):
-            part = "dev" if number % _REPORTS_PER_DEV == 1 else "train"
-            parts[part] += _paragraphs(settings, number)
+            part = "dev" if number % REPORTS_PER_DEV == 1 else "train"
+            parts[part] += report_paragraphs(settings, number)
         return {
             f"{name}_sentences": _write_part(folder, name, paragraphs)
             for name, paragraphs in parts.items()
         }
 
     return write_dataset("stanza_text", settings, output, build)
-
-
-def tagged_lines(sentence: str) -> str:
-    """A sentence of an entity file: its text, its tokens with their tags, a blank line."""
-    tokens = [f"{sentence[t.start : t.end]}\t{t.tag}\n" for t in tag_sentence(sentence)]
-    return f"# text = {sentence}\n{''.join(tokens)}\n"
-
-
-def write_stanza_entities(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
-    """Write {train,dev,test}.bioes; small enough for one process whatever ``threads`` says."""
-    del threads
-
-    def build(folder: Path) -> dict[str, int]:
-        parts: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
-        for number in range(settings.splitter_reports):
-            part = {1: "dev", 2: "test"}.get(number % _REPORTS_PER_DEV, "train")
-            for sentences in _paragraphs(settings, number):
-                parts[part] += sentences
-        for name, sentences in parts.items():
-            text = "".join(map(tagged_lines, sentences))
-            (folder / f"{name}.bioes").write_text(text, encoding="utf-8", newline="\n")
-        return {f"{name}_sentences": len(sentences) for name, sentences in parts.items()}
-
-    return write_dataset("stanza_entities", settings, output, build)

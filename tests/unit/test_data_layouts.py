@@ -1,0 +1,58 @@
+"""The data sets' descriptions: what they name exists, and nothing else lists the data sets."""
+
+import ast
+import re
+from typing import get_args
+
+import pytest
+
+from cxrflow.data.layouts import LAYOUTS, Part, holders, layout
+from cxrflow.data.settings import CohortKind
+from cxrflow.errors import InputError
+from cxrflow.phantom.__main__ import writer
+from cxrflow.source_files import PACKAGE, source_files
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_what_a_description_names_is_there(name: str) -> None:
+    one = layout(name)
+    for part in get_args(Part):
+        if getattr(one, part):
+            assert callable(one.reader(part))
+            assert len(source_files(*one.source(part))) > 1
+    assert one.reports or "reports" not in one.holds
+    assert one.documents or "documents" not in one.holds
+    assert one.tables or not one.cohorts
+    for other in (one.images_in, one.labels_in):
+        assert other is None or other in LAYOUTS
+    assert one.ids is None or one.people
+    written = (PACKAGE / "phantom" / "writers" / f"{name}.py").is_file()
+    assert one.synthetic == written
+    if written:
+        assert callable(writer(name))
+
+
+def test_every_kind_of_cohort_has_a_data_set() -> None:
+    assert {kind for name in LAYOUTS for kind in layout(name).cohorts} == set(get_args(CohortKind))
+
+
+def test_unknown_layout_and_missing_reader_list_those_there_are() -> None:
+    with pytest.raises(InputError, match="'mimic' is unknown; expected one of covid_chestxray, me"):
+        layout("mimic")
+    with pytest.raises(InputError, match="'rsna' has no documents; expected one of mimic_iii, pub"):
+        layout("rsna").reader("documents")
+    assert holders("reports") == ("covid_chestxray", "mimic_cxr", "open_i")
+    assert holders("boxes") == ("ms_cxr", "rsna")
+
+
+def test_no_other_file_lists_the_data_sets() -> None:
+    """A collection that names three layouts would have to be kept up with the descriptions."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Tuple | ast.List | ast.Set | ast.Dict):
+                parts = node.keys if isinstance(node, ast.Dict) else node.elts
+                named = {part.value for part in parts if isinstance(part, ast.Constant)}
+                assert len(named & set(LAYOUTS)) < 3, f"{path}: line {node.lineno}"
+    for path in (PACKAGE.parent.parent / "rules").rglob("*.smk"):
+        named = set(re.findall(r'"(\w+)"', path.read_text(encoding="utf-8")))
+        assert len(named & set(LAYOUTS)) < 3, path

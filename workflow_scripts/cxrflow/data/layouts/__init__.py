@@ -1,0 +1,99 @@
+"""The data sets there are: a YAML file a layout says what it holds, of whom, and who reads it.
+
+All that must know of a data set follows from its file: the names a configuration may use, the
+cohorts that can be made of it, whose patients it shares, the programs that take it. A reader is
+imported when it is asked for and not before: every job reads the configuration.
+"""
+
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from cxrflow.command import Settings, explain, read_yaml
+from cxrflow.data.settings import CohortKind
+from cxrflow.errors import InputError
+
+if TYPE_CHECKING:
+    from cxrflow.data.request import Request
+    from cxrflow.data.tables import Tables
+
+FOLDER = Path(__file__).parent
+Content = Literal[
+    "reports", "documents", "images", "boxes", "labels", "sentence_pairs", "demographics"
+]
+Part = Literal["tables", "reports", "documents"]
+READER = r"^cxrflow(\.\w+)+:\w+$"
+
+
+class Layout(Settings):
+    """A data set as published: the files of a layout, and what follows from them.
+
+    Two layouts that name the same ``people`` may hold the same patients and images; patients can be
+    told apart from each other's only where ``ids`` are the same too.
+    """
+
+    name: str
+    holds: frozenset[Content] = Field(min_length=1)
+    people: frozenset[str] = Field(frozenset(), description="whose patients; none: of no patients")
+    ids: str | None = Field(None, description="how patients are numbered; null: they are not named")
+    cohorts: tuple[CohortKind, ...] = Field((), description="kinds that can be made of it")
+    tables: str | None = Field(None, pattern=READER, description="reader of studies, images, boxes")
+    reports: str | None = Field(None, pattern=READER, description="reader of report texts")
+    documents: str | None = Field(None, pattern=READER, description="reader of documents of text")
+    images_in: str | None = Field(None, description="layout with its images, if not its own")
+    labels_in: str | None = Field(None, description="layout with label tables of its reports")
+    label_tables: dict[str, str] = Field({}, description="files of given labels, by reference")
+    study_prefix: str = Field(
+        r"^s(?=\d)", description="what corpora may write around a bare study id"
+    )
+    synthetic: bool = Field(False, description="drawn by phantom/writers/<name>.py")
+
+    def reader(self, kind: Part) -> Any:
+        """What reads that part of it; InputError where the layout has none."""
+        place = getattr(self, kind)
+        if place is None:
+            raise InputError(f"layout '{self.name}' has no {kind}; {_expected(holders(kind))}")
+        module, name = place.split(":")
+        return getattr(import_module(module), name)
+
+    def read(self, root: Path, request: "Request") -> "Tables":
+        """The common tables of the data set at ``root``."""
+        tables: Tables = self.reader("tables")(root, request)
+        return tables
+
+    def source(self, kind: Part) -> list[str]:
+        """Files and modules behind a reader, relative to the package: no import leads to them."""
+        place: str | None = getattr(self, kind)
+        module = [place.split(":")[0].removeprefix("cxrflow.")] if place else []
+        return [f"data/layouts/{self.name}.yaml", *module]
+
+
+LAYOUTS = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
+
+
+@cache
+def layout(name: str) -> Layout:
+    """The layout of that name, or InputError listing those there are."""
+    if name not in LAYOUTS:
+        raise InputError(f"layout '{name}' is unknown; {_expected(LAYOUTS)}")
+    path = FOLDER / f"{name}.yaml"
+    try:
+        return Layout.model_validate({"name": name, **read_yaml(path)})
+    except ValidationError as error:
+        raise InputError(explain(error, str(path))) from None
+
+
+def holders(*contents: str) -> tuple[str, ...]:
+    """Layouts with a reader of tables, reports or documents, or that hold one of ``contents``."""
+    return tuple(
+        name
+        for name in LAYOUTS
+        if any(getattr(layout(name), one, None) or one in layout(name).holds for one in contents)
+    )
+
+
+def _expected(names: tuple[str, ...]) -> str:
+    return f"expected one of {', '.join(names)}"
