@@ -19,7 +19,7 @@ def test_one_process_is_the_program_itself() -> None:
 def test_several_processes_are_started_by_torchrun() -> None:
     command = launching(3, 1, PROGRAM, {})
     assert "--nproc-per-node=3" in command and "--standalone" in command
-    assert command[-4:] == ["-m", *PROGRAM]
+    assert command[-5:] == ["-m", "--", *PROGRAM]
 
 
 def test_several_nodes_meet_at_the_first() -> None:
@@ -27,7 +27,7 @@ def test_several_nodes_meet_at_the_first() -> None:
     assert command[:4] == ["srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1"]
     assert "--nnodes=2" in command and "--nproc-per-node=4" in command
     endpoint = next(one for one in command if one.startswith("--rdzv-endpoint="))
-    assert endpoint.endswith(":20007") and command[-4:] == ["-m", *PROGRAM]
+    assert endpoint.endswith(":20007") and command[-5:] == ["-m", "--", *PROGRAM]
 
 
 def test_several_nodes_need_a_slurm_job() -> None:
@@ -36,10 +36,10 @@ def test_several_nodes_need_a_slurm_job() -> None:
 
 
 def test_it_starts_as_many_as_asked_for() -> None:
-    """Of a module that prints one line, the machine's name."""
+    """Of a module that prints one line, the machine's name, whatever options it has."""
     launch = ["-m", "cxrflow.training.launch", "--processes", "2"]
     done = subprocess.run(
-        [sys.executable, *launch, "platform"],
+        [sys.executable, *launch, "platform", "--start", "x"],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

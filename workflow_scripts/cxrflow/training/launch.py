@@ -29,8 +29,10 @@ def launching(
     if processes == nodes == 1:
         return [sys.executable, "-m", *program]
     torchrun = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}"]
+    # Without the dashes torchrun takes a program's --start for one of its own options cut short.
+    module = ["-m", "--", *program]
     if nodes == 1:
-        return [*torchrun, "--standalone", "-m", *program]
+        return [*torchrun, "--standalone", *module]
     job = environment.get("SLURM_JOB_ID")
     if job is None:
         raise InputError(
@@ -41,7 +43,7 @@ def launching(
     return [
         *("srun", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"),
         *(*torchrun, f"--nnodes={nodes}", f"--rdzv-id={job}", "--rdzv-backend=c10d"),
-        *(f"--rdzv-endpoint={socket.gethostname()}:{port}", "-m", *program),
+        *(f"--rdzv-endpoint={socket.gethostname()}:{port}", *module),
     ]
 
 
