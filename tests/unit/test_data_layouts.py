@@ -7,7 +7,8 @@ from typing import get_args
 import pytest
 
 from cxrflow.data.layouts import LAYOUTS, Part, holders, layout
-from cxrflow.data.settings import CohortKind
+from cxrflow.data.layouts.overlap import Rows, overlap
+from cxrflow.data.settings import CohortKind, CohortSettings
 from cxrflow.errors import InputError
 from cxrflow.phantom.__main__ import writer
 from cxrflow.source_files import PACKAGE, source_files
@@ -56,3 +57,46 @@ def test_no_other_file_lists_the_data_sets() -> None:
     for path in (PACKAGE.parent.parent / "rules").rglob("*.smk"):
         named = set(re.findall(r'"(\w+)"', path.read_text(encoding="utf-8")))
         assert len(named & set(LAYOUTS)) < 3, path
+
+
+def rows(dataset: str, name: str = "", **others: object) -> Rows:
+    values = {"cohort": dataset, "synthetic": False, "images": dataset, **others}
+    return Rows(dataset=dataset, layout=name or dataset, **values)  # type: ignore[arg-type]
+
+
+TEST = {"parts": frozenset(["test"])}
+
+
+@pytest.mark.parametrize(
+    ("trained", "evaluated", "found"),
+    [
+        (rows("mimic_cxr"), rows("ms_cxr"), "leaking"),
+        (rows("mimic_cxr", held_out=frozenset(["ms_cxr"])), rows("ms_cxr"), None),
+        (rows("mimic_cxr", synthetic=True), rows("ms_cxr"), None),
+        (rows("own", "mimic_cxr"), rows("mimic_cxr"), None),  # another hospital
+        (rows("a", "mimic_cxr", images="jpg"), rows("b", "open_i", images="jpg"), "leaking"),
+        (rows("mimic_cxr"), rows("rsna"), None),
+        (rows("mimic_iii"), rows("ms_cxr"), "untraceable"),
+        (rows("mimic_cxr"), rows("radnli"), "untraceable"),
+        (rows("pubmed"), rows("pubmed", **TEST), "leaking"),
+        (rows("a", "mimic_cxr", split=(1,)), rows("a", "mimic_cxr", split=(1,), **TEST), None),
+        (rows("a", "mimic_cxr", split=(1,)), rows("a", "mimic_cxr", split=(1,)), "leaking"),
+        (rows("a", "mimic_cxr", split=(1,)), rows("a", "mimic_cxr", split=(2,), **TEST), "leaking"),
+    ],
+)
+def test_overlap(trained: Rows, evaluated: Rows, found: str | None) -> None:
+    result = overlap([trained], evaluated)
+    expected = {name: (trained,) if name == found else () for name in result._fields}
+    assert result._asdict() == expected
+
+
+def test_equal_split_rules_mean_equal_splits() -> None:
+    def rule(**splits: object) -> object:
+        return CohortSettings.model_validate({"splits": splits}).split_rule
+
+    assert rule() == rule(method="patients", test_share=0.5) != rule(seed=1)
+    assert rule(shares={"train": 1.0}) != rule()
+    assert rule(method="official", seed=1) == rule(method="official") != rule()
+    assert rule(method="file", file="a.csv") != rule(method="file", file="b.csv")
+    # Images of one patient may stand in two parts, or everything in one.
+    assert rule(method="ordered") is rule(method="all") is None

@@ -8,7 +8,8 @@ Each check raises a ``ValueError`` whose text begins with the key and a colon.
 from typing import TYPE_CHECKING
 
 from cxrflow.config.label_comparisons import KEY, label_comparisons
-from cxrflow.data.layouts import holders, layout
+from cxrflow.data.layouts import holders
+from cxrflow.data.layouts.overlap import Rows, overlap
 
 if TYPE_CHECKING:
     from cxrflow.config.schema import Config
@@ -62,30 +63,24 @@ def check_documents_are_split(config: "Config") -> None:
 
 def check_evaluation_is_held_out(config: "Config") -> None:
     """Cohorts that models learn from hold out the evaluation sets that share their patients."""
+    trained = [_rows(config, name) for name in config.training_cohorts()]
     for role in ("grounding", "grounding_raw", "classification"):
         cohort = getattr(config.roles, role)
         if cohort is None:
             continue
-        evaluated = config.cohorts[cohort].dataset
-        for name in config.training_cohorts():
-            trained = config.cohorts[name]
-            if evaluated not in trained.held_out and _share(config, cohort, name):
-                raise ValueError(
-                    f"cohorts.{name}.held_out: '{evaluated}' (roles.{role}) has patients of "
-                    f"'{trained.dataset}', which is trained on; expected it in this list"
-                )
+        evaluated = _rows(config, cohort)
+        for rows in overlap(trained, evaluated).leaking:
+            raise ValueError(
+                f"cohorts.{rows.cohort}.held_out: '{evaluated.dataset}' (roles.{role}) has "
+                f"patients of '{rows.dataset}', which is trained on; expected it in this list"
+            )
 
 
-def _share(config: "Config", one: str, other: str) -> bool:
-    """Whether two cohorts have patients in common, as far as configuration can tell."""
-    first, second = (config.cohorts[name].dataset for name in (one, other))
-    if config.datasets[first].synthetic != config.datasets[second].synthetic:
-        return False
-    if {first, config.holder(one)} & {second, config.holder(other)}:
-        return True
-    one_layout, other_layout = (layout(config.datasets[name].layout) for name in (first, second))
-    numbered = one_layout.ids
-    return numbered is not None and numbered == other_layout.ids and one_layout != other_layout
+def _rows(config: "Config", name: str) -> Rows:
+    cohort = config.cohorts[name]
+    dataset = config.datasets[cohort.dataset]
+    held_out, images = frozenset(cohort.held_out), config.holder(name)
+    return Rows(name, cohort.dataset, dataset.layout, dataset.synthetic, images, held_out)
 
 
 def check_inference_has_sentence_pairs(config: "Config") -> None:

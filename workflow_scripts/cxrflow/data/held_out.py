@@ -65,4 +65,6 @@ def held_out_patients(
             continue
         tables = other.read(one.root, Request(headers=False))
         held[one.name] = frozenset(tables.studies["subject_id"].dropna())
+        if not held[one.name]:
+            raise InputError(f"{one.root}: names no patient, so none of {one.name} can be held out")
     return held, notes

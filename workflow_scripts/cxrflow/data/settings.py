@@ -111,6 +111,17 @@ class CohortSettings(Settings):
         }
         return defaults[self.kind]
 
+    @property
+    def split_rule(self) -> tuple[object, ...] | None:
+        """What decides a patient's split, equal for equal splits; None where patients may cross."""
+        of, method = self.splits, self.split_method
+        rules: dict[str, tuple[object, ...]] = {
+            "patients": (method, of.seed, *of.shares.values()),
+            "official": (method,),
+            "file": (method, of.file),
+        }
+        return rules.get(method)
+
     @model_validator(mode="after")
     def _files_are_the_splits_of_nli(self) -> "CohortSettings":
         if self.kind == "nli" and self.split_method != "official":

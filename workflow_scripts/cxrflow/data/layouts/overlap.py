@@ -1,0 +1,74 @@
+"""Whether what a model is scored on may hold patients or images that it was trained on.
+
+Said from the data sets' descriptions alone, before anything is read; the cohorts' own checks
+(:mod:`cxrflow.data.leakage`) then look at the patients themselves. Three quarters of MS-CXR's
+patients are in MIMIC-CXR's official training split; RSNA's images are NIH's.
+"""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cxrflow.data.layouts import layout
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a cohort that a model is trained or scored on.
+
+    Attributes:
+        dataset, layout, synthetic: of the data set that the cohort is made from.
+        images: the data set in whose folder its images lie.
+        held_out: data sets whose patients are in the cohort's test part.
+        split: what decides a patient's part (``CohortSettings.split_rule``); None where that is
+            not by patient.
+        parts: the parts of the split that are used.
+    """
+
+    cohort: str
+    dataset: str
+    layout: str
+    synthetic: bool
+    images: str
+    held_out: frozenset[str] = frozenset()
+    split: Hashable = None
+    parts: frozenset[str] = frozenset(("train", "validate"))
+
+
+class Overlap(NamedTuple):
+    """Training rows that may hold patients of an evaluation.
+
+    ``leaking``: the evaluated data set must be in ``held_out`` of these. ``untraceable``: the same
+    people, but their ids cannot be compared, so that nothing can be held out.
+    """
+
+    leaking: tuple[Rows, ...]
+    untraceable: tuple[Rows, ...]
+
+
+def overlap(trained: Iterable[Rows], evaluated: Rows) -> Overlap:
+    """What of ``trained`` may share patients or images with ``evaluated``.
+
+    Two data sets of one layout are two hospitals; invented patients are nobody else's.
+    """
+    leaking, untraceable = [], []
+    for rows in trained:
+        if rows.synthetic != evaluated.synthetic or evaluated.dataset in rows.held_out:
+            continue
+        ours, theirs = layout(rows.layout), layout(evaluated.layout)
+        if {rows.dataset, rows.images} & {evaluated.dataset, evaluated.images}:
+            if not _apart(rows, evaluated):
+                leaking.append(rows)
+        elif ours != theirs and ours.people & theirs.people:
+            same_ids = ours.ids is not None and ours.ids == theirs.ids
+            (leaking if same_ids else untraceable).append(rows)
+    return Overlap(tuple(leaking), tuple(untraceable))
+
+
+def _apart(rows: Rows, evaluated: Rows) -> bool:
+    """Whether one split by patient puts the two uses of a data set into different parts."""
+    same_split = rows.split is not None and (
+        (rows.dataset, rows.held_out, rows.split)
+        == (evaluated.dataset, evaluated.held_out, evaluated.split)
+    )
+    return same_split and not rows.parts & evaluated.parts
