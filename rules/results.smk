@@ -58,8 +58,14 @@ def paper_metrics(paper):
 
 def ordering_metrics(paper):
     """The results behind the orders that a paper claims."""
-    names = dict.fromkeys(one.table for one in run.orderings(paper))
+    names = dict.fromkeys(table for claim in run.orderings(paper) for table in claim.tables())
     return list(dict.fromkeys(path for name in names for path in table_metrics(paper, name)))
+
+
+def ordering_tests(paper):
+    """The paired tests that claims of a paper are judged by."""
+    names = dict.fromkeys(claim.table for claim in run.orderings(paper) if claim.paired)
+    return [path for name in names for path in table_tests(paper, name)]
 
 
 def paper_tables(paper):

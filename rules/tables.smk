@@ -89,6 +89,7 @@ rule check_orderings:
         code=source("tables.orderings", "tables/orderings.html.jinja", "tables/table.css.jinja"),
         paper=lambda wildcards: os.path.relpath(SOURCE / f"cxrflow/papers/{wildcards.paper}.yaml"),
         metrics=lambda wildcards: ordering_metrics(wildcards.paper),
+        tests=lambda wildcards: ordering_tests(wildcards.paper),
     output:
         csv="<results>/tables/{paper}/orderings.csv",
         markdown="<results>/tables/{paper}/orderings.md",
@@ -111,11 +112,13 @@ rule check_orderings:
         runtime=need("check_orderings").runtime,
     params:
         prefix=lambda wildcards, output: os.path.splitext(output.csv)[0],
+        tests=lambda wildcards, input: option("--tests", *input.tests),
     shell:
         r"""
         python -m cxrflow.tables.orderings \
             --paper {wildcards.paper:q} \
             --metrics {input.metrics:q} \
+            {params.tests:q} \
             --output {params.prefix:q} \
             >{log:q} 2>&1
         """

@@ -15,7 +15,6 @@ from cxrflow.metrics.intervals import (
     paired_bootstrap,
     percentile_interval,
     resamples,
-    seed_spread,
     weighted_mean,
 )
 
@@ -96,10 +95,7 @@ def test_holm_steps_down():
     assert holm([0.6, 0.5]).tolist() == [1.0, 1.0] and holm([]).tolist() == []
 
 
-def test_seeds_and_weighted_means():
-    assert seed_spread([1.0, 2.0, 4.0]) == (pytest.approx(7 / 3), pytest.approx(math.sqrt(7 / 3)))
-    mean, spread = seed_spread([5.0])
-    assert mean == 5.0 and math.isnan(spread)
+def test_weighted_means():
     counts = np.array([[1.0, 2.0, 0.0, 9.0], [0.0, 0.0, 0.0, 1.0]])
     found = weighted_mean(counts, [1.0, 4.0, 7.0, float("nan")])
     assert found[0] == 3.0 and np.isnan(found[1])

@@ -1,6 +1,7 @@
 """The tables of the papers: internal consistency of the published values, and what is refused."""
 
 import re
+from itertools import product
 
 import pytest
 from pydantic import ValidationError
@@ -142,10 +143,11 @@ def test_a_table_says_which_results_it_reads():
 def test_the_headline_of_biovil_is_eight_results():
     paper = load_paper("biovil")
     assert set(cells_of(paper.tables, paper.headline)) == {
-        *((task, model) for task in ("linear_probe", "segmentation") for model in ("biovil", "simclr")),
-        *((task, model) for task in ("phrase_grounding", "zero_shot_classification")
-          for model in ("biovil", "baseline_clinical_bert")),
-    }  # fmt: skip
+        *product(("linear_probe", "segmentation"), ("biovil", "simclr")),
+        *product(
+            ("phrase_grounding", "zero_shot_classification"), ("biovil", "baseline_clinical_bert")
+        ),
+    }
     for wrong in (
         {"table": "table0"},
         {"table": "t", "rows": ["y"]},

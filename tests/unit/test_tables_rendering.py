@@ -228,7 +228,7 @@ def test_a_difference_to_the_reference_row_is_marked(tmp_path, p, p_holm, mark):
     rate = {"rate": {"value": 0.1, "low": None, "high": None, "n": 4}}
     files = [result(tmp_path, 0, 1.0, **rate), result(tmp_path, 0, 1.3, model="n", **rate)]
     ends = {"difference": 0.3, "difference_low": -0.1, "difference_high": 0.5}
-    tests = read_tests(write_tests(tmp_path, p=p, p_holm=p_holm, **ends))
+    tests = read_tests([write_tests(tmp_path, p=p, p_holm=p_holm, **ends)])
     table, results = compared_table(), read_results(files)
     cells = make_cells(table, results, tests)
     rows = list(csv.DictReader(table_csv(cells).splitlines()))
@@ -259,7 +259,7 @@ def test_a_file_of_tests_that_lacks_a_field_is_named(tmp_path):
     path = write_tests(tmp_path)
     path.write_text(path.read_text().replace('"reason"', '"why"'))
     with pytest.raises(InputError, match=r"comparisons\[0\]: field 'reason' is missing"):
-        read_tests(path)
+        read_tests([path])
 
 
 def test_rows_of_data_and_blank_cells(tmp_path):

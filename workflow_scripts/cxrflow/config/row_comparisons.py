@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.config.benchmarks import PAIRED_BENCHMARKS
+from cxrflow.papers import load_paper
 
 if TYPE_CHECKING:
     from cxrflow.config.schema import Config
@@ -14,7 +15,7 @@ def row_comparisons(config: "Config", paper: str, table: str) -> list[PairedComp
     measured = set(config.table_cells(paper, table))
     return [
         one
-        for one in config.tables(paper)[table].comparisons()
+        for one in load_paper(paper).comparisons(table)
         if one.task in PAIRED_BENCHMARKS
         and {(one.task, one.model), (one.task, one.reference_model)} <= measured
     ]

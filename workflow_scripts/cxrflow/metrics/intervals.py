@@ -1,4 +1,4 @@
-"""Percentile bootstrap over samples or patients, means over seeds, paired differences.
+"""Percentile bootstrap over samples or patients, paired differences.
 
 A *statistic* is a function of resampling counts ``[R, N]`` (how often each of the N samples was
 drawn) that returns one array ``[R]`` for every metric. Counts of one, ``[1, N]``, give the
@@ -159,13 +159,6 @@ def holm(p_values: ArrayLike) -> Floats:
     corrected = np.empty_like(p)
     corrected[order] = np.minimum(stepped, 1.0)
     return corrected
-
-
-def seed_spread(values: ArrayLike) -> tuple[float, float]:
-    """Mean and sample standard deviation (n − 1) over seeds; the latter NaN for one seed."""
-    numbers = np.asarray(values, dtype=np.float64)
-    spread = float(numbers.std(ddof=1)) if len(numbers) > 1 else float("nan")
-    return float(numbers.mean()), spread
 
 
 def weighted_mean(counts: Floats, values: ArrayLike, where: ArrayLike | None = None) -> Floats:

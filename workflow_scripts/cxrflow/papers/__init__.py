@@ -15,6 +15,7 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
+from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.command import Settings, SettingsT, explain
 from cxrflow.encoders.released.settings import PROGRAMS, Kind
 from cxrflow.errors import InputError
@@ -78,10 +79,17 @@ class Paper(Settings, extra="allow"):
     def _places_are_there(self) -> Self:
         for claim in self.orderings:
             key = f"orderings: '{claim.claim}'"
-            check_places(key, self.tables, claim.table, claim.rows, [claim.column])
+            for place in claim.places():
+                if isinstance(place, tuple):
+                    check_places(key, self.tables, place[0], [place[1]], [place[2]])
         for part in self.headline:
             check_places("headline", self.tables, part.table, part.rows or [], part.columns or [])
         return self
+
+    def comparisons(self, table: str) -> list[PairedComparison]:
+        """The paired tests of a table: its own, and those that claims are judged by."""
+        claims = [claim for claim in self.orderings if claim.paired and claim.table == table]
+        return self.tables[table].comparisons(claims)
 
 
 class Scale(Settings):

@@ -6,6 +6,7 @@ cell of ours is a metric of a *task* (a benchmark on a cohort) and a model.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Self
 
 from pydantic import Field, field_validator, model_validator
@@ -163,16 +164,21 @@ class Table(Settings):
         same = compared.metric == compared.reference_metric and row.model == other.model
         return None if same else compared
 
-    def comparisons(self) -> list[PairedComparison]:
-        """Each cell of ours that has a reference of ours from the same task, in order."""
-        pairs = ((row, self.reference_of(row)) for row in self.rows)
-        compared = [
-            self.comparison(row, other, column)
-            for row, other in pairs
-            for column in self.columns
-            if other is not None
+    def comparisons(self, claims: Sequence["Ordering"] = ()) -> list[PairedComparison]:
+        """What is tested, in order: each row of ours with its reference, neighbours of claims."""
+        pairs = [
+            (row, other, self.columns) for row in self.rows if (other := self.reference_of(row))
         ]
-        return list({tuple(one.model_dump().values()): one for one in compared if one}.values())
+        for claim in claims:
+            rows = [self.row(label) for label in claim.rows if isinstance(label, str)]
+            pairs += [(*pair, [self.column(claim.column)]) for pair in pairwise(rows)]
+        tested: list[PairedComparison] = []
+        for row, other, columns in pairs:
+            for column in columns:
+                compared = self.comparison(row, other, column)
+                if compared and not {compared, self.comparison(other, row, column)} & {*tested}:
+                    tested.append(compared)
+        return tested
 
 
 class Headline(Settings):
@@ -183,13 +189,48 @@ class Headline(Settings):
     columns: list[str] | None = Field(None, description="keys of columns; null: all")
 
 
+class Place(Settings):
+    """A cell in a claim; what is not named is the claim's own."""
+
+    row: str
+    column: str | None = Field(None, description="key of the column")
+    table: str | None = None
+
+
 class Ordering(Settings):
-    """An order that the paper claims: cells of one column, best first."""
+    """An order that the paper claims: cells, best first, each against the next one."""
 
     claim: str = Field(description="in words")
     table: str
     column: str = Field(description="key of the column")
-    rows: list[str] = Field(min_length=2, description="labels of the rows, best first")
+    rows: list[str | float | Place] = Field(
+        min_length=2,
+        description="best first: labels of rows, cells of other columns or tables, or numbers",
+    )
+    smaller: bool = Field(False, description="smaller values are better")
+    paired: bool = Field(
+        False, description="judged by the table's paired tests; false: by intervals that are apart"
+    )
+
+    @model_validator(mode="after")
+    def _rows_can_be_paired(self) -> Self:
+        if self.paired and not all(isinstance(row, str) for row in self.rows):
+            raise ValueError(f"'{self.claim}' is paired; expected rows of one column and table")
+        return self
+
+    def places(self) -> list[tuple[str, str, str] | float]:
+        """Table, row and column of each cell; a number is itself."""
+        cells = [Place(row=row) if isinstance(row, str) else row for row in self.rows]
+        return [
+            (cell.table or self.table, cell.row, cell.column or self.column)
+            if isinstance(cell, Place)
+            else cell
+            for cell in cells
+        ]
+
+    def tables(self) -> list[str]:
+        """The tables whose cells it names."""
+        return list(dict.fromkeys(cell[0] for cell in self.places() if isinstance(cell, tuple)))
 
 
 def check_places(

@@ -8,13 +8,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
-
-import numpy as np
 
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
-from cxrflow.metrics.intervals import seed_spread
 from cxrflow.papers.tables import Column, Result, Row, Table
 from cxrflow.tables.tests import Tested, Tests
 
@@ -29,14 +27,14 @@ class Cell:
 
     row: str
     column: str
-    ours: float | str | None
-    ours_sd: float | None
-    low: float | None
-    high: float | None
-    seeds: int
-    published: str | None
-    published_sd: str | None
-    reason: str | None
+    ours: float | str | None = None
+    ours_sd: float | None = None
+    low: float | None = None
+    high: float | None = None
+    seeds: int = 0  # of trainings; data have none
+    published: str | None = None
+    published_sd: str | None = None
+    reason: str | None = None
     tested: Tested | None = None
     by_seed: Mapping[int, float] = field(default_factory=dict)
 
@@ -108,46 +106,44 @@ def read_results(files: Sequence[Path]) -> Results:
 
 def _mean_or_none(values: Sequence[Any]) -> float | None:
     known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None
+    return fmean(known) if known else None
 
 
 def make_cell(table: Table, row: Row, column: Column, results: Results) -> Cell:
     """One cell: ours over seeds, the published value, and the reason where ours are missing."""
     published, published_sd = row.published.get(column.key, [None, None])
+    cell = Cell(row.label, column.key, published=published, published_sd=published_sd)
+    if column.key in row.blank:
+        return cell
     name = row.metric_of(column)
     runs = results.of(table.result_of(row, column))
-    measured = [run for run in runs if run["metrics"].get(name, {}).get("value") is not None]
-    entries = [run["metrics"][name] for run in measured]
-    ours: float | str | None = None
-    spread, low, high, reason = None, None, None, None
-    by_seed: dict[int, float] = {}
-    if not entries and column.key not in row.blank:
+    by_seed = {
+        run["seed"]: run["metrics"][name]
+        for run in runs
+        if run["metrics"].get(name, {}).get("value") is not None
+    }
+    entries = list(by_seed.values())
+    if not entries:
+        reason = (
+            None if any(name in run["metrics"] for run in runs) else row.reason or column.reason
+        )
         wanted = row.model is not None or row.vocabulary is not None or row.data
-        if not any(name in run["metrics"] for run in runs):
-            reason = row.reason or column.reason
         if reason is None and wanted:
             reason = UNDEFINED if runs else NOT_RUN
-    elif entries and isinstance(entries[0]["value"], str):
-        ours = entries[0]["value"]
-    elif entries:
-        by_seed = {run["seed"]: run["metrics"][name]["value"] * column.scale for run in measured}
-        mean, deviation = seed_spread([entry["value"] for entry in entries])
-        ours = mean * column.scale
-        spread = deviation * column.scale if np.isfinite(deviation) else None
-        ends = [_mean_or_none([entry.get(end) for entry in entries]) for end in ("low", "high")]
-        low, high = (None if end is None else end * column.scale for end in ends)
-    return Cell(
-        row.label,
-        column.key,
-        ours,
-        spread,
-        low,
-        high,
-        0 if row.data else len(entries),  # of trainings; data have none
-        published,
-        published_sd,
-        reason,
-        by_seed=by_seed,
+        return replace(cell, reason=reason)
+    cell = replace(cell, seeds=0 if row.data else len(entries))
+    values = [entry["value"] for entry in entries]
+    if isinstance(values[0], str):
+        return replace(cell, ours=values[0])
+    ends = [_mean_or_none([entry.get(end) for entry in entries]) for end in ("low", "high")]
+    low, high = (None if end is None else end * column.scale for end in ends)
+    return replace(
+        cell,
+        ours=fmean(values) * column.scale,
+        ours_sd=stdev(values) * column.scale if len(values) > 1 else None,
+        low=low,
+        high=high,
+        by_seed={seed: entry["value"] * column.scale for seed, entry in by_seed.items()},
     )
 
 

@@ -1,33 +1,33 @@
 """The orders that a paper claims beside those found here: ``<output>.csv``, ``.md`` and ``.html``.
 
-A claim names cells of one column of a table, best first; each is compared with the next one. Of
-models trained with several seeds the means are compared; beside it stands in how many seeds the
-order holds.
+A claim names cells of a table, best first; each is compared with the next one. Of models trained
+with several seeds the means are compared; beside it stands in how many seeds the order holds. An
+order holds where the intervals are apart, or, for a ``paired`` claim, where the interval of the
+difference on the same samples does not hold zero.
 """
 
 import argparse
-import csv
-import io
 import logging
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from cxrflow.command import run
-from cxrflow.files import atomic_path
 from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.tables import Column, Ordering
 from cxrflow.tables.cells import NOT_RUN, Cell, Results, make_cell, read_results
+from cxrflow.tables.tests import Tested, Tests, read_tests
 from cxrflow.tables.text import (
+    csv_text,
     in_ascii,
     markdown_row,
     note_on_data,
     ours_text,
     published_text,
     template,
+    write_texts,
 )
 
 log = logging.getLogger("cxrflow")
@@ -37,8 +37,9 @@ CSV_COLUMNS = (
     "better_published", "worse", "worse_ours", "worse_low", "worse_high", "worse_published",
     "found", "seeds", "seeds_in_order",
 )  # fmt: skip
-HOLDS, OVERLAP, REVERSED, ABSENT = (
-    "holds", "holds, intervals overlap", "does not hold", "not measured",
+HOLDS, OVERLAP, UNSURE, REVERSED, ABSENT, UNTESTED = (
+    "holds", "holds, intervals overlap", "holds, interval of the difference holds 0",
+    "does not hold", "not measured", "not tested",
 )  # fmt: skip
 SEEDS = (
     "Models trained with several seeds are compared by their means; after ± stands the standard "
@@ -47,23 +48,49 @@ SEEDS = (
 
 
 @dataclass(frozen=True)
+class Side:
+    """A cell of a claim, as it is called there."""
+
+    label: str
+    column: Column
+    cell: Cell
+
+    def of_seed(self, seed: int) -> float:
+        """Ours of one training seed; what was not trained is the same for all."""
+        return self.cell.by_seed[seed] if self.cell.seeds else float(self.cell.ours or 0.0)
+
+
+@dataclass(frozen=True)
 class Compared:
     """Two cells of a claim, the one that the paper has as better first."""
 
-    claim: str
+    claim: Ordering
     table: str
-    column: Column
-    better: Cell
-    worse: Cell
+    better: Side
+    worse: Side
+    tested: Tested | None = None
+
+    def gain(self, better: float, worse: float) -> float:
+        """How much better, in the claim's direction."""
+        return worse - better if self.claim.smaller else better - worse
 
     @property
     def found(self) -> str:
-        """Whether ours stand in the claimed order, and whether their intervals are apart."""
-        better, worse = self.better, self.worse
+        """Whether ours stand in the claimed order, and whether it is more than chance."""
+        better, worse = self.better.cell, self.worse.cell
         if not isinstance(better.ours, float) or not isinstance(worse.ours, float):
             return ABSENT
-        if better.ours <= worse.ours:
+        if self.claim.paired and (self.tested is None or self.tested.value is None):
+            return UNTESTED
+        if self.gain(better.ours, worse.ours) <= 0:
             return REVERSED
+        if self.tested is not None:
+            ends = [self.tested.low, self.tested.high]
+            return (
+                HOLDS if all(end is not None and self.gain(end, 0) > 0 for end in ends) else UNSURE
+            )
+        if self.claim.smaller:
+            better, worse = worse, better
         if better.low is None or worse.high is None:
             return OVERLAP
         return HOLDS if better.low > worse.high else OVERLAP
@@ -71,9 +98,10 @@ class Compared:
     @property
     def seeds(self) -> tuple[int, int]:
         """How many training seeds both cells have, and how many of them show the claimed order."""
-        better, worse = self.better.by_seed, self.worse.by_seed
-        both = better.keys() & worse.keys()
-        return len(both), sum(better[seed] > worse[seed] for seed in both)
+        trained = [set(one.cell.by_seed) for one in (self.better, self.worse) if one.cell.seeds]
+        both = set.intersection(*trained) if trained and self.found != ABSENT else set()
+        gains = [self.gain(self.better.of_seed(one), self.worse.of_seed(one)) for one in both]
+        return len(both), sum(gain > 0 for gain in gains)
 
     @property
     def finding(self) -> str:
@@ -84,62 +112,84 @@ class Compared:
         )
 
 
-def compare(paper: Paper, results: Results) -> list[Compared]:
+def compare(paper: Paper, results: Results, tests: Tests) -> list[Compared]:
     """All neighbours of all claims of a paper, in the paper's order."""
-    return [pair for claim in paper.orderings for pair in _neighbours(paper, claim, results)]
+    return [pair for claim in paper.orderings for pair in _neighbours(paper, claim, results, tests)]
 
 
-def _neighbours(paper: Paper, claim: Ordering, results: Results) -> list[Compared]:
+def _neighbours(paper: Paper, claim: Ordering, results: Results, tests: Tests) -> list[Compared]:
     table = paper.tables[claim.table]
     column = table.column(claim.column)
-    cells = [make_cell(table, table.row(label), column, results) for label in claim.rows]
     title = table.title.partition(". ")[0]
-    return [Compared(claim.claim, title, column, *pair) for pair in pairwise(cells)]
+    sides = [_side(paper, claim, place, results) for place in claim.places()]
+    compared = []
+    for better, worse in pairwise(sides):
+        tested = None
+        if claim.paired:
+            tested = tests.between(table, table.row(better.label), table.row(worse.label), column)
+        compared.append(Compared(claim, title, better, worse, tested))
+    return compared
+
+
+def _side(
+    paper: Paper, claim: Ordering, place: tuple[str, str, str] | float, results: Results
+) -> Side:
+    """A cell by its place; a number is a cell of its own, in the unit of the claim's column."""
+    if not isinstance(place, tuple):
+        column = paper.tables[claim.table].column(claim.column)
+        label, value = format(place, "g"), float(place)
+        return Side(label, column, Cell(label, column.key, value, low=value, high=value))
+    name, label, key = place
+    table = paper.tables[name]
+    column = table.column(key)
+    cell = make_cell(table, table.row(label), column, results)
+    if key != claim.column or name != claim.table:
+        label += f", {column.label}"
+    if name != claim.table:
+        label += f" ({table.title.partition('. ')[0]})"
+    return Side(label, column, cell)
 
 
 def orderings_csv(compared: Sequence[Compared]) -> str:
-    """One line a pair of neighbours; empty where there is nothing."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
+    """One line a pair of neighbours."""
+    lines = []
     for one in compared:
-        sides = [
-            value
-            for cell in (one.better, one.worse)
-            for value in (cell.row, cell.ours, cell.low, cell.high, cell.published)
-        ]
-        values = [one.claim, one.table, one.column.key, *sides, one.found, *one.seeds]
-        writer.writerow(
-            ["" if v is None else format(v, ".6g") if isinstance(v, float) else v for v in values]
-        )
-    return buffer.getvalue()
+        values: list[Any] = [one.claim.claim, one.table, one.claim.column]
+        for side in (one.better, one.worse):
+            cell = side.cell
+            values += [side.label, cell.ours, cell.low, cell.high, cell.published]
+        lines.append([*values, one.found, *one.seeds])
+    return csv_text(CSV_COLUMNS, lines)
 
 
 def _claims(compared: Sequence[Compared]) -> list[dict[str, Any]]:
     """What both renderings print: each claim with its rows, best first, and what is found."""
     claims: list[dict[str, Any]] = []
     for one in compared:
-        place = f"{one.table}, {one.column.label}"
         if not claims or claims[-1]["last"] is not one.better:
-            claims.append({"claim": one.claim, "place": place, "rows": [_row(one.better, one)]})
-        claims[-1]["rows"].append(
-            _row(one.worse, one) | {"found": one.found, "finding": one.finding}
-        )
+            place = f"{one.table}, {one.better.column.label}"
+            place += ", less is better" if one.claim.smaller else ""
+            place += ", paired" if one.claim.paired else ""
+            claims.append({"claim": one.claim.claim, "place": place, "rows": [_row(one.better)]})
+        claims[-1]["rows"].append(_row(one.worse) | {"found": one.found, "finding": one.finding})
         claims[-1]["last"] = one.worse
     return claims
 
 
-def _row(cell: Cell, one: Compared) -> dict[str, str]:
-    shown = {"label": cell.row, "reason": cell.reason or NOT_RUN, "found": "", "finding": ""}
-    return shown | {"published": published_text(cell), **ours_text(cell, one.column)}
+def _row(side: Side) -> dict[str, str]:
+    cell = side.cell
+    shown = {"label": side.label, "reason": cell.reason or NOT_RUN, "found": "", "finding": ""}
+    return shown | {"published": published_text(cell), **ours_text(cell, side.column)}
 
 
 def _notes(compared: Sequence[Compared], results: Results) -> list[str]:
     measured = [one for one in compared if one.found != ABSENT]
     count = sum(one.found == HOLDS for one in measured)
+    paired = any(one.claim.paired for one in measured)
     return [
         note_on_data(results),
-        f"{count} of the {len(measured)} comparisons measured hold with intervals that are apart.",
+        f"{count} of the {len(measured)} comparisons measured hold with intervals that are apart"
+        f"{', or where paired, with an interval of the difference without 0' if paired else ''}.",
         "Intervals are 95 % bootstrap intervals over test samples, given these trainings: another "
         "seed of a training may move a value by more. Tables hold the paired tests.",
         *([SEEDS] if any(one.seeds[0] > 1 for one in measured) else []),
@@ -185,23 +235,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument(
         "--metrics", type=Path, nargs="*", default=[], help="metrics.json of any models and seeds"
     )
-    arguments.add_argument("--output", type=Path, required=True, help="path without extension")
+    arguments.add_argument(
+        "--tests", type=Path, nargs="*", default=[], help="paired tests of the tables"
+    )
+    arguments.add_argument("--output", required=True, help="path without extension")
     options = arguments.parse_args(argv)
     results = read_results(options.metrics)
-    compared = compare(load_paper(options.paper), results)
+    compared = compare(load_paper(options.paper), results, read_tests(options.tests))
     texts = {
         ".csv": orderings_csv(compared),
         ".md": orderings_markdown(compared, results),
         ".html": orderings_html(f"{options.paper}-orderings", compared, results),
     }
-    with ExitStack() as files:  # all three or none
-        for extension, text in texts.items():
-            temporary = files.enter_context(atomic_path(f"{options.output}{extension}"))
-            temporary.write_text(text, encoding="utf-8")
+    write_texts(options.output, texts)
     for one in compared:
         log.info(
             "%s, %s: %s over %s: %s",
-            *(one.table, one.column.label, one.better.row, one.worse.row, one.found),
+            *(one.table, one.better.column.label, one.better.label, one.worse.label, one.found),
         )
 
 

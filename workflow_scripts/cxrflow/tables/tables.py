@@ -7,16 +7,14 @@ place; the published value stands beside it either way.
 import argparse
 import logging
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
 from cxrflow.command import run
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_path
 from cxrflow.papers import load_paper
 from cxrflow.tables.cells import make_cells, read_results
 from cxrflow.tables.tests import read_tests
-from cxrflow.tables.text import table_csv, table_html, table_markdown
+from cxrflow.tables.text import table_csv, table_html, table_markdown, write_texts
 
 log = logging.getLogger("cxrflow")
 
@@ -32,9 +30,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--metrics", type=Path, nargs="*", default=[], help="metrics.json of any models and seeds"
     )
     arguments.add_argument(
-        "--tests", type=Path, help="JSON of cxrflow.benchmarks.paired_tests for this table"
+        "--tests",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="JSON of cxrflow.benchmarks.paired_tests for this table",
     )
-    arguments.add_argument("--output", type=Path, required=True, help="path without extension")
+    arguments.add_argument("--output", required=True, help="path without extension")
     options = arguments.parse_args(argv)
     tables = load_paper(options.paper).tables
     if options.table not in tables:
@@ -49,10 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         ".md": table_markdown(table, cells, results, tests),
         ".html": table_html(name, table, cells, results, tests),
     }
-    with ExitStack() as files:  # all three or none
-        for extension, text in texts.items():
-            temporary = files.enter_context(atomic_path(f"{options.output}{extension}"))
-            temporary.write_text(text, encoding="utf-8")
+    write_texts(options.output, texts)
     log.info("%s: %d cells, %d with ours", name, len(cells), sum(c.ours is not None for c in cells))
 
 

@@ -6,14 +6,17 @@ other. The difference is only printed where our data are real: on synthetic data
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cache
+from typing import Any
 
 import jinja2
 
+from cxrflow.files import atomic_path
 from cxrflow.papers.tables import Column, Table
 from cxrflow.tables.cells import Cell, Results
-from cxrflow.tables.tests import Tested, Tests, note_on_tests
+from cxrflow.tables.tests import CORRECTED, MARK, Tested, Tests
 
 CSV_COLUMNS = (
     "row", "column", "ours", "ours_sd", "low", "high", "seeds", "published", "published_sd",
@@ -32,18 +35,36 @@ def number(value: float, column: Column, sign: bool = False) -> str:
     return text.replace("-", MINUS)
 
 
-def table_csv(cells: list[Cell]) -> str:
-    """One line a cell; empty where there is nothing."""
+def csv_text(header: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
+    """A CSV of these lines; empty where there is nothing."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow((*CSV_COLUMNS, *TEST_COLUMNS))
-    for cell in cells:
-        values = [getattr(cell, name) for name in CSV_COLUMNS]
-        values += [getattr(cell.tested, name, None) for name in TEST_COLUMNS.values()]
+    writer.writerow(header)
+    for values in lines:
         writer.writerow(
             ["" if v is None else format(v, ".6g") if isinstance(v, float) else v for v in values]
         )
     return buffer.getvalue()
+
+
+def table_csv(cells: Sequence[Cell]) -> str:
+    """One line a cell."""
+    return csv_text(
+        (*CSV_COLUMNS, *TEST_COLUMNS),
+        (
+            [getattr(cell, name) for name in CSV_COLUMNS]
+            + [getattr(cell.tested, name, None) for name in TEST_COLUMNS.values()]
+            for cell in cells
+        ),
+    )
+
+
+def write_texts(prefix: str, texts: Mapping[str, str]) -> None:
+    """Write ``prefix`` with each extension, all files or none."""
+    with ExitStack() as files:
+        for extension, text in texts.items():
+            path = files.enter_context(atomic_path(f"{prefix}{extension}"))
+            path.write_text(text, encoding="utf-8")
 
 
 def ours_text(cell: Cell, column: Column) -> dict[str, str]:
@@ -105,6 +126,30 @@ def note_on_spread(cells: list[Cell]) -> str:
         f"Ours: mean of {count} training {plural}{spread}; in small print the 95 % bootstrap "
         "interval over test samples."
     )
+
+
+def note_on_tests(cells: Sequence[Cell], tests: Tests) -> list[str]:
+    """What the marks mean, and what could not be tested."""
+    found = [(cell, cell.tested) for cell in cells if cell.tested is not None]
+    tested = [one for _, one in found if one.value is not None]
+    notes = []
+    if tested:
+        names = {one.reference for one in tested}
+        reference = f"“{names.pop()}”" if len(names) == 1 else "its reference row"
+        marked = sum(bool(one.mark) for one in tested)
+        notes.append(
+            f"{MARK} differs from {reference} on the same samples, p < {tests.alpha:g} (two-sided, "
+            f"paired bootstrap, {tests.replicates:,} resamples, given these trainings); "
+            f"{CORRECTED} also after Holm's correction for the table's {len(tested)} comparisons, "
+            f"which p itself is not corrected for. {marked or 'None'} of {len(tested)} "
+            f"{'is' if marked == 1 else 'are'} marked. Point at a value for the difference."
+        )
+    reasons: dict[str, dict[str, None]] = {}
+    for cell, one in found:
+        if one.reason is not None and cell.ours is not None:
+            reasons.setdefault(one.reason, {})[cell.row] = None
+    notes += [f"Not tested: {'; '.join(rows)}: {why}." for why, rows in reasons.items()]
+    return notes
 
 
 def _lines(table: Table, cells: list[Cell], results: Results) -> list[dict]:
