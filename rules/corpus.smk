@@ -4,30 +4,31 @@ Inputs: the data sets' own files (`datasets:`), for stanza's splitter and tagger
 Outputs: `<results>/corpus/<dataset>/`, `<results>/stanza/<name>/`.
 """
 
+SPLITTER = stanza_models("splitter", "phantom")
+TAGGER = stanza_models("tagger", "entities")
+
 
 rule train_sentence_splitter:
     """Train a small stanza tokenizer on the synthetic hospital's text."""
     input:
-        code=source("reports.train_sentence_splitter"),
         text="<results>/phantom/stanza_text/MANIFEST.json",
     output:
-        resources="<results>/stanza/{splitter}/resources.json",
+        resources="<results>/stanza/phantom/resources.json",
     log:
-        "<logs>/train_sentence_splitter/{splitter}.log",
+        "<logs>/train_sentence_splitter/phantom.log",
     benchmark:
-        "<timings>/train_sentence_splitter/{splitter}.tsv"
-    wildcard_constraints:
-        splitter="phantom",
+        "<timings>/train_sentence_splitter/phantom.tsv"
+    priority: 100
     retries: need("train_sentence_splitter").retries
     conda:
         "../envs/gpu.yaml"
     threads: need("train_sentence_splitter").threads
     resources:
-        mem_mb=need("train_sentence_splitter").mem_mb,
-        runtime=need("train_sentence_splitter").runtime,
+        **job("train_sentence_splitter"),
     params:
+        code=code_digest("reports.train_sentence_splitter"),
         text=subpath(input.text, parent=True),
-        settings=as_json(run.reports.sentence_splitter.model_dump(mode="json")),
+        settings=as_json(run.reports.sentence_splitter),
         folder=subpath(output.resources, parent=True),
     shell:
         r"""
@@ -42,15 +43,8 @@ rule train_sentence_splitter:
 rule process_reports:
     """Parse reports into sections, split sentences, label findings (BioViL section 4.1)."""
     input:
-        code=lambda wildcards: source(
-            "reports.corpus",
-            "reports/rules/mimic_cxr/*.yaml",
-            "reports/rules/scope/*.yaml",
-            "reports/rules/chexpert_labeler/**/*.txt",
-            *readers("reports", wildcards.dataset),
-        ),
         data=lambda wildcards: marker(wildcards.dataset),
-        stanza=stanza_resources(),
+        stanza=SPLITTER[0] if run.reports.splitter == "stanza" else [],
     output:
         sections="<results>/corpus/{dataset}/sections.parquet",
         sentences="<results>/corpus/{dataset}/sentences.parquet",
@@ -62,19 +56,26 @@ rule process_reports:
     benchmark:
         "<timings>/process_reports/{dataset}.tsv"
     wildcard_constraints:
-        dataset=one_of(REPORT_SETS),
+        dataset=one_of(with_part("reports")),
+    priority: 100
     retries: need("process_reports").retries
     conda:
         "../envs/gpu.yaml"
     threads: need("process_reports").threads
     resources:
-        mem_mb=need("process_reports").mem_mb,
-        runtime=need("process_reports").runtime,
+        **job("process_reports"),
     params:
+        code=lambda wildcards: code_digest(
+            "reports.corpus",
+            "reports/rules/mimic_cxr/*.yaml",
+            "reports/rules/scope/*.yaml",
+            "reports/rules/chexpert_labeler/**/*.txt",
+            *readers("reports", wildcards.dataset),
+        ),
         layout=lambda wildcards: layout(wildcards.dataset),
         root=lambda wildcards: root(wildcards.dataset),
         settings=as_json(run.reports.settings()),
-        stanza=stanza_option(),
+        stanza=["--stanza", SPLITTER[1]] if run.reports.splitter == "stanza" else [],
         folder=subpath(output.counts, parent=True),
     shell:
         r"""
@@ -92,7 +93,6 @@ rule process_reports:
 rule train_entity_tagger:
     """Train a small stanza entity tagger on the synthetic hospital's tagged sentences."""
     input:
-        code=source("reports.train_entity_tagger"),
         text="<results>/phantom/stanza_entities/MANIFEST.json",
         tokenizer="<results>/stanza/phantom/resources.json",
     output:
@@ -107,12 +107,12 @@ rule train_entity_tagger:
         "../envs/gpu.yaml"
     threads: need("train_entity_tagger").threads
     resources:
-        mem_mb=need("train_entity_tagger").mem_mb,
-        runtime=need("train_entity_tagger").runtime,
+        **job("train_entity_tagger"),
     params:
+        code=code_digest("reports.train_entity_tagger"),
         text=subpath(input.text, parent=True),
         tokenizer=subpath(input.tokenizer, parent=True),
-        settings=as_json(run.reports.entities.training.model_dump(mode="json")),
+        settings=as_json(run.reports.entities.training),
         folder=subpath(output.resources, parent=True),
     shell:
         r"""
@@ -128,10 +128,9 @@ rule train_entity_tagger:
 rule extract_entities:
     """Find the named entities of report sentences (BioViL-T appendix D)."""
     input:
-        code=source("reports.entities.extract", "reports/rules/temporal.yaml"),
         sentences="<results>/corpus/{dataset}/sentences.parquet",
         corpus="<results>/corpus/{dataset}/corpus.json",
-        stanza=entity_models(),
+        stanza=TAGGER[0],
     output:
         entities="<results>/corpus/{dataset}/entities.parquet",
         counts="<results>/corpus/{dataset}/entities.json",
@@ -140,17 +139,17 @@ rule extract_entities:
     benchmark:
         "<timings>/extract_entities/{dataset}.tsv"
     wildcard_constraints:
-        dataset=one_of(REPORT_SETS),
+        dataset=one_of(with_part("reports")),
     retries: need("extract_entities").retries
     conda:
         "../envs/gpu.yaml"
     threads: need("extract_entities").threads
     resources:
-        mem_mb=need("extract_entities").mem_mb,
-        runtime=need("extract_entities").runtime,
+        **job("extract_entities"),
     params:
+        code=code_digest("reports.entities.extract", "reports/rules/temporal.yaml"),
         corpus=subpath(input.corpus, parent=True),
-        stanza=entity_option(),
+        stanza=["--stanza", TAGGER[1]],
         settings=as_json(run.reports.entities.settings()),
         folder=subpath(output.entities, parent=True),
     shell:
@@ -168,7 +167,6 @@ rule extract_entities:
 rule collect_text:
     """Read the documents of a text corpus (PubMed abstracts, MIMIC-III notes)."""
     input:
-        code=lambda wildcards: source("text.corpus", *readers("documents", wildcards.dataset)),
         data=lambda wildcards: marker(wildcards.dataset),
     output:
         documents="<results>/corpus/{dataset}/documents.parquet",
@@ -178,18 +176,19 @@ rule collect_text:
     benchmark:
         "<timings>/collect_text/{dataset}.tsv"
     wildcard_constraints:
-        dataset=one_of(TEXT_SETS),
+        dataset=one_of(with_part("documents")),
+    priority: 100
     retries: need("collect_text").retries
     conda:
         "../envs/cpu.yaml"
     threads: need("collect_text").threads
     resources:
-        mem_mb=need("collect_text").mem_mb,
-        runtime=need("collect_text").runtime,
+        **job("collect_text"),
     params:
+        code=lambda wildcards: code_digest("text.corpus", *readers("documents", wildcards.dataset)),
         layout=lambda wildcards: layout(wildcards.dataset),
         root=lambda wildcards: root(wildcards.dataset),
-        settings=as_json(run.corpora.model_dump(mode="json")),
+        settings=as_json(run.corpora),
         folder=subpath(output.counts, parent=True),
     shell:
         r"""

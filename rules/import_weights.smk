@@ -1,15 +1,27 @@
 """Published weights in the place of a training (BioViL section 2; docs/weights.md).
 
 Inputs: the files of the weights.
-Outputs: `<results>/models/<model>/seed<k>/`, as the training in whose place it stands, without
+Outputs: `<results>/models/<paper>/<model>/seed<k>/`, as the training in whose place it stands, without
 `metrics.jsonl`. Which models are imported `weights:` says; their trainings are no rules then.
 """
+
+
+def published_weights(wildcards):
+    """The files of an imported model's weights."""
+    found = weights_files(run, wildcards.model)
+    return [str(path) for _, path, kind in found if kind == "file"]
+
+
+def import_options(wildcards):
+    """Which weights an imported model is made of."""
+    kind = weights_kind(run, wildcards.model)
+    weights, image = run.weights[wildcards.model].places(kind)
+    return ["--kind", kind, "--weights", weights, *option("--image", *([image] if image else []))]
 
 
 rule import_text:
     """Make a model folder of a published text encoder."""
     input:
-        code=source("pretrain.imported"),
         weights=published_weights,
     output:
         run="<results>/models/{model}/seed{seed}/run.json",
@@ -19,16 +31,16 @@ rule import_text:
     benchmark:
         "<timings>/import_text/{model}.seed{seed}.tsv"
     wildcard_constraints:
-        model=one_of(imported_by("text")),
+        model=one_of(imported_as("text")),
     retries: need("import_weights").retries
     conda:
         "../envs/cpu.yaml"
     threads: need("import_weights").threads
     resources:
-        mem_mb=need("import_weights").mem_mb,
-        runtime=need("import_weights").runtime,
+        **job("import_weights"),
     params:
-        settings=model_settings,
+        code=code_digest("pretrain.imported"),
+        settings=lambda wildcards: as_json(MODELS[wildcards.model].settings),
         weights=import_options,
         folder=subpath(output.run, parent=True),
     shell:
@@ -52,7 +64,7 @@ use rule import_text as import_image with:
     benchmark:
         "<timings>/import_image/{model}.seed{seed}.tsv"
     wildcard_constraints:
-        model=one_of(imported_by("image")),
+        model=one_of(imported_as("image")),
 
 
 use rule import_text as import_joint with:
@@ -65,4 +77,4 @@ use rule import_text as import_joint with:
     benchmark:
         "<timings>/import_joint/{model}.seed{seed}.tsv"
     wildcard_constraints:
-        model=one_of(imported_by("joint")),
+        model=one_of(imported_as("joint")),

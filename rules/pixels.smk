@@ -1,6 +1,6 @@
 """Pixel stores: each needed image decoded and resized once, as memory-mapped 8-bit shards.
 
-Inputs: the images of every cohort in use that lie in the data set.
+Inputs: the images of every cohort in use that lie in the data set. A store a geometry.
 Outputs: `<results>/pixels/<dataset>/<geometry>/`. Shards are not declared as outputs: a store that
 was interrupted goes on with the shards it has.
 """
@@ -9,11 +9,10 @@ was interrupted goes on with the shards it has.
 rule store_pixels:
     """Decode and resize the images of a data set."""
     input:
-        code=source("images.store"),
         data=lambda wildcards: marker(wildcards.dataset),
         images=lambda wildcards: [
             f"<results>/cohorts/{cohort}/images.parquet"
-            for cohort in run.cohorts_pictured_in(wildcards.dataset)
+            for cohort in run.stores[wildcards.dataset, wildcards.geometry]
         ],
     output:
         index="<results>/pixels/{dataset}/{geometry}/index.parquet",
@@ -27,11 +26,11 @@ rule store_pixels:
         "../envs/cpu.yaml"
     threads: need("store_pixels").threads
     resources:
-        mem_mb=need("store_pixels").mem_mb,
-        runtime=need("store_pixels").runtime,
+        **job("store_pixels"),
     params:
+        code=code_digest("images.store"),
         root=lambda wildcards: root(wildcards.dataset),
-        settings=as_json(run.pixels.settings()),
+        settings=as_json(run.pixels),
         folder=subpath(output.store, parent=True),
     shell:
         r"""

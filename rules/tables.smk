@@ -1,7 +1,8 @@
-"""Tables: our rows beside the published ones; the orders that a paper claims in them.
+"""Tables, the orders claimed in them, figures: ours beside the published.
 
 Inputs: the results of every model of a table, all seeds; for paired tests their predictions.
-Outputs: `<results>/tables/<paper>/`.
+Outputs: `<results>/tables/<paper>/` (below `headline/`: cut to the paper's headline rows),
+`<results>/figures/<paper>/`.
 """
 
 
@@ -10,10 +11,108 @@ localrules:
     check_orderings,
 
 
+def paper_source(paper):
+    """How a paper is named on a command line: one of ours by its name, another by its file."""
+    sources = {load_paper(source).name: source for source in run.papers}
+    return sources[paper]
+
+
+def metrics(task, model):
+    """The results of a model in a task, one a seed."""
+    if model is None:
+        return [f"<results>/benchmarks/{task}/metrics.json"]
+    return [
+        f"<results>/benchmarks/{task}/{model}/seed{seed}/metrics.json"
+        for seed in run.seeds_of(model)
+    ]
+
+
+def table_metrics(paper, table):
+    """The results that a table of a paper shows: none where this run has no data for them."""
+    cells = run.table_cells(paper, table)
+    return [path for task, model in cells for path in metrics(task, model)]
+
+
+def table_comparisons(paper, table):
+    """What is compared between the rows of a table, as the settings of the comparison."""
+    asked = [one.model_dump(mode="json") for one in run.comparisons(paper, table)]
+    return as_json({**run.paired_tests.model_dump(mode="json"), "comparisons": asked})
+
+
+def table_predictions(paper, table):
+    """The predictions behind the comparisons of a table, one file a model and seed."""
+    pairs = [
+        (one.task, model)
+        for one in run.comparisons(paper, table)
+        for model in (one.model, one.reference_model)
+    ]
+    found = [path for task, model in dict.fromkeys(pairs) for path in metrics(task, model)]
+    return [path.replace("metrics.json", "predictions.parquet") for path in found]
+
+
+def table_statistics(paper, table):
+    """The modules whose statistics the comparisons of a table are made of."""
+    compared = {one.task for one in run.comparisons(paper, table)}
+    return sorted({run.task(task).benchmark.statistics.split(":")[0] for task in compared})
+
+
+def table_tests(paper, table):
+    """The paired tests that a table shows: none where it has nothing to compare."""
+    made = [f"<results>/tables/{paper}/{table}.tests.json"]
+    return made if run.comparisons(paper, table) else []
+
+
+def ordering_metrics(paper):
+    """The results behind the orders that a paper claims."""
+    names = dict.fromkeys(table for claim in run.orderings(paper) for table in claim.tables())
+    return list(dict.fromkeys(path for name in names for path in table_metrics(paper, name)))
+
+
+def ordering_tests(paper):
+    """The paired tests that claims of a paper are judged by."""
+    names = dict.fromkeys(claim.table for claim in run.orderings(paper) if claim.paired)
+    return [path for name in names for path in table_tests(paper, name)]
+
+
+def paper_tables(paper, extent):
+    """The tables of a paper in this extent, and whole the orders that it claims in them."""
+    names = run.table_names(paper, extent)
+    names += ["orderings"] if extent == "all" and run.orderings(paper) else []
+    return [f"<results>/tables/{paper}/{name}.html" for name in names]
+
+
+def paper_figures(paper, extent):
+    """The figures of a paper that this run draws, all of them or none."""
+    names = run.figures(paper) if extent == "all" else []
+    return [f"<results>/figures/{paper}/{name}.png" for name in names]
+
+
+def paper_contents(paper):
+    """A digest of what a paper's tables say; comments in its file do not count."""
+    said = run.chosen[paper]
+    parts = {"tables": said.tables, "orderings": said.orderings, "headline": said.headline}
+    return as_json(said.model_validate({"name": paper, **parts}))
+
+
+def figure(wildcards):
+    """A figure of a paper."""
+    return run.figures(wildcards.paper)[wildcards.figure]
+
+
+def figure_results(wildcards):
+    """Phrase grounding of every model of a figure, first seeds."""
+    chosen = figure(wildcards)
+    return [metrics(chosen.task, model)[0] for model in run.figure_models(chosen)]
+
+
+def figure_cohort(wildcards):
+    """The cohort of a figure's phrases."""
+    return run.library.tasks[figure(wildcards).task].cohort
+
+
 rule compare_rows:
     """Test the rows of a table against its reference row, on the same samples."""
     input:
-        code=source("benchmarks.paired_tests"),
         predictions=lambda wildcards: table_predictions(wildcards.paper, wildcards.table),
         metrics=lambda wildcards: table_metrics(wildcards.paper, wildcards.table),
     output:
@@ -27,9 +126,12 @@ rule compare_rows:
         "../envs/cpu.yaml"
     threads: need("compare_rows").threads
     resources:
-        mem_mb=need("compare_rows").mem_mb,
-        runtime=need("compare_rows").runtime,
+        **job("compare_rows"),
     params:
+        code=lambda wildcards: code_digest(
+            "benchmarks.paired_tests",
+            *(f"benchmarks.{name}" for name in table_statistics(wildcards.paper, wildcards.table)),
+        ),
         settings=lambda wildcards: table_comparisons(wildcards.paper, wildcards.table),
     shell:
         r"""
@@ -44,8 +146,6 @@ rule compare_rows:
 rule make_table:
     """Set one table of a paper."""
     input:
-        code=source("tables.tables", "tables/table.html.jinja", "tables/table.css.jinja"),
-        paper=lambda wildcards: os.path.relpath(SOURCE / f"cxrflow/papers/{wildcards.paper}.yaml"),
         metrics=lambda wildcards: table_metrics(wildcards.paper, wildcards.table),
         tests=lambda wildcards: table_tests(wildcards.paper, wildcards.table),
     output:
@@ -66,15 +166,17 @@ rule make_table:
         "../envs/cpu.yaml"
     threads: need("make_table").threads
     resources:
-        mem_mb=need("make_table").mem_mb,
-        runtime=need("make_table").runtime,
+        **job("make_table"),
     params:
+        code=code_digest("tables.tables", "tables/table.html.jinja", "tables/table.css.jinja"),
+        content=lambda wildcards: paper_contents(wildcards.paper),
+        paper=lambda wildcards: paper_source(wildcards.paper),
         prefix=lambda wildcards, output: os.path.splitext(output.csv)[0],
         tests=lambda wildcards, input: option("--tests", *input.tests),
     shell:
         r"""
         python -m cxrflow.tables.tables \
-            --paper {wildcards.paper:q} \
+            --paper {params.paper:q} \
             --table {wildcards.table:q} \
             --metrics {input.metrics:q} \
             {params.tests:q} \
@@ -86,8 +188,6 @@ rule make_table:
 rule check_orderings:
     """Hold the orders that a paper claims against those found here."""
     input:
-        code=source("tables.orderings", "tables/orderings.html.jinja", "tables/table.css.jinja"),
-        paper=lambda wildcards: os.path.relpath(SOURCE / f"cxrflow/papers/{wildcards.paper}.yaml"),
         metrics=lambda wildcards: ordering_metrics(wildcards.paper),
         tests=lambda wildcards: ordering_tests(wildcards.paper),
     output:
@@ -108,17 +208,64 @@ rule check_orderings:
         "../envs/cpu.yaml"
     threads: need("check_orderings").threads
     resources:
-        mem_mb=need("check_orderings").mem_mb,
-        runtime=need("check_orderings").runtime,
+        **job("check_orderings"),
     params:
+        code=code_digest(
+            "tables.orderings", "tables/orderings.html.jinja", "tables/table.css.jinja"
+        ),
+        content=lambda wildcards: paper_contents(wildcards.paper),
+        paper=lambda wildcards: paper_source(wildcards.paper),
         prefix=lambda wildcards, output: os.path.splitext(output.csv)[0],
         tests=lambda wildcards, input: option("--tests", *input.tests),
     shell:
         r"""
         python -m cxrflow.tables.orderings \
-            --paper {wildcards.paper:q} \
+            --paper {params.paper:q} \
             --metrics {input.metrics:q} \
             {params.tests:q} \
             --output {params.prefix:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule draw_figure:
+    """Draw one figure of a paper, from kept similarity grids; no model is run."""
+    input:
+        metrics=figure_results,
+        cohort=lambda wildcards: cohort_table(figure_cohort(wildcards)),
+        pixels=lambda wildcards: pixels(figure_cohort(wildcards), figure(wildcards).by),
+    output:
+        picture="<results>/figures/{paper}/{figure}.png",
+        content="<results>/figures/{paper}/{figure}.json",
+    log:
+        "<logs>/draw_figure/{paper}.{figure}.log",
+    benchmark:
+        "<timings>/draw_figure/{paper}.{figure}.tsv"
+    retries: need("draw_figure").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("draw_figure").threads
+    resources:
+        **job("draw_figure"),
+    params:
+        code=code_digest("benchmarks.grounding.comparison"),
+        settings=lambda wildcards: as_json(figure(wildcards)),
+        results=lambda wildcards, input: folders(input.metrics),
+        cohort=subpath(input.cohort, parent=True),
+        pixels=subpath(input.pixels, parent=True),
+        phrases=lambda wildcards: (
+            "--phrases"
+            if run.task(figure(wildcards).task).settings.figure_phrases
+            else "--no-phrases"
+        ),
+    shell:
+        r"""
+        python -m cxrflow.benchmarks.grounding.comparison \
+            --settings {params.settings:q} \
+            --results {params.results:q} \
+            --cohort {params.cohort:q} \
+            --pixels {params.pixels:q} \
+            {params.phrases} \
+            --output {output.picture:q} \
             >{log:q} 2>&1
         """

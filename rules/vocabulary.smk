@@ -1,15 +1,16 @@
-"""CXR-BERT phase I: a WordPiece vocabulary made for the domain (BioViL section 2.1).
+"""CXR-BERT phase I: a WordPiece vocabulary made for the domain, and documents cut with it.
 
-Inputs: documents of corpora and reports. Outputs: `<results>/vocabulary/<name>/`.
+Inputs: documents of corpora and reports (BioViL section 2.1).
+Outputs: `<results>/vocabulary/<paper>/<name>/`, `<results>/tokens/<paper>/<name>/<dataset>/`.
 """
 
 
 rule build_vocabulary:
     """Make a WordPiece vocabulary."""
     input:
-        code=source("text.vocabulary"),
         documents=lambda wildcards: [
-            documents(d) for d in run.vocabulary_datasets(wildcards.vocabulary)
+            documents(dataset, paper_of(wildcards.vocabulary))
+            for dataset in run.vocabulary_datasets(wildcards.vocabulary)
         ],
     output:
         vocabulary="<results>/vocabulary/{vocabulary}/vocab.txt",
@@ -19,20 +20,58 @@ rule build_vocabulary:
         "<logs>/build_vocabulary/{vocabulary}.log",
     benchmark:
         "<timings>/build_vocabulary/{vocabulary}.tsv"
+    priority: 100
     retries: need("build_vocabulary").retries
     conda:
         "../envs/cpu.yaml"
     threads: need("build_vocabulary").threads
     resources:
-        mem_mb=need("build_vocabulary").mem_mb,
-        runtime=need("build_vocabulary").runtime,
+        **job("build_vocabulary"),
     params:
-        settings=lambda wildcards: as_json(run.vocabularies[wildcards.vocabulary].settings()),
+        code=code_digest("text.vocabulary"),
+        settings=lambda wildcards: as_json(run.known_vocabularies[wildcards.vocabulary].settings()),
         folder=subpath(output.record, parent=True),
     shell:
         r"""
         python -m cxrflow.text.vocabulary \
             --documents {input.documents:q} \
+            --settings {params.settings:q} \
+            --threads {threads} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule tokenise_documents:
+    """Turn the documents of a data set into token ids, ready to be packed (phase II)."""
+    input:
+        documents=lambda wildcards: documents(wildcards.dataset, paper_of(wildcards.vocabulary)),
+        vocabulary="<results>/vocabulary/{vocabulary}/vocabulary.json",
+    output:
+        tokens="<results>/tokens/{vocabulary}/{dataset}/tokens.npy",
+        offsets="<results>/tokens/{vocabulary}/{dataset}/offsets.npy",
+        record="<results>/tokens/{vocabulary}/{dataset}/tokens.json",
+    log:
+        "<logs>/tokenise_documents/{vocabulary}.{dataset}.log",
+    benchmark:
+        "<timings>/tokenise_documents/{vocabulary}.{dataset}.tsv"
+    priority: 100
+    retries: need("tokenise_documents").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("tokenise_documents").threads
+    resources:
+        **job("tokenise_documents"),
+    params:
+        code=code_digest("text.tokens"),
+        settings=as_json(run.tokens),
+        vocabulary=subpath(input.vocabulary, parent=True),
+        folder=subpath(output.record, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.text.tokens \
+            --documents {input.documents:q} \
+            --vocabulary {params.vocabulary:q} \
             --settings {params.settings:q} \
             --threads {threads} \
             --output {params.folder:q} \

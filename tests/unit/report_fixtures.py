@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cxrflow.config.models import overlay
 from report_score_fixtures import (
     write_agreement,
     write_scores,
@@ -20,7 +21,6 @@ from report_score_fixtures import (
 
 from cxrflow.config import make_config
 from cxrflow.config.loading import load_config
-from cxrflow.config.models import overlay
 from cxrflow.config.schema import Config
 from cxrflow.files import read_json, write_json
 from cxrflow.page.page import build_page

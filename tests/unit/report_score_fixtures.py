@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from cxrflow.config.ms_cxr_statistics import statistics_datasets
+from cxrflow.config.row_comparisons import row_comparisons
 from label_fixtures import given_like, write_corpus
 
 from cxrflow.benchmarks.data import label_agreement
 from cxrflow.benchmarks.data.ms_cxr_statistics import BACKGROUND, FINDINGS, TOTAL
 from cxrflow.benchmarks.grounding.pictures import draw_pair
 from cxrflow.config.label_comparisons import GivenLabels
-from cxrflow.config.ms_cxr_statistics import statistics_datasets
-from cxrflow.config.row_comparisons import row_comparisons
 from cxrflow.config.schema import BENCHMARK_ROLES, Config
 from cxrflow.files import write_json
 from cxrflow.phantom.drawing import draw

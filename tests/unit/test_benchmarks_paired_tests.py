@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from benchmark_fakes import FakeModel, classification_samples, make_store
+from cxrflow.config.benchmarks import PAIRED_BENCHMARKS, Benchmarks
 from feature_fakes import fake_features
 
 from cxrflow.benchmarks import paired_tests as program
@@ -26,7 +27,6 @@ from cxrflow.benchmarks.language.settings import (
     SentenceSimilaritySettings,
 )
 from cxrflow.benchmarks.settings import PairedTestSettings
-from cxrflow.config.benchmarks import PAIRED_BENCHMARKS, Benchmarks
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import clusters_of, resamples
 

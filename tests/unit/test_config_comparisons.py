@@ -2,10 +2,10 @@
 
 import pytest
 from config_overlays import COMPARISONS, DEMO, ONE_EDITION, OPEN_I, ROOT, compared
-
-from cxrflow.config import load_config
 from cxrflow.config.ms_cxr_statistics import statistics_datasets
 from cxrflow.config.row_comparisons import row_comparisons
+
+from cxrflow.config import load_config
 from cxrflow.data.mimic_cxr_jpg import LABEL_TABLES
 from cxrflow.errors import InputError
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cxrflow.config.models import overlay
 from PIL import Image
 
 from cxrflow.config import load_config
 from cxrflow.config.loading import make_config
-from cxrflow.config.models import overlay
 from cxrflow.config.schema import Config
 from cxrflow.errors import InputError
 from cxrflow.files import write_json

@@ -50,6 +50,7 @@ def model_benchmark_parser(description: str | None) -> argparse.ArgumentParser:
     made = parser(description)
     made.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
     made.add_argument("--seed", type=int, default=0, help="seed the model was trained with")
+    made.add_argument("--task", help="name of the task; else the benchmark's")
     made.add_argument("--output", type=Path, required=True)
     return made
 

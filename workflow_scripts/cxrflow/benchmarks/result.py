@@ -1,7 +1,7 @@
 """What every benchmark writes: metrics.json, predictions.parquet and figures/, whole or not at all.
 
-``metrics.json`` has one shape for all: benchmark, model, seed, data, protocol and metrics, where a
-metric is a value with its interval and the number of samples behind it.
+``metrics.json`` has one shape for all: task, benchmark, model, seed, data, protocol and metrics,
+where a metric is a value with its interval and the number of samples behind it.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class Result:
     figures: list[Figure] = field(default_factory=list)
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # by file name without .npy
 
-    def write(self, folder: Path, model: str, seed: int) -> None:
+    def write(self, folder: Path, model: str, seed: int, task: str | None = None) -> None:
         """Write the result folder in one piece."""
         with atomic_folder(folder) as made:
             self.predictions.to_parquet(made / "predictions.parquet", index=False)
@@ -66,6 +66,7 @@ class Result:
             write_json(
                 made / "metrics.json",
                 {
+                    "task": task or self.benchmark,
                     "benchmark": self.benchmark,
                     "model": model,
                     "seed": seed,

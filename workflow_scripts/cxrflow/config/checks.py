@@ -1,134 +1,160 @@
-"""What must hold between a configuration's parts, beyond names that refer to something.
+"""What must hold between a configuration's parts and its papers, beyond the types of values.
 
-No patient of an evaluation set is trained on (BioViL section 4.1), every set of reports is split by
-patient, and nothing writes radiographs or report text of real data unless ``privacy:`` allows it.
-Each check raises a ``ValueError`` whose text begins with the key and a colon.
+No patient that a task scores is trained on, every set of reports is split by patient, names refer
+to something. Each check raises a ``ValueError`` whose text begins with the key and a colon.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from cxrflow.config.label_comparisons import KEY, label_comparisons
+from cxrflow.config.weights import check_weights
 from cxrflow.data.layouts import holders
 from cxrflow.data.layouts.overlap import Rows, overlap
+from cxrflow.data.settings import SPLITS
 
 if TYPE_CHECKING:
     from cxrflow.config.schema import Config
 
-REPORT_LAYOUTS = holders("reports")
-TEXT_LAYOUTS = holders("documents")
+
+def check_all(config: "Config") -> None:
+    """Every check, names first."""
+    check_names(config)
+    check_texts(config)
+    check_task_cohorts(config)
+    check_demographics(config)
+    check_label_comparisons(config)
+    check_weights(config)
+    check_held_out(config)
 
 
-def text_kind(layout: str) -> str:
-    """What a recipe calls the text of a data set with this layout (``Recipe.corpora``)."""
-    return layout if layout in TEXT_LAYOUTS else "reports"
+def check_names(config: "Config") -> None:
+    """Every name that the configuration lays something over exists in its papers."""
+    library = config.library
+    _known("models", config.models, library.models)
+    _known("tasks", config.tasks, library.tasks)
+    _known("cohorts", config.cohorts, library.cohorts)
+    _known("vocabularies", config.vocabularies, library.vocabularies)
+    scales = {
+        "paper",
+        *(scale for recipe in library.models.values() for scale in recipe.scales),
+    }
+    _known("scale", [config.scale], scales)
+    if len(set(config.seeds)) != len(config.seeds):
+        raise ValueError(f"seeds: {config.seeds} names a seed twice")
 
 
-def check_layouts_have_text(config: "Config") -> None:
-    """The role ``reports`` has reports, and everything read as text has text."""
-    reports = config.datasets[config.report_dataset]
-    if reports.layout not in REPORT_LAYOUTS:
-        raise ValueError(
-            f"roles.reports: its data set has the layout {reports.layout}, "
-            f"expected one of {', '.join(REPORT_LAYOUTS)}"
-        )
-    readable = (*REPORT_LAYOUTS, *TEXT_LAYOUTS)
-    for key, datasets in _texts(config).items():
-        for name in datasets:
-            if config.datasets[name].layout not in readable:
-                raise ValueError(
-                    f"{key}: '{name}' has the layout {config.datasets[name].layout}, "
-                    f"which has no text; expected one of {', '.join(readable)}"
-                )
+def _known(key: str, names: Iterable[str | None], known: Any) -> None:
+    for name in names:
+        if name is not None and name not in known:
+            there = ", ".join(sorted(known)) or "none"
+            raise ValueError(f"{key}: '{name}' is not known; there are {there}")
 
 
-def _texts(config: "Config") -> dict[str, list[str]]:
-    """The data sets that are read as text, by the key that names them."""
-    found = {"roles.corpora": config.text_datasets()}
-    for name in config.vocabularies_in_use():
-        found[f"vocabularies.{name}.documents"] = config.vocabulary_datasets(name)
-    return found
-
-
-def check_documents_are_split(config: "Config") -> None:
-    """Every set of reports that is read as text has a pairs cohort, which splits its patients."""
-    for key, datasets in _texts(config).items():
-        for name in datasets:
-            is_reports = config.datasets[name].layout in REPORT_LAYOUTS
-            if is_reports and config.document_cohort(name) is None:
-                raise ValueError(
-                    f"{key}: '{name}' is a set of reports that no cohort of kind pairs splits by "
-                    "patient; add one under cohorts"
-                )
-
-
-def check_evaluation_is_held_out(config: "Config") -> None:
-    """Cohorts that models learn from hold out the evaluation sets that share their patients."""
-    trained = [_rows(config, name) for name in config.training_cohorts()]
-    for role in ("grounding", "grounding_raw", "classification"):
-        cohort = getattr(config.roles, role)
-        if cohort is None:
-            continue
-        evaluated = _rows(config, cohort)
-        for rows in overlap(trained, evaluated).leaking:
+def check_texts(config: "Config") -> None:
+    """What is read as text has text, and a set of reports has a cohort that splits its patients."""
+    for name in config.text_datasets:
+        layout = config.data.layout(name)
+        if not (layout.reports or layout.documents):
+            readable = ", ".join(holders("reports", "documents"))
             raise ValueError(
-                f"cohorts.{rows.cohort}.held_out: '{evaluated.dataset}' (roles.{role}) has "
-                f"patients of '{rows.dataset}', which is trained on; expected it in this list"
+                f"datasets.{name}: has the layout {layout.name}, which has no text, but a paper "
+                f"reads it as text; expected one of {readable}"
+            )
+    for name, paper in config.documents:
+        if config.data.layout(name).reports and not config.document_cohort(name, paper):
+            raise ValueError(
+                f"cohorts: '{name}' is a set of reports that {paper} reads as text, but none of "
+                "its cohorts of kind pairs splits it by patient"
             )
 
 
-def _rows(config: "Config", name: str) -> Rows:
-    cohort = config.cohorts[name]
-    dataset = config.datasets[cohort.dataset]
-    held_out, images = frozenset(cohort.held_out), config.holder(name)
-    return Rows(name, cohort.dataset, dataset.layout, dataset.synthetic, images, held_out)
+def check_task_cohorts(config: "Config") -> None:
+    """A task's cohorts are of the kind that its benchmark measures."""
+    for name in config.tasks_in_use:
+        task = config.task(name)
+        for cohort in (task.task.cohort, task.task.training):
+            kind = config.known_cohorts[cohort].recipe.kind if cohort else task.benchmark.kind
+            if kind != task.benchmark.kind:
+                raise ValueError(
+                    f"tasks.{name}: cohort '{cohort}' is of kind {kind}, but "
+                    f"{task.task.benchmark} needs one of kind {task.benchmark.kind}"
+                )
 
 
-def check_inference_has_sentence_pairs(config: "Config") -> None:
-    """The cohorts of natural language inference are of the kind that holds sentence pairs."""
-    for role in ("inference", "inference_training"):
-        cohort = getattr(config.roles, role)
-        if cohort is not None and config.cohorts[cohort].kind != "nli":
+def check_held_out(config: "Config") -> None:
+    """No model is scored on patients it can have learnt from (BioViL section 4.1).
+
+    Asked for each model and each task that a table puts it to.
+    """
+    for paper in config.chosen:
+        for table in config.chosen[paper].tables:
+            for task, model in config.table_cells(paper, table):
+                if model is not None:
+                    _check_pair(config, model, task)
+
+
+def _check_pair(config: "Config", model: str, task: str) -> None:
+    cohorts = {
+        config.recipes[name].cohort for name in config.ancestors(model) if not config.imported(name)
+    }
+    trained = [_rows(config, name, "train") for name in cohorts if name is not None]
+    scored = config.task(task)
+    part = getattr(scored.settings, "split", None)
+    evaluated = _rows(config, scored.task.cohort, *([part] if part else SPLITS))
+    for rows in overlap(trained, evaluated).leaking:
+        raise ValueError(
+            f"cohorts.{rows.cohort}.held_out: '{evaluated.dataset}', on which {task} scores "
+            f"{model}, has patients of '{rows.dataset}', on which it is trained; expected "
+            f"'{evaluated.dataset}' in this list"
+        )
+
+
+def _rows(config: "Config", name: str, *parts: str) -> Rows:
+    cohort = config.known_cohorts[name]
+    return Rows(
+        name,
+        cohort.dataset,
+        config.data.layout(cohort.dataset).name,
+        config.data.drawn(cohort.dataset),
+        cohort.holder,
+        frozenset(cohort.held_out),
+        cohort.recipe.split_rule,
+        frozenset(parts),
+    )
+
+
+def check_demographics(config: "Config") -> None:
+    """Demographics are MIMIC-IV's, and invented for invented patients only."""
+    for name in config.tasks_in_use:
+        recipe = config.library.tasks[name]
+        place = config.data.at(recipe.demographics)
+        if place is None:
+            continue
+        key = f"tasks.{name}.demographics"
+        layout = config.data.layout(place)
+        if "demographics" not in layout.holds:
             raise ValueError(
-                f"roles.{role}: cohort '{cohort}' is of kind {config.cohorts[cohort].kind}, "
-                "expected nli"
+                f"{key}: '{place}' has the layout {layout.name}; expected one of "
+                f"{', '.join(holders('demographics'))}"
+            )
+        annotated = config.known_cohorts[recipe.cohort].dataset
+        drawn = [config.data.drawn(name) for name in (place, annotated)]
+        if drawn[0] != drawn[1]:
+            kinds = ("real", "synthetic")
+            raise ValueError(
+                f"datasets.{place}: is {kinds[drawn[0]]}, but the patients of '{annotated}' are "
+                f"{kinds[drawn[1]]}; expected both alike, or null"
             )
 
 
 def check_label_comparisons(config: "Config") -> None:
     """Report labels are compared on data sets of reports, with labels that have a place."""
-    for one in config.benchmarks.label_agreement.comparisons or ():
-        layouts = {name: dataset.layout for name, dataset in config.datasets.items()}
-        if layouts.get(one.dataset) not in REPORT_LAYOUTS:
-            reports = sorted(n for n, layout in layouts.items() if layout in REPORT_LAYOUTS)
+    reports = sorted(name for name in config.data.present if config.data.layout(name).reports)
+    for one in config.label_agreement.comparisons or ():
+        if one.dataset not in reports:
             raise ValueError(
                 f"{KEY}: '{one.dataset}' is no data set of reports; "
                 f"there are {', '.join(reports) or 'none'}"
             )
     label_comparisons(config)
-
-
-def check_pictures_are_allowed(config: "Config") -> None:
-    """Phrase grounding writes radiographs and phrases of real data only where privacy allows.
-
-    The papers' figures hold both too and are drawn only where ``figures`` asks for pictures.
-    """
-    asked, key = config.benchmarks.phrase_grounding, "benchmarks.phrase_grounding"
-    real = [
-        config.cohorts[cohort].dataset
-        for cohort in config.roles.cohorts("grounding", "grounding_raw")
-        for name in (config.cohorts[cohort].dataset, config.holder(cohort))
-        if not config.datasets[name].synthetic
-    ]
-    if not real or not asked.figures:
-        return
-    dataset = real[0]
-    if config.privacy.show_images is not True:
-        raise ValueError(
-            f"{key}.figures: {asked.figures} pictures would be written of '{dataset}', which is "
-            "not synthetic; expected 0, or privacy.show_images: true"
-        )
-    if asked.figure_phrases and config.privacy.show_text is not True:
-        raise ValueError(
-            f"{key}.figure_phrases: report text would be written of '{dataset}', which is not "
-            "synthetic; expected false, or privacy.show_text: true"
-        )

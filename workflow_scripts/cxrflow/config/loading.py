@@ -9,8 +9,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from cxrflow.command import problem, read_yaml
-from cxrflow.config.models import overlay
+from cxrflow.command import overlay, problem, read_yaml
 from cxrflow.config.schema import Config
 from cxrflow.config.weights import weights_files
 from cxrflow.errors import InputError
@@ -107,11 +106,10 @@ def _explain(error: ValidationError, files: Sequence[str | Path]) -> str:
 
 def _check_roots(config: Config, files: Sequence[str | Path]) -> None:
     for name in config.datasets_in_use():
-        dataset = config.datasets[name]
-        if dataset.synthetic:
+        dataset = config.data.present[name]
+        if dataset.root is None:
             continue
         key = ("datasets", name, "root")
-        assert dataset.root is not None  # the schema asks for it
         if not Path(dataset.root).is_dir():
             raise InputError(
                 f"{where(key, files)}: key '{_dotted(key)}' is {dataset.root!r}: no such folder; "
@@ -128,16 +126,16 @@ def _check_files(config: Config, files: Sequence[str | Path]) -> None:
     ]
     if reports.splitter == "stanza":
         expected.append((("reports", "stanza_folder"), reports.stanza_folder, "folder"))
-    for name in dict.fromkeys([*config.cohorts_in_use(), *config.training_cohorts()]):
-        split_file = config.cohorts[name].splits.file
+    for name in config.cohorts_in_use:
+        split_file = config.known_cohorts[name].recipe.splits.file
         expected.append((("cohorts", name, "splits", "file"), split_file, "file"))
     for given in config.label_comparisons():
-        folder = None if given.holder is None else config.datasets[given.holder].root
+        folder = None if given.holder is None else config.data.present[given.holder].root
         if given.file and (given.holder is None or folder is not None):
             table = Path(folder or "", given.file)
             packed = Path(f"{table}.gz")
             table = packed if packed.is_file() else table
-            expected.append((("benchmarks", "label_agreement", "comparisons"), table, "file"))
+            expected.append((("label_agreement", "comparisons"), table, "file"))
     for name in config.weights:
         expected += weights_files(config, name)
     for key, path, kind in expected:

@@ -4,54 +4,48 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from cxrflow.benchmarks.data.settings import LabelAgreementProtocol
 from cxrflow.command import Settings
 from cxrflow.config.entities import Entities
 from cxrflow.data.layouts import layout
-from cxrflow.data.settings import CohortSettings
 from cxrflow.errors import InputError
-from cxrflow.images.geometry import Geometry
-from cxrflow.images.settings import PixelSettings
 from cxrflow.reports.settings import ReportSettings, SentenceSplitterSettings
-from cxrflow.text.settings import VocabularySettings
 
 
 class Dataset(Settings):
     """A data set as published, or the synthetic hospital's copy of one."""
 
-    layout: str = Field(description="whose files it has: chooses the reader")
+    layout: str | None = Field(
+        None, description="whose files it has: chooses the reader; null = the one of its name"
+    )
     root: str | None = Field(None, description="its folder; none for a synthetic one")
-    synthetic: bool = Field(False, description="drawn by the synthetic hospital")
-    images: str | None = Field(None, description="data set that holds the images, if not this one")
+    synthetic: bool = Field(
+        False, description="drawn by the synthetic hospital, where no root is given"
+    )
+    in_place_of: str | None = Field(
+        None,
+        description="name of the data set that it replaces wherever a paper names that one: your "
+        "own hospital, or Open-I for MIMIC-CXR",
+    )
 
     @field_validator("layout")
     @classmethod
-    def _layout_exists(cls, name: str) -> str:
+    def _layout_exists(cls, name: str | None) -> str | None:
         try:
-            return layout(name).name
+            return name and layout(name).name
         except InputError as error:
             raise ValueError(str(error)) from None
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
-        if self.synthetic == (self.root is not None):
+        if not self.synthetic and self.root is None:
             raise ValueError("set either 'root' (real files) or 'synthetic: true'")
-        if self.synthetic and not layout(self.layout).synthetic:
-            raise ValueError(f"no synthetic copy of {self.layout} is drawn; expected a root")
         return self
 
-
-class Cohort(CohortSettings):
-    """A cohort: its data set, and the sets whose patients must not be in its training part."""
-
-    dataset: str
-    images: str | None = Field(
-        None, description="data set that holds its images, if not the data set's own"
-    )
-    held_out: list[str] = Field(default_factory=list)
-
-    def settings(self) -> dict[str, Any]:
-        """What the cohort program receives."""
-        return self.model_dump(mode="json", exclude={"dataset", "images", "held_out"})
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the synthetic hospital draws it."""
+        return self.root is None
 
 
 class Reports(ReportSettings):
@@ -71,34 +65,30 @@ class Reports(ReportSettings):
         return self.model_dump(mode="json", exclude=elsewhere)
 
 
-class Pixels(PixelSettings):
-    """The pixel store's geometry and settings."""
+class Comparison(Settings):
+    """Given labels to compare the labels of a data set's reports with."""
 
-    geometry: str = Field(description="shorter<N>, shorter<N>crop<M>, longer<N> or square<N>")
-
-    @field_validator("geometry")
-    @classmethod
-    def _geometry_exists(cls, name: str) -> str:
-        try:
-            return str(Geometry.parse(name))  # in the one spelling that names its folder
-        except InputError as error:
-            raise ValueError(str(error)) from None
-
-    def settings(self) -> dict[str, Any]:
-        """What the pixel store program receives."""
-        return self.model_dump(mode="json", exclude={"geometry"})
-
-
-class Vocabulary(VocabularySettings):
-    """A WordPiece vocabulary and the data sets it is made from."""
-
-    documents: list[str] | None = Field(
-        None, description="data sets; null = all corpora and the reports"
+    dataset: str = Field(description="data set of reports")
+    reference: str = Field(
+        pattern=r"^[A-Za-z0-9_-]+$",
+        description="its name; without a file: chexpert, negbio or radiologist, tables of the "
+        "mimic_cxr_jpg data set, or terms, the index terms of an open_i one",
+    )
+    file: str | None = Field(
+        None, description="CSV or Parquet, a row a study, the observations as columns"
+    )
+    id_column: str = Field("study_id", description="column of the file that names the study")
+    positives_only: bool = Field(
+        False, description="the file states what is there and nothing else: 0 is not 'absent'"
     )
 
-    def settings(self) -> dict[str, Any]:
-        """What the vocabulary program receives."""
-        return self.model_dump(mode="json", exclude={"documents"})
+
+class LabelAgreement(LabelAgreementProtocol):
+    """How report labels are compared, and with which."""
+
+    comparisons: list[Comparison] | None = Field(
+        None, description="null: with what comes with this run's reports; an empty list: none"
+    )
 
 
 class Resources(Settings):
@@ -114,7 +104,7 @@ class Resources(Settings):
 
 
 class Privacy(Settings):
-    """Whether the report page may show images and report text; auto = only synthetic ones."""
+    """Whether pictures and the page may show images and report text; auto = only synthetic ones."""
 
     show_images: Literal["auto"] | bool = "auto"
     show_text: Literal["auto"] | bool = "auto"

@@ -1,7 +1,8 @@
-"""What may stand in a configuration: one class a top-level key, composed of the stages' settings.
+"""What may stand in a configuration, and the run that follows from it and from its papers.
 
-Every cross-reference (a role's cohort, a cohort's data set, a model's parent) is checked here, so
-that nothing starts with a name that refers to nothing.
+The configuration says where data sets lie, at which scale and extent the papers are made, what jobs
+may use and what may be shown; what is method stands in the papers. Everything a run consists of is
+known here, before anything has run.
 """
 
 from functools import cached_property
@@ -9,57 +10,63 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
+from cxrflow.benchmarks.grounding.settings import (
+    GroundingFigureSettings,
+    PhraseGroundingSettings,
+)
+from cxrflow.benchmarks.settings import FeatureSettings, PairedComparison, PairedTestProtocol
 from cxrflow.command import Settings
-from cxrflow.config.benchmarks import BENCHMARK_PROGRAMS, BENCHMARK_ROLES, Benchmarks
-from cxrflow.config.checks import (
-    check_documents_are_split,
-    check_evaluation_is_held_out,
-    check_inference_has_sentence_pairs,
-    check_label_comparisons,
-    check_layouts_have_text,
-    check_pictures_are_allowed,
-    text_kind,
-)
+from cxrflow.config.checks import check_all
+from cxrflow.config.datasets import Datasets, ResolvedCohort, described
 from cxrflow.config.label_comparisons import GivenLabels, label_comparisons
-from cxrflow.config.models import ResolvedModel, resolve
-from cxrflow.config.ms_cxr_statistics import check_demographics_fit, statistics_datasets
-from cxrflow.config.parts import (
-    Cohort,
-    Dataset,
-    Pixels,
-    Privacy,
-    Reports,
-    Resources,
-    Vocabulary,
+from cxrflow.config.papers import (
+    Library,
+    ResolvedModel,
+    ResolvedTask,
+    resolve_cohort,
+    resolve_model,
+    resolve_task,
+    resolve_vocabulary,
 )
-from cxrflow.config.roles import COHORT_ROLES, LEARNT_ROLES, PICTURED_ROLES, Roles
-from cxrflow.config.weights import Weights, check_weights, import_settings
+from cxrflow.config.parts import Dataset, LabelAgreement, Privacy, Reports, Resources
+from cxrflow.config.weights import Weights, import_settings
 from cxrflow.errors import InputError
-from cxrflow.papers import Recipe, load_paper, load_scale, paper_names, scale_names
-from cxrflow.papers.tables import Ordering, Table
+from cxrflow.images.settings import PixelSettings
+from cxrflow.papers import Paper
+from cxrflow.papers.names import paper_of
+from cxrflow.papers.recipes import Recipe, VocabularyRecipe
+from cxrflow.papers.tables import HEADLINE, Ordering, Table
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.text.settings import CorpusSettings, TokensSettings
+
+Overrides = dict[str, dict[str, Any]]
 
 
 class Config(Settings):
     """The whole configuration of a run."""
 
-    scale: str = "demo"
+    scale: str = Field("demo", description="sizes that papers give under this name; paper: theirs")
+    extent: Literal["headline", "all"] = Field(
+        "all", description="headline: the rows that each paper names so; all: every row"
+    )
     seeds: list[int] = Field([0], min_length=1)
-    papers: list[str] = Field(["biovil"], min_length=1)
-    datasets: dict[str, Dataset]
-    roles: Roles
-    synthetic_hospital: HospitalSettings = HospitalSettings()
+    papers: list[str] = Field(["biovil"], min_length=1, description="names, or paths of YAML files")
+    datasets: dict[str, Dataset | None]
+    synthetic_hospital: HospitalSettings | None = HospitalSettings()
     reports: Reports = Reports()
     corpora: CorpusSettings = CorpusSettings()
     tokens: TokensSettings = TokensSettings()
-    cohorts: dict[str, Cohort]
-    pixels: Pixels
-    vocabularies: dict[str, Vocabulary]
-    models: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    pixels: PixelSettings = PixelSettings()
+    features: FeatureSettings = FeatureSettings()
+    label_agreement: LabelAgreement = LabelAgreement()
+    paired_tests: PairedTestProtocol = PairedTestProtocol()
+    cohorts: dict[str, dict[str, Any] | None] = Field(
+        default_factory=dict, description="laid over the papers'; null leaves one out"
+    )
+    vocabularies: Overrides = Field(default_factory=dict, description="laid over the papers'")
+    models: Overrides = Field(default_factory=dict, description="settings laid over the papers'")
+    tasks: Overrides = Field(default_factory=dict, description="settings laid over the papers'")
     weights: dict[str, Weights] = Field(default_factory=dict)
-    benchmarks: Benchmarks = Benchmarks()
     resources: dict[str, Resources] = Field(default_factory=dict)
     privacy: Privacy = Privacy()
     pathvars: dict[Literal["results"], str] = Field(default_factory=dict)
@@ -73,36 +80,86 @@ class Config(Settings):
         """What one job of a rule asks for."""
         return self.resources.get(rule, Resources())
 
-    # --- models -----------------------------------------------------------------------------
+    # --- papers and data sets -----------------------------------------------------------------
 
     @cached_property
+    def library(self) -> Library:
+        """The chosen papers and all that they use."""
+        return Library(self.papers)
+
+    @property
+    def chosen(self) -> dict[str, Paper]:
+        """The chosen papers by name."""
+        return self.library.chosen
+
+    @cached_property
+    def data(self) -> Datasets:
+        """The data sets of this run."""
+        return Datasets(self.datasets, self.synthetic_hospital is not None)
+
+    @cached_property
+    def known_cohorts(self) -> dict[str, ResolvedCohort]:
+        """Every cohort of the papers that this run has the data of."""
+        asked = {name: self.cohorts.get(name, {}) for name in self.library.cohorts}
+        resolved = (
+            self.data.cohort(name, resolve_cohort(name, self.library.cohorts[name], overrides))
+            for name, overrides in asked.items()
+            if overrides is not None
+        )
+        return {cohort.name: cohort for cohort in resolved if cohort is not None}
+
+    @cached_property
+    def known_vocabularies(self) -> dict[str, VocabularyRecipe]:
+        """Every vocabulary of the papers that this run has a text for."""
+        resolved = {
+            name: resolve_vocabulary(name, recipe, self.scale, self.vocabularies.get(name, {}))
+            for name, recipe in self.library.vocabularies.items()
+        }
+        return {
+            name: vocabulary
+            for name, vocabulary in resolved.items()
+            if self.data.texts(vocabulary.documents)
+        }
+
+    def vocabulary_datasets(self, name: str) -> list[str]:
+        """The data sets a vocabulary is made from."""
+        return self.data.texts(self.known_vocabularies[name].documents)
+
+    # --- models -----------------------------------------------------------------------------
+
+    @property
     def recipes(self) -> dict[str, Recipe]:
-        """The models of the chosen papers, in the papers' order."""
-        found: dict[str, Recipe] = {}
-        for paper in self.papers:
-            for name, recipe in load_paper(paper).models.items():
-                if found.setdefault(name, recipe) != recipe:
-                    raise ValueError(f"papers: two papers define the model '{name}' differently")
-        return found
+        """The models of the chosen papers and those they use, by whole name."""
+        return self.library.models
 
     def model(self, name: str) -> ResolvedModel:
         """The recipe and the complete settings of a model."""
         if name not in self.recipes:
-            raise InputError(_unknown("model", name, self.recipes))
-        if self.imported(name):
-            return ResolvedModel(name, self.recipes[name], import_settings(self, name))
-        return resolve(
-            name, self.recipes[name], load_scale(self.scale), self.scale, self.models.get(name, {})
-        )
+            raise InputError(unknown("model", name, self.recipes))
+        found = resolve_model(name, self.recipes[name], self.scale, self.models.get(name, {}))
+        if not self.imported(name):
+            return found
+        settings = import_settings(self, name, found.geometry)
+        return ResolvedModel(name, found.recipe, settings, settings.geometry or found.geometry)
+
+    @cached_property
+    def _trainable(self) -> dict[str, bool]:
+        return {}
 
     def trainable(self, name: str) -> bool:
-        """Whether the roles give this model, and all it is made from, their data."""
-        recipe, role = self.recipes[name], self.recipes[name].pairs
-        # Without pairs a model may be nothing but published weights.
-        has_pairs = getattr(self.roles, role) is not None if role else recipe.weights is None
-        has_text = not recipe.corpora or bool(self.corpora_of(name))
-        parents = all(self.trainable(parent) for parent in recipe.parents.values())
-        return (has_pairs and has_text and parents) or self.imported(name)
+        """Whether this run has the data of this model, and of all it is made from."""
+        if name not in self._trainable:
+            recipe = self.recipes[name]
+            # Without a cohort a model may be nothing but published weights.
+            has_cohort = (
+                recipe.cohort in self.known_cohorts if recipe.cohort else recipe.weights is None
+            )
+            has_text = not recipe.corpora or bool(self.data.texts(recipe.corpora))
+            has_words = recipe.vocabulary is None or recipe.vocabulary in self.known_vocabularies
+            parents = all(self.trainable(parent) for parent in recipe.parents.values())
+            able = has_cohort and has_text and has_words and parents
+            self._trainable[name] = able or self.imported(name)
+        return self._trainable[name]
 
     def imported(self, name: str) -> bool:
         """Whether published weights stand for a model, which is then not trained."""
@@ -124,6 +181,13 @@ class Config(Settings):
             for option, parent in self.parents_of(name).items()
         }
 
+    def ancestors(self, name: str) -> list[str]:
+        """All models that a model is made from, and itself, first the first to be trained."""
+        before = [
+            name for parent in self.parents_of(name).values() for name in self.ancestors(parent)
+        ]
+        return list(dict.fromkeys([*before, name]))
+
     def vocabulary_of(self, name: str) -> str:
         """The vocabulary of a text model: its own, or that of the model it starts from."""
         recipe = self.recipes[name]
@@ -133,203 +197,275 @@ class Config(Settings):
             raise ValueError(f"papers: text model '{name}' has neither 'vocabulary' nor 'start'")
         return self.vocabulary_of(recipe.start)
 
-    def models_of(self, paper: str, control: bool = False) -> list[str]:
-        """The models of a paper that this run's data can train: its rows, or its controls."""
-        recipes = load_paper(paper).models.items()
-        return [name for name, made in recipes if made.control == control and self.trainable(name)]
-
-    # --- data -------------------------------------------------------------------------------
-
-    def holder(self, cohort: str) -> str:
-        """The data set whose folder holds the images of a cohort."""
-        chosen = self.cohorts[cohort]
-        return chosen.images or self.datasets[chosen.dataset].images or chosen.dataset
-
-    def cohorts_in_use(self) -> list[str]:
-        """The cohorts that play a role, each once."""
-        return self.roles.cohorts(*COHORT_ROLES)
-
-    def cohorts_pictured_in(self, dataset: str) -> list[str]:
-        """The cohorts in use whose images lie in ``dataset``: what its pixel store must hold."""
-        cohorts = self.roles.cohorts(*PICTURED_ROLES)
-        return [name for name in cohorts if self.holder(name) == dataset]
-
     def corpora_of(self, model: str) -> list[str]:
         """The data sets whose packed documents a text model is trained on."""
-        kinds = self.recipes[model].corpora
+        return self.data.texts(self.recipes[model].corpora)
+
+    # --- tasks ------------------------------------------------------------------------------
+
+    def task(self, name: str) -> ResolvedTask:
+        """A task and the complete settings of its benchmark."""
+        found = resolve_task(name, self.library.tasks[name], self.scale, self.tasks.get(name, {}))
+        settings = found.settings
+        if isinstance(settings, PhraseGroundingSettings):
+            cohort = self.known_cohorts[found.task.cohort]
+            drawn = self.data.drawn(cohort.dataset, cohort.holder)
+            allowed = {
+                "figures": settings.figures if self.may_show("images", drawn) else 0,
+                "figure_phrases": settings.figure_phrases and self.may_show("text", drawn),
+            }
+            settings = settings.model_copy(update=allowed)
+        return ResolvedTask(name, found.task, settings)
+
+    def may_show(self, what: Literal["images", "text"], synthetic: bool) -> bool:
+        """Whether pictures may hold radiographs or report text of such data."""
+        choice = getattr(self.privacy, f"show_{what}")
+        return synthetic if choice == "auto" else bool(choice)
+
+    def available(self, task: str) -> bool:
+        """Whether this run has the data of a task."""
+        recipe = self.library.tasks[task]
+        cohorts = [recipe.cohort, *([recipe.training] if recipe.training else [])]
+        if any(cohort not in self.known_cohorts for cohort in cohorts):
+            return False
+        method = self.known_cohorts[recipe.cohort].recipe.split_method
+        return not self.task(task).benchmark.split or method != "all"
+
+    def can_do(self, model: str, task: str) -> bool:
+        """Whether this run can score a model in a task."""
+        needs = self.task(task).benchmark.needs if self.available(task) else {""}
+        return self.trainable(model) and needs <= self.recipes[model].offers
+
+    def tasks_of(self, model: str) -> list[str]:
+        """The tasks of its own paper that a model can do: what a control is put to."""
+        own = [name for name in self.library.tasks if paper_of(name) == paper_of(model)]
         return [
-            name for name in self.text_datasets() if text_kind(self.datasets[name].layout) in kinds
+            name for name in own if self.can_do(model, name) and self.task(name).benchmark.needs
         ]
 
-    def text_datasets(self) -> list[str]:
-        """The data sets of CXR-BERT's phases I and II: the corpora, then the reports."""
-        return list(dict.fromkeys([*self.roles.corpora, self.report_dataset]))
+    # --- tables -----------------------------------------------------------------------------
 
-    @property
-    def report_dataset(self) -> str:
-        """The data set of the role ``reports``."""
-        return self.cohorts[self.roles.reports].dataset
+    def table_names(self, paper: str, extent: str | None = None) -> list[str]:
+        """The tables of a paper in this extent: whole, or each cut to the paper's headline."""
+        chosen = self.chosen[paper]
+        if (extent or self.extent) == "all":
+            return list(chosen.tables)
+        return [f"{HEADLINE}{name}" for name in dict.fromkeys(one.table for one in chosen.headline)]
 
-    def document_cohort(self, dataset: str) -> str | None:
-        """The pairs cohort that splits a data set's documents: that of a role, if there is one."""
-        names = dict.fromkeys([self.roles.reports, *self.cohorts_in_use(), *self.cohorts])
-        fitting = (
-            name
-            for name in names
-            if self.cohorts[name].kind == "pairs" and self.cohorts[name].dataset == dataset
-        )
-        return next(fitting, None)
+    def table(self, paper: str, name: str) -> Table:
+        """A table of a paper by its name, which may be that of one cut to the headline."""
+        return self.chosen[paper].tables[name.removeprefix(HEADLINE)]
 
-    def training_cohorts(self) -> list[str]:
-        """The cohorts that a model or a vocabulary learns from, each once."""
-        named: list[str | None] = [*self.roles.cohorts(*LEARNT_ROLES)]
-        texts = list(self.text_datasets())
-        for vocabulary in self.vocabularies_in_use():
-            texts += self.vocabulary_datasets(vocabulary)
-        named += [self.document_cohort(name) for name in texts]
-        return list(dict.fromkeys(cohort for cohort in named if cohort is not None))
+    def table_cells(self, paper: str, name: str) -> list[tuple[str, str | None]]:
+        """The (task, model) pairs a table shows and this run has the data of."""
+        table = self.table(paper, name)
+        results = table.results()
+        if name.startswith(HEADLINE):
+            parts = [one for one in self.chosen[paper].headline if f"{HEADLINE}{one.table}" == name]
+            results = [cell for one in parts for cell in table.results(one.rows, one.columns)]
+        return [
+            (task, model)
+            for task, model in dict.fromkeys(results)
+            if (model is None and self.available(task))
+            or (model is not None and self.can_do(model, task))
+        ]
 
+    def comparisons(self, paper: str, name: str) -> list[PairedComparison]:
+        """The tests of a table between rows that this run measures, in the table's order."""
+        measured = set(self.table_cells(paper, name))
+        return [
+            one
+            for one in self.chosen[paper].comparisons(name.removeprefix(HEADLINE))
+            if self.task(one.task).benchmark.statistics is not None
+            and {(one.task, one.model), (one.task, one.reference_model)} <= measured
+        ]
+
+    def orderings(self, paper: str) -> list[Ordering]:
+        """The orders that a paper claims in its tables."""
+        return self.chosen[paper].orderings
+
+    def figures(self, paper: str) -> dict[str, GroundingFigureSettings]:
+        """The figures of a paper that this run can draw."""
+        figures = self.chosen[paper].figures.items()
+        return {name: figure for name, figure in figures if self.figure_models(figure)}
+
+    def figure_models(self, figure: GroundingFigureSettings) -> list[str]:
+        """The models of a figure's columns that this run can score; none without the first."""
+        task = self.task(figure.task) if self.available(figure.task) else None
+        if task is None or not getattr(task.settings, "figures", 0):
+            return []
+        models = [column.model for column in figure.columns if column.model is not None]
+        able = [name for name in models if self.can_do(name, figure.task)]
+        return able if figure.by in able else []
+
+    def shown_models(self, paper: str, extent: str | None = None) -> list[str]:
+        """The models that a paper's tables show in this extent, and those they are made from."""
+        scored = [
+            model
+            for name in self.table_names(paper, extent)
+            for _, model in self.table_cells(paper, name)
+            if model is not None
+        ]
+        made = [name for model in scored for name in self.ancestors(model)]
+        return [name for name in self.recipes if name in made]
+
+    def controls(self, paper: str) -> list[str]:
+        """The controls of a paper that this run can train."""
+        own = [name for name in self.recipes if paper_of(name) == paper]
+        return [name for name in own if self.recipes[name].control and self.trainable(name)]
+
+    # --- what of the data is read -------------------------------------------------------------
+
+    @cached_property
+    def models_in_use(self) -> list[str]:
+        """The models of every table of the chosen papers, their controls, and their ancestors."""
+        named = [
+            model
+            for paper in self.chosen
+            for model in [*self.shown_models(paper, "all"), *self.controls(paper)]
+        ]
+        return list(dict.fromkeys(name for model in named for name in self.ancestors(model)))
+
+    @cached_property
+    def tasks_in_use(self) -> list[str]:
+        """The tasks that this run can do."""
+        return [name for name in self.library.tasks if self.available(name)]
+
+    @cached_property
     def vocabularies_in_use(self) -> list[str]:
         """The vocabularies of this run's models, and those of no model: they are compared."""
         named = {recipe.vocabulary for recipe in self.recipes.values()}
-        used = {self.recipes[name].vocabulary for name in self.recipes if self.trainable(name)}
-        return [name for name in self.vocabularies if name in used or name not in named]
+        used = {self.recipes[name].vocabulary for name in self.models_in_use}
+        return [name for name in self.known_vocabularies if name in used or name not in named]
 
-    def vocabulary_datasets(self, name: str) -> list[str]:
-        """The data sets a vocabulary is made from."""
-        chosen = self.vocabularies[name].documents
-        return self.text_datasets() if chosen is None else chosen
+    @cached_property
+    def cohorts_in_use(self) -> list[str]:
+        """The cohorts that a model learns from or a task is measured on, each once."""
+        named = [self.recipes[name].cohort for name in self.models_in_use]
+        for name in self.tasks_in_use:
+            task = self.library.tasks[name]
+            named += [task.cohort, task.training]
+        for dataset, paper in self.documents:
+            named.append(self.document_cohort(dataset, paper))
+        return [name for name in self.known_cohorts if name in named]
+
+    @property
+    def documents(self) -> list[tuple[str, str]]:
+        """(data set, paper) of everything that is read as text."""
+        named = [
+            (dataset, paper_of(name))
+            for name in self.vocabularies_in_use
+            for dataset in self.vocabulary_datasets(name)
+        ]
+        named += [
+            (dataset, paper_of(name))
+            for name in self.models_in_use
+            for dataset in self.corpora_of(name)
+        ]
+        return list(dict.fromkeys(named))
+
+    @property
+    def text_datasets(self) -> list[str]:
+        """The data sets that are read as text, each once."""
+        return list(dict.fromkeys(dataset for dataset, _ in self.documents))
+
+    def document_cohort(self, dataset: str, paper: str) -> str | None:
+        """The pairs cohort that splits a data set's documents for a paper, if there is one."""
+        fitting = (
+            name
+            for name, cohort in self.known_cohorts.items()
+            if cohort.recipe.kind == "pairs" and cohort.dataset == dataset
+        )
+        return next(iter(sorted(fitting, key=lambda name: paper_of(name) != paper)), None)
+
+    @cached_property
+    def stores(self) -> dict[tuple[str, str], list[str]]:
+        """The cohorts whose images each pixel store holds, by (data set, geometry)."""
+        wanted: dict[tuple[str, str], dict[str, None]] = {}
+
+        def want(cohort: str | None, geometry: str | None) -> None:
+            if cohort is not None and geometry is not None and cohort in self.known_cohorts:
+                found = self.known_cohorts[cohort]
+                if found.pictured:
+                    wanted.setdefault((found.holder, geometry), {})[cohort] = None
+
+        for name in self.models_in_use:
+            geometry = self.model(name).geometry
+            want(self.recipes[name].cohort, geometry)
+            for task in self.tasks_in_use:
+                if self.task(task).benchmark.reads != "samples" and self.can_do(name, task):
+                    want(self.library.tasks[task].cohort, geometry)
+        # In the order of the papers: an index that lists images in another order is another store.
+        return {
+            store: [name for name in self.known_cohorts if name in cohorts]
+            for store, cohorts in wanted.items()
+        }
 
     def datasets_in_use(self) -> list[str]:
         """Every data set that a cohort, a corpus or a comparison of labels of this run reads."""
-        found = list(self.text_datasets())
-        for vocabulary in self.vocabularies_in_use():
-            found += self.vocabulary_datasets(vocabulary)
-        for name in dict.fromkeys([*self.cohorts_in_use(), *self.training_cohorts()]):
-            cohort = self.cohorts[name]
-            found += [cohort.dataset, self.holder(name), *cohort.held_out]
+        named = list(self.text_datasets)
+        for name in self.cohorts_in_use:
+            cohort = self.known_cohorts[name]
+            named += [cohort.dataset, cohort.holder, *cohort.held_out]
         for given in self.label_comparisons():
-            found += [given.dataset, given.holder or given.dataset]
-        found += statistics_datasets(self)
-        return list(dict.fromkeys(found))
+            named += [given.dataset, given.holder or given.dataset]
+        for name in self.tasks_in_use:
+            named += self.statistics_datasets(name)
+        return list(dict.fromkeys(named))
 
     def label_comparisons(self) -> list[GivenLabels]:
         """The labels that report labels are compared with."""
         return label_comparisons(self)
 
-    # --- benchmarks and tables ----------------------------------------------------------------
+    def statistics_datasets(self, task: str) -> list[str]:
+        """What statistics of annotated images read (BioViL Table C.1).
 
-    def tables(self, paper: str) -> dict[str, Table]:
-        """The tables of a paper, in its order."""
-        return load_paper(paper).tables
-
-    def orderings(self, paper: str) -> list[Ordering]:
-        """The orders that a paper claims in its tables."""
-        return load_paper(paper).orderings
-
-    def figures(self, paper: str) -> dict[str, GroundingFigureSettings]:
-        """The figures of a paper that this run draws: none where no pictures are asked for."""
-        if not self.benchmarks.phrase_grounding.figures:
-            return {}
-        figures = load_paper(paper).figures.items()
-        return {name: one for name, one in figures if one.by in self.figure_models(one)}
-
-    def figure_models(self, figure: GroundingFigureSettings) -> list[str]:
-        """The models of a figure's columns that this run can evaluate."""
-        models = [column.model for column in figure.columns if column.model is not None]
-        return [name for name in models if "phrase_grounding" in self.benchmarks_of(name)]
-
-    def available(self, benchmark: str) -> bool:
-        """Whether this run has the data of a benchmark."""
-        role = BENCHMARK_ROLES.get(benchmark)
-        cohort = None if role is None else getattr(self.roles, role)
-        if cohort is None:
-            return False
-        if benchmark == "natural_language_inference":
-            return self.roles.inference_training is not None
-        # A probe is trained on one part of its cohort and tested on another.
-        probes = ("linear_probe", "segmentation")
-        return benchmark not in probes or self.cohorts[cohort].split_method != "all"
-
-    def table_cells(self, paper: str, table: str) -> list[tuple[str, str | None]]:
-        """The (benchmark, model) pairs a table shows and this run has the data of."""
-        return [
-            (benchmark, model)
-            for benchmark, model in self.tables(paper)[table].results()
-            if (model is None and self.available(benchmark))
-            or (model is not None and benchmark in self.benchmarks_of(model))
-        ]
-
-    def benchmarks_of(self, model: str) -> list[str]:
-        """The benchmarks that a model can do and this run has the data of; none if untrainable."""
-        if not self.trainable(model):
+        The annotated set, the data set with all studies and their dates (a table of MIMIC-CXR-JPG
+        where there is one, and else the header of every image), demographics if there are any.
+        """
+        recipe = self.library.tasks[task]
+        if recipe.benchmark != "ms_cxr_statistics":
             return []
-        program = self.recipes[model].program
-        able = [name for name, programs in BENCHMARK_PROGRAMS.items() if program in programs]
-        if not self.roles.cohorts(self.recipes[model].grounding):
-            able = [name for name in able if name != "phrase_grounding"]
-        return [name for name in able if self.available(name)]
+        cohort = self.known_cohorts[recipe.cohort]
+        tables = (
+            name
+            for name in self.data.present
+            if self.data.layout(name).name == "mimic_cxr_jpg"
+            and self.data.same_patients(name, cohort.dataset)
+        )
+        named = [cohort.dataset, next(tables, cohort.holder), self.data.at(recipe.demographics)]
+        return [name for name in named if name is not None]
 
     def described(self) -> dict[str, Any]:
-        """The whole as plain values, every default filled in, every model resolved."""
+        """The whole as plain values, every default filled in, every part of a paper resolved."""
         values = self.model_dump(mode="json")
-        values["models"] = {
-            name: self.model(name).described() for name in self.recipes if self.trainable(name)
+        values["models"] = {name: self.model(name).described() for name in self.models_in_use}
+        values["cohorts"] = {
+            name: described(self.known_cohorts[name]) for name in self.cohorts_in_use
+        }
+        values["vocabularies"] = {
+            name: self.known_vocabularies[name].model_dump(mode="json", exclude={"scales"})
+            for name in self.vocabularies_in_use
+        }
+        values["tasks"] = {
+            name: {
+                **self.library.tasks[name].model_dump(
+                    mode="json", exclude={"settings", "scales"}, exclude_none=True
+                ),
+                "settings": self.task(name).settings.model_dump(mode="json"),
+            }
+            for name in self.tasks_in_use
         }
         return values
 
     # --- cross-references -----------------------------------------------------------------------
 
     @model_validator(mode="after")
-    def _names_refer_to_something(self) -> Self:
-        _known("scale", [self.scale], scale_names())
-        _known("papers", self.papers, paper_names())
-        for name, dataset in self.datasets.items():
-            _known(f"datasets.{name}.images", [dataset.images], self.datasets)
-        for name, cohort in self.cohorts.items():
-            _known(f"cohorts.{name}.dataset", [cohort.dataset], self.datasets)
-            _known(f"cohorts.{name}.images", [cohort.images], self.datasets)
-            _known(f"cohorts.{name}.held_out", cohort.held_out, self.datasets)
-        for role in COHORT_ROLES:
-            _known(f"roles.{role}", [getattr(self.roles, role)], self.cohorts)
-        _known("roles.demographics", [self.roles.demographics], self.datasets)
-        _known("roles.corpora", self.roles.corpora, self.datasets)
-        for name, vocabulary in self.vocabularies.items():
-            _known(f"vocabularies.{name}.documents", vocabulary.documents or [], self.datasets)
-        _known("models", self.models, self.recipes)
-        for name, recipe in self.recipes.items():
-            for option, parent in recipe.parents.items():
-                _known(f"papers: model {name}, '{option}'", [parent], self.recipes)
-            _known("vocabularies", [recipe.vocabulary], self.vocabularies)
-        for paper in self.papers:
-            for name, table in self.tables(paper).items():
-                models = [row.model for row in table.rows]
-                _known(f"papers: {paper}, table {name}", models, self.recipes)
-            for name, figure in load_paper(paper).figures.items():
-                models = [column.model for column in figure.columns]
-                _known(f"papers: {paper}, figure {name}", models, self.recipes)
-        if len(set(self.seeds)) != len(self.seeds):
-            raise ValueError(f"seeds: {self.seeds} names a seed twice")
-        return self
-
-    @model_validator(mode="after")
     def _parts_fit(self) -> Self:
-        check_layouts_have_text(self)
-        check_documents_are_split(self)
-        check_demographics_fit(self)
-        check_evaluation_is_held_out(self)
-        check_inference_has_sentence_pairs(self)
-        check_pictures_are_allowed(self)
-        check_label_comparisons(self)
-        check_weights(self)
+        check_all(self)
         return self
 
 
-def _known(key: str, names: Any, known: Any) -> None:
-    for name in names:
-        if name is not None and name not in known:
-            raise ValueError(_unknown(key, name, known))
-
-
-def _unknown(key: str, name: str, known: Any) -> str:
+def unknown(key: str, name: str, known: Any) -> str:
+    """What is said of a name that refers to nothing."""
     return f"{key}: '{name}' is not known; there are {', '.join(sorted(known)) or 'none'}"

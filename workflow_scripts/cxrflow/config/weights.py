@@ -42,8 +42,8 @@ class Weights(ImportSettings):
             raise ValueError("expected a path, or 'text' and 'image' as the kind of weights has")
         return self
 
-    def settings(self, kind: Kind, geometry: str) -> ImportSettings:
-        """What the import program receives; ``geometry`` is that of the run's pixels."""
+    def settings(self, kind: Kind, geometry: str | None) -> ImportSettings:
+        """What the import program receives; ``geometry`` is that of the recipe's pixels."""
         plain = self.model_dump(exclude={"text", "image", "path"})
         if PROGRAMS[kind] != "text":
             plain["geometry"] = self.geometry or GEOMETRIES.get(kind, geometry)
@@ -74,9 +74,9 @@ def weights_kind(config: "Config", model: str) -> Kind:
     return kind
 
 
-def import_settings(config: "Config", model: str) -> ImportSettings:
-    """What the import program receives for a model."""
-    return config.weights[model].settings(weights_kind(config, model), config.pixels.geometry)
+def import_settings(config: "Config", model: str, geometry: str | None) -> ImportSettings:
+    """What the import program receives for a model whose recipe sees pixels of ``geometry``."""
+    return config.weights[model].settings(weights_kind(config, model), geometry)
 
 
 def vocabulary_model(config: "Config", model: str) -> str | None:
@@ -117,7 +117,7 @@ def _first_there(folder: Path, names: tuple[str, ...]) -> Path:
 
 
 def check_weights(config: "Config") -> None:
-    """Weights stand for models that can be imported, in the pixels that this run stores.
+    """Weights stand for models that can be imported.
 
     Raises:
         ValueError: its text begins with the key and a colon.
@@ -137,13 +137,6 @@ def check_weights(config: "Config") -> None:
             given.places(kind)
         except ValueError as error:
             raise ValueError(f"weights.{name}: {error}") from None
-        geometry = given.settings(kind, config.pixels.geometry).geometry
-        if geometry not in (None, config.pixels.geometry):
-            raise ValueError(
-                f"weights.{name}.geometry: is '{geometry}', but pixels.geometry is "
-                f"'{config.pixels.geometry}'; images are stored once for all models, so expected "
-                "the same"
-            )
     for name, recipe in config.recipes.items():
         imported = vocabulary_model(config, name) if recipe.corpora else None
         if imported not in (None, name):

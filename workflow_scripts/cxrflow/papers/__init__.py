@@ -1,75 +1,40 @@
-"""Papers as data: ``papers/<paper>.yaml`` holds a paper's models, its tables and its figures.
+"""Papers as data: ``papers/<paper>.yaml`` holds all that a paper says, and nothing repeats it.
 
-A *model* is a recipe (settings with the paper's values, each with its section as a comment) and
-what it is made from: an earlier model it starts from, a vocabulary, a role of the data. A *table*
-is rows x columns with the published values, a *figure* columns of models and a rule that chooses
-its examples. ``papers/scales/<scale>.yaml`` overlays sizes on the
-recipes; it never changes a method.
+*Cohorts* (which studies, which split), *vocabularies*, *models* (recipes with the paper's values,
+each with its section as a comment), *tasks* (a benchmark on a cohort), *tables* with the published
+values, the *orderings* claimed in them, *figures*, the *headline*: what the demonstration makes.
+Names belong to their paper (:mod:`cxrflow.papers.names`). A file of the user's own is a paper too;
+its models and tables may start from another paper's by ``extends: biovil/table5``.
 """
 
 from functools import cache
 from importlib import resources
-from typing import Any, Literal, Self
+from pathlib import Path
+from typing import Any, Self
 
-import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
 from cxrflow.benchmarks.settings import PairedComparison
-from cxrflow.command import Settings, SettingsT, explain
-from cxrflow.encoders.released.settings import PROGRAMS, Kind
+from cxrflow.command import Settings, explain, overlay, read_yaml
 from cxrflow.errors import InputError
+from cxrflow.papers.names import full_name, paper_of, short_name
+from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
 from cxrflow.papers.tables import Headline, Ordering, Table, check_places
 
-Program = Literal["text", "image", "joint"]
+EXTENDS = "extends"
+NAMES_OF_FIGURES = ("task", "by", "model")
+KINDS = ("cohorts", "vocabularies", "models", "tasks", "tables")
 
 
-class Recipe(Settings):
-    """One model of a paper."""
+class Paper(Settings):
+    """What a paper says; names in it are in full."""
 
-    program: Program = Field(description="which training program makes it: cxrflow.pretrain.*")
-    start: str | None = Field(None, description="text program: model whose weights it goes on from")
-    text: str | None = Field(None, description="joint program: the text model")
-    image: str | None = Field(None, description="joint program: the image model")
-    vocabulary: str | None = Field(None, description="text program: its tokenizer")
-    corpora: list[Literal["pubmed", "mimic_iii", "reports"]] = Field(
-        default_factory=list,
-        description="text program: train on these, packed: data sets of the role `corpora` by "
-        "their layout, and the reports",
-    )
-    pairs: str | None = Field(None, description="role of the cohort whose pairs it is trained on")
-    grounding: str = Field(
-        "grounding", description="role of the cohort whose phrases it grounds: images of its kind"
-    )
-    seeds: Literal["shared", "each"] = Field(
-        "shared", description="one run for all seeds (the first one's), or one run a seed"
-    )
-    control: bool = Field(False, description="a control: made by the target `controls` only")
-    settings: dict[str, Any] = Field(default_factory=dict, description="what differs from defaults")
-    weights: Kind | None = Field(
-        None, description="kind of published weights that can stand for it (docs/weights.md)"
-    )
-
-    @model_validator(mode="after")
-    def _weights_do_what_the_program_does(self) -> Self:
-        if self.weights is not None and PROGRAMS[self.weights] != self.program:
-            raise ValueError(
-                f"weights is '{self.weights}', which stands for a model of the program "
-                f"{PROGRAMS[self.weights]}, but program is '{self.program}'"
-            )
-        return self
-
-    @property
-    def parents(self) -> dict[str, str]:
-        """The models this one is made from, by the option of the program that takes them."""
-        named = {"start": self.start, "text": self.text, "image": self.image}
-        return {option: model for option, model in named.items() if model is not None}
-
-
-class Paper(Settings, extra="allow"):
-    """A paper's models, tables, the orders it claims in them, its headline, and figures."""
-
+    name: str
+    cohorts: dict[str, CohortRecipe] = Field(default_factory=dict)
+    vocabularies: dict[str, VocabularyRecipe] = Field(default_factory=dict)
     models: dict[str, Recipe] = Field(default_factory=dict)
+    tasks: dict[str, Task] = Field(default_factory=dict)
     tables: dict[str, Table] = Field(default_factory=dict)
     orderings: list[Ordering] = Field(default_factory=list)
     headline: list[Headline] = Field(default_factory=list)
@@ -92,46 +57,64 @@ class Paper(Settings, extra="allow"):
         return self.tables[table].comparisons(claims)
 
 
-class Scale(Settings):
-    """Sizes laid over recipes: first by program, then by model."""
-
-    programs: dict[Program, dict[str, Any]] = Field(default_factory=dict)
-    models: dict[str, dict[str, Any]] = Field(default_factory=dict)
-
-
 def paper_names() -> list[str]:
-    """The papers that can be named in ``papers:`` of the configuration."""
-    return _names("")
-
-
-def scale_names() -> list[str]:
-    """The scales that can be named in ``scale:`` of the configuration."""
-    return _names("scales")
-
-
-@cache
-def load_paper(name: str) -> Paper:
-    """Read ``papers/<name>.yaml``."""
-    return _read(Paper, f"{name}.yaml")
-
-
-@cache
-def load_scale(name: str) -> Scale:
-    """Read ``papers/scales/<name>.yaml``."""
-    return _read(Scale, f"scales/{name}.yaml")
-
-
-def _names(folder: str) -> list[str]:
-    files = resources.files(__name__).joinpath(folder).iterdir()
+    """The papers of this package."""
+    files = resources.files(__name__).iterdir()
     return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
 
 
-def _read(kind: type[SettingsT], file: str) -> SettingsT:
-    text = resources.files(__name__).joinpath(file).read_text(encoding="utf-8")
+def paper_file(source: str) -> Path:
+    """The YAML file of a paper: one of ours by its name, or the path of a user's own."""
+    if source.endswith((".yaml", ".yml")):
+        return Path(source)
+    if source not in paper_names():
+        raise InputError(
+            f"papers: '{source}' is not known; there are {', '.join(paper_names())}, or give the "
+            "path of a YAML file"
+        )
+    return Path(str(resources.files(__name__).joinpath(f"{source}.yaml")))
+
+
+@cache
+def load_paper(source: str) -> Paper:
+    """Read a paper by its name, or from a YAML file, whose name without ending is the paper's."""
+    file = paper_file(source)
+    name = file.stem
+    ours = file.parent.name == "papers" and source == name
+    if not ours and name in paper_names():
+        raise InputError(f"{file}: a paper of ours is called '{name}'; give the file another name")
     try:
-        # libyaml is ten times faster; every job of the workflow reads these files.
-        return kind.model_validate(yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    except yaml.YAMLError as error:
-        raise InputError(f"papers/{file}: not valid YAML ({error})") from None
+        raw = _extended(read_yaml(file), file)
+        for figure in (raw.get("figures") or {}).values():
+            for place in (figure, *figure["columns"]):
+                in_full = {k: full_name(place[k], name) for k in NAMES_OF_FIGURES if k in place}
+                place.update(in_full)
+        return Paper.model_validate({"name": name, **raw}, context={"paper": name})
     except ValidationError as error:
-        raise InputError(explain(error, f"papers/{file}")) from None
+        raise InputError(explain(error, str(file))) from None
+
+
+def _extended(raw: dict[str, Any], file: Path) -> dict[str, Any]:
+    """What the file says, each entry that ``extends`` another paper's laid over that one."""
+    for kind in KINDS:
+        for name, entry in (raw.get(kind) or {}).items():
+            if isinstance(entry, dict) and EXTENDS in entry:
+                source = str(entry[EXTENDS])
+                base = getattr(load_paper(paper_of(source)), kind) if paper_of(source) else {}
+                if short_name(source) not in base:
+                    raise InputError(
+                        f"{file}: key '{kind}.{name}.{EXTENDS}' is '{source}'; expected "
+                        f"<paper>/<name> of another paper's {kind}"
+                    )
+                own = {key: value for key, value in entry.items() if key != EXTENDS}
+                raw[kind][name] = _laid_over(base[short_name(source)], own)
+    return raw
+
+
+def _laid_over(base: BaseModel, own: dict[str, Any]) -> dict[str, Any]:
+    """An entry over the one it extends: of a table, its rows and notes come after."""
+    plain = base.model_dump(exclude_unset=True)
+    for key in ("rows", "columns", "notes"):
+        if key in own and key in plain:
+            own = {**own, key: [*plain[key], *own[key]]}
+    return overlay(plain, own)

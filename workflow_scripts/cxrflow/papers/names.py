@@ -14,6 +14,16 @@ def full_name(name: str, paper: str) -> str:
     return name if "/" in name else f"{paper}/{name}"
 
 
+def paper_of(name: str) -> str:
+    """The paper that a name in full belongs to."""
+    return name.rpartition("/")[0]
+
+
+def short_name(name: str) -> str:
+    """What its own paper calls it."""
+    return name.rpartition("/")[2]
+
+
 def _in_full(name: str, info: ValidationInfo) -> str:
     return full_name(name, info.context["paper"]) if info.context else name
 

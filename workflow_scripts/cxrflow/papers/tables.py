@@ -15,6 +15,9 @@ from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.command import Settings
 from cxrflow.papers.names import Name
 
+# Tables cut to a paper's headline stand in a folder of their own.
+HEADLINE = "headline/"
+
 Result = tuple[str, str | None]  # task and model; None: of the data or vocabularies themselves
 
 

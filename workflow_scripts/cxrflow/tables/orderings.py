@@ -241,11 +241,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--output", required=True, help="path without extension")
     options = arguments.parse_args(argv)
     results = read_results(options.metrics)
-    compared = compare(load_paper(options.paper), results, read_tests(options.tests))
+    paper = load_paper(options.paper)
+    compared = compare(paper, results, read_tests(options.tests))
     texts = {
         ".csv": orderings_csv(compared),
         ".md": orderings_markdown(compared, results),
-        ".html": orderings_html(f"{options.paper}-orderings", compared, results),
+        ".html": orderings_html(f"{paper.name}-orderings", compared, results),
     }
     write_texts(options.output, texts)
     for one in compared:

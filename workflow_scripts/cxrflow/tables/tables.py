@@ -12,6 +12,7 @@ from pathlib import Path
 from cxrflow.command import run
 from cxrflow.errors import InputError
 from cxrflow.papers import load_paper
+from cxrflow.papers.tables import HEADLINE
 from cxrflow.tables.cells import make_cells, read_results
 from cxrflow.tables.tests import read_tests
 from cxrflow.tables.text import table_csv, table_html, table_markdown, write_texts
@@ -24,8 +25,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("--paper", required=True, help="name of papers/<paper>.yaml")
-    arguments.add_argument("--table", required=True, help="key under its `tables:`")
+    arguments.add_argument("--paper", required=True, help="name of a paper of ours, or a YAML file")
+    arguments.add_argument(
+        "--table",
+        required=True,
+        help="key under its `tables:`; headline/<key>: cut to its headline",
+    )
     arguments.add_argument(
         "--metrics", type=Path, nargs="*", default=[], help="metrics.json of any models and seeds"
     )
@@ -38,14 +43,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     arguments.add_argument("--output", required=True, help="path without extension")
     options = arguments.parse_args(argv)
-    tables = load_paper(options.paper).tables
-    if options.table not in tables:
-        raise InputError(f"papers/{options.paper}.yaml: no table '{options.table}'")
-    table = tables[options.table]
+    paper = load_paper(options.paper)
+    name = options.table.removeprefix(HEADLINE)
+    if name not in paper.tables:
+        raise InputError(f"paper {paper.name}: no table '{name}'")
+    table = paper.tables[name]
     results = read_results(options.metrics)
     tests = read_tests(options.tests)
     cells = make_cells(table, results, tests)
-    name = f"{options.paper}-{options.table}"
+    name = f"{paper.name}-{name}"
     texts = {
         ".csv": table_csv(cells),
         ".md": table_markdown(table, cells, results, tests),

@@ -242,7 +242,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     result = evaluate(model, cohort, options.cohort, features, settings)
     record = options.model / "run.json"
     name = model_name(options.model, read_object(record) if record.is_file() else {})
-    result.write(options.output, name, options.seed)
+    result.write(options.output, name, options.seed, options.task)
     for share, count in result.data["labelled"].items():
         value, spread = (result.metrics[f"{n}/{share}"].value for n in ("auroc", "auroc_sd"))
         log.info("%s %% of the labels (%d): AUROC %.3f ± %.3f", share, count, value, spread)

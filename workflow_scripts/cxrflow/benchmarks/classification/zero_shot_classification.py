@@ -186,7 +186,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     features = read_features(options.features, options.model)
     model = cxrflow.load(options.model, choose_device(settings.device))
     result = evaluate(model, cohort, features, settings)
-    result.write(options.output, model_name(options.model, model.run), options.seed)
+    result.write(options.output, model_name(options.model, model.run), options.seed, options.task)
     log.info("AUROC %.3f, F1 %.3f", result.metrics["auroc"].value, result.metrics["f1"].value)
 
 

@@ -154,6 +154,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--studies-root", type=Path, required=True, help="its folder")
     arguments.add_argument("--demographics", type=Path, help="MIMIC-IV's folder")
     arguments.add_argument("--threads", type=int, default=1, help="processes that read headers")
+    arguments.add_argument("--task", help="name of the task; else the benchmark's")
     arguments.add_argument("--output", type=Path, required=True, help="result folder")
     given = arguments.parse_args(argv)
     settings = read_settings(given.settings, MsCxrStatisticsSettings)
@@ -190,7 +191,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "demographics": "none" if patients is None else "MIMIC-IV, hosp/patients",
     }
     Result("ms_cxr_statistics", data, protocol, metrics, pairs).write(
-        given.output, model="ms_cxr_statistics", seed=0
+        given.output, model="ms_cxr_statistics", seed=0, task=given.task
     )
     log.info("%d pairs, %d patients", len(pairs), int(metrics[f"subjects/{TOTAL}"].value))
 

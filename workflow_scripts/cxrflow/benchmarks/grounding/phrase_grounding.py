@@ -256,7 +256,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     settings = read_settings(options.settings, PhraseGroundingSettings)
     model, cohort, pixels = read_inputs(options, COLUMNS, settings)
     result = evaluate(model, cohort, pixels, settings)
-    result.write(options.output, model_name(options.model, model.run), options.seed)
+    result.write(options.output, model_name(options.model, model.run), options.seed, options.task)
     found = result.metrics
     log.info(
         "CNR %.3f, mIoU %.3f, %d samples", found["cnr"].value, found["miou"].value, found["cnr"].n

@@ -222,7 +222,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     result = evaluate(model, encoder, cohort, options.cohort, pixels, settings)
     record = options.model / "run.json"
     name = model_name(options.model, read_object(record) if record.is_file() else {})
-    result.write(options.output, name, options.seed)
+    result.write(options.output, name, options.seed, options.task)
     for kind in ("", *(f"/{share}" for share in result.data["labelled"])):
         if f"dice{kind}" in result.metrics:
             values = [result.metrics[f"{metric}{kind}"].value for metric in ("iou", "dice", "cnr")]

@@ -92,6 +92,7 @@ class GroundingFigureSettings(Settings):
     """
 
     title: str
+    task: str = Field(description="phrase grounding of one cohort")
     by: str = Field(description="model whose signed CNR chooses the examples")
     rank: Literal["best", "median", "worst"]
     each_finding: bool = Field(description="one example a finding; false: over all findings")

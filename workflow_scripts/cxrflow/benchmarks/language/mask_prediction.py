@@ -229,7 +229,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     cohort = read_cohort(options.pairs.parent, options.pairs.name, COLUMNS)
     model = cxrflow.load(options.model, choose_device(settings.device))
     result = evaluate(model, cohort, options.pairs, settings)
-    result.write(options.output, model_name(options.model, model.run), options.seed)
+    result.write(options.output, model_name(options.model, model.run), options.seed, options.task)
     found = result.metrics
     log.info(
         "mask accuracy %.3f, most frequent token %.3f, %d targets",

@@ -172,7 +172,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     model = cxrflow.load(options.model, choose_device(settings.device))
     sources = options.cohort / FILE, options.training / FILE
     result = evaluate(model, cohort, training, sources, settings)
-    result.write(options.output, model_name(options.model, model.run), options.seed)
+    result.write(options.output, model_name(options.model, model.run), options.seed, options.task)
     found = result.metrics
     log.info(
         "RadNLI accuracy %.3f ± %.3f over %d runs, most frequent class %.3f, %d pairs",

@@ -132,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
     model = cxrflow.load(options.model, choose_device(settings.device))
     result = evaluate(model, cohort, settings)
-    result.write(options.output, model_name(options.model, model.run), options.seed)
+    result.write(options.output, model_name(options.model, model.run), options.seed, options.task)
     found = result.metrics
     log.info(
         "entailments %.3f, gap to contradictions %.3f, AUROC %.3f, %d pairs",

@@ -134,6 +134,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--vocabulary", nargs="+", required=True, metavar="NAME=DIR", help="tokenizer folders"
     )
     options.add_argument("--pairs", type=Path, required=True, help="pairs.parquet of a cohort")
+    options.add_argument("--task", help="name of the task; else the benchmark's")
     options.add_argument("--output", type=Path, required=True, help="result folder")
     given = options.parse_args(argv)
     settings = read_settings(given.settings, VocabularyComparisonSettings)
@@ -162,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "dropped": dropped,
     }
     Result("vocabulary", cohort.data, protocol, metrics, counts).write(
-        given.output, model="vocabulary", seed=0
+        given.output, model="vocabulary", seed=0, task=given.task
     )
     for name in tokenizers:
         log.info(

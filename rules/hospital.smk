@@ -4,10 +4,14 @@ Inputs: none. Outputs: `<results>/phantom/<layout>/`, of which MANIFEST.json is 
 """
 
 
+def drawn_pictures(wildcards):
+    """`--jpg`, when a cohort's images lie in this copy of MIMIC-CXR-JPG; else tables are enough."""
+    holders = {layout(dataset) for dataset, _ in run.stores}
+    return ["--jpg"] if wildcards.phantom == "mimic_cxr_jpg" and "mimic_cxr_jpg" in holders else []
+
+
 rule draw_phantom:
     """Draw one data set of the synthetic hospital."""
-    input:
-        code=lambda wildcards: source("phantom", f"phantom.writers.{wildcards.phantom}"),
     output:
         manifest="<results>/phantom/{phantom}/MANIFEST.json",
     log:
@@ -16,16 +20,17 @@ rule draw_phantom:
         "<timings>/draw_phantom/{phantom}.tsv"
     wildcard_constraints:
         phantom="[a-z_]+",
+    priority: 100
     retries: need("draw_phantom").retries
     conda:
         "../envs/cpu.yaml"
     threads: need("draw_phantom").threads
     resources:
-        mem_mb=need("draw_phantom").mem_mb,
-        runtime=need("draw_phantom").runtime,
+        **job("draw_phantom"),
     params:
-        settings=as_json(run.synthetic_hospital.model_dump(mode="json")),
-        jpg=lambda wildcards: ["--jpg"] if pictures_are_used(wildcards.phantom) else [],
+        code=lambda wildcards: code_digest("phantom", f"phantom.writers.{wildcards.phantom}"),
+        settings=as_json(run.synthetic_hospital or {}),
+        jpg=drawn_pictures,
         folder=subpath(output.manifest, parent=True),
     shell:
         r"""

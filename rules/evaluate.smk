@@ -1,0 +1,272 @@
+"""Tasks: benchmarks on their cohorts, one rule for all that score a model (docs/protocols.md).
+
+Inputs: a model, the cohort of a task, what of its images the benchmark reads; for a task that needs
+no model the data themselves. Outputs: `<results>/benchmarks/<paper>/<task>/<model>/seed<k>/`.
+"""
+
+
+def benchmark_of(wildcards):
+    """The name of a task's benchmark."""
+    return run.library.tasks[wildcards.task].benchmark
+
+
+def cohort_table(cohort):
+    """The table of a cohort's rows."""
+    kind = "pairs" if run.known_cohorts[cohort].recipe.kind == "pairs" else "samples"
+    return f"<results>/cohorts/{cohort}/{kind}.parquet"
+
+
+def task_inputs(wildcards):
+    """What a benchmark reads beside the model, by the option of its program."""
+    task = run.task(wildcards.task)
+    cohort = task.task.cohort
+    found = {"cohort": cohort_table(cohort)}
+    if task.benchmark.reads == "pixels":
+        found["pixels"] = pixels(cohort, wildcards.model)
+    if task.benchmark.reads == "features":
+        folder = f"<results>/features/{wildcards.model}/seed{wildcards.seed}/{cohort}"
+        found["features"] = f"{folder}/features.json"
+    if task.task.training is not None:
+        found["training"] = cohort_table(task.task.training)
+    return found
+
+
+def task_options(wildcards, input):
+    """The same as options: folders, but of pairs the file itself."""
+    options = []
+    for name in task_inputs(wildcards):
+        file = input[name]
+        is_pairs = os.path.basename(file) == "pairs.parquet"
+        options += ["--pairs", file] if is_pairs else option(f"--{name}", *folders([file]))
+    return options
+
+
+def evaluation_need(what):
+    """A resource of an evaluation: its benchmark's, or what all of them ask for."""
+    return lambda wildcards: getattr(need("evaluate", benchmark_of(wildcards)), what)
+
+
+rule extract_features:
+    """Encode the images of a cohort with a model, once for all that start from them."""
+    input:
+        model="<results>/models/{model}/seed{seed}/run.json",
+        cohort="<results>/cohorts/{cohort}/samples.parquet",
+        pixels=lambda wildcards: pixels(wildcards.cohort, wildcards.model),
+    output:
+        features="<results>/features/{model}/seed{seed}/{cohort}/features.safetensors",
+        index="<results>/features/{model}/seed{seed}/{cohort}/index.parquet",
+        source="<results>/features/{model}/seed{seed}/{cohort}/features.json",
+    log:
+        "<logs>/extract_features/{model}.seed{seed}.{cohort}.log",
+    benchmark:
+        "<timings>/extract_features/{model}.seed{seed}.{cohort}.tsv"
+    retries: need("extract_features").retries
+    conda:
+        "../envs/gpu.yaml"
+    threads: need("extract_features").threads
+    resources:
+        **job("extract_features"),
+    params:
+        code=code_digest("benchmarks.features"),
+        settings=as_json(run.features),
+        model=subpath(input.model, parent=True),
+        cohort=subpath(input.cohort, parent=True),
+        pixels=subpath(input.pixels, parent=True),
+        folder=subpath(output.features, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.benchmarks.features \
+            --model {params.model:q} \
+            --cohort {params.cohort:q} \
+            --pixels {params.pixels:q} \
+            --settings {params.settings:q} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule evaluate:
+    """Score a model in a task."""
+    input:
+        unpack(task_inputs),
+        model="<results>/models/{model}/seed{seed}/run.json",
+    output:
+        metrics="<results>/benchmarks/{task}/{model}/seed{seed}/metrics.json",
+        predictions="<results>/benchmarks/{task}/{model}/seed{seed}/predictions.parquet",
+    log:
+        "<logs>/evaluate/{task}/{model}.seed{seed}.log",
+    benchmark:
+        "<timings>/evaluate/{task}/{model}.seed{seed}.tsv"
+    wildcard_constraints:
+        task=one_of(tasks_with(models=True)),
+    retries: need("evaluate").retries
+    conda:
+        "../envs/gpu.yaml"
+    threads: evaluation_need("threads")
+    resources:
+        mem_mb=evaluation_need("mem_mb"),
+        runtime=evaluation_need("runtime"),
+        gpu=evaluation_need("gpu"),
+    params:
+        code=lambda wildcards: code_digest(
+            f"benchmarks.{run.task(wildcards.task).benchmark.program}"
+        ),
+        program=lambda wildcards: run.task(wildcards.task).benchmark.program,
+        settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
+        model=subpath(input.model, parent=True),
+        data=task_options,
+        folder=subpath(output.metrics, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.benchmarks.{params.program} \
+            --task {wildcards.task:q} \
+            --model {params.model:q} \
+            {params.data:q} \
+            --settings {params.settings:q} \
+            --seed {wildcards.seed} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule compare_vocabularies:
+    """Compare a paper's vocabularies on report text (BioViL Tables 1 and 3)."""
+    input:
+        vocabularies=[f"<results>/vocabulary/{v}/vocabulary.json" for v in run.vocabularies_in_use],
+        pairs=lambda wildcards: cohort_table(run.library.tasks[wildcards.task].cohort),
+    output:
+        metrics="<results>/benchmarks/{task}/metrics.json",
+    log:
+        "<logs>/compare_vocabularies/{task}.log",
+    benchmark:
+        "<timings>/compare_vocabularies/{task}.tsv"
+    wildcard_constraints:
+        task=one_of(t for t in run.tasks_in_use if run.library.tasks[t].benchmark == "vocabulary"),
+    retries: need("vocabulary").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("vocabulary").threads
+    resources:
+        **job("vocabulary"),
+    params:
+        code=code_digest("benchmarks.language.vocabulary"),
+        vocabularies=[
+            f"{short_name(v)}={run.results}/vocabulary/{v}" for v in run.vocabularies_in_use
+        ],
+        settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
+        folder=subpath(output.metrics, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.benchmarks.language.vocabulary \
+            --task {wildcards.task:q} \
+            --vocabulary {params.vocabularies:q} \
+            --pairs {input.pairs:q} \
+            --settings {params.settings:q} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule count_ms_cxr:
+    """Count phrases, images and patients, and who the patients are (BioViL Table C.1)."""
+    input:
+        data=lambda wildcards: marker(*run.statistics_datasets(wildcards.task)),
+    output:
+        metrics="<results>/benchmarks/{task}/metrics.json",
+        predictions="<results>/benchmarks/{task}/predictions.parquet",
+    log:
+        "<logs>/count_ms_cxr/{task}.log",
+    benchmark:
+        "<timings>/count_ms_cxr/{task}.tsv"
+    wildcard_constraints:
+        task=one_of(t for t in run.tasks_in_use if run.statistics_datasets(t)),
+    retries: need("ms_cxr_statistics").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("ms_cxr_statistics").threads
+    resources:
+        **job("ms_cxr_statistics"),
+    params:
+        code=lambda wildcards: code_digest(
+            "benchmarks.data.ms_cxr_statistics",
+            *readers("tables", *run.statistics_datasets(wildcards.task)),
+        ),
+        settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
+        data=lambda wildcards: statistics_options(*run.statistics_datasets(wildcards.task)),
+        folder=subpath(output.metrics, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.benchmarks.data.ms_cxr_statistics \
+            --task {wildcards.task:q} \
+            --settings {params.settings:q} \
+            {params.data:q} \
+            --threads {threads} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
+def statistics_options(annotated, studies, *demographics):
+    """The data sets that are counted."""
+    options = ["--dataset", annotated, "--root", root(annotated)]
+    options += ["--studies-layout", layout(studies), "--studies-root", root(studies)]
+    return [*options, *option("--demographics", *map(root, demographics))]
+
+
+def given_labels(wildcards):
+    """The given labels of a comparison."""
+    return GIVEN_LABELS[wildcards.dataset, wildcards.reference]
+
+
+def given_labels_place(wildcards):
+    """The table of the given labels, or the folder whose index terms they are."""
+    given = given_labels(wildcards)
+    return given.file if given.holder is None else os.path.join(root(given.holder), given.file)
+
+
+rule compare_labels:
+    """Precision, recall, F1 and kappa of our report labels, and the sentences where they differ."""
+    input:
+        corpus="<results>/corpus/{dataset}/corpus.json",
+        labels=lambda wildcards: (
+            marker(given_labels(wildcards).holder)
+            if given_labels(wildcards).holder
+            else [given_labels(wildcards).file]
+        ),
+    output:
+        metrics="<results>/benchmarks/label_agreement/{dataset}/{reference}/metrics.json",
+        agreement="<results>/benchmarks/label_agreement/{dataset}/{reference}/agreement.csv",
+        confusion="<results>/benchmarks/label_agreement/{dataset}/{reference}/confusion.csv",
+        predictions="<results>/benchmarks/label_agreement/{dataset}/{reference}/predictions.parquet",
+        disagreements="<results>/benchmarks/label_agreement/{dataset}/{reference}/disagreements.parquet",
+    log:
+        "<logs>/compare_labels/{dataset}.{reference}.log",
+    benchmark:
+        "<timings>/compare_labels/{dataset}.{reference}.tsv"
+    retries: need("label_agreement").retries
+    conda:
+        "../envs/gpu.yaml"
+    threads: need("label_agreement").threads
+    resources:
+        **job("label_agreement"),
+    params:
+        code=code_digest(
+            "benchmarks.data.label_agreement",
+            "data/open_i_terms.yaml",
+            "reports/rules/scope/*.yaml",
+            "reports/rules/chexpert_labeler/**/*.txt",
+        ),
+        settings=lambda wildcards: as_json(given_labels(wildcards).settings),
+        labels=given_labels_place,
+        corpus=subpath(input.corpus, parent=True),
+        folder=subpath(output.metrics, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.benchmarks.data.label_agreement \
+            --corpus {params.corpus:q} \
+            --labels {params.labels:q} \
+            --reference {wildcards.reference:q} \
+            --settings {params.settings:q} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """

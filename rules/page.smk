@@ -1,0 +1,131 @@
+"""The report page: what was run on which data, cohort flow, curves, tables, grounding examples.
+
+Inputs: everything it shows. Outputs: `<results>/report/index.html` in the configured extent, and
+`<results>/report/<paper>.html` with every row of one paper; self-contained.
+"""
+
+
+localrules:
+    record_config,
+    make_page,
+
+
+def page_papers(page):
+    """(paper, extent) of what a page shows."""
+    return [(page, "all")] if page in run.chosen else [(p, run.extent) for p in run.chosen]
+
+
+def page_models(page):
+    """The models that a page shows."""
+    found = [
+        name for paper, extent in page_papers(page) for name in run.shown_models(paper, extent)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def page_inputs(wildcards):
+    """Everything that a page shows."""
+    shown = page_papers(wildcards.page)
+    models = page_models(wildcards.page)
+    text = [name for name in models if name in trained_by("text")]
+    pairs = [run.known_cohorts[name].dataset for name in cohorts_of("pairs")]
+    return {
+        "corpora": [
+            f"<results>/corpus/{name}/corpus.json"
+            for name in dict.fromkeys([*run.text_datasets, *pairs])
+        ],
+        "vocabularies": [
+            f"<results>/vocabulary/{name}/vocabulary.json" for name in run.vocabularies_in_use
+        ],
+        "tokens": [
+            f"<results>/tokens/{run.vocabulary_of(name)}/{dataset}/tokens.json"
+            for name in text
+            for dataset in run.corpora_of(name)
+        ],
+        "flows": [f"<results>/cohorts/{cohort}/flow.json" for cohort in run.cohorts_in_use],
+        "models": model_runs(models),
+        "tables": [path for paper, extent in shown for path in paper_tables(paper, extent)],
+        "figures": [path for paper, extent in shown for path in paper_figures(paper, extent)],
+        "metrics": sorted(
+            {
+                path
+                for paper, extent in shown
+                for table in run.table_names(paper, extent)
+                for path in table_metrics(paper, table)
+            }
+        ),
+        "agreements": label_agreements(),
+    }
+
+
+def label_agreements():
+    """How our report labels agree with each of the given ones."""
+    folder = "<results>/benchmarks/label_agreement"
+    return [f"{folder}/{dataset}/{reference}/metrics.json" for dataset, reference in GIVEN_LABELS]
+
+
+rule record_config:
+    """Write down the configuration of this run, every default filled in."""
+    output:
+        config="<results>/report/config.json",
+    log:
+        "<logs>/record_config/config.log",
+    benchmark:
+        "<timings>/record_config/config.tsv"
+    retries: need("record_config").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("record_config").threads
+    resources:
+        **job("record_config"),
+    params:
+        config=as_json(run.described()),
+        files=option("--configfile", *CONFIG_FILES),
+    shell:
+        r"""
+        python -m cxrflow.config record \
+            --resolved {params.config:q} \
+            {params.files:q} \
+            --output {output.config:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule make_page:
+    """Set a report page."""
+    input:
+        unpack(page_inputs),
+        config="<results>/report/config.json",
+    output:
+        page=report(
+            "<results>/report/{page}.html",
+            category="Report",
+            labels={"page": "{page}"},
+        ),
+    log:
+        "<logs>/make_page/{page}.log",
+    benchmark:
+        "<timings>/make_page/{page}.tsv"
+    wildcard_constraints:
+        page=one_of(["index", *run.chosen]),
+    retries: need("make_page").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("make_page").threads
+    resources:
+        **job("make_page"),
+    params:
+        code=code_digest("page.page", "page/templates/*"),
+        papers=lambda wildcards: [
+            f"{paper}={extent}" for paper, extent in page_papers(wildcards.page)
+        ],
+        results=subpath(output.page, ancestor=2),
+    shell:
+        r"""
+        python -m cxrflow.page.page \
+            --config {input.config:q} \
+            --results {params.results:q} \
+            --papers {params.papers:q} \
+            --output {output.page:q} \
+            >{log:q} 2>&1
+        """

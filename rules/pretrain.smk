@@ -1,0 +1,140 @@
+"""Trainings: CXR-BERT's phases, image pretraining, joint training; one rule a program.
+
+Inputs: whatever a recipe is made from: pairs, pixels, a vocabulary and tokens, earlier models.
+Outputs: `<results>/models/<paper>/<model>/seed<k>/`; state in `<results>/state/`, never declared.
+"""
+
+
+def training_inputs(wildcards):
+    """What a training reads, by the option of its program."""
+    name = wildcards.model
+    recipe = MODELS[name].recipe
+    found = {}
+    if recipe.cohort is not None:
+        found["pairs"] = f"<results>/cohorts/{recipe.cohort}/pairs.parquet"
+    if MODELS[name].geometry is not None:
+        found["pixels"] = pixels(recipe.cohort, name)
+    if recipe.program == "text":
+        vocabulary = run.vocabulary_of(name)
+        found["vocabulary"] = model_vocabulary(name)
+        found["tokens"] = [
+            f"<results>/tokens/{vocabulary}/{dataset}/tokens.json"
+            for dataset in run.corpora_of(name)
+        ]
+    for parent, (model, seed) in run.parents(name, int(wildcards.seed)).items():
+        found[parent] = model_run(model, seed)
+    return {key: files for key, files in found.items() if files}
+
+
+def training_options(wildcards, input):
+    """The same as options: folders, but of the pairs the file itself."""
+    options = []
+    for name in training_inputs(wildcards):
+        files = input[name] if name == "tokens" else [input[name]]
+        options += option(f"--{name}", *(files if name == "pairs" else folders(files)))
+    return options
+
+
+def training_code(wildcards):
+    """A digest of the program and of the terms that a model's recipe composes."""
+    model = MODELS[wildcards.model]
+    terms = getattr(model.settings, "terms", {})
+    return code_digest(f"pretrain.{model.recipe.program}", *(f"pretrain.terms.{t}" for t in terms))
+
+
+def trainings_behind(model):
+    """How many trainings, one after the other, wait for this one."""
+    waiting = [name for name in MODELS if model in run.parents_of(name).values()]
+    return 1 + max((trainings_behind(name) for name in waiting), default=0)
+
+
+def training_resources(program):
+    """The resources of a training: its processes and nodes, and what Slurm is asked for then."""
+    asked = need(f"pretrain_{program}")
+    several = {"tasks": asked.nodes, "mpi": "srun"} if asked.nodes > 1 else {}
+    spread = {"processes": asked.processes, "nodes": asked.nodes, **several}
+    return {
+        **job(f"pretrain_{program}"),
+        **spread,
+        "attempt": lambda wildcards, attempt: attempt,
+    }
+
+
+rule pretrain_text:
+    """Train a text encoder."""
+    input:
+        unpack(training_inputs),
+    output:
+        run="<results>/models/{model}/seed{seed}/run.json",
+        weights="<results>/models/{model}/seed{seed}/model.safetensors",
+        metrics="<results>/models/{model}/seed{seed}/metrics.jsonl",
+    log:
+        "<logs>/pretrain_text/{model}.seed{seed}.log",
+    benchmark:
+        "<timings>/pretrain_text/{model}.seed{seed}.tsv"
+    wildcard_constraints:
+        model=one_of(trained_by("text")),
+    priority: lambda wildcards: 10 * trainings_behind(wildcards.model)
+    retries: need("pretrain_text").retries
+    conda:
+        "../envs/gpu.yaml"
+    threads: need("pretrain_text").threads
+    resources:
+        **training_resources("text"),
+    params:
+        code=training_code,
+        program=lambda wildcards: MODELS[wildcards.model].recipe.program,
+        settings=lambda wildcards: as_json(MODELS[wildcards.model].settings),
+        data=training_options,
+        state=state,
+        folder=subpath(output.run, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.training.launch \
+            --processes {resources.processes} \
+            --nodes {resources.nodes} \
+            cxrflow.pretrain.{params.program} \
+            --settings {params.settings:q} \
+            {params.data:q} \
+            --model {wildcards.model:q} \
+            --seed {wildcards.seed} \
+            --attempt {resources.attempt} \
+            --state {params.state:q} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
+use rule pretrain_text as pretrain_image with:
+    output:
+        run="<results>/models/{model}/seed{seed}/run.json",
+        weights="<results>/models/{model}/seed{seed}/image/model.safetensors",
+        metrics="<results>/models/{model}/seed{seed}/metrics.jsonl",
+    log:
+        "<logs>/pretrain_image/{model}.seed{seed}.log",
+    benchmark:
+        "<timings>/pretrain_image/{model}.seed{seed}.tsv"
+    wildcard_constraints:
+        model=one_of(trained_by("image")),
+    retries: need("pretrain_image").retries
+    threads: need("pretrain_image").threads
+    resources:
+        **training_resources("image"),
+
+
+use rule pretrain_text as pretrain_joint with:
+    output:
+        run="<results>/models/{model}/seed{seed}/run.json",
+        weights="<results>/models/{model}/seed{seed}/model.safetensors",
+        metrics="<results>/models/{model}/seed{seed}/metrics.jsonl",
+        image_weights="<results>/models/{model}/seed{seed}/image/model.safetensors",
+    log:
+        "<logs>/pretrain_joint/{model}.seed{seed}.log",
+    benchmark:
+        "<timings>/pretrain_joint/{model}.seed{seed}.tsv"
+    wildcard_constraints:
+        model=one_of(trained_by("joint")),
+    retries: need("pretrain_joint").retries
+    threads: need("pretrain_joint").threads
+    resources:
+        **training_resources("joint"),

@@ -1,0 +1,46 @@
+"""What can be asked for by name: everything, one paper, labels, entities, controls."""
+
+
+rule all:
+    """The tables of every paper in `papers:`, in the configured extent, and the report page."""
+    default_target: True
+    input:
+        tables=[path for paper in run.chosen for path in paper_tables(paper, run.extent)],
+        figures=[path for paper in run.chosen for path in paper_figures(paper, run.extent)],
+        report="<results>/report/index.html",
+
+
+for paper in run.chosen:
+
+    rule:
+        name:
+            paper
+        input:
+            paper_tables(paper, "all"),
+            paper_figures(paper, "all"),
+            model_runs(run.shown_models(paper, "all")),
+            f"<results>/report/{paper}.html",
+
+
+rule labels:
+    """How well our report labels agree with given ones; needs no model."""
+    input:
+        label_agreements(),
+
+
+rule entities:
+    """The named entities of the reports, words of change marked."""
+    input:
+        [f"<results>/corpus/{name}/entities.parquet" for name in with_part("reports")],
+
+
+rule controls:
+    """Models that must fail, such as one trained on shuffled pairs, in every task they can do."""
+    input:
+        [
+            path
+            for paper in run.chosen
+            for model in run.controls(paper)
+            for task in run.tasks_of(model)
+            for path in metrics(task, model)
+        ],

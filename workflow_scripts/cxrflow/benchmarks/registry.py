@@ -1,0 +1,123 @@
+"""The benchmarks there are: one entry each, which says all that others must know of it.
+
+Light: the configuration reads it in every job. What computes is named, not imported.
+"""
+
+from dataclasses import dataclass
+
+from cxrflow.benchmarks.classification.settings import (
+    LinearProbeSettings,
+    SegmentationSettings,
+    ZeroShotClassificationSettings,
+)
+from cxrflow.benchmarks.data.settings import MsCxrStatisticsSettings
+from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
+from cxrflow.benchmarks.language.settings import (
+    MaskPredictionSettings,
+    NaturalLanguageInferenceSettings,
+    SentenceSimilaritySettings,
+    VocabularyComparisonSettings,
+)
+from cxrflow.command import Settings
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What a benchmark takes, and how its samples pair.
+
+    ``program``: its module below ``cxrflow.benchmarks``. ``kind``: of its cohort. ``needs``: what a
+    model must offer (image, text, joint); none: it is measured on the data themselves. ``reads``:
+    what its program takes beside the cohort's rows. ``split``: its cohort must have a
+    part to train on and another to test on. ``training``: it fine-tunes on a second cohort.
+
+    Rows of a table are tested against each other where ``statistics`` (module:function below
+    ``cxrflow.benchmarks``) gives the metrics of predictions.parquet. ``key``: the columns that name
+    a sample; ``clusters`` (module:function): which samples are drawn together; ``own``: protocol
+    that belongs to the model, and may differ between models that are compared.
+    """
+
+    program: str
+    settings: type[Settings]
+    kind: str
+    needs: frozenset[str] = frozenset()
+    reads: str = "samples"  # samples | pixels | features
+    split: bool = False
+    training: bool = False
+    statistics: str | None = None
+    key: tuple[str, ...] = ("sample_id",)
+    clusters: str = "paired_tests:patients"
+    own: tuple[str, ...] = ()
+
+
+JOINT, IMAGE, TEXT = (frozenset({name}) for name in ("joint", "image", "text"))
+
+BENCHMARKS = {
+    "phrase_grounding": Benchmark(
+        "grounding.phrase_grounding",
+        PhraseGroundingSettings,
+        "grounding",
+        needs=JOINT,
+        reads="pixels",
+        statistics="grounding.phrase_grounding:statistics",
+        own=("grid", "rescale"),  # Appendix A.3 rescales the maps of models with a local loss
+    ),
+    "zero_shot_classification": Benchmark(
+        "classification.zero_shot_classification",
+        ZeroShotClassificationSettings,
+        "classification",
+        needs=JOINT,
+        reads="features",
+        statistics="classification.zero_shot_classification:statistics",
+    ),
+    "linear_probe": Benchmark(
+        "classification.linear_probe",
+        LinearProbeSettings,
+        "classification",
+        needs=IMAGE,
+        reads="features",
+        split=True,
+        statistics="classification.linear_probe:statistics",
+        own=("features", "start"),
+    ),
+    "segmentation": Benchmark(
+        "grounding.segmentation",
+        SegmentationSettings,
+        "classification",
+        needs=IMAGE,
+        reads="pixels",
+        split=True,
+        statistics="grounding.segmentation_scores:statistics",
+        clusters="grounding.segmentation_scores:image_clusters",
+        own=("features", "grid", "start"),
+    ),
+    "mask_prediction": Benchmark(
+        "language.mask_prediction",
+        MaskPredictionSettings,
+        "pairs",
+        needs=TEXT,
+        statistics="language.mask_prediction:statistics",
+        key=("study_id", "section"),
+        clusters="language.mask_prediction:clusters",
+    ),
+    "natural_language_inference": Benchmark(
+        "language.natural_language_inference",
+        NaturalLanguageInferenceSettings,
+        "nli",
+        needs=TEXT,
+        training=True,
+        statistics="language.natural_language_inference:statistics",
+        clusters="language.sentence_pair_rows:pair_clusters",
+        own=("max_length",),
+    ),
+    "sentence_similarity": Benchmark(
+        "language.sentence_similarity",
+        SentenceSimilaritySettings,
+        "nli",
+        needs=TEXT,
+        statistics="language.sentence_similarity:statistics",
+        clusters="language.sentence_pair_rows:pair_clusters",
+        own=("projection_trained",),
+    ),
+    "vocabulary": Benchmark("language.vocabulary", VocabularyComparisonSettings, "pairs"),
+    "ms_cxr_statistics": Benchmark("data.ms_cxr_statistics", MsCxrStatisticsSettings, "grounding"),
+}

@@ -1,0 +1,122 @@
+"""What a paper says of its cohorts, vocabularies, models and tasks (the design's "papers as data").
+
+``scales`` stand beside what they scale: sizes laid over it where the configuration asks for that
+scale. They never change a method.
+"""
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from cxrflow.benchmarks.registry import BENCHMARKS
+from cxrflow.command import Settings
+from cxrflow.data.settings import CohortSettings
+from cxrflow.encoders.released.settings import PROGRAMS, Kind
+from cxrflow.papers.names import Name
+from cxrflow.text.settings import VocabularySettings
+
+Program = Literal["text", "image", "joint"]
+
+
+class CohortRecipe(CohortSettings):
+    """A cohort: its data set, and the sets whose patients must not be in its training part."""
+
+    dataset: str = Field(description="name of a data set, or what the configuration puts there")
+    images: str | None = Field(
+        None, description="data set that holds its images, if not the data set's own"
+    )
+    held_out: list[str] = Field(default_factory=list)
+
+    def settings(self) -> dict[str, Any]:
+        """What the cohort program receives."""
+        return self.model_dump(mode="json", exclude={"dataset", "images", "held_out"})
+
+
+class VocabularyRecipe(VocabularySettings):
+    """A WordPiece vocabulary and the data sets it is made from."""
+
+    documents: list[str] = Field(min_length=1, description="data sets with text")
+    scales: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+    def settings(self) -> dict[str, Any]:
+        """What the vocabulary program receives."""
+        return self.model_dump(mode="json", exclude={"documents", "scales"})
+
+
+class ModelScale(Settings):
+    """What a scale lays over a model."""
+
+    geometry: str | None = Field(None, description="of the pixels it sees")
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+class Recipe(Settings):
+    """One model of a paper."""
+
+    program: Program = Field(description="which training program makes it: cxrflow.pretrain.*")
+    start: Name | None = Field(None, description="text program: model that it goes on from")
+    text: Name | None = Field(None, description="joint program: the text model")
+    image: Name | None = Field(None, description="joint program: the image model")
+    vocabulary: Name | None = Field(None, description="text program: its tokenizer")
+    corpora: list[str] = Field(
+        default_factory=list, description="text program: train on these data sets, packed"
+    )
+    cohort: Name | None = Field(None, description="cohort whose pairs it is trained on")
+    geometry: str | None = Field(
+        None,
+        description="of the pixels it sees: shorter<N>, shorter<N>crop<M>, longer<N>, square<N>",
+    )
+    seeds: Literal["shared", "each"] = Field(
+        "shared", description="one run for all seeds (the first one's), or one run a seed"
+    )
+    control: bool = Field(False, description="a control: made by the target `controls` only")
+    settings: dict[str, Any] = Field(default_factory=dict, description="what differs from defaults")
+    scales: dict[str, ModelScale] = Field(default_factory=dict)
+    weights: Kind | None = Field(
+        None, description="kind of published weights that can stand for it (docs/weights.md)"
+    )
+
+    @model_validator(mode="after")
+    def _fits_its_program(self) -> Self:
+        if self.weights is not None and PROGRAMS[self.weights] != self.program:
+            raise ValueError(
+                f"weights is '{self.weights}', which stands for a model of the program "
+                f"{PROGRAMS[self.weights]}, but program is '{self.program}'"
+            )
+        if (self.geometry is None) != (self.program == "text"):
+            raise ValueError("geometry belongs to models that see images, and these need one")
+        return self
+
+    @property
+    def parents(self) -> dict[str, str]:
+        """The models this one is made from, by the option of the program that takes them."""
+        named = {"start": self.start, "text": self.text, "image": self.image}
+        return {option: model for option, model in named.items() if model is not None}
+
+    @property
+    def offers(self) -> set[str]:
+        """What a benchmark can ask of it: an image half, a text half, both in one space."""
+        return {"text": {"text"}, "image": {"image"}, "joint": {"text", "image", "joint"}}[
+            self.program
+        ]
+
+
+class Task(Settings):
+    """A benchmark on a cohort, with its protocol."""
+
+    benchmark: str
+    cohort: Name = Field(description="what it is measured on")
+    training: Name | None = Field(None, description="cohort that a benchmark fine-tunes on")
+    demographics: str | None = Field(None, description="data set that says who the patients are")
+    settings: dict[str, Any] = Field(default_factory=dict, description="what differs from defaults")
+    scales: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _benchmark_exists(self) -> Self:
+        if self.benchmark not in BENCHMARKS:
+            raise ValueError(
+                f"benchmark is '{self.benchmark}'; expected one of {', '.join(BENCHMARKS)}"
+            )
+        if BENCHMARKS[self.benchmark].training and self.training is None:
+            raise ValueError(f"the benchmark {self.benchmark} needs a cohort 'training'")
+        return self
