@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 def load(
     path: "str | Path", device: "str | torch.device" = "cpu", image: "str | Path | None" = None
 ) -> "Model":
-    """Load a model folder (``results/models/<model>/seed<k>``), or published weights.
+    """Load a model folder (``results/models/<paper>/<model>/seed<k>``), or published weights.
 
     Published are a CXR-BERT folder, with BioViL's image weights in it or given as ``image``, a
     ClinicalBERT or PubMedBERT folder, or BioViL's image weights alone (docs/weights.md).

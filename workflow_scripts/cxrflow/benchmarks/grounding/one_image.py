@@ -1,6 +1,6 @@
 """Phrases in one radiograph: where does a model see what they say?
 
-    python -m cxrflow.ground --model results/models/biovil/seed0 --image x.dcm \\
+    python -m cxrflow.ground --model results/models/biovil/biovil/seed0 --image x.dcm \\
         --phrase "Left pleural effusion" --phrase "Enlarged heart" --output heat.png
 
 BioViL section 4.3 and Figure 3 for a DICOM, PNG or JPEG file. The image is decoded and brought to
@@ -32,7 +32,7 @@ from cxrflow.images.shards import stored_pixels
 from cxrflow.model import Model
 from cxrflow.training.precision import Precision, autocast, choose_device, choose_precision
 
-MODEL = Path("results/models/biovil/seed0")
+MODEL = Path("results/models/biovil/biovil/seed0")
 SHOWN = 448  # pixels of the longer side of a drawn radiograph
 
 
