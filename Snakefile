@@ -55,3 +55,12 @@ include: "rules/evaluate.smk"
 include: "rules/tables.smk"
 include: "rules/page.smk"
 include: "rules/targets.smk"
+
+
+rule all:
+    """The tables of every paper in `papers:`, in the configured extent, and the report page."""
+    default_target: True
+    input:
+        tables=[path for paper in run.chosen for path in paper_tables(paper, run.extent)],
+        figures=[path for paper in run.chosen for path in paper_figures(paper, run.extent)],
+        report="<results>/report/index.html",

@@ -1,14 +1,4 @@
-"""What can be asked for by name: everything, one paper, labels, entities, controls."""
-
-
-rule all:
-    """The tables of every paper in `papers:`, in the configured extent, and the report page."""
-    default_target: True
-    input:
-        tables=[path for paper in run.chosen for path in paper_tables(paper, run.extent)],
-        figures=[path for paper in run.chosen for path in paper_figures(paper, run.extent)],
-        report="<results>/report/index.html",
-
+"""What can be asked for by name: one paper, labels, entities, controls."""
 
 for paper in run.chosen:
 
