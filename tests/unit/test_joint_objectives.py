@@ -1,31 +1,25 @@
-"""Objectives of joint training of ConVIRT, GLoRIA and BioViL-L against literal ones; their work."""
+"""Objectives of joint training of ConVIRT, GLoRIA and BioViL-L against literal ones."""
 
 from pathlib import Path
 
 import pytest
 import torch
-from small_text import MINIMAL, REPORTS, WORDS, draw, write_text_model
+from small_text import WORDS, draw, write_text_model
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
 from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
 from cxrflow.objectives.global_alignment import global_alignment
-from cxrflow.objectives.local_alignment import local_alignment, local_similarity
+from cxrflow.objectives.local_alignment import local_alignment
 from cxrflow.pretrain.local_term import LocalTerm
-from cxrflow.pretrain.report_text import freeze_below, sentence_pool
+from cxrflow.pretrain.report_text import freeze_below
 from cxrflow.pretrain.settings import (
-    JointPretrainingSettings,
     LocalAlignmentSettings,
-    MaskedLanguageSettings,
 )
-from cxrflow.pretrain.work import local_term_work, section_work
-from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, VocabularyInfo, load_tokenizer
 from cxrflow.training.processes import ALONE
-from cxrflow.training.work import local_alignment_work, projection_work, transformer_work
 
 
 @pytest.fixture(scope="module")
@@ -178,57 +172,6 @@ def test_more_layers_than_there_are_is_one_line(text: CXRBert, folder: Path) -> 
         LocalTerm(LocalAlignmentSettings(), text, VocabularyInfo.from_folder(folder))
     with pytest.raises(InputError, match=r"'frozen_layers' is 4, but the text encoder has 3"):
         freeze_below(text, 4)
-
-
-class Products(TorchDispatchMode):
-    """Counts matrix products, in-place ones too, which torch's own counter leaves out."""
-
-    PLACES = {"mm": 0, "bmm": 0, "addmm_": 1, "baddbmm_": 1}  # of the first factor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.flops = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        place = self.PLACES.get(func.overloadpacket.__name__)
-        if place is not None:
-            self.flops += 2 * args[place].numel() * args[place + 1].shape[-1]
-        return func(*args, **(kwargs or {}))
-
-
-def test_work_of_the_local_term_is_that_of_its_products() -> None:
-    images, texts, regions, words, width = 3, 5, 49, 12, 64
-    v = draw(images, regions, width).float().requires_grad_()
-    t = draw(texts, words, width, seed=1).float().requires_grad_()
-    with Products() as counter:
-        local_similarity(v, t, [words] * texts).sum().backward()
-    ours = texts * local_alignment_work(words, regions, images, width).flops
-    assert counter.flops == pytest.approx(ours, rel=0.02)
-
-
-def test_work_counts_drawn_sentences_frozen_layers_and_the_local_term(folder: Path) -> None:
-    tokenizer, config = load_tokenizer(folder), load_text_half(folder).config
-    reports = ReportTokens(sentence_pool(REPORTS, ("findings", "impression")), tokenizer, 32)
-    off = MaskedLanguageSettings(weight=0)
-    drawn = transformer_work(config, reports.lengths("impression", 3), 4).flops
-    projection = projection_work(config).flops
-    work = section_work(config, off, reports, "impression", 4, 3)
-    assert work.flops == pytest.approx(drawn + projection)
-    frozen = section_work(config, off, reports, "impression", 4, 3, frozen_layers=1)
-    assert frozen.flops == pytest.approx(drawn * (2 + 1 / 3) / 3 + projection)
-    image = ImageEncoder(ImageEncoderSettings(layers=(1, 1, 1, 1), width=8, projection=8))
-    plain = JointPretrainingSettings(**MINIMAL)
-    assert local_term_work(config, plain, reports, image, 64, 3).flops == 0
-    local = plain.model_copy(update={"local_alignment": LocalAlignmentSettings(weight=1)})
-    tokens = int(reports.lengths("impression").sum()) - 2 * len(reports)
-    batch = reports.batch(range(len(reports)), "impression", 0, 0)["input_ids"]
-    begins = torch.tensor([not piece.startswith("##") for piece in ["", *SPECIAL_TOKENS, *WORDS]])
-    words = int((begins[1:][batch] & (batch >= len(SPECIAL_TOKENS))).sum()) / len(reports)
-    assert words * len(reports) < tokens
-    found = local_term_work(config, local, reports, image, 64, None)
-    wanted = local_alignment_work(words, 2 * 2, 4, 8).flops + words * projection
-    assert found.flops == pytest.approx(wanted)
-    assert next(image.parameters()).device.type == "cpu"
 
 
 def test_shares_of_the_local_loss_add_up_to_the_published_sum(text: CXRBert, folder: Path) -> None:

@@ -78,22 +78,16 @@ def test_no_curve_without_values():
 RATES = {"samples_per_second": 4321.4, "tokens_per_second": 0.0}
 
 
-def test_speed_names_what_binds_and_the_roof_of_that():
-    roofs = {"roof_flops_per_second": 7.9e14, "roof_bytes_per_second": 12.34e9}
-    shares = {"share_of_roof": 0.4, "data_wait_share": 0.02}
-    found = speed({**RATES, **roofs, **shares, "binding": "bytes", "precision": "bf16"})
-    assert (found["bound"], found["roof"]) == ("memory traffic", "12.3 GB/s")
-    assert (found["share_of_roof"], found["data_wait_share"]) == (0.4, 0.02)
+def test_speed_in_the_words_of_the_page():
+    found = speed({**RATES, "flops_per_second": 2.5e8, "mfu": None, "data_wait_share": 0.02})
     assert (found["samples_rate"], found["tokens_rate"]) == ("4,321", "–")
-    found = speed({**RATES, **roofs, **shares, "binding": "flops", "samples_per_second": 0.25})
-    assert (found["bound"], found["roof"]) == ("arithmetic", "790 TFLOP/s")
-    assert found["samples_rate"] == "0.25"
+    assert (found["gigaflops_rate"], found["mfu"], found["data_wait_share"]) == ("0.25", None, 0.02)
 
 
 def test_what_a_run_did_not_record_is_none():
     found = speed(RATES)
-    unsaid = ("bound", "roof", "share_of_roof", "data_wait_share", "precision")
-    assert [found[name] for name in unsaid] == [None] * 5
+    unsaid = ("gigaflops_rate", "mfu", "data_wait_share", "precision")
+    assert [found[name] for name in unsaid] == [None] * 4
 
 
 NODES = {

@@ -14,7 +14,6 @@ from cxrflow.training.engine import Engine
 from cxrflow.training.order import batch_rows, batches_per_epoch
 from cxrflow.training.program import Losses
 from cxrflow.training.settings import OptimiserSettings, StoppingSettings, TrainingSettings
-from cxrflow.training.work import layers_work
 
 
 class Toy:
@@ -70,9 +69,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     toy = Toy(options.get("pause", 0.0), options.get("break_at", -1), options.get("exhaust_at", -1))
     chosen = {"training": settings.model_dump(mode="json")}
     identity = {"model": "toy", "seed": 0, "settings": chosen}
-    work = layers_work(toy.model, (8,), 4)
     remedies = ("a smaller training.batch_size", "a smaller length")
-    Engine(toy, settings, 0, identity, work, remedies).run(state, output)
+    Engine(toy, settings, 0, identity, remedies).run(state, output)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,6 @@ TERMS = {
     "global_alignment": "Global alignment",
     "nt_xent": "SimCLR (NT-Xent)",
 }
-# What takes a device longer at its roof (docs/performance.md), and the unit of that roof.
-BOUND = {"flops": ("arithmetic", "FLOP/s"), "bytes": ("memory traffic", "B/s")}
 PROGRAMS = {"text": "text encoder", "image": "image encoder", "joint": "image and text"}
 
 
@@ -119,28 +117,14 @@ def _rate(value: float) -> str:
     return "–" if not value else f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def _large(value: float, unit: str) -> str:
-    """A roof in thousands of millions of its unit, or in millions of millions."""
-    return f"{value / 1e9:.3g} G{unit}" if value < 999.5e9 else f"{value / 1e12:.3g} T{unit}"
-
-
 def speed(run: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``run.json`` says about speed and its limits; None is what it does not say.
-
-    ``bound`` is what takes the device longer at its roof, ``roof`` that roof with its unit; older
-    runs recorded neither these nor the shares.
-    """
-    binding = run.get("binding", "")
-    bound, unit = BOUND.get(binding, (binding, "/s"))
-    roof = run.get(f"roof_{binding}_per_second")
+    """What ``run.json`` says about speed (docs/performance.md); None is what it does not say."""
+    flops = run.get("flops_per_second")
     return {
         "samples_rate": _rate(run["samples_per_second"]),
         "tokens_rate": _rate(run["tokens_per_second"]),
-        "bound": bound or None,
-        "roof": None if roof is None else _large(roof, unit),
-        "share_of_roof": run.get("share_of_roof"),
-        "data_wait_share": run.get("data_wait_share"),
-        "precision": run.get("precision"),
+        "gigaflops_rate": None if flops is None else _rate(flops / 1e9),
+        **{name: run.get(name) for name in ("mfu", "data_wait_share", "precision")},
     }
 
 

@@ -34,9 +34,8 @@ def run_training(
     from cxrflow.pretrain.inputs import Pairs, seeded
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES
     from cxrflow.pretrain.two_views import TwoViewsProgram
-    from cxrflow.pretrain.work import two_views_work
     from cxrflow.training.engine import Engine
-    from cxrflow.training.precision import VALUE_BYTES, choose_device, choose_precision
+    from cxrflow.training.precision import choose_device
 
     pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
     train, validation = (
@@ -45,12 +44,6 @@ def run_training(
     seeded(given.seed)
     device = choose_device(settings.training.device)
     program = TwoViewsProgram(settings, store, train, validation, given.seed, device, processes)
-    work = two_views_work(
-        program.trunk,
-        program.head,
-        (settings.encoder.channels, store.size, store.size),
-        VALUE_BYTES[choose_precision(settings.training.precision, device)],
-    )
     remedies = ("a smaller training.batch_size", SMALLER_IMAGES)
     identity = {
         "model": given.model,
@@ -65,7 +58,7 @@ def run_training(
             "validation_samples": len(validation),
         },
     }
-    engine = Engine(program, settings.training, given.seed, identity, work, remedies, processes)
+    engine = Engine(program, settings.training, given.seed, identity, remedies, processes)
     engine.run(given.state, given.output)
 
 

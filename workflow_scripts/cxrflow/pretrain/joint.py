@@ -40,11 +40,9 @@ def run_training(
     from cxrflow.pretrain.inputs import Pairs, model_fingerprint, seeded
     from cxrflow.pretrain.report_text import start_text
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES
-    from cxrflow.pretrain.work import local_term_work, section_work
     from cxrflow.text.tokenizer import load_tokenizer
     from cxrflow.training.engine import Engine
-    from cxrflow.training.precision import VALUE_BYTES, choose_device, choose_precision
-    from cxrflow.training.work import layers_work
+    from cxrflow.training.precision import choose_device
 
     pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
     train, validation = (
@@ -72,20 +70,6 @@ def run_training(
         device,
         processes,
     )
-    value_bytes = VALUE_BYTES[choose_precision(settings.training.precision, device)]
-    reports = program.reports["train"]
-    work = layers_work(program.image, (1, store.size, store.size), value_bytes)
-    drawn_by = given.seed if settings.text == "sentence" else None
-    work += section_work(
-        text.config,
-        settings.mlm,
-        reports,
-        "impression",
-        value_bytes,
-        drawn_by,
-        settings.frozen_layers,
-    )
-    work += local_term_work(text.config, settings, reports, program.image, store.size, drawn_by)
     remedies = ("a smaller training.batch_size", "a smaller length", SMALLER_IMAGES)
     identity = {
         "model": given.model,
@@ -102,7 +86,7 @@ def run_training(
             "validation_samples": len(validation),
         },
     }
-    engine = Engine(program, settings.training, given.seed, identity, work, remedies, processes)
+    engine = Engine(program, settings.training, given.seed, identity, remedies, processes)
     engine.run(given.state, given.output)
 
 

@@ -50,13 +50,12 @@ def run_training(
     from cxrflow.pretrain.packed_corpus import PackedCorpusProgram
     from cxrflow.pretrain.report_text import start_text
     from cxrflow.pretrain.section_pairs import SectionPairsProgram
-    from cxrflow.pretrain.work import packed_row_work, report_work
     from cxrflow.text.masking import WordMasker
     from cxrflow.text.packing import PackedCorpus
     from cxrflow.text.report_batch import SECTIONS, ReportTokens
     from cxrflow.text.tokenizer import VocabularyInfo, load_tokenizer
     from cxrflow.training.engine import Engine
-    from cxrflow.training.precision import VALUE_BYTES, choose_device, choose_precision
+    from cxrflow.training.precision import choose_device
 
     vocabulary = Path(given.vocabulary)
     tokenizer, pieces = load_tokenizer(vocabulary), VocabularyInfo.from_folder(vocabulary)
@@ -76,7 +75,6 @@ def run_training(
         "start": model_fingerprint(given.start),
     }
     common = (text, masker, vocabulary, given.seed, device, processes)
-    value_bytes = VALUE_BYTES[choose_precision(settings.training.precision, device)]
     remedies = ["a smaller training.batch_size", "a smaller length"]
     program: SectionPairsProgram | PackedCorpusProgram
     if not given.tokens:
@@ -86,7 +84,6 @@ def run_training(
         program = SectionPairsProgram(
             settings, train, validation, frames[0]["study_id"].tolist(), *common
         )
-        work = report_work(text.config, program.mlm, train, value_bytes)
     else:
         corpus = PackedCorpus([Path(p) for p in given.tokens], settings.length, pieces)
         validation = ReportTokens(pairs.split("validate"), tokenizer, settings.length)
@@ -96,7 +93,6 @@ def run_training(
             "tokens": corpus.fingerprint,
         }
         program = PackedCorpusProgram(settings, corpus, validation, *common)
-        work = packed_row_work(text.config, corpus, settings.mlm.masking.rate, value_bytes)
         remedies.insert(0, "a larger training.accumulate")
     identity = {
         "model": given.model,
@@ -105,7 +101,7 @@ def run_training(
         "settings": settings.model_dump(mode="json"),
         "data": {**pairs.describe(), **data},
     }
-    engine = Engine(program, settings.training, given.seed, identity, work, remedies, processes)
+    engine = Engine(program, settings.training, given.seed, identity, remedies, processes)
     engine.run(given.state, given.output)
 
 

@@ -65,23 +65,11 @@ class ReportTokens:
     def __len__(self) -> int:
         return self.size
 
-    def lengths(self, section: Section, sentence_seed: int | None = None) -> Ints:
-        """``[N]``: tokens of each report's sequence with [CLS] and [SEP], after cutting.
-
-        With ``sentence_seed`` those of the one sentence that it draws in epoch 0.
-        """
+    def lengths(self, section: Section) -> Ints:
+        """``[N]``: tokens of each report's sequence with [CLS] and [SEP], after cutting."""
         ragged = self._sections[section]
         full = np.diff(ragged.token_offsets[ragged.sentence_offsets])
-        if sentence_seed is not None:
-            rows = np.arange(self.size, dtype=np.int64)
-            owner, sentences = self._chosen(ragged, rows, sentence_seed, 0, True, True)
-            full = np.zeros(self.size, dtype=np.int64)
-            full[owner] = np.diff(ragged.token_offsets)[sentences]
         return np.minimum(full, self.max_length - 2) + 2
-
-    def words_per_piece(self, section: Section) -> float:
-        """The share of the section's pieces that begin a word."""
-        return float(np.mean(~self.vocabulary.continues[self._sections[section].tokens]))
 
     def batch(
         self,

@@ -25,32 +25,24 @@ from cxrflow.errors import InputError, InterruptedRun
 from cxrflow.files import atomic_folder, naming, read_json, write_json
 from cxrflow.training.compilation import compile_modules
 from cxrflow.training.data_clock import DataClock
+from cxrflow.training.flops import flop_counter, peak_flops
 from cxrflow.training.memory import explained, peak_memory_mb
 from cxrflow.training.metrics_log import MetricsLog
-from cxrflow.training.precision import (
-    Roof,
-    autocast,
-    choose_device,
-    choose_kernels,
-    choose_precision,
-    measure_roof,
-)
+from cxrflow.training.precision import autocast, choose_device, choose_kernels, choose_precision
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Program
 from cxrflow.training.settings import TrainingSettings
 from cxrflow.training.state import StateFolder, differences, without_operations
 from cxrflow.training.step_values import StepValues, not_finite
 from cxrflow.training.update import Update
-from cxrflow.training.work import PARAMETER_BYTES, Work, efficiency, in_words
 
 log = logging.getLogger("cxrflow")
 
 
 class Engine:
     """Trains one program. ``identity`` is what must not change between two starts of a run:
-    model name, seed, settings and data fingerprints. ``work`` is that of one sample, and
-    ``remedies`` say what to change when memory runs out. Of several ``processes`` the first one
-    speaks, saves and writes for all."""
+    model name, seed, settings and data fingerprints. ``remedies`` say what to change when memory
+    runs out. Of several ``processes`` the first one speaks, saves and writes for all."""
 
     def __init__(
         self,
@@ -58,12 +50,11 @@ class Engine:
         settings: TrainingSettings,
         seed: int,
         identity: dict[str, Any],
-        work: Work,
         remedies: Sequence[str],
         processes: Processes = ALONE,
     ) -> None:
         self.program, self.settings, self.seed, self.identity = program, settings, seed, identity
-        self.work, self.remedies, self.processes = work, remedies, processes
+        self.remedies, self.processes = remedies, processes
         if program.batches_per_epoch < 1:
             raise InputError("no training samples are left: the cohort's train split is empty")
         self.device = choose_device(settings.device)
@@ -75,6 +66,7 @@ class Engine:
         )
         self.step = 0
         self.best: dict[str, Any] = {"loss": math.inf, "step": 0, "failures": 0}
+        self.flops: int | None = None  # of one step, in all processes
         self.totals: dict[str, float] = {"seconds": 0.0, "samples": 0, "tokens": 0, "data": 0.0}
         self._stop = False
         self._unread: list[StepValues] = []
@@ -106,7 +98,6 @@ class Engine:
             self.processes.first(lambda: folder.claim(identity))
             previous = signal.signal(signal.SIGTERM, self._ask_to_stop)
             try:
-                self.roof = measure_roof(self.device, self.precision)
                 with explained(self.identity["model"], self.device, self.remedies):
                     self._resume(folder)
                     if self.settings.compile:
@@ -144,7 +135,7 @@ class Engine:
         for name, module in self.program.modules.items():
             module.load_state_dict(state["modules"][name])
         self.update.optimiser.load_state_dict(state["optimiser"])
-        self.step, self.best = state["step"], state["best"]
+        self.step, self.best, self.flops = state["step"], state["best"], state["flops"]
         self.totals |= state["totals"]
         log.info("resuming at step %d of %d", self.step, self.steps)
 
@@ -153,7 +144,12 @@ class Engine:
             return
         metrics.flush()
         modules = {name: module.state_dict() for name, module in self.program.modules.items()}
-        counters = {"step": self.step, "best": self.best, "totals": self.totals}
+        counters = {
+            "step": self.step,
+            "best": self.best,
+            "flops": self.flops,
+            "totals": self.totals,
+        }
         content = {"modules": modules, "optimiser": self.update.optimiser.state_dict(), **counters}
         folder.save(self.step, content)
         for path in folder.path.glob("best-*.pt"):
@@ -179,7 +175,7 @@ class Engine:
         for module in self.program.modules.values():
             module.train()
         while self.step < self.steps and not self._out_of_patience():
-            values, samples, tokens = self.update(self.step, clock)
+            values, samples, tokens = self._update(clock)
             self._unread.append(values)
             self.step += 1
             bar.update()
@@ -217,6 +213,15 @@ class Engine:
         bar.close()
         clock.close()
         self._save(folder, metrics)
+
+    def _update(self, clock: DataClock) -> tuple[StepValues, int, int]:
+        """One step; the FLOPs of a run's first one are counted."""
+        if self.flops is not None:
+            return self.update(self.step, clock)
+        with flop_counter(self.settings.compile) as counter:
+            result = self.update(self.step, clock)
+        self.flops = self.processes.total(counter.get_total_flops())
+        return result
 
     def _agree(self, samples: int, tokens: int, stop: bool, save: bool) -> list[int]:
         """Counts over all processes; whether one is asked to stop; whether the first would save."""
@@ -298,17 +303,23 @@ class Engine:
                 metrics.export(temporary)
             write_json(temporary / "run.json", {**self.identity, **facts})
         folder.clear()
-        log.info("%s", in_words(facts))
+        log.info(
+            "%.4g samples/s, %.4g TFLOP/s%s; waited for data %.1f %% of the time; %d MB at most",
+            facts["samples_per_second"],
+            facts["flops_per_second"] / 1e12,
+            "" if facts["mfu"] is None else f" (MFU {facts['mfu']:.1%})",
+            facts["data_wait_share"] * 100,
+            facts["peak_memory_mb"],
+        )
         log.info("wrote %s", output)
 
     def _facts(self) -> dict[str, Any]:
         """What ``run.json`` says beside the identity."""
-        seconds, samples = max(self.totals["seconds"], 1e-9), max(self.totals["samples"], 1)
+        seconds = max(self.totals["seconds"], 1e-9)
         best = self.settings.stopping.keep == "best"
         parameters = sum(p.numel() for m in self.program.modules.values() for p in m.parameters())
-        world = self.processes.world
-        steps = Work(0.0, PARAMETER_BYTES * parameters * self.step * world / samples)
-        roof = Roof(self.roof.flops * world, self.roof.bytes * world)
+        peak = peak_flops(self.device, self.precision)
+        rate = (self.flops or 0) * self.step / seconds
         return {
             "code_version": __version__,
             "torch_version": torch.__version__,
@@ -323,7 +334,11 @@ class Engine:
             "samples_per_second": round(self.totals["samples"] / seconds, 2),
             "tokens_per_second": round(self.totals["tokens"] / seconds, 2),
             "peak_memory_mb": peak_memory_mb(self.device),
-            **efficiency(self.work + steps, roof, samples, seconds, self.totals["data"]),
+            "data_wait_share": round(self.totals["data"] / seconds, 4),
+            "flops_per_step": self.flops,
+            "flops_per_second": float(f"{rate:.4g}"),
+            "peak_flops_per_second": None if peak is None else peak * self.processes.world,
+            "mfu": None if peak is None else round(rate / (peak * self.processes.world), 4),
             "parameters": parameters,
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }

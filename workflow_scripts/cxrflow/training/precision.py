@@ -1,11 +1,7 @@
-"""Which device and arithmetic a run uses, and the most that they can do."""
+"""Which device and arithmetic a run uses."""
 
 import contextlib
 import os
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import torch
@@ -13,10 +9,6 @@ import torch
 from cxrflow.errors import InputError
 
 Precision = Literal["bf16", "fp32"]
-VALUE_BYTES: dict[Precision, int] = {"bf16": 2, "fp32": 4}
-
-PRODUCT_SIDES = (256, 512, 1024, 2048, 4096, 8192)
-LONG_ENOUGH = 0.008  # seconds; larger products than one that takes so long are not tried
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -56,52 +48,3 @@ def autocast(
     if precision == "fp32":
         return contextlib.nullcontext()
     return torch.autocast(device.type, dtype=torch.bfloat16)
-
-
-@dataclass(frozen=True)
-class Roof:
-    """The most a device does in a second: FLOPs of a matrix product, bytes read and written."""
-
-    flops: float
-    bytes: float
-
-
-@torch.no_grad()
-def measure_roof(device: torch.device, precision: Precision) -> Roof:
-    """Time matrix products in the run's arithmetic, and a copy; takes a few tenths of a second.
-
-    Nothing random is drawn, so a run's results do not depend on it.
-    """
-    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    flops = 0.0
-    for side in PRODUCT_SIDES:
-        # Not a constant: a GPU multiplies those with less power and so faster than real values.
-        values = torch.arange(side * side, device=device, dtype=torch.float32).sin()
-        matrix = values.view(side, side).to(dtype)
-        product = partial(torch.mm, matrix, matrix, out=torch.empty_like(matrix))
-        seconds = _best_seconds(product, device)
-        flops = max(flops, 2 * side**3 / seconds)
-        if seconds > LONG_ENOUGH:
-            break
-    # More than the caches hold.
-    size = 2**28 if device.type == "cuda" else 2**26
-    source = torch.ones(size, dtype=torch.uint8, device=device)
-    target = torch.empty_like(source)
-    copied = 2 * size / _best_seconds(partial(target.copy_, source), device)
-    if device.type == "cuda":
-        del values, matrix, product, source, target
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(device)
-    return Roof(flops, copied)
-
-
-def _best_seconds(work: Callable[[], object], device: torch.device, turns: int = 3) -> float:
-    """Shortest of some turns after one that is not timed."""
-    times = []
-    for _ in range(turns + 1):
-        start = time.perf_counter()
-        work()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        times.append(time.perf_counter() - start)
-    return max(min(times[1:]), 1e-9)

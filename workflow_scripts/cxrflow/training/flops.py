@@ -1,0 +1,66 @@
+"""FLOPs of a training step, by torch's own counter, and the most a device does in a second."""
+
+import contextlib
+from collections.abc import Iterator
+from inspect import unwrap
+
+import torch
+from torch.utils.flop_counter import (
+    FlopCounterMode,
+    addmm_flop,
+    baddbmm_flop,
+    sdpa_backward_flop,
+    sdpa_flop,
+)
+
+from cxrflow.training.precision import Precision
+
+# Products that torch's counter leaves out: those in place, and attention on a CPU.
+ALSO_COUNTED = {
+    torch.ops.aten.addmm_: unwrap(addmm_flop),
+    torch.ops.aten.baddbmm_: unwrap(baddbmm_flop),
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: unwrap(sdpa_flop),
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: unwrap(sdpa_backward_flop),
+}
+# Dense peaks in TFLOP/s, from NVIDIA's data sheets: bf16 on tensor cores with sums in fp32, fp32
+# without tensor cores. Of the names that stand in a GPU's, the first counts.
+PEAKS: dict[str, dict[Precision, float]] = {
+    "B200": {"bf16": 2250, "fp32": 75},
+    "GH200": {"bf16": 990, "fp32": 67},
+    "H200 NVL": {"bf16": 836, "fp32": 60},
+    "H200": {"bf16": 989, "fp32": 67},
+    "H100 PCIe": {"bf16": 756, "fp32": 51},
+    "H100 NVL": {"bf16": 835, "fp32": 60},
+    "H100": {"bf16": 989, "fp32": 67},
+    "A100": {"bf16": 312, "fp32": 19.5},
+    "A40": {"bf16": 149.7, "fp32": 37.4},
+    "A30": {"bf16": 165, "fp32": 10.3},
+    "A10": {"bf16": 125, "fp32": 31.2},
+    "L40S": {"bf16": 362, "fp32": 91.6},
+    "L4": {"bf16": 121, "fp32": 30.3},
+    "V100": {"fp32": 15.7},
+    "RTX A6000": {"bf16": 154.8, "fp32": 38.7},
+    "RTX 4090": {"bf16": 165.2, "fp32": 82.6},
+    "RTX 3090": {"bf16": 71, "fp32": 35.6},
+}
+
+
+@contextlib.contextmanager
+def flop_counter(compiled: bool) -> Iterator[FlopCounterMode]:
+    """Counts the FLOPs of what runs inside, which computes the same bits as uncounted.
+
+    Where parts are ``compiled``, they run as if they were not: the counter cannot see into them.
+    """
+    with contextlib.ExitStack() as stack:
+        if compiled:
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        yield stack.enter_context(FlopCounterMode(display=False, custom_mapping=ALSO_COUNTED))
+
+
+def peak_flops(device: torch.device, precision: Precision) -> float | None:
+    """FLOP/s of ``device`` at most; None for a CPU and for a GPU that is not in the table."""
+    if device.type != "cuda":
+        return None
+    words = f" {torch.cuda.get_device_name(device)} ".replace("-", " ")
+    peaks = next((peaks for name, peaks in PEAKS.items() if f" {name} " in words), {})
+    return peaks[precision] * 1e12 if precision in peaks else None
