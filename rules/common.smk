@@ -17,6 +17,7 @@ sys.path.insert(0, str(SOURCE))
 from cxrflow.config import make_config
 from cxrflow.config.weights import vocabulary_model, weights_files, weights_kind
 from cxrflow.errors import InputError
+from cxrflow.files import fingerprint
 from cxrflow.papers import load_paper
 from cxrflow.papers.names import paper_of, short_name
 from cxrflow.source_files import code_digest

@@ -79,12 +79,13 @@ rule record_config:
     resources:
         **job("record_config"),
     params:
-        config=as_json(run.described()),
+        config=as_json(dict(config)),
+        resolved=fingerprint(run.described()),
         files=option("--configfile", *CONFIG_FILES),
     shell:
         r"""
         python -m cxrflow.config record \
-            --resolved {params.config:q} \
+            --values {params.config:q} \
             {params.files:q} \
             --output {output.config:q} \
             >{log:q} 2>&1

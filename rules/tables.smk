@@ -91,7 +91,7 @@ def paper_contents(paper):
     """A digest of what a paper's tables say; comments in its file do not count."""
     said = run.chosen[paper]
     parts = {"tables": said.tables, "orderings": said.orderings, "headline": said.headline}
-    return as_json(said.model_validate({"name": paper, **parts}))
+    return fingerprint(said.model_validate({"name": paper, **parts}).model_dump(mode="json"))
 
 
 def figure(wildcards):

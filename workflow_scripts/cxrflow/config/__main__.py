@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import yaml
 
 from cxrflow.command import run
-from cxrflow.config import load_config
+from cxrflow.config import load_config, make_config
 from cxrflow.files import write_json
 
 
@@ -40,13 +40,13 @@ def main(argv: Sequence[str] | None = None) -> None:
             help="later files are laid over earlier ones (default: config.yaml)",
         )
     show.add_argument("--model", help="only the resolved settings of this model")
-    record.add_argument("--resolved", required=True, metavar="JSON")
+    record.add_argument("--values", required=True, metavar="JSON", help="the files, laid over")
     record.add_argument("--output", required=True, metavar="FILE")
     options = parser.parse_args(argv)
 
     if options.action == "record":
-        resolved = json.loads(options.resolved)
-        write_json(options.output, resolved | {"configfiles": options.configfile})
+        config = make_config(json.loads(options.values), options.configfile, check_roots=False)
+        write_json(options.output, config.described() | {"configfiles": options.configfile})
         return
     config = load_config(options.configfile)
     if options.action == "check":
