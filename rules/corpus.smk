@@ -151,7 +151,6 @@ rule extract_entities:
         corpus=subpath(input.corpus, parent=True),
         stanza=["--stanza", TAGGER[1]],
         settings=as_json(run.reports.entities.settings()),
-        folder=subpath(output.entities, parent=True),
     shell:
         r"""
         python -m cxrflow.reports.entities.extract \
@@ -159,7 +158,7 @@ rule extract_entities:
             {params.stanza:q} \
             --settings {params.settings:q} \
             --threads {threads} \
-            --output {params.folder:q} \
+            --output {output.entities:q} \
             >{log:q} 2>&1
         """
 

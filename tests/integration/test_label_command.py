@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 from programs import End, program
 
+from cxrflow.outputs import claim_folder
 from cxrflow.reports.corpus import build_corpus
 from cxrflow.reports.labels.aggregate import aggregate
 from cxrflow.reports.labels.observations import OBSERVATIONS
@@ -305,7 +306,7 @@ def test_parts_of_other_settings_or_texts_are_not_used(tmp_path: Path) -> None:
 def test_a_second_process_leaves_at_once(tmp_path: Path) -> None:
     output = tmp_path / "labels.csv"
     folder = tmp_path / "labels.csv.parts"
-    folder.mkdir()
+    claim_folder(folder, "finished labels")
     with open(folder / "lock", "w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         label(table(tmp_path / "in.csv"), output).refuses(folder, "another process")
@@ -348,7 +349,7 @@ def test_other_bad_requests_are_one_line(tmp_path: Path) -> None:
     path, output = table(tmp_path / "in.csv"), tmp_path / "labels.csv"
     label(tmp_path / "gone.csv", output).refuses("gone.csv", "not found")
     label(path, tmp_path / "labels.txt").refuses("labels.txt", ".csv or .parquet")
-    label(path, path).refuses("twice")
+    label(path, path).refuses("another option")
     label(path, output, reasons=tmp_path / "r.csv").refuses("r.csv", ".parquet")
     label(path, output, "--with-text").refuses("--with-text", "--reasons")
     label(path, output, settings={"splitter": "stanza"}).refuses("--stanza")

@@ -333,8 +333,8 @@ def test_the_program_writes_its_folder_and_logs_no_text(tmp_path, corpus, caplog
             + ["--settings", '{"intervals": {"replicates": 100}}', "--output", str(output)]
         )
     assert sorted(path.name for path in output.iterdir()) == [
-        "agreement.csv", "confusion.csv", "disagreements.parquet", "figures", "metrics.json",
-        "predictions.parquet",
+        ".cxrflow", "agreement.csv", "confusion.csv", "disagreements.parquet", "figures",
+        "metrics.json", "predictions.parquet",
     ]  # fmt: skip
     found = json.loads((output / "metrics.json").read_text())
     assert (found["benchmark"], found["model"], found["seed"]) == ("label_agreement", "scope", 0)

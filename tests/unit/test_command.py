@@ -172,7 +172,7 @@ def test_a_result_is_whole_or_as_before(tmp_path: Path) -> None:
         part.write_text("half")
         raise RuntimeError
     assert json.loads((tmp_path / "a.json").read_text()) == {"old": 1}
-    with pytest.raises(OSError) as caught, atomic_folder(tmp_path / "b") as folder:
+    with pytest.raises(OSError) as caught, atomic_folder(tmp_path / "b", "model") as folder:
         (folder / "one").write_text("1")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert refusal(caught.value) == f"{tmp_path / 'b'}: No space left on device"

@@ -73,9 +73,9 @@ def stanza(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 100])
 def test_tables_and_counts(tmp_path: Path, stanza: Path, chunk: int) -> None:
-    corpus, output = write_corpus(tmp_path / "corpus", SENTENCES), tmp_path / "out"
+    corpus, output = write_corpus(tmp_path / "corpus", SENTENCES), tmp_path / "out.parquet"
     summary = extract(corpus, stanza, output, EntitySettings(chunk=chunk))
-    table = pd.read_parquet(output / "entities.parquet")
+    table = pd.read_parquet(output)
     assert list(table.itertuples(index=False, name=None)) == ROWS
     assert sum(TwoWords.asked, []) == [
         "New edema.",
@@ -84,7 +84,7 @@ def test_tables_and_counts(tmp_path: Path, stanza: Path, chunk: int) -> None:
         "Edema, Edema.",
     ]
     assert all(len(asked) <= chunk for asked in TwoWords.asked)
-    assert summary == json.loads((output / "entities.json").read_text())
+    assert summary == json.loads(output.with_suffix(".json").read_text())
     assert summary["entities"] == {"OBSERVATION": 4, "OBSERVATION_MODIFIER": 2}
     assert summary["temporal"] == {"entities": 2, "studies": 1, "words": {"new": 2}}
     assert (summary["sentences"], summary["different_sentences"], summary["studies"]) == (5, 4, 2)
@@ -94,17 +94,17 @@ def test_tables_and_counts(tmp_path: Path, stanza: Path, chunk: int) -> None:
 def test_a_corpus_without_entities(tmp_path: Path, stanza: Path) -> None:
     for name, sentences in (("none", []), ("some", SENTENCES[3:4])):
         corpus = write_corpus(tmp_path / name, sentences)
-        summary = extract(corpus, stanza, tmp_path / f"{name}_out", EntitySettings())
-        table = pd.read_parquet(tmp_path / f"{name}_out" / "entities.parquet")
+        summary = extract(corpus, stanza, tmp_path / f"{name}.parquet", EntitySettings())
+        table = pd.read_parquet(tmp_path / f"{name}.parquet")
         assert len(table) == 0 and list(table) == list(module.SCHEMA.names)
         assert summary["entities"] == {} and summary["temporal"]["entities"] == 0
 
 
 def test_bad_corpora_are_one_line(tmp_path: Path, stanza: Path) -> None:
     with pytest.raises(InputError, match="corpus.json: file not found"):
-        extract(tmp_path, stanza, tmp_path / "out", EntitySettings())
+        extract(tmp_path, stanza, tmp_path / "out.parquet", EntitySettings())
     corpus = write_corpus(tmp_path / "corpus", SENTENCES)
     pd.DataFrame({"study_id": ["s1"]}).to_parquet(corpus / "sentences.parquet")
     with pytest.raises(InputError, match="sentences.parquet: column 'section' is missing"):
-        extract(corpus, stanza, tmp_path / "out", EntitySettings())
-    assert not (tmp_path / "out").exists()
+        extract(corpus, stanza, tmp_path / "out.parquet", EntitySettings())
+    assert not (tmp_path / "out.parquet").exists()

@@ -21,6 +21,7 @@ from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 from cxrflow.images.shards import Source, store_image
 from cxrflow.images.store import PixelStore, main
+from cxrflow.outputs import claim_folder
 
 GEOMETRY = "shorter24"
 
@@ -294,7 +295,7 @@ def test_two_builds_of_one_store_exclude_each_other(tmp_path: Path) -> None:
     import fcntl
 
     images = write_hospital(tmp_path, 3)
-    (tmp_path / "store").mkdir()
+    claim_folder(tmp_path / "store", "pixel store")
     with open(tmp_path / "store" / ".lock", "w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         with pytest.raises(InputError, match="another process is building"):

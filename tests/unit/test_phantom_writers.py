@@ -56,7 +56,7 @@ def test_half_written_folder_is_finished(
 
 def test_a_folder_of_someone_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(InputError, match="not empty"):
+    with pytest.raises(InputError, match="no earlier run wrote"):
         writer("pubmed")(SETTINGS, tmp_path, 1)
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 

@@ -179,7 +179,8 @@ def test_two_processes_write_the_same_bytes(tmp_path):
     environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(root)}
     subprocess.run(command, check=True, env=environment, capture_output=True)
     names = {path.name for path in (tmp_path / "first").iterdir()}
-    assert names == {"vocab.txt", "tokenizer.json", "tokenizer_config.json", "vocabulary.json"}
+    files = {"vocab.txt", "tokenizer.json", "tokenizer_config.json", "vocabulary.json"}
+    assert names == {*files, ".cxrflow"}
     for name in names:
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
     pieces = (tmp_path / "first" / "vocab.txt").read_text().splitlines()

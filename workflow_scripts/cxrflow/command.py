@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from cxrflow.errors import InputError, InterruptedRun
+from cxrflow.outputs import require_own
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 log = logging.getLogger("cxrflow")
@@ -28,6 +29,8 @@ log = logging.getLogger("cxrflow")
 # What the machine refuses, whatever the program does: no space, over quota, may not, read-only.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 REFUSALS = (*FULL, errno.EACCES, errno.EPERM)
+# Options that name what a program writes.
+WRITTEN = ("output", "reasons", "state")
 EXIT_INPUT = 2
 EXIT_INTERRUPTED = 75  # EX_TEMPFAIL: run it again
 EXIT_KEYBOARD = 128 + 2  # what a shell reports for SIGINT
@@ -112,14 +115,46 @@ def read_settings(source: str, kind: type[SettingsT]) -> SettingsT:
         raise InputError(explain(error, name)) from None
 
 
-def parser(description: str | None) -> argparse.ArgumentParser:
-    """An argument parser with ``--settings``; the description is the module's docstring."""
-    made = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+class Parser(argparse.ArgumentParser):
+    """Refuses an output that may not be written, before any work is done."""
+
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: None = None
+    ) -> argparse.Namespace:
+        """The options; see :func:`cxrflow.outputs.require_own` for what is refused."""
+        options = super().parse_args(args)
+        values = vars(options)
+        for name in WRITTEN:
+            if values.get(name) is not None:
+                others = {key: value for key, value in values.items() if key != name}
+                require_own(Path(values[name]), paths(others))
+        return options
+
+
+def paths(options: Mapping[str, Any]) -> Iterator[Path]:
+    """What options name: those of type Path, ``NAME=PATH``, and a file of settings."""
+    for name, value in options.items():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, Path):
+                yield item
+            elif name == "settings":
+                yield from [Path(item)] if os.path.isfile(item) else []
+            elif isinstance(item, str) and "=" in item:
+                yield Path(item.rpartition("=")[2])
+
+
+def parser(description: str | None, settings: bool = True) -> Parser:
+    """An argument parser, with ``--settings``; the description is the module's docstring."""
+    module = getattr(sys.modules["__main__"], "__spec__", None)
+    made = Parser(
+        prog=f"python -m {module.name.removesuffix('.__main__')}" if module else None,
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument(
-        "--settings", default="{}", help="YAML file, or inline JSON; see docs/configuration.md"
-    )
+    if settings:
+        made.add_argument(
+            "--settings", default="{}", help="YAML file, or inline JSON; see docs/configuration.md"
+        )
     return made
 
 

@@ -6,13 +6,12 @@ others. ``export.json`` says what it came from. The image file's layer ``fc``, w
 released file expect and nothing uses, is zeros.
 """
 
-import argparse
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from cxrflow.command import run
+from cxrflow.command import parser, run
 
 log = logging.getLogger("cxrflow")
 
@@ -21,20 +20,16 @@ Format = Literal["bin", "safetensors"]
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``python -m cxrflow.export``."""
-    parser = argparse.ArgumentParser(
-        prog="python -m cxrflow.export",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
-    parser.add_argument("--output", type=Path, required=True, help="folder to write")
-    parser.add_argument(
+    arguments = parser(__doc__, settings=False)
+    arguments.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
+    arguments.add_argument("--output", type=Path, required=True, help="folder to write")
+    arguments.add_argument(
         "--format",
         choices=("bin", "safetensors"),
         default="bin",
         help="text weights as pytorch_model.bin, as released, or as model.safetensors",
     )
-    given = parser.parse_args(argv)
+    given = arguments.parse_args(argv)
     export(given.model, given.output, given.format)
 
 
@@ -60,7 +55,7 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
     if not has_text and not has_image:
         raise InputError(f"{model}: holds neither config.json nor image/config.json")
     sources: list[Path] = []
-    with atomic_folder(output) as made:
+    with atomic_folder(output, "exported model") as made:
         if has_text:
             text = load_text_half(model)
             write_json(made / "config.json", released_config(text.config))

@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from cxrflow.errors import InputError
+from cxrflow.outputs import require_no_link, require_own_folder, write_mark
 
 
 @contextlib.contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """Give a temporary path; on success fsync it and rename it to ``path``."""
     path = Path(path)
+    require_no_link(path)
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; expected a file, or a name that is free")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
@@ -30,18 +34,29 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def atomic_folder(path: str | Path) -> Iterator[Path]:
-    """Give a temporary folder; on success it takes the place of ``path``, old content included."""
+def atomic_folder(path: str | Path, product: str) -> Iterator[Path]:
+    """Give a temporary folder; on success it takes the place of ``path``.
+
+    Raises:
+        InputError: ``path`` holds anything but an earlier ``product``; it is left as it is.
+    """
     path = Path(path)
+    require_own_folder(path, product)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    earlier = temporary.with_suffix(".earlier")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:
         with naming(path):
             yield temporary
-            shutil.rmtree(path, ignore_errors=True)
+            write_mark(temporary, product)
+            # Moved away in one piece, so that a kill leaves no half of it in its place.
+            require_own_folder(path, product)
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(path, earlier)
             os.replace(temporary, path)
+            shutil.rmtree(earlier, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

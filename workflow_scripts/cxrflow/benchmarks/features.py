@@ -103,7 +103,7 @@ def write_features(
     folder: Path, image_ids: Sequence[str], by_kind: dict[str, Tensor], said: dict[str, Any]
 ) -> None:
     """Write the feature folder in one piece; ``said`` is what ``features.json`` says."""
-    with atomic_folder(folder) as made:
+    with atomic_folder(folder, "image features") as made:
         save_file(by_kind, made / "features.safetensors")
         pd.DataFrame({"image_id": list(image_ids)}).to_parquet(made / "index.parquet", index=False)
         write_json(made / "features.json", said)

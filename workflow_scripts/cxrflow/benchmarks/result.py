@@ -43,7 +43,7 @@ class Result:
 
     def write(self, folder: Path, model: str, seed: int, task: str | None = None) -> None:
         """Write the result folder in one piece."""
-        with atomic_folder(folder) as made:
+        with atomic_folder(folder, f"{self.benchmark} result") as made:
             self.predictions.to_parquet(made / "predictions.parquet", index=False)
             for name, values in self.arrays.items():
                 np.save(made / f"{name}.npy", values, allow_pickle=False)

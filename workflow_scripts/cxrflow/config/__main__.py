@@ -9,52 +9,50 @@ YAML: the whole configuration, or with ``--model`` the settings that its trainin
 names of the files it came from as ``configfiles``.
 """
 
-import argparse
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import yaml
 
-from cxrflow.command import run
+from cxrflow.command import parser, run
 from cxrflow.config import load_config, make_config
 from cxrflow.files import write_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point; see the module's docstring."""
-    parser = argparse.ArgumentParser(
-        prog="python -m cxrflow.config",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    actions = parser.add_subparsers(dest="action", required=True)
+    arguments = parser(__doc__, settings=False)
+    actions = arguments.add_subparsers(dest="action", required=True)
     check = actions.add_parser("check", help="validate, print one line")
     show = actions.add_parser("show", help="print the configuration with every default filled in")
     record = actions.add_parser("record", help="write a resolved configuration to a file")
     for reader in (check, show, record):
         reader.add_argument(
             "--configfile",
+            type=Path,
             nargs="+",
-            default=["config.yaml"],
+            default=[Path("config.yaml")],
             metavar="FILE",
             help="later files are laid over earlier ones (default: config.yaml)",
         )
     show.add_argument("--model", help="only the resolved settings of this model")
     record.add_argument("--values", required=True, metavar="JSON", help="the files, laid over")
-    record.add_argument("--output", required=True, metavar="FILE")
-    options = parser.parse_args(argv)
+    record.add_argument("--output", type=Path, required=True, metavar="FILE")
+    options = arguments.parse_args(argv)
+    files = [str(file) for file in options.configfile]
 
     if options.action == "record":
-        config = make_config(json.loads(options.values), options.configfile, check_roots=False)
-        write_json(options.output, config.described() | {"configfiles": options.configfile})
+        config = make_config(json.loads(options.values), files, check_roots=False)
+        write_json(options.output, config.described() | {"configfiles": files})
         return
-    config = load_config(options.configfile)
+    config = load_config(files)
     if options.action == "check":
         for name in config.recipes:
             if config.trainable(name):
                 config.model(name)  # a model's own settings are validated when they are resolved
         print(
-            f"{' + '.join(options.configfile)}: valid; scale {config.scale}, "
+            f"{' + '.join(files)}: valid; scale {config.scale}, "
             f"papers {', '.join(config.papers)}, {len(config.recipes)} models"
         )
         return

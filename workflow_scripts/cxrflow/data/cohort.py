@@ -134,7 +134,7 @@ def _hardest(flow: Flow) -> str:
 def _write(cohort: Cohort, flow: Flow, settings: CohortSettings, given: Namespace) -> None:
     roots = [root for root in (given.root, given.images_root) if root is not None]
     name = "pairs" if settings.kind == "pairs" else "samples"
-    with atomic_folder(given.output) as folder:
+    with atomic_folder(given.output, "cohort") as folder:
         cohort.rows.to_parquet(folder / f"{name}.parquet", index=False)
         cohort.images.to_parquet(folder / "images.parquet", index=False)
         if cohort.documents is not None:

@@ -37,6 +37,7 @@ from cxrflow.images.shards import (
     store_block,
     write_shard,
 )
+from cxrflow.outputs import claim_folder
 from cxrflow.progress import progress
 
 log = logging.getLogger("cxrflow.images")
@@ -71,7 +72,7 @@ def build_store(
     Rows are in the order of ``sources``. Raises :class:`InputError` when more than
     ``settings.max_failed_share`` of the images failed, or the disk is full; finished shards stay.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    claim_folder(folder, "pixel store")
     with _lock(folder), _plain_disk_errors(folder):
         for name in ("store.json", "index.parquet"):  # not whole until the end
             (folder / name).unlink(missing_ok=True)

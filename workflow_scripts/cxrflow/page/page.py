@@ -5,7 +5,6 @@ grounding examples, and how to go on. What is missing is said; a damaged or stal
 program with its name. The page forbids itself (by a content security policy) to load anything.
 """
 
-import argparse
 import logging
 from collections.abc import Sequence
 from functools import cache
@@ -15,6 +14,7 @@ from typing import Any
 import jinja2
 import yaml
 
+from cxrflow.command import parser
 from cxrflow.command import run as run_program
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_path
@@ -154,9 +154,7 @@ def build_page(config: Path, results: Path) -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = parser(__doc__, settings=False)
     arguments.add_argument(
         "--config", type=Path, required=True, help="recorded configuration: report/config.json"
     )

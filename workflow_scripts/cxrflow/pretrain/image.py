@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``python -m cxrflow.pretrain.image``."""
     arguments = training_parser(__doc__)
-    arguments.add_argument("--pixels", required=True, help="pixel store")
+    arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
     given = arguments.parse_args(argv)
     start(given, ImagePretrainingSettings, run_training)
 

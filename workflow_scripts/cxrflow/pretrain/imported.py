@@ -56,7 +56,7 @@ def import_weights(
 
     files = find_files(kind, weights, image)
     halves = read_halves(kind, files, settings, seed)
-    with atomic_folder(output) as made:
+    with atomic_folder(output, "model") as made:
         if halves.text is not None and files.text is not None:
             require_embeddings(halves.text, len(load_tokenizer(files.text)), files.text)
             save_text_half(halves.text, made)

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``python -m cxrflow.pretrain.joint``."""
     arguments = training_parser(__doc__)
-    arguments.add_argument("--pixels", required=True, help="pixel store")
-    arguments.add_argument("--text", required=True, help="text model folder to start from")
-    arguments.add_argument("--image", help="image model folder to start from")
+    arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
+    arguments.add_argument(
+        "--text", type=Path, required=True, help="text model folder to start from"
+    )
+    arguments.add_argument("--image", type=Path, help="image model folder to start from")
     given = arguments.parse_args(argv)
     start(given, JointPretrainingSettings, run_training)
 

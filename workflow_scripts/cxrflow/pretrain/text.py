@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``python -m cxrflow.pretrain.text``."""
     arguments = training_parser(__doc__)
-    arguments.add_argument("--vocabulary", required=True, help="tokenizer folder")
-    arguments.add_argument("--tokens", nargs="+", default=[], help="token folders (phase II)")
-    arguments.add_argument("--start", help="model folder to go on from")
+    arguments.add_argument("--vocabulary", type=Path, required=True, help="tokenizer folder")
+    arguments.add_argument(
+        "--tokens", type=Path, nargs="+", default=[], help="token folders (phase II)"
+    )
+    arguments.add_argument("--start", type=Path, help="model folder to go on from")
     given = arguments.parse_args(argv)
     start(given, TextPretrainingSettings, run_training)
 

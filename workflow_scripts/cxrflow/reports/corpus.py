@@ -229,7 +229,7 @@ def build_corpus(
     if not references:
         raise InputError(f"{root}: no report is listed")
     account, started = _Account(), time.monotonic()
-    with atomic_folder(output) as folder:
+    with atomic_folder(output, "report corpus") as folder:
         with _Tables(folder) as tables:
             parts = _process(layout, root, references, settings, stanza, threads)
             for rows in progress(parts, len(references), "report", lambda rows: len(rows.sections)):
@@ -264,10 +264,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Command line; see the module's docstring."""
     arguments = parser(__doc__)
     arguments.add_argument("--layout", required=True, choices=holders("reports"))
-    arguments.add_argument("--root", required=True, help="the data set's folder, as published")
-    arguments.add_argument("--stanza", help="stanza model folder, for splitter: stanza")
+    arguments.add_argument(
+        "--root", type=Path, required=True, help="the data set's folder, as published"
+    )
+    arguments.add_argument("--stanza", type=Path, help="stanza model folder, for splitter: stanza")
     arguments.add_argument("--threads", type=int, default=1, help="processes")
-    arguments.add_argument("--output", required=True, help="results/corpus/<dataset>")
+    arguments.add_argument("--output", type=Path, required=True, help="results/corpus/<dataset>")
     given = arguments.parse_args(argv)
     settings = read_settings(given.settings, ReportSettings)
     build_corpus(given.layout, given.root, given.output, settings, given.stanza, given.threads)

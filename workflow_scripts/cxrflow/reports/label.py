@@ -19,7 +19,6 @@ goes on, to the same bytes. The result does not depend on --threads either.
 
 import csv
 import logging
-import shutil
 import signal
 import time
 from collections import Counter
@@ -36,6 +35,7 @@ from cxrflow.command import parser, read_settings, run
 from cxrflow.data.layouts import holders
 from cxrflow.errors import InputError, InterruptedRun
 from cxrflow.files import atomic_path, write_json
+from cxrflow.outputs import remove_folder
 from cxrflow.progress import progress
 from cxrflow.reports.label_input import Source, find_source
 from cxrflow.reports.label_parts import (
@@ -184,7 +184,7 @@ def label_reports(
             "reports_per_second": round(source.total / max(seconds, 1e-9), 1),
         }
         write_json(output.with_name(f"{output.name}.json"), summary)
-        shutil.rmtree(folder)
+        remove_folder(folder)
     _tell(summary, output)
     return summary
 
@@ -208,22 +208,30 @@ def _rows(part: tuple[Path, pa.Table]) -> int:
 
 
 def _check_outputs(given: Any) -> None:
-    if Path(given.output).suffix not in (".csv", ".parquet"):
+    if given.output.suffix not in (".csv", ".parquet"):
         raise InputError(f"--output {given.output}: expected a name ending in .csv or .parquet")
-    if given.reasons is not None and Path(given.reasons).suffix != ".parquet":
+    if given.reasons is not None and given.reasons.suffix != ".parquet":
         raise InputError(f"--reasons {given.reasons}: expected a name ending in .parquet")
     if given.with_text and given.reasons is None:
         raise InputError("--with-text: nothing to add texts to without --reasons")
-    paths = [Path(path).resolve() for path in (given.input, given.output, given.reasons) if path]
-    if len(set(paths)) != len(paths):
-        raise InputError(f"--input, --output and --reasons: {given.output} is named twice")
+    summary = given.output.with_name(f"{given.output.name}.json")
+    for path in (given.output, given.reasons):
+        if path is not None and path.exists() and not summary.is_file():
+            raise InputError(
+                f"{path}: was not written by an earlier run, which would have left {summary.name} "
+                "beside the labels; name another file, or delete this one yourself"
+            )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Command line; see the module's docstring."""
     arguments = parser(__doc__)
-    arguments.add_argument("--input", required=True, help="table, folder of .txt, or data set")
-    arguments.add_argument("--output", required=True, help="labels.csv or labels.parquet")
+    arguments.add_argument(
+        "--input", type=Path, required=True, help="table, folder of .txt, or data set"
+    )
+    arguments.add_argument(
+        "--output", type=Path, required=True, help="labels.csv or labels.parquet"
+    )
     arguments.add_argument(
         "--layout", choices=holders("reports"), help="a data set's, as published"
     )
@@ -232,9 +240,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument(
         "--no-header", action="store_true", help="a CSV of one column whose first row is a report"
     )
-    arguments.add_argument("--stanza", help="stanza model folder, for splitter: stanza")
+    arguments.add_argument("--stanza", type=Path, help="stanza model folder, for splitter: stanza")
     arguments.add_argument("--threads", type=int, default=1, help="processes")
-    arguments.add_argument("--reasons", help="also write a .parquet: one row an assertion")
+    arguments.add_argument(
+        "--reasons", type=Path, help="also write a .parquet: one row an assertion"
+    )
     arguments.add_argument(
         "--with-text", action="store_true", help="phrase and sentence in --reasons too"
     )

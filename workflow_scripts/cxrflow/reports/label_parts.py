@@ -9,7 +9,6 @@ import fcntl
 import glob
 import hashlib
 import math
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ import pyarrow as pa
 
 from cxrflow.errors import PassingError
 from cxrflow.files import atomic_path, fingerprint, is_synthetic
+from cxrflow.outputs import MARK, claim_folder, remove_folder
 from cxrflow.reports.label_input import Item, Source, open_items
 from cxrflow.reports.labels.engines import make_labeller
 from cxrflow.reports.labels.observations import OBSERVATIONS
@@ -102,7 +102,7 @@ def locked(folder: Path) -> Iterator[None]:
 
     Without a part in it the folder is removed in the end.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    claim_folder(folder, "finished labels")
     with open(folder / "lock", "a") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -114,13 +114,13 @@ def locked(folder: Path) -> Iterator[None]:
             yield
         finally:
             if not any(folder.glob("*.arrow")):
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_folder(folder)
 
 
 def remove_others(folder: Path, kept: str, outputs: Sequence[Path]) -> None:
     """Remove parts of other settings or code, and what killed processes left half written."""
     for path in folder.iterdir():
-        if path.name != "lock" and not path.name.startswith(kept):
+        if path.name not in ("lock", MARK) and not path.name.startswith(kept):
             path.unlink()
     for output in outputs:
         for half in output.parent.glob(f".{glob.escape(output.name)}.*.partial"):

@@ -63,7 +63,7 @@ def train(
     if not model.is_file():
         raise InputError(f"{model}: not found; expected a stanza model folder")
     started = time.monotonic()
-    with atomic_folder(output) as folder:
+    with atomic_folder(output, "entity tagger") as folder:
         for kind in ("tokenize", "pretrain", "ner"):
             (folder / "en" / kind).mkdir(parents=True)
         shutil.copyfile(model, folder / "en" / "tokenize" / model.name)
@@ -158,9 +158,13 @@ def _score(folder: Path, sentences: Sequence[TaggedSentence]) -> dict[str, Any]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Command line; see the module's docstring."""
     arguments = parser(__doc__)
-    arguments.add_argument("--text", required=True, help="folder of {train,dev,test}.bioes")
-    arguments.add_argument("--tokenizer", required=True, help="stanza folder with en/tokenize")
-    arguments.add_argument("--output", required=True, help="results/stanza/<name>")
+    arguments.add_argument(
+        "--text", type=Path, required=True, help="folder of {train,dev,test}.bioes"
+    )
+    arguments.add_argument(
+        "--tokenizer", type=Path, required=True, help="stanza folder with en/tokenize"
+    )
+    arguments.add_argument("--output", type=Path, required=True, help="results/stanza/<name>")
     given = arguments.parse_args(argv)
     settings = read_settings(given.settings, EntityTaggerSettings)
     train(given.text, given.tokenizer, given.output, settings)

@@ -61,7 +61,7 @@ def train(
         for part in ("train", "dev")
     }
     started = time.monotonic()
-    with atomic_folder(output) as folder:
+    with atomic_folder(output, "sentence splitter") as folder:
         models = folder / "en" / "tokenize"
         models.mkdir(parents=True)
         with tempfile.TemporaryDirectory() as scratch:
@@ -128,8 +128,10 @@ def _run_stanza(text: Path, words: Path, models: Path, settings: SentenceSplitte
 def main(argv: Sequence[str] | None = None) -> None:
     """Command line; see the module's docstring."""
     arguments = parser(__doc__)
-    arguments.add_argument("--text", required=True, help="folder of {train,dev}.{txt,toklabels}")
-    arguments.add_argument("--output", required=True, help="results/stanza/<name>")
+    arguments.add_argument(
+        "--text", type=Path, required=True, help="folder of {train,dev}.{txt,toklabels}"
+    )
+    arguments.add_argument("--output", type=Path, required=True, help="results/stanza/<name>")
     given = arguments.parse_args(argv)
     train(given.text, given.output, read_settings(given.settings, SentenceSplitterSettings))
 

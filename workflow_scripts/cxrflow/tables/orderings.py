@@ -6,7 +6,6 @@ order holds where the intervals are apart, or, for a ``paired`` claim, where the
 difference on the same samples does not hold zero.
 """
 
-import argparse
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from cxrflow.command import run
+from cxrflow.command import parser, run
 from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.tables import Column, Ordering
 from cxrflow.tables.cells import NOT_RUN, Cell, Results, make_cell, read_results
@@ -228,9 +227,7 @@ def orderings_html(name: str, compared: Sequence[Compared], results: Results) ->
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = parser(__doc__, settings=False)
     arguments.add_argument("--paper", required=True, help="name of papers/<paper>.yaml")
     arguments.add_argument(
         "--metrics", type=Path, nargs="*", default=[], help="metrics.json of any models and seeds"

@@ -4,12 +4,11 @@ Every row of the paper's table is there. Where a value of ours is missing, the r
 place; the published value stands beside it either way.
 """
 
-import argparse
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from cxrflow.command import run
+from cxrflow.command import parser, run
 from cxrflow.errors import InputError
 from cxrflow.papers import load_paper
 from cxrflow.papers.tables import HEADLINE
@@ -22,9 +21,7 @@ log = logging.getLogger("cxrflow")
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = parser(__doc__, settings=False)
     arguments.add_argument("--paper", required=True, help="name of a paper of ours, or a YAML file")
     arguments.add_argument(
         "--table",

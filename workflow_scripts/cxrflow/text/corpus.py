@@ -24,7 +24,7 @@ def build_corpus(
     """Read ``root`` in ``layout``, one that holds documents, and write the corpus folder."""
     if not root.is_dir():
         raise InputError(f"{root}: data root not found; expected the {layout} folder")
-    with atomic_folder(output) as folder:
+    with atomic_folder(output, "text corpus") as folder:
         with DocumentWriter(folder / "documents.parquet") as writer:
             steps = layouts.layout(layout).reader("documents")(root, settings, writer, threads)
         if not writer.documents:

@@ -71,7 +71,7 @@ def write_tokens(
     )
     lengths: list[NDArray[np.int64]] = []
     total = unknown = 0
-    with atomic_folder(output) as folder:
+    with atomic_folder(output, "tokens") as folder:
         with open(folder / "tokens.npy", "wb") as handle:
             _write_header(handle, 0)
             encoded = ordered_map(encoders.encode, batches, threads, processes=False)

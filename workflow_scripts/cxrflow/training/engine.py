@@ -297,7 +297,7 @@ class Engine:
         for module in self.program.modules.values():
             module.eval()
         facts = self._facts()
-        with atomic_folder(output) as temporary:
+        with atomic_folder(output, "model") as temporary:
             self.program.export(temporary)
             if metrics is not None:
                 metrics.export(temporary)

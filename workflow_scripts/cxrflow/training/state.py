@@ -10,7 +10,6 @@ import fcntl
 import io
 import logging
 import os
-import shutil
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +19,7 @@ import torch
 
 from cxrflow.errors import InputError, PassingError
 from cxrflow.files import atomic_path, read_json, write_json
+from cxrflow.outputs import claim_folder, remove_folder
 
 log = logging.getLogger("cxrflow")
 CHECKSUM_BYTES = 32
@@ -50,7 +50,7 @@ class StateFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.path.mkdir(parents=True, exist_ok=True)
+        claim_folder(self.path, "training state")
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -127,4 +127,4 @@ class StateFolder:
 
     def clear(self) -> None:
         """Remove everything once the run's product is written."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_folder(self.path)

@@ -292,7 +292,7 @@ def compare(
 
 def write(folder: Path, result: Result, tables: dict[str, pd.DataFrame], engine: str) -> None:
     """Write the result folder in one piece; ``engine`` is the model of metrics.json."""
-    with atomic_folder(folder) as made:
+    with atomic_folder(folder, f"{result.benchmark} result") as made:
         result.write(made, model=engine, seed=0)
         tables["agreement"].to_csv(made / "agreement.csv", index=False)
         tables["confusion"].to_csv(made / "confusion.csv", index=False)

@@ -1,26 +1,24 @@
 """What all writers share: an output folder that is finished or not, and work in parallel.
 
-A finished folder holds ``MANIFEST.json``, written last. A hidden mark names the folder as ours, so
-that a half-written folder can be started afresh and a folder of someone else is never emptied.
+A finished folder holds ``MANIFEST.json``, written last. A half-written one is started afresh.
 """
 
 import csv
 import gzip
 import io
 import logging
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cxrflow.errors import InputError
 from cxrflow.files import fingerprint, naming, read_json, write_json
+from cxrflow.outputs import claim_folder, empty_folder
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.progress import progress
 
 log = logging.getLogger("cxrflow")
-MANIFEST, MARK = "MANIFEST.json", ".synthetic"
+MANIFEST = "MANIFEST.json"
 #: Part of every fingerprint: raised when the same settings come to mean other bytes.
 GENERATION = 3
 
@@ -39,8 +37,10 @@ def write_dataset(
     """Fill ``output`` by ``build``, which returns the counts for the manifest.
 
     ``options`` are what the data set depends on besides ``settings``. Nothing is done, and False
-    returned, when the folder is finished with the same settings. A folder that is neither empty
-    nor ours is an :class:`InputError`.
+    returned, when the folder is finished with the same settings.
+
+    Raises:
+        InputError: ``output`` is not empty and no earlier run wrote it.
     """
     output = Path(output)
     values = settings.model_dump(mode="json") | (options or {})
@@ -49,15 +49,10 @@ def write_dataset(
     if manifest.is_file() and read_json(manifest).get("fingerprint") == mark:
         log.info("%s: %s is there already, nothing to do", dataset, output)
         return False
-    if output.is_dir() and any(output.iterdir()) and not (output / MARK).is_file():
-        raise InputError(
-            f"{output}: the folder is not empty and was not written by cxrflow.phantom; "
-            "expected an empty or absent folder"
-        )
+    claim_folder(output, f"synthetic {dataset}")
     manifest.unlink(missing_ok=True)
     with naming(output):
-        _empty(output)
-        (output / MARK).write_text(f"{dataset}: invented data, no patient behind it\n")
+        empty_folder(output)
         counts = build(output)
         write_json(
             manifest,
@@ -71,16 +66,6 @@ def write_dataset(
         )
     log.info("%s: %s", dataset, ", ".join(f"{count} {name}" for name, count in counts.items()))
     return True
-
-
-def _empty(folder: Path) -> None:
-    """Take everything but the mark out of ``folder``; the mark stays so that a kill is harmless."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for entry in folder.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        elif entry.name != MARK:
-            entry.unlink()
 
 
 def each(

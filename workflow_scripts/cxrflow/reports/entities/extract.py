@@ -92,7 +92,7 @@ def extract(
     settings: EntitySettings,
     threads: int = 1,
 ) -> dict[str, Any]:
-    """Write ``entities.parquet`` and ``entities.json`` into ``output``; gives the latter's content.
+    """Write the table ``output`` and a JSON file beside it; gives the latter's content.
 
     Raises:
         InputError: the corpus or the model folder is not what it should be; nothing is written.
@@ -105,7 +105,7 @@ def extract(
     chunks = progress(_tag(different, str(stanza), settings, threads), len(different), "sentence")
     found = [entities for chunk in chunks for entities in chunk]
     table = _table(sentences, dict(zip(different, found, strict=True)))
-    with atomic_path(output / "entities.parquet") as temporary:
+    with atomic_path(output) as temporary:
         pq.write_table(table, temporary, compression="zstd")
     summary = {
         "corpus": about["fingerprint"],
@@ -116,7 +116,7 @@ def extract(
         "different_sentences": len(different),
         **_counts(table),
     }
-    write_json(output / "entities.json", summary)
+    write_json(output.with_suffix(".json"), summary)
     seconds = time.monotonic() - started
     log.info("%d entities in %d sentences, %.1f s", len(table), len(sentences), seconds)
     return summary
@@ -150,10 +150,10 @@ def _counts(table: pa.Table) -> dict[str, Any]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Command line; see the module's docstring."""
     arguments = parser(__doc__)
-    arguments.add_argument("--corpus", required=True, help="results/corpus/<dataset>")
-    arguments.add_argument("--stanza", required=True, help="folder of stanza models")
+    arguments.add_argument("--corpus", type=Path, required=True, help="results/corpus/<dataset>")
+    arguments.add_argument("--stanza", type=Path, required=True, help="folder of stanza models")
     arguments.add_argument("--threads", type=int, default=1, help="processes")
-    arguments.add_argument("--output", required=True, help="folder of entities.{parquet,json}")
+    arguments.add_argument("--output", type=Path, required=True, help="entities.parquet")
     given = arguments.parse_args(argv)
     settings = read_settings(given.settings, EntitySettings)
     extract(given.corpus, given.stanza, given.output, settings, given.threads)

@@ -1,0 +1,188 @@
+"""What a program may replace: what an earlier run of it wrote, and nothing else."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import cxrflow
+from cxrflow.command import parser
+from cxrflow.errors import InputError
+from cxrflow.files import atomic_folder, atomic_path, write_json
+from cxrflow.images.build import build_store
+from cxrflow.images.geometry import Geometry
+from cxrflow.images.settings import PixelSettings
+from cxrflow.outputs import MARK, claim_folder, empty_folder
+from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.writers.folder import write_dataset
+from cxrflow.reports.label_parts import locked
+from cxrflow.text import corpus
+from cxrflow.training.state import StateFolder
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder with a data set, notes, and a working folder in it."""
+    for path in ("home/data/mimic/files/a.txt", "home/notes/idea.txt", "home/work/own.txt"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("dear")
+    home = tmp_path / "home"
+    (home / "link").symlink_to(home / "data/mimic")
+    (home / "file_link").symlink_to(home / "notes/idea.txt")
+    (home / "data/empty").mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(home / "work")
+    return home
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def write(folder: Path, product: str = "corpus", text: str = "new") -> None:
+    with atomic_folder(folder, product) as made:
+        (made / "result.txt").write_text(text)
+
+
+REFUSED = {
+    "../data/mimic": "holds files that no earlier run wrote",
+    "../data": "holds files that no earlier run wrote",
+    "../link": "is a link",
+    "../notes/idea.txt": "is a file; expected a folder",
+    "../file_link": "is a link",
+    ".": "is the working folder",
+    "..": "is around the working folder",
+    "/": "is around the working folder",
+    "~": "is around the working folder",
+}
+
+
+@pytest.mark.parametrize("place", REFUSED)
+def test_folders_that_are_left_alone(home: Path, place: str) -> None:
+    before, folder = files(home), Path(place).expanduser()
+    for replace in (write, lambda path: claim_folder(path, "corpus")):
+        with pytest.raises(InputError, match=REFUSED[place]) as caught:
+            replace(folder)
+        assert str(caught.value).startswith(f"{folder}: ") and "\n" not in str(caught.value)
+    assert files(home) == before
+
+
+def test_home_is_left_alone(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path.parent)
+    with pytest.raises(InputError, match="is the home folder"):
+        write(home)
+
+
+def test_a_rerun_replaces_its_own_product_and_no_other(tmp_path: Path) -> None:
+    folder = tmp_path / "results" / "corpus"
+    (folder / "made/by/the workflow").mkdir(parents=True)  # empty folders are nobody's
+    for text in ("old", "new"):
+        write(folder, text=text)
+        assert files(folder.parent) == [f"corpus/{MARK}", "corpus/result.txt"]
+        assert (folder / "result.txt").read_text() == text
+    with pytest.raises(InputError, match=r"another product \(corpus\), not an earlier model"):
+        write(folder, "model")
+    with (
+        pytest.raises(InputError, match="no earlier run wrote"),
+        atomic_folder(tmp_path / "b", "x"),
+    ):
+        write_json(tmp_path / "b/notes.json", {})  # written while the program ran
+    assert files(tmp_path / "b") == ["notes.json"]
+
+
+def test_a_kill_leaves_a_folder_of_ours(tmp_path: Path) -> None:
+    """Between making a folder and marking it, and while one is deleted."""
+    (tmp_path / MARK).write_text("corp")
+    claim_folder(tmp_path, "corpus")
+    (tmp_path / "a").mkdir()
+    empty_folder(tmp_path)
+    assert files(tmp_path) == [MARK]
+    claim_folder(tmp_path, "corpus")
+
+
+def test_files_that_are_left_alone(home: Path) -> None:
+    for place, reason in (
+        ("../link", "is a link"),
+        ("../file_link", "link"),
+        ("../data", "folder"),
+    ):
+        with pytest.raises(InputError, match=reason), atomic_path(place) as path:
+            path.write_text("new")
+    assert (home / "notes/idea.txt").read_text() == "dear"
+
+
+Fill = Callable[[Path], object]
+FILLED: dict[str, Fill] = {
+    "pixel store": lambda path: build_store(
+        path, [], Geometry.parse("square8"), PixelSettings(), path, 1
+    ),
+    "training state": StateFolder,
+    "labels": lambda path: locked(path).__enter__(),
+    "phantom": lambda path: write_dataset("rsna", HospitalSettings(), path, lambda _: {}),
+}
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_folders_filled_bit_by_bit_are_their_program_s(tmp_path: Path, name: str) -> None:
+    (tmp_path / "store.json").write_text("dear")
+    with pytest.raises(InputError, match="no earlier run wrote"):
+        FILLED[name](tmp_path)
+    assert files(tmp_path) == ["store.json"]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("--output ../notes", "no earlier run wrote"),
+        ("--output ../data --root ../data/empty", "no earlier run wrote"),
+        ("--output ../data/empty --root ../data/empty", "is ../data/empty, which another option"),
+        ("--output ../new --root ../new/data", "holds ../new/data, which another option"),
+        ("--output ../new --held-out rsna=../new", "is ../new, which another"),
+        ("--output own.txt --settings own.txt", "is own.txt, which another"),
+        ("--output ../new --state ../new", "is ../new, which another"),
+        ("--output ../link", "is a link"),
+        ("--output .", "is the working folder"),
+    ],
+)
+def test_a_bad_place_is_refused_before_any_work(home: Path, line: str, reason: str) -> None:
+    arguments = parser(None)
+    for name in ("--output", "--root", "--state"):
+        arguments.add_argument(name, type=Path)
+    arguments.add_argument("--held-out", action="append")
+    with pytest.raises(InputError, match=reason):
+        arguments.parse_args(line.split())
+
+
+def test_good_places(home: Path) -> None:
+    claim_folder(home / "results", "corpus")
+    arguments = parser(None)
+    for name in ("--output", "--root", "--state"):
+        arguments.add_argument(name, type=Path)
+    arguments.add_argument("--dataset")
+    for line in (
+        "--output ../results --root ../data/mimic",
+        "--output ../data/mimic/labels.csv --root ../data/mimic --state state",
+        "--output own.txt --root ../data",  # a file of an earlier run, for all we know
+        "--output ../data/empty --root ../data",
+        "--output results --dataset results",
+    ):
+        arguments.parse_args(line.split())
+
+
+def test_the_data_set_survives_a_program(home: Path) -> None:
+    before = files(home)
+    for output in ("../data/mimic", "../data", "../link", "."):
+        with pytest.raises(InputError):
+            corpus.main(
+                ["--layout", "pubmed", "--root", str(home / "data/mimic"), "--output", output]
+            )
+    assert files(home) == before
+
+
+def test_all_programs_check_their_output() -> None:
+    """None makes a parser of its own, which would not look; the launcher writes nothing."""
+    package = Path(cxrflow.__file__).parent
+    texts = {path.name: path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
+    assert [name for name, text in texts.items() if "argparse.ArgumentParser(" in text] == [
+        "launch.py"
+    ]

@@ -1,0 +1,112 @@
+"""Where a program may write: it replaces what an earlier run of it wrote, and nothing else.
+
+A folder that a program writes holds a hidden file, ``.cxrflow``, that says what the folder is. A
+folder with files but without that mark is somebody else's and is left alone. So are inputs, the
+folders that hold them, links, the working folder and the home folder.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from cxrflow.errors import InputError
+
+MARK = ".cxrflow"
+NOTE = "written by cxrflow; a later run may replace this folder"
+
+
+def write_mark(folder: Path, product: str) -> None:
+    """Say in ``folder`` what it is."""
+    (folder / MARK).write_text(f"{product}: {NOTE}\n", encoding="utf-8")
+
+
+def read_mark(folder: Path) -> str | None:
+    """What a folder is; None without a mark, or with one that a kill left unfinished."""
+    mark = folder / MARK
+    text = mark.read_text(encoding="utf-8", errors="replace") if mark.is_file() else ""
+    return text.partition(":")[0] if text.endswith(f"{NOTE}\n") else None
+
+
+def empty_folder(folder: Path) -> None:
+    """Delete everything in a folder but its mark, so that a kill is harmless."""
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        elif entry.name != MARK:
+            entry.unlink()
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete a folder, if it is there, its mark last."""
+    if folder.is_dir():
+        empty_folder(folder)
+        shutil.rmtree(folder)
+
+
+def claim_folder(folder: Path, product: str) -> None:
+    """Make and mark a folder that is filled bit by bit, unless it is somebody else's.
+
+    Raises:
+        InputError: as :func:`require_own_folder`.
+    """
+    require_own_folder(folder, product)
+    folder.mkdir(parents=True, exist_ok=True)
+    if read_mark(folder) is None:
+        write_mark(folder, product)
+
+
+def require_own_folder(folder: Path, product: str | None = None) -> None:
+    """Refuse a folder that may not be replaced by ``product``; None: by any product.
+
+    Raises:
+        InputError: it is a link, a file, the working folder, the home folder or one around them;
+            or it holds files and is not marked as ``product``.
+    """
+    require_no_link(folder)
+    place = folder.resolve()
+    home = Path(os.path.expanduser("~")).resolve()
+    for protected, name in ((Path.cwd(), "working folder"), (home, "home folder")):
+        if protected.is_relative_to(place):
+            relation = "is" if protected == place else "is around"
+            raise InputError(f"{folder}: {relation} the {name}; expected a folder of its own")
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise InputError(f"{folder}: is a file; expected a folder, or a name that is free")
+    kind = read_mark(folder)
+    if kind is not None and kind != (product or kind):
+        raise InputError(
+            f"{folder}: holds another product ({kind}), not an earlier {product}; name another "
+            "folder, or delete this one yourself"
+        )
+    # A workflow makes the folders of its outputs before a program runs.
+    if kind is None and any(p.name != MARK and not p.is_dir() for p in folder.rglob("*")):
+        raise InputError(
+            f"{folder}: holds files that no earlier run wrote (there is no {MARK}); name another "
+            "folder, or delete this one yourself"
+        )
+
+
+def require_no_link(path: Path) -> None:
+    """Refuse a symbolic link, which would be replaced in place of what it points to."""
+    if path.is_symlink():
+        raise InputError(f"{path}: is a link; expected the name of the file or folder itself")
+
+
+def require_own(path: Path, others: Iterable[Path]) -> None:
+    """Refuse an output that is one of the ``others``, holds one, or is somebody else's folder.
+
+    Raises:
+        InputError: naming both.
+    """
+    require_no_link(path)
+    if path.is_dir():
+        require_own_folder(path)
+    place = path.resolve()
+    for other in others:
+        if other.resolve().is_relative_to(place):
+            relation = "is" if other.resolve() == place else "holds"
+            raise InputError(
+                f"{path}: {relation} {other}, which another option names; expected another place"
+            )
