@@ -10,9 +10,10 @@ import pytest
 from cxrflow import papers
 from cxrflow.errors import InputError
 from cxrflow.papers import Paper
-from cxrflow.papers.tables import Row, Table
+from cxrflow.papers.tables import Headline, Row, Table
 from cxrflow.tables import tables
-from cxrflow.tables.cells import make_cells, read_results
+from cxrflow.tables.cells import make_cells
+from cxrflow.tables.results import read_results
 from cxrflow.tables.tests import read_tests
 from cxrflow.tables.text import table_csv, table_html, table_markdown
 
@@ -91,6 +92,33 @@ def test_every_missing_value_has_a_reason(files):
     assert all((c.ours is None) == (c.reason is not None) for c in cells)
     only = read_results([files[-1]])
     assert {c.row for c in make_cells(TABLE, only) if c.ours is not None} == {"Ours | both"}
+
+
+def test_rows_outside_of_the_headline_are_grey_and_say_how_they_are_made(
+    files, tmp_path, monkeypatch
+):
+    headline = [Headline(table="table9", rows=["Ours | both"], columns=["avg"])]
+    paper = Paper(name="p", tables={"table9": TABLE}, headline=headline)
+    monkeypatch.setattr(tables, "load_paper", lambda name: paper)
+    output = tmp_path / "table9"
+    arguments = ["--paper", "p", "--output", str(output), "--metrics", str(files[0])]
+    tables.main([*arguments, "--table", "headline/table9"])
+    rows = list(csv.DictReader(output.with_suffix(".csv").read_text().splitlines()))
+    reasons = {(row["row"], row["column"]): row["reason"] for row in rows}
+    why = "not in the headline; `snakemake --cores all p` makes it"
+    assert reasons["Absent", "avg"] == reasons["Absent", "rate"] == why
+    assert reasons["Theirs", "avg"] == "weights are absent"
+    assert reasons["Ours | both", "avg"] == ""
+    html = output.with_suffix(".html").read_text()
+    assert html.count('class="left-out"') == 0  # “Absent” has another reason for its third cell
+    assert html.count(">not in the headline</td>") == 2 and html.count(f"In grey: {why}.") == 1
+    assert f"Absent (Avg. CNR, Rate (%)): {why}." in output.with_suffix(".md").read_text()
+    tables.main([*arguments, "--table", "table9"])
+    assert "headline" not in output.with_suffix(".html").read_text()
+    narrow = TABLE.model_copy(update={"columns": TABLE.columns[:2]})
+    cells = make_cells(narrow, read_results(files[:1], {("grounding", "n"): why}))
+    html = table_html("t", narrow, cells, read_results(files[:1]))
+    assert html.count('<tbody class="left-out">') == 1
 
 
 def test_a_model_that_was_not_run_does_not_borrow_another_s_values(files):
@@ -294,7 +322,7 @@ def test_what_must_not_stand_together_is_refused(tmp_path, files):
 
 
 def test_the_program_writes_three_files(files, tmp_path, monkeypatch):
-    paper = Paper(tables={"table9": TABLE})
+    paper = Paper(name="p", tables={"table9": TABLE})
     monkeypatch.setattr(tables, "load_paper", lambda name: paper)
     output = tmp_path / "made" / "table9"
     tables.main(

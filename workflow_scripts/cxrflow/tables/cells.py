@@ -4,20 +4,15 @@ Ours are the mean over training seeds with its sample standard deviation. The in
 samples: the mean, over the seeds, of the ends of each seed's bootstrap interval.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from cxrflow.errors import InputError
-from cxrflow.files import read_object
-from cxrflow.papers.tables import Column, Result, Row, Table
+from cxrflow.papers.tables import Column, Row, Table
+from cxrflow.tables.results import NOT_RUN, Results
 from cxrflow.tables.tests import Tested, Tests
 
-FIELDS = ("benchmark", "model", "seed", "data", "protocol", "metrics")
-NOT_RUN = "not run in this configuration"
 UNDEFINED = "could not be computed from this data"
 
 
@@ -49,61 +44,6 @@ class Cell:
             return None
 
 
-@dataclass(frozen=True)
-class Results:
-    """All metrics.json of a table, by task and model."""
-
-    runs: Mapping[tuple[str, str], list[dict[str, Any]]]
-
-    @property
-    def synthetic(self) -> bool:
-        """Whether they were measured on synthetic data (never a mixture, see read_results)."""
-        return any(run["data"].get("synthetic") for runs in self.runs.values() for run in runs)
-
-    @property
-    def datasets(self) -> list[str]:
-        """Names of the data they were measured on."""
-        return sorted({str(run["data"]["name"]) for runs in self.runs.values() for run in runs})
-
-    def of(self, result: Result | None) -> list[dict[str, Any]]:
-        """What fills a cell, one a seed; without a model what was measured of the task at all."""
-        if result is None:
-            return []
-        task, model = result
-        if model is not None:
-            return self.runs.get((task, model), [])
-        return [run for (name, _), runs in self.runs.items() if name == task for run in runs]
-
-
-def read_results(files: Sequence[Path]) -> Results:
-    """Read metrics.json files; refuse what must not stand in one table.
-
-    InputError: a field is missing, one seed of a model comes twice, the seeds of a model followed
-    different protocols, or synthetic and real data are mixed.
-    """
-    runs: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    sources: dict[bool, Path] = {}
-    for file in files:
-        found = read_object(file, FIELDS)
-        sources.setdefault(bool(found["data"].get("synthetic")), file)
-        if len(sources) == 2:
-            raise InputError(
-                f"{sources[True]} is on synthetic data and {sources[False]} on real data: "
-                "they cannot stand in one table"
-            )
-        same = runs[str(found.get("task", found["benchmark"])), str(found["model"])]
-        for other in same:
-            if other["seed"] == found["seed"]:
-                raise InputError(f"{file}: seed {found['seed']} of {found['model']} is given twice")
-            if other["protocol"] != found["protocol"]:
-                raise InputError(
-                    f"{file}: field 'protocol' differs from that of seed {other['seed']}; "
-                    "expected one protocol for all seeds of a model"
-                )
-        same.append(found)
-    return Results(dict(runs))
-
-
 def _mean_or_none(values: Sequence[Any]) -> float | None:
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
@@ -116,7 +56,8 @@ def make_cell(table: Table, row: Row, column: Column, results: Results) -> Cell:
     if column.key in row.blank:
         return cell
     name = row.metric_of(column)
-    runs = results.of(table.result_of(row, column))
+    result = table.result_of(row, column)
+    runs = results.of(result)
     by_seed = {
         run["seed"]: run["metrics"][name]
         for run in runs
@@ -129,7 +70,7 @@ def make_cell(table: Table, row: Row, column: Column, results: Results) -> Cell:
         )
         wanted = row.model is not None or row.vocabulary is not None or row.data
         if reason is None and wanted:
-            reason = UNDEFINED if runs else NOT_RUN
+            reason = UNDEFINED if runs else results.left_out.get(result or ("", None), NOT_RUN)
         return replace(cell, reason=reason)
     cell = replace(cell, seeds=0 if row.data else len(entries))
     values = [entry["value"] for entry in entries]

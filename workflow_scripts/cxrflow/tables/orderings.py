@@ -13,10 +13,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from cxrflow.command import parser, run
+from cxrflow.command import run
 from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.tables import Column, Ordering
-from cxrflow.tables.cells import NOT_RUN, Cell, Results, make_cell, read_results
+from cxrflow.tables.cells import Cell, make_cell
+from cxrflow.tables.results import NOT_RUN, Results, read_results, results_parser
 from cxrflow.tables.tests import Tested, Tests, read_tests
 from cxrflow.tables.text import (
     csv_text,
@@ -227,18 +228,13 @@ def orderings_html(name: str, compared: Sequence[Compared], results: Results) ->
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    arguments = parser(__doc__, settings=False)
-    arguments.add_argument("--paper", required=True, help="name of papers/<paper>.yaml")
-    arguments.add_argument(
-        "--metrics", type=Path, nargs="*", default=[], help="metrics.json of any models and seeds"
-    )
+    arguments = results_parser(__doc__)
     arguments.add_argument(
         "--tests", type=Path, nargs="*", default=[], help="paired tests of the tables"
     )
     arguments.add_argument("--output", required=True, help="path without extension")
     options = arguments.parse_args(argv)
-    results = read_results(options.metrics)
-    paper = load_paper(options.paper)
+    paper, results = load_paper(options.paper), read_results(options.metrics)
     compared = compare(paper, results, read_tests(options.tests))
     texts = {
         ".csv": orderings_csv(compared),

@@ -8,11 +8,12 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from cxrflow.command import parser, run
+from cxrflow.command import run
 from cxrflow.errors import InputError
 from cxrflow.papers import load_paper
 from cxrflow.papers.tables import HEADLINE
-from cxrflow.tables.cells import make_cells, read_results
+from cxrflow.tables.cells import make_cells
+from cxrflow.tables.results import left_out, read_results, results_parser
 from cxrflow.tables.tests import read_tests
 from cxrflow.tables.text import table_csv, table_html, table_markdown, write_texts
 
@@ -21,15 +22,11 @@ log = logging.getLogger("cxrflow")
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    arguments = parser(__doc__, settings=False)
-    arguments.add_argument("--paper", required=True, help="name of a paper of ours, or a YAML file")
+    arguments = results_parser(__doc__)
     arguments.add_argument(
         "--table",
         required=True,
-        help="key under its `tables:`; headline/<key>: cut to its headline",
-    )
-    arguments.add_argument(
-        "--metrics", type=Path, nargs="*", default=[], help="metrics.json of any models and seeds"
+        help="key under its `tables:`; headline/<key>: only the headline was asked for",
     )
     arguments.add_argument(
         "--tests",
@@ -45,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if name not in paper.tables:
         raise InputError(f"paper {paper.name}: no table '{name}'")
     table = paper.tables[name]
-    results = read_results(options.metrics)
+    results = read_results(options.metrics, {} if name == options.table else left_out(paper))
     tests = read_tests(options.tests)
     cells = make_cells(table, results, tests)
     name = f"{paper.name}-{name}"

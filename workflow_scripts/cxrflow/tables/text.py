@@ -15,7 +15,8 @@ import jinja2
 
 from cxrflow.files import atomic_path
 from cxrflow.papers.tables import Column, Table
-from cxrflow.tables.cells import Cell, Results
+from cxrflow.tables.cells import Cell
+from cxrflow.tables.results import NOT_IN_HEADLINE, Results
 from cxrflow.tables.tests import CORRECTED, MARK, Tested, Tests
 
 CSV_COLUMNS = (
@@ -163,15 +164,18 @@ def _lines(table: Table, cells: list[Cell], results: Results) -> list[dict]:
             parts = ours_text(cell, column)
             if cell.difference is not None and not results.synthetic:
                 parts["difference"] = number(cell.difference, column, sign=True)
-            ours.append(parts | ({"reason": cell.reason} if cell.reason else {}))
-        reasons = {cell.reason for cell in own}
+            if cell.reason:  # the command that makes it stands in a note
+                parts["reason"] = cell.reason.partition("; `")[0]
+            ours.append(parts)
+        reasons = {parts.get("reason") for parts in ours if parts}
+        reason = reasons.pop() if len(reasons) == 1 else None
         lines.append(
             {
                 "label": row.label,
                 "ours": ours,
                 "published": [published_text(cell) for cell in own],
-                # One reason for the whole row is printed once, across it.
-                "reason": reasons.pop() if len(reasons) == 1 else None,
+                "reason": reason,  # of the whole row: printed once, across it
+                "left_out": reason == NOT_IN_HEADLINE,
             }
         )
     return lines
@@ -250,11 +254,12 @@ def table_html(
     tests: Tests | None = None,
 ) -> str:
     """A self-contained fragment; ASCII only, so that it reads right however it is opened."""
+    left_out = {c.reason for c in cells if c.reason and c.reason.startswith(NOT_IN_HEADLINE)}
     html = template("table.html.jinja").render(
         id=name,
         table=table,
         lines=_lines(table, cells, results),
-        notes=_notes(table, cells, results, tests),
+        notes=_notes(table, cells, results, tests) + [f"In grey: {why}." for why in left_out],
         synthetic=bool(results.runs) and results.synthetic,
     )
     return in_ascii(html)

@@ -1,0 +1,91 @@
+"""What the programs of this folder read: a paper, results of any models and seeds, paired tests."""
+
+import argparse
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cxrflow.command import parser
+from cxrflow.errors import InputError
+from cxrflow.files import read_object
+from cxrflow.papers import Paper
+from cxrflow.papers.tables import Result, cells_of
+
+FIELDS = ("benchmark", "model", "seed", "data", "protocol", "metrics")
+NOT_RUN = "not run in this configuration"
+NOT_IN_HEADLINE = "not in the headline"
+
+
+@dataclass(frozen=True)
+class Results:
+    """All metrics.json of a table, by task and model; ``left_out``: why others are not there."""
+
+    runs: Mapping[tuple[str, str], list[dict[str, Any]]]
+    left_out: Mapping[Result, str]
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether they were measured on synthetic data (never a mixture, see read_results)."""
+        return any(run["data"].get("synthetic") for runs in self.runs.values() for run in runs)
+
+    @property
+    def datasets(self) -> list[str]:
+        """Names of the data they were measured on."""
+        return sorted({str(run["data"]["name"]) for runs in self.runs.values() for run in runs})
+
+    def of(self, result: Result | None) -> list[dict[str, Any]]:
+        """What fills a cell, one a seed; without a model what was measured of the task at all."""
+        if result is None:
+            return []
+        task, model = result
+        if model is not None:
+            return self.runs.get((task, model), [])
+        return [run for (name, _), runs in self.runs.items() if name == task for run in runs]
+
+
+def read_results(files: Sequence[Path], left_out: Mapping[Result, str] | None = None) -> Results:
+    """Read metrics.json files; refuse what must not stand in one table.
+
+    InputError: a field is missing, one seed of a model comes twice, the seeds of a model followed
+    different protocols, or synthetic and real data are mixed.
+    """
+    runs: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    sources: dict[bool, Path] = {}
+    for file in files:
+        run = read_object(file, FIELDS)
+        sources.setdefault(bool(run["data"].get("synthetic")), file)
+        if len(sources) == 2:
+            raise InputError(
+                f"{sources[True]} is on synthetic data and {sources[False]} on real data: "
+                "they cannot stand in one table"
+            )
+        same = runs[str(run.get("task", run["benchmark"])), str(run["model"])]
+        for other in same:
+            if other["seed"] == run["seed"]:
+                raise InputError(f"{file}: seed {run['seed']} of {run['model']} is given twice")
+            if other["protocol"] != run["protocol"]:
+                raise InputError(
+                    f"{file}: field 'protocol' differs from that of seed {other['seed']}; "
+                    "expected one protocol for all seeds of a model"
+                )
+        same.append(run)
+    return Results(dict(runs), left_out or {})
+
+
+def left_out(paper: Paper) -> dict[Result, str]:
+    """What is not in the headline of a paper, with the command that makes it."""
+    made = set(cells_of(paper.tables, paper.headline))
+    why = f"{NOT_IN_HEADLINE}; `snakemake --cores all {paper.name}` makes it"
+    return {result: why for result in cells_of(paper.tables, None) if result not in made}
+
+
+def results_parser(description: str | None) -> argparse.ArgumentParser:
+    """The options that the programs share."""
+    arguments = parser(description, settings=False)
+    arguments.add_argument("--paper", required=True, help="name of a paper of ours, or a YAML file")
+    arguments.add_argument(
+        "--metrics", type=Path, nargs="*", default=[], help="metrics.json of any models and seeds"
+    )
+    return arguments
