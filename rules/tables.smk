@@ -64,7 +64,8 @@ def table_tests(paper, table):
 
 def ordering_metrics(paper):
     """The results behind the orders that a paper claims."""
-    names = dict.fromkeys(table for claim in run.orderings(paper) for table in claim.tables())
+    places = [place for claim in run.orderings(paper) for place in claim.addresses()]
+    names = dict.fromkeys(place.table for place in places)
     return list(dict.fromkeys(path for name in names for path in table_metrics(paper, name)))
 
 

@@ -111,7 +111,11 @@ def test_a_figure_and_what_is_on_it(made):
         {"label": "Absent", "reason": "for a reason"},
         {"label": "Untrained", "reason": "not trained in this run"},
     ]
-    assert content["data"]["synthetic"] is True and content["mirrored"] is False
+    assert content["data"]["synthetic"] is True
+    assert content["caption"].endswith(
+        "Without a column: Absent (for a reason); Untrained (not trained in this run)."
+    )
+    assert content["lines"][0].startswith(f"{CATEGORIES[0]}: signed CNR Other −".replace("−", "-"))
     scores = pd.read_parquet(made / "fake/predictions.parquet")
     for example in content["examples"]:
         best = scores[scores["category"] == example["category"]]["signed_cnr"].max()
@@ -123,9 +127,9 @@ def test_a_figure_and_what_is_on_it(made):
 
 def test_phrases_are_written_only_when_asked_for(made):
     quiet, content = draw(made)
-    assert content["phrases"] is False and "secret" not in json.dumps(content)
+    assert content["shows"] == ["radiographs"] and "secret" not in json.dumps(content)
     loud, content = draw(made, "--phrases")
-    assert content["phrases"] is True
+    assert content["shows"] == ["radiographs", "phrases"]
     assert all("secret" in example["phrase"] for example in content["examples"])
     assert (
         np.asarray(quiet).shape != np.asarray(loud).shape

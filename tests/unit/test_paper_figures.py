@@ -72,15 +72,12 @@ def folder(root: Path, config: Config, phrases: bool, synthetic: bool) -> RunFol
     write_json(
         root / "figures/biovil/figure3.json",
         {
-            "title": "t", "chosen_by": "biovil", "rank": "best", "each_finding": True,
-            "data": {"synthetic": synthetic}, "phrases": phrases,
-            "left_out": [{"label": "GLoRIA", "reason": "none here"}],
-            "examples": [
-                {"category": "Edema", "scores": [{"label": "BioViL", "signed_cnr": 1.5},
-                                                 {"label": "B", "signed_cnr": None}]},
-            ],
+            "data": {"synthetic": synthetic},
+            "shows": ["radiographs", "phrases"] if phrases else ["radiographs"],
+            "caption": "Shown: the best.",
+            "lines": ["Edema: BioViL +1.50"],
         },
-    )  # fmt: skip
+    )
     return RunFolder.read(root / "report/config.json", root)
 
 
@@ -88,9 +85,7 @@ def test_the_page_shows_what_was_drawn_and_says_what_was_not(tmp_path):
     ((paper,),) = [paper_figures(folder(tmp_path, changed(), True, True))]
     first, second, third = paper["figures"]
     assert first["uri"].startswith("data:image/png;base64,") and first["short"] == "Figure 3"
-    assert first["left_out"] == ["GLoRIA (none here)"]
-    assert first["lines"] == ["Edema: BioViL +1.50, B –"]
-    assert first["rule"] == "best of each finding by signed CNR of biovil, first seed"
+    assert (first["caption"], first["lines"]) == ("Shown: the best.", ["Edema: BioViL +1.50"])
     assert picture_bytes([paper]) == (tmp_path / "figures/biovil/figure3.png").stat().st_size
     for other in (second, third):
         assert other["uri"] is None and "has not been drawn" in other["why"]
@@ -120,7 +115,7 @@ def test_a_damaged_figure_is_named(tmp_path):
     run = folder(tmp_path, changed(), True, True)
     path = tmp_path / "figures/biovil/figure3.json"
     path.write_text("{}")
-    with pytest.raises(InputError, match=r"figure3\.json: field 'title' is missing"):
+    with pytest.raises(InputError, match=r"figure3\.json: field 'data' is missing"):
         paper_figures(run)
 
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from cxrflow.papers import Paper, load_paper
-from cxrflow.papers.tables import Column, Ordering
+from cxrflow.papers.tables import Address, Column, Ordering
 from cxrflow.tables import orderings
 from cxrflow.tables.cells import Cell
 from cxrflow.tables.orderings import (
@@ -213,8 +213,8 @@ def test_a_claim_names_cells(change, named):
 def published(claim: Ordering) -> list[float]:
     tables = load_paper("biovil").tables
     return [
-        float(tables[place[0]].row(place[1]).published[place[2]][0])
-        if isinstance(place, tuple)
+        float(tables[place.table].row(place.row).published[place.column][0])
+        if isinstance(place, Address)
         else place
         for place in claim.places()
     ]

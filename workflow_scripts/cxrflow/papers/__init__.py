@@ -14,12 +14,12 @@ from typing import Any, Self
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.command import Settings, explain, overlay, read_yaml
 from cxrflow.errors import InputError
 from cxrflow.papers.names import full_name, paper_of, short_name
 from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
+from cxrflow.papers.figures import CurveFigure, Figure
 from cxrflow.papers.tables import Headline, Ordering, Table, check_places
 
 EXTENDS = "extends"
@@ -38,15 +38,18 @@ class Paper(Settings):
     tables: dict[str, Table] = Field(default_factory=dict)
     orderings: list[Ordering] = Field(default_factory=list)
     headline: list[Headline] = Field(default_factory=list)
-    figures: dict[str, GroundingFigureSettings] = Field(default_factory=dict)
+    figures: dict[str, Figure] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _places_are_there(self) -> Self:
         for claim in self.orderings:
             key = f"orderings: '{claim.claim}'"
-            for place in claim.places():
-                if isinstance(place, tuple):
-                    check_places(key, self.tables, place[0], [place[1]], [place[2]])
+            for place in claim.addresses():
+                check_places(key, self.tables, place.table, [place.row], [place.column])
+        for name, figure in self.figures.items():
+            for place in figure.addresses() if isinstance(figure, CurveFigure) else ():
+                key = f"figures.{name}"
+                check_places(key, self.tables, place.table, [place.row], [place.column])
         for part in self.headline:
             check_places("headline", self.tables, part.table, part.rows or [], part.columns or [])
         return self
@@ -86,7 +89,7 @@ def load_paper(source: str) -> Paper:
     try:
         raw = _extended(read_yaml(file), file)
         for figure in (raw.get("figures") or {}).values():
-            for place in (figure, *figure["columns"]):
+            for place in (figure, *figure.get("columns", ())):
                 in_full = {k: full_name(place[k], name) for k in NAMES_OF_FIGURES if k in place}
                 place.update(in_full)
         return Paper.model_validate({"name": name, **raw}, context={"paper": name})

@@ -7,7 +7,7 @@ cell of ours is a metric of a *task* (a benchmark on a cohort) and a model.
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Self
+from typing import NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -192,12 +192,27 @@ class Headline(Settings):
     columns: list[str] | None = Field(None, description="keys of columns; null: all")
 
 
+class Address(NamedTuple):
+    """Where a cell stands."""
+
+    table: str
+    row: str
+    column: str
+
+
 class Place(Settings):
-    """A cell in a claim; what is not named is the claim's own."""
+    """A cell in a claim or a figure; what is not named is the claim's or figure's own."""
 
     row: str
     column: str | None = Field(None, description="key of the column")
     table: str | None = None
+
+
+def address(place: str | Place, table: str, column: str) -> Address:
+    """Where a cell stands that is named by its row's label, or by more."""
+    if isinstance(place, str):
+        return Address(table, place, column)
+    return Address(place.table or table, place.row, place.column or column)
 
 
 class Ordering(Settings):
@@ -221,19 +236,16 @@ class Ordering(Settings):
             raise ValueError(f"'{self.claim}' is paired; expected rows of one column and table")
         return self
 
-    def places(self) -> list[tuple[str, str, str] | float]:
-        """Table, row and column of each cell; a number is itself."""
-        cells = [Place(row=row) if isinstance(row, str) else row for row in self.rows]
+    def places(self) -> list[Address | float]:
+        """Each cell's address; a number is itself."""
         return [
-            (cell.table or self.table, cell.row, cell.column or self.column)
-            if isinstance(cell, Place)
-            else cell
-            for cell in cells
+            row if isinstance(row, float) else address(row, self.table, self.column)
+            for row in self.rows
         ]
 
-    def tables(self) -> list[str]:
-        """The tables whose cells it names."""
-        return list(dict.fromkeys(cell[0] for cell in self.places() if isinstance(cell, tuple)))
+    def addresses(self) -> list[Address]:
+        """The cells it names."""
+        return [place for place in self.places() if isinstance(place, Address)]
 
 
 def check_places(

@@ -15,7 +15,7 @@ from typing import Any
 
 from cxrflow.command import run
 from cxrflow.papers import Paper, load_paper
-from cxrflow.papers.tables import Column, Ordering
+from cxrflow.papers.tables import Address, Column, Ordering
 from cxrflow.tables.cells import Cell, make_cell
 from cxrflow.tables.results import NOT_RUN, Results, read_results, results_parser
 from cxrflow.tables.tests import Tested, Tests, read_tests
@@ -131,13 +131,11 @@ def _neighbours(paper: Paper, claim: Ordering, results: Results, tests: Tests) -
     return compared
 
 
-def _side(
-    paper: Paper, claim: Ordering, place: tuple[str, str, str] | float, results: Results
-) -> Side:
+def _side(paper: Paper, claim: Ordering, place: Address | float, results: Results) -> Side:
     """A cell by its place; a number is a cell of its own, in the unit of the claim's column."""
-    if not isinstance(place, tuple):
+    if isinstance(place, float):
         column = paper.tables[claim.table].column(claim.column)
-        label, value = format(place, "g"), float(place)
+        label, value = format(place, "g"), place
         return Side(label, column, Cell(label, column.key, value, low=value, high=value))
     name, label, key = place
     table = paper.tables[name]

@@ -36,6 +36,10 @@ log = logging.getLogger("cxrflow")
 
 PANEL = 176  # pixels of a panel's side
 PANELS = 4  # side by side, where examples are narrower than that
+LEGEND = (
+    "Similarity over the radiograph, violet the least of each map, yellow the greatest; annotated "
+    "boxes are dashed; numbers are signed CNR. The patient's right is on the left."
+)
 SCORES = ("sample_id", "category", "cnr", "signed_cnr", "miou")
 COLUMNS = ("sample_id", "image_id", "phrase", "category", "boxes", "image_width", "image_height")
 
@@ -178,24 +182,40 @@ def draw_figure(
         example = {"sample_id": sample_id, "category": category, "scores": scores}
         examples.append(example | {"phrase": str(sample["phrase"])} if phrases else example)
     per_line = max(1, PANELS // (1 + len(columns)))
+    left_out = [
+        {"label": one.label, "reason": one.reason or "not trained in this run"}
+        for one in settings.columns
+        if one.model not in by_model
+    ]
+    over = "of each finding" if settings.each_finding else "of all phrases"
+    caption = (
+        f"Shown: the {settings.rank} {over} by signed CNR of {settings.by}, first seed. {LEGEND}"
+    )
+    if left_out:
+        without = "; ".join(f"{one['label']} ({one['reason']})" for one in left_out)
+        caption += f" Without a column: {without}."
     return draw_sheet(strips, per_line), {
+        "kind": settings.kind,
         "title": settings.title,
         "data": {name: chooser.data[name] for name in ("name", "synthetic", "fingerprint")},
-        "chosen_by": settings.by,
-        "rank": settings.rank,
-        "each_finding": settings.each_finding,
-        "phrases": phrases,
-        "mirrored": False,
+        "shows": ["radiographs", "phrases"] if phrases else ["radiographs"],
+        "caption": caption,
+        "lines": [_line(example) for example in examples],
         "columns": [
             {"label": label, "model": one.model, "seed": one.seed} for label, one in columns
         ],
-        "left_out": [
-            {"label": one.label, "reason": one.reason or "not trained in this run"}
-            for one in settings.columns
-            if one.model not in by_model
-        ],
+        "left_out": left_out,
         "examples": examples,
     }
+
+
+def _line(example: dict[str, Any]) -> str:
+    """The scores of one example in words; its phrase is on the picture, if anywhere."""
+    scores = [
+        f"{one['label']} {'–' if one['signed_cnr'] is None else format(one['signed_cnr'], '+.2f')}"
+        for one in example["scores"]
+    ]
+    return f"{example['category']}: signed CNR {', '.join(scores)}"
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -91,6 +91,7 @@ class GroundingFigureSettings(Settings):
     The papers choose their examples by hand; ours are chosen by the signed CNR of one model.
     """
 
+    kind: Literal["grounding"] = "grounding"
     title: str
     task: str = Field(description="phrase grounding of one cohort")
     by: str = Field(description="model whose signed CNR chooses the examples")

@@ -1,0 +1,67 @@
+"""The figures of a paper, by kind. A new kind is its settings, its program, and a line here."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
+from cxrflow.command import Settings
+from cxrflow.papers.tables import Address, Place, address
+
+
+class Axis(Settings):
+    """The x axis of a curve."""
+
+    label: str
+    values: list[float] = Field(min_length=2, description="where the cells of a series stand")
+    log: bool = False
+
+    @model_validator(mode="after")
+    def _values_rise(self) -> Self:
+        if sorted(set(self.values)) != self.values or (self.log and self.values[0] <= 0):
+            raise ValueError(f"values are {self.values}; expected rising ones, above 0 where log")
+        return self
+
+
+class Series(Settings):
+    """A line: a cell for each value of the x axis, or one cell for all of them."""
+
+    label: str
+    cells: list[str | Place] = Field(min_length=1)
+
+
+class CurveFigure(Settings):
+    """Cells of tables over a common quantity, ours beside the published ones."""
+
+    kind: Literal["curve"]
+    title: str
+    table: str
+    column: str = Field(description="key of the column: the y axis")
+    x: Axis
+    series: list[Series] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _series_fit_the_axis(self) -> Self:
+        for line in self.series:
+            if len(line.cells) not in (1, len(self.x.values)):
+                raise ValueError(
+                    f"series '{line.label}' has {len(line.cells)} cells; expected one, or "
+                    f"{len(self.x.values)} as the x axis has values"
+                )
+        return self
+
+    def cells(self, series: Series) -> list[Address]:
+        """The cells of a series, in the order of the x axis."""
+        return [address(cell, self.table, self.column) for cell in series.cells]
+
+    def addresses(self) -> list[Address]:
+        """The cells it names."""
+        return [cell for series in self.series for cell in self.cells(series)]
+
+
+Figure = Annotated[GroundingFigureSettings | CurveFigure, Field(discriminator="kind")]
+
+PROGRAMS = {
+    "grounding": "cxrflow.benchmarks.grounding.comparison",
+    "curve": "cxrflow.tables.curve",
+}
