@@ -19,7 +19,7 @@ from cxrflow.config.weights import vocabulary_model, weights_files, weights_kind
 from cxrflow.errors import InputError
 from cxrflow.files import fingerprint
 from cxrflow.papers import load_paper
-from cxrflow.papers.names import paper_of, short_name
+from cxrflow.names import paper_of, short_name
 from cxrflow.source_files import code_digest
 
 # Programs always run from this checkout, whatever else is installed in a rule's environment.

@@ -83,9 +83,8 @@ def paper_tables(paper, extent):
 
 
 def paper_figures(paper, extent):
-    """The figures of a paper that this run draws, all of them or none."""
-    names = run.figures(paper) if extent == "all" else []
-    return [f"<results>/figures/{paper}/{name}.png" for name in names]
+    """The figures of a paper that this run draws in this extent."""
+    return [f"<results>/figures/{paper}/{name}.png" for name in run.figures(paper, extent)]
 
 
 def paper_contents(paper):
@@ -100,10 +99,22 @@ def figure(wildcards):
     return run.figures(wildcards.paper)[wildcards.figure]
 
 
-def figure_results(wildcards):
-    """Phrase grounding of every model of a figure, first seeds."""
-    chosen = figure(wildcards)
-    return [metrics(chosen.task, model)[0] for model in run.figure_models(chosen)]
+def figures_of(kind):
+    """The figures of a kind, as a wildcard takes them."""
+    drawn = [figure for paper in run.chosen for figure in run.figures(paper).items()]
+    return one_of(name for name, figure in drawn if figure.kind == kind)
+
+
+def figure_metrics(wildcards):
+    """The results that a figure shows, all seeds."""
+    shown = run.figure_results(wildcards.paper, wildcards.figure)
+    return [path for task, model in shown for path in metrics(task, model)]
+
+
+def figure_first_metrics(wildcards):
+    """The results that a figure shows, first seeds."""
+    shown = run.figure_results(wildcards.paper, wildcards.figure)
+    return [metrics(task, model)[0] for task, model in shown]
 
 
 def figure_cohort(wildcards):
@@ -230,9 +241,9 @@ rule check_orderings:
 
 
 rule draw_figure:
-    """Draw one figure of a paper, from kept similarity grids; no model is run."""
+    """Draw phrases grounded in radiographs, from kept similarity grids; no model is run."""
     input:
-        metrics=figure_results,
+        metrics=figure_first_metrics,
         cohort=lambda wildcards: cohort_table(figure_cohort(wildcards)),
         pixels=lambda wildcards: pixels(figure_cohort(wildcards), figure(wildcards).by),
     output:
@@ -242,6 +253,8 @@ rule draw_figure:
         "<logs>/draw_figure/{paper}.{figure}.log",
     benchmark:
         "<timings>/draw_figure/{paper}.{figure}.tsv"
+    wildcard_constraints:
+        figure=figures_of("grounding"),
     retries: need("draw_figure").retries
     conda:
         "../envs/cpu.yaml"
@@ -267,6 +280,41 @@ rule draw_figure:
             --cohort {params.cohort:q} \
             --pixels {params.pixels:q} \
             {params.phrases} \
+            --output {output.picture:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule draw_curve:
+    """Draw cells of a paper's tables over a common quantity."""
+    input:
+        metrics=figure_metrics,
+    output:
+        picture="<results>/figures/{paper}/{figure}.png",
+        content="<results>/figures/{paper}/{figure}.json",
+    log:
+        "<logs>/draw_curve/{paper}.{figure}.log",
+    benchmark:
+        "<timings>/draw_curve/{paper}.{figure}.tsv"
+    wildcard_constraints:
+        figure=figures_of("curve"),
+    retries: need("draw_curve").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("draw_curve").threads
+    resources:
+        **job("draw_curve"),
+    params:
+        code=code_digest("tables.curve"),
+        settings=lambda wildcards: as_json(figure(wildcards)),
+        content=lambda wildcards: paper_contents(wildcards.paper),
+        paper=lambda wildcards: paper_source(wildcards.paper),
+    shell:
+        r"""
+        python -m cxrflow.tables.curve \
+            --paper {params.paper:q} \
+            --figure {wildcards.figure:q} \
+            --metrics {input.metrics:q} \
             --output {output.picture:q} \
             >{log:q} 2>&1
         """

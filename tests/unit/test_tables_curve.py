@@ -32,7 +32,9 @@ FIGURE = {
 
 
 def paper(**changes):
-    return Paper.model_validate({"name": "p", "tables": {"table9": TABLE}, "figures": {"f": FIGURE | changes}})
+    return Paper.model_validate(
+        {"name": "p", "tables": {"table9": TABLE}, "figures": {"f": FIGURE | changes}}
+    )
 
 
 def test_ours_and_the_published_values_are_drawn_over_the_axis(tmp_path, monkeypatch):

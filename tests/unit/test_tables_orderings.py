@@ -44,6 +44,7 @@ def paper(*claims):
     full = [claim if isinstance(claim, dict) else {"rows": claim} for claim in claims]
     return Paper.model_validate(
         {
+            "name": "p",
             "tables": {"table9": table(), "table10": table("Table 10")},
             "orderings": [
                 {"claim": f"Claim {number}", "table": "table9", "column": "cnr", **claim,
@@ -207,7 +208,9 @@ def test_equal_values_do_not_hold(written):
 def test_a_claim_names_cells(change, named):
     claim = {"claim": "C", "table": "table9", "column": "cnr", "rows": ["Row best", "Row good"]}
     with pytest.raises(ValueError, match=named):
-        Paper.model_validate({"tables": {"table9": table()}, "orderings": [claim | change]})
+        Paper.model_validate(
+            {"name": "p", "tables": {"table9": table()}, "orderings": [claim | change]}
+        )
 
 
 def published(claim: Ordering) -> list[float]:

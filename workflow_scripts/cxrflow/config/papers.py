@@ -14,9 +14,10 @@ from cxrflow.benchmarks.registry import BENCHMARKS, Benchmark
 from cxrflow.command import Settings, SettingsT, explain, overlay
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
+from cxrflow.names import paper_of, short_name
 from cxrflow.papers import Paper, load_paper
-from cxrflow.papers.names import paper_of, short_name
 from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
+from cxrflow.papers.tables import cells_of
 from cxrflow.pretrain.settings import (
     ImagePretrainingSettings,
     JointPretrainingSettings,
@@ -130,11 +131,13 @@ class Library:
                 self._add_task(f"{paper.name}/{short}")
             for short in paper.vocabularies:
                 self._add_vocabulary(f"{paper.name}/{short}")
-            for table in paper.tables.values():
-                for task, model in table.results():
-                    self._add_task(task)
-                    if model is not None:
-                        self._add_model(model)
+            shown = cells_of(paper.tables, None)
+            for figure in paper.figures.values():
+                shown += figure.results(paper.tables)
+            for task, model in shown:
+                self._add_task(task)
+                if model is not None:
+                    self._add_model(model)
 
     def paper(self, name: str) -> Paper:
         """A paper by its name."""
@@ -154,7 +157,7 @@ class Library:
             )
         return entries[short_name(name)]
 
-    def _add_model(self, name: str, user: str = "a table") -> None:
+    def _add_model(self, name: str, user: str = "a table or figure") -> None:
         if name in self.models:
             return
         recipe: Recipe = self._entry("models", name, user)
@@ -166,7 +169,7 @@ class Library:
         if recipe.vocabulary is not None:
             self._add_vocabulary(recipe.vocabulary, f"model {name}")
 
-    def _add_task(self, name: str, user: str = "a table") -> None:
+    def _add_task(self, name: str, user: str = "a table or figure") -> None:
         if name in self.tasks:
             return
         task: Task = self._entry("tasks", name, user)

@@ -32,10 +32,11 @@ from cxrflow.config.parts import Dataset, LabelAgreement, Privacy, Reports, Reso
 from cxrflow.config.weights import Weights, import_settings
 from cxrflow.errors import InputError
 from cxrflow.images.settings import PixelSettings
+from cxrflow.names import paper_of
 from cxrflow.papers import Paper
-from cxrflow.papers.names import paper_of
+from cxrflow.papers.figures import CurveFigure, Figure
 from cxrflow.papers.recipes import Recipe, VocabularyRecipe
-from cxrflow.papers.tables import HEADLINE, Ordering, Table
+from cxrflow.papers.tables import HEADLINE, Ordering, Table, cells_of
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.text.settings import CorpusSettings, TokensSettings
 
@@ -236,6 +237,10 @@ class Config(Settings):
         needs = self.task(task).benchmark.needs if self.available(task) else {""}
         return self.trainable(model) and needs <= self.recipes[model].offers
 
+    def measures(self, task: str, model: str | None) -> bool:
+        """Whether this run can score a model in a task, or without a model the data themselves."""
+        return self.available(task) if model is None else self.can_do(model, task)
+
     def tasks_of(self, model: str) -> list[str]:
         """The tasks of its own paper that a model can do: what a control is put to."""
         own = [name for name in self.library.tasks if paper_of(name) == paper_of(model)]
@@ -264,10 +269,7 @@ class Config(Settings):
             parts = [one for one in self.chosen[paper].headline if f"{HEADLINE}{one.table}" == name]
             results = [cell for one in parts for cell in table.results(one.rows, one.columns)]
         return [
-            (task, model)
-            for task, model in dict.fromkeys(results)
-            if (model is None and self.available(task))
-            or (model is not None and self.can_do(model, task))
+            (task, model) for task, model in dict.fromkeys(results) if self.measures(task, model)
         ]
 
     def comparisons(self, paper: str, name: str) -> list[PairedComparison]:
@@ -284,19 +286,25 @@ class Config(Settings):
         """The orders that a paper claims in its tables."""
         return self.chosen[paper].orderings
 
-    def figures(self, paper: str) -> dict[str, GroundingFigureSettings]:
-        """The figures of a paper that this run can draw."""
-        figures = self.chosen[paper].figures.items()
-        return {name: figure for name, figure in figures if self.figure_models(figure)}
+    def figures(self, paper: str, extent: str = "all") -> dict[str, Figure]:
+        """The figures of a paper this run can draw: of the headline, those that need no more."""
+        chosen = self.chosen[paper]
+        headline = None if extent == "all" else chosen.headline
+        made = {*cells_of(chosen.tables, headline)}
+        return {
+            name: figure
+            for name, figure in chosen.figures.items()
+            if self.figure_results(paper, name)
+            and (headline is None or made.issuperset(figure.results(chosen.tables)))
+        }
 
-    def figure_models(self, figure: GroundingFigureSettings) -> list[str]:
-        """The models of a figure's columns that this run can score; none without the first."""
-        task = self.task(figure.task) if self.available(figure.task) else None
-        if task is None or not getattr(task.settings, "figures", 0):
-            return []
-        models = [column.model for column in figure.columns if column.model is not None]
-        able = [name for name in models if self.can_do(name, figure.task)]
-        return able if figure.by in able else []
+    def figure_results(self, paper: str, name: str) -> list[tuple[str, str | None]]:
+        """The (task, model) pairs of a figure that this run measures; none without the first."""
+        figure = self.chosen[paper].figures[name]
+        able = [one for one in figure.results(self.chosen[paper].tables) if self.measures(*one)]
+        if isinstance(figure, GroundingFigureSettings) and (figure.task, figure.by) in able:
+            return able if getattr(self.task(figure.task).settings, "figures", 0) else []
+        return able if isinstance(figure, CurveFigure) else []
 
     def shown_models(self, paper: str, extent: str | None = None) -> list[str]:
         """The models that a paper's tables show in this extent, and those they are made from."""

@@ -3,7 +3,7 @@
 *Cohorts* (which studies, which split), *vocabularies*, *models* (recipes with the paper's values,
 each with its section as a comment), *tasks* (a benchmark on a cohort), *tables* with the published
 values, the *orderings* claimed in them, *figures*, the *headline*: what the demonstration makes.
-Names belong to their paper (:mod:`cxrflow.papers.names`). A file of the user's own is a paper too;
+Names belong to their paper (:mod:`cxrflow.names`). A file of the user's own is a paper too;
 its models and tables may start from another paper's by ``extends: biovil/table5``.
 """
 
@@ -17,13 +17,12 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.command import Settings, explain, overlay, read_yaml
 from cxrflow.errors import InputError
-from cxrflow.papers.names import full_name, paper_of, short_name
-from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
+from cxrflow.names import paper_of, short_name
 from cxrflow.papers.figures import CurveFigure, Figure
+from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
 from cxrflow.papers.tables import Headline, Ordering, Table, check_places
 
 EXTENDS = "extends"
-NAMES_OF_FIGURES = ("task", "by", "model")
 KINDS = ("cohorts", "vocabularies", "models", "tasks", "tables")
 
 
@@ -88,10 +87,6 @@ def load_paper(source: str) -> Paper:
         raise InputError(f"{file}: a paper of ours is called '{name}'; give the file another name")
     try:
         raw = _extended(read_yaml(file), file)
-        for figure in (raw.get("figures") or {}).values():
-            for place in (figure, *figure.get("columns", ())):
-                in_full = {k: full_name(place[k], name) for k in NAMES_OF_FIGURES if k in place}
-                place.update(in_full)
         return Paper.model_validate({"name": name, **raw}, context={"paper": name})
     except ValidationError as error:
         raise InputError(explain(error, str(file))) from None

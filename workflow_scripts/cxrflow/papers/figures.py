@@ -1,12 +1,13 @@
-"""The figures of a paper, by kind. A new kind is its settings, its program, and a line here."""
+"""The figures of a paper, by kind: a new one is its settings, its program, a rule, a line here."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
 from cxrflow.command import Settings
-from cxrflow.papers.tables import Address, Place, address
+from cxrflow.papers.tables import Address, Place, Result, Table, address
 
 
 class Axis(Settings):
@@ -54,14 +55,16 @@ class CurveFigure(Settings):
         """The cells of a series, in the order of the x axis."""
         return [address(cell, self.table, self.column) for cell in series.cells]
 
+    def results(self, tables: Mapping[str, Table]) -> list[Result]:
+        """The (task, model) pairs it shows."""
+        shown: dict[Result, None] = {}
+        for place in self.addresses():
+            shown |= dict.fromkeys(tables[place.table].results([place.row], [place.column]))
+        return list(shown)
+
     def addresses(self) -> list[Address]:
         """The cells it names."""
         return [cell for series in self.series for cell in self.cells(series)]
 
 
 Figure = Annotated[GroundingFigureSettings | CurveFigure, Field(discriminator="kind")]
-
-PROGRAMS = {
-    "grounding": "cxrflow.benchmarks.grounding.comparison",
-    "curve": "cxrflow.tables.curve",
-}

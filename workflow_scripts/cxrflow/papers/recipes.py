@@ -12,7 +12,7 @@ from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.command import Settings
 from cxrflow.data.settings import CohortSettings
 from cxrflow.encoders.released.settings import PROGRAMS, Kind
-from cxrflow.papers.names import Name
+from cxrflow.names import Name
 from cxrflow.text.settings import VocabularySettings
 
 Program = Literal["text", "image", "joint"]

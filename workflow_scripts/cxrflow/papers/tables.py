@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.command import Settings
-from cxrflow.papers.names import Name
+from cxrflow.names import Name
 
 # Tables cut to a paper's headline stand in a folder of their own.
 HEADLINE = "headline/"

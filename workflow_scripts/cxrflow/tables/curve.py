@@ -18,7 +18,7 @@ from cxrflow.files import atomic_path, write_json
 from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.figures import CurveFigure
 from cxrflow.tables.cells import Cell, make_cell
-from cxrflow.tables.results import Results, parser, read_results
+from cxrflow.tables.results import Results, read_results, results_parser
 from cxrflow.tables.text import note_on_data, number
 
 log = logging.getLogger("cxrflow")
@@ -92,7 +92,7 @@ def draw(figure: CurveFigure, series: Sequence[dict[str, Any]], label: str, ours
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    arguments = parser(__doc__)
+    arguments = results_parser(__doc__)
     arguments.add_argument("--figure", required=True, help="key under its `figures:`")
     arguments.add_argument(
         "--output", type=Path, required=True, help="the picture; its JSON lies beside"

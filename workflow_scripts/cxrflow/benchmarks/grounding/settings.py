@@ -1,12 +1,13 @@
 """Settings of phrase grounding: its protocol, the papers' figures, one image (BioViL 4.1, 4.3)."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from cxrflow.benchmarks.settings import EncodingSettings, SizeLimits
 from cxrflow.command import Settings
 from cxrflow.images.settings import PixelSettings
+from cxrflow.names import Name
 
 
 class PhraseGroundingSettings(EncodingSettings):
@@ -75,7 +76,7 @@ class FigureColumn(Settings):
     """A column of a figure: a model's maps, or the reason why there are none."""
 
     label: str
-    model: str | None = Field(default=None, description="our model of this column")
+    model: Name | None = Field(default=None, description="our model of this column")
     reason: str | None = Field(default=None, description="why ours are missing")
 
     @model_validator(mode="after")
@@ -93,8 +94,8 @@ class GroundingFigureSettings(Settings):
 
     kind: Literal["grounding"] = "grounding"
     title: str
-    task: str = Field(description="phrase grounding of one cohort")
-    by: str = Field(description="model whose signed CNR chooses the examples")
+    task: Name = Field(description="phrase grounding of one cohort")
+    by: Name = Field(description="model whose signed CNR chooses the examples")
     rank: Literal["best", "median", "worst"]
     each_finding: bool = Field(description="one example a finding; false: over all findings")
     count: int = Field(ge=1, le=12, description="examples, at most")
@@ -106,6 +107,10 @@ class GroundingFigureSettings(Settings):
         if self.by not in models or len(set(models)) < len(models):
             raise ValueError(f"by: '{self.by}' must be one of the columns' models, each once")
         return self
+
+    def results(self, tables: Any) -> list[tuple[str, str | None]]:
+        """The (task, model) pairs it shows."""
+        return [(self.task, one.model) for one in self.columns if one.model is not None]
 
 
 class OneImageSettings(Settings):
