@@ -21,7 +21,8 @@ from cxrflow.images.store import PixelStore
 
 COUNT = 30
 FIGURE = {
-    "title": "Figure 1. Tiny.", "task": "t", "by": "fake", "rank": "best", "each_finding": True, "count": 8,
+    "title": "Figure 1. Tiny.", "task": "t", "by": "fake", "rank": "best",
+    "each_finding": True, "count": 8,
     "columns": [
         {"label": "Other", "model": "other"},
         {"label": "Absent", "reason": "for a reason"},

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from benchmark_fakes import FakeModel, classification_samples, make_store
-from cxrflow.config.benchmarks import PAIRED_BENCHMARKS, Benchmarks
 from feature_fakes import fake_features
 
 from cxrflow.benchmarks import paired_tests as program
@@ -26,6 +25,7 @@ from cxrflow.benchmarks.language.settings import (
     NaturalLanguageInferenceSettings,
     SentenceSimilaritySettings,
 )
+from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.settings import PairedTestSettings
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import clusters_of, resamples
@@ -60,6 +60,7 @@ def write(folder, model, seed, table, benchmark="phrase_grounding", settings=SET
     made.mkdir(parents=True)
     table.to_parquet(made / "predictions.parquet", index=False)
     said = {
+        "task": changes.pop("task", benchmark),
         "benchmark": benchmark,
         "model": model,
         "seed": seed,
@@ -273,8 +274,12 @@ def test_wrong_input_is_named(tmp_path):
 
 
 def test_the_program_writes_its_protocol(tmp_path):
-    files = [write(tmp_path, "m", 0, grounding(1)), write(tmp_path, "r", 0, grounding(3))]
-    settings = json.dumps({"replicates": 200, "comparisons": [CNR]})
+    files = [
+        write(tmp_path, name, 0, grounding(seed), task="p/phrases")
+        for name, seed in (("m", 1), ("r", 3))
+    ]
+    asked = CNR | {"task": "p/phrases"}
+    settings = json.dumps({"replicates": 200, "comparisons": [asked]})
     output = tmp_path / "table.tests.json"
     program.main(
         ["--predictions", *map(str, files), "--settings", settings, "--output", str(output)]
@@ -284,7 +289,8 @@ def test_the_program_writes_its_protocol(tmp_path):
     assert found["comparisons"][0].keys() >= {"difference", "p", "p_holm", *CNR}
 
 
-def test_the_workflow_knows_the_same_benchmarks():
-    assert tuple(program.PAIRABLE) == PAIRED_BENCHMARKS
-    for name, one in program.PAIRABLE.items():
-        assert isinstance(getattr(Benchmarks(), name), one.settings)
+def test_every_statistic_and_cluster_that_a_benchmark_names_is_there():
+    for one in BENCHMARKS.values():
+        if one.statistics is not None:
+            assert callable(program.function(one.statistics))
+            assert callable(program.function(one.clusters))

@@ -44,7 +44,7 @@ def test_ours_and_the_published_values_are_drawn_over_the_axis(tmp_path, monkeyp
     for seed, value in enumerate((0.5, 0.7)):
         entry = {"value": value, "low": value - 0.1, "high": value + 0.1, "n": 9}
         files.append(tmp_path / f"{seed}.json")
-        content = {"benchmark": "t", "model": "m", "seed": seed, "protocol": {}}
+        content = {"task": "t", "model": "m", "seed": seed, "protocol": {}}
         content["data"] = {"name": "tiny", "synthetic": True}
         files[-1].write_text(json.dumps(content | {"metrics": {"auroc/1": entry}}))
     output = tmp_path / "deep/f.png"

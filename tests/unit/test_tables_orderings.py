@@ -66,7 +66,7 @@ def written(tmp_path, monkeypatch):
         for name, seed, low, high in RUNS:
             entry = {"value": (low + high) / 2, "low": low, "high": high, "n": 9}
             half = {key: value / 2 for key, value in entry.items()}
-            content = {"benchmark": "g", "model": name, "seed": seed, "protocol": {}}
+            content = {"task": "g", "model": name, "seed": seed, "protocol": {}}
             content["data"] = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
             files.append(tmp_path / f"{name} {seed}.json")
             metrics = {"metrics": {"cnr": entry, "half": half}}

@@ -40,17 +40,17 @@ TABLE = Table.model_validate(
 )  # fmt: skip
 
 
-def result(folder, seed, value, benchmark="grounding", model="m", synthetic=False, **metrics):
+def result(folder, seed, value, task="grounding", model="m", synthetic=False, **metrics):
     entries = {"cnr": {"value": value, "low": value - 0.2, "high": value + 0.1, "n": 50}}
     content = {
-        "benchmark": benchmark,
+        "task": task,
         "model": model,
         "seed": seed,
         "data": {"name": "tiny", "synthetic": synthetic, "fingerprint": "f"},
         "protocol": {"crop": True},
         "metrics": entries | metrics,
     }
-    path = folder / f"{benchmark}-{model}-{seed}-{synthetic}.json"
+    path = folder / f"{task}-{model}-{seed}-{synthetic}.json"
     path.write_text(json.dumps(content))
     return path
 
@@ -61,7 +61,7 @@ def files(tmp_path):
     spelling = {"spelling/v": {"value": "✓", "low": None, "high": None, "n": 1}}
     return [
         *(result(tmp_path, seed, value, **rate) for seed, value in enumerate((1.0, 1.2, 1.1))),
-        result(tmp_path, 0, 0.0, benchmark="vocabulary", model="vocabulary", **spelling),
+        result(tmp_path, 0, 0.0, task="vocabulary", model="vocabulary", **spelling),
     ]
 
 
@@ -136,7 +136,7 @@ def test_a_row_may_read_another_task_and_a_share_of_the_labels(tmp_path):
     shares = {
         f"cnr/{share}": {"value": share / 8, "low": 0.0, "high": 1.0, "n": 9} for share in (1, 10)
     }
-    files = [result(tmp_path, 0, 1.0), result(tmp_path, 0, 2.0, benchmark="probe", **shares)]
+    files = [result(tmp_path, 0, 1.0), result(tmp_path, 0, 2.0, task="probe", **shares)]
     rows = [
         {"label": "grounding", "model": "m"},
         {"label": "1 %", "model": "m", "task": "probe", "share": "1"},
@@ -292,7 +292,7 @@ def test_a_file_of_tests_that_lacks_a_field_is_named(tmp_path):
 
 def test_rows_of_data_and_blank_cells(tmp_path):
     counted = {f"cnr/{name}": {"value": 3.0, "low": None, "high": None, "n": 3} for name in "xy"}
-    files = [result(tmp_path, 0, 1.0, benchmark="grounding", model="counts", **counted)]
+    files = [result(tmp_path, 0, 1.0, task="grounding", model="counts", **counted)]
     rows = [
         {"label": "X", "data": True, "variant": "x", "blank": ["rate", "words"]},
         {"label": "Y", "data": True, "variant": "y"},
@@ -316,7 +316,7 @@ def test_what_must_not_stand_together_is_refused(tmp_path, files):
     other.write_text(other.read_text().replace("true", "false", 1).replace('"crop"', '"pad"'))
     with pytest.raises(InputError, match="field 'protocol' differs"):
         read_results([files[0], other])
-    other.write_text('{"benchmark": "b"}')
+    other.write_text('{"task": "b"}')
     with pytest.raises(InputError, match="field 'model' is missing"):
         read_results([other])
 

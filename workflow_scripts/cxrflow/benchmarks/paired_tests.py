@@ -10,8 +10,9 @@ Writes one entry a comparison: the difference (first less reference) with its in
 two-sided p, or the reason why there is none.
 """
 
+import importlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,27 +22,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from cxrflow.benchmarks.classification import linear_probe, zero_shot_classification
-from cxrflow.benchmarks.classification.settings import (
-    LinearProbeSettings,
-    SegmentationSettings,
-    ZeroShotClassificationSettings,
-)
-from cxrflow.benchmarks.grounding import phrase_grounding, segmentation_scores
-from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
-from cxrflow.benchmarks.language import (
-    mask_prediction,
-    natural_language_inference,
-    sentence_similarity,
-)
-from cxrflow.benchmarks.language.sentence_pair_rows import pair_clusters
-from cxrflow.benchmarks.language.settings import (
-    MaskPredictionSettings,
-    NaturalLanguageInferenceSettings,
-    SentenceSimilaritySettings,
-)
+from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.settings import PairedComparison, PairedTestSettings
-from cxrflow.command import Settings, explain, parser, read_settings, run
+from cxrflow.command import explain, parser, read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.files import read_object, write_json
 from cxrflow.metrics.intervals import Floats, Statistic, clusters_of, holm, paired_bootstrap
@@ -49,7 +32,7 @@ from cxrflow.parquet import read_table
 
 log = logging.getLogger("cxrflow")
 
-FIELDS = ("benchmark", "model", "seed", "data", "protocol")
+FIELDS = ("task", "benchmark", "model", "seed", "data", "protocol")
 
 
 def patients(predictions: pd.DataFrame, unit: str) -> NDArray[np.int64]:
@@ -57,59 +40,10 @@ def patients(predictions: pd.DataFrame, unit: str) -> NDArray[np.int64]:
     return clusters_of(predictions["subject_id"], unit)
 
 
-@dataclass(frozen=True)
-class Pairable:
-    """A benchmark whose metrics follow from predictions.parquet.
-
-    ``key``: columns that name a sample. ``own``: protocol that belongs to the model, and may differ
-    between models that are compared.
-    """
-
-    settings: type[Settings]
-    statistics: Callable[[pd.DataFrame, Any], Statistic]
-    key: tuple[str, ...] = ("sample_id",)
-    own: tuple[str, ...] = ()
-    clusters: Callable[[pd.DataFrame, str], NDArray[np.int64]] = patients
-
-
-# config.benchmarks.PAIRED_BENCHMARKS lists the same names, for the workflow.
-PAIRABLE = {
-    "phrase_grounding": Pairable(
-        PhraseGroundingSettings,
-        phrase_grounding.statistics,
-        own=("grid", "rescale"),  # Appendix A.3 rescales the maps of models with a local loss
-    ),
-    "zero_shot_classification": Pairable(
-        ZeroShotClassificationSettings, zero_shot_classification.statistics
-    ),
-    "linear_probe": Pairable(
-        LinearProbeSettings, linear_probe.statistics, own=("features", "start")
-    ),
-    "segmentation": Pairable(
-        SegmentationSettings,
-        segmentation_scores.statistics,
-        own=("features", "grid", "start"),
-        clusters=segmentation_scores.image_clusters,
-    ),
-    "natural_language_inference": Pairable(
-        NaturalLanguageInferenceSettings,
-        natural_language_inference.statistics,
-        own=("max_length",),
-        clusters=pair_clusters,
-    ),
-    "sentence_similarity": Pairable(
-        SentenceSimilaritySettings,
-        sentence_similarity.statistics,
-        own=("projection_trained",),
-        clusters=pair_clusters,
-    ),
-    "mask_prediction": Pairable(
-        MaskPredictionSettings,
-        mask_prediction.statistics,
-        key=("study_id", "section"),
-        clusters=mask_prediction.clusters,
-    ),
-}
+def function(name: str) -> Any:
+    """A benchmark's function by ``module:function``; imported here, since most import torch."""
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(f"cxrflow.benchmarks.{module}"), attribute)
 
 
 @dataclass(frozen=True)
@@ -122,12 +56,14 @@ class Predictions:
     protocol: Mapping[str, Any]
     samples: pd.DataFrame
 
-    def statistic(self, benchmark: Pairable, samples: pd.DataFrame) -> Statistic:
+    def statistic(self, samples: pd.DataFrame) -> Statistic:
         """The benchmark's metrics of these samples, at the protocol they were measured with."""
+        benchmark = BENCHMARKS[self.benchmark]
         chosen = {k: v for k, v in self.protocol.items() if k in benchmark.settings.model_fields}
         try:
             settings = benchmark.settings.model_validate(chosen)
-            return benchmark.statistics(samples, settings)
+            made: Statistic = function(str(benchmark.statistics))(samples, settings)
+            return made
         except ValidationError as error:
             raise InputError(explain(error, str(self.file.parent / "metrics.json"))) from None
         except KeyError as error:
@@ -140,23 +76,23 @@ Runs = dict[tuple[str, str], list[Predictions]]
 def read_predictions(files: Sequence[Path]) -> Runs:
     """Read predictions.parquet files with the metrics.json beside them, by (task, model)."""
     runs: Runs = {}
+    pairable = {name: one for name, one in BENCHMARKS.items() if one.statistics is not None}
     for file in files:
         said = read_object(file.parent / "metrics.json", FIELDS)
         benchmark = str(said["benchmark"])
-        if benchmark not in PAIRABLE:
+        if benchmark not in pairable:
             raise InputError(
                 f"{file.parent / 'metrics.json'}: benchmark is '{benchmark}'; expected one of "
-                f"{', '.join(PAIRABLE)}"
+                f"{', '.join(pairable)}"
             )
-        pairable = PAIRABLE[benchmark]
         found = Predictions(
             benchmark,
             file,
             str(said["data"].get("fingerprint")),
-            {k: v for k, v in said["protocol"].items() if k not in pairable.own},
-            read_table(file, pairable.key),
+            {k: v for k, v in said["protocol"].items() if k not in pairable[benchmark].own},
+            read_table(file, pairable[benchmark].key),
         )
-        runs.setdefault((str(said.get("task", benchmark)), str(said["model"])), []).append(found)
+        runs.setdefault((str(said["task"]), str(said["model"])), []).append(found)
     return runs
 
 
@@ -216,19 +152,16 @@ def compare(
     reason = why_not(own, other)
     found = {}
     if reason is None:
-        benchmark = PAIRABLE[own[0].benchmark]
+        benchmark = BENCHMARKS[own[0].benchmark]
         tables = aligned([*own, *other], benchmark.key)
         if tables is None:
             reason = "measured on different samples"
         else:
-            made = [
-                one.statistic(benchmark, table)
-                for one, table in zip((*own, *other), tables, strict=True)
-            ]
+            made = [one.statistic(table) for one, table in zip((*own, *other), tables, strict=True)]
             found = paired_bootstrap(
                 mean_over_seeds(made[: len(own)], [one.metric for one in comparisons]),
                 mean_over_seeds(made[len(own) :], [one.reference_metric for one in comparisons]),
-                benchmark.clusters(tables[0], settings.unit),
+                function(benchmark.clusters)(tables[0], settings.unit),
                 **settings.resampling(),
             )
     entries = []

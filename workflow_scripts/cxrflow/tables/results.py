@@ -13,7 +13,7 @@ from cxrflow.files import read_object
 from cxrflow.papers import Paper
 from cxrflow.papers.tables import Result, cells_of
 
-FIELDS = ("benchmark", "model", "seed", "data", "protocol", "metrics")
+FIELDS = ("task", "model", "seed", "data", "protocol", "metrics")
 NOT_RUN = "not run in this configuration"
 NOT_IN_HEADLINE = "not in the headline"
 
@@ -61,7 +61,7 @@ def read_results(files: Sequence[Path], left_out: Mapping[Result, str] | None = 
                 f"{sources[True]} is on synthetic data and {sources[False]} on real data: "
                 "they cannot stand in one table"
             )
-        same = runs[str(run.get("task", run["benchmark"])), str(run["model"])]
+        same = runs[str(run["task"]), str(run["model"])]
         for other in same:
             if other["seed"] == run["seed"]:
                 raise InputError(f"{file}: seed {run['seed']} of {run['model']} is given twice")
