@@ -51,7 +51,8 @@ def overlap(trained: Iterable[Rows], evaluated: Rows) -> Overlap:
 
     Two data sets of one layout are two hospitals; invented patients are nobody else's.
     """
-    leaking, untraceable = [], []
+    leaking: list[Rows] = []
+    untraceable: list[Rows] = []
     for rows in trained:
         if rows.synthetic != evaluated.synthetic or evaluated.dataset in rows.held_out:
             continue
