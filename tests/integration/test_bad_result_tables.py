@@ -32,7 +32,7 @@ READERS: dict[str, tuple[str, str, Run]] = {
     "grounding": ("grounding/samples", "boxes", lambda s, o: s.ground(o)),
     "grounding, store": ("pixels-grounding/index", "original_width", lambda s, o: s.ground(o)),
     "features": ("rsna/samples", "image_id", lambda s, o: s.extract(o)),
-    "zero-shot": ("rsna/samples", "label", lambda s, o: s.classify(o)),
+    "zero-shot": ("rsna/samples", "labels", lambda s, o: s.classify(o)),
     "mask prediction": ("cohort/pairs", "subject_id", lambda s, o: s.predict_masks(o)),
     "vocabulary comparison": (
         "cohort/pairs", "findings", lambda s, o: s.compare_vocabularies(o)

@@ -14,6 +14,7 @@ import pandas as pd
 import torch
 from PIL import Image
 
+from cxrflow.benchmarks.features import Features
 from cxrflow.files import write_json
 from cxrflow.images import store
 
@@ -58,7 +59,8 @@ def write_cohort(folder: Path, file: str, table: pd.DataFrame) -> Path:
     """A cohort folder with its flow.json."""
     folder.mkdir(parents=True, exist_ok=True)
     table.to_parquet(folder / file)
-    write_json(folder / "flow.json", {"dataset": "tiny", "synthetic": True})
+    said = {"dataset": "tiny", "synthetic": True, "classes": ["Pneumonia"]}
+    write_json(folder / "flow.json", said)
     return folder
 
 
@@ -87,12 +89,48 @@ def classification_samples(count: int) -> pd.DataFrame:
         {
             "sample_id": [f"s{n}" for n in range(count)],
             "subject_id": None,
+            "group_id": None,
             "image_id": [f"image{n}" for n in range(count)],
-            "label": [int(n % 3 > 0) for n in range(count)],
-            "class": ["Lung Opacity" if n % 3 else negatives[n % 2] for n in range(count)],
+            "labels": [[float(n % 3 > 0)] for n in range(count)],
+            "subgroup": ["Lung Opacity" if n % 3 else negatives[n % 2] for n in range(count)],
             "split": ["test" if n % 5 else "train" for n in range(count)],
         }
     )
+
+
+class NamedModel:
+    """Embeds a text as a direction of its own, whatever it says."""
+
+    def encode_text(self, texts: list[str]) -> torch.Tensor:
+        seeds = [sum(map(ord, text)) for text in texts]
+        drawn = [np.random.default_rng(seed).normal(size=6) for seed in seeds]
+        return torch.nn.functional.normalize(torch.tensor(np.stack(drawn)), dim=1)
+
+
+CLASSES = ("Edema", "Mass", "No Finding")
+
+
+def several_classes(count: int) -> tuple[pd.DataFrame, Features]:
+    """Images of studies of two, labelled with three classes: 1, 0, -1 and not at all."""
+    rng = np.random.default_rng(5)
+    labels = rng.choice([1, 0, -1, np.nan], size=(count // 2, 3), p=[0.4, 0.4, 0.1, 0.1])
+    table = pd.DataFrame(
+        {
+            "sample_id": [f"s{n}" for n in range(count)],
+            "subject_id": None,
+            "group_id": [f"g{n // 2}" for n in range(count)],
+            "image_id": [f"image{n}" for n in range(count)],
+            "labels": list(np.repeat(labels, 2, axis=0)),
+            "subgroup": None,
+            "split": ["train" if n % 4 < 2 else "test" for n in range(count)],
+        }
+    )
+    drawn = rng.normal(size=(count, 6)) + np.nan_to_num(np.repeat(labels, 2, axis=0)) @ (
+        rng.normal(size=(3, 6))
+    )
+    projected = torch.nn.functional.normalize(torch.tensor(drawn), dim=1)
+    by_kind = {"pooled": torch.tensor(drawn).float(), "projected": projected}
+    return table, Features(pd.Index(table["image_id"]), by_kind, "shorter64", "pixels")
 
 
 @dataclass

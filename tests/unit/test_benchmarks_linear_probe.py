@@ -6,7 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from benchmark_fakes import FakeModel, classification_samples, make_store, write_cohort
+from benchmark_fakes import (
+    CLASSES,
+    FakeModel,
+    NamedModel,
+    classification_samples,
+    make_store,
+    several_classes,
+    write_cohort,
+)
 from feature_fakes import fake_features, write_fake
 from pydantic import ValidationError
 from sklearn.metrics import f1_score, roc_auc_score
@@ -22,6 +30,7 @@ from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.errors import InputError
 
 COUNT = 60
+CLASS = ("Pneumonia",)
 DATA = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
 QUICK = {"intervals": {"replicates": 200}, "fractions": [0.1, 1.0], "probe_seeds": [0, 1, 7]}
 
@@ -36,7 +45,8 @@ def samples(noise: float = 0.0) -> pd.DataFrame:
     table = classification_samples(COUNT)
     table["split"] = np.where(np.arange(COUNT) % 2, "test", "train")
     changed = np.random.default_rng(0).random(COUNT) < noise
-    table["label"] = np.where(changed, 1 - table["label"], table["label"])
+    labels = table["labels"].str[0]
+    table["labels"] = [[label] for label in np.where(changed, 1 - labels, labels)]
     return table
 
 
@@ -44,7 +54,7 @@ def evaluate(found, tmp_path, table=None, model=True, **values):
     settings = LinearProbeSettings.model_validate({**QUICK, **values})
     table = samples() if table is None else table
     return program.evaluate(
-        FakeModel() if model else None, Cohort(table, DATA), tmp_path, found, settings
+        FakeModel() if model else None, Cohort(table, DATA, CLASS), tmp_path, found, settings
     )
 
 
@@ -92,7 +102,7 @@ def test_an_untrained_head_is_the_zero_shot_classifier(features, tmp_path):
     result = evaluate(features, tmp_path, table, learning_rate=1e-12, epochs=1)
     test = table[table["split"] == "test"].reset_index(drop=True)
     wanted = zero_shot_classification.evaluate(
-        FakeModel(), Cohort(test, DATA), features,
+        FakeModel(), Cohort(test, DATA, CLASS), features,
         ZeroShotClassificationSettings.model_validate({"intervals": QUICK["intervals"]}),
     ).predictions  # fmt: skip
     for share in ("10", "100"):
@@ -147,6 +157,9 @@ def test_shares_are_nested_and_hold_both_classes():
         assert previous <= set(rows) and len(set(rows)) == len(rows)
         previous = set(rows)
     assert set(program.share_rows(labels, 0.1, seed=4)) != set(drawn[0.1])
+    many = np.zeros((200, 3))  # labels that do not exclude each other
+    few, more = (set(program.share_rows(many, share, seed=3)) for share in (0.01, 0.1))
+    assert few < more and (len(few), len(more)) == (2, 20)
 
 
 def test_wrong_input_is_named(features, tmp_path):
@@ -155,14 +168,16 @@ def test_wrong_input_is_named(features, tmp_path):
     with pytest.raises(InputError, match="'start' is 'prompts', but the model has no text half"):
         evaluate(features, tmp_path, model=False, start="prompts")
     table = samples()
-    table.loc[table["split"] == "train", "label"] = 0
-    with pytest.raises(InputError, match="column 'label'.*want 0, 1"):
+    train = table["split"] == "train"
+    table["labels"] = table["labels"].mask(train, pd.Series([[0.0]] * COUNT))
+    with pytest.raises(InputError, match="no class of Pneumonia has labels 0 and 1"):
         evaluate(features, tmp_path, table)
     trunk = replace(features, by_kind={"pooled": features.by_kind["pooled"]})
     with pytest.raises(InputError, match="'projected' is missing; found pooled"):
         evaluate(trunk, tmp_path)
-    table = samples().astype({"label": float})
-    table.loc[[0, 1], "label"] = None
+    table = samples()
+    for row in (0, 1):
+        table.at[row, "labels"] = [np.nan]
     dropped = evaluate(features, tmp_path, table).data["dropped"]
     assert [(d["split"], d["examples"]) for d in dropped] == [("train", ["s0"]), ("test", ["s1"])]
 
@@ -181,3 +196,44 @@ def test_wrong_input_is_named(features, tmp_path):
 def test_settings_that_make_no_sense_are_refused(values, message):
     with pytest.raises(ValidationError, match=message):
         LinearProbeSettings.model_validate(values)
+
+
+def evaluate_several(tmp_path, table, own, **values):
+    prompts = {"positive_prompts": ["{}"], "negative_prompts": ["no {}"]}
+    settings = LinearProbeSettings.model_validate(QUICK | prompts | values)
+    cohort = Cohort(table, DATA, CLASSES)
+    return program.evaluate(NamedModel(), cohort, tmp_path, own, settings)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_probes_of_several_classes_start_as_the_zero_shot_classifier(tmp_path, exclusive):
+    table, features = several_classes(200)
+    if exclusive:
+        table["labels"] = list(np.eye(3)[np.arange(200) % 3])
+    features = replace(features, by_kind={k: v.float() for k, v in features.by_kind.items()})
+    still = evaluate_several(
+        tmp_path, table, features, learning_rate=1e-12, epochs=1, exclusive=exclusive
+    )
+    assert still.protocol["head"] == ("softmax" if exclusive else "sigmoid")
+    zero_shot = ZeroShotClassificationSettings.model_validate(
+        {
+            **{"positive_prompts": ["{}"], "negative_prompts": ["no {}"], "prompt_pairs": []},
+            **{"exclusive": exclusive, "intervals": QUICK["intervals"]},
+        }
+    )
+    test = table[table["split"] == "test"].reset_index(drop=True)
+    wanted = zero_shot_classification.evaluate(
+        NamedModel(), Cohort(test, DATA, CLASSES), features, zero_shot
+    ).predictions
+    for name in ("edema", "mass", "no_finding"):
+        np.testing.assert_allclose(
+            still.predictions[f"score_100_seed1/{name}"], wanted[f"score/{name}"], atol=1e-6
+        )
+    if not exclusive:
+        learnt = evaluate_several(tmp_path, table, features, learning_rate=0.1)
+        areas = [learnt.metrics[f"auroc/100/{n}"].value for n in ("edema", "mass", "no_finding")]
+        assert learnt.metrics["auroc/100"].value == pytest.approx(np.mean(areas))
+        assert learnt.metrics["auroc/100"].value > still.metrics["auroc/100"].value
+        assert learnt.metrics["classes/100"].value == 3
+        with pytest.raises(InputError, match="'head' is 'softmax'; several classes must be excl"):
+            evaluate_several(tmp_path, table, features, head="softmax")

@@ -150,11 +150,12 @@ def test_every_benchmark_s_metrics_follow_from_its_predictions(tmp_path):
     """Including two prompt pairs of one model, whose difference is that of their AUROCs."""
     features = fake_features(make_store(tmp_path / "store", 30))
     table = classification_samples(30)
-    table["label"] = np.random.default_rng(0).permutation(table["label"])
+    table["labels"] = np.random.default_rng(0).permutation(table["labels"])
     settings = ZeroShotClassificationSettings.model_validate(
         {"split": None, "intervals": {"replicates": 100}}
     )
-    cohort = Cohort(table, {"name": "tiny", "synthetic": True, "fingerprint": "f"})
+    data = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
+    cohort = Cohort(table, data, ("Pneumonia",))
     result = zero_shot.evaluate(FakeModel(), cohort, features, settings)
     file = write(
         tmp_path, "m", 0, result.predictions, "zero_shot_classification",

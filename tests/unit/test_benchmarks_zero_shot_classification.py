@@ -9,9 +9,18 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import FakeModel, classification_samples, make_store, write_cohort
+from benchmark_fakes import (
+    CLASSES,
+    FakeModel,
+    NamedModel,
+    classification_samples,
+    make_store,
+    several_classes,
+    write_cohort,
+)
 from feature_fakes import fake_features, write_fake
 from pydantic import ValidationError
+from sklearn import metrics as sk
 from sklearn.metrics import roc_auc_score
 
 import cxrflow
@@ -23,6 +32,7 @@ from cxrflow.errors import InputError
 from cxrflow.model import Model
 
 COUNT = 30
+COUNT_OF_SEVERAL = 80
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +46,7 @@ def evaluate(features, table=None, **values):
     )
     table = classification_samples(COUNT) if table is None else table
     data = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
-    return program.evaluate(FakeModel(), Cohort(table, data), features, settings)
+    return program.evaluate(FakeModel(), Cohort(table, data, ("Pneumonia",)), features, settings)
 
 
 def test_the_program_writes_a_whole_result(features, tmp_path, monkeypatch):
@@ -75,8 +85,9 @@ def test_the_program_writes_a_whole_result(features, tmp_path, monkeypatch):
 
 def test_scores_are_the_softmax_and_metrics_follow_from_the_predictions(features):
     table = classification_samples(COUNT)
-    table["label"] = np.random.default_rng(0).permutation(table["label"])
-    table["class"] = np.where(table["label"] == 1, "Lung Opacity", table["class"])
+    table["labels"] = np.random.default_rng(0).permutation(table["labels"])
+    positive = table["labels"].str[0] == 1
+    table["subgroup"] = np.where(positive, "Lung Opacity", table["subgroup"])
     result = evaluate(features, table, split=None, temperature=0.1)
     rows = result.predictions
     scaled = np.exp(rows[["cosine_negative", "cosine_positive"]].to_numpy() / 0.1)
@@ -84,7 +95,7 @@ def test_scores_are_the_softmax_and_metrics_follow_from_the_predictions(features
     assert result.metrics["auroc"].value == pytest.approx(
         roc_auc_score(rows["label"], rows["score"])
     )
-    used = (rows["label"] == 1) | (rows["class"] == "Normal")
+    used = (rows["label"] == 1) | (rows["subgroup"] == "Normal")
     assert result.metrics["auroc/normal"].value == pytest.approx(
         roc_auc_score(rows["label"][used], rows["score"][used])
     )
@@ -180,11 +191,16 @@ def test_a_class_of_several_prompts_is_their_mean_direction():
 
 def test_wrong_input_is_named(features):
     table = classification_samples(COUNT)
-    with pytest.raises(InputError, match="column 'label'.*want 0, 1"):
-        evaluate(features, table.assign(label=1), split=None)
+    with pytest.raises(InputError, match="no class of Pneumonia has labels 0 and 1"):
+        evaluate(features, table.assign(labels=[[1.0]] * COUNT), split=None)
+    with pytest.raises(InputError, match="'classes' names 'Edema'; the cohort has Pneumonia"):
+        evaluate(features, table, classes=["Edema"])
+    with pytest.raises(InputError, match="'exclusive' is true; expected several"):
+        evaluate(features, table, exclusive=True)
+    with pytest.raises(InputError, match=r"'labels' has other numbers .* classes \(1\)"):
+        evaluate(features, table.assign(labels=[[1.0, 0.0]] * COUNT))
     table.loc[0, "image_id"] = "absent"
-    table["label"] = table["label"].astype(float)
-    table.loc[1, "label"] = None
+    table.at[1, "labels"] = [np.nan]
     result = evaluate(features, table, split=None)
     assert [d["examples"] for d in result.data["dropped"]] == [["s0"], ["s1"]]
 
@@ -193,3 +209,97 @@ def test_a_model_without_a_joint_space_is_named(features):
     trunk = replace(features, by_kind={"pooled": features.by_kind["pooled"]})
     with pytest.raises(InputError, match="'projected' is missing; found pooled"):
         evaluate(trunk)
+
+
+def evaluate_several(table=None, **values):
+    own, features = several_classes(COUNT_OF_SEVERAL)
+    settings = ZeroShotClassificationSettings.model_validate(
+        {
+            **{"intervals": {"replicates": 100}, "split": None, "prompt_pairs": []},
+            **{"positive_prompts": ["{}"], "negative_prompts": ["no {}"]},
+            **values,
+        }
+    )
+    data = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
+    cohort = Cohort(own if table is None else table, data, CLASSES)
+    return program.evaluate(NamedModel(), cohort, features, settings)
+
+
+@pytest.mark.parametrize(
+    ("uncertain", "unknown"), [("ignore", "ignore"), ("zero", "zero"), ({"Mass": "one"}, "ignore")]
+)
+def test_each_class_is_two_prompts_and_labels_count_as_the_policy_says(uncertain, unknown):
+    names = ["auroc", "average_precision", "balanced_accuracy", "f1", "threshold"]
+    result = evaluate_several(uncertain=uncertain, unknown=unknown, metrics=names)
+    table, features = several_classes(COUNT_OF_SEVERAL)
+    found = {name: [] for name in names}
+    for number, name in enumerate(CLASSES):
+        truth = np.stack(table["labels"])[:, number]
+        truth = np.where(np.isnan(truth) & (unknown == "zero"), 0, truth)
+        policy = uncertain.get(name, "ignore") if isinstance(uncertain, dict) else uncertain
+        value = {"ignore": np.nan, "zero": 0, "one": 1}[policy]
+        truth = np.where(truth == -1, value, truth)
+        texts = NamedModel().encode_text([f"no {name.lower()}", name.lower()])
+        score = (features.by_kind["projected"] @ texts.T).softmax(1)[:, 1].numpy()
+        truth, score = truth[~np.isnan(truth)], score[~np.isnan(truth)]
+        best = max(np.unique(score), key=lambda t: (sk.f1_score(truth, score >= t), t))
+        called = score >= best
+        values = (
+            *(sk.roc_auc_score(truth, score), sk.average_precision_score(truth, score)),
+            *(sk.balanced_accuracy_score(truth, called), sk.f1_score(truth, called), best),
+        )
+        for metric, value in zip(names, values, strict=True):
+            own = result.metrics[f"{metric}/{name.lower().replace(' ', '_')}"]
+            assert own.value == pytest.approx(value), metric
+            assert own.n == len(truth)
+            found[metric].append(value)
+    for metric, values in found.items():
+        assert result.metrics[metric].value == pytest.approx(np.mean(values))
+    assert result.metrics["classes"].value == 3
+    assert result.data["positives"].keys() == set(CLASSES) and result.figures
+
+
+def test_a_study_has_the_mean_score_of_its_images():
+    images, studies = evaluate_several(), evaluate_several(sample="group")
+    wanted = images.predictions.groupby("group_id")["score/mass"].mean()
+    found = studies.predictions.set_index("group_id")["score/mass"]
+    np.testing.assert_allclose(found, wanted[found.index])
+    assert studies.data["samples"] * 2 == images.data["samples"]
+    table, _ = several_classes(COUNT_OF_SEVERAL)
+    table.at[0, "labels"] = 1 - np.nan_to_num(table.at[0, "labels"])
+    with pytest.raises(InputError, match="images of group g0 have different labels"):
+        evaluate_several(table, sample="group")
+
+
+def test_of_exclusive_classes_the_greatest_score_is_the_answer():
+    table, features = several_classes(COUNT_OF_SEVERAL)
+    truth = np.random.default_rng(1).integers(0, 3, COUNT_OF_SEVERAL)
+    table["labels"] = list(np.eye(3)[truth])
+    table.at[0, "labels"] = np.array([1.0, 1.0, 0.0])
+    names = ["auroc", "accuracy", "balanced_accuracy", "f1", "threshold"]
+    result = evaluate_several(table, exclusive=True, metrics=names, temperature=0.5)
+    texts = NamedModel().encode_text([name.lower() for name in CLASSES])
+    score = (features.by_kind["projected"] @ texts.T / 0.5).softmax(1).numpy()[1:]
+    called, truth = score.argmax(1), truth[1:]
+    wanted = {
+        "auroc": sk.roc_auc_score(truth, score, multi_class="ovr"),
+        "accuracy": sk.accuracy_score(truth, called),
+        "balanced_accuracy": sk.balanced_accuracy_score(truth, called),
+        "f1": sk.f1_score(truth, called, average="macro"),
+    }
+    for metric, value in wanted.items():
+        assert result.metrics[metric].value == pytest.approx(value), metric
+    assert "threshold" not in result.metrics
+    assert result.data["dropped"][0]["reason"] == "not of exactly one class"
+
+
+def test_prompts_of_several_classes_name_the_class():
+    with pytest.raises(InputError, match="'acute' does not say which class.*for Mass"):
+        own = {name: {"positive": ["a"], "negative": ["b"]} for name in ("Edema", "No Finding")}
+        evaluate_several(positive_prompts=["acute"], class_prompts=own)
+    swapped = {"Mass": {"positive": ["no mass"], "negative": ["mass"]}}
+    plain, turned = evaluate_several(), evaluate_several(class_prompts=swapped)
+    assert turned.metrics["auroc/mass"].value == pytest.approx(
+        1 - plain.metrics["auroc/mass"].value
+    )
+    assert turned.metrics["auroc/edema"] == plain.metrics["auroc/edema"]

@@ -273,12 +273,15 @@ def test_classification_follows_the_ordered_split(tmp_path: Path) -> None:
     root = rsna(tmp_path / "rsna", negatives=12, positives=8)
     flow = make(tmp_path / "out", "--layout", "rsna", "--root", root, kind="classification")
     samples = pd.read_parquet(tmp_path / "out/samples.parquet")
-    assert len(samples) == 20 and samples["label"].sum() == 8
+    assert flow["classes"] == ["Pneumonia"] and flow["labels"]["test/Pneumonia/0"] == 3
+    label = samples["labels"].str[0]
+    assert len(samples) == 20 and label.sum() == 8
+    assert (samples["group_id"] == samples["image_id"]).all()
     assert (samples["split"] == "test").sum() == 6
-    positive = samples[samples["label"] == 1].iloc[0]
+    positive = samples[label == 1].iloc[0]
     assert [box.tolist() for box in positive["boxes"]] == [[1, 2, 3, 4], [5, 6, 2, 2]]
-    assert len(samples[samples["label"] == 0].iloc[0]["boxes"]) == 0
-    assert positive["class"] == "Lung Opacity" and positive["image_width"] == 10
+    assert len(samples[label == 0].iloc[0]["boxes"]) == 0
+    assert positive["subgroup"] == "Lung Opacity" and positive["image_width"] == 10
     assert any("patients are not known" in note for note in flow["notes"])
     normal = make(
         *(tmp_path / "normal", "--layout", "rsna", "--root", root),

@@ -179,7 +179,7 @@ def test_ms_cxr_v1_0_0_has_no_split(tmp_path: Path) -> None:
 def test_rsna_has_one_row_an_image_however_many_boxes(tmp_path: Path) -> None:
     tables = read("rsna", rsna(tmp_path))
     assert len(tables.images) == 10 and len(tables.boxes) == 8
-    assert tables.labels["label"].sum() == 4
+    assert tables.classes == ["Pneumonia"] and tables.labels["Pneumonia"].sum() == 4
     assert tables.images["subject_id"].isna().all() and "not known" in tables.notes[0]
 
 

@@ -93,6 +93,46 @@ def test_every_run_ends_where_it_would_have_ended_alone(dtype, tolerance, standa
         assert (found.weight_KFC[number] - run.weight_FC).abs().max() > 0.01
 
 
+@pytest.mark.parametrize("standardise", [False, True])
+def test_sigmoids_are_logistic_regressions_on_the_rows_with_a_label(standardise):
+    """Each class alone, by automatic differentiation; a class may be unknown in a whole batch."""
+    features, _ = data(torch.float64)
+    labels = torch.from_numpy(np.random.default_rng(3).choice([0, 1, np.nan], (ROWS, CLASSES)))
+    labels[:60, 1] = torch.nan
+    run = sweep(torch.float64)[2]
+    found = train_heads(
+        features, labels, [run], epochs=EPOCHS, batch_size=BATCH, weight_decay=DECAY,
+        standardise=standardise,
+    )  # fmt: skip
+    own = features[torch.from_numpy(run.rows)]
+    mean, scale = torch.zeros(FEATURES), torch.ones(FEATURES)
+    if standardise:
+        mean, scale = own.mean(0), own.std(0, correction=0)
+        scale[5] = 1
+    weight = (run.weight_FC * scale[:, None]).requires_grad_()
+    bias = (run.bias_C + mean.to(own) @ run.weight_FC).requires_grad_()
+    groups = [{"params": [weight], "weight_decay": DECAY}, {"params": [bias], "weight_decay": 0.0}]
+    optimiser = torch.optim.AdamW(groups, lr=run.learning_rate)
+    for epoch in range(EPOCHS):
+        order = run.rows[epoch_order(len(run.rows), run.seed, epoch)]
+        for rows in np.split(order, range(BATCH, len(order), BATCH)):
+            optimiser.zero_grad()
+            logits = ((features[rows] - mean) / scale) @ weight + bias
+            target = labels[rows]
+            losses = [
+                nn.functional.binary_cross_entropy_with_logits(logits[known, c], target[known, c])
+                for c in range(CLASSES)
+                if (known := target[:, c].isfinite()).any()
+            ]
+            sum(losses, start=0 * logits.sum()).backward()
+            optimiser.step()
+    end = weight.detach() / scale[:, None]
+    torch.testing.assert_close(found.weight_KFC[0], end, rtol=0, atol=1e-10)
+    torch.testing.assert_close(
+        found.bias_KC[0], bias.detach() - mean.to(end) @ end, atol=1e-10, rtol=0
+    )
+
+
 def test_batches_held_at_once_are_no_part_of_the_result(monkeypatch):
     whole = together(torch.float64)
     monkeypatch.setattr(linear_heads, "_BLOCK", BATCH * 3)

@@ -5,7 +5,7 @@ import pytest
 from sklearn import metrics as sk
 
 from cxrflow.metrics.classification import (
-    at_best_f1,
+    at_threshold,
     auroc,
     binary_metrics,
     operating_points,
@@ -35,6 +35,25 @@ def test_everything_agrees_with_sklearn(seed, ties):
     assert found["accuracy"] == pytest.approx(sk.accuracy_score(labels, called))
     assert found["sensitivity"] == pytest.approx(sk.recall_score(labels, called))
     assert found["specificity"] == pytest.approx(sk.recall_score(labels, called, pos_label=0))
+    balanced = sk.balanced_accuracy_score(labels, called)
+    assert found["balanced_accuracy"] == pytest.approx(balanced)
+    precision = sk.average_precision_score(labels, scores)
+    assert found["average_precision"] == pytest.approx(precision)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_other_threshold_rules_agree_with_sklearn(ties):
+    labels, scores = sample(2, ties)
+    found = binary_metrics(labels, scores, rule="best_mcc")
+    thresholds = np.unique(scores)[::-1]
+    merits = [sk.matthews_corrcoef(labels, scores >= t) for t in thresholds]
+    assert found["threshold"] == thresholds[int(np.argmax(np.round(merits, 12)))]
+    for threshold in (0.25, float(scores.max()), 99.0, -99.0):
+        found = binary_metrics(labels, scores, rule=threshold)
+        called = scores >= threshold
+        assert found["threshold"] == threshold
+        assert found["accuracy"] == pytest.approx(sk.accuracy_score(labels, called))
+        assert found["f1"] == pytest.approx(sk.f1_score(labels, called))
 
 
 def test_roc_curve_agrees_with_sklearn():
@@ -67,7 +86,8 @@ def test_by_hand():
 
 def test_one_class_is_undefined_not_wrong():
     assert np.isnan(auroc([1, 1], [0.1, 0.2]))
-    points = at_best_f1(operating_points([0, 0], [0.1, 0.2]))
+    assert np.isnan(binary_metrics([0, 0], [0.1, 0.2])["average_precision"])
+    points = at_threshold(operating_points([0, 0], [0.1, 0.2]))
     assert all(np.isnan(value) for value in points.values())
 
 

@@ -43,6 +43,7 @@ class Cohort:
 
     table: pd.DataFrame
     data: dict[str, Any]  # name, synthetic, fingerprint
+    classes: tuple[str, ...] = ()  # of the column `labels`, in its order
 
 
 def model_benchmark_parser(description: str | None) -> argparse.ArgumentParser:
@@ -80,7 +81,7 @@ def read_cohort(
         "synthetic": bool(flow["synthetic"]),
         "fingerprint": file_digest(folder / file)[:16],
     }
-    return Cohort(table, data)
+    return Cohort(table, data, tuple(flow.get("classes", ())))
 
 
 def open_pixels(folder: Path, geometry: str) -> Pixels:

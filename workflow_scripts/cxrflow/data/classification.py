@@ -1,10 +1,13 @@
-"""Classification cohorts (RSNA): an image, its label, class and boxes.
+"""Classification cohorts: an image, a label a class, the study that scores are averaged over.
 
-The positive class is Target = 1 (lung opacity suspicious for pneumonia); the papers pool Normal
-with No Lung Opacity / Not Normal as negative. BioViL says that its test set has 9,006 images and
-follows GLoRIA; GLoRIA's own 30 % are 8,006 of 26,684, which is what the default gives.
+A label is 1, 0, −1 (uncertain) or unknown; what −1 and unknown count as belongs to the benchmark.
+Labels of a study are those of its images. RSNA has one class: Target = 1 (lung opacity suspicious
+for pneumonia) against Normal and No Lung Opacity / Not Normal, which the papers pool. BioViL says
+that its test set has 9,006 images and follows GLoRIA; GLoRIA's own 30 % are 8,006 of 26,684, which
+is what the default gives.
 """
 
+import numpy as np
 import pandas as pd
 
 from cxrflow.data import filters, leakage, splits
@@ -14,13 +17,13 @@ from cxrflow.data.settings import CohortSettings
 from cxrflow.data.tables import Drop, Tables
 
 COLUMNS = (
-    *("sample_id", "subject_id", "image_id", "image_path", "label", "class", "boxes"),
-    *("image_width", "image_height", "view", "split"),
+    *("sample_id", "subject_id", "group_id", "image_id", "image_path", "labels", "subgroup"),
+    *("boxes", "image_width", "image_height", "view", "split"),
 )
 
 
 def build(tables: Tables, settings: CohortSettings, flow: Flow) -> Cohort:
-    """Filter, label and split the images."""
+    """Filter, label and split the images; the order of a row's labels is ``flow.json``'s."""
     images = tables.images
     flow.step("images listed", "images", len(images), tables.dropped.get("images", []))
     # The split is drawn from the list, before files are looked at: a file that is missing here
@@ -30,50 +33,50 @@ def build(tables: Tables, settings: CohortSettings, flow: Flow) -> Cohort:
     split = splits.assign(unit.drop_duplicates(), tables.splits, {}, settings, tables.source)
     rows, drops = filters.usable(images.assign(split=unit.map(split)))
     flow.step("image file usable", "images", len(rows), drops)
-    labels = tables.labels.set_index("image_id")
-    rows = rows.assign(
-        sample_id=rows["image_id"],
-        label=rows["image_id"].map(labels["label"]).astype("int64"),
-        **{"class": rows["image_id"].map(labels["class"])},
-    )
-    unclassed = rows["class"].isna()
-    flow.step(
-        "class known",
-        "images",
-        int((~unclassed).sum()),
-        [Drop.of("no class, or several, in the list", rows.loc[unclassed, "image_id"], True)],
-    )
-    rows = rows[~unclassed]
+    key = "image_id" if "image_id" in tables.labels else "study_id"
+    labels = tables.labels.set_index(key).reindex(rows[key])[tables.classes].to_numpy("float64")
+    rows = rows.assign(sample_id=rows["image_id"], group_id=rows["study_id"], labels=list(labels))
+    unknown = pd.Series(np.isnan(labels).all(axis=1), index=rows.index)
+    positive = pd.Series((labels == 1).any(axis=1), index=rows.index)
+    rows = _without(rows, unknown, "label known", "no label of any class", flow)
+    if images["subgroup"].notna().any():
+        reason = "no subgroup, or several, in the list"
+        rows = _without(rows, rows["subgroup"].isna(), "subgroup known", reason, flow, damage=True)
     if settings.negatives == "normal":
-        abnormal = (rows["label"] == 0) & (rows["class"] != "Normal")
-        flow.step(
-            "negatives are normal",
-            "images",
-            int((~abnormal).sum()),
-            [Drop.of("negative but not normal", rows.loc[abnormal, "image_id"])],
-        )
-        rows = rows[~abnormal]
-    unknown = rows["split"].isna()
-    flow.step(
-        "split known",
-        "images",
-        int((~unknown).sum()),
-        [Drop.of("not in the given split", rows.loc[unknown, "image_id"])],
-    )
-    rows = rows[~unknown].assign(boxes=rows["image_id"].map(_boxes(tables.boxes)))
+        abnormal = ~positive & (rows["subgroup"] != "Normal")
+        rows = _without(rows, abnormal, "negatives are normal", "negative but not normal", flow)
+    rows = _without(rows, rows["split"].isna(), "split known", "not in the given split", flow)
+    rows = rows.assign(boxes=rows["image_id"].map(_boxes(tables.boxes)))
     rows["boxes"] = [value if isinstance(value, list) else [] for value in rows["boxes"]]
-    rows = rows.astype({"image_width": "int64", "image_height": "int64"})
+    sizes = ["image_width", "image_height"]
+    rows[sizes] = rows[sizes].astype("Int64" if rows[sizes].isna().any(axis=None) else "int64")
     rows = rows[list(COLUMNS)].reset_index(drop=True)
     flow.check("image in one split", leakage.image_in_one_split(rows, tables.source))
     _check_patients(rows, by_image, tables, flow)
-    counts = (rows["split"] + "/" + rows["label"].astype("str")).value_counts().sort_index()
     return Cohort(
         rows=rows,
         images=rows[["image_id", "image_path"]],
         split=split.dropna(),
         unit="samples",
-        extra={"labels": {str(name): int(count) for name, count in counts.items()}},
+        extra={"classes": tables.classes, "labels": _counts(rows, tables.classes)},
     )
+
+
+def _without(
+    rows: pd.DataFrame, lost: pd.Series, step: str, reason: str, flow: Flow, damage: bool = False
+) -> pd.DataFrame:
+    lost = lost.reindex(rows.index)
+    drop = Drop.of(reason, rows.loc[lost, "image_id"], damage)
+    flow.step(step, "images", int((~lost).sum()), [drop])
+    return rows[~lost]
+
+
+def _counts(rows: pd.DataFrame, classes: list[str]) -> dict[str, int]:
+    """Images by ``split/class/label``."""
+    labels = pd.DataFrame(rows["labels"].tolist(), columns=classes)
+    words = labels.map(lambda value: "unknown" if np.isnan(value) else f"{value:g}")
+    named = pd.concat([rows["split"] + f"/{name}/" + words[name] for name in classes])
+    return {str(name): int(count) for name, count in named.value_counts().sort_index().items()}
 
 
 def _boxes(boxes: pd.DataFrame) -> pd.Series:

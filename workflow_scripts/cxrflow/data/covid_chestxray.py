@@ -25,7 +25,6 @@ def read(root: Path, request: Request) -> Tables:
             **{"Patientid": "id", "filename": "id", "view": "text", "modality": "text"},
             **{"offset": "number", "clinical notes": "text"},
         },
-        {"finding": "text"},
     )
     rows, repeats = drop_repeats(rows, "filename")
     require_unique(rows, "filename", path)
@@ -69,7 +68,6 @@ def read(root: Path, request: Request) -> Tables:
         texts=shaped(
             "texts", {"study_id": rows["filename"], "section": "notes", "text": notes}
         ).dropna(subset="text"),
-        labels=rows[["filename", "finding"]].rename(columns={"filename": "image_id"}),
         dropped={"images": [drop for drop in drops if drop.count]},
         opened=request.headers,
     )

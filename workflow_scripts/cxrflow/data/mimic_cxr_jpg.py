@@ -12,8 +12,7 @@ from cxrflow.data import study_time
 from cxrflow.data.csv_table import Kind, bare_ids, find_file, read_csv, require_file, require_root
 from cxrflow.data.layouts import layout
 from cxrflow.data.request import Request
-from cxrflow.data.tables import Drop, Tables, drop_repeats, require_unique, shaped
-from cxrflow.errors import InputError
+from cxrflow.data.tables import Drop, Tables, drop_repeats, require_labels, require_unique, shaped
 
 CLASSES = (
     *("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Enlarged Cardiomediastinum"),
@@ -100,12 +99,7 @@ def read_labels(
     columns: dict[str, Kind] = {"study_id": "id", **dict.fromkeys(published.values(), "number")}
     frame, drops = read_csv(path, columns)
     frame = frame.rename(columns={old: new for new, old in published.items()})
-    values = frame[list(CLASSES)]
-    wrong = ~(values.isin([1.0, 0.0, -1.0]) | values.isna())
-    if wrong.any(axis=None):
-        column = str(wrong.any()[wrong.any()].index[0])
-        value = values.loc[wrong[column], column].iloc[0]
-        raise InputError(f"{path}: {column} holds {value:g}; expected 1, 0, -1 or blank")
+    require_labels(frame, CLASSES, path)
     frame["study_id"] = bare_ids(frame["study_id"])
     frame, repeats = drop_repeats(frame, "study_id")
     require_unique(frame, "study_id", path)

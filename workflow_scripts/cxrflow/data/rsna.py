@@ -17,9 +17,10 @@ from cxrflow.errors import InputError
 from cxrflow.files import read_json
 
 LABELS = "stage_2_train_labels.csv"
-CLASSES = "stage_2_detailed_class_info.csv"
+SUBGROUPS = "stage_2_detailed_class_info.csv"
 MAPPING = "pneumonia-challenge-dataset-mappings_2018.json"
-CLASS_NAMES = ("Normal", "No Lung Opacity / Not Normal", "Lung Opacity")
+CLASS = "Pneumonia"  # Target 1: lung opacity suspicious for it
+SUBGROUP_NAMES = ("Normal", "No Lung Opacity / Not Normal", "Lung Opacity")
 
 
 def read(root: Path, request: Request) -> Tables:
@@ -49,6 +50,7 @@ def read(root: Path, request: Request) -> Tables:
             "study_id": labels["patientId"],
             "subject_id": subject,
             "image_path": "stage_2_train_images/" + labels["patientId"] + ".dcm",
+            "subgroup": labels["class"],
         },
     )
     if request.headers:
@@ -73,7 +75,7 @@ def read(root: Path, request: Request) -> Tables:
                 "h": boxes["height"],
             },
         ),
-        labels=labels.rename(columns={"patientId": "image_id", "Target": "label"}),
+        labels=pd.DataFrame({"image_id": labels["patientId"], CLASS: labels["Target"]}),
         dropped={"images": damage + repeats + contradictions},
         notes=notes + class_damage,
         opened=request.headers,
@@ -103,12 +105,12 @@ def _consistent(rows: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, list[Drop
 
 def _class_info(root: Path) -> tuple[pd.DataFrame, list[str]]:
     """Class by image, and notes on rows that gave none; the cohort counts images without class."""
-    path = require_file(root, CLASSES)
+    path = require_file(root, SUBGROUPS)
     info, damage = read_csv(path, {"patientId": "id", "class": "id"})
-    strange = sorted(set(info["class"]) - set(CLASS_NAMES))
+    strange = sorted(set(info["class"]) - set(SUBGROUP_NAMES))
     if strange:
         raise InputError(
-            f"{path}: class is '{strange[0]}'; expected one of {', '.join(CLASS_NAMES)}"
+            f"{path}: class is '{strange[0]}'; expected one of {', '.join(SUBGROUP_NAMES)}"
         )
     # Repeated once a box by design; only differing repeats are damage.
     info = info.drop_duplicates()

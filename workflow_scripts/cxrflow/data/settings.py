@@ -64,7 +64,7 @@ class CohortSettings(Settings):
     kind: CohortKind = Field(
         "pairs",
         description="pairs: a study's image and report; grounding: a phrase and its boxes; "
-        "classification: an image and its label; nli: a premise, a hypothesis and their relation",
+        "classification: an image and its labels; nli: a premise, a hypothesis, their relation",
     )
     views: tuple[str, ...] = Field(
         ("AP", "PA", "AP SUPINE", "FRONTAL"),

@@ -13,12 +13,13 @@ import pandas as pd
 from cxrflow.errors import InputError
 
 # Columns of each table. `order` sorts a patient's studies in time (any unit, NaN = unknown);
-# `failure` says why an image cannot be used (null = nothing known against it).
+# `failure` says why an image cannot be used (null = nothing known against it); `subgroup` is the
+# publisher's word for what else tells images of one label apart.
 COLUMNS: dict[str, tuple[str, ...]] = {
     "studies": ("study_id", "subject_id", "study_time", "order", "report_path"),
     "images": (
         *("image_id", "study_id", "subject_id", "image_path", "view"),
-        *("study_time", "order", "image_width", "image_height", "failure"),
+        *("study_time", "order", "image_width", "image_height", "failure", "subgroup"),
     ),
     "texts": ("study_id", "section", "text"),
     "boxes": ("image_id", "category", "phrase", "x", "y", "w", "h"),
@@ -71,8 +72,9 @@ class Tables:
 
     Attributes:
         source: the data set's root; named in errors.
-        studies, images, texts, boxes, labels: see :data:`COLUMNS`; ``labels`` is keyed by
-            ``study_id`` or ``image_id`` and has one column a class (1, 0, −1, NaN = not mentioned).
+        studies, images, texts, boxes: see :data:`COLUMNS`.
+        labels: ``study_id`` or ``image_id``, then a column a class: 1, 0, −1 (uncertain), NaN (not
+            known, or not mentioned).
         sentence_pairs: premises and hypotheses with their relation (natural language inference).
         splits: the data set's own split by patient, or None; names as published.
         dropped: what the reader left out, by the table the rows were meant for.
@@ -102,6 +104,12 @@ class Tables:
                 raise ValueError(f"the reader of {self.source} made no {table}.{missing[0]}")
         require_unique(self.studies, "study_id", self.source)
         require_unique(self.images, "image_id", self.source)
+        require_labels(self.labels, self.classes, self.source)
+
+    @property
+    def classes(self) -> list[str]:
+        """The classes that images or studies are labelled with, in the publisher's order."""
+        return [str(name) for name in self.labels if name not in ("study_id", "image_id")]
 
 
 def require_unique(frame: pd.DataFrame, column: str, source: object) -> None:
@@ -112,6 +120,16 @@ def require_unique(frame: pd.DataFrame, column: str, source: object) -> None:
             f"{source}: {len(repeated)} value(s) of {column} stand in several rows that differ "
             f"({', '.join(map(str, repeated[:5]))}); expected each once"
         )
+
+
+def require_labels(frame: pd.DataFrame, classes: Iterable[str], source: object) -> None:
+    """Raise InputError naming a value that is none of 1, 0, −1 and blank."""
+    for name in classes:
+        wrong = frame.loc[~(frame[name].isin([1, 0, -1]) | frame[name].isna()), name]
+        if len(wrong):
+            raise InputError(
+                f"{source}: {name} holds {wrong.iloc[0]:g}; expected 1, 0, -1 or blank"
+            )
 
 
 def drop_repeats(frame: pd.DataFrame, column: str) -> tuple[pd.DataFrame, list[Drop]]:

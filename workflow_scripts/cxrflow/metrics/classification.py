@@ -3,16 +3,19 @@
 Labels are 0/1, higher scores mean "positive", and an image is called positive when its score is
 at or above the threshold. ``weights`` is ``[..., N]``: how often each sample counts (ones, or the
 resampling counts of :mod:`cxrflow.metrics.intervals`); results have the leading shape. BioViL
-(Tables 6 and A.2) sets the threshold where F1 is greatest; so do we, in every resample anew,
-because choosing it is part of the method.
+(Tables 6 and A.2) sets the threshold where F1 is greatest; so do we by default, in every resample
+anew, because choosing it is part of the method.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
+# Where F1 or Matthews' correlation is greatest on the samples given, or a score set beforehand.
+ThresholdRule = Literal["best_f1", "best_mcc"] | float
 
 
 @dataclass(frozen=True)
@@ -79,21 +82,32 @@ def _area(points: OperatingPoints) -> Floats:
     return np.asarray(np.trapezoid(true_rate, false_rate, axis=-1))
 
 
-def at_best_f1(points: OperatingPoints) -> dict[str, Floats]:
-    """Accuracy, sensitivity, specificity, F1 and the threshold where F1 is greatest.
+def average_precision(points: OperatingPoints) -> Floats:
+    """Sum over thresholds of precision times the recall gained there; NaN without any positive."""
+    hits = points.true_positives
+    precision = _ratio(hits, hits + points.false_positives)
+    gained = _ratio(np.diff(hits, axis=-1, prepend=0), points.positives)
+    return np.asarray(np.where(gained == 0, 0, precision * gained).sum(axis=-1))
 
-    Of several thresholds with the same F1 the highest is taken. NaN without any positive.
+
+def at_threshold(points: OperatingPoints, rule: ThresholdRule = "best_f1") -> dict[str, Floats]:
+    """Accuracy, sensitivity, specificity, F1, their threshold, and balanced accuracy.
+
+    Of several thresholds that serve the rule alike the highest is taken. NaN without any positive.
     """
+    if isinstance(rule, float):
+        points = _at(points, rule)
     hits, alarms = points.true_positives, points.false_positives
     f1 = _ratio(2 * hits, hits + alarms + points.positives)
-    best = np.argmax(np.nan_to_num(f1, nan=-1.0), axis=-1)[..., None]
+    merit = _matthews(points) if rule == "best_mcc" else f1
+    best = np.argmax(np.nan_to_num(merit, nan=-np.inf), axis=-1)[..., None]
 
     def chosen(values: Floats) -> Floats:
         return np.take_along_axis(values, best, axis=-1)[..., 0]
 
     correct = hits + points.negatives - alarms
     known = points.positives > 0
-    return {
+    found = {
         "accuracy": chosen(
             _ratio(correct, np.where(known, points.positives + points.negatives, 0))
         ),
@@ -104,11 +118,36 @@ def at_best_f1(points: OperatingPoints) -> dict[str, Floats]:
         "f1": chosen(np.where(known, f1, np.nan)),
         "threshold": np.where(known[..., 0], points.thresholds[best[..., 0]], np.nan),
     }
+    return found | {"balanced_accuracy": (found["sensitivity"] + found["specificity"]) / 2}
+
+
+def _at(points: OperatingPoints, threshold: float) -> OperatingPoints:
+    """The counts at one threshold, which need not be a score."""
+    above = int((points.thresholds >= threshold).sum())
+    hits, alarms = (
+        counts[..., above - 1 : above] if above else np.zeros_like(points.positives)
+        for counts in (points.true_positives, points.false_positives)
+    )
+    return replace(
+        points, thresholds=np.array([threshold]), true_positives=hits, false_positives=alarms
+    )
+
+
+def _matthews(points: OperatingPoints) -> Floats:
+    """Matthews' correlation at every threshold; 0 where one answer or one label is missing."""
+    hits, alarms = points.true_positives, points.false_positives
+    misses, rejections = points.positives - hits, points.negatives - alarms
+    spread = (hits + alarms) * points.positives * points.negatives * (misses + rejections)
+    return np.asarray((hits * rejections - alarms * misses) / np.sqrt(np.maximum(spread, 1)))
 
 
 def binary_metrics(
-    labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None
+    labels: ArrayLike,
+    scores: ArrayLike,
+    weights: ArrayLike | None = None,
+    rule: ThresholdRule = "best_f1",
 ) -> dict[str, Floats]:
-    """AUROC and what :func:`at_best_f1` gives, by name."""
+    """AUROC, average precision, and what :func:`at_threshold` gives, by name."""
     points = operating_points(labels, scores, weights)
-    return {"auroc": _area(points), **at_best_f1(points)}
+    areas = {"auroc": _area(points), "average_precision": average_precision(points)}
+    return areas | at_threshold(points, rule)

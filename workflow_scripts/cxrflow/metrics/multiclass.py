@@ -1,9 +1,11 @@
-"""Accuracy and F1 of predicted classes, weighted so that one call also does a bootstrap.
+"""Accuracy, recall and F1 of predicted classes, weighted so that one call also does a bootstrap.
 
 ``counts`` [R, N] says how often each of the N samples counts (the resampling counts of
 :mod:`cxrflow.metrics.intervals`; ones when left out); results are [R]. Used for natural language
 inference (BioViL section 4.2, Table 3), whose metric is accuracy.
 """
+
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +18,26 @@ def accuracy(labels: ArrayLike, predictions: ArrayLike, counts: ArrayLike | None
     right = (np.asarray(labels) == np.asarray(predictions)).astype(np.float64)
     weight = _weight(counts, len(right))
     return np.asarray(weight @ right / weight.sum(axis=1))
+
+
+def recalls(
+    labels: ArrayLike,
+    predictions: ArrayLike,
+    names: Iterable[object],
+    counts: ArrayLike | None = None,
+) -> Floats:
+    """Recall [R, C] of the classes ``names``; NaN in a resample without any of one.
+
+    Their mean is balanced accuracy.
+    """
+    true, called = np.asarray(labels), np.asarray(predictions)
+    weight = _weight(counts, len(true))
+    found = []
+    for name in names:
+        total = weight @ (true == name).astype(np.float64)
+        right = weight @ ((true == name) & (called == name)).astype(np.float64)
+        found.append(right / np.where(total > 0, total, np.nan))
+    return np.stack(found, axis=-1)
 
 
 def class_f1(

@@ -1,7 +1,11 @@
-"""What the classifications on RSNA start from: labelled images, their features, class prompts."""
+"""What classifications start from: labelled images, their features, embeddings of class prompts.
+
+Shapes: N images, C classes, P dimensions of the joint space.
+"""
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +14,17 @@ import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cxrflow.benchmarks.classification.settings import PneumoniaSettings, PromptAverage
+from cxrflow.benchmarks.classification.settings import ClassificationSettings, PromptAverage
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.inputs import drop_rows, model_benchmark_parser
+from cxrflow.benchmarks.result import slug
 from cxrflow.errors import InputError
 
-COLUMNS = ("sample_id", "subject_id", "image_id", "label", "class")
-SHOWN = ("sample_id", "subject_id", "image_id", "class", "label")  # of a prediction's table
+SHOWN = ("sample_id", "subject_id", "group_id", "image_id", "subgroup")  # of predictions.parquet
+COLUMNS = (*SHOWN, "labels")
+COUNTS_AS = {"ignore": np.nan, "zero": 0.0, "one": 1.0}
+
+Floats = NDArray[np.float64]
 
 
 def classification_parser(description: str | None) -> argparse.ArgumentParser:
@@ -29,38 +37,135 @@ def classification_parser(description: str | None) -> argparse.ArgumentParser:
     return made
 
 
-def labelled_images(
-    table: pd.DataFrame, features: Features
-) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
-    """The samples with a label and features (their place is the column ``row``), and the others.
+def class_columns(kind: str, classes: Sequence[str]) -> list[str]:
+    """Columns of predictions.parquet: ``score`` of a single class, ``score/<class>`` of several."""
+    return [kind] if len(classes) == 1 else [f"{kind}/{slug(name)}" for name in classes]
 
-    InputError when no sample is left, or the labels are not 0 and 1.
+
+@dataclass(frozen=True)
+class LabelledImages:
+    """Images with labels and features.
+
+    Attributes:
+        table: a row an image: :data:`SHOWN`, and ``row``, its place among the features.
+        labels_NC: 1, 0 or NaN (does not count for the class); a single 1 in each row of exclusive
+            classes.
+        groups_N: number of the sample that an image belongs to, from 0 in the order of the table.
+        dropped: what was left out.
     """
+
+    classes: tuple[str, ...]
+    table: pd.DataFrame
+    labels_NC: Floats
+    groups_N: NDArray[np.int64]
+    dropped: list[dict[str, Any]]
+
+    def features(self, features: Features, kind: str) -> Tensor:
+        """The features [N, F] of the images; InputError when there are none of a kind."""
+        if kind not in features.by_kind:
+            raise InputError(
+                f"features.safetensors: '{kind}' is missing; found {', '.join(features.by_kind)}"
+            )
+        return features.by_kind[kind][self.table["row"].tolist()]
+
+    def of_samples(self, scores_NC: Floats) -> Floats:
+        """Mean over the images of each sample [S, C]; itself where a sample is an image."""
+        size = np.bincount(self.groups_N)
+        if size.max() == 1:
+            return scores_NC
+        total = np.zeros((len(size), scores_NC.shape[1]))
+        np.add.at(total, self.groups_N, scores_NC)
+        return total / size[:, None]
+
+    def samples(self) -> pd.DataFrame:
+        """The samples with their labels, a sample's first image standing for it."""
+        first = np.unique(self.groups_N, return_index=True)[1]
+        labels = dict(
+            zip(class_columns("label", self.classes), self.labels_NC[first].T, strict=True)
+        )
+        return self.table.iloc[first][list(SHOWN)].reset_index(drop=True).assign(**labels)
+
+    def counts(self) -> dict[str, Any]:
+        """What metrics.json says of them; positives by class where there are several."""
+        columns = class_columns("label", self.classes)
+        samples = self.samples()
+        positives = [int((samples[column] == 1).sum()) for column in columns]
+        by_class = dict(zip(self.classes, positives, strict=True))
+        return {
+            "samples": len(samples),
+            "positives": positives[0] if len(positives) == 1 else by_class,
+        }
+
+
+def labelled_images(
+    table: pd.DataFrame,
+    known: Sequence[str],
+    features: Features,
+    settings: ClassificationSettings,
+) -> LabelledImages:
+    """The images with features and a label, of the ``known`` classes of the cohort.
+
+    Raises:
+        InputError: a class is not the cohort's, no image is left, none of the classes has both
+            labels, or the images of a group are labelled differently.
+    """
+    classes = tuple(known if settings.classes is None else settings.classes)
+    for key, names in (("classes", classes), ("class_prompts", settings.class_prompts)):
+        strange = [name for name in names if name not in known]
+        if strange:
+            raise InputError(
+                f"settings: key '{key}' names '{strange[0]}'; the cohort has {', '.join(known)}"
+            )
+    if settings.exclusive and len(classes) < 2:
+        raise InputError("settings: key 'exclusive' is true; expected several classes")
+    if set(table["labels"].str.len()) != {len(known)}:
+        raise InputError(
+            "samples.parquet: column 'labels' has other numbers of values than flow.json has "
+            f"classes ({len(known)})"
+        )
+    labels = pd.DataFrame(np.stack(table["labels"].tolist()), columns=list(known))
+    labels_NC = _counted(labels[list(classes)], settings)
     rows = features.rows(table["image_id"].tolist())
     tests = {
         "image is not in the pixel store": rows < 0,
-        "label is missing": table["label"].isna(),
+        "label is missing": np.isnan(labels_NC).all(axis=1),
     }
-    samples, dropped = drop_rows(table.assign(row=rows), tests)
-    samples["label"] = samples["label"].astype(int)
-    if sorted(samples["label"].unique()) != [0, 1]:
-        found = sorted(samples["label"].unique())
-        raise InputError(f"samples.parquet: column 'label' has {found}; want 0, 1")
-    return samples, dropped
+    if settings.exclusive:
+        tests["not of exactly one class"] = (labels_NC == 1).sum(axis=1) != 1
+    place = np.arange(len(table))
+    samples, dropped = drop_rows(table.assign(row=rows, place=place), tests)
+    labels_NC = labels_NC[samples["place"]]
+    if not ((labels_NC == 1).any(axis=0) & (labels_NC == 0).any(axis=0)).any():
+        raise InputError(f"samples.parquet: no class of {', '.join(classes)} has labels 0 and 1")
+    groups_N = np.arange(len(samples))
+    if settings.sample == "group":
+        groups_N = pd.factorize(samples["group_id"].fillna(samples["sample_id"]))[0]
+        _require_equal_labels(samples["group_id"], groups_N, labels_NC)
+    return LabelledImages(classes, samples, labels_NC, groups_N, dropped)
 
 
-def features_of(samples: pd.DataFrame, features: Features, kind: str) -> Tensor:
-    """The features [N, F] of samples with a ``row``; InputError when there are none of a kind."""
-    if kind not in features.by_kind:
-        raise InputError(
-            f"features.safetensors: '{kind}' is missing; found {', '.join(features.by_kind)}"
-        )
-    return features.by_kind[kind][samples["row"].tolist()]
+def _counted(labels: pd.DataFrame, settings: ClassificationSettings) -> Floats:
+    """Labels [N, C] as the settings count them: 1, 0, NaN."""
+    uncertain = settings.uncertain
+    counted = {}
+    for name in labels:
+        value = uncertain if isinstance(uncertain, str) else uncertain.get(str(name), "ignore")
+        known = labels[name].fillna(COUNTS_AS[settings.unknown])
+        counted[name] = known.mask(known == -1, COUNTS_AS[value])
+    return pd.DataFrame(counted).to_numpy("float64")
+
+
+def _require_equal_labels(names: pd.Series, groups_N: NDArray[np.int64], labels_NC: Floats) -> None:
+    first = np.unique(groups_N, return_index=True)[1][groups_N]
+    same = (labels_NC == labels_NC[first]) | (np.isnan(labels_NC) & np.isnan(labels_NC[first]))
+    if not same.all():
+        name = names[~same.all(axis=1)].iloc[0]
+        raise InputError(f"samples.parquet: images of group {name} have different labels")
 
 
 def class_embedding(
     model: Any, prompts: Sequence[str], average: PromptAverage = "normalised"
-) -> NDArray[np.float64]:
+) -> Floats:
     """Embedding [P] of a class: the mean of its prompts' embeddings, of length one again.
 
     ``average`` "raw" takes the mean before each prompt is brought to length one.
@@ -72,7 +177,37 @@ def class_embedding(
     return np.asarray(mean / np.linalg.norm(mean))
 
 
-def class_embeddings(model: Any, settings: PneumoniaSettings) -> NDArray[np.float64]:
-    """Embeddings [2, P] of the negative and the positive class."""
-    prompts = (settings.negative_prompts, settings.positive_prompts)
-    return np.stack([class_embedding(model, texts, settings.prompt_average) for texts in prompts])
+def prompt_embeddings(
+    model: Any, positive: Sequence[str], negative: Sequence[str], average: PromptAverage
+) -> Floats:
+    """Embeddings [2, P] of absence and presence."""
+    return np.stack([class_embedding(model, texts, average) for texts in (negative, positive)])
+
+
+def class_embeddings(
+    model: Any,
+    classes: Sequence[str],
+    settings: ClassificationSettings,
+    positive: Sequence[str] | None = None,
+    negative: Sequence[str] | None = None,
+) -> list[Floats]:
+    """Embeddings [2, P] of each class's absence and presence.
+
+    ``positive``, ``negative``: in place of the settings' general prompts.
+
+    Raises:
+        InputError: the prompts of several classes do not name the class.
+    """
+    general = (positive or settings.positive_prompts, negative or settings.negative_prompts)
+    made = []
+    for name in classes:
+        own = settings.class_prompts.get(name) if positive is None else None
+        texts = general if own is None else (own.positive, own.negative)
+        if own is None and len(classes) > 1 and not any("{}" in text for text in general[0]):
+            raise InputError(
+                f"settings: prompt '{general[0][0]}' does not say which class; expected {{}} in "
+                f"it, or class_prompts for {name}"
+            )
+        present, absent = ([text.replace("{}", name.lower()) for text in part] for part in texts)
+        made.append(prompt_embeddings(model, present, absent, settings.prompt_average))
+    return made

@@ -1,9 +1,10 @@
 """Linear heads on frozen features: all runs of a sweep (fractions, seeds, rates) in one product.
 
-A head is softmax regression: logits = features · weight + bias, cross-entropy, AdamW on batches
-of the run's own rows in the run's own order (BioViL section 2.2, "Few-shot Tasks"). Update t of all
-K runs is one [K, B, F] x [K, F, C] product with a gradient in closed form, so that a sweep costs
-little more than its longest run. Runs with fewer rows make fewer updates and drop out earlier.
+A head is softmax regression (logits = features · weight + bias, cross-entropy, AdamW on batches of
+the run's own rows in the run's own order; BioViL section 2.2, "Few-shot Tasks"), or a logistic
+regression a class. Update t of all K runs is one [K, B, F] x [K, F, C] product with a gradient in
+closed form, so that a sweep costs little more than its longest run. Runs with fewer rows make fewer
+updates and drop out earlier.
 
 Shapes: N rows of features, F features, C classes, K runs, B rows of a batch, S updates.
 """
@@ -64,7 +65,7 @@ class LinearHeads(NamedTuple):
 @torch.no_grad()
 def train_heads(
     features_NF: Tensor,
-    labels_N: Tensor,
+    labels: Tensor,
     runs: Sequence[ProbeRun],
     *,
     epochs: int,
@@ -78,7 +79,8 @@ def train_heads(
 
     Args:
         features_NF: floating point; its precision and device are those of the training.
-        labels_N: class numbers below C, int64.
+        labels: class numbers [N] below C, int64, of a softmax; or 0, 1 and NaN [N, C] for a sigmoid
+            a class, whose loss is the mean over the batch's rows with a label of it.
         epochs: passes of each run over its own rows.
         batch_size: rows of an update; a run with fewer takes them all.
         weight_decay: of AdamW, not on the bias.
@@ -89,12 +91,12 @@ def train_heads(
     Raises:
         ValueError: no runs, a run without rows, or a label that is not a class.
     """
-    _check(labels_N, runs)
+    _check(labels, runs)
     longest_first = sorted(
         range(len(runs)), key=lambda k: runs[k].updates(epochs, batch_size), reverse=True
     )
     ordered = [runs[k] for k in longest_first]
-    sweep = _Sweep(features_NF, labels_N, ordered, standardise)
+    sweep = _Sweep(features_NF, labels, ordered, standardise)
     batch_size = min(batch_size, max(len(run.rows) for run in ordered))
     updates = np.array([run.updates(epochs, batch_size) for run in ordered])
     for begin, end in _spans(updates, batch_size):
@@ -107,14 +109,14 @@ def train_heads(
     return LinearHeads(heads_KGC[:, :-1], heads_KGC[:, -1])
 
 
-def _check(labels_N: Tensor, runs: Sequence[ProbeRun]) -> None:
+def _check(labels: Tensor, runs: Sequence[ProbeRun]) -> None:
     if not runs:
         raise ValueError("runs: expected at least one")
     for number, run in enumerate(runs):
         if not len(run.rows):
             raise ValueError(f"run {number} has no rows")
-        own = labels_N[torch.from_numpy(run.rows).to(labels_N.device)]
-        if own.min() < 0 or own.max() >= len(run.bias_C):
+        own = labels[torch.from_numpy(run.rows).to(labels.device)]
+        if labels.ndim == 1 and (own.min() < 0 or own.max() >= len(run.bias_C)):
             raise ValueError(
                 f"run {number}: labels from {int(own.min())} to {int(own.max())}; "
                 f"expected 0 to {len(run.bias_C) - 1}"
@@ -134,11 +136,16 @@ class _Sweep:
     """Heads, Adam's moments and the data; the bias is the weight of one more feature, always 1."""
 
     def __init__(
-        self, features_NF: Tensor, labels_N: Tensor, runs: Sequence[ProbeRun], standardise: bool
+        self, features_NF: Tensor, labels: Tensor, runs: Sequence[ProbeRun], standardise: bool
     ) -> None:
         self.features_NG = torch.cat([features_NF, features_NF.new_ones(len(features_NF), 1)], 1)
-        classes = torch.eye(len(runs[0].bias_C)).to(features_NF)
-        self.targets_NC = classes[labels_N.to(features_NF.device)]
+        self.known_NC: Tensor | None = None
+        if labels.ndim == 1:
+            classes = torch.eye(len(runs[0].bias_C)).to(features_NF)
+            self.targets_NC = classes[labels.to(features_NF.device)]
+        else:
+            self.targets_NC = labels.to(features_NF).nan_to_num()
+            self.known_NC = labels.isfinite().to(features_NF)
         starts = [torch.cat([run.weight_FC, run.bias_C[None]]).to(features_NF) for run in runs]
         self.heads_KGC = torch.stack(starts)
         self.rate_K11 = features_NF.new_tensor([run.learning_rate for run in runs])[:, None, None]
@@ -196,7 +203,14 @@ class _Sweep:
                 x_KBG.sub_(self.mean_K1G[:running]).div_(self.scale_K1G[:running])
             target_KBC = self.targets_NC[flat_SB[number]].view(running, batch, -1)
             # Cross-entropy's gradient for the logits, of the batch's mean.
-            error_KBC = torch.bmm(x_KBG, head).softmax(2).sub_(target_KBC).mul_(share_SKB1[number])
+            logits_KBC = torch.bmm(x_KBG, head)
+            if self.known_NC is None:
+                error_KBC = logits_KBC.softmax(2).sub_(target_KBC).mul_(share_SKB1[number])
+            else:
+                known_KBC = self.known_NC[flat_SB[number]].view(running, batch, -1)
+                known_KBC = known_KBC * there_SKB[number][..., None]
+                share_KBC = known_KBC / known_KBC.sum(1, keepdim=True).clamp(min=1)
+                error_KBC = logits_KBC.sigmoid().sub_(target_KBC).mul_(share_KBC)
             gradient = torch.bmm(x_KBG.mT, error_KBC)
             first.lerp_(gradient, 1 - betas[0])
             second.mul_(betas[1]).addcmul_(gradient, gradient, value=1 - betas[1])

@@ -1,13 +1,15 @@
-"""Linear probes on RSNA: a linear layer on frozen image features, from shares of the labels.
+"""Linear probes: a linear layer on frozen image features, from shares of the labels.
 
-BioViL sections 2.2 ("Few-shot Tasks") and 4.4, Tables 6 and A.2: weights for each class and a bias
-on the image's embedding in the joint space; the weights start as the class prompts' embeddings and
-the bias at 0, so that an untrained head is the zero-shot classifier. A model without a text half
-(SimCLR) has neither: its probes take the trunk's pooled features and start at 0.
+BioViL sections 2.2 ("Few-shot Tasks") and 4.4, Tables 6 and A.2 (pneumonia on RSNA): weights for
+each class and a bias on the image's embedding in the joint space; the weights start as the class
+prompts' embeddings and the bias at 0, so that an untrained head is the zero-shot classifier. A
+model without a text half (SimCLR) has neither: its probes take the trunk's pooled features and
+start at 0. A single class is a softmax over its absence and presence, several are a sigmoid each,
+exclusive ones a softmax over them all (``head``).
 
 All shares and seeds are trained together on features computed once. A metric is the mean over the
 seeds, its spread over them stands beside it (``<metric>_sd``), both with an interval over the test
-images. As everywhere on RSNA, thresholds are where F1 on the test images is greatest.
+images.
 """
 
 import logging
@@ -24,13 +26,20 @@ from torch import Tensor
 import cxrflow
 from cxrflow.benchmarks.classification.labelled_images import (
     COLUMNS,
-    SHOWN,
+    LabelledImages,
+    class_columns,
     class_embeddings,
     classification_parser,
-    features_of,
     labelled_images,
 )
 from cxrflow.benchmarks.classification.linear_heads import ProbeRun, train_heads
+from cxrflow.benchmarks.classification.scores import (
+    class_metrics,
+    class_names,
+    columns_of,
+    sizes,
+    threshold_words,
+)
 from cxrflow.benchmarks.classification.settings import LinearProbeSettings
 from cxrflow.benchmarks.features import Features, read_features
 from cxrflow.benchmarks.inputs import Cohort, choose_split, read_cohort
@@ -38,13 +47,10 @@ from cxrflow.benchmarks.result import Result, model_name
 from cxrflow.command import read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
-from cxrflow.metrics.classification import binary_metrics
 from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, clusters_of
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
-
-METRICS = ("auroc", "accuracy", "sensitivity", "specificity", "f1")
 
 
 def percent(fraction: float) -> str:
@@ -52,61 +58,91 @@ def percent(fraction: float) -> str:
     return f"{100 * fraction:g}"
 
 
-def share_rows(labels_N: NDArray[np.int64], fraction: float, seed: int) -> NDArray[np.int64]:
-    """Rows of a share of the training images, drawn from each class alike, at least one of each.
+def share_rows(labels: NDArray[Any], fraction: float, seed: int) -> NDArray[np.int64]:
+    """Rows of a share of the training images, at least one; the shares of one seed are nested.
 
-    The shares of one seed hold each other: 1 % of the labels are among its 10 %.
+    Of class numbers [N] each class gives its share, and at least one; labels [N, C] of classes that
+    may occur together are drawn without regard to them.
     """
+    strata = np.unique(labels) if labels.ndim == 1 else [0]
     chosen = []
-    for label in np.unique(labels_N):
-        own = np.flatnonzero(labels_N == label)
+    for label in strata:
+        own = np.flatnonzero(labels == label) if labels.ndim == 1 else np.arange(len(labels))
         count = max(1, round(fraction * len(own)))
         chosen.append(own[np.random.default_rng([seed, label]).permutation(len(own))[:count]])
     return np.sort(np.concatenate(chosen))
 
 
 def start_weights(
-    start: str, features: int, seed: int, classes_CP: NDArray[np.float64] | None
+    start: str, shape: tuple[int, int], seed: int, classes_CP: NDArray[np.float64] | None
 ) -> Tensor:
-    """Weights [F, 2] of a head before training."""
+    """Weights [F, outputs] of a head before training; ``classes_CP`` has a row an output."""
     if start == "prompts":
         assert classes_CP is not None  # settled by `settled`
         return torch.from_numpy(classes_CP.T.copy()).float()
     if start == "random":
         # The range of torch's own linear layer.
-        drawn = np.random.default_rng(seed).uniform(-1, 1, (features, 2)) / np.sqrt(features)
+        drawn = np.random.default_rng(seed).uniform(-1, 1, shape) / np.sqrt(shape[0])
         return torch.from_numpy(drawn).float()
-    return torch.zeros(features, 2)
+    return torch.zeros(shape)
 
 
-def settled(settings: LinearProbeSettings, has_text: bool) -> dict[str, str]:
-    """Which features and which start ``auto`` stands for; InputError for prompts without text."""
-    features, start = settings.features, settings.start
+def settled(settings: LinearProbeSettings, has_text: bool, classes: int) -> dict[str, str]:
+    """What ``auto`` stands for in features, start and head.
+
+    InputError for prompts without text, or a softmax over classes that may occur together.
+    """
+    features, start, head = settings.features, settings.start, settings.head
+    one_of_them = classes == 1 or settings.exclusive
+    if head == "auto":
+        head = "softmax" if one_of_them else "sigmoid"
+    if head == "softmax" and not one_of_them:
+        raise InputError("settings: key 'head' is 'softmax'; several classes must be exclusive")
     if features == "auto":
         features = "projected" if has_text else "pooled"
     if start == "auto":
         start = "prompts" if has_text and features == "projected" else "zeros"
     if start == "prompts" and not has_text:
         raise InputError("settings: key 'start' is 'prompts', but the model has no text half")
-    return {"features": features, "start": start}
+    return {"features": features, "start": start, "head": head}
+
+
+def targets(images: LabelledImages, head: str) -> NDArray[Any]:
+    """Class numbers [N] of a softmax, labels [N, C] of sigmoids."""
+    if head == "sigmoid":
+        return images.labels_NC
+    alone = images.labels_NC.shape[1] == 1
+    return images.labels_NC[:, 0].astype(np.int64) if alone else images.labels_NC.argmax(axis=1)
+
+
+def prompt_starts(
+    model: Any, classes: Sequence[str], head: str, settings: LinearProbeSettings
+) -> NDArray[np.float64]:
+    """The weights of the outputs [outputs, P] that make the head the zero-shot classifier."""
+    embeddings = class_embeddings(model, classes, settings)
+    if head == "sigmoid":
+        return np.stack([present - absent for absent, present in embeddings])
+    return embeddings[0] if len(classes) == 1 else np.stack([pair[1] for pair in embeddings])
 
 
 def probe_scores(
     train_NF: Tensor,
-    labels_N: NDArray[np.int64],
+    labels: NDArray[Any],
     test_MF: Tensor,
-    start: str,
-    classes_CP: NDArray[np.float64] | None,
+    choices: dict[str, str],
+    outputs: int,
+    starts_CP: NDArray[np.float64] | None,
     settings: LinearProbeSettings,
 ) -> tuple[dict[str, NDArray[np.float64]], dict[str, int]]:
-    """Probabilities [seeds, M] of the positive class by share, and the labels each share has."""
+    """Probabilities [seeds, M, outputs] by share, and the images each share has."""
     device = choose_device(settings.device)
+    shape = (train_NF.shape[1], outputs)
     runs = [
         ProbeRun(
-            share_rows(labels_N, fraction, seed),
+            share_rows(labels, fraction, seed),
             seed,
-            start_weights(start, train_NF.shape[1], seed, classes_CP),
-            torch.zeros(2),
+            start_weights(choices["start"], shape, seed, starts_CP),
+            torch.zeros(outputs),
             settings.learning_rate,
         )
         for fraction in settings.fractions
@@ -114,42 +150,51 @@ def probe_scores(
     ]
     heads = train_heads(
         train_NF.to(device),
-        torch.tensor(labels_N),
+        torch.tensor(labels),
         runs,
         epochs=settings.epochs,
         batch_size=settings.batch_size,
         weight_decay=settings.weight_decay,
         standardise=settings.standardise,
     )
-    scores_KM = heads.logits(test_MF.to(device)).double().softmax(2)[..., 1].cpu().numpy()
+    logits_KMC = heads.logits(test_MF.to(device)).double()
+    softmax = choices["head"] == "softmax"
+    scores_KMC = (logits_KMC.softmax(2) if softmax else logits_KMC.sigmoid()).cpu().numpy()
     seeds = len(settings.probe_seeds)
     names = [percent(fraction) for fraction in settings.fractions]
-    sizes = {name: len(runs[number * seeds].rows) for number, name in enumerate(names)}
-    return dict(zip(names, scores_KM.reshape(len(names), seeds, -1), strict=True)), sizes
+    labelled = {name: len(runs[number * seeds].rows) for number, name in enumerate(names)}
+    by_share = scores_KMC.reshape(len(names), seeds, len(test_MF), outputs)
+    return dict(zip(names, by_share, strict=True)), labelled
 
 
 def score_column(share: str, seed: int) -> str:
-    """The column of predictions.parquet that holds a probe's scores."""
+    """The column of predictions.parquet that holds a probe's scores (``/<class>`` of several)."""
     return f"score_{share}_seed{seed}"
 
 
 def statistics(predictions: pd.DataFrame, settings: LinearProbeSettings) -> Statistic:
     """``<metric>/<per cent>`` and ``<metric>_sd/<per cent>``: mean and spread over the seeds."""
-    labels = predictions["label"].to_numpy()
-    shares = [percent(fraction) for fraction in settings.fractions]
-    scores = {
-        share: [predictions[score_column(share, seed)] for seed in settings.probe_seeds]
-        for share in shares
+    names = class_names(predictions)
+    labels_NC = columns_of(predictions, "label")
+    probes = {
+        share: [
+            class_metrics(
+                labels_NC, columns_of(predictions, score_column(share, seed)), names, settings
+            )
+            for seed in settings.probe_seeds
+        ]
+        for share in map(percent, settings.fractions)
     }
 
     def metrics(counts: Floats) -> dict[str, Floats]:
         found = {}
-        for share, scores_SM in scores.items():
-            by_seed = [binary_metrics(labels, one, counts) for one in scores_SM]
-            for name in METRICS:
+        for share, each in probes.items():
+            by_seed = [statistic(counts) for statistic in each]
+            for name in by_seed[0]:
+                kind, slash, own = name.partition("/")
                 values = np.stack([one[name] for one in by_seed])
-                found[f"{name}/{share}"] = values.mean(axis=0)
-                found[f"{name}_sd/{share}"] = values.std(axis=0, ddof=1)
+                found[f"{kind}/{share}{slash}{own}"] = values.mean(axis=0)
+                found[f"{kind}_sd/{share}{slash}{own}"] = values.std(axis=0, ddof=1)
         return found
 
     return metrics
@@ -157,21 +202,12 @@ def statistics(predictions: pd.DataFrame, settings: LinearProbeSettings) -> Stat
 
 def summarise(predictions: pd.DataFrame, settings: LinearProbeSettings) -> dict[str, Estimate]:
     """The metrics of :func:`statistics` with their intervals over the test images."""
-    labels = predictions["label"].to_numpy()
-    behind = dict.fromkeys(METRICS, len(labels)) | {
-        "sensitivity": int((labels == 1).sum()),
-        "specificity": int((labels == 0).sum()),
-    }
-    sizes = {
-        f"{name}{spread}/{share}": count
-        for name, count in behind.items()
-        for share in map(percent, settings.fractions)
-        for spread in ("", "_sd")
-    }
+    metrics = statistics(predictions, settings)
+    named = list(metrics(np.ones((1, len(predictions)))))
+    behind = sizes(named, columns_of(predictions, "label"), class_names(predictions))
     chosen = settings.intervals
     clusters = clusters_of(predictions["subject_id"], chosen.unit)
-    metrics = statistics(predictions, settings)
-    return bootstrap(metrics, clusters, sizes, **chosen.resampling())
+    return bootstrap(metrics, clusters, behind, **chosen.resampling())
 
 
 def evaluate(
@@ -186,47 +222,59 @@ def evaluate(
     ``model`` embeds the prompts; None for a model without a text half. ``folder`` is the cohort's,
     named in errors.
     """
-    choices = settled(settings, has_text=model is not None)
     source = folder / "samples.parquet"
     parts, dropped = [], []
-    for split in (settings.train_split, settings.split):
-        part, lost = labelled_images(choose_split(cohort.table, split, source), features)
+    learning = settings.model_copy(update={"sample": "image"})
+    for split, own in ((settings.train_split, learning), (settings.split, settings)):
+        rows = choose_split(cohort.table, split, source)
+        part = labelled_images(rows, cohort.classes, features, own)
         parts.append(part)
-        dropped += [{**one, "split": split} for one in lost]
+        dropped += [{**one, "split": split} for one in part.dropped]
     train, test = parts
-    start = choices["start"]
-    classes_CP = class_embeddings(model, settings) if start == "prompts" else None
+    classes = test.classes
+    choices = settled(settings, model is not None, len(classes))
+    head, kind = choices["head"], choices["features"]
+    # The softmax of a single class is over its absence and presence, the latter its score.
+    absence = int(head == "softmax" and len(classes) == 1)
+    starts_CP = None
+    if choices["start"] == "prompts":
+        starts_CP = prompt_starts(model, classes, head, settings)
     scores, labelled = probe_scores(
-        features_of(train, features, choices["features"]),
-        train["label"].to_numpy(),
-        features_of(test, features, choices["features"]),
-        start,
-        classes_CP,
+        train.features(features, kind),
+        targets(train, head),
+        test.features(features, kind),
+        choices,
+        len(classes) + absence,
+        starts_CP,
         settings,
     )
     columns = {
-        score_column(share, seed): one
-        for share, scores_SM in scores.items()
-        for seed, one in zip(settings.probe_seeds, scores_SM, strict=True)
+        column: values
+        for share, scores_SMC in scores.items()
+        for seed, own_MC in zip(settings.probe_seeds, scores_SMC, strict=True)
+        for column, values in zip(
+            class_columns(score_column(share, seed), classes),
+            test.of_samples(own_MC[:, absence:]).T,
+            strict=True,
+        )
     }
     protocol = {
         **settings.model_dump(mode="json", exclude={"device"}),
         **choices,
         "optimiser": "AdamW, constant rate; no augmentation, since the features are fixed",
         "geometry": features.geometry,
-        "threshold_rule": "best F1 on the evaluated images, for each seed",
+        "threshold_rule": f"{threshold_words(settings)}, for each seed",
     }
     data = {
         **cohort.data,
         "fingerprint": features.data_fingerprint(cohort),
-        "samples": len(test),
-        "positives": int(test["label"].sum()),
-        "train_samples": len(train),
-        "train_positives": int(train["label"].sum()),
+        "classes": list(classes),
+        **test.counts(),
+        **{f"train_{name}": count for name, count in train.counts().items()},
         "labelled": labelled,
         "dropped": dropped,
     }
-    predictions = test[list(SHOWN)].assign(**columns)
+    predictions = test.samples().assign(**columns)
     metrics = summarise(predictions, settings)
     return Result("linear_probe", data, protocol, metrics, predictions)
 

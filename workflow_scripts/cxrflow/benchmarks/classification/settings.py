@@ -1,4 +1,4 @@
-"""Settings of the benchmarks on RSNA: zero-shot, linear probes, segmentation (BioViL 4.4, 4.5)."""
+"""Settings of classification by prompts and by probes, and of segmentation (BioViL 4.4, 4.5)."""
 
 from typing import Literal
 
@@ -9,18 +9,78 @@ from cxrflow.command import Settings
 
 # How several prompts of one class become one embedding.
 PromptAverage = Literal["normalised", "raw"]
+Metric = Literal[
+    "auroc",
+    "average_precision",
+    "accuracy",
+    "balanced_accuracy",
+    "sensitivity",
+    "specificity",
+    "f1",
+    "threshold",
+]
+LabelValue = Literal["ignore", "zero", "one"]
 
 
-class PneumoniaSettings(BenchmarkSettings):
-    """What the classifications on RSNA share (BioViL section 4.4): images and prompts."""
+class PromptSettings(BenchmarkSettings):
+    """Images that are scored, and the prompts of what is looked for (BioViL section 4.4)."""
 
     split: str | None = Field(default="test", description="rows that are scored; null: all")
-    positive_prompts: list[str] = Field(default=["Findings suggesting pneumonia"], min_length=1)
+    positive_prompts: list[str] = Field(
+        default=["Findings suggesting pneumonia"],
+        min_length=1,
+        description="{} stands for a class in lower case, where there are several",
+    )
     negative_prompts: list[str] = Field(default=["No evidence of pneumonia"], min_length=1)
     prompt_average: PromptAverage = Field(
         default="normalised",
         description="several prompts of a class: mean of their unit embeddings, or raw: of the "
         "projections as they are (public inference code); made unit again either way",
+    )
+
+
+class ClassPrompts(Settings):
+    """Prompts of one class in place of the general ones."""
+
+    positive: list[str] = Field(min_length=1)
+    negative: list[str] = Field(min_length=1)
+
+
+class ClassificationSettings(PromptSettings):
+    """What all classifications of images share: classes, labels, what is scored and how."""
+
+    classes: list[str] | None = Field(
+        default=None, min_length=1, description="of the cohort, in this order; null: all of them"
+    )
+    exclusive: bool = Field(
+        default=False,
+        description="every image has one of the classes: softmax over them all, and the answer is "
+        "the greatest. Else each class is present or not",
+    )
+    class_prompts: dict[str, ClassPrompts] = Field(
+        default={}, description="classes with prompts of their own"
+    )
+    uncertain: LabelValue | dict[str, LabelValue] = Field(
+        default="ignore",
+        description="what the label -1 counts as, for all classes or by class; ignore: the image "
+        "does not count for the class",
+    )
+    unknown: Literal["ignore", "zero"] = Field(
+        default="ignore", description="what a label that is not given counts as"
+    )
+    sample: Literal["image", "group"] = Field(
+        default="image",
+        description="what is scored; group: the study, by the mean score of its images",
+    )
+    threshold: Literal["best_f1", "best_mcc"] | float = Field(
+        default="best_f1",
+        description="above which an image is called positive: the best on the scored images, of "
+        "each class, or a score",
+    )
+    metrics: list[Metric] = Field(
+        default=["auroc", "accuracy", "sensitivity", "specificity", "f1", "threshold"],
+        min_length=1,
+        description="of exclusive classes: auroc, accuracy, balanced_accuracy, f1",
     )
 
 
@@ -65,8 +125,8 @@ PAPER_PROMPT_PAIRS = [
 ]
 
 
-class ZeroShotClassificationSettings(PneumoniaSettings):
-    """Zero-shot pneumonia classification on RSNA (BioViL sections 2.2 and 4.4)."""
+class ZeroShotClassificationSettings(ClassificationSettings):
+    """Zero-shot classification (BioViL sections 2.2 and 4.4: pneumonia on RSNA)."""
 
     temperature: float = Field(
         default=1.0,
@@ -97,8 +157,8 @@ class ZeroShotClassificationSettings(PneumoniaSettings):
         return pairs
 
 
-class LinearProbeSettings(PneumoniaSettings):
-    """Linear probes on RSNA (BioViL sections 2.2 and 4.4).
+class LinearProbeSettings(ClassificationSettings):
+    """Linear probes (BioViL sections 2.2 and 4.4: on RSNA).
 
     The paper gives no optimiser, rate, batch or length; these are its successor's for the same head
     (BioViL-T, Appendix F.3, "few-shot").
@@ -110,6 +170,15 @@ class LinearProbeSettings(PneumoniaSettings):
     probe_seeds: Seeds = Field(
         default=[0, 1, 2, 3, 4],
         description="of a share's rows and their order; values are means over them",
+    )
+    metrics: list[Metric] = Field(
+        default=["auroc", "accuracy", "sensitivity", "specificity", "f1"], min_length=1
+    )
+    head: Literal["auto", "softmax", "sigmoid"] = Field(
+        default="auto",
+        description="softmax: over present and absent of a single class, or over exclusive "
+        "classes; sigmoid: each class by itself; auto: sigmoid for several that do not exclude "
+        "each other",
     )
     features: Literal["auto", "projected", "pooled"] = Field(
         default="auto",
@@ -137,7 +206,7 @@ class LinearProbeSettings(PneumoniaSettings):
         return self
 
 
-class SegmentationSettings(PneumoniaSettings):
+class SegmentationSettings(PromptSettings):
     """Segmentation of pneumonia on RSNA, by prompts and by linear probes (BioViL section 4.5).
 
     Samples are images with boxes. The paper gives no optimiser, rate, batch or length of its

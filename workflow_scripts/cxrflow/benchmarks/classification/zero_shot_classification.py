@@ -1,10 +1,11 @@
-"""Zero-shot classification on RSNA: is there pneumonia, judged by two prompts alone?
+"""Zero-shot classification: which classes has an image, judged by prompts alone?
 
-BioViL sections 2.2 and 4.4, Tables 6, A.1 and A.2. The score of an image is the softmax, over the
-two classes, of its cosine with each class prompt. The threshold is where F1 on the evaluated
-images is greatest (Appendix A.3), so accuracy, sensitivity, specificity and F1 are optimistic, in
-the paper as here; AUROC is not. RSNA's negatives are of two kinds, and the second is the hard one,
-so AUROC against each is reported too.
+BioViL sections 2.2 and 4.4, Tables 6, A.1 and A.2 (pneumonia on RSNA). The score of an image for a
+class is the softmax, over presence and absence, of its cosine with the prompts of each; of
+exclusive classes it is the softmax over the classes' prompts of presence. The threshold is where F1
+on the evaluated images is greatest (Appendix A.3), so accuracy, sensitivity, specificity and F1 are
+optimistic, in the paper as here; AUROC is not. RSNA's negatives are of two kinds, and the second is
+the hard one, so AUROC against each is reported too.
 
 Other pairs of prompts (``prompt_pairs``, Appendix A.1) give every metric again as
 ``<metric>/<pair>``, the paper's |ΔAUC| as ``delta/<pair>``, and over all pairs
@@ -23,26 +24,31 @@ from numpy.typing import NDArray
 import cxrflow
 from cxrflow.benchmarks.classification.labelled_images import (
     COLUMNS,
-    SHOWN,
-    class_embedding,
+    class_columns,
     class_embeddings,
     classification_parser,
-    features_of,
     labelled_images,
+)
+from cxrflow.benchmarks.classification.scores import (
+    class_metrics,
+    class_names,
+    columns_of,
+    sizes,
+    threshold_words,
 )
 from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
 from cxrflow.benchmarks.features import Features, read_features
 from cxrflow.benchmarks.inputs import Cohort, read_cohort
 from cxrflow.benchmarks.result import Figure, Result, model_name
 from cxrflow.command import read_settings, run
-from cxrflow.metrics.classification import auroc, binary_metrics, operating_points, roc_curve
+from cxrflow.metrics.classification import auroc, operating_points, roc_curve
 from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, clusters_of
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
 
 # RSNA's names of the two kinds of negatives, and what they are called in metrics.json.
-NEGATIVE_CLASSES = {"Normal": "normal", "No Lung Opacity / Not Normal": "not_normal"}
+NEGATIVES = {"Normal": "normal", "No Lung Opacity / Not Normal": "not_normal"}
 
 
 def class_probabilities(
@@ -54,32 +60,53 @@ def class_probabilities(
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
+def class_scores(
+    images_NP: Floats, embeddings: Sequence[Floats], exclusive: bool, temperature: float
+) -> tuple[Floats, Floats]:
+    """Scores [N, C], and the cosines [N, C, 2] with the prompts of absence and presence."""
+    cosines_NC2 = np.stack([images_NP @ embedded.T for embedded in embeddings], axis=1)
+    if exclusive:
+        return class_probabilities(cosines_NC2[..., 1], temperature), cosines_NC2
+    each = [
+        class_probabilities(cosines_NC2[:, c], temperature)[:, 1] for c in range(len(embeddings))
+    ]
+    return np.stack(each, axis=1), cosines_NC2
+
+
 def against_each_kind(predictions: pd.DataFrame) -> dict[str, NDArray[np.bool_]]:
     """Rows [N] of the positives and one kind of negatives, by the metric they give."""
-    labels, kinds = predictions["label"].to_numpy(), predictions["class"].to_numpy()
+    if class_names(predictions):
+        return {}
+    labels, kinds = predictions["label"].to_numpy(), predictions["subgroup"].to_numpy()
     return {
         f"auroc/{name}": (labels == 1) | (kinds == kind)
-        for kind, name in NEGATIVE_CLASSES.items()
+        for kind, name in NEGATIVES.items()
         if ((kinds == kind) & (labels == 0)).any()
     }
 
 
 def statistics(predictions: pd.DataFrame, settings: ZeroShotClassificationSettings) -> Statistic:
     """The table's metrics, AUROC against each kind of negatives, and all of it by prompt pair."""
-    labels = predictions["label"].to_numpy()
-    scores = predictions["score"].to_numpy()
-    against = against_each_kind(predictions)
+    names = class_names(predictions)
+    labels_NC = columns_of(predictions, "label")
+    main = class_metrics(labels_NC, columns_of(predictions, "score"), names, settings)
     by_pair = {
-        pair.name: predictions[f"score/{pair.name}"].to_numpy() for pair in settings.prompt_pairs
+        pair.name: class_metrics(
+            labels_NC, columns_of(predictions, f"score/{pair.name}"), names, settings
+        )
+        for pair in settings.prompt_pairs
     }
+    against = against_each_kind(predictions)
 
     def metrics(counts: Floats) -> dict[str, Floats]:
-        found = binary_metrics(labels, scores, counts)
+        found = dict(main(counts))
         for name, used in against.items():
-            found[name] = auroc(labels[used], scores[used], counts[:, used])
+            scores_N = predictions["score"].to_numpy()[used]
+            found[name] = auroc(labels_NC[used, 0], scores_N, counts[:, used])
         areas = {"default": found["auroc"]}
-        for pair_name, own in by_pair.items():
-            other = binary_metrics(labels, own, counts)
+        for pair_name, statistic in by_pair.items():
+            # Of several classes their mean alone.
+            other = {name: value for name, value in statistic(counts).items() if "/" not in name}
             areas[pair_name] = other["auroc"]
             found |= {f"{name}/{pair_name}": values for name, values in other.items()}
         for pair in settings.prompt_pairs:
@@ -97,82 +124,84 @@ def summarise(
     predictions: pd.DataFrame, settings: ZeroShotClassificationSettings
 ) -> dict[str, Estimate]:
     """The metrics of :func:`statistics` with their intervals."""
-    labels = predictions["label"].to_numpy()
     metrics = statistics(predictions, settings)
-    behind = {"sensitivity": int((labels == 1).sum()), "specificity": int((labels == 0).sum())}
-    sizes = {
-        name: behind.get(name.partition("/")[0], len(labels))
-        for name in metrics(np.ones((1, len(labels))))
-    }
-    sizes |= {name: int(used.sum()) for name, used in against_each_kind(predictions).items()}
+    named = metrics(np.ones((1, len(predictions))))
+    behind = sizes(list(named), columns_of(predictions, "label"), class_names(predictions))
+    behind |= {name: int(used.sum()) for name, used in against_each_kind(predictions).items()}
     chosen = settings.intervals
     clusters = clusters_of(predictions["subject_id"], chosen.unit)
-    return bootstrap(metrics, clusters, sizes, **chosen.resampling())
+    return bootstrap(metrics, clusters, behind, **chosen.resampling())
 
 
 def draw_roc(predictions: pd.DataFrame, metrics: dict[str, Estimate]) -> Figure:
-    """The ROC curve with the operating point of the table."""
+    """The ROC curves, with the operating point of the table where there is one class."""
     from matplotlib.figure import Figure as Canvas
 
-    points = operating_points(predictions["label"], predictions["score"])
-    false_rate, true_rate = roc_curve(points)
+    area = metrics["auroc"]
     canvas = Canvas(figsize=(4, 4), dpi=100, layout="constrained")
     axes = canvas.subplots()
     axes.plot([0, 1], [0, 1], color="0.7", linestyle="--", linewidth=1, label="chance")
-    axes.plot(false_rate, true_rate, color="#1b5e8c", label=f"AUROC {metrics['auroc'].value:.3f}")
-    axes.plot(
-        1 - metrics["specificity"].value, metrics["sensitivity"].value, "o", color="#b3441f",
-        label=f"best F1 {metrics['f1'].value:.3f}",
-    )  # fmt: skip
+    names = class_names(predictions)
+    labels_NC, scores_NC = (columns_of(predictions, kind) for kind in ("label", "score"))
+    for number, name in enumerate(names or [""]):
+        known = np.isfinite(labels_NC[:, number])
+        points = operating_points(labels_NC[known, number], scores_NC[known, number])
+        value = metrics[f"auroc/{name}"].value if name else area.value
+        color = None if name else "#1b5e8c"
+        label = f"{name or 'AUROC'} {value:.3f}".replace("_", " ")
+        axes.plot(*roc_curve(points), color=color, label=label)
+    caption = f"{area.n} images; AUROC {area.value:.3f} ({area.low:.3f} to {area.high:.3f})."
+    if not names and {"specificity", "sensitivity", "f1"} <= metrics.keys():
+        axes.plot(
+            1 - metrics["specificity"].value, metrics["sensitivity"].value, "o", color="#b3441f",
+            label=f"best F1 {metrics['f1'].value:.3f}",
+        )  # fmt: skip
+        caption += " The dot is the threshold with the best F1."
     axes.set(xlabel="1 − specificity", ylabel="sensitivity", xlim=(0, 1), ylim=(0, 1.01))
     axes.set_aspect("equal")
-    axes.legend(loc="lower right", frameon=False)
+    axes.legend(loc="lower right", frameon=False, fontsize="small" if names else None)
     buffer = io.BytesIO()
     canvas.savefig(buffer, format="png", metadata={"Software": None})
-    return Figure(
-        name="roc.png",
-        png=buffer.getvalue(),
-        title="ROC curve of zero-shot pneumonia classification",
-        caption=(
-            f"{metrics['auroc'].n} images; AUROC {metrics['auroc'].value:.3f} "
-            f"({metrics['auroc'].low:.3f} to {metrics['auroc'].high:.3f}). "
-            "The dot is the threshold with the best F1."
-        ),
-    )
+    return Figure("roc.png", buffer.getvalue(), "ROC curve of zero-shot classification", caption)
 
 
 def evaluate(
     model: Any, cohort: Cohort, features: Features, settings: ZeroShotClassificationSettings
 ) -> Result:
     """Score ``model`` on the labelled images of ``cohort``."""
-    samples, dropped = labelled_images(cohort.table, features)
-    images = features_of(samples, features, "projected").double().numpy()
-    similarities = images @ class_embeddings(model, settings).T
-    predictions = samples[list(SHOWN)].assign(
-        cosine_negative=similarities[:, 0],
-        cosine_positive=similarities[:, 1],
-        score=class_probabilities(similarities, settings.temperature)[:, 1],
-    )
+    images = labelled_images(cohort.table, cohort.classes, features, settings)
+    images_NP = images.features(features, "projected").double().numpy()
+
+    def scores(positive: Any = None, negative: Any = None) -> tuple[Floats, Floats]:
+        embeddings = class_embeddings(model, images.classes, settings, positive, negative)
+        return class_scores(images_NP, embeddings, settings.exclusive, settings.temperature)
+
+    scores_NC, cosines_NC2 = scores()
+    by_column = dict(zip(class_columns("score", images.classes), scores_NC.T, strict=True))
+    for side, kind in enumerate(("cosine_negative", "cosine_positive")):
+        columns = class_columns(kind, images.classes)
+        by_column |= dict(zip(columns, cosines_NC2[..., side].T, strict=True))
     for pair in settings.prompt_pairs:
-        classes = [
-            class_embedding(model, prompts, settings.prompt_average)
-            for prompts in (pair.negative, pair.positive)
-        ]
-        cosines = images @ np.stack(classes).T
-        predictions[f"score/{pair.name}"] = class_probabilities(cosines, settings.temperature)[:, 1]
+        own_NC, _ = scores(pair.positive, pair.negative)
+        columns = class_columns(f"score/{pair.name}", images.classes)
+        by_column |= dict(zip(columns, own_NC.T, strict=True))
+    names, values = list(by_column), np.stack(list(by_column.values()), axis=1)
+    of_samples = dict(zip(names, images.of_samples(values).T, strict=True))
+    predictions = images.samples().assign(**of_samples)
     metrics = summarise(predictions, settings)
+    prompts = "the prompts of all classes" if settings.exclusive else "the two class prompts"
     protocol = {
         **settings.model_dump(mode="json", exclude={"device"}),
         "geometry": features.geometry,
-        "score": "softmax over the cosines with the two class prompts",
-        "threshold_rule": "best F1 on the evaluated images",
+        "score": f"softmax over the cosines with {prompts}",
+        "threshold_rule": threshold_words(settings),
     }
     data = {
         **cohort.data,
         "fingerprint": features.data_fingerprint(cohort),
-        "samples": len(samples),
-        "positives": int(samples["label"].sum()),
-        "dropped": dropped,
+        "classes": list(images.classes),
+        **images.counts(),
+        "dropped": images.dropped,
     }
     figures = [draw_roc(predictions, metrics)]
     return Result("zero_shot_classification", data, protocol, metrics, predictions, figures)
@@ -187,7 +216,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     model = cxrflow.load(options.model, choose_device(settings.device))
     result = evaluate(model, cohort, features, settings)
     result.write(options.output, model_name(options.model, model.run), options.seed, options.task)
-    log.info("AUROC %.3f, F1 %.3f", result.metrics["auroc"].value, result.metrics["f1"].value)
+    log.info("AUROC %.3f", result.metrics["auroc"].value)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import cxrflow
-from cxrflow.benchmarks.classification.labelled_images import class_embeddings
+from cxrflow.benchmarks.classification.labelled_images import prompt_embeddings
 from cxrflow.benchmarks.classification.linear_heads import LinearHeads
 from cxrflow.benchmarks.classification.linear_probe import percent
 from cxrflow.benchmarks.classification.settings import SegmentationSettings
@@ -172,7 +172,8 @@ def evaluate(
         dropped += [{**one, "split": split} for one in lost]
         rows[split] = len(table)
     train, test = parts
-    classes_CP = None if model is None else class_embeddings(model, settings)
+    prompts = (settings.positive_prompts, settings.negative_prompts, settings.prompt_average)
+    classes_CP = None if model is None else prompt_embeddings(model, *prompts)
     heads, labelled = train_probes(encoder, pixels, train, classes_CP, settings)
     maps = make_maps(encoder, pixels, test["image_id"].tolist(), heads, classes_CP, settings)
     test = test.assign(row=np.arange(len(test)))

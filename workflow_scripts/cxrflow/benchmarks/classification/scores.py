@@ -1,0 +1,91 @@
+"""Metrics of images scored for one class or several, with the names they have in metrics.json.
+
+A single class gives ``<metric>``; of several, that is the mean over the classes, and each class has
+its ``<metric>/<class>``; ``classes`` is how many have both labels and so are in the mean.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from cxrflow.benchmarks.classification.settings import ClassificationSettings
+from cxrflow.metrics import multiclass
+from cxrflow.metrics.intervals import Floats, Statistic
+from cxrflow.metrics.multilabel import by_class, mean_of_classes
+
+
+def class_names(predictions: pd.DataFrame) -> list[str]:
+    """The classes of a predictions table, as its columns call them; none of a single class."""
+    columns = map(str, predictions.columns)
+    return [name.removeprefix("label/") for name in columns if name.startswith("label/")]
+
+
+def columns_of(predictions: pd.DataFrame, kind: str) -> Floats:
+    """[N, C] of the columns ``kind``, or ``kind/<class>``, in the classes' order."""
+    names = [f"{kind}/{name}" for name in class_names(predictions)] or [kind]
+    return predictions[names].to_numpy("float64")
+
+
+def class_metrics(
+    labels_NC: Floats, scores_NC: Floats, names: Sequence[str], settings: ClassificationSettings
+) -> Statistic:
+    """AUROC and the chosen metrics; ``names`` of the classes, none of a single one."""
+
+    def metrics(counts: Floats) -> dict[str, Floats]:
+        each = by_class(labels_NC, scores_NC, counts, settings.threshold)
+        both = np.isfinite(each["auroc"])
+        whole: dict[str, Floats] = {}
+        if settings.exclusive:
+            each, whole = _of_answers(labels_NC, scores_NC, counts, each)
+        found: dict[str, Floats] = {}
+        wanted: list[str] = ["auroc", *settings.metrics]
+        for name in dict.fromkeys(wanted):
+            if name in whole:
+                found[name] = whole[name]
+            elif name in each and names:
+                found[name] = mean_of_classes(each[name], both)
+                found |= {f"{name}/{own}": each[name][:, c] for c, own in enumerate(names)}
+            elif name in each:
+                found[name] = each[name][:, 0]
+        return found | ({"classes": both.sum(axis=1).astype(np.float64)} if names else {})
+
+    return metrics
+
+
+def _of_answers(
+    labels_NC: Floats, scores_NC: Floats, counts: Floats, each: Mapping[str, Floats]
+) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Metrics by class [R, C] and of all [R], where the class of the greatest score is the answer.
+
+    AUROC and average precision are each class's against the others.
+    """
+    labels_N, called_N = labels_NC.argmax(axis=1), scores_NC.argmax(axis=1)
+    names = range(labels_NC.shape[1])
+    recalls = multiclass.recalls(labels_N, called_N, names, counts)
+    f1 = np.stack([multiclass.class_f1(labels_N, called_N, n, counts) for n in names], axis=-1)
+    areas = {name: each[name] for name in ("auroc", "average_precision")}
+    return areas | {"sensitivity": recalls, "f1": f1}, {
+        "accuracy": multiclass.accuracy(labels_N, called_N, counts),
+        "balanced_accuracy": mean_of_classes(recalls, np.isfinite(recalls)),
+    }
+
+
+def threshold_words(settings: ClassificationSettings) -> str:
+    """How the results' protocol says where an image is called positive."""
+    if settings.exclusive:
+        return "none: the class of the greatest score"
+    words = {"best_f1": "best F1", "best_mcc": "best correlation (Matthews)"}
+    rule = words.get(str(settings.threshold))
+    return f"{rule} on the evaluated images" if rule else f"a score of {settings.threshold}"
+
+
+def sizes(metrics: Sequence[str], labels_NC: Floats, names: Sequence[str]) -> dict[str, int]:
+    """How many samples stand behind each metric: positives for sensitivity, and so on."""
+    found = {}
+    for metric in metrics:
+        kind, last = metric.split("/")[0].removesuffix("_sd"), metric.split("/")[-1]
+        own = labels_NC[:, [names.index(last)]] if last in names else labels_NC
+        wanted = {"sensitivity": own == 1, "specificity": own == 0}.get(kind, np.isfinite(own))
+        found[metric] = int(wanted.any(axis=1).sum())
+    return found
