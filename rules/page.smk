@@ -15,45 +15,25 @@ def page_papers(page):
     return [(page, "all")] if page in run.chosen else [(p, run.extent) for p in run.chosen]
 
 
-def page_models(page):
-    """The models that a page shows."""
-    found = [
-        name for paper, extent in page_papers(page) for name in run.shown_models(paper, extent)
-    ]
-    return list(dict.fromkeys(found))
-
-
 def page_inputs(wildcards):
     """Everything that a page shows."""
     shown = page_papers(wildcards.page)
-    models = page_models(wildcards.page)
-    text = [name for name in models if name in trained_by("text")]
-    pairs = [run.known_cohorts[name].dataset for name in cohorts_of("pairs")]
+    needs = run.needs(*shown)
+    text = [name for name in needs.models if name in trained_by("text")]
+    results = [one for paper, extent in shown for one in run.results_of(paper, extent)]
     return {
-        "corpora": [
-            f"<results>/corpus/{name}/corpus.json"
-            for name in dict.fromkeys([*run.text_datasets, *pairs])
-        ],
-        "vocabularies": [
-            f"<results>/vocabulary/{name}/vocabulary.json" for name in run.vocabularies_in_use
-        ],
+        "corpora": [f"<results>/corpus/{name}/corpus.json" for name in needs.corpora],
+        "vocabularies": [f"<results>/vocabulary/{v}/vocabulary.json" for v in needs.vocabularies],
         "tokens": [
             f"<results>/tokens/{run.vocabulary_of(name)}/{dataset}/tokens.json"
             for name in text
             for dataset in run.corpora_of(name)
         ],
-        "flows": [f"<results>/cohorts/{cohort}/flow.json" for cohort in run.cohorts_in_use],
-        "models": model_runs(models),
+        "flows": [f"<results>/cohorts/{cohort}/flow.json" for cohort in needs.cohorts],
+        "models": model_runs(needs.models),
         "tables": [path for paper, extent in shown for path in paper_tables(paper, extent)],
         "figures": [path for paper, extent in shown for path in paper_figures(paper, extent)],
-        "metrics": sorted(
-            {
-                path
-                for paper, extent in shown
-                for table in run.table_names(paper, extent)
-                for path in table_metrics(paper, table)
-            }
-        ),
+        "metrics": list(dict.fromkeys(path for one in results for path in metrics(*one))),
         "agreements": label_agreements(),
     }
 

@@ -8,7 +8,7 @@ for paper in run.chosen:
         input:
             paper_tables(paper, "all"),
             paper_figures(paper, "all"),
-            model_runs(run.shown_models(paper, "all")),
+            model_runs(run.needs((paper, "all")).models),
             f"<results>/report/{paper}.html",
 
 

@@ -5,8 +5,8 @@
 
 ``check`` prints one line and exits with 0, or names key and file and exits with 2. ``show`` prints
 YAML: the whole configuration, or with ``--model`` the settings that its training program receives.
-``record`` is what the workflow calls: it keeps the configuration of a run as a JSON file, with the
-names of the files it came from as ``configfiles``.
+``record`` is what the workflow calls: it keeps the configuration of a run as a JSON file: its
+``values``, what they were laid over as ``resolved``, the names of its files as ``configfiles``.
 """
 
 import json
@@ -44,7 +44,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     if options.action == "record":
         config = make_config(json.loads(options.values), files, check_roots=False)
-        write_json(options.output, config.described() | {"configfiles": files})
+        values = {"values": config.model_dump(mode="json"), "resolved": config.resolved()}
+        write_json(options.output, values | {"configfiles": files})
         return
     config = load_config(files)
     if options.action == "check":

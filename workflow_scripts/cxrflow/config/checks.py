@@ -53,7 +53,7 @@ def _known(key: str, names: Iterable[str | None], known: Any) -> None:
 
 def check_texts(config: "Config") -> None:
     """What is read as text has text, and a set of reports has a cohort that splits its patients."""
-    for name in config.text_datasets:
+    for name in config.all_needs.text_datasets:
         layout = config.data.layout(name)
         if not (layout.reports or layout.documents):
             readable = ", ".join(holders("reports", "documents"))
@@ -61,7 +61,7 @@ def check_texts(config: "Config") -> None:
                 f"datasets.{name}: has the layout {layout.name}, which has no text, but a paper "
                 f"reads it as text; expected one of {readable}"
             )
-    for name, paper in config.documents:
+    for name, paper in config.all_needs.documents:
         if config.data.layout(name).reports and not config.document_cohort(name, paper):
             raise ValueError(
                 f"cohorts: '{name}' is a set of reports that {paper} reads as text, but none of "

@@ -59,7 +59,7 @@ def label_comparisons(config: "Config") -> list[GivenLabels]:
 def _automatic(config: "Config") -> Iterable[Comparison]:
     cohorts = [config.known_cohorts[name] for name in config.cohorts_in_use]
     pairs = [cohort.dataset for cohort in cohorts if cohort.recipe.kind == "pairs"]
-    for name in dict.fromkeys([*config.text_datasets, *pairs]):
+    for name in dict.fromkeys([*config.all_needs.text_datasets, *pairs]):
         layout_name = config.data.layout(name).name
         if layout_name == "mimic_cxr" and _tables_of(config, name) is None:
             continue

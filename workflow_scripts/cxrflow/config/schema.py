@@ -6,6 +6,7 @@ known here, before anything has run.
 """
 
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -19,6 +20,7 @@ from cxrflow.command import Settings
 from cxrflow.config.checks import check_all
 from cxrflow.config.datasets import Datasets, ResolvedCohort, described
 from cxrflow.config.label_comparisons import GivenLabels, label_comparisons
+from cxrflow.config.needs import Needs
 from cxrflow.config.papers import (
     Library,
     ResolvedModel,
@@ -306,16 +308,19 @@ class Config(Settings):
             return able if getattr(self.task(figure.task).settings, "figures", 0) else []
         return able if isinstance(figure, CurveFigure) else []
 
-    def shown_models(self, paper: str, extent: str | None = None) -> list[str]:
-        """The models that a paper's tables show in this extent, and those they are made from."""
-        scored = [
-            model
-            for name in self.table_names(paper, extent)
-            for _, model in self.table_cells(paper, name)
-            if model is not None
-        ]
-        made = [name for model in scored for name in self.ancestors(model)]
-        return [name for name in self.recipes if name in made]
+    def results_of(self, paper: str, extent: str) -> list[tuple[str, str | None]]:
+        """The (task, model) pairs that a paper's tables and figures show in this extent."""
+        shown = [self.table_cells(paper, name) for name in self.table_names(paper, extent)]
+        shown += [self.figure_results(paper, name) for name in self.figures(paper, extent)]
+        return list(dict.fromkeys(chain.from_iterable(shown)))
+
+    def needs(self, *shown: tuple[str, str]) -> Needs:
+        """The models and tasks of papers, each in an extent, and all that they rest on."""
+        results = [one for paper, extent in shown for one in self.results_of(paper, extent)]
+        scored = [model for _, model in results if model is not None]
+        made = {name for model in scored for name in self.ancestors(model)}
+        tasks = list(dict.fromkeys(task for task, _ in results))
+        return Needs(self, [name for name in self.recipes if name in made], tasks)
 
     def controls(self, paper: str) -> list[str]:
         """The controls of a paper that this run can train."""
@@ -330,7 +335,7 @@ class Config(Settings):
         named = [
             model
             for paper in self.chosen
-            for model in [*self.shown_models(paper, "all"), *self.controls(paper)]
+            for model in [*self.needs((paper, "all")).models, *self.controls(paper)]
         ]
         return list(dict.fromkeys(name for model in named for name in self.ancestors(model)))
 
@@ -340,42 +345,19 @@ class Config(Settings):
         return [name for name in self.library.tasks if self.available(name)]
 
     @cached_property
+    def all_needs(self) -> Needs:
+        """What the whole run rests on."""
+        return Needs(self, self.models_in_use, self.tasks_in_use)
+
+    @property
     def vocabularies_in_use(self) -> list[str]:
-        """The vocabularies of this run's models, and those of no model: they are compared."""
-        named = {recipe.vocabulary for recipe in self.recipes.values()}
-        used = {self.recipes[name].vocabulary for name in self.models_in_use}
-        return [name for name in self.known_vocabularies if name in used or name not in named]
+        """The vocabularies of this run."""
+        return self.all_needs.vocabularies
 
-    @cached_property
+    @property
     def cohorts_in_use(self) -> list[str]:
-        """The cohorts that a model learns from or a task is measured on, each once."""
-        named = [self.recipes[name].cohort for name in self.models_in_use]
-        for name in self.tasks_in_use:
-            task = self.library.tasks[name]
-            named += [task.cohort, task.training]
-        for dataset, paper in self.documents:
-            named.append(self.document_cohort(dataset, paper))
-        return [name for name in self.known_cohorts if name in named]
-
-    @property
-    def documents(self) -> list[tuple[str, str]]:
-        """(data set, paper) of everything that is read as text."""
-        named = [
-            (dataset, paper_of(name))
-            for name in self.vocabularies_in_use
-            for dataset in self.vocabulary_datasets(name)
-        ]
-        named += [
-            (dataset, paper_of(name))
-            for name in self.models_in_use
-            for dataset in self.corpora_of(name)
-        ]
-        return list(dict.fromkeys(named))
-
-    @property
-    def text_datasets(self) -> list[str]:
-        """The data sets that are read as text, each once."""
-        return list(dict.fromkeys(dataset for dataset, _ in self.documents))
+        """The cohorts of this run."""
+        return self.all_needs.cohorts
 
     def document_cohort(self, dataset: str, paper: str) -> str | None:
         """The pairs cohort that splits a data set's documents for a paper, if there is one."""
@@ -411,7 +393,7 @@ class Config(Settings):
 
     def datasets_in_use(self) -> list[str]:
         """Every data set that a cohort, a corpus or a comparison of labels of this run reads."""
-        named = list(self.text_datasets)
+        named = list(self.all_needs.text_datasets)
         for name in self.cohorts_in_use:
             cohort = self.known_cohorts[name]
             named += [cohort.dataset, cohort.holder, *cohort.held_out]
@@ -444,27 +426,29 @@ class Config(Settings):
         named = [cohort.dataset, next(tables, cohort.holder), self.data.at(recipe.demographics)]
         return [name for name in named if name is not None]
 
+    def resolved(self) -> dict[str, Any]:
+        """What the configuration was laid over: every part of a paper, complete."""
+        return {
+            "models": {name: self.model(name).described() for name in self.models_in_use},
+            "cohorts": {name: described(self.known_cohorts[name]) for name in self.cohorts_in_use},
+            "vocabularies": {
+                name: self.known_vocabularies[name].model_dump(mode="json", exclude={"scales"})
+                for name in self.vocabularies_in_use
+            },
+            "tasks": {
+                name: {
+                    **self.library.tasks[name].model_dump(
+                        mode="json", exclude={"settings", "scales"}, exclude_none=True
+                    ),
+                    "settings": self.task(name).settings.model_dump(mode="json"),
+                }
+                for name in self.tasks_in_use
+            },
+        }
+
     def described(self) -> dict[str, Any]:
         """The whole as plain values, every default filled in, every part of a paper resolved."""
-        values = self.model_dump(mode="json")
-        values["models"] = {name: self.model(name).described() for name in self.models_in_use}
-        values["cohorts"] = {
-            name: described(self.known_cohorts[name]) for name in self.cohorts_in_use
-        }
-        values["vocabularies"] = {
-            name: self.known_vocabularies[name].model_dump(mode="json", exclude={"scales"})
-            for name in self.vocabularies_in_use
-        }
-        values["tasks"] = {
-            name: {
-                **self.library.tasks[name].model_dump(
-                    mode="json", exclude={"settings", "scales"}, exclude_none=True
-                ),
-                "settings": self.task(name).settings.model_dump(mode="json"),
-            }
-            for name in self.tasks_in_use
-        }
-        return values
+        return self.model_dump(mode="json") | self.resolved()
 
     # --- cross-references -----------------------------------------------------------------------
 

@@ -1,0 +1,71 @@
+"""What models and tasks rest on, of a whole run or of one paper in one extent."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from cxrflow.names import paper_of
+
+if TYPE_CHECKING:
+    from cxrflow.config.schema import Config
+
+
+@dataclass(frozen=True)
+class Needs:
+    """The vocabularies, texts and cohorts of these models and tasks, each once."""
+
+    config: "Config"
+    models: Sequence[str]
+    tasks: Sequence[str]
+
+    @cached_property
+    def vocabularies(self) -> list[str]:
+        """Those of the models; where vocabularies are compared, also those of no model."""
+        recipes = self.config.recipes
+        used = {recipes[name].vocabulary for name in self.models}
+        named = {recipe.vocabulary for recipe in recipes.values()}
+        tasks = self.config.library.tasks
+        compared = any(tasks[name].benchmark == "vocabulary" for name in self.tasks)
+        return [
+            name
+            for name in self.config.known_vocabularies
+            if name in used or (compared and name not in named)
+        ]
+
+    @cached_property
+    def documents(self) -> list[tuple[str, str]]:
+        """(data set, paper) of everything that is read as text."""
+        named = [
+            (dataset, paper_of(name))
+            for name in self.vocabularies
+            for dataset in self.config.vocabulary_datasets(name)
+        ]
+        named += [
+            (dataset, paper_of(name))
+            for name in self.models
+            for dataset in self.config.corpora_of(name)
+        ]
+        return list(dict.fromkeys(named))
+
+    @property
+    def text_datasets(self) -> list[str]:
+        """The data sets that are read as text."""
+        return list(dict.fromkeys(dataset for dataset, _ in self.documents))
+
+    @property
+    def corpora(self) -> list[str]:
+        """The data sets whose text was processed: what is read as text, reports of pairs."""
+        cohorts = (self.config.known_cohorts[name] for name in self.cohorts)
+        pairs = [cohort.dataset for cohort in cohorts if cohort.recipe.kind == "pairs"]
+        return list(dict.fromkeys([*self.text_datasets, *pairs]))
+
+    @cached_property
+    def cohorts(self) -> list[str]:
+        """What a model learns from, a task is measured on, or documents are split by."""
+        named = [self.config.recipes[name].cohort for name in self.models]
+        for name in self.tasks:
+            task = self.config.library.tasks[name]
+            named += [task.cohort, task.training]
+        named += [self.config.document_cohort(*document) for document in self.documents]
+        return [name for name in self.config.known_cohorts if name in named]
