@@ -43,7 +43,7 @@ real: $(STAMP) ## the same stages on real data: make real CXR_REAL_DATA=folder
 test: $(STAMP) ## all tests; what cannot run here says why
 	$(if $(REAL),CXR_REAL_DATA="$(REAL)") python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
-bench: $(STAMP) ## races against other software: make bench RACES='vocabulary encoding'
+bench: $(STAMP) ## races against other software: make bench RACES='mlm_step grounding'
 	python -m bench $(RACES)
 
 lint: $(STAMP) ## ruff, mypy, snakefmt, snakemake --lint

@@ -36,7 +36,6 @@ rule build_vocabulary:
         python -m cxrflow.text.vocabulary \
             --documents {input.documents:q} \
             --settings {params.settings:q} \
-            --threads {threads} \
             --output {params.folder:q} \
             >{log:q} 2>&1
         """

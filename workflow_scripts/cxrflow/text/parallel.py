@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import TypeVar
 
@@ -10,31 +10,21 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def ordered_map(
-    function: Callable[[T], R], items: Iterable[T], threads: int, processes: bool = True
-) -> Iterator[R]:
-    """Yield ``function(item)`` in order; at most ``2 × threads`` results wait in memory.
+def ordered_map(function: Callable[[T], R], items: Iterable[T], processes: int) -> Iterator[R]:
+    """Yield ``function(item)`` in order; at most ``2 × processes`` results wait in memory.
 
     ``Executor.map`` submits everything at once, so that results pile up when the consumer is the
-    slower side. With one thread everything runs in this process. Work that leaves Python's lock
-    alone most of the time (NumPy on large arrays) needs no ``processes``: threads start at once,
-    share what they have and copy nothing.
+    slower side. With one process everything runs in this one.
     """
-    if threads <= 1:
+    if processes <= 1:
         yield from map(function, items)
         return
-    with _pool(threads, processes) as pool:
+    # Not forked: this process may hold threads of Arrow and tokenizers.
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         waiting: deque[Future[R]] = deque()
         for item in items:
             waiting.append(pool.submit(function, item))
-            if len(waiting) >= 2 * threads:
+            if len(waiting) >= 2 * processes:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-
-
-def _pool(threads: int, processes: bool) -> Executor:
-    if not processes:
-        return ThreadPoolExecutor(threads)
-    # Not forked: this process may hold threads of Arrow and tokenizers.
-    return ProcessPoolExecutor(threads, mp_context=get_context("spawn"))

@@ -62,10 +62,9 @@ class VocabularySettings(Settings):
 
 
 class TokensSettings(Settings):
-    """Token files: what each program run may hold in memory; the result does not depend on it."""
+    """Token files; the result does not depend on it."""
 
     documents_per_batch: int = Field(default=2048, ge=1, description="documents encoded at once")
-    cache_words: int = Field(default=2_000_000, ge=1, description="words whose ids are kept")
 
 
 class MaskingSettings(Settings):

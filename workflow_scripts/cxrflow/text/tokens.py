@@ -6,9 +6,10 @@ flat, without [CLS] and [SEP]), offsets.npy (int64, documents + 1) and tokens.js
 """
 
 import logging
+import os
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
-from queue import SimpleQueue
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,30 +20,19 @@ from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, file_digest, write_json
 from cxrflow.progress import progress
 from cxrflow.text.documents import open_documents, read_group
-from cxrflow.text.parallel import ordered_map
 from cxrflow.text.settings import TokensSettings
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
-from cxrflow.text.word_encoder import LARGEST_VOCABULARY, WordEncoder
 
 log = logging.getLogger("cxrflow")
+LARGEST_VOCABULARY = 65_535  # token files are uint16
 
 
-class _Encoders:
-    """As many encoders as threads; each is with one thread at a time and keeps what it learnt."""
-
-    def __init__(self, tokenizer: Tokenizer, settings: TokensSettings, threads: int) -> None:
-        self._free: SimpleQueue[WordEncoder] = SimpleQueue()
-        first = WordEncoder(tokenizer, settings.cache_words)
-        for encoder in (first, *(first.twin() for _ in range(1, threads))):
-            self._free.put(encoder)
-
-    def encode(self, texts: list[str]) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-        """Ids of all texts in a row, and how many each text has."""
-        encoder = self._free.get()
-        try:
-            return encoder.encode_flat(texts)
-        finally:
-            self._free.put(encoder)
+def _encode(tokenizer: Tokenizer, texts: list[str]) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+    """Ids of all texts in a row, and how many each text has."""
+    encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+    ids = [encoding.ids for encoding in encodings]
+    counts = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
+    return np.fromiter(chain.from_iterable(ids), dtype=np.uint16, count=counts.sum()), counts
 
 
 def _write_header(handle: object, count: int) -> None:
@@ -51,9 +41,7 @@ def _write_header(handle: object, count: int) -> None:
     np.lib.format.write_array_header_1_0(handle, header)  # type: ignore[arg-type]
 
 
-def write_tokens(
-    documents: Path, vocabulary: Path, settings: TokensSettings, output: Path, threads: int = 1
-) -> None:
+def write_tokens(documents: Path, vocabulary: Path, settings: TokensSettings, output: Path) -> None:
     """Encode ``documents`` and write the token folder."""
     tokenizer = read_tokenizer(vocabulary)
     info = VocabularyInfo.from_tokenizer(tokenizer, str(vocabulary))
@@ -63,9 +51,8 @@ def write_tokens(
             f"{LARGEST_VOCABULARY}"
         )
     file = open_documents(documents).metadata
-    encoders = _Encoders(tokenizer, settings, threads)
-    batches = (
-        texts
+    encoded = (
+        _encode(tokenizer, texts)
         for group in range(file.num_row_groups)
         for texts in read_group(documents, group, settings.documents_per_batch, split="train")
     )
@@ -74,7 +61,6 @@ def write_tokens(
     with atomic_folder(output, "tokens") as folder:
         with open(folder / "tokens.npy", "wb") as handle:
             _write_header(handle, 0)
-            encoded = ordered_map(encoders.encode, batches, threads, processes=False)
             for ids, counts in progress(
                 encoded, file.num_rows, "document", lambda part: len(part[1]), output.name
             ):
@@ -121,7 +107,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     options.add_argument("--output", type=Path, required=True, help="token folder")
     given = options.parse_args(argv)
     settings = read_settings(given.settings, TokensSettings)
-    write_tokens(given.documents, given.vocabulary, settings, given.output, given.threads)
+    os.environ["RAYON_NUM_THREADS"] = str(given.threads)  # read at the first batch of texts
+    write_tokens(given.documents, given.vocabulary, settings, given.output)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,9 @@ the same bytes.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 from cxrflow.command import parser, read_settings, run
@@ -17,11 +17,9 @@ from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, file_digest, fingerprint, write_json
 from cxrflow.progress import progress
 from cxrflow.text.documents import open_documents, read_group
-from cxrflow.text.memory import return_memory
-from cxrflow.text.parallel import ordered_map
 from cxrflow.text.settings import VocabularySettings
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, write_tokenizer
-from cxrflow.text.word_counts import CountedWords, WordCounts
+from cxrflow.text.word_counts import WordCounts
 from cxrflow.text.wordpiece import train_wordpiece
 
 log = logging.getLogger("cxrflow")
@@ -29,33 +27,17 @@ _ROWS = 1024  # documents counted at a time
 
 
 def count_documents(
-    paths: Sequence[Path], lowercase: bool, threads: int = 1
-) -> tuple[CountedWords, list[dict[str, Any]]]:
+    paths: Sequence[Path], lowercase: bool
+) -> tuple[Counter[str], list[dict[str, Any]]]:
     """Word counts over all files, and what each file contributed."""
-    first = WordCounts(lowercase)
-    counters = [first, *(first.twin() for _ in range(1, threads))]
-    free: SimpleQueue[WordCounts] = SimpleQueue()  # each is with one thread at a time
-    for counter in counters:
-        free.put(counter)
-
-    def count(texts: list[str]) -> tuple[int, int]:
-        counter = free.get()
-        try:
-            counter.add(texts)
-        finally:
-            free.put(counter)
-        return len(texts), sum(map(len, texts))
-
-    sources = []
+    words, sources = WordCounts(lowercase), []
     for path in paths:
         file = open_documents(path).metadata
         documents = characters = 0
-        batches = ordered_map(count, _batches(path), threads, processes=False)
-        for rows, size in progress(
-            batches, file.num_rows, "document", lambda counts: counts[0], path.parent.name
-        ):
-            documents += rows
-            characters += size
+        for texts in progress(_batches(path), file.num_rows, "document", len, path.parent.name):
+            words.add(texts)
+            documents += len(texts)
+            characters += sum(map(len, texts))
         log.info("%s: %d documents, %d characters", path, documents, characters)
         sources.append(
             {
@@ -66,9 +48,7 @@ def count_documents(
                 "sha256": file_digest(path),
             }
         )
-    for _ in ordered_map(WordCounts.flush, counters, threads, processes=False):
-        pass
-    return first.counts(), sources
+    return words.counts(), sources
 
 
 def _batches(path: Path) -> Iterator[list[str]]:
@@ -76,12 +56,9 @@ def _batches(path: Path) -> Iterator[list[str]]:
         yield from read_group(path, group, _ROWS, split="train")
 
 
-def build_vocabulary(
-    paths: Sequence[Path], settings: VocabularySettings, output: Path, threads: int = 1
-) -> None:
+def build_vocabulary(paths: Sequence[Path], settings: VocabularySettings, output: Path) -> None:
     """Count, train, and write the folder."""
-    counts, sources = count_documents(paths, settings.lowercase, threads)
-    return_memory()
+    counts, sources = count_documents(paths, settings.lowercase)
     if not len(counts):
         names = ", ".join(str(path) for path in paths)
         raise InputError(f"{names}: no text in the training rows; a vocabulary needs some")
@@ -102,7 +79,7 @@ def build_vocabulary(
             {
                 "size": len(pieces),
                 "distinct_words": len(counts),
-                "words": int(counts.counts.sum()),
+                "words": counts.total(),
                 "sources": sources,
                 "settings": settings.model_dump(),
                 "fingerprint": fingerprint(pieces),
@@ -115,11 +92,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     options = parser(__doc__)
     options.add_argument("--documents", type=Path, nargs="+", required=True)
-    options.add_argument("--threads", type=int, default=1, help="threads that count words")
     options.add_argument("--output", type=Path, required=True, help="vocabulary folder")
     given = options.parse_args(argv)
     settings = read_settings(given.settings, VocabularySettings)
-    build_vocabulary(given.documents, settings, given.output, given.threads)
+    build_vocabulary(given.documents, settings, given.output)
 
 
 if __name__ == "__main__":

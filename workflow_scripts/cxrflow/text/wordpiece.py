@@ -4,24 +4,20 @@ The library's ``WordPieceTrainer`` (BioViL Appendix E.1) starts from single char
 again and again, the most frequent pair of neighbouring pieces. Ties go to the pair with the
 smaller ids, and the library numbers the ``##`` characters in the order of a randomly seeded hash
 map: two runs on the same text give different vocabularies. Here the characters are numbered in
-code-point order; apart from that the result is the library's (tests compare them). Starting from
-word counts also makes it faster and keeps memory to the distinct words.
+code-point order; apart from that the result is the library's (tests compare them).
 
 All words lie in one flat array of ``S`` pieces, linked to their neighbours; a merge looks only at
 the places where its pair was seen. Places and pieces are 32-bit, counts of pairs are 64-bit.
 """
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrflow.text.memory import return_memory
 from cxrflow.text.tokenizer import PREFIX
-from cxrflow.text.word_counts import CountedWords
-from cxrflow.text.word_table import NEWLINE
 
 Ints = NDArray[np.int64]
 Places = NDArray[np.int32]
@@ -32,7 +28,6 @@ _COUNT = 64  # an entry of the heap is -count << 64 | pair
 _PAIR = 2**_COUNT - 1
 _MOST_PIECES = 2**16  # a pair of pieces is a 32-bit key where pairs are sorted
 _CHUNK = 2**20  # characters or places looked at together where all have to be
-_WORDS = 2**17  # words, likewise
 _FALL = 2  # pairs are counted anew when the most frequent has become so many times rarer
 _BUCKET_BITS = 20
 _MIX = np.uint32(0x9E3779B1)  # odd: spreads the numbers of pairs over the buckets
@@ -40,21 +35,12 @@ _UNCOUNTED = 2**63  # more than any count
 _NONE = -1  # the piece beyond the end of a word, and where a merge took one away
 
 
-def _characters(words: CountedWords) -> tuple[Codes, Places]:
-    """Code points of all words in a row, and the word of each: both ``[S]``."""
-    ends = np.flatnonzero(words.text == NEWLINE)
-    size = np.count_nonzero(words.text & 0xC0 != 0x80) - len(ends)  # bytes that begin a character
-    codes, word = np.empty(size, dtype=np.uint32), np.empty(size, dtype=np.int32)
-    used, begin = 0, 0
-    for first in range(0, len(ends), _WORDS):
-        end = int(ends[min(first + _WORDS, len(ends)) - 1]) + 1
-        text = words.text[begin:end].tobytes().decode("utf-8").encode("utf-32-le")
-        part = np.frombuffer(text, dtype="<u4")
-        inner = part != NEWLINE
-        made = slice(used, used + int(np.count_nonzero(inner)))
-        codes[made], word[made] = part[inner], first + np.cumsum(~inner)[inner]
-        used, begin = made.stop, end
-    return codes, word
+def _characters(counts: Mapping[str, int]) -> tuple[Codes, Places, Ints]:
+    """Code points of all words in a row, the word of each, both ``[S]``; counts ``[W]``."""
+    codes = np.frombuffer("".join(counts).encode("utf-32-le"), dtype="<u4")
+    lengths = np.fromiter(map(len, counts), dtype=np.int64, count=len(counts))
+    word = np.repeat(np.arange(len(counts), dtype=np.int32), lengths)
+    return codes, word, np.fromiter(counts.values(), dtype=np.int64, count=len(counts))
 
 
 def _alphabet(codes: Codes, word: Places, counts: Ints, limit: int) -> list[str]:
@@ -68,27 +54,28 @@ def _alphabet(codes: Codes, word: Places, counts: Ints, limit: int) -> list[str]
     return [chr(code) for code in sorted(kept.tolist())]
 
 
-def choose_alphabet(words: CountedWords, limit: int) -> list[str]:
+def choose_alphabet(counts: Mapping[str, int], limit: int) -> list[str]:
     """The ``limit`` most frequent characters, in code-point order; ties keep the smaller ones."""
-    return _alphabet(*_characters(words), words.counts, limit)
+    return _alphabet(*_characters(counts), limit)
 
 
 def train_wordpiece(
-    words: CountedWords,
+    counts: Mapping[str, int],
     size: int,
     special: Sequence[str],
     min_frequency: int = 2,
     limit_alphabet: int = 1000,
 ) -> list[str]:
-    """Pieces in id order: special tokens, characters, ``##`` characters, merges.
+    """Pieces in id order, from the counts of words: special tokens, characters, ``##`` characters,
+    merges.
 
     Stops at ``size`` pieces (at most 65,536) or when no pair occurs ``min_frequency`` times.
     Characters beyond the alphabet are left out of their words, as the library does.
     """
     if size > _MOST_PIECES:
         raise ValueError(f"size is {size}, expected at most {_MOST_PIECES}")
-    codes, word = _characters(words)
-    alphabet = _alphabet(codes, word, words.counts, limit_alphabet)
+    codes, word, occurrences = _characters(counts)
+    alphabet = _alphabet(codes, word, occurrences, limit_alphabet)
     known = np.zeros(int(codes.max(initial=0)) + 1, dtype=bool)
     known[[ord(c) for c in alphabet]] = True
     if not known.all() and not known[codes].all():
@@ -107,8 +94,8 @@ def train_wordpiece(
     piece = as_follower[codes]
     piece[first] = as_first[codes[first]]
     del codes  # arrays of S are what takes the memory
-    narrow = words.counts.max(initial=0) < 2**31
-    weight = (words.counts.astype(np.int32) if narrow else words.counts)[word]
+    narrow = occurrences.max(initial=0) < 2**31
+    weight = (occurrences.astype(np.int32) if narrow else occurrences)[word]
     del word
     merger = _Merger(piece, first, weight, max(1, min_frequency))
     del piece, first, weight
@@ -168,7 +155,6 @@ class _Merger:
         keep = (self._piece[:-1] != _NONE) & ~(first & (self._next[:-1] == end))
         del self._previous, self._next
         self._seen, self._used = np.empty(0, dtype=np.int32), 0
-        return_memory()
         self._lay_out(self._piece[:-1][keep], first[keep], self._weight[keep])
 
     def _count_pairs(self) -> None:
