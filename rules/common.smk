@@ -15,7 +15,7 @@ SOURCE = Path(workflow.basedir, "workflow_scripts")
 sys.path.insert(0, str(SOURCE))
 
 from cxrflow.config import make_config
-from cxrflow.config.weights import vocabulary_model, weights_files, weights_kind
+from cxrflow.config.weights import weights_files
 from cxrflow.errors import InputError
 from cxrflow.files import fingerprint
 from cxrflow.papers import load_paper
@@ -201,7 +201,7 @@ def state(wildcards):
 
 def model_vocabulary(model):
     """The vocabulary of a text model, which is also that of the model it starts from."""
-    imported = vocabulary_model(run, model)
+    imported = run.vocabulary_model(model)
     if imported is not None:
         return model_run(imported, run.seeds_of(imported)[0])
     return f"<results>/vocabulary/{run.vocabulary_of(model)}/vocabulary.json"

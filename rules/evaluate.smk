@@ -132,7 +132,10 @@ rule evaluate:
 rule compare_vocabularies:
     """Compare a paper's vocabularies on report text (BioViL Tables 1 and 3)."""
     input:
-        vocabularies=[f"<results>/vocabulary/{v}/vocabulary.json" for v in run.vocabularies_in_use],
+        vocabularies=lambda wildcards: [
+            f"<results>/vocabulary/{name}/vocabulary.json"
+            for name in run.vocabularies_of(wildcards.task)
+        ],
         pairs=lambda wildcards: cohort_table(run.library.tasks[wildcards.task].cohort),
     output:
         metrics="<results>/benchmarks/{task}/metrics.json",
@@ -150,8 +153,9 @@ rule compare_vocabularies:
         **job("vocabulary"),
     params:
         code=code_digest("benchmarks.language.vocabulary"),
-        vocabularies=[
-            f"{short_name(v)}={run.results}/vocabulary/{v}" for v in run.vocabularies_in_use
+        vocabularies=lambda wildcards: [
+            f"{short_name(name)}={run.results}/vocabulary/{name}"
+            for name in run.vocabularies_of(wildcards.task)
         ],
         settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
         folder=subpath(output.metrics, parent=True),

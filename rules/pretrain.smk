@@ -35,13 +35,6 @@ def training_options(wildcards, input):
     return options
 
 
-def training_code(wildcards):
-    """A digest of the program and of the terms that a model's recipe composes."""
-    model = MODELS[wildcards.model]
-    terms = getattr(model.settings, "terms", {})
-    return code_digest(f"pretrain.{model.recipe.program}", *(f"pretrain.terms.{t}" for t in terms))
-
-
 def trainings_behind(model):
     """How many trainings, one after the other, wait for this one."""
     waiting = [name for name in MODELS if model in run.parents_of(name).values()]
@@ -82,7 +75,7 @@ rule pretrain_text:
     resources:
         **training_resources("text"),
     params:
-        code=training_code,
+        code=lambda wildcards: code_digest(*run.code_of(wildcards.model)),
         program=lambda wildcards: MODELS[wildcards.model].recipe.program,
         settings=lambda wildcards: as_json(MODELS[wildcards.model].settings),
         data=training_options,

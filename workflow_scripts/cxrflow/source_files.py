@@ -2,10 +2,12 @@
 
 The workflow gives a rule the digest of that code as a parameter, so that an edit reruns the stages
 it can change and no others. A program's code is its module and every module that this imports, at
-any depth; what it imports by name at run time (readers, terms, encoders) the rule adds. Comments,
-docstrings and the fields of settings do not count: settings reach a stage as parameters, defaults
-included. Left out is what all programs share without a say in their results (:data:`FRAME`), and
-what maps names to things (:data:`REGISTRIES`): whoever uses a thing names it.
+any depth; what it imports by name at run time (readers, terms) the rule adds. Comments, docstrings
+and where an import stands do not count, nor does what all programs share without a say in their
+results (:data:`FRAME`) or what maps names to things (registries): whoever uses a thing names it.
+
+Of a settings module only what is used counts, and of a class there neither fields nor validators:
+the values that follow from them are a parameter of the stage. Its properties and methods do count.
 """
 
 import ast
@@ -20,8 +22,9 @@ import yaml
 
 PACKAGE: Final = Path(__file__).parent
 ROOT: Final = PACKAGE.parent
-FRAME: Final = {"cxrflow.command", "cxrflow.errors", "cxrflow.files", "cxrflow.progress"}
-REGISTRIES: Final = {"cxrflow.benchmarks.registry", "cxrflow.data.layouts"}
+FRAME: Final = {f"cxrflow.{name}" for name in ("command", "errors", "files", "outputs", "progress")}
+REGISTRIES: Final = {"cxrflow.data.layouts"}  # and every module called registry
+VALIDATORS: Final = {"field_validator", "model_validator"}
 
 
 @cache
@@ -34,47 +37,59 @@ def find_module(name: str) -> Path | None:
     return None
 
 
+def is_settings(module: str) -> bool:
+    """Whether it is a module of settings, of which only the used part counts."""
+    return module.endswith("settings")
+
+
+def _counts(module: str) -> bool:
+    return not (module in FRAME | REGISTRIES or module.endswith(".registry"))
+
+
+# --- what a file imports --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Import:
+    """A module of this package, and the name that is imported from it; None: the module itself."""
+
+    module: str
+    name: str | None = None
+
+
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def _statements(tree: ast.AST, typing: bool) -> Iterator[ast.Import | ast.ImportFrom]:
     """Import statements, those inside functions included, those for type checkers on request."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node
-        elif not (
-            isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not typing
-        ):
+        elif typing or not _is_for_type_checkers(node):
             yield from _statements(node, typing)
 
 
-@dataclass(frozen=True)
-class _Module:
-    """What is known of a file of Python: what it imports, and a digest of what it computes."""
-
-    imports: frozenset[str]
-    typing: frozenset[str]
-    logic: str
+def _is_for_type_checkers(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
 @cache
-def _read(path: Path) -> _Module:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    imports, typing = (frozenset(_imported(tree, typing)) for typing in (False, True))
-    content = ast.dump(_Logic(path.name.endswith("settings.py")).visit(tree))
-    return _Module(imports, typing, hashlib.sha256(content.encode()).hexdigest())
-
-
-def _imported(tree: ast.AST, typing: bool) -> Iterator[str]:
-    for statement in _statements(tree, typing):
+def _imports(path: Path, typing: bool = False) -> frozenset[Import]:
+    """What a file imports from this package."""
+    found: set[Import] = set()
+    for statement in _statements(_tree(path), typing):
         if isinstance(statement, ast.Import):
-            names = [alias.name for alias in statement.names]
+            found |= {Import(alias.name) for alias in statement.names}
         elif statement.module and not statement.level:
-            inner = [f"{statement.module}.{alias.name}" for alias in statement.names]
-            names = [name for name in inner if find_module(name)]
-            # ``from cxrflow import __version__`` and the like import nothing that computes.
-            if any(not find_module(name) and ".__" not in name for name in inner):
-                names.append(statement.module)
-        else:
-            names = []
-        yield from (name for name in names if name.split(".")[0] == "cxrflow")
+            for alias in statement.names:
+                inner = f"{statement.module}.{alias.name}"
+                # ``from cxrflow import __version__`` and the like import nothing that computes.
+                if find_module(inner):
+                    found.add(Import(inner))
+                elif not alias.name.startswith("__"):
+                    found.add(Import(statement.module, alias.name))
+    return frozenset(one for one in found if one.module.split(".")[0] == "cxrflow")
 
 
 def imported_by(path: Path, typing: bool = False) -> frozenset[str]:
@@ -82,27 +97,45 @@ def imported_by(path: Path, typing: bool = False) -> frozenset[str]:
 
     ``typing`` adds those that only a type checker imports.
     """
-    return _read(path).typing if typing else _read(path).imports
+    return frozenset(one.module for one in _imports(path, typing))
+
+
+# --- a program's code -----------------------------------------------------------------------------
 
 
 @cache
-def program_modules(program: str) -> dict[str, Path]:
-    """A program (``pretrain.text``) and all it imports, by dotted name, with their files."""
+def _code_of(program: str) -> dict[Path, str]:
+    """Digests of what counts of a program (``pretrain.text``), by file."""
     name = f"cxrflow.{program}"
-    waiting = [f"{name}.__main__" if find_module(f"{name}.__main__") else name]
-    found: dict[str, Path] = {}
+    waiting = {Import(f"{name}.__main__" if find_module(f"{name}.__main__") else name)}
+    seen: set[Import] = set()
+    parts: dict[Path, set[str]] = {}
     while waiting:
-        name = waiting.pop()
-        path = find_module(name)
+        item = waiting.pop()
+        if item in seen or not _counts(item.module):
+            continue
+        seen.add(item)
+        path = find_module(item.module)
         if path is None:
-            raise ModuleNotFoundError(f"no module {name} in {ROOT}")
-        if name not in found:
-            found[name] = path
-            # Importing a module runs its packages, the outermost of which computes nothing.
-            parents = name.split(".")[:-1]
-            waiting += [".".join(parents[:end]) for end in range(2, len(parents) + 1)]
-            waiting += imported_by(path)
-    return found
+            raise ModuleNotFoundError(f"no module {item.module} in {ROOT}")
+        # Importing a module runs its packages, the outermost of which computes nothing.
+        parents = item.module.split(".")[:-1]
+        waiting |= {Import(".".join(parents[:end])) for end in range(2, len(parents) + 1)}
+        if is_settings(item.module) and item.name is not None:
+            used = _definitions(path).get(item.name)
+            if used is None:  # imported there from elsewhere
+                waiting |= {one for one in _imports(path) if one.name == item.name}
+                continue
+            if used.logic:
+                parts.setdefault(path, set()).add(used.logic)
+            imported = {one.name: one for one in _imports(path)}
+            waiting |= {imported.get(other, Import(item.module, other)) for other in used.uses}
+        elif is_settings(item.module):
+            waiting |= {Import(item.module, other) for other in _definitions(path)}
+        else:
+            parts.setdefault(path, set()).add(_logic(path))
+            waiting |= _imports(path)
+    return {path: "".join(sorted(digests)) for path, digests in parts.items()}
 
 
 def source_files(*names: str) -> list[Path]:
@@ -111,47 +144,61 @@ def source_files(*names: str) -> list[Path]:
     Raises:
         ModuleNotFoundError: there is no such program, or no file fits a pattern.
     """
-    found: set[Path] = set()
-    for name in names:
-        if "/" in name:
-            fitting = set(PACKAGE.glob(name))
-            if not fitting:
-                raise ModuleNotFoundError(f"no file fits {PACKAGE / name}")
-            found |= fitting
-        else:
-            modules = program_modules(name)
-            found |= {modules[module] for module in modules.keys() - FRAME - REGISTRIES}
-    return sorted(found)
+    return sorted(_digests(*names))
 
 
 def code_digest(*names: str) -> str:
     """A short digest of the code behind ``names`` (see :func:`source_files`)."""
     total = hashlib.sha256()
-    for path in source_files(*names):
-        total.update(f"{path.relative_to(PACKAGE)} {_logic(path)}\n".encode())
+    for path, digest in sorted(_digests(*names).items()):
+        total.update(f"{path.relative_to(PACKAGE)} {digest}\n".encode())
     return total.hexdigest()[:16]
+
+
+def _digests(*names: str) -> dict[Path, str]:
+    parts: dict[Path, str] = {}
+    for name in names:
+        if "/" not in name:
+            for path, digest in _code_of(name).items():
+                parts[path] = parts.get(path, "") + digest
+            continue
+        fitting = {path: _logic(path) for path in PACKAGE.glob(name)}
+        if not fitting:
+            raise ModuleNotFoundError(f"no file fits {PACKAGE / name}")
+        parts |= fitting
+    return parts
+
+
+# --- what of a file can change a result -----------------------------------------------------------
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 @cache
 def _logic(path: Path) -> str:
     """What of a file can change a result, as a digest."""
     if path.suffix == ".py":
-        return _read(path).logic
+        tree = _tree(path)
+        names = sorted({name for node in _statements(tree, typing=False) for name in _names(node)})
+        return _digest(f"{names} {ast.dump(_Logic().visit(tree))}".encode())
     content = path.read_bytes()
     if path.suffix == ".yaml":
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         content = repr(yaml.load(content, loader)).encode()
-    return hashlib.sha256(content).hexdigest()
+    return _digest(content)
+
+
+def _names(statement: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    """What an import binds that can decide what is computed."""
+    module = getattr(statement, "module", None) or ""
+    if module not in ("typing", "collections.abc") and not is_settings(module):
+        yield from (f"{module}.{alias.name} {alias.asname}" for alias in statement.names)
 
 
 class _Logic(ast.NodeTransformer):
-    """Takes docstrings and imports out of a module, and of settings the fields and empty classes.
-
-    A changed import shows in the modules that are imported, or in the names that are used.
-    """
-
-    def __init__(self, settings: bool) -> None:
-        self.settings = settings
+    """Takes docstrings out of a module, and imports, which count wherever they stand."""
 
     def visit_Import(self, node: ast.Import) -> None:
         return None
@@ -159,13 +206,55 @@ class _Logic(ast.NodeTransformer):
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         return None
 
-    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
-        return None if isinstance(node.value, ast.Constant) else node
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        return None if _is_for_type_checkers(node) else self.generic_visit(node)
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef | None:
-        self.generic_visit(node)
-        if self.settings:
-            node.body = [item for item in node.body if not isinstance(item, ast.AnnAssign)]
-            if not node.body:
-                return None
-        return node
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)
+
+
+@dataclass(frozen=True)
+class _Definition:
+    """A class, function or constant of a settings module: a digest of what counts, names used."""
+
+    logic: str
+    uses: frozenset[str]
+
+
+@cache
+def _definitions(path: Path) -> dict[str, _Definition]:
+    """What a settings module defines, by name."""
+    nodes: dict[str, ast.stmt] = {}
+    for node in _tree(path).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            nodes[node.name] = node
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            nodes |= {target.id: node for target in targets if isinstance(target, ast.Name)}
+    known = {*nodes, *(one.name for one in _imports(path))}
+    return {name: _definition(name, node, known) for name, node in nodes.items()}
+
+
+def _definition(name: str, node: ast.stmt, known: set[str | None]) -> _Definition:
+    counted: list[ast.AST] = [node]
+    used: list[ast.AST] = [node]
+    if isinstance(node, ast.ClassDef):
+        fields = [item for item in node.body if isinstance(item, ast.AnnAssign)]
+        counted = [item for item in node.body if item not in fields and not _validates(item)]
+        used = [*counted, *node.bases, *(field.annotation for field in fields)]
+    uses = {part.id for one in used for part in ast.walk(one) if isinstance(part, ast.Name)}
+    logic = [_Logic().visit(one) for one in counted]
+    text = "".join(ast.dump(one) for one in logic if one is not None)
+    digest = _digest(f"{name} {text}".encode()) if text else ""
+    return _Definition(digest, frozenset(uses & known - {name}))
+
+
+def _validates(item: ast.stmt) -> bool:
+    """Whether it is a validator: what it makes of values is in the values."""
+    decorators = getattr(item, "decorator_list", [])
+    return any(
+        part.id in VALIDATORS
+        for d in decorators
+        for part in ast.walk(d)
+        if isinstance(part, ast.Name)
+    )

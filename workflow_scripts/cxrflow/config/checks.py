@@ -1,116 +1,188 @@
 """What must hold between a configuration's parts and its papers, beyond the types of values.
 
-No patient that a task scores is trained on, every set of reports is split by patient, names refer
-to something. Each check raises a ``ValueError`` whose text begins with the key and a colon.
+Names refer to something, sets of reports are split by patient, no patient that a task scores is
+trained on. Each check raises :class:`WrongKey`.
 """
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Iterator
 
-from cxrflow.config.label_comparisons import KEY, label_comparisons
-from cxrflow.config.weights import check_weights
+from cxrflow.config.models import unknown
+from cxrflow.config.problems import Key, WrongKey
+from cxrflow.config.schema import Config
 from cxrflow.data.layouts import holders
 from cxrflow.data.layouts.overlap import Rows, overlap
 from cxrflow.data.settings import SPLITS
-
-if TYPE_CHECKING:
-    from cxrflow.config.schema import Config
+from cxrflow.names import paper_of
 
 
-def check_all(config: "Config") -> None:
-    """Every check, names first."""
+def check_all(config: Config) -> None:
+    """Every check, names first; models and tasks are resolved on the way."""
     check_names(config)
+    check_datasets(config)
+    check_weights(config)
     check_texts(config)
     check_task_cohorts(config)
     check_demographics(config)
-    check_label_comparisons(config)
-    check_weights(config)
     check_held_out(config)
+    config.label_comparisons()
+    for name in config.recipes:
+        config.model(name)
 
 
-def check_names(config: "Config") -> None:
+def check_names(config: Config) -> None:
     """Every name that the configuration lays something over exists in its papers."""
     library = config.library
     _known("models", config.models, library.models)
     _known("tasks", config.tasks, library.tasks)
     _known("cohorts", config.cohorts, library.cohorts)
     _known("vocabularies", config.vocabularies, library.vocabularies)
-    scales = {
-        "paper",
-        *(scale for recipe in library.models.values() for scale in recipe.scales),
-    }
-    _known("scale", [config.scale], scales)
+    _known("weights", config.weights, library.models)
+    scales = {scale for recipe in library.models.values() for scale in recipe.scales}
+    _known("scale", [config.scale], {"paper", *scales})
     if len(set(config.seeds)) != len(config.seeds):
-        raise ValueError(f"seeds: {config.seeds} names a seed twice")
+        raise WrongKey(("seeds",), f"{config.seeds} names a seed twice")
 
 
-def _known(key: str, names: Iterable[str | None], known: Any) -> None:
+def _known(key: str, names: Iterable[str], known: Collection[str]) -> None:
     for name in names:
-        if name is not None and name not in known:
-            there = ", ".join(sorted(known)) or "none"
-            raise ValueError(f"{key}: '{name}' is not known; there are {there}")
+        if name not in known:
+            raise WrongKey((key,), unknown(name, known))
 
 
-def check_texts(config: "Config") -> None:
+def check_datasets(config: Config) -> None:
+    """Every data set that papers or overlays name is one of the configuration's, or null there."""
+    named_by: list[tuple[str, str | Key]] = [*_overlaid(config), *config.library.datasets()]
+    for dataset, user in named_by:
+        if dataset not in config.data.known:
+            said = unknown(dataset, config.data.known)
+            if isinstance(user, str):
+                raise WrongKey(("datasets",), f"{user} reads {said}")
+            raise WrongKey(user, said)
+    named = {dataset for dataset, _ in config.library.datasets()}
+    for name, given in config.data.present.items():
+        if given.in_place_of is not None and given.in_place_of not in named:
+            raise WrongKey(
+                ("datasets", name, "in_place_of"),
+                f"no paper names '{given.in_place_of}'; they name {', '.join(sorted(named))}",
+            )
+
+
+def _overlaid(config: Config) -> Iterator[tuple[str, Key]]:
+    """The data sets that overlays name, with their keys."""
+    for name, cohort in config.cohorts.items():
+        for part in ("dataset", "images"):
+            if cohort is not None and isinstance(cohort.get(part), str):
+                yield cohort[part], ("cohorts", name, part)
+    for name, vocabulary in config.vocabularies.items():
+        for dataset in vocabulary.get("documents", []):
+            yield dataset, ("vocabularies", name, "documents")
+
+
+def check_weights(config: Config) -> None:
+    """Weights stand for models that can be imported."""
+    for name, weights in config.weights.items():
+        kind = config.recipes[name].weights
+        if kind is None:
+            able = [other for other, one in config.recipes.items() if one.weights is not None]
+            raise WrongKey(
+                ("weights",),
+                f"no published weights are known for '{name}' (its recipe has no 'weights'); "
+                f"there are some for {', '.join(able) or 'no model'}",
+            )
+        try:
+            weights.places(kind)
+        except ValueError as error:
+            raise WrongKey(("weights", name), str(error)) from None
+    for name, recipe in config.recipes.items():
+        imported = config.vocabulary_model(name) if recipe.corpora else None
+        if imported not in (None, name):
+            raise WrongKey(
+                ("weights",),
+                f"'{name}' is trained on packed corpora from the imported '{imported}', whose "
+                "vocabulary the corpora are not cut with",
+            )
+
+
+def check_texts(config: Config) -> None:
     """What is read as text has text, and a set of reports has a cohort that splits its patients."""
-    for name in config.all_needs.text_datasets:
+    for name, paper in config.all_needs.documents:
         layout = config.data.layout(name)
         if not (layout.reports or layout.documents):
             readable = ", ".join(holders("reports", "documents"))
-            raise ValueError(
-                f"datasets.{name}: has the layout {layout.name}, which has no text, but a paper "
-                f"reads it as text; expected one of {readable}"
+            raise WrongKey(
+                ("datasets", name),
+                f"has the layout {layout.name}, which has no text, but {paper} reads it as text; "
+                f"expected one of {readable}",
             )
-    for name, paper in config.all_needs.documents:
-        if config.data.layout(name).reports and not config.document_cohort(name, paper):
-            raise ValueError(
-                f"cohorts: '{name}' is a set of reports that {paper} reads as text, but none of "
-                "its cohorts of kind pairs splits it by patient"
+        if layout.reports and not config.document_cohort(name, paper):
+            raise WrongKey(
+                ("cohorts",),
+                f"'{name}' is a set of reports that {paper} reads as text, but no cohort of kind "
+                "pairs splits it by patient",
             )
 
 
-def check_task_cohorts(config: "Config") -> None:
+def check_task_cohorts(config: Config) -> None:
     """A task's cohorts are of the kind that its benchmark measures."""
     for name in config.tasks_in_use:
         task = config.task(name)
         for cohort in (task.task.cohort, task.task.training):
             kind = config.known_cohorts[cohort].recipe.kind if cohort else task.benchmark.kind
             if kind != task.benchmark.kind:
-                raise ValueError(
-                    f"tasks.{name}: cohort '{cohort}' is of kind {kind}, but "
-                    f"{task.task.benchmark} needs one of kind {task.benchmark.kind}"
+                raise WrongKey(
+                    ("tasks", name),
+                    f"cohort '{cohort}' is of kind {kind}, but {task.task.benchmark} needs one of "
+                    f"kind {task.benchmark.kind}",
                 )
 
 
-def check_held_out(config: "Config") -> None:
+def check_held_out(config: Config) -> None:
     """No model is scored on patients it can have learnt from (BioViL section 4.1).
 
-    Asked for each model and each task that a table puts it to.
+    Asked for each model and each task that a table or figure puts it to, controls included.
     """
     for paper in config.chosen:
-        for table in config.chosen[paper].tables:
-            for task, model in config.table_cells(paper, table):
-                if model is not None:
-                    _check_pair(config, model, task)
+        for task, model in config.results_of(paper, "all"):
+            if model is not None:
+                _check_pair(config, model, task)
+        for model in config.controls(paper):
+            for task in config.tasks_of(model):
+                _check_pair(config, model, task)
 
 
-def _check_pair(config: "Config", model: str, task: str) -> None:
-    cohorts = {
-        config.recipes[name].cohort for name in config.ancestors(model) if not config.imported(name)
-    }
-    trained = [_rows(config, name, "train") for name in cohorts if name is not None]
+def _check_pair(config: Config, model: str, task: str) -> None:
     scored = config.task(task)
     part = getattr(scored.settings, "split", None)
     evaluated = _rows(config, scored.task.cohort, *([part] if part else SPLITS))
+    trained = [_rows(config, name, "train") for name in _training_cohorts(config, model)]
     for rows in overlap(trained, evaluated).leaking:
-        raise ValueError(
-            f"cohorts.{rows.cohort}.held_out: '{evaluated.dataset}', on which {task} scores "
-            f"{model}, has patients of '{rows.dataset}', on which it is trained; expected "
-            f"'{evaluated.dataset}' in this list"
+        if rows.dataset == evaluated.dataset:
+            raise WrongKey(
+                ("cohorts", rows.cohort),
+                f"{task} scores {model} on '{evaluated.dataset}', which {evaluated.cohort} splits "
+                "in another way; expected the same held_out and splits",
+            )
+        raise WrongKey(
+            ("cohorts", rows.cohort, "held_out"),
+            f"'{evaluated.dataset}', on which {task} scores {model}, has patients of "
+            f"'{rows.dataset}', on which it is trained; expected it in this list",
         )
 
 
-def _rows(config: "Config", name: str, *parts: str) -> Rows:
+def _training_cohorts(config: Config, model: str) -> list[str]:
+    """The cohorts whose training patients a model or what it is made from has seen."""
+    names: list[str | None] = []
+    for name in config.ancestors(model):
+        if config.imported(name):
+            continue
+        names.append(config.recipes[name].cohort)
+        for dataset in config.corpora_of(name):
+            paper = paper_of(config.vocabulary_of(name))
+            names.append(config.document_cohort(dataset, paper))
+    return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def _rows(config: Config, name: str, *parts: str) -> Rows:
     cohort = config.known_cohorts[name]
     return Rows(
         name,
@@ -124,37 +196,25 @@ def _rows(config: "Config", name: str, *parts: str) -> Rows:
     )
 
 
-def check_demographics(config: "Config") -> None:
+def check_demographics(config: Config) -> None:
     """Demographics are MIMIC-IV's, and invented for invented patients only."""
     for name in config.tasks_in_use:
-        recipe = config.library.tasks[name]
-        place = config.data.at(recipe.demographics)
+        task = config.library.tasks[name]
+        place = config.data.at(task.demographics)
         if place is None:
             continue
-        key = f"tasks.{name}.demographics"
         layout = config.data.layout(place)
         if "demographics" not in layout.holds:
-            raise ValueError(
-                f"{key}: '{place}' has the layout {layout.name}; expected one of "
-                f"{', '.join(holders('demographics'))}"
+            raise WrongKey(
+                ("tasks", name, "demographics"),
+                f"'{place}' has the layout {layout.name}; expected one of "
+                f"{', '.join(holders('demographics'))}",
             )
-        annotated = config.known_cohorts[recipe.cohort].dataset
-        drawn = [config.data.drawn(name) for name in (place, annotated)]
-        if drawn[0] != drawn[1]:
-            kinds = ("real", "synthetic")
-            raise ValueError(
-                f"datasets.{place}: is {kinds[drawn[0]]}, but the patients of '{annotated}' are "
-                f"{kinds[drawn[1]]}; expected both alike, or null"
+        annotated = config.known_cohorts[task.cohort].dataset
+        kinds = ["synthetic" if config.data.drawn(one) else "real" for one in (place, annotated)]
+        if kinds[0] != kinds[1]:
+            raise WrongKey(
+                ("datasets", place),
+                f"is {kinds[0]}, but the patients of '{annotated}' are {kinds[1]}; expected both "
+                "alike, or null",
             )
-
-
-def check_label_comparisons(config: "Config") -> None:
-    """Report labels are compared on data sets of reports, with labels that have a place."""
-    reports = sorted(name for name in config.data.present if config.data.layout(name).reports)
-    for one in config.label_agreement.comparisons or ():
-        if one.dataset not in reports:
-            raise ValueError(
-                f"{KEY}: '{one.dataset}' is no data set of reports; "
-                f"there are {', '.join(reports) or 'none'}"
-            )
-    label_comparisons(config)

@@ -1,15 +1,14 @@
 """Which data set stands where a paper names one, and the cohorts that follow."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cxrflow.command import overlay
+from cxrflow.config.parts import Dataset
+from cxrflow.config.problems import WrongKey
 from cxrflow.data.layouts import Layout, layout
 from cxrflow.errors import InputError
 from cxrflow.papers.recipes import CohortRecipe
-
-if TYPE_CHECKING:
-    from cxrflow.config.parts import Dataset
 
 
 @dataclass(frozen=True)
@@ -29,33 +28,44 @@ class ResolvedCohort:
             self.recipe.kind == "pairs" and "image" not in self.recipe.require
         )
 
+    def described(self) -> dict[str, Any]:
+        """Plain values."""
+        places = {"dataset": self.dataset, "images": self.holder, "held_out": list(self.held_out)}
+        return overlay(self.recipe.model_dump(mode="json"), places)
+
 
 class Datasets:
     """The data sets of a configuration, synthetic ones only where there is a hospital."""
 
-    def __init__(self, named: "dict[str, Dataset | None]", hospital: bool) -> None:
+    def __init__(self, named: dict[str, Dataset | None], hospital: bool) -> None:
         self.present: dict[str, Dataset] = {}
         self._layouts: dict[str, Layout] = {}
-        for name, dataset in named.items():
-            if dataset is None or (dataset.is_drawn and not hospital):
-                continue
-            try:
-                self._layouts[name] = layout(dataset.layout or name)
-            except InputError as error:
-                raise ValueError(f"datasets.{name}.layout: {error}") from None
-            if dataset.is_drawn and not self._layouts[name].synthetic:
-                raise ValueError(f"datasets.{name}: no synthetic copy is drawn; expected a root")
-            self.present[name] = dataset
         self._replaced: dict[str, str] = {}
-        for name, dataset in self.present.items():
-            place = dataset.in_place_of
-            if place is not None and place in self._replaced:
-                raise ValueError(
-                    f"datasets.{name}.in_place_of: '{place}' is replaced by "
-                    f"'{self._replaced[place]}' already"
-                )
-            if place is not None:
-                self._replaced[place] = name
+        for name, dataset in named.items():
+            if dataset is not None and (hospital or not dataset.is_drawn):
+                self.present[name] = dataset
+                self._layouts[name] = self._layout(name, dataset)
+                self._replace(name, dataset.in_place_of)
+        self.known = {*named, *self._replaced}
+
+    def _layout(self, name: str, dataset: Dataset) -> Layout:
+        try:
+            described = layout(dataset.layout or name)
+        except InputError as error:
+            raise WrongKey(("datasets", name, "layout"), str(error)) from None
+        if dataset.is_drawn and not described.synthetic:
+            raise WrongKey(("datasets", name), "no synthetic copy is drawn; expected a root")
+        return described
+
+    def _replace(self, name: str, place: str | None) -> None:
+        if place is None:
+            return
+        if place in self._replaced:
+            raise WrongKey(
+                ("datasets", name, "in_place_of"),
+                f"'{place}' is replaced by '{self._replaced[place]}' already",
+            )
+        self._replaced[place] = name
 
     def at(self, name: str | None) -> str | None:
         """The data set that stands where a paper names ``name``; None when there is none."""
@@ -72,8 +82,8 @@ class Datasets:
         """Whether the synthetic hospital draws all of these."""
         return all(self.present[name].is_drawn for name in names)
 
-    def texts(self, names: list[str]) -> list[str]:
-        """The data sets at these places, those that are there, each once."""
+    def places(self, names: list[str]) -> list[str]:
+        """The data sets that stand at these places, those that are there, each once."""
         places = [self.at(name) for name in names]
         return list(dict.fromkeys(place for place in places if place is not None))
 
@@ -82,14 +92,16 @@ class Datasets:
         dataset = self.at(recipe.dataset)
         if dataset is None:
             return None
-        # What replaces a data set brings its own images.
-        elsewhere = recipe.images is not None and dataset == recipe.dataset
+        # What replaces a data set brings its own images, unless these are replaced too.
+        elsewhere = recipe.images is not None and (
+            dataset == recipe.dataset or recipe.images in self._replaced
+        )
         holder = self.at(recipe.images) if elsewhere else dataset
-        held_out = [
-            place for place in self.texts(recipe.held_out) if self.same_patients(place, dataset)
-        ]
         if holder is None:
             return None
+        held_out = [
+            place for place in self.places(recipe.held_out) if self.same_patients(place, dataset)
+        ]
         return ResolvedCohort(name, recipe, dataset, holder, tuple(held_out))
 
     def same_patients(self, one: str, other: str) -> bool:
@@ -99,8 +111,11 @@ class Datasets:
         numbered = self.layout(one).ids
         return one == other or (numbered is not None and numbered == self.layout(other).ids)
 
-
-def described(cohort: ResolvedCohort) -> dict[str, Any]:
-    """Plain values of a cohort."""
-    real = {"dataset": cohort.dataset, "images": cohort.holder, "held_out": list(cohort.held_out)}
-    return overlay(cohort.recipe.model_dump(mode="json"), real)
+    def with_tables_of(self, dataset: str) -> str | None:
+        """The MIMIC-CXR-JPG data set that goes with one of MIMIC: as real, or as synthetic."""
+        fitting = (
+            name
+            for name in self.present
+            if self.layout(name).name == "mimic_cxr_jpg" and self.same_patients(name, dataset)
+        )
+        return next(fitting, None)

@@ -6,18 +6,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from cxrflow.command import overlay, problem, read_yaml
+from cxrflow.config.checks import check_all
+from cxrflow.config.problems import Key, WrongKey
 from cxrflow.config.schema import Config
 from cxrflow.config.weights import weights_files
 from cxrflow.errors import InputError
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+Files = Sequence[str | Path]
 
 
-def load_config(files: Sequence[str | Path], check_roots: bool = True) -> Config:
+def load_config(files: Files, check_roots: bool = True) -> Config:
     """Read ``files``, lay each over those before it (as Snakemake does), validate the result."""
     merged: dict[str, Any] = {}
     for file in files:
@@ -25,9 +27,7 @@ def load_config(files: Sequence[str | Path], check_roots: bool = True) -> Config
     return make_config(merged, files, check_roots)
 
 
-def make_config(
-    values: Mapping[str, Any], files: Sequence[str | Path], check_roots: bool = True
-) -> Config:
+def make_config(values: Mapping[str, Any], files: Files, check_roots: bool = True) -> Config:
     """Validate merged ``values``; ``files`` are those they came from, named in errors.
 
     Raises:
@@ -35,52 +35,65 @@ def make_config(
             nothing, or (with ``check_roots``) a real data set in use whose folder, or another
             file or folder that a stage reads, is not there.
     """
-    plain = _expand(values, (), files)
     try:
-        config = Config.model_validate(plain)
+        config = Config.model_validate(_expand(values, ()))
+        check_all(config)
+        if check_roots:
+            _check_roots(config)
+            _check_files(config)
     except ValidationError as error:
-        raise InputError(_explain(error, files)) from None
-    if check_roots:
-        _check_roots(config, files)
-        _check_files(config, files)
+        lines = [
+            problem(item, _where(item["loc"], files), _dotted(item["loc"]), _message(item["msg"]))
+            for item in error.errors()
+        ]
+        raise InputError("\n".join(lines)) from None
+    except WrongKey as error:
+        file = str(error.file or _where(error.key, files))
+        if error.item is not None:
+            line = problem(error.item, file, _dotted(error.key), _message(str(error)))
+        else:
+            joint = " " if str(error).startswith(("is ", "has ", "needs ")) else ": "
+            line = f"{file}: key '{_dotted(error.key)}'{joint}{error}"
+        raise InputError(line) from None
     return config
 
 
-def _expand(value: Any, key: tuple[Any, ...], files: Sequence[str | Path]) -> Any:
+def _expand(value: Any, key: Key) -> Any:
     """Plain dicts and lists with every ``${NAME}`` in a string replaced from the environment."""
     if isinstance(value, Mapping):
-        return {name: _expand(item, (*key, name), files) for name, item in value.items()}
+        return {name: _expand(item, (*key, name)) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_expand(item, (*key, index), files) for index, item in enumerate(value)]
+        return [_expand(item, (*key, index)) for index, item in enumerate(value)]
     if not isinstance(value, str):
         return value
 
     def replace(match: re.Match[str]) -> str:
         name = match.group(1)
         if name not in os.environ:
-            raise InputError(
-                f"{where(key, files)}: key '{_dotted(key)}' needs the environment variable "
-                f"{name}, which is not set"
-            )
+            raise WrongKey(key, f"needs the environment variable {name}, which is not set")
         return os.environ[name]
 
     return VARIABLE.sub(replace, value)
 
 
-def _dotted(key: Sequence[Any]) -> str:
+def _dotted(key: Key) -> str:
     return ".".join(str(part) for part in key) or "(top level)"
 
 
-def where(key: Sequence[Any], files: Sequence[str | Path]) -> str:
-    """The last file that defines ``key``, or all of them when none does."""
-    for file in reversed(files):
-        value: Any = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
-        if _defines(value, key):
-            return str(file)
+def _message(text: str) -> str:
+    return text.removeprefix("Value error, ")
+
+
+def _where(key: Key, files: Files) -> str:
+    """The last file that defines ``key``, or the nearest key above it; all of them if none does."""
+    for end in range(len(key), 0, -1):
+        for file in reversed(files):
+            if _defines(read_yaml(file), key[:end]):
+                return str(file)
     return " + ".join(str(file) for file in files) or "configuration"
 
 
-def _defines(value: Any, key: Sequence[Any]) -> bool:
+def _defines(value: Any, key: Key) -> bool:
     for part in key:
         try:
             value = value[part]
@@ -89,37 +102,20 @@ def _defines(value: Any, key: Sequence[Any]) -> bool:
     return True
 
 
-def _explain(error: ValidationError, files: Sequence[str | Path]) -> str:
-    lines = []
-    for item in error.errors():
-        # A validator of the whole configuration names its key itself, before a colon.
-        message = item["msg"].removeprefix("Value error, ")
-        key: tuple[Any, ...] = tuple(item["loc"])
-        if item["type"] == "value_error" and not key:
-            key, message = tuple(message.split(": ", 1)[0].split(".")), message.split(": ", 1)[1]
-        file, name = where(key, files), _dotted(key)
-        if item["type"] == "missing":
-            file = where(key[:-1], files)
-        lines.append(problem(item, file, name, message))
-    return "\n".join(lines)
-
-
-def _check_roots(config: Config, files: Sequence[str | Path]) -> None:
+def _check_roots(config: Config) -> None:
     for name in config.datasets_in_use():
-        dataset = config.data.present[name]
-        if dataset.root is None:
-            continue
-        key = ("datasets", name, "root")
-        if not Path(dataset.root).is_dir():
-            raise InputError(
-                f"{where(key, files)}: key '{_dotted(key)}' is {dataset.root!r}: no such folder; "
-                f"expected the {dataset.layout} data set there"
+        root = config.data.present[name].root
+        if root is not None and not Path(root).is_dir():
+            raise WrongKey(
+                ("datasets", name, "root"),
+                f"is {root!r}: no such folder; expected the {config.data.layout(name).name} data "
+                "set there",
             )
 
 
-def _check_files(config: Config, files: Sequence[str | Path]) -> None:
+def _check_files(config: Config) -> None:
     reports = config.reports
-    expected: list[tuple[tuple[str, ...], str | Path | None, str]] = [
+    expected: list[tuple[Key, str | Path | None, str]] = [
         (("reports", "typo_list"), reports.typo_list, "file"),
         (("reports", "sections", "special_cases"), reports.sections.special_cases_file, "file"),
         (("reports", "entities", "stanza_folder"), reports.entities.stanza_folder, "folder"),
@@ -129,20 +125,17 @@ def _check_files(config: Config, files: Sequence[str | Path]) -> None:
     for name in config.cohorts_in_use:
         split_file = config.known_cohorts[name].recipe.splits.file
         expected.append((("cohorts", name, "splits", "file"), split_file, "file"))
-    for given in config.label_comparisons():
-        folder = None if given.holder is None else config.data.present[given.holder].root
-        if given.file and (given.holder is None or folder is not None):
-            table = Path(folder or "", given.file)
+    for labels in config.label_comparisons():
+        folder = None if labels.holder is None else config.data.present[labels.holder].root
+        if labels.file and (labels.holder is None or folder is not None):
+            table = Path(folder or "", labels.file)
             packed = Path(f"{table}.gz")
             table = packed if packed.is_file() else table
             expected.append((("label_agreement", "comparisons"), table, "file"))
-    for name in config.weights:
-        expected += weights_files(config, name)
-    for key, path, kind in expected:
-        if path is None:
-            continue
-        there = Path(path).is_dir() if kind == "folder" else Path(path).is_file()
+    for name, weights in config.weights.items():
+        stands_for = config.recipes[name].weights
+        expected += weights_files(weights, name, stands_for) if stands_for else []
+    for key, path, what in expected:
+        there = path is None or (Path(path).is_dir() if what == "folder" else Path(path).is_file())
         if not there:
-            raise InputError(
-                f"{where(key, files)}: key '{_dotted(key)}' is {str(path)!r}: no such {kind}"
-            )
+            raise WrongKey(key, f"is {str(path)!r}: no such {what}")

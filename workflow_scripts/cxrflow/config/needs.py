@@ -3,19 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from cxrflow.config.tables import Tables
 from cxrflow.names import paper_of
-
-if TYPE_CHECKING:
-    from cxrflow.config.schema import Config
 
 
 @dataclass(frozen=True)
 class Needs:
     """The vocabularies, texts and cohorts of these models and tasks, each once."""
 
-    config: "Config"
+    config: Tables
     models: Sequence[str]
     tasks: Sequence[str]
 
@@ -35,14 +32,14 @@ class Needs:
 
     @cached_property
     def documents(self) -> list[tuple[str, str]]:
-        """(data set, paper) of everything that is read as text."""
+        """(data set, paper of the vocabulary that cuts it) of everything that is read as text."""
         named = [
             (dataset, paper_of(name))
             for name in self.vocabularies
             for dataset in self.config.vocabulary_datasets(name)
         ]
         named += [
-            (dataset, paper_of(name))
+            (dataset, paper_of(self.config.vocabulary_of(name)))
             for name in self.models
             for dataset in self.config.corpora_of(name)
         ]

@@ -1,175 +1,149 @@
-"""The papers of a run and all that they use: cohorts, vocabularies, models, tasks by whole names.
+"""The papers of a run and all that they use: cohorts, vocabularies, models, tasks by names in full.
 
 A paper brings its own; what it takes from another paper by name comes with what that is made from.
-The scale and the configuration's own word are laid over each.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from cxrflow.benchmarks.registry import BENCHMARKS, Benchmark
-from cxrflow.command import Settings, SettingsT, explain, overlay
+from cxrflow.command import SettingsT, overlay
+from cxrflow.config.problems import WrongKey
 from cxrflow.errors import InputError
-from cxrflow.images.geometry import Geometry
 from cxrflow.names import paper_of, short_name
-from cxrflow.papers import Paper, load_paper
+from cxrflow.papers import Paper, load_paper, paper_file
 from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
 from cxrflow.papers.tables import cells_of
-from cxrflow.pretrain.settings import (
-    ImagePretrainingSettings,
-    JointPretrainingSettings,
-    TextPretrainingSettings,
-)
-
-PROGRAMS: dict[str, type[BaseModel]] = {
-    "text": TextPretrainingSettings,
-    "image": ImagePretrainingSettings,
-    "joint": JointPretrainingSettings,
-}
 
 
-@dataclass(frozen=True)
-class ResolvedModel:
-    """A model with the settings its training program receives, every default filled in."""
+class Layer(NamedTuple):
+    """Values that are laid over others, and where they stand; no file: in the configuration."""
 
-    name: str
-    recipe: Recipe
-    settings: BaseModel
-    geometry: str | None
-
-    def described(self) -> dict[str, Any]:
-        """Plain values: what it is made from, and the settings."""
-        left_out = {"settings", "scales", "geometry"}
-        made_from = self.recipe.model_dump(mode="json", exclude=left_out, exclude_none=True)
-        settings = self.settings.model_dump(mode="json", exclude_none=False)
-        return made_from | {"geometry": self.geometry, "settings": settings}
+    values: Mapping[str, Any]
+    key: tuple[str, ...]
+    file: Path | None = None
 
 
-@dataclass(frozen=True)
-class ResolvedTask:
-    """A task with the settings its benchmark receives."""
-
-    name: str
-    task: Task
-    settings: Settings
-
-    @property
-    def benchmark(self) -> Benchmark:
-        """What is computed."""
-        return BENCHMARKS[self.task.benchmark]
-
-
-def resolve_model(
-    name: str, recipe: Recipe, scale: str, overrides: Mapping[str, Any]
-) -> ResolvedModel:
-    """Lay the scale and then ``overrides`` over the settings of ``recipe``.
+def laid_over(kind: type[SettingsT], *layers: Layer) -> SettingsT:
+    """Lay each of ``layers`` over those before it.
 
     Raises:
-        InputError: naming the model, the key, and the layers it can have come from.
+        WrongKey: with the key and the file of the last layer that says what is wrong.
     """
-    scaled = recipe.scales.get(scale)
-    layers = [recipe.settings, scaled.settings if scaled else {}, overrides]
-    settings = _laid_over(PROGRAMS[recipe.program], layers, f"model {name}")
-    geometry = scaled.geometry if scaled and scaled.geometry else recipe.geometry
-    # In the one spelling that names its folder.
-    return ResolvedModel(name, recipe, settings, geometry and str(Geometry.parse(geometry)))
-
-
-def resolve_task(name: str, task: Task, scale: str, overrides: Mapping[str, Any]) -> ResolvedTask:
-    """Lay the scale and then ``overrides`` over the settings of ``task``; InputError as above."""
-    layers = [task.settings, task.scales.get(scale, {}), overrides]
-    return ResolvedTask(
-        name, task, _laid_over(BENCHMARKS[task.benchmark].settings, layers, f"task {name}")
-    )
-
-
-def resolve_vocabulary(
-    name: str, recipe: VocabularyRecipe, scale: str, overrides: Mapping[str, Any]
-) -> VocabularyRecipe:
-    """Lay the scale and then ``overrides`` over a vocabulary; InputError as above."""
-    layers = [recipe.model_dump(exclude={"scales"}), recipe.scales.get(scale, {}), overrides]
-    return _laid_over(VocabularyRecipe, layers, f"vocabulary {name}")
-
-
-def resolve_cohort(name: str, recipe: CohortRecipe, overrides: Mapping[str, Any]) -> CohortRecipe:
-    """Lay ``overrides`` over a cohort; InputError as above."""
-    return _laid_over(CohortRecipe, [recipe.model_dump(), overrides], f"cohort {name}")
-
-
-def _laid_over(kind: type[SettingsT], layers: list[Mapping[str, Any]], what: str) -> SettingsT:
     values: dict[str, Any] = {}
     for layer in layers:
-        values = overlay(values, layer)
+        values = overlay(values, layer.values)
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        source = f"{what} (its paper's YAML, its scale there, the configuration)"
-        raise InputError(explain(error, source)) from None
+        item = error.errors()[0]
+        key = item["loc"]
+        source = next((one for one in reversed(layers) if _says(one.values, key)), layers[0])
+        raise WrongKey((*source.key, *key), item["msg"], source.file, item) from None
+
+
+def _says(values: Any, key: tuple[str | int, ...]) -> bool:
+    for part in key:
+        if not isinstance(values, Mapping) or part not in values:
+            return False
+        values = values[part]
+    return True
 
 
 class Library:
     """The chosen papers, and what of other papers they use."""
 
-    def __init__(self, papers: list[str]) -> None:
+    def __init__(self, sources: list[str]) -> None:
         self.chosen: dict[str, Paper] = {}
-        for source in papers:
-            paper = load_paper(source)
+        self._sources: dict[str, str] = {}
+        for source in sources:
+            try:
+                paper = load_paper(source)
+            except InputError as error:
+                raise WrongKey(("papers",), str(error)) from None
             if paper.name in self.chosen:
-                raise ValueError(f"papers: two are called '{paper.name}'")
+                raise WrongKey(("papers",), f"two are called '{paper.name}'")
             self.chosen[paper.name] = paper
+            self._sources[paper.name] = source
         self.models: dict[str, Recipe] = {}
         self.tasks: dict[str, Task] = {}
         self.cohorts: dict[str, CohortRecipe] = {}
         self.vocabularies: dict[str, VocabularyRecipe] = {}
         for paper in self.chosen.values():
             for short in paper.models:
-                self._add_model(f"{paper.name}/{short}")
+                self._add_model(f"{paper.name}/{short}", paper.name)
             for short in paper.tasks:
-                self._add_task(f"{paper.name}/{short}")
+                self._add_task(f"{paper.name}/{short}", paper.name)
             for short in paper.vocabularies:
-                self._add_vocabulary(f"{paper.name}/{short}")
+                self._add_vocabulary(f"{paper.name}/{short}", paper.name)
             shown = cells_of(paper.tables, None)
             for figure in paper.figures.values():
                 shown += figure.results(paper.tables)
             for task, model in shown:
-                self._add_task(task)
+                self._add_task(task, f"a table or figure of {paper.name}")
                 if model is not None:
-                    self._add_model(model)
+                    self._add_model(model, f"a table or figure of {paper.name}")
 
-    def paper(self, name: str) -> Paper:
-        """A paper by its name."""
-        return self.chosen[name] if name in self.chosen else load_paper(name)
+    def source(self, paper: str) -> str:
+        """How a paper is called in ``papers``: by its name, or by the path of its file."""
+        return self._sources.get(paper, paper)
+
+    def file(self, paper: str) -> Path:
+        """The YAML of a paper."""
+        return paper_file(self.source(paper))
+
+    def layer(self, kind: str, name: str, values: Mapping[str, Any], *below: str) -> Layer:
+        """What a paper says of ``name``, or what it says there under the keys ``below``."""
+        return Layer(values, (kind, short_name(name), *below), self.file(paper_of(name)))
+
+    def datasets(self) -> Iterator[tuple[str, str]]:
+        """(data set, who names it) of all that the papers want to read."""
+        for name, cohort in self.cohorts.items():
+            for dataset in (cohort.dataset, cohort.images, *cohort.held_out):
+                if dataset is not None:
+                    yield dataset, f"cohort {name}"
+        for name, vocabulary in self.vocabularies.items():
+            yield from ((dataset, f"vocabulary {name}") for dataset in vocabulary.documents)
+        for name, model in self.models.items():
+            yield from ((dataset, f"model {name}") for dataset in model.corpora)
+        for name, task in self.tasks.items():
+            if task.demographics is not None:
+                yield task.demographics, f"task {name}"
 
     def _entry(self, kind: str, name: str, user: str) -> Any:
-        """What a paper calls ``name``; a ValueError that says who asked for it."""
+        """What its paper calls ``name``; ``user`` asks for it."""
         paper = paper_of(name)
         try:
-            entries = getattr(self.paper(paper), kind)
+            entries = getattr(self.chosen.get(paper) or load_paper(paper), kind)
         except InputError as error:
-            raise ValueError(f"papers: {user} names '{name}': {error}") from None
+            raise WrongKey(("papers",), f"{user} names '{name}': {error}") from None
         if short_name(name) not in entries:
             known = ", ".join(sorted(entries)) or "none"
-            raise ValueError(
-                f"papers: {user} names '{name}', which is not known; {kind} of {paper} are {known}"
+            raise WrongKey(
+                ("papers",),
+                f"{user} names '{name}', which is not known; {kind} of {paper} are {known}",
             )
         return entries[short_name(name)]
 
-    def _add_model(self, name: str, user: str = "a table or figure") -> None:
+    def _add_model(self, name: str, user: str, *waiting: str) -> None:
+        if name in waiting:
+            circle = " -> ".join((*waiting[waiting.index(name) :], name))
+            raise WrongKey(("papers",), f"models are made from each other: {circle}")
         if name in self.models:
             return
         recipe: Recipe = self._entry("models", name, user)
+        user = f"model {name}"
         for parent in recipe.parents.values():
-            self._add_model(parent, f"model {name}")
+            self._add_model(parent, user, *waiting, name)
         self.models[name] = recipe
         if recipe.cohort is not None:
-            self._add_cohort(recipe.cohort, f"model {name}")
+            self._add_cohort(recipe.cohort, user)
         if recipe.vocabulary is not None:
-            self._add_vocabulary(recipe.vocabulary, f"model {name}")
+            self._add_vocabulary(recipe.vocabulary, user)
 
-    def _add_task(self, name: str, user: str = "a table or figure") -> None:
+    def _add_task(self, name: str, user: str) -> None:
         if name in self.tasks:
             return
         task: Task = self._entry("tasks", name, user)
@@ -179,7 +153,9 @@ class Library:
                 self._add_cohort(cohort, f"task {name}")
 
     def _add_cohort(self, name: str, user: str) -> None:
-        self.cohorts.setdefault(name, self._entry("cohorts", name, user))
+        if name not in self.cohorts:
+            self.cohorts[name] = self._entry("cohorts", name, user)
 
-    def _add_vocabulary(self, name: str, user: str = "a paper") -> None:
-        self.vocabularies.setdefault(name, self._entry("vocabularies", name, user))
+    def _add_vocabulary(self, name: str, user: str) -> None:
+        if name not in self.vocabularies:
+            self.vocabularies[name] = self._entry("vocabularies", name, user)

@@ -1,10 +1,11 @@
 """Published weights that stand for a model of a paper: where they are (``weights:``)."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
+from cxrflow.config.problems import Key
 from cxrflow.encoders.released.settings import (
     GEOMETRIES,
     IMAGE_FILES,
@@ -13,9 +14,6 @@ from cxrflow.encoders.released.settings import (
     ImportSettings,
     Kind,
 )
-
-if TYPE_CHECKING:
-    from cxrflow.config.schema import Config
 
 TOKENIZERS = ("tokenizer.json", "vocab.txt")
 BESIDE = ("tokenizer_config.json",)
@@ -67,80 +65,29 @@ class Weights(ImportSettings):
         return str(getattr(self, wanted[0])), self.image if len(wanted) == 2 else None
 
 
-def weights_kind(config: "Config", model: str) -> Kind:
-    """What an imported model's weights are."""
-    kind = config.recipes[model].weights
-    assert kind is not None  # checked when the configuration was read
-    return kind
-
-
-def import_settings(config: "Config", model: str, geometry: str | None) -> ImportSettings:
-    """What the import program receives for a model whose recipe sees pixels of ``geometry``."""
-    return config.weights[model].settings(weights_kind(config, model), geometry)
-
-
-def vocabulary_model(config: "Config", model: str) -> str | None:
-    """The imported model whose vocabulary a text model has, if it goes back to one."""
-    if config.imported(model):
-        return model
-    start = config.recipes[model].start
-    return None if start is None else vocabulary_model(config, start)
-
-
-def weights_files(config: "Config", model: str) -> list[tuple[tuple[str, ...], Path, str]]:
+def weights_files(weights: Weights, model: str, kind: Kind) -> list[tuple[Key, Path, str]]:
     """What must be there: its key, its path, whether it is a file or a folder."""
-    kind, given = weights_kind(config, model), config.weights[model]
-    first, image = given.places(kind)
-    key = ("weights", model) if given.path is not None else ("weights", model, "text")
-    found: list[tuple[tuple[str, ...], Path, str]] = []
+    first, image = weights.places(kind)
+    whole: Key = ("weights", model)
+    text, picture = [whole if weights.path else (*whole, part) for part in ("text", "image")]
+    files: list[tuple[Key, Path, str]] = []
     if PROGRAMS[kind] != "image":
         folder = Path(first)
-        found = [(key, folder, "folder"), (key, folder / "config.json", "file")]
-        found += [
-            (key, _first_there(folder, names), "file") for names in (TEXT_WEIGHTS, TOKENIZERS)
+        files = [(text, folder, "folder"), (text, folder / "config.json", "file")]
+        files += [
+            (text, _first_there(folder, names), "file") for names in (TEXT_WEIGHTS, TOKENIZERS)
         ]
         # Not all have it; where it is, it decides about capital letters.
-        found += [(key, folder / name, "file") for name in BESIDE if (folder / name).is_file()]
-        if PROGRAMS[kind] == "text":
-            return found
-    image_key = ("weights", model) if given.path is not None else ("weights", model, "image")
-    place = Path(image or first)
-    if place.is_dir():
-        place = next(iter(sorted(place.glob(IMAGE_FILES))), place / IMAGE_FILES)
-    return [*found, (image_key, place, "file")]
+        files += [(text, folder / name, "file") for name in BESIDE if (folder / name).is_file()]
+    if PROGRAMS[kind] != "text":
+        place = Path(image or first)
+        if place.is_dir():
+            place = next(iter(sorted(place.glob(IMAGE_FILES))), place / IMAGE_FILES)
+        files.append((picture, place, "file"))
+    return files
 
 
 def _first_there(folder: Path, names: tuple[str, ...]) -> Path:
     """The first of these files that exists, or the last, to be missed by name."""
     paths = [folder / name for name in names]
     return next((path for path in paths if path.is_file()), paths[-1])
-
-
-def check_weights(config: "Config") -> None:
-    """Weights stand for models that can be imported.
-
-    Raises:
-        ValueError: its text begins with the key and a colon.
-    """
-    for name, given in config.weights.items():
-        if name not in config.recipes:
-            known = ", ".join(sorted(config.recipes))
-            raise ValueError(f"weights: '{name}' is not known; there are {known}")
-        kind = config.recipes[name].weights
-        if kind is None:
-            able = [n for n, recipe in config.recipes.items() if recipe.weights is not None]
-            raise ValueError(
-                f"weights: no published weights are known for '{name}' (its recipe has no "
-                f"'weights'); there are some for {', '.join(able) or 'no model'}"
-            )
-        try:
-            given.places(kind)
-        except ValueError as error:
-            raise ValueError(f"weights.{name}: {error}") from None
-    for name, recipe in config.recipes.items():
-        imported = vocabulary_model(config, name) if recipe.corpora else None
-        if imported not in (None, name):
-            raise ValueError(
-                f"weights: '{name}' is trained on packed corpora from the imported '{imported}', "
-                "whose vocabulary the corpora are not cut with"
-            )

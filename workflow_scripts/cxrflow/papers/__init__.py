@@ -71,7 +71,7 @@ def paper_file(source: str) -> Path:
         return Path(source)
     if source not in paper_names():
         raise InputError(
-            f"papers: '{source}' is not known; there are {', '.join(paper_names())}, or give the "
+            f"'{source}' is not known; there are {', '.join(paper_names())}, or give the "
             "path of a YAML file"
         )
     return Path(str(resources.files(__name__).joinpath(f"{source}.yaml")))

@@ -85,6 +85,9 @@ class Recipe(Settings):
             )
         if (self.geometry is None) != (self.program == "text"):
             raise ValueError("geometry belongs to models that see images, and these need one")
+        tokens = self.vocabulary or self.start
+        if self.program == "text" and self.cohort is not None and tokens is None:
+            raise ValueError("a text model that is trained has a 'vocabulary' or a 'start'")
         return self
 
     @property

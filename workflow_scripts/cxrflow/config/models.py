@@ -1,0 +1,227 @@
+"""The cohorts, vocabularies and models of a run: a paper's word, its scale, the configuration's."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pydantic import BaseModel
+
+from cxrflow.config.datasets import Datasets, ResolvedCohort
+from cxrflow.config.papers import Layer, Library, laid_over
+from cxrflow.config.problems import WrongKey
+from cxrflow.config.values import Values
+from cxrflow.errors import InputError
+from cxrflow.images.geometry import Geometry
+from cxrflow.names import paper_of
+from cxrflow.papers import Paper
+from cxrflow.papers.recipes import CohortRecipe, Recipe, VocabularyRecipe
+from cxrflow.pretrain.settings import (
+    ImagePretrainingSettings,
+    JointPretrainingSettings,
+    TextPretrainingSettings,
+)
+
+PROGRAMS: dict[str, type[BaseModel]] = {
+    "text": TextPretrainingSettings,
+    "image": ImagePretrainingSettings,
+    "joint": JointPretrainingSettings,
+}
+
+
+@dataclass(frozen=True)
+class ResolvedModel:
+    """A model with the settings its training program receives, every default filled in."""
+
+    name: str
+    recipe: Recipe
+    settings: BaseModel
+    geometry: str | None
+
+    def described(self) -> dict[str, Any]:
+        """Plain values: what it is made from, and the settings."""
+        left_out = {"settings", "scales", "geometry"}
+        made_from = self.recipe.model_dump(mode="json", exclude=left_out, exclude_none=True)
+        settings = self.settings.model_dump(mode="json")
+        return made_from | {"geometry": self.geometry, "settings": settings}
+
+
+class Models(Values):
+    """A configuration with its papers, its data sets and what is trained on them."""
+
+    # --- papers and data sets -----------------------------------------------------------------
+
+    @cached_property
+    def library(self) -> Library:
+        """The chosen papers and all that they use."""
+        return Library(self.papers)
+
+    @property
+    def chosen(self) -> dict[str, Paper]:
+        """The chosen papers by name."""
+        return self.library.chosen
+
+    @cached_property
+    def data(self) -> Datasets:
+        """The data sets of this run."""
+        return Datasets(self.datasets, self.synthetic_hospital is not None)
+
+    @cached_property
+    def known_cohorts(self) -> dict[str, ResolvedCohort]:
+        """Every cohort of the papers that this run has the data of."""
+        resolved = (
+            self.data.cohort(name, self._cohort_recipe(name, recipe))
+            for name, recipe in self.library.cohorts.items()
+            if self.cohorts.get(name, {}) is not None
+        )
+        return {cohort.name: cohort for cohort in resolved if cohort is not None}
+
+    def _cohort_recipe(self, name: str, recipe: CohortRecipe) -> CohortRecipe:
+        overrides = self.cohorts.get(name) or {}
+        # Another data set brings its own images.
+        own_images = {"images": None} if "dataset" in overrides else {}
+        return laid_over(
+            CohortRecipe,
+            self.library.layer("cohorts", name, recipe.model_dump() | own_images),
+            Layer(overrides, ("cohorts", name)),
+        )
+
+    @cached_property
+    def known_vocabularies(self) -> dict[str, VocabularyRecipe]:
+        """Every vocabulary of the papers that this run has a text for."""
+        resolved = {}
+        for name, recipe in self.library.vocabularies.items():
+            scaled = recipe.scales.get(self.scale, {})
+            resolved[name] = laid_over(
+                VocabularyRecipe,
+                self.library.layer("vocabularies", name, recipe.model_dump(exclude={"scales"})),
+                self.library.layer("vocabularies", name, scaled, "scales", self.scale),
+                Layer(self.vocabularies.get(name, {}), ("vocabularies", name)),
+            )
+        return {name: one for name, one in resolved.items() if self.data.places(one.documents)}
+
+    def vocabulary_datasets(self, name: str) -> list[str]:
+        """The data sets a vocabulary is made from."""
+        return self.data.places(self.known_vocabularies[name].documents)
+
+    # --- models -----------------------------------------------------------------------------
+
+    @property
+    def recipes(self) -> dict[str, Recipe]:
+        """The models of the chosen papers and those they use, by names in full."""
+        return self.library.models
+
+    def model(self, name: str) -> ResolvedModel:
+        """The recipe and the complete settings of a model."""
+        if name not in self.recipes:
+            raise InputError(f"model: {unknown(name, self.recipes)}")
+        return self._models[name]
+
+    @cached_property
+    def _models(self) -> dict[str, ResolvedModel]:
+        return {name: self._resolve(name, recipe) for name, recipe in self.recipes.items()}
+
+    def _resolve(self, name: str, recipe: Recipe) -> ResolvedModel:
+        scaled = recipe.scales.get(self.scale)
+        below = ("scales", self.scale, "settings")
+        settings: BaseModel = laid_over(
+            PROGRAMS[recipe.program],
+            self.library.layer("models", name, recipe.settings, "settings"),
+            self.library.layer("models", name, scaled.settings if scaled else {}, *below),
+            Layer(self.models.get(name, {}), ("models", name)),
+        )
+        geometry = scaled.geometry if scaled and scaled.geometry else recipe.geometry
+        if self.imported(name) and recipe.weights is not None:
+            weights = self.weights[name].settings(recipe.weights, geometry)
+            settings, geometry = weights, weights.geometry or geometry
+        if geometry is not None:  # in the one spelling that names its folder
+            try:
+                geometry = str(Geometry.parse(geometry))
+            except InputError as error:
+                raise WrongKey(("models", name, "geometry"), str(error)) from None
+        return ResolvedModel(name, recipe, settings, geometry)
+
+    @cached_property
+    def _trainable(self) -> dict[str, bool]:
+        return {}
+
+    def trainable(self, name: str) -> bool:
+        """Whether this run has the data of this model, and of all it is made from."""
+        if name not in self._trainable:
+            recipe = self.recipes[name]
+            # Without a cohort a model may be nothing but published weights.
+            has_cohort = (
+                recipe.cohort in self.known_cohorts if recipe.cohort else recipe.weights is None
+            )
+            has_text = not recipe.corpora or bool(self.corpora_of(name))
+            has_words = recipe.vocabulary is None or recipe.vocabulary in self.known_vocabularies
+            parents = all(self.trainable(parent) for parent in recipe.parents.values())
+            able = has_cohort and has_text and has_words and parents
+            self._trainable[name] = able or self.imported(name)
+        return self._trainable[name]
+
+    def imported(self, name: str) -> bool:
+        """Whether published weights stand for a model, which is then not trained."""
+        return name in self.weights
+
+    def seeds_of(self, name: str) -> list[int]:
+        """The seeds a model is trained with; there is one of the imported ones."""
+        one = self.imported(name) or self.recipes[name].seeds == "shared"
+        return self.seeds[:1] if one else list(self.seeds)
+
+    def parents_of(self, name: str) -> dict[str, str]:
+        """The models that a model of this run is made from: none if it is imported."""
+        return {} if self.imported(name) else self.recipes[name].parents
+
+    def parents(self, name: str, seed: int) -> dict[str, tuple[str, int]]:
+        """(model, seed) of each model it is made from, by the option that takes it."""
+        return {
+            option: (parent, seed if seed in self.seeds_of(parent) else self.seeds_of(parent)[0])
+            for option, parent in self.parents_of(name).items()
+        }
+
+    def ancestors(self, name: str) -> list[str]:
+        """All models that a model is made from, and itself, first the first to be trained."""
+        before = [
+            name for parent in self.parents_of(name).values() for name in self.ancestors(parent)
+        ]
+        return list(dict.fromkeys([*before, name]))
+
+    def code_of(self, name: str) -> list[str]:
+        """The modules behind a training: its program's, and the terms that its recipe composes."""
+        terms = self.model(name).settings.model_dump().get("terms", {})
+        program = f"pretrain.{self.recipes[name].program}"
+        return [program, *(f"pretrain.terms.{term}" for term in terms)]
+
+    # --- the texts of text models -------------------------------------------------------------
+
+    def vocabulary_of(self, name: str) -> str:
+        """The vocabulary of a text model: its own, or that of the model it starts from."""
+        recipe = self.recipes[name]
+        # A recipe of a text model has one of the two.
+        return recipe.vocabulary or self.vocabulary_of(recipe.start or "")
+
+    def vocabulary_model(self, name: str) -> str | None:
+        """The imported model whose vocabulary a text model has, if it goes back to one."""
+        if self.imported(name):
+            return name
+        start = self.recipes[name].start
+        return None if start is None else self.vocabulary_model(start)
+
+    def corpora_of(self, name: str) -> list[str]:
+        """The data sets whose packed documents a text model is trained on."""
+        return self.data.places(self.recipes[name].corpora)
+
+    def document_cohort(self, dataset: str, paper: str) -> str | None:
+        """The pairs cohort that splits a data set's documents for a paper, if there is one."""
+        fitting = (
+            name
+            for name, cohort in self.known_cohorts.items()
+            if cohort.recipe.kind == "pairs" and cohort.dataset == dataset
+        )
+        return next(iter(sorted(fitting, key=lambda name: paper_of(name) != paper)), None)
+
+
+def unknown(name: str, known: Iterable[str]) -> str:
+    """What is said of a name that refers to nothing."""
+    return f"'{name}' is not known; there are {', '.join(sorted(known)) or 'none'}"

@@ -1,0 +1,163 @@
+"""The tasks, tables and figures of a run: what is measured of which model, in which extent."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings, PhraseGroundingSettings
+from cxrflow.benchmarks.registry import BENCHMARKS, Benchmark
+from cxrflow.benchmarks.settings import PairedComparison
+from cxrflow.command import Settings
+from cxrflow.config.models import Models
+from cxrflow.config.papers import Layer, laid_over
+from cxrflow.names import paper_of
+from cxrflow.papers.figures import CurveFigure, Figure
+from cxrflow.papers.recipes import Task
+from cxrflow.papers.tables import HEADLINE, Ordering, Result, Table, cells_of
+
+
+@dataclass(frozen=True)
+class ResolvedTask:
+    """A task with the settings its benchmark receives."""
+
+    name: str
+    task: Task
+    settings: Settings
+
+    @property
+    def benchmark(self) -> Benchmark:
+        """What is computed."""
+        return BENCHMARKS[self.task.benchmark]
+
+
+class Tables(Models):
+    """A configuration with what is measured of its models, and where that is shown."""
+
+    # --- tasks ------------------------------------------------------------------------------
+
+    def task(self, name: str) -> ResolvedTask:
+        """A task and the complete settings of its benchmark."""
+        return self._tasks[name]
+
+    @cached_property
+    def _tasks(self) -> dict[str, ResolvedTask]:
+        return {name: self._resolve_task(name, task) for name, task in self.library.tasks.items()}
+
+    def _resolve_task(self, name: str, task: Task) -> ResolvedTask:
+        settings: Settings = laid_over(
+            BENCHMARKS[task.benchmark].settings,
+            self.library.layer("tasks", name, task.settings, "settings"),
+            self.library.layer(
+                "tasks", name, task.scales.get(self.scale, {}), "scales", self.scale
+            ),
+            Layer(self.tasks.get(name, {}), ("tasks", name)),
+        )
+        cohort = self.known_cohorts.get(task.cohort)
+        if isinstance(settings, PhraseGroundingSettings) and cohort is not None:
+            drawn = self.data.drawn(cohort.dataset, cohort.holder)
+            allowed = {
+                "figures": settings.figures if self.may_show("images", drawn) else 0,
+                "figure_phrases": settings.figure_phrases and self.may_show("text", drawn),
+            }
+            settings = settings.model_copy(update=allowed)
+        return ResolvedTask(name, task, settings)
+
+    def available(self, task: str) -> bool:
+        """Whether this run has the data of a task."""
+        recipe = self.library.tasks[task]
+        cohorts = [recipe.cohort, *([recipe.training] if recipe.training else [])]
+        if any(cohort not in self.known_cohorts for cohort in cohorts):
+            return False
+        method = self.known_cohorts[recipe.cohort].recipe.split_method
+        return not self.task(task).benchmark.split or method != "all"
+
+    def can_do(self, model: str, task: str) -> bool:
+        """Whether this run can score a model in a task."""
+        needs = self.task(task).benchmark.needs
+        return (
+            self.available(task) and self.trainable(model) and needs <= self.recipes[model].offers
+        )
+
+    def measures(self, task: str, model: str | None) -> bool:
+        """Whether this run can score a model in a task, or without a model the data themselves."""
+        return self.available(task) if model is None else self.can_do(model, task)
+
+    def tasks_of(self, model: str) -> list[str]:
+        """The tasks of its own paper that a model can do: what a control is put to."""
+        own = [name for name in self.library.tasks if paper_of(name) == paper_of(model)]
+        return [
+            name for name in own if self.can_do(model, name) and self.task(name).benchmark.needs
+        ]
+
+    @cached_property
+    def tasks_in_use(self) -> list[str]:
+        """The tasks that this run can do."""
+        return [name for name in self.library.tasks if self.available(name)]
+
+    # --- tables -----------------------------------------------------------------------------
+
+    def table_names(self, paper: str, extent: str | None = None) -> list[str]:
+        """The tables of a paper in this extent: whole, or each cut to the paper's headline."""
+        chosen = self.chosen[paper]
+        if (extent or self.extent) == "all":
+            return list(chosen.tables)
+        return [f"{HEADLINE}{name}" for name in dict.fromkeys(one.table for one in chosen.headline)]
+
+    def table(self, paper: str, name: str) -> Table:
+        """A table of a paper by its name, which may be that of one cut to the headline."""
+        return self.chosen[paper].tables[name.removeprefix(HEADLINE)]
+
+    def table_cells(self, paper: str, name: str) -> list[tuple[str, str | None]]:
+        """The (task, model) pairs a table shows and this run has the data of."""
+        table = self.table(paper, name)
+        results = table.results()
+        if name.startswith(HEADLINE):
+            parts = [one for one in self.chosen[paper].headline if f"{HEADLINE}{one.table}" == name]
+            results = [cell for one in parts for cell in table.results(one.rows, one.columns)]
+        return [
+            (task, model) for task, model in dict.fromkeys(results) if self.measures(task, model)
+        ]
+
+    def comparisons(self, paper: str, name: str) -> list[PairedComparison]:
+        """The tests of a table between rows that this run measures, in the table's order."""
+        measured = set(self.table_cells(paper, name))
+        return [
+            one
+            for one in self.chosen[paper].comparisons(name.removeprefix(HEADLINE))
+            if self.task(one.task).benchmark.statistics is not None
+            and {(one.task, one.model), (one.task, one.reference_model)} <= measured
+        ]
+
+    def orderings(self, paper: str) -> list[Ordering]:
+        """The orders that a paper claims in its tables."""
+        return self.chosen[paper].orderings
+
+    def figures(self, paper: str, extent: str = "all") -> dict[str, Figure]:
+        """The figures of a paper this run can draw: of the headline, those that need no more."""
+        chosen = self.chosen[paper]
+        headline = None if extent == "all" else chosen.headline
+        made = {*cells_of(chosen.tables, headline)}
+        return {
+            name: figure
+            for name, figure in chosen.figures.items()
+            if self.figure_results(paper, name)
+            and (headline is None or made.issuperset(figure.results(chosen.tables)))
+        }
+
+    def figure_results(self, paper: str, name: str) -> list[tuple[str, str | None]]:
+        """The (task, model) pairs of a figure that this run measures; none without the first."""
+        figure = self.chosen[paper].figures[name]
+        able = [one for one in figure.results(self.chosen[paper].tables) if self.measures(*one)]
+        if isinstance(figure, GroundingFigureSettings) and (figure.task, figure.by) in able:
+            return able if getattr(self.task(figure.task).settings, "figures", 0) else []
+        return able if isinstance(figure, CurveFigure) else []
+
+    def results_of(self, paper: str, extent: str) -> list[Result]:
+        """The (task, model) pairs of a paper's tables and figures that this run measures."""
+        results = [self.table_cells(paper, name) for name in self.table_names(paper, extent)]
+        results += [self.figure_results(paper, name) for name in self.figures(paper, extent)]
+        return list(dict.fromkeys(result for part in results for result in part))
+
+    def controls(self, paper: str) -> list[str]:
+        """The controls of a paper that this run can train."""
+        own = [name for name in self.recipes if paper_of(name) == paper]
+        return [name for name in own if self.recipes[name].control and self.trainable(name)]

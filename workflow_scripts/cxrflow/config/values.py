@@ -1,0 +1,59 @@
+"""What may stand in a configuration: where data sets lie, how much is made, what may be shown."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from cxrflow.benchmarks.settings import FeatureSettings, PairedTestProtocol
+from cxrflow.command import Settings
+from cxrflow.config.parts import Dataset, LabelAgreement, Privacy, Reports, Resources
+from cxrflow.config.weights import Weights
+from cxrflow.images.settings import PixelSettings
+from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.text.settings import CorpusSettings, TokensSettings
+
+Overrides = dict[str, dict[str, Any]]
+
+
+class Values(Settings):
+    """The keys of a configuration."""
+
+    scale: str = Field("demo", description="sizes that papers give under this name; paper: theirs")
+    extent: Literal["headline", "all"] = Field(
+        "all", description="headline: the rows that each paper names so; all: every row"
+    )
+    seeds: list[int] = Field([0], min_length=1)
+    papers: list[str] = Field(["biovil"], min_length=1, description="names, or paths of YAML files")
+    datasets: dict[str, Dataset | None]
+    synthetic_hospital: HospitalSettings | None = HospitalSettings()
+    reports: Reports = Reports()
+    corpora: CorpusSettings = CorpusSettings()
+    tokens: TokensSettings = TokensSettings()
+    pixels: PixelSettings = PixelSettings()
+    features: FeatureSettings = FeatureSettings()
+    label_agreement: LabelAgreement = LabelAgreement()
+    paired_tests: PairedTestProtocol = PairedTestProtocol()
+    cohorts: dict[str, dict[str, Any] | None] = Field(
+        default_factory=dict, description="laid over the papers'; null leaves one out"
+    )
+    vocabularies: Overrides = Field(default_factory=dict, description="laid over the papers'")
+    models: Overrides = Field(default_factory=dict, description="settings laid over the papers'")
+    tasks: Overrides = Field(default_factory=dict, description="settings laid over the papers'")
+    weights: dict[str, Weights] = Field(default_factory=dict)
+    resources: dict[str, Resources] = Field(default_factory=dict)
+    privacy: Privacy = Privacy()
+    pathvars: dict[Literal["results"], str] = Field(default_factory=dict)
+
+    @property
+    def results(self) -> str:
+        """The folder of all products: ``results``, unless ``pathvars`` moves it."""
+        return self.pathvars.get("results", "results")
+
+    def resources_of(self, rule: str) -> Resources:
+        """What one job of a rule asks for."""
+        return self.resources.get(rule, Resources())
+
+    def may_show(self, what: Literal["images", "text"], synthetic: bool) -> bool:
+        """Whether pictures may hold radiographs or report text of such data."""
+        choice = getattr(self.privacy, f"show_{what}")
+        return synthetic if choice == "auto" else bool(choice)
