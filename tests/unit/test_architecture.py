@@ -48,6 +48,11 @@ def part(module: str) -> str:
     return (module.split(".") + ["cxrflow"])[1] if "." in module else "cxrflow"
 
 
+def is_description(module: str) -> bool:
+    """Whether it says what there is and computes nothing: settings, data sets, benchmarks."""
+    return module.endswith(("settings", ".registry")) or module.startswith("cxrflow.data.layouts")
+
+
 MODULES = {dotted(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 SETTINGS = sorted(name for name in MODULES if name.endswith("settings"))
 
@@ -72,7 +77,7 @@ def test_a_part_knows_only_what_it_may(module: str) -> None:
     own = part(module)
     allowed = ALLOWED[own] | SHARED | {own}
     for other in imported_by(MODULES[module], typing=True):
-        if not other.endswith("settings") and not other.startswith("cxrflow.data.layouts"):
+        if not is_description(other):
             assert part(other) in allowed, f"{module} imports {other}"
 
 
@@ -105,8 +110,7 @@ def test_no_cycle_between_parts() -> None:
         for module, path in MODULES.items()
         for other in imported_by(path, typing=True)
         if part(module) != part(other)
-        and not other.endswith("settings")
-        and not other.startswith("cxrflow.data.layouts")
+        and not is_description(other)
     }
     left = {name for edge in edges for name in edge}
     while left:
