@@ -1,12 +1,15 @@
 """What the races of text pretraining share: an invented vocabulary, and one training step."""
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from transformers import BertConfig, BertForMaskedLM
 
+from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.settings import TextEncoderSettings
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, write_tokenizer
 from cxrflow.training.optimiser import build
@@ -31,6 +34,14 @@ def invent_vocabulary(folder: Path) -> None:
     pieces = [f"w{number}" for number in range(WORDS)]
     pieces += [f"##c{number}" for number in range(continuations)]
     write_tokenizer(folder, [*SPECIAL_TOKENS, ".", *pieces], lowercase=True)
+
+
+def in_transformers(text: CXRBert) -> BertForMaskedLM:
+    """A copy of ``text`` as transformers' own model; the projection comes along."""
+    plain = BertForMaskedLM(BertConfig(**text.config.model_dump()))
+    plain.cls_projection_head = deepcopy(text.cls_projection_head)
+    plain.load_state_dict(text.state_dict())
+    return plain.train(text.training)
 
 
 def describe(encoder: TextEncoderSettings) -> str:

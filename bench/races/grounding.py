@@ -5,8 +5,10 @@ drawing are not part of it (`bench/races/dicom.py` races the first).
 """
 
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,15 +16,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 from torch.utils.flop_counter import FlopCounterMode
+from transformers import BertTokenizerFast
 
 from bench.race import Race
-from bench.text_steps import PIECES, WORDS, describe, invent_vocabulary
+from bench.text_steps import PIECES, WORDS, describe, in_transformers, invent_vocabulary
 from cxrflow.benchmarks.grounding.one_image import similarity_grids
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings
 from cxrflow.model import Model
-from cxrflow.text.tokenizer import load_tokenizer
+from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.precision import choose_precision
 
 PHRASES, SIDE, NEAR = 10, 512, 5e-3
@@ -38,16 +41,15 @@ def invent_phrases() -> list[str]:
 
 
 def plain(
-    model: Model, image: ImageEncoder, pixels: NDArray[np.uint8], phrases: list[str]
+    tokenizer: Any, text: Any, image: ImageEncoder, pixels: NDArray[np.uint8], phrases: list[str]
 ) -> Tensor:
     """The same by a plain script: padded phrases through BertModel, contiguous convolutions."""
-    assert model.text_encoder is not None
     with torch.inference_mode():
-        batch = model.tokenizer(phrases, padding=True, return_tensors="pt")
-        hidden = model.text_encoder.bert(**batch).last_hidden_state
-        text = normalize(model.text_encoder.cls_projection_head(hidden[:, 0]), dim=1)
+        batch = tokenizer(phrases, padding=True, return_tensors="pt")
+        hidden = text.bert(**batch).last_hidden_state
+        phrase = normalize(text.cls_projection_head(hidden[:, 0]), dim=1)
         patches = image(torch.from_numpy(pixels)[None, None].float() / 255).projected_patches[0]
-        return torch.einsum("hwp,np->nhw", patches, text)
+        return torch.einsum("hwp,np->nhw", patches, phrase)
 
 
 def nearly_equal(ours: NDArray[np.float64], theirs: Tensor) -> None:
@@ -63,15 +65,16 @@ def races(
     torch.manual_seed(0)
     with TemporaryDirectory(prefix="cxrflow-race-") as folder:
         invent_vocabulary(Path(folder))
-        tokenizer = load_tokenizer(Path(folder))
+        tokenizer = read_tokenizer(folder)
+        peer = partial(plain, BertTokenizerFast.from_pretrained(folder))
     encoder = ImageEncoder(image).eval()
-    bert = CXRBert.build(text, PIECES, tokenizer.pad_token_id).eval()
+    bert = CXRBert.build(text, PIECES, 0).eval()
     model = Model(Path("random"), CPU, {}, bert, encoder, tokenizer)
-    contiguous = deepcopy(encoder)
+    peer = partial(peer, in_transformers(bert), deepcopy(encoder))
     pixels = np.random.default_rng(1).integers(0, 256, (side, side)).astype(np.uint8)
     phrases = invent_phrases()
     with FlopCounterMode(display=False) as counted:
-        plain(model, contiguous, pixels, phrases)
+        peer(pixels, phrases)
     precision = choose_precision("auto", CPU)
     flops = counted.get_total_flops()
     name = "plain torch and transformers"
@@ -80,7 +83,7 @@ def races(
             name="grounding",
             what=f"{PHRASES} phrases in one image of {side} x {side} pixels",
             ours=lambda: similarity_grids(model, pixels, phrases, precision),
-            peers={name: lambda: plain(model, contiguous, pixels, phrases)},
+            peers={name: lambda: peer(pixels, phrases)},
             check=nearly_equal,
             gates={name: 1.1},
             amount=1,

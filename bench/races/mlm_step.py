@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
-from transformers import BertConfig, BertForMaskedLM, DataCollatorForLanguageModeling
+from transformers import BertTokenizerFast, DataCollatorForLanguageModeling
 
 from bench.race import Race
 from bench.text_steps import (
@@ -16,6 +16,7 @@ from bench.text_steps import (
     TOLERANCE,
     TrainingStep,
     describe,
+    in_transformers,
     invent_vocabulary,
     precisions,
     require_agreement,
@@ -27,7 +28,7 @@ from cxrflow.pretrain.settings import TextPretrainingSettings
 from cxrflow.text.masking import WordMasker
 from cxrflow.text.packing import PackedCorpus
 from cxrflow.text.report_batch import ReportTokens
-from cxrflow.text.tokenizer import VocabularyInfo, load_tokenizer
+from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 from cxrflow.training.precision import Precision
 from cxrflow.training.processes import ALONE
 from cxrflow.training.settings import TrainingSettings
@@ -58,7 +59,8 @@ def _race(encoder: TextEncoderSettings, rows: int, precision: Precision) -> Race
     with TemporaryDirectory(prefix="cxrflow-race-") as name:
         root = Path(name)
         invent_vocabulary(root)
-        tokenizer, vocabulary = load_tokenizer(root), VocabularyInfo.from_folder(root)
+        tokenizer, vocabulary = read_tokenizer(root), VocabularyInfo.from_folder(root)
+        collator = DataCollatorForLanguageModeling(BertTokenizerFast.from_pretrained(root))
         sizes = np.random.default_rng(SEED).lognormal(np.log(200), 0.8, 2000)
         corpus = write_tokens(root / "mixed", sizes.clip(5, 2000).astype(np.int64), vocabulary)
         # On rows of one document each, attention within documents is attention within rows.
@@ -69,10 +71,7 @@ def _race(encoder: TextEncoderSettings, rows: int, precision: Precision) -> Race
     torch.manual_seed(SEED)
     text = CXRBert.build(encoder, PIECES, vocabulary.pad)
     text.set_dropout(settings.dropout, settings.attention_dropout)
-    theirs = BertForMaskedLM(BertConfig.from_dict(text.config.to_dict()))
-    theirs.load_state_dict(
-        {k: v for k, v in text.state_dict().items() if not k.startswith("cls_projection_head")}
-    )
+    theirs = in_transformers(text)
     masker = WordMasker.from_settings(vocabulary, settings.mlm.masking)
     unused = ReportTokens(pd.DataFrame({"findings": ["w1."], "impression": ["w2."]}), tokenizer, 8)
     mixed_program, single_program = (
@@ -81,7 +80,6 @@ def _race(encoder: TextEncoderSettings, rows: int, precision: Precision) -> Race
         )
         for data in (corpus, single)
     )
-    collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
     plan = corpus.plan(SEED, 0)
 
     def library(turn: int) -> Tensor:

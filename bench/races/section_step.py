@@ -1,6 +1,5 @@
 """A training step of phase III: SectionPairsProgram against four padded passes of the same BERT."""
 
-from copy import deepcopy
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,7 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
-from transformers import DataCollatorForLanguageModeling
+from transformers import BertTokenizerFast, DataCollatorForLanguageModeling
 
 from bench.race import Race
 from bench.text_steps import (
@@ -19,6 +18,7 @@ from bench.text_steps import (
     WORDS,
     TrainingStep,
     describe,
+    in_transformers,
     invent_vocabulary,
     precisions,
     require_agreement,
@@ -33,7 +33,7 @@ from cxrflow.pretrain.settings import (
 )
 from cxrflow.text.masking import WordMasker
 from cxrflow.text.report_batch import SECTIONS, ReportTokens, Section
-from cxrflow.text.tokenizer import VocabularyInfo, load_tokenizer
+from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 from cxrflow.training.order import batch_rows
 from cxrflow.training.precision import Precision
 from cxrflow.training.processes import ALONE
@@ -77,7 +77,8 @@ def _race(encoder: TextEncoderSettings, pairs: int, precision: Precision) -> Rac
     with TemporaryDirectory(prefix="cxrflow-race-") as name:
         root = Path(name)
         invent_vocabulary(root)
-        tokenizer, vocabulary = load_tokenizer(root), VocabularyInfo.from_folder(root)
+        vocabulary, tokenizer = VocabularyInfo.from_folder(root), read_tokenizer(root)
+        plain = BertTokenizerFast.from_pretrained(root)
     reports = ReportTokens(invent_reports(), tokenizer, max(LONGEST.values()))
     settings = TextPretrainingSettings(
         encoder=encoder,
@@ -91,14 +92,13 @@ def _race(encoder: TextEncoderSettings, pairs: int, precision: Precision) -> Rac
     torch.manual_seed(SEED)
     text = CXRBert.build(encoder, PIECES, vocabulary.pad)
     text.set_dropout(settings.dropout, settings.attention_dropout)
-    # Of this copy only transformers' own forward methods and the projection are called.
-    theirs = deepcopy(text)
+    theirs = in_transformers(text)
     masker = WordMasker.from_settings(vocabulary, settings.mlm.masking)
     ids = [str(number) for number in range(len(reports))]
     program = SectionPairsProgram(
         settings, reports, reports, ids, text, masker, root, SEED, torch.device("cpu"), ALONE
     )
-    collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
+    collator = DataCollatorForLanguageModeling(plain, mlm_probability=0.15)
     sequences = {section: _sequences(reports, section) for section in SECTIONS}
 
     def objective(intact: list[Any], masked: list[Any]) -> Tensor:
@@ -115,7 +115,7 @@ def _race(encoder: TextEncoderSettings, pairs: int, precision: Precision) -> Rac
         for section in SECTIONS:
             rows = batch_rows(len(reports), pairs, SEED, 0, turn)
             chosen = [{"input_ids": sequences[section][row]} for row in rows]
-            intact.append(tokenizer.pad(chosen, return_tensors="pt"))
+            intact.append(plain.pad(chosen, return_tensors="pt"))
             masked.append(collator(chosen))
         return objective(intact, masked)
 

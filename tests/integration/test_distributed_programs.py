@@ -32,7 +32,7 @@ from cxrflow.pretrain.two_views import TwoViewsProgram
 from cxrflow.text.masking import WordMasker
 from cxrflow.text.packing import PackedCorpus
 from cxrflow.text.report_batch import ReportTokens
-from cxrflow.text.tokenizer import VocabularyInfo, load_tokenizer
+from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 from cxrflow.training.gradients import Gradients
 from cxrflow.training.processes import Processes
 from cxrflow.training.program import Program
@@ -58,8 +58,8 @@ def make(name: str, inputs: Path, processes: Processes) -> Program:
     pairs = pd.read_parquet(inputs / "cohort" / "pairs.parquet")
     frames = [pairs[pairs["split"] == one].reset_index() for one in ("train", "validate")]
     vocabulary = inputs / "vocabulary"
-    tokenizer, pieces = load_tokenizer(vocabulary), VocabularyInfo.from_folder(vocabulary)
-    text = CXRBert.build(TextEncoderSettings(**TEXT), len(tokenizer), tokenizer.pad_token_id)
+    tokenizer, pieces = read_tokenizer(vocabulary), VocabularyInfo.from_folder(vocabulary)
+    text = CXRBert.build(TextEncoderSettings(**TEXT), pieces.size, pieces.pad)
     text.set_dropout(0.0, 0.0)
     reports = [ReportTokens(frame, tokenizer, 48) for frame in frames]
     common = (text, WordMasker(pieces), vocabulary, 0, device, processes)

@@ -20,7 +20,7 @@ from cxrflow.data.nli import LABELS
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.settings import TextEncoderSettings
 from cxrflow.errors import InputError
-from cxrflow.text.tokenizer import SPECIAL_TOKENS, load_tokenizer, write_tokenizer
+from cxrflow.text.tokenizer import SPECIAL_TOKENS, read_tokenizer, write_tokenizer
 
 WORDS = ("effusion", "edema", "fever", "cough")
 PIECES = [*SPECIAL_TOKENS, "no", "seen", *WORDS]
@@ -34,7 +34,7 @@ def make_model(folder: Path) -> SimpleNamespace:
     )
     encoder = CXRBert.build(sizes, len(PIECES), 0).eval()
     return SimpleNamespace(
-        tokenizer=load_tokenizer(folder), text_encoder=encoder, run={"model": "tiny"}
+        tokenizer=read_tokenizer(folder), text_encoder=encoder, run={"model": "tiny"}
     )
 
 

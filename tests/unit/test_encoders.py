@@ -4,9 +4,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModel, AutoModelForMaskedLM, ResNetConfig, ResNetModel
+from bench.text_steps import in_transformers
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    BertConfig,
+    BertForMaskedLM,
+    ResNetConfig,
+    ResNetModel,
+)
 
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, ProjectionHead, load_text_half, save_text_half
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half, save_image_half
 from cxrflow.encoders.resnet import ResNet
 from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings
@@ -28,6 +36,28 @@ SMALL_IMAGE = ImageEncoderSettings(
 def text_encoder(seed: int = 0) -> CXRBert:
     torch.manual_seed(seed)
     return CXRBert.build(SMALL_TEXT, vocabulary_size=50, pad_id=0).eval()
+
+
+class Reference(BertForMaskedLM):
+    """Our encoder as transformers would build it."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
+        self.cls_projection_head = ProjectionHead(config.hidden_size, config.projection_size)
+        self.post_init()
+
+
+@pytest.mark.parametrize(
+    "sizes", [SMALL_TEXT, SMALL_TEXT.model_copy(update={"layers": 3, "width": 48, "heads": 2})]
+)
+def test_initial_weights_are_those_that_transformers_draws(sizes: TextEncoderSettings) -> None:
+    torch.manual_seed(3)
+    ours, state = CXRBert.build(sizes, vocabulary_size=50, pad_id=4), torch.get_rng_state()
+    torch.manual_seed(3)
+    theirs = Reference(BertConfig(**ours.config.model_dump()))
+    assert torch.equal(state, torch.get_rng_state())
+    for one, other in zip(ours.named_parameters(), theirs.named_parameters(), strict=True):
+        assert one[0] == other[0] and torch.equal(one[1], other[1]), one[0]
 
 
 def reference_names(ours: str) -> str:
@@ -97,7 +127,9 @@ def test_masked_head_equals_the_full_head() -> None:
     mask[1, 8:] = 0
     positions = torch.tensor([1, 7, 13, 35])
     with torch.no_grad():
-        full = text(input_ids=ids, attention_mask=mask).logits.flatten(0, 1)[positions]
+        full = in_transformers(text)(input_ids=ids, attention_mask=mask).logits.flatten(0, 1)[
+            positions
+        ]
         ours = text.predict_tokens(text.hidden_states(ids, mask), positions)
     torch.testing.assert_close(ours, full)
 
@@ -118,17 +150,15 @@ def test_states_and_gradients_equal_transformers(mask_on: str) -> None:
         mask = torch.rand(8, 80) < 0.4
     ids = torch.randint(5, 50, (8, 80))
     direction = torch.randn(int(mask.sum()), 32)
-    gradients = []
-    for states in (
-        text.hidden_states(ids, mask.long()),
-        text.bert(input_ids=ids, attention_mask=mask.long()).last_hidden_state,
+    plain = in_transformers(text)
+    found = []
+    for model, states in (
+        (text, text.hidden_states(ids, mask.long())),
+        (plain, plain.bert(input_ids=ids, attention_mask=mask.long()).last_hidden_state),
     ):
-        text.zero_grad()
         (states[mask] * direction).sum().backward()
-        gradients.append(
-            [states[mask].detach(), *(p.grad for p in text.bert.parameters() if p.grad is not None)]
-        )
-    ours, theirs = gradients
+        found.append([states[mask].detach(), *(part.grad for part in model.bert.parameters())])
+    ours, theirs = found
     assert len(ours) == len(theirs) == 6 + 2 * 16
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
@@ -144,6 +174,7 @@ def test_states_of_padding_are_zero() -> None:
 
 def test_packed_documents_do_not_see_each_other() -> None:
     text = text_encoder()
+    plain = in_transformers(text).bert
     first, second, third = torch.arange(5, 12), torch.arange(20, 25), torch.arange(30, 46)
     document = torch.tensor([[0] * 7 + [1] * 5 + [-1] * 4, [0] * 16])
     ids = torch.stack([torch.cat([first, second, torch.zeros(4, dtype=torch.long)]), third])
@@ -151,7 +182,7 @@ def test_packed_documents_do_not_see_each_other() -> None:
     with torch.no_grad():
         packed = text.packed_states(ids, document, torch.stack([position, torch.arange(16)]))
         for part, row, begin in ((first, 0, 0), (second, 0, 7), (third, 1, 0)):
-            alone = text.bert(input_ids=part[None]).last_hidden_state[0]
+            alone = plain(input_ids=part[None]).last_hidden_state[0]
             torch.testing.assert_close(packed[row, begin : begin + len(part)], alone)
     assert not packed[0, 12:].any()
 
@@ -188,7 +219,9 @@ def test_text_folder_loads_in_plain_transformers(tmp_path: Path) -> None:
     mask = torch.ones_like(ids)
     plain = AutoModel.from_pretrained(tmp_path, add_pooling_layer=False).eval()
     masked = AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
-    again = load_text_half(tmp_path).eval()
+    state = torch.get_rng_state()
+    again = load_text_half(tmp_path)
+    assert torch.equal(state, torch.get_rng_state()) and not again.training
     with torch.no_grad():
         hidden = text.hidden_states(ids, mask)
         torch.testing.assert_close(plain(ids, attention_mask=mask).last_hidden_state, hidden)

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from bench.text_steps import in_transformers
 from small_text import WORDS, draw, write_text_model
 from torch import Tensor
+from torch.func import functional_call
+from transformers import BertTokenizerFast
 
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
 from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput
@@ -18,7 +21,7 @@ from cxrflow.pretrain.report_text import freeze_below
 from cxrflow.pretrain.settings import (
     LocalAlignmentSettings,
 )
-from cxrflow.text.tokenizer import SPECIAL_TOKENS, VocabularyInfo, load_tokenizer
+from cxrflow.text.tokenizer import SPECIAL_TOKENS, VocabularyInfo, read_tokenizer
 from cxrflow.training.processes import ALONE
 
 
@@ -73,10 +76,11 @@ def test_shares_of_several_processes_add_up() -> None:
 
 def literal_words(text: CXRBert, ids: Tensor, kept: Tensor, layers: int) -> list[list[Tensor]]:
     """Words of every text, text by text through transformers' BERT, projected one by one."""
-    found = []
+    found, plain, own = [], in_transformers(text).bert, dict(text.bert.named_parameters())
     for row, real in zip(ids, kept, strict=True):
         row = row[real]
-        states = text.bert(input_ids=row[None], output_hidden_states=True).hidden_states
+        states = functional_call(plain, own, row[None], {"output_hidden_states": True})
+        states = states.hidden_states
         words: list[Tensor] = []
         for place in range(1, len(row) - 1):  # between [CLS] and [SEP]
             state = sum(layer[0, place] for layer in states[-layers:])
@@ -117,7 +121,7 @@ def test_local_term_is_glorias_loss_of_projected_words(
     ).eval()
     output = image(torch.rand(3, 1, 64, 64, generator=torch.Generator().manual_seed(0)))
     regions = output.unnormalised_patches.flatten(1, 2).double()
-    batch = load_tokenizer(folder)(
+    batch = BertTokenizerFast.from_pretrained(folder)(
         ["no pleural effusions .", "nodule", "heart is large . no effusion"],
         padding=True,
         return_tensors="pt",
@@ -141,7 +145,7 @@ def test_local_term_is_glorias_loss_of_projected_words(
 
 
 def test_cls_is_a_word_where_it_is_said(text: CXRBert, folder: Path) -> None:
-    ids = load_tokenizer(folder)(["no effusions"], return_tensors="pt")["input_ids"]
+    ids = torch.tensor([read_tokenizer(folder).encode("no effusions").ids])
     states = text.last_states(ids, torch.ones_like(ids), 1)
     pieces = VocabularyInfo.from_folder(folder)
     counts = [
@@ -178,7 +182,8 @@ def test_shares_of_the_local_loss_add_up_to_the_published_sum(text: CXRBert, fol
     """One process: the shared-out form is ``local_alignment`` itself."""
     settings = LocalAlignmentSettings(weight=1, layers=1)
     term = LocalTerm(settings, text, VocabularyInfo.from_folder(folder))
-    ids = load_tokenizer(folder)(["no heart", "is large"], return_tensors="pt")["input_ids"]
+    tokens = read_tokenizer(folder).encode_batch(["no heart", "is large"])
+    ids = torch.tensor([text.ids for text in tokens])
     words = term.words(text.last_states(ids, torch.ones_like(ids), 1), ids)
     patches = draw(2, 2, 3, 8).float()
     output = ImageOutput(patches.mean((1, 2)), patches, patches)

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import BertConfig, BertForMaskedLM
+from transformers import BertConfig as PlainConfig
+from transformers import BertForMaskedLM
 
-from cxrflow.encoders.cxr_bert import CXRBert
+from cxrflow.encoders.bert import BertConfig
+from cxrflow.encoders.cxr_bert import CXRBert, untied
 from cxrflow.encoders.released.settings import ImportSettings
 from cxrflow.encoders.released.text import (
     our_names,
     read_released_text,
     released_config,
-    released_text,
     unused_names,
 )
 from cxrflow.errors import InputError
@@ -95,7 +96,7 @@ def test_cxr_bert_is_taken_whole(tmp_path: Path, file: str, tied: bool) -> None:
 
 
 def test_published_bert_computes_what_transformers_does(tmp_path: Path) -> None:
-    reference = BertForMaskedLM(BertConfig(**TINY)).eval()
+    reference = BertForMaskedLM(PlainConfig(**TINY)).eval()
     weights = plain_bert()
     reference.load_state_dict(with_ties(weights))
     write_bert(tmp_path, weights)
@@ -270,7 +271,7 @@ def test_there_and_back_gives_the_released_names(tmp_path: Path) -> None:
     write_cxr_bert(tmp_path)
     weights = drawn(cxr_bert_shapes(TINY, 6))
     text, _ = read(tmp_path)
-    back = released_text(text)
+    back = untied(text)
     assert back.keys() == weights.keys()
     assert all(torch.equal(back[name], value) for name, value in weights.items())
     config, published = released_config(text.config), cxr_bert_config(TINY, 6)
@@ -288,4 +289,4 @@ def test_maps_are_pure() -> None:
     extra = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
     assert mapped.keys() == weights.keys() | extra
     assert set(layer_norm("bert.embeddings.LayerNorm", 16)) <= mapped.keys()
-    assert set(NEXT_SENTENCE) <= unused_names(BertConfig(**TINY)).keys()
+    assert set(NEXT_SENTENCE) <= unused_names(BertConfig(**TINY, projection_size=6)).keys()

@@ -8,7 +8,7 @@ import torch
 from cxrflow.errors import InputError
 from cxrflow.text.report_batch import SECTIONS, ReportTokens
 from cxrflow.text.sentences import sentences_of
-from cxrflow.text.tokenizer import SPECIAL_TOKENS, load_tokenizer, write_tokenizer
+from cxrflow.text.tokenizer import SPECIAL_TOKENS, read_tokenizer, write_tokenizer
 
 WORDS = [f"w{chr(97 + n)}" for n in range(20)]
 
@@ -17,7 +17,7 @@ WORDS = [f"w{chr(97 + n)}" for n in range(20)]
 def tokenizer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("v")
     write_tokenizer(folder, [*SPECIAL_TOKENS, ".", *WORDS], lowercase=True)
-    return load_tokenizer(folder)
+    return read_tokenizer(folder)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,8 @@ def pairs() -> pd.DataFrame:
 
 def expected(pairs, tokenizer, row, section, length):
     text = " ".join(pairs[f"{section}_sentences"][row])
-    return tokenizer(text, truncation=True, max_length=length)["input_ids"]
+    *ids, end = tokenizer.encode(text).ids
+    return [*ids[: length - 1], end]
 
 
 @pytest.mark.parametrize("section", ["findings", "impression"])

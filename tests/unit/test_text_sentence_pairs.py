@@ -5,12 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from bench.text_steps import in_transformers
+from transformers import BertTokenizerFast
 
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.settings import TextEncoderSettings
 from cxrflow.errors import InputError
 from cxrflow.text.sentence_pairs import PairTokens
-from cxrflow.text.tokenizer import SPECIAL_TOKENS, load_tokenizer, write_tokenizer
+from cxrflow.text.tokenizer import SPECIAL_TOKENS, read_tokenizer, write_tokenizer
 
 PIECES = [*SPECIAL_TOKENS, "no", "the", "heart", "is", "large", "effus", "##ion", "left", "."]
 PREMISES = ["The heart is large.", "No effusion.", "Left effusion."]
@@ -18,16 +20,22 @@ HYPOTHESES = ["No effusion.", "The left heart is large.", "Effusion."]
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory):
-    folder: Path = tmp_path_factory.mktemp("vocabulary")
-    write_tokenizer(folder, PIECES, lowercase=True)
-    return load_tokenizer(folder)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made: Path = tmp_path_factory.mktemp("vocabulary")
+    write_tokenizer(made, PIECES, lowercase=True)
+    return made
 
 
-def test_pairs_are_those_of_transformers(tokenizer) -> None:
+@pytest.fixture
+def tokenizer(folder: Path):
+    return read_tokenizer(folder)
+
+
+def test_pairs_are_those_of_transformers(tokenizer, folder: Path) -> None:
     pairs = PairTokens(PREMISES, HYPOTHESES, tokenizer, 32)
     batch = pairs.batch([0, 1, 2])
-    wanted = tokenizer(PREMISES, HYPOTHESES, padding=True, return_tensors="pt")
+    library = BertTokenizerFast.from_pretrained(folder)
+    wanted = library(PREMISES, HYPOTHESES, padding=True, return_tensors="pt")
     assert torch.equal(batch.input_ids, wanted["input_ids"])
     assert torch.equal(batch.attention_mask, wanted["attention_mask"])
     assert torch.equal(batch.segment_ids, wanted["token_type_ids"])
@@ -64,11 +72,15 @@ def test_segments_reach_the_encoder_as_in_plain_bert(tokenizer) -> None:
     encoder = CXRBert.build(sizes, len(PIECES), 0).eval()
     batch = PairTokens(PREMISES, HYPOTHESES, tokenizer, 32).batch([0, 1, 2])
     ours = encoder.hidden_states(batch.input_ids, batch.attention_mask, batch.segment_ids)
-    plain = encoder.bert(
-        input_ids=batch.input_ids,
-        attention_mask=batch.attention_mask,
-        token_type_ids=batch.segment_ids,
-    ).last_hidden_state
+    plain = (
+        in_transformers(encoder)
+        .bert(
+            input_ids=batch.input_ids,
+            attention_mask=batch.attention_mask,
+            token_type_ids=batch.segment_ids,
+        )
+        .last_hidden_state
+    )
     real = batch.attention_mask.bool()
     torch.testing.assert_close(ours[real], plain[real], atol=1e-5, rtol=1e-5)
     one = encoder.hidden_states(batch.input_ids, batch.attention_mask)

@@ -18,7 +18,6 @@ from cxrflow.text.tokenizer import (
     PREFIX,
     SPECIAL_TOKENS,
     VocabularyInfo,
-    load_tokenizer,
     read_tokenizer,
     write_tokenizer,
 )
@@ -206,10 +205,8 @@ def test_transformers_loads_the_folder(tmp_path, lowercase):
     BertConfig().save_pretrained(tmp_path / "v")
     text = "LEFT Effusion, [MASK] zzz"
     library = read_tokenizer(tmp_path / "v")
-    loaded = [load_tokenizer(tmp_path / "v"), BertTokenizerFast.from_pretrained(tmp_path / "v")]
+    loaded = [BertTokenizerFast.from_pretrained(tmp_path / "v")]
     loaded.append(AutoTokenizer.from_pretrained(tmp_path / "v", local_files_only=True))
-    load_tokenizer(tmp_path / "v").save_pretrained(tmp_path / "again")
-    loaded.append(AutoTokenizer.from_pretrained(tmp_path / "again", local_files_only=True))
     for tokenizer in loaded:
         assert tokenizer(text)["input_ids"] == library.encode(text).ids
         assert tokenizer.tokenize("LEFT") == library.encode("LEFT", add_special_tokens=False).tokens
@@ -226,8 +223,9 @@ def test_a_folder_with_vocab_txt_alone(tmp_path):
         write_tokenizer(folder, [*SPECIAL_TOKENS, *pieces], lowercase=True)
         (folder / "tokenizer.json").unlink()
         (folder / "tokenizer_config.json").unlink()
-    assert load_tokenizer(tmp_path / "cased").tokenize("A a") == ["A", "a"]
-    assert load_tokenizer(tmp_path / "uncased").tokenize("A a") == ["a", "a"]
+    for name, tokens in {"cased": ["A", "a"], "uncased": ["a", "a"]}.items():
+        tokenizer = read_tokenizer(tmp_path / name)
+        assert tokenizer.encode("A a", add_special_tokens=False).tokens == tokens
 
 
 def test_vocabulary_info(tmp_path):
@@ -236,7 +234,7 @@ def test_vocabulary_info(tmp_path):
     assert (info.pad, info.unknown, info.cls_, info.sep, info.mask, info.size) == (0, 1, 2, 3, 4, 9)
     assert info.continues.nonzero()[0].tolist() == [7], "the text ## does not continue a word"
     assert info.special.nonzero()[0].tolist() == [0, 1, 2, 3, 4, 5]
-    assert VocabularyInfo.from_tokenizer(load_tokenizer(tmp_path)) == info
+    assert VocabularyInfo.from_tokenizer(read_tokenizer(tmp_path)) == info
 
 
 def test_bad_input(tmp_path):

@@ -42,10 +42,10 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
     import torch
     from safetensors.torch import save_file
 
-    from cxrflow.encoders.cxr_bert import load_text_half
+    from cxrflow.encoders.cxr_bert import load_text_half, untied
     from cxrflow.encoders.image_encoder import load_image_half
     from cxrflow.encoders.released.image import released_image, released_image_name
-    from cxrflow.encoders.released.text import released_config, released_text
+    from cxrflow.encoders.released.text import released_config
     from cxrflow.errors import InputError
     from cxrflow.files import atomic_folder, file_digest, write_json
     from cxrflow.text.tokenizer import rewrite_tokenizer
@@ -60,9 +60,9 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
             text = load_text_half(model)
             write_json(made / "config.json", released_config(text.config))
             if form == "bin":
-                torch.save(released_text(text), made / "pytorch_model.bin")
+                torch.save(untied(text), made / "pytorch_model.bin")
             else:
-                save_file(released_text(text), made / "model.safetensors", {"format": "pt"})
+                save_file(untied(text), made / "model.safetensors", {"format": "pt"})
             rewrite_tokenizer(model, made)
             sources.append(model / "model.safetensors")
         if has_image:

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, require_embeddings
 from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, load_image_half
@@ -28,7 +30,7 @@ from cxrflow.encoders.released.halves import (
 from cxrflow.encoders.released.settings import ImportSettings
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
-from cxrflow.text.tokenizer import load_tokenizer
+from cxrflow.text.tokenizer import read_tokenizer
 
 
 @dataclass
@@ -40,7 +42,7 @@ class Model:
     run: dict[str, Any]  # run.json
     text_encoder: CXRBert | None
     image_encoder: ImageEncoder | None
-    tokenizer: Any
+    tokenizer: Tokenizer | None
 
     @classmethod
     def load(
@@ -84,8 +86,8 @@ class Model:
                 half.eval().to(device)
         tokenizer = None
         if text is not None:
-            tokenizer = load_tokenizer(folder)
-            require_embeddings(text, len(tokenizer), folder)
+            tokenizer = read_tokenizer(folder)
+            require_embeddings(text, tokenizer.get_vocab_size(), folder)
         return cls(folder, torch.device(device), run, text, image, tokenizer)
 
     @property
@@ -117,23 +119,21 @@ class Model:
 
         Longer ones than the encoder takes are an InputError. Texts are taken as they are.
         """
-        if self.text_encoder is None:
+        if self.text_encoder is None or self.tokenizer is None:
             raise InputError(f"{self.folder}: the model has no text half")
         if projection_is_new(self.run):
             raise InputError(
                 f"{self.folder}: the published weights have no projection to a joint space; train "
                 "it before embedding texts"
             )
-        batch = self.tokenizer(texts, padding=True, return_tensors="pt")
+        pieces = [torch.tensor(text.ids) for text in self.tokenizer.encode_batch_fast(texts)]
+        ids_BL = pad_sequence(pieces, batch_first=True)
+        mask_BL = pad_sequence([torch.ones_like(text) for text in pieces], batch_first=True)
         longest = self.text_encoder.config.max_position_embeddings
-        if batch["input_ids"].shape[1] > longest:
-            raise InputError(
-                f"text of {batch['input_ids'].shape[1]} tokens; the encoder takes {longest}"
-            )
-        hidden = self.text_encoder.hidden_states(
-            batch["input_ids"].to(self.device), batch["attention_mask"].to(self.device)
-        )
-        projected = self.text_encoder.project(hidden, batch["attention_mask"]).float()
+        if ids_BL.shape[1] > longest:
+            raise InputError(f"text of {ids_BL.shape[1]} tokens; the encoder takes {longest}")
+        hidden = self.text_encoder.hidden_states(ids_BL.to(self.device), mask_BL.to(self.device))
+        projected = self.text_encoder.project(hidden, mask_BL).float()
         return nn.functional.normalize(projected, dim=1) if normalise else projected
 
     def similarity_map(self, pixels_B1HW: Tensor, texts: list[str]) -> Tensor:

@@ -14,19 +14,29 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar
 
 import torch
+from pydantic import ValidationError
+from safetensors.torch import save_file
 from torch import Tensor, nn
-from transformers import BertConfig, BertForMaskedLM
 
+from cxrflow.command import explain
+from cxrflow.encoders.bert import Bert, BertConfig, Layer, TokenHead, initialised
 from cxrflow.encoders.settings import TextEncoderSettings, TextPooling
 from cxrflow.encoders.token_blocks import TokenBlocks
-from cxrflow.encoders.weights import require_fit, require_weights
+from cxrflow.encoders.weights import load_weights, read_weights
 from cxrflow.errors import InputError
-from cxrflow.files import read_object
+from cxrflow.files import read_object, write_json
 
+ConfigT = TypeVar("ConfigT", bound=BertConfig)
 TokenWise = Callable[..., Tensor]  # layer and states [T, ...] to states [T, ...]
+
+# The left is the right by another name; files hold both, or one of them.
+TIED = {
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
 
 
 class ProjectionHead(nn.Module):
@@ -43,19 +53,25 @@ class ProjectionHead(nn.Module):
         return self.dense_to_output(self.LayerNorm(hidden))
 
 
-class CXRBert(BertForMaskedLM):
+class CXRBert(nn.Module):
     """BERT for masked language modelling plus ``cls_projection_head``.
 
-    ``config.projection_size`` sets P. The vocabulary head is applied by the caller, and only at
-    the positions that are predicted (``predict_tokens``).
+    The vocabulary head is applied by the caller, and only at the positions that are predicted
+    (``predict_tokens``).
     """
 
     def __init__(self, config: BertConfig) -> None:
-        super().__init__(config)
-        self.cls_projection_head = ProjectionHead(config.hidden_size, config.projection_size)
-        self._before_attention: TokenWise = _before_attention
-        self._after_attention: TokenWise = _after_attention
-        self.post_init()
+        super().__init__()
+        self.config = config
+        deviation = config.initializer_range
+        self.bert = initialised(Bert(config), deviation)
+        self.cls = initialised(TokenHead(config), deviation)
+        head = ProjectionHead(config.hidden_size, config.projection_size)
+        self.cls_projection_head = initialised(head, deviation)
+        self.cls.predictions.decoder.weight = self.bert.embeddings.word_embeddings.weight
+        self.cls.predictions.decoder.bias = self.cls.predictions.bias
+        self._before_attention: TokenWise = Layer.before_attention
+        self._after_attention: TokenWise = Layer.after_attention
 
     @classmethod
     def build(cls, settings: TextEncoderSettings, vocabulary_size: int, pad_id: int) -> "CXRBert":
@@ -69,15 +85,14 @@ class CXRBert(BertForMaskedLM):
                 intermediate_size=settings.feed_forward,
                 max_position_embeddings=settings.positions,
                 pad_token_id=pad_id,
-                # Keys that BERT does not know are kept in config.json all the same.
-                **{"projection_size": settings.projection},  # type: ignore[arg-type]
+                projection_size=settings.projection,
             )
         )
 
     def set_dropout(self, hidden: float, attention: float) -> None:
         """Change the dropout of a loaded model (BioViL section 2.1: 25 %, attention included)."""
-        self.config.hidden_dropout_prob = hidden
-        self.config.attention_probs_dropout_prob = attention
+        rates = {"hidden_dropout_prob": hidden, "attention_probs_dropout_prob": attention}
+        self.config = self.config.model_copy(update=rates)
         for name, module in self.named_modules():
             if isinstance(module, nn.Dropout):
                 module.p = attention if name.endswith("attention.self.dropout") else hidden
@@ -85,13 +100,11 @@ class CXRBert(BertForMaskedLM):
     @property
     def pooling(self) -> TextPooling:
         """What the projection is given: the state of [CLS], the maximum or the mean of all."""
-        pooling: TextPooling = getattr(self.config, "text_pooling", "cls")
-        return pooling
+        return self.config.text_pooling
 
     def set_pooling(self, pooling: TextPooling) -> None:
         """Change what the projection is given, in config.json too."""
-        if pooling != self.pooling:  # a folder that says nothing stays as it is
-            self.config.text_pooling = pooling
+        self.config = self.config.model_copy(update={"text_pooling": pooling})
 
     def hidden_states(
         self,
@@ -145,12 +158,10 @@ class CXRBert(BertForMaskedLM):
     ) -> list[Tensor]:
         """Of :meth:`packed_states` the last ``count`` layers."""
         blocks = TokenBlocks.of(document_BL, input_ids_BL.device)
-        segment_T = None if segment_ids_BL is None else segment_ids_BL.flatten()[blocks.tokens]
-        hidden_TD = self.bert.embeddings(
-            input_ids=input_ids_BL.flatten()[blocks.tokens][None],
-            position_ids=position_ids_BL.flatten()[blocks.tokens][None],
-            token_type_ids=None if segment_T is None else segment_T[None],
-        )[0]
+        if segment_ids_BL is None:
+            segment_ids_BL = torch.zeros_like(input_ids_BL)
+        ids = (input_ids_BL, position_ids_BL, segment_ids_BL)
+        hidden_TD = self.bert.embeddings(*(one.flatten()[blocks.tokens] for one in ids))
         layers: Any = self.bert.encoder.layer
         last: deque[Tensor] = deque(maxlen=count)
         for layer in layers:
@@ -159,7 +170,7 @@ class CXRBert(BertForMaskedLM):
                 nn.functional.scaled_dot_product_attention, dropout_p=own.dropout.p * own.training
             )
             qkv_T3D = self._before_attention(layer, hidden_TD)
-            context_TD = blocks.attend(qkv_T3D, own.num_attention_heads, attention)
+            context_TD = blocks.attend(qkv_T3D, own.heads, attention)
             hidden_TD = self._after_attention(layer, context_TD, hidden_TD)
             last.append(hidden_TD)
         rows_D = hidden_TD.new_zeros(input_ids_BL.numel(), hidden_TD.shape[1])
@@ -174,8 +185,8 @@ class CXRBert(BertForMaskedLM):
         One graph serves all layers and all numbers of tokens. Attention, whose blocks change with
         every batch, stays as it is.
         """
-        self._before_attention = _any_length(torch.compile(_before_attention, **options))
-        self._after_attention = _any_length(torch.compile(_after_attention, **options))
+        self._before_attention = _any_length(torch.compile(Layer.before_attention, **options))
+        self._after_attention = _any_length(torch.compile(Layer.after_attention, **options))
 
     def project(self, hidden_BLD: Tensor, attention_mask_BL: Tensor | None = None) -> Tensor:
         """Projected [CLS], [B, P], not normalised (Eq. 1 and 2 use it normalised).
@@ -206,24 +217,6 @@ class CXRBert(BertForMaskedLM):
         return self.cls(hidden_BLD.flatten(0, 1).index_select(0, positions_M))
 
 
-def _before_attention(layer: Any, hidden_TD: Tensor) -> Tensor:
-    """Query, key and value of each token in a layer of transformers' BERT, [T, 3D]."""
-    linear = [getattr(layer.attention.self, name) for name in ("query", "key", "value")]
-    return nn.functional.linear(
-        hidden_TD,
-        torch.cat([one.weight for one in linear]),
-        torch.cat([one.bias for one in linear]),
-    )
-
-
-def _after_attention(layer: Any, context_TD: Tensor, hidden_TD: Tensor) -> Tensor:
-    """The states that the layer gives, from the tokens' contexts and the states it got."""
-    # Said because a compiler takes the two numbers of tokens for unrelated.
-    torch._check(context_TD.shape[0] == hidden_TD.shape[0])
-    attended_TD = layer.attention.output(context_TD, hidden_TD)
-    return layer.output(layer.intermediate(attended_TD), attended_TD)
-
-
 def _any_length(compiled: TokenWise) -> TokenWise:
     """Tell the compiler that nothing may be assumed about T, not even its first value.
 
@@ -244,31 +237,40 @@ def _any_length(compiled: TokenWise) -> TokenWise:
 
 def save_text_half(text: CXRBert, folder: Path) -> None:
     """Write ``config.json`` and ``model.safetensors`` as transformers does."""
-    text.save_pretrained(folder)
+    said = {"model_type": "bert", "architectures": ["BertForMaskedLM"]}
+    write_json(folder / "config.json", text.config.model_dump(mode="json") | said)
+    save_file(untied(text), folder / "model.safetensors", {"format": "pt"})
+
+
+def untied(text: CXRBert) -> dict[str, Tensor]:
+    """The parameters on the CPU, tied ones once."""
+    return {
+        name: value.detach().float().cpu().contiguous()
+        for name, value in text.state_dict().items()
+        if name not in TIED
+    }
 
 
 def load_text_half(folder: Path) -> CXRBert:
     """Read the text half; an :class:`InputError` names what is missing."""
-    for name in ("config.json", "model.safetensors"):
-        if not (folder / name).is_file():
-            raise InputError(f"{folder / name}: file not found; the folder has no text half")
-    config = read_object(folder / "config.json", ("vocab_size", "hidden_size", "projection_size"))
-    if config.get("text_pooling", "cls") not in get_args(TextPooling):
-        raise InputError(
-            f"{folder / 'config.json'}: text_pooling is {config['text_pooling']!r}; expected one "
-            f"of {', '.join(get_args(TextPooling))}"
-        )
-    require_weights(folder / "model.safetensors")
+    path = folder / "model.safetensors"
+    for file in (folder / "config.json", path):
+        if not file.is_file():
+            raise InputError(f"{file}: file not found; the folder has no text half")
+    config = read_config(folder, BertConfig)
+    with torch.random.fork_rng(devices=[]):  # cheaper than to build it without values
+        text = CXRBert(config)
+    load_weights(text, read_weights(path), path, [{name} for name in TIED])
+    return text.eval()
+
+
+def read_config(folder: Path, kind: type[ConfigT]) -> ConfigT:
+    """Read ``config.json``; an :class:`InputError` names the key that is missing or wrong."""
+    path = folder / "config.json"
     try:
-        # With this option it gives a pair, which its annotation does not say.
-        loaded: Any = CXRBert.from_pretrained(folder, output_loading_info=True)
-    except (OSError, RuntimeError, TypeError, ValueError) as error:
-        raise InputError(f"{folder}: cannot be loaded ({' '.join(str(error).split())})") from None
-    text: CXRBert = loaded[0]
-    # Parameters that the file lacks would stay random.
-    missing = [f"{name} is missing" for name in sorted(loaded[1]["missing_keys"])]
-    require_fit(missing, folder / "model.safetensors")
-    return text
+        return kind.model_validate(read_object(path))
+    except ValidationError as error:
+        raise InputError(explain(error, str(path))) from None
 
 
 def require_positions(text: CXRBert, length: int) -> None:

@@ -52,13 +52,13 @@ def import_weights(
     from cxrflow.encoders.image_encoder import save_image_half
     from cxrflow.encoders.released.halves import find_files, read_halves, source_files
     from cxrflow.files import atomic_folder, file_digest, write_json
-    from cxrflow.text.tokenizer import load_tokenizer, rewrite_tokenizer
+    from cxrflow.text.tokenizer import read_tokenizer, rewrite_tokenizer
 
     files = find_files(kind, weights, image)
     halves = read_halves(kind, files, settings, seed)
     with atomic_folder(output, "model") as made:
         if halves.text is not None and files.text is not None:
-            require_embeddings(halves.text, len(load_tokenizer(files.text)), files.text)
+            require_embeddings(halves.text, read_tokenizer(files.text).get_vocab_size(), files.text)
             save_text_half(halves.text, made)
             rewrite_tokenizer(files.text, made)
         if halves.image is not None:

@@ -42,7 +42,7 @@ def run_training(
     from cxrflow.pretrain.inputs import Pairs, model_fingerprint, seeded
     from cxrflow.pretrain.report_text import start_text
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES
-    from cxrflow.text.tokenizer import load_tokenizer
+    from cxrflow.text.tokenizer import read_tokenizer
     from cxrflow.training.engine import Engine
     from cxrflow.training.precision import choose_device
 
@@ -56,8 +56,8 @@ def run_training(
     text = start_text(
         given.text, settings.dropout, settings.attention_dropout, settings.text_pooling
     )
-    tokenizer = load_tokenizer(Path(given.text))
-    require_embeddings(text, len(tokenizer), Path(given.text))
+    tokenizer = read_tokenizer(Path(given.text))
+    require_embeddings(text, tokenizer.get_vocab_size(), Path(given.text))
     require_positions(text, settings.length)
     program = ImageTextProgram(
         settings,

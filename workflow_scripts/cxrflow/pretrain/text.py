@@ -55,19 +55,19 @@ def run_training(
     from cxrflow.text.masking import WordMasker
     from cxrflow.text.packing import PackedCorpus
     from cxrflow.text.report_batch import SECTIONS, ReportTokens
-    from cxrflow.text.tokenizer import VocabularyInfo, load_tokenizer
+    from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
     from cxrflow.training.engine import Engine
     from cxrflow.training.precision import choose_device
 
     vocabulary = Path(given.vocabulary)
-    tokenizer, pieces = load_tokenizer(vocabulary), VocabularyInfo.from_folder(vocabulary)
+    tokenizer, pieces = read_tokenizer(vocabulary), VocabularyInfo.from_folder(vocabulary)
     pairs = Pairs(given.pairs)
     seeded(given.seed)
     if given.start:
         require_same_vocabulary(Path(given.start), pieces, vocabulary)
         text = start_text(given.start, settings.dropout, settings.attention_dropout)
     else:
-        text = CXRBert.build(settings.encoder, len(tokenizer), tokenizer.pad_token_id)
+        text = CXRBert.build(settings.encoder, pieces.size, pieces.pad)
         text.set_dropout(settings.dropout, settings.attention_dropout)
     require_positions(text, settings.length)
     device = choose_device(settings.training.device)

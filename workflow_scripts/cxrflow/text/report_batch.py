@@ -9,12 +9,13 @@ Shapes: ``N`` reports, ``B`` reports of a batch, ``L`` tokens of its longest.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
 from cxrflow.errors import InputError
 from cxrflow.keyed_random import row_state, uniform
@@ -40,22 +41,20 @@ class ReportTokens:
     """The texts of a pairs table, ready for batches.
 
     ``pairs`` has the columns ``findings_sentences`` and ``impression_sentences`` (lists of
-    strings) or, where a list is missing, ``findings`` and ``impression``; ``tokenizer`` is a fast
-    one of transformers or a ``tokenizers.Tokenizer``. A sequence is ``[CLS]``, the sentences and
-    ``[SEP]``, cut at ``max_length`` tokens. Rows are row numbers of ``pairs``.
+    strings) or, where a list is missing, ``findings`` and ``impression``. A sequence is ``[CLS]``,
+    the sentences and ``[SEP]``, cut at ``max_length`` tokens. Rows are row numbers of ``pairs``.
     """
 
-    def __init__(self, pairs: pd.DataFrame, tokenizer: Any, max_length: int) -> None:
+    def __init__(self, pairs: pd.DataFrame, tokenizer: Tokenizer, max_length: int) -> None:
         if max_length < 3:
             raise InputError(f"max_length is {max_length}; expected at least 3")
         self.max_length = max_length
         self.vocabulary = VocabularyInfo.from_tokenizer(tokenizer)
-        backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
         self._sections: dict[str, _Ragged] = {}
         self.present: dict[str, NDArray[np.bool_]] = {}
         self.truncated: dict[str, int] = {}
         for stream, section in enumerate(SECTIONS):
-            ragged = _tokenise(sentences_of(pairs, section), backend, stream)
+            ragged = _tokenise(sentences_of(pairs, section), tokenizer, stream)
             full = np.diff(ragged.token_offsets[ragged.sentence_offsets])
             self._sections[section] = ragged
             self.present[section] = full > 0
@@ -140,10 +139,10 @@ class ReportTokens:
         return drawn
 
 
-def _tokenise(reports: list[list[str]], backend: Any, stream: int) -> _Ragged:
+def _tokenise(reports: list[list[str]], tokenizer: Tokenizer, stream: int) -> _Ragged:
     """Each distinct sentence goes through the tokenizer once: reports repeat sentences heavily."""
     distinct = list(dict.fromkeys(sentence for report in reports for sentence in report))
-    encoded = backend.encode_batch_fast(distinct, add_special_tokens=False)
+    encoded = tokenizer.encode_batch_fast(distinct, add_special_tokens=False)
     ids = {text: encoding.ids for text, encoding in zip(distinct, encoded, strict=True)}
     flat = [ids[sentence] for report in reports for sentence in report]
     sizes = np.fromiter(map(len, flat), dtype=np.int64, count=len(flat))

@@ -6,11 +6,11 @@ second, with its [SEP], segment 1. Shapes: N pairs, B pairs of a batch, L tokens
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from cxrflow.errors import InputError
@@ -32,29 +32,23 @@ class PairBatch:
 class PairTokens:
     """N pairs, each distinct sentence tokenised once.
 
-    ``tokenizer`` is a fast one of transformers or a ``tokenizers.Tokenizer``. A pair of more than
-    ``max_length`` tokens loses tokens from the end of its longer sentence (of two equally long
-    ones, the hypothesis); ``truncated`` counts such pairs.
+    A pair of more than ``max_length`` tokens loses tokens from the end of its longer sentence (of
+    two equally long ones, the hypothesis); ``truncated`` counts such pairs.
     """
 
     def __init__(
         self,
         premises: Sequence[str],
         hypotheses: Sequence[str],
-        tokenizer: Any,
+        tokenizer: Tokenizer,
         max_length: int,
     ) -> None:
         if max_length < SPECIAL + 2:
             raise InputError(f"max_length is {max_length}; expected at least {SPECIAL + 2}")
         self.vocabulary = VocabularyInfo.from_tokenizer(tokenizer)
-        backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
         distinct = list(dict.fromkeys([*premises, *hypotheses]))
-        encoded = backend.encode_batch_fast(distinct, add_special_tokens=False)
-        # A tokenizer of transformers pads from the first call that asked it to.
-        ids = {
-            text: [piece for piece, real in zip(one.ids, one.attention_mask, strict=True) if real]
-            for text, one in zip(distinct, encoded, strict=True)
-        }
+        encoded = tokenizer.encode_batch_fast(distinct, add_special_tokens=False)
+        ids = {text: one.ids for text, one in zip(distinct, encoded, strict=True)}
         self.truncated = 0
         self._pairs: list[tuple[list[int], list[int]]] = []
         for premise, hypothesis in zip(premises, hypotheses, strict=True):

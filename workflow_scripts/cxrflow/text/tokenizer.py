@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +16,6 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from cxrflow.errors import InputError
 from cxrflow.files import fingerprint, read_json
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PREFIX = "##"  # of a piece that continues a word
@@ -75,7 +71,7 @@ def _pieces_of(path: Path) -> dict[str, int]:
 
 
 def read_tokenizer(folder: str | Path) -> Tokenizer:
-    """The folder's tokenizer as a ``tokenizers.Tokenizer`` (light: transformers is not imported).
+    """The folder's tokenizer, which never runs remote code.
 
     ``tokenizer.json`` is used where it exists. With ``vocab.txt`` alone the case is that of
     ``do_lower_case`` in tokenizer_config.json. Where that is missing too (ClinicalBERT), it is
@@ -120,30 +116,6 @@ def rewrite_tokenizer(source: Path, target: Path) -> None:
     write_tokenizer(target, pieces, bool(getattr(tokenizer.normalizer, "lowercase", True)))
 
 
-def load_tokenizer(folder: str | Path) -> "PreTrainedTokenizerBase":
-    """The folder's tokenizer for transformers: fast, offline, never remote code."""
-    from transformers import BertTokenizer, PreTrainedTokenizerFast
-
-    tokenizer = read_tokenizer(folder)
-    config = Path(folder) / "tokenizer_config.json"
-    facts = read_json(config) if config.is_file() else {}
-    options = {
-        "tokenizer_object": tokenizer,
-        "model_max_length": int(facts.get("model_max_length") or 512),
-        **{key: _content(facts[key]) for key in facts if key.endswith("_token")},
-    }
-    if not isinstance(tokenizer.model, models.WordPiece):
-        return PreTrainedTokenizerFast(**options)
-    # Said once more, because saving writes this and transformers then believes it.
-    lowercase = bool(getattr(tokenizer.normalizer, "lowercase", True))
-    return BertTokenizer(**options, do_lower_case=lowercase)
-
-
-def _content(token: Any) -> Any:
-    """A special token of tokenizer_config.json, some of which are objects with its text inside."""
-    return token.get("content") if isinstance(token, dict) else token
-
-
 @dataclass(frozen=True)
 class VocabularyInfo:
     """What packing and masking must know of a WordPiece vocabulary of ``V`` pieces."""
@@ -156,10 +128,9 @@ class VocabularyInfo:
         return cls.from_tokenizer(read_tokenizer(folder), str(folder))
 
     @classmethod
-    def from_tokenizer(cls, tokenizer: Any, name: str = "tokenizer") -> "VocabularyInfo":
-        """From a ``tokenizers.Tokenizer`` or a fast tokenizer of transformers."""
-        backend: Tokenizer = getattr(tokenizer, "backend_tokenizer", tokenizer)
-        vocabulary = backend.get_vocab(with_added_tokens=True)
+    def from_tokenizer(cls, tokenizer: Tokenizer, name: str = "tokenizer") -> "VocabularyInfo":
+        """``name`` is what an error says it is of."""
+        vocabulary = tokenizer.get_vocab(with_added_tokens=True)
         missing = [token for token in SPECIAL_TOKENS if token not in vocabulary]
         if missing:
             raise InputError(f"{name}: special token {missing[0]} is not in the vocabulary")

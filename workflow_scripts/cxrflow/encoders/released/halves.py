@@ -7,7 +7,7 @@ A CXR-BERT folder may hold BioViL's image weights beside its own, as the authors
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cxrflow.encoders.cxr_bert import CXRBert
+from cxrflow.encoders.cxr_bert import CXRBert, read_config
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.released.image import read_released_image
 from cxrflow.encoders.released.settings import (
@@ -20,8 +20,8 @@ from cxrflow.encoders.released.settings import (
 )
 from cxrflow.encoders.released.text import (
     PROJECTION,
+    ReleasedTextConfig,
     read_released_text,
-    read_text_config,
     text_weights_file,
 )
 from cxrflow.errors import InputError
@@ -124,7 +124,7 @@ def is_released(path: Path) -> bool:
         return False
     if not (path / TEXT_WEIGHTS[0]).is_file() and (path / TEXT_WEIGHTS[1]).is_file():
         return True
-    config = read_text_config(path)
+    config = read_config(path, ReleasedTextConfig)
     return config.model_type == "cxr-bert" or config.projection_size is None
 
 
@@ -134,7 +134,7 @@ def kind_of(path: Path, image: Path | None) -> Kind:
         return "biovil_image"
     if image is not None or any(path.glob(IMAGE_FILES)):
         return "biovil"
-    return "cxr_bert" if read_text_config(path).projects else "bert"
+    return "cxr_bert" if read_config(path, ReleasedTextConfig).projects else "bert"
 
 
 def projection_is_new(run: dict[str, Any]) -> bool:

@@ -11,63 +11,31 @@ Shapes: D width, P positions, V pieces of the vocabulary.
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import torch
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field
 from torch import Tensor
-from transformers import BertConfig
 
-from cxrflow.command import Settings, explain
-from cxrflow.encoders.cxr_bert import CXRBert
+from cxrflow.encoders.bert import BertConfig
+from cxrflow.encoders.cxr_bert import TIED, CXRBert, read_config
 from cxrflow.encoders.released.checkpoints import Shape, drop, fill, read_checkpoint, refuse
 from cxrflow.encoders.released.settings import TEXT_WEIGHTS, ImportSettings
 from cxrflow.errors import InputError
-from cxrflow.files import read_object
 
 PROJECTION = "cls_projection_head."
 TOKENS = "cls.predictions."
-# The left is the right by another name; files hold both, or one of them.
-TIED = {
-    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
-    "cls.predictions.decoder.bias": "cls.predictions.bias",
-}
 # Names of a layer normalisation's two vectors in files that were converted from TensorFlow.
 OLD_NAMES = {"gamma": "weight", "beta": "bias"}
 OLD = re.compile(r"(.*\bLayerNorm\.)(gamma|beta)")
 MODEL_PARTS = ("embeddings", "encoder", "pooler")  # of a BERT that was saved without its heads
 
 
-class ReleasedTextConfig(Settings, extra="ignore"):
+class ReleasedTextConfig(BertConfig):
     """What ``config.json`` must say; the names of its author's code are not looked at."""
 
     model_type: Literal["cxr-bert", "bert"] | None = None
-    vocab_size: int = Field(ge=1)
-    hidden_size: int = Field(ge=1)
-    num_hidden_layers: int = Field(ge=1)
-    num_attention_heads: int = Field(ge=1)
-    intermediate_size: int = Field(ge=1)
-    hidden_act: Literal["gelu"] = "gelu"
-    hidden_dropout_prob: float = Field(0.1, ge=0, lt=1)
-    attention_probs_dropout_prob: float = Field(0.1, ge=0, lt=1)
-    max_position_embeddings: int = Field(512, ge=1)
-    type_vocab_size: int = Field(2, ge=1)
-    initializer_range: float = Field(0.02, gt=0)
-    layer_norm_eps: float = Field(1e-12, gt=0)
-    pad_token_id: int = Field(0, ge=0)
-    position_embedding_type: Literal["absolute"] = "absolute"
-    is_decoder: Literal[False] = False
-    add_cross_attention: Literal[False] = False
-    projection_size: int | None = Field(None, ge=2)
-
-    @model_validator(mode="after")
-    def _heads_share_the_width(self) -> Self:
-        if self.hidden_size % self.num_attention_heads:
-            raise ValueError(
-                f"hidden_size is {self.hidden_size}; expected a multiple of num_attention_heads "
-                f"{self.num_attention_heads}"
-            )
-        return self
+    projection_size: int | None = Field(None, ge=2)  # type: ignore[assignment]  # BERT's have none
 
     @property
     def projects(self) -> bool:
@@ -76,18 +44,8 @@ class ReleasedTextConfig(Settings, extra="ignore"):
 
     def as_bert(self, projection: int) -> BertConfig:
         """The configuration of the encoder; ``projection`` where the file does not name one."""
-        checked = {"model_type", "position_embedding_type", "is_decoder", "add_cross_attention"}
-        sizes = self.model_dump(exclude=checked)
-        return BertConfig(**(sizes | {"projection_size": self.projection_size or projection}))
-
-
-def read_text_config(folder: Path) -> ReleasedTextConfig:
-    """Read ``config.json``; an :class:`InputError` names the key that is missing or wrong."""
-    path = folder / "config.json"
-    try:
-        return ReleasedTextConfig.model_validate(read_object(path))
-    except ValidationError as error:
-        raise InputError(explain(error, str(path))) from None
+        sizes = self.model_dump() | {"projection_size": self.projection_size or projection}
+        return BertConfig.model_validate(sizes)
 
 
 def text_weights_file(folder: Path) -> Path:
@@ -150,7 +108,7 @@ def read_released_text(
     Raises:
         InputError: a file is missing or damaged, or its parameters are not those of its sizes.
     """
-    config = read_text_config(folder)
+    config = read_config(folder, ReleasedTextConfig)
     if config.projects != cxr_bert and (cxr_bert or config.model_type == "cxr-bert"):
         wanted = "CXR-BERT (model_type cxr-bert, or projection_size)" if cxr_bert else "BERT"
         raise InputError(
@@ -175,17 +133,6 @@ def read_released_text(
 
 def released_config(config: BertConfig) -> dict[str, Any]:
     """``config.json`` of the released CXR-BERT layout for an encoder of ours."""
-    sizes = ReleasedTextConfig.model_validate(config.to_dict()).model_dump(
-        exclude={"is_decoder", "add_cross_attention"}
-    )
+    sizes = config.model_dump(exclude={"is_decoder", "add_cross_attention"})
     said = {"architectures": ["CXRBertModel"], "model_type": "cxr-bert", "torch_dtype": "float32"}
     return sizes | said
-
-
-def released_text(text: CXRBert) -> dict[str, Tensor]:
-    """The parameters of an encoder of ours by their released names, tied ones once."""
-    return {
-        name: value.detach().float().cpu().contiguous()
-        for name, value in text.state_dict().items()
-        if name not in TIED
-    }

@@ -1,0 +1,201 @@
+"""BERT (Devlin et al. 2019): its modules and initial weights, with transformers' parameter names.
+
+Importing transformers' own costs every job some four seconds. Of a layer there is what comes before
+and after attention; attention itself is that of :mod:`.token_blocks`. A model has the values that
+transformers would draw from the same seed, bit for bit.
+
+Shapes: T tokens, D width, V vocabulary.
+"""
+
+from functools import partial
+from typing import Literal, Self, TypeVar
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+from torch.nn.functional import gelu
+
+from cxrflow.command import Settings
+from cxrflow.encoders.settings import TextPooling
+
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
+
+
+class BertConfig(Settings, extra="ignore"):
+    """``config.json`` of a text half: transformers' keys, and ours of the projection."""
+
+    vocab_size: int = Field(ge=1)
+    hidden_size: int = Field(ge=1)
+    num_hidden_layers: int = Field(ge=1)
+    num_attention_heads: int = Field(ge=1)
+    intermediate_size: int = Field(ge=1)
+    hidden_act: Literal["gelu"] = "gelu"
+    hidden_dropout_prob: float = Field(0.1, ge=0, lt=1)
+    attention_probs_dropout_prob: float = Field(0.1, ge=0, lt=1)
+    max_position_embeddings: int = Field(512, ge=1)
+    type_vocab_size: int = Field(2, ge=1)
+    initializer_range: float = Field(0.02, gt=0)
+    layer_norm_eps: float = Field(1e-12, gt=0)
+    pad_token_id: int = Field(0, ge=0)
+    position_embedding_type: Literal["absolute"] = "absolute"
+    is_decoder: Literal[False] = False
+    add_cross_attention: Literal[False] = False
+    projection_size: int = Field(ge=2)
+    text_pooling: TextPooling = "cls"
+
+    @model_validator(mode="after")
+    def _heads_share_the_width(self) -> Self:
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size is {self.hidden_size}; expected a multiple of num_attention_heads "
+                f"{self.num_attention_heads}"
+            )
+        return self
+
+
+class Embeddings(nn.Module):
+    """Word, position and segment; the sum is normalised."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        width = config.hidden_size
+        self.word_embeddings = nn.Embedding(config.vocab_size, width, config.pad_token_id)
+        self.position_embeddings = nn.Embedding(config.max_position_embeddings, width)
+        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, width)
+        self.LayerNorm = nn.LayerNorm(width, config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, token_T: Tensor, position_T: Tensor, segment_T: Tensor) -> Tensor:
+        states_TD = self.word_embeddings(token_T) + self.token_type_embeddings(segment_T)
+        return self.dropout(self.LayerNorm(states_TD + self.position_embeddings(position_T)))
+
+
+class SelfAttention(nn.Module):
+    """Query, key and value; what attends with them is the caller's."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.heads, width = config.num_attention_heads, config.hidden_size
+        self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
+        self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
+
+    def forward(self, hidden_TD: Tensor) -> Tensor:
+        """Query, key and value of each token, [T, 3D], in one product."""
+        parts = (self.query, self.key, self.value)
+        return nn.functional.linear(
+            hidden_TD,
+            torch.cat([part.weight for part in parts]),
+            torch.cat([part.bias for part in parts]),
+        )
+
+
+class Output(nn.Module):
+    """Linear layer, dropout, the shortcut's states added, normalised."""
+
+    def __init__(self, inputs: int, config: BertConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(inputs, config.hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, inputs: Tensor, shortcut_TD: Tensor) -> Tensor:
+        return self.LayerNorm(self.dropout(self.dense(inputs)) + shortcut_TD)
+
+
+class Attention(nn.Module):
+    """Holds both halves of attention under their published names."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.self = SelfAttention(config)
+        self.output = Output(config.hidden_size, config)
+
+
+class Dense(nn.Module):
+    """Linear layer and GELU; with ``eps`` normalised after it."""
+
+    def __init__(self, inputs: int, outputs: int, eps: float | None = None) -> None:
+        super().__init__()
+        self.dense = nn.Linear(inputs, outputs)
+        self.LayerNorm = nn.Identity() if eps is None else nn.LayerNorm(outputs, eps)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.LayerNorm(gelu(self.dense(inputs)))
+
+
+class Layer(nn.Module):
+    """One layer without its attention."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.attention = Attention(config)
+        self.intermediate = Dense(config.hidden_size, config.intermediate_size)
+        self.output = Output(config.intermediate_size, config)
+
+    def before_attention(self, hidden_TD: Tensor) -> Tensor:
+        """Query, key and value of each token, [T, 3D]."""
+        return self.attention.self(hidden_TD)
+
+    def after_attention(self, context_TD: Tensor, hidden_TD: Tensor) -> Tensor:
+        """The states that the layer gives, from the tokens' contexts and the states it got."""
+        # Said because a compiler takes the two numbers of tokens for unrelated.
+        torch._check(context_TD.shape[0] == hidden_TD.shape[0])
+        attended_TD = self.attention.output(context_TD, hidden_TD)
+        return self.output(self.intermediate(attended_TD), attended_TD)
+
+
+class Encoder(nn.Module):
+    """Holds the layers under their published name."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.layer = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
+
+
+class Bert(nn.Module):
+    """Embeddings and layers, without a pooler."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.embeddings = Embeddings(config)
+        self.encoder = Encoder(config)
+
+
+class Predictions(nn.Module):
+    """States [..., D] to logits [..., V]; weights tied to the word embeddings by the caller."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        width = config.hidden_size
+        self.transform = Dense(width, width, config.layer_norm_eps)
+        self.decoder = nn.Linear(width, config.vocab_size)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return self.decoder(self.transform(hidden))
+
+
+class TokenHead(nn.Module):
+    """Holds the predictions under their published name."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.predictions = Predictions(config)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return self.predictions(hidden)
+
+
+def initialised(part: ModuleT, deviation: float) -> ModuleT:
+    """``part`` with BERT's initial weights, drawn module by module, the inner ones first."""
+    return part.apply(partial(_initialise, deviation))
+
+
+@torch.no_grad()
+def _initialise(deviation: float, module: nn.Module) -> None:
+    if isinstance(module, nn.Linear | nn.Embedding):
+        module.weight.normal_(0.0, deviation)
+    if isinstance(module, nn.Linear):
+        module.bias.zero_()
+    if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+        module.weight[module.padding_idx].zero_()
