@@ -112,7 +112,7 @@ def test_damaged_dicom_is_counted_by_the_pixel_store(
     damage_image(path, damage)
     stages.make_pixels(tmp_path / "pixels", **GENEROUS).succeeds()
     content = read_json(tmp_path / "pixels" / "store.json")
-    assert content["failed"] == 1
+    assert content["dropped"][0]["count"] == 1
     [failure] = content["failures"]
     assert failure["image_id"] == image and str(path).endswith(failure["path"])
     assert SEEN_BY_THE_STORE[damage] in failure["reason"]
@@ -124,7 +124,7 @@ def test_too_many_damaged_images_end_the_store(stages: Stages, tmp_path: Path) -
     _, path = frontal(stages)
     damage_image(path, "one pixel")
     end = stages.make_pixels(tmp_path / "pixels", max_failed_share=0.0, real=True)
-    end.refuses("max_failed_share 0", "1 x blank image: all 1 x 1 pixels are equal", path.name)
+    end.refuses("max_failed_share 0", "(1): blank image: all 1 x 1 pixels are equal", path.name)
     assert not (tmp_path / "pixels" / "store.json").exists()
     assert not list((tmp_path / "pixels").glob("*.partial"))
 

@@ -77,7 +77,7 @@ def test_section_without_a_token_is_left_out_and_counted(stages: Stages, tmp_pat
     for name, sections in (("sections", "findings"), ("joint", "impression")):
         data = read_json(tmp_path / name / "run.json")["data"]
         [drop] = [d for d in data["dropped"] if study in d["examples"]]
-        assert drop["split"] == "train" and sections in drop["reason"]
+        assert drop["part"] == "train" and sections in drop["reason"]
         assert data["train_samples"] >= before[name] - 1
 
 

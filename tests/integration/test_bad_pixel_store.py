@@ -21,7 +21,7 @@ def without(stages: Stages, tmp_path: Path, images: list[str]) -> Path:
     for path in rows.loc[rows["image_id"].isin(images), "image_path"]:
         (stages.data("mimic_cxr") / path).write_bytes(b"")
     stages.make_pixels(tmp_path / "pixels", max_failed_share=1.0).succeeds()
-    assert read_json(tmp_path / "pixels" / "store.json")["failed"] == len(images)
+    assert read_json(tmp_path / "pixels" / "store.json")["dropped"][0]["count"] == len(images)
     return tmp_path / "pixels"
 
 
@@ -39,9 +39,7 @@ def test_training_leaves_out_images_that_are_not_stored(
     data = read_json(tmp_path / "model" / "run.json")["data"]
     assert data["train_samples"] == before["train_samples"] - 1
     [drop] = [d for d in data["dropped"] if "pixel store" in d["reason"]]
-    assert (
-        drop["split"] == "train" and drop["count"] == 1 and drop["examples"] == [lost["study_id"]]
-    )
+    assert drop["part"] == "train" and drop["count"] == 1 and drop["examples"] == [lost["study_id"]]
     assert any("not in the pixel store" in line for line in caplog.messages)
 
     end = train(tmp_path / "strict", pixels, max_dropped_share=0.01)
@@ -69,6 +67,7 @@ def test_benchmarks_count_images_that_are_not_stored(stages: Stages, tmp_path: P
                 "reason": "image is not in the pixel store",
                 "count": int(lost.sum()),
                 "examples": samples["sample_id"][lost].head(5).tolist(),
+                "failed": False,
             }
         ]
         assert data["samples"] == int((~lost).sum())

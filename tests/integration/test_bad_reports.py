@@ -37,7 +37,8 @@ def test_bad_report_is_counted_and_the_others_are_kept(
     else:
         path.write_bytes(content)
     stages.make_corpus(tmp_path / "corpus", max_failed_share=0.5).succeeds()
-    [failed] = read_json(tmp_path / "corpus" / "corpus.json")["failed"]
+    _, read = read_json(tmp_path / "corpus" / "corpus.json")["steps"]
+    [failed] = read["dropped"]
     assert reason in failed["reason"] and failed["count"] == 1 and failed["examples"] == [study]
     after = pd.read_parquet(tmp_path / "corpus" / "sections.parquet").set_index("study_id")
     assert reason in after.loc[study, "outcome"] and after.loc[[study], "impression"].isna().all()
@@ -52,5 +53,5 @@ def test_too_many_bad_reports_end_the_corpus(stages: Stages, tmp_path: Path) -> 
     for path in stages.data("mimic_cxr").glob("files/p*/p*/s*.txt"):
         path.write_bytes(b"")
     end = stages.make_corpus(tmp_path / "corpus", real=True)
-    end.refuses(stages.data("mimic_cxr"), "unusable", "max_failed_share 0.05", "empty file")
+    end.refuses(stages.data("mimic_cxr"), "failed", "max_failed_share 0.05", "empty file")
     assert absent(tmp_path / "corpus")

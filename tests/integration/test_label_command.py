@@ -207,7 +207,7 @@ def test_too_many_unusable_reports_write_nothing_and_keep_what_is_done(tmp_path:
     (folder / "b.txt").write_text("Edema.")
     output = tmp_path / "labels.csv"
     label(folder, output, settings={"max_failed_share": 0.4}).refuses(
-        folder, "1 of 2 reports are unusable", "not UTF-8 text: 1"
+        folder, "1 of 2 reports failed", "(1): not UTF-8 text"
     )
     assert not output.exists() and not summary_path(output).exists()
     label(folder, output, settings={"max_failed_share": 0.6}).succeeds()
@@ -284,7 +284,7 @@ def test_killed_or_stopped_it_goes_on_to_the_same_bytes(tmp_path: Path, threads:
 def stop_early(path: Path, output: Path, **settings: Any) -> None:
     """Leave finished parts behind: the reports end as too long."""
     settings = {"max_failed_share": 0, **settings}
-    label(path, output, settings=settings).refuses("unusable")
+    label(path, output, settings=settings).refuses("failed at 'reports read'")
     assert list(output.with_name(f"{output.name}.parts").glob("*.arrow"))
 
 

@@ -45,6 +45,12 @@ def run(root: Path, layout: str = "mimic_cxr", threads: int = 1, **settings: Any
     return output
 
 
+def drops(corpus: dict[str, Any]) -> dict[str, tuple[int, list[str]]]:
+    """Count and examples by reason."""
+    found = [drop for step in corpus["steps"] for drop in step["dropped"]]
+    return {drop["reason"]: (drop["count"], drop["examples"]) for drop in found}
+
+
 def table(folder: Path, name: str) -> pd.DataFrame:
     return pd.read_parquet(folder / f"{name}.parquet")
 
@@ -73,7 +79,7 @@ def test_mimic_tree_gives_all_tables(tmp_path: Path) -> None:
     documents = table(folder, "documents")
     assert documents.loc[0, "text"] == "Small left effusion.\n1. Left effusion. 2. No edema."
     corpus = json.loads((folder / "corpus.json").read_text())
-    assert corpus["reports"] == 2 and corpus["synthetic"] is False and corpus["failed"] == []
+    assert corpus["reports"] == 2 and corpus["synthetic"] is False and drops(corpus) == {}
     assert corpus["labels"]["Pleural Effusion"] == {"positive": 2}
 
 
@@ -102,7 +108,7 @@ def test_bad_reports_are_counted_with_reasons_and_stay_as_rows(tmp_path: Path) -
     root = write_mimic(tmp_path / "mimic", contents)
     folder = run(root, max_failed_share=0.9)
     corpus = json.loads((folder / "corpus.json").read_text())
-    assert {f["reason"]: (f["count"], f["examples"]) for f in corpus["failed"]} == {
+    assert drops(corpus) == {
         "empty file": (1, ["59990002"]),
         "not UTF-8 text": (1, ["59990003"]),
         "no usable section": (1, ["59990004"]),
@@ -119,7 +125,7 @@ def test_bad_reports_are_counted_with_reasons_and_stay_as_rows(tmp_path: Path) -
 
 def test_too_many_bad_reports_end_the_program_and_write_nothing(tmp_path: Path) -> None:
     root = write_mimic(tmp_path / "mimic", {1: GOOD.encode(), 2: b""})
-    with pytest.raises(InputError, match="1 of 2 reports are unusable.*empty file: 1") as raised:
+    with pytest.raises(InputError, match=r"1 of 2 reports failed at.*\(1\): empty file") as raised:
         build_corpus("mimic_cxr", str(root), tmp_path / "out", ReportSettings())
     assert "\n" not in str(raised.value) and "effusion" not in str(raised.value)
     assert not (tmp_path / "out").exists()
@@ -192,7 +198,8 @@ def test_study_listed_twice_is_read_once(tmp_path: Path) -> None:
     (root / "cxr-study-list.csv").write_text(f"subject_id,study_id,path\n{row}\n{row}\n")
     folder = run(root)
     assert len(table(folder, "sections")) == 1
-    assert json.loads((folder / "corpus.json").read_text())["skipped"] == {"study listed twice": 1}
+    corpus = json.loads((folder / "corpus.json").read_text())
+    assert drops(corpus) == {"study listed twice": (1, ["59990001"])}
 
 
 @pytest.mark.parametrize(
@@ -271,7 +278,11 @@ def test_covid_notes_are_the_impression(tmp_path: Path) -> None:
     assert sections.loc[0, "impression"] == "Infiltrate in the left lung. No effusion."
     assert sections.loc[1, "outcome"] == "no clinical notes"
     corpus = json.loads((folder / "corpus.json").read_text())
-    assert corpus["skipped"] == {"modality CT": 1, "filename repeated": 1}
+    assert drops(corpus) == {
+        "modality CT": (1, ["c.jpg"]),
+        "filename repeated": (1, ["a.jpg"]),
+        "no clinical notes": (1, ["b.jpg"]),
+    }
     assert table(
         run(root, "covid_chestxray", max_failed_share=0.5, sections={"notes_section": "findings"}),
         "sections",
@@ -303,4 +314,4 @@ def test_real_covid_notes(tmp_path: Path) -> None:
         pytest.skip("CXR_REAL_DATA names no folder with covid_chestxray")
     corpus = build_corpus("covid_chestxray", str(root), tmp_path / "covid", ReportSettings())
     assert corpus["outcomes"] == {"impression only": 133, "no clinical notes": 2}
-    assert corpus["skipped"] == {"modality CT": 23}
+    assert drops(corpus)["modality CT"][0] == 23

@@ -153,7 +153,7 @@ class Stages:
 
     def ground(self, output: Path, pixels: Path | None = None) -> End:
         return self._score(
-            "phrase_grounding",
+            "grounding.phrase_grounding",
             {},
             model=self.models / "joint",
             cohort=self.grounding,
@@ -179,7 +179,7 @@ class Stages:
         if extracted.code:
             return extracted
         return self._score(
-            "zero_shot_classification",
+            "classification.zero_shot_classification",
             {"split": None},
             model=self.models / "joint",
             cohort=self.rsna,
@@ -189,7 +189,7 @@ class Stages:
 
     def predict_masks(self, output: Path, model: Path | None = None) -> End:
         return self._score(
-            "mask_prediction",
+            "language.mask_prediction",
             {"max_length": 48},
             model=model or self.models / "joint",
             pairs=self.cohort / "pairs.parquet",

@@ -190,8 +190,8 @@ def _corpus(config: Config, name: str) -> dict[str, Any]:
         labels[finding] = counts | {"blank": 3955 - sum(counts.values())}
     return found | {
         "reports": 3955,
-        "skipped": {"study listed twice": 2},
-        "failed": [{"reason": "empty file", "count": 1, "examples": ["s50000009"]}],
+        "steps": [_step("reports listed", "reports", 3955, _drop("study listed twice", 2)),
+                  _step("reports read", "reports", 3954, _drop("empty file", 1, failed=True))],
         "outcomes": {"findings and impression": 3419, "impression only": 502,
                      "no usable section": 28, "findings only": 6},
         "counts": {"sentences": 24_318, "labelled": 3927, "typos_corrected": 310},

@@ -14,14 +14,15 @@ from cxrflow.source_files import PACKAGE, ROOT, imported_by
 TOP = ROOT.parent
 # Know no part of the package:
 SHARED = {
-    *("command", "errors", "files", "keyed_random", "names", "outputs", "parquet", "progress"),
+    *("command", "drops", "errors", "files", "keyed_random", "names", "outputs", "parquet"),
+    "progress",
 }
 LIBRARIES = {"data", "encoders", "images", "metrics", "objectives", "phantom", "reports", "text"}
 # What each part may import besides itself, the shared modules, other parts' settings and the
 # descriptions of data sets.
 ALLOWED: dict[str, set[str]] = {
-    **{name: set() for name in SHARED - {"command", "files", "outputs", "parquet"}},
-    **{name: {"errors"} for name in ("command", "files", "outputs", "parquet")},
+    **{name: set() for name in SHARED - {"command", "drops", "files", "outputs", "parquet"}},
+    **{name: {"errors"} for name in ("command", "drops", "files", "outputs", "parquet")},
     **{name: set() for name in (*LIBRARIES, "training", "papers", "source_files")},
     "model": {"encoders", "text"},
     "config": {"papers", "images"},  # a geometry is checked by its own parser

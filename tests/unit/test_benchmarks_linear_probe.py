@@ -179,7 +179,7 @@ def test_wrong_input_is_named(features, tmp_path):
     for row in (0, 1):
         table.at[row, "labels"] = [np.nan]
     dropped = evaluate(features, tmp_path, table).data["dropped"]
-    assert [(d["split"], d["examples"]) for d in dropped] == [("train", ["s0"]), ("test", ["s1"])]
+    assert [(d["part"], d["examples"]) for d in dropped] == [("train", ["s0"]), ("test", ["s1"])]
 
 
 @pytest.mark.parametrize(

@@ -236,7 +236,7 @@ def test_what_cannot_be_used_is_counted(store, tmp_path):
     table.loc[5, "image_width"] = 65
     table.at[7, "boxes"] = [[0, 0, 64, 10]]  # above the crop
     result = evaluate(store, tmp_path, table)
-    assert [(one["reason"], one["examples"], one["split"]) for one in result.data["dropped"]] == [
+    assert [(one["reason"], one["examples"], one["part"]) for one in result.data["dropped"]] == [
         ("image is not in the pixel store", ["s1"], "test"),
         ("image is not the size that the boxes refer to", ["s5"], "test"),
     ]

@@ -9,7 +9,8 @@ from data_fixtures import write_csv, write_dicom
 
 from cxrflow.data import dicom_headers, study_time
 from cxrflow.data.csv_table import bare_ids, read_csv
-from cxrflow.data.tables import Drop, drop_repeats, require_unique
+from cxrflow.data.tables import drop_repeats, require_unique
+from cxrflow.drops import Drop
 from cxrflow.errors import InputError
 
 COLUMNS = {"name": "id", "size": "value", "note": "text"}

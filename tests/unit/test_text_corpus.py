@@ -170,7 +170,9 @@ def test_damaged_pubmed_files(tmp_path, damage, message):
     documents, counts = build("pubmed", root, tmp_path / "out", max_failed_share=0.5)
     assert documents == {"1": "one"}, "a skipped file contributes nothing"
     assert dropped(counts, 0) == {"unreadable": 1}
-    with pytest.raises(InputError, match="1 of 2 files are unreadable"):
+    with pytest.raises(
+        InputError, match=r"1 of 2 files failed.*\(1\): unreadable, e\.g\. pubmed22n0002"
+    ):
         build("pubmed", root, tmp_path / "out2", max_failed_share=0.4)
 
 
@@ -274,7 +276,7 @@ def test_damaged_notes(tmp_path):
 def test_malformed_note_rows_are_counted_or_fatal(tmp_path):
     rows = [HEADER, note(1, "a"), note(2, "b")[:-2], ["x", *note(3, "c")[1:]], note(4, "d")]
     write_notes(tmp_path / "iii", rows, "NOTEEVENTS.csv")
-    with pytest.raises(InputError, match=r"2 of 4 rows are malformed \(first: row 2\)"):
+    with pytest.raises(InputError, match=r"2 of 4 notes failed.*malformed row, e.g. row 2"):
         build("mimic_iii", tmp_path / "iii", tmp_path / "out")
     documents, counts = build("mimic_iii", tmp_path / "iii", tmp_path / "out", max_failed_share=0.5)
     assert documents == {"1": "a", "4": "d"} and dropped(counts) == {"malformed row": 2}

@@ -57,7 +57,7 @@ def test_by_hand(cohort):
     entry = found["metrics"]["increase/cut"]
     assert entry["n"] == 2 and entry["low"] <= entry["value"] <= entry["high"]
     assert found["protocol"]["dropped"] == [
-        {"reason": "no findings text", "count": 1, "examples": ["3"]}
+        {"reason": "no findings text", "count": 1, "examples": ["3"], "failed": False}
     ]
     counts = pd.read_parquet(cohort.parent.parent / "out" / "predictions.parquet")
     assert counts["study_id"].tolist() == ["1", "2"] and counts["words"].tolist() == [3, 7]

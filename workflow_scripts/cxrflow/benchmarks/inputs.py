@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cxrflow.command import parser
+from cxrflow.drops import Drop
 from cxrflow.errors import InputError
 from cxrflow.files import file_digest, fingerprint, read_object
 from cxrflow.parquet import read_table
@@ -119,23 +120,20 @@ def image_batches(
 
 
 def drop_rows(
-    table: pd.DataFrame, tests: Mapping[str, Any], examples: int = 5
+    table: pd.DataFrame, tests: Mapping[str, Any]
 ) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
     """Leave out rows for which a test is true, and say how many and why (first reason counts).
 
     The table needs a ``sample_id``. InputError when nothing is left.
     """
     left = np.ones(len(table), dtype=bool)
-    dropped: list[dict[str, Any]] = []
+    dropped = []
     for reason, test in tests.items():
         hit = np.asarray(test, dtype=bool) & left
         if hit.any():
-            ids = table["sample_id"][hit].astype(str)
-            dropped.append(
-                {"reason": reason, "count": int(hit.sum()), "examples": ids.head(examples).tolist()}
-            )
+            dropped.append(Drop.of(reason, table["sample_id"][hit]).as_json())
             log.warning("%d samples left out: %s", hit.sum(), reason)
         left &= ~hit
     if not left.any():
-        raise InputError(f"no sample is left: {'; '.join(d['reason'] for d in dropped)}")
+        raise InputError(f"no sample is left: {'; '.join(tests)}")
     return table[left].reset_index(drop=True), dropped

@@ -14,7 +14,8 @@ from cxrflow.data import filters, leakage, splits
 from cxrflow.data.flow import Flow
 from cxrflow.data.result import Cohort
 from cxrflow.data.settings import CohortSettings
-from cxrflow.data.tables import Drop, Tables
+from cxrflow.data.tables import Tables
+from cxrflow.drops import Drop
 
 COLUMNS = (
     *("sample_id", "subject_id", "group_id", "image_id", "image_path", "labels", "subgroup"),
@@ -32,16 +33,13 @@ def build(tables: Tables, settings: CohortSettings, flow: Flow) -> Cohort:
     unit = images["image_id"] if by_image else splits.groups(images)
     split = splits.assign(unit.drop_duplicates(), tables.splits, {}, settings, tables.source)
     rows, drops = filters.usable(images.assign(split=unit.map(split)))
-    flow.step("image file usable", "images", len(rows), drops)
+    flow.step("image usable", "images", len(rows), drops)
     key = "image_id" if "image_id" in tables.labels else "study_id"
     labels = tables.labels.set_index(key).reindex(rows[key])[tables.classes].to_numpy("float64")
     rows = rows.assign(sample_id=rows["image_id"], group_id=rows["study_id"], labels=list(labels))
     unknown = pd.Series(np.isnan(labels).all(axis=1), index=rows.index)
     positive = pd.Series((labels == 1).any(axis=1), index=rows.index)
     rows = _without(rows, unknown, "label known", "no label of any class", flow)
-    if images["subgroup"].notna().any():
-        reason = "no subgroup, or several, in the list"
-        rows = _without(rows, rows["subgroup"].isna(), "subgroup known", reason, flow, damage=True)
     if settings.negatives == "normal":
         abnormal = ~positive & (rows["subgroup"] != "Normal")
         rows = _without(rows, abnormal, "negatives are normal", "negative but not normal", flow)
@@ -63,10 +61,10 @@ def build(tables: Tables, settings: CohortSettings, flow: Flow) -> Cohort:
 
 
 def _without(
-    rows: pd.DataFrame, lost: pd.Series, step: str, reason: str, flow: Flow, damage: bool = False
+    rows: pd.DataFrame, lost: pd.Series, step: str, reason: str, flow: Flow
 ) -> pd.DataFrame:
     lost = lost.reindex(rows.index)
-    drop = Drop.of(reason, rows.loc[lost, "image_id"], damage)
+    drop = Drop.of(reason, rows.loc[lost, "image_id"])
     flow.step(step, "images", int((~lost).sum()), [drop])
     return rows[~lost]
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from cxrflow.data.csv_table import read_csv, require_file, require_root
 from cxrflow.data.presence import file_failures
 from cxrflow.data.request import Request
-from cxrflow.data.tables import Drop, Tables, drop_repeats, require_unique, shaped
+from cxrflow.data.tables import Tables, drop_repeats, require_unique, shaped
+from cxrflow.drops import Drop
 
 # Published short forms of views that other layouts spell out.
 _VIEWS = {"L": "LATERAL"}

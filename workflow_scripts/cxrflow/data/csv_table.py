@@ -9,7 +9,7 @@ from typing import IO, Literal
 
 import pandas as pd
 
-from cxrflow.data.tables import Drop
+from cxrflow.drops import Drop
 from cxrflow.errors import InputError
 
 # id: text that must be there; text: text or blank; number: a number or blank;

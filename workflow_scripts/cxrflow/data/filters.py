@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from cxrflow.data.presence import file_failures
-from cxrflow.data.tables import Drop
+from cxrflow.drops import Drop
 
 
 def usable(images: pd.DataFrame) -> tuple[pd.DataFrame, list[Drop]]:

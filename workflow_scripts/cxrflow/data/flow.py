@@ -1,12 +1,10 @@
 """The account of a cohort: how many each filter kept and dropped, and why (``flow.json``)."""
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from cxrflow.data.tables import Drop
-from cxrflow.errors import InputError
+from cxrflow.drops import Drop, Tally
 
 Unit = Literal["studies", "images", "patients", "samples", "boxes"]
 
@@ -27,26 +25,9 @@ class Flow:
         Raises:
             InputError: damage (``Drop.failed``) is above the allowed share of what came in.
         """
-        drops = [drop for drop in dropped if drop.count]
-        self.steps.append(
-            {
-                "name": name,
-                "unit": unit,
-                "kept": int(kept),
-                "dropped": [{key: value for key, value in asdict(drop).items()} for drop in drops],
-            }
-        )
-        failed = [drop for drop in drops if drop.failed]
-        total = kept + sum(drop.count for drop in drops)
-        count = sum(drop.count for drop in failed)
-        if count > self.max_failed_share * total:
-            worst = max(failed, key=lambda drop: drop.count)
-            raise InputError(
-                f"{self.source}: {count} of {total} {unit} failed at '{name}' "
-                f"({100 * count / total:.1f} %, max_failed_share allows "
-                f"{100 * self.max_failed_share:g} %); most often: {worst.reason}, "
-                f"e.g. {', '.join(worst.examples[:2])}"
-            )
+        tally = Tally(name, unit, int(kept), dropped)
+        self.steps.append(tally.as_json())
+        tally.require_few(self.source, self.max_failed_share)
 
     def check(self, name: str, detail: str) -> None:
         """Record a check that was passed; one that is not raises where it is made."""

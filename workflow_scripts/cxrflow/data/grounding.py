@@ -11,7 +11,8 @@ from cxrflow.data.flow import Flow
 from cxrflow.data.presence import file_failures
 from cxrflow.data.result import Cohort
 from cxrflow.data.settings import CohortSettings
-from cxrflow.data.tables import Drop, Tables
+from cxrflow.data.tables import Tables
+from cxrflow.drops import Drop
 from cxrflow.errors import InputError
 
 COLUMNS = (

@@ -14,7 +14,8 @@ import pandas as pd
 
 from cxrflow.data.csv_table import require_file, require_root
 from cxrflow.data.request import Request
-from cxrflow.data.tables import COLUMNS, Drop, Tables
+from cxrflow.data.tables import COLUMNS, Tables
+from cxrflow.drops import Drop
 
 LABELS = ("entailment", "neutral", "contradiction")
 NO_LABEL = "-"

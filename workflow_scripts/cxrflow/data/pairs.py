@@ -15,8 +15,9 @@ from cxrflow.data import filters, leakage, priors, splits
 from cxrflow.data.flow import Flow
 from cxrflow.data.result import Cohort
 from cxrflow.data.settings import CohortSettings
-from cxrflow.data.tables import Drop, Tables
+from cxrflow.data.tables import Tables
 from cxrflow.data.texts import Corpus, study_key
+from cxrflow.drops import Drop
 
 COLUMNS = (
     *("dataset", "subject_id", "study_id", "image_id", "image_path", "view", "study_time"),

@@ -7,7 +7,7 @@ studies of one patient at the same instant have no prior, and are none: which ca
 
 import pandas as pd
 
-from cxrflow.data.tables import Drop
+from cxrflow.drops import Drop
 
 FIRST = "first study of the patient"
 NO_TIME = "time of the study not known"
@@ -58,8 +58,5 @@ def prior_account(found: pd.DataFrame) -> dict[str, object]:
     none = [Drop.of(str(reason), rows["study_id"]) for reason, rows in found.groupby("reason")]
     return {
         "found": int(found["reason"].isna().sum()),
-        "none": [
-            {"reason": drop.reason, "count": drop.count, "examples": list(drop.examples)}
-            for drop in sorted(none, key=lambda drop: -drop.count)
-        ],
+        "none": [drop.as_json() for drop in sorted(none, key=lambda drop: -drop.count)],
     }

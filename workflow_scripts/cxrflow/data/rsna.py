@@ -12,7 +12,8 @@ import pandas as pd
 from cxrflow.data import dicom_headers
 from cxrflow.data.csv_table import read_csv, require_file, require_root
 from cxrflow.data.request import Request
-from cxrflow.data.tables import Drop, Tables, drop_repeats, shaped
+from cxrflow.data.tables import Tables, drop_repeats, shaped
+from cxrflow.drops import Drop
 from cxrflow.errors import InputError
 from cxrflow.files import read_json
 
@@ -59,6 +60,8 @@ def read(root: Path, request: Request) -> Tables:
         images = images.assign(
             **{name: header[name] for name in ("view", "image_width", "image_height", "failure")}
         )
+    unclassed = images["failure"].isna() & images["subgroup"].isna()
+    images["failure"] = images["failure"].mask(unclassed, "no class, or several, in the list")
     boxes = rows.dropna(subset=["x", "y", "width", "height"])
     return Tables(
         source=root,

@@ -1,4 +1,4 @@
-"""The common tables every reader returns, and the record of what it had to leave out.
+"""The common tables every reader returns, and what it had to leave out.
 
 Ids are strings without the letters some layouts put before them (``p19990001`` → ``19990001``).
 Missing values are null. Paths are relative to the data set's root, with forward slashes.
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxrflow.drops import Drop
 from cxrflow.errors import InputError
 
 # Columns of each table. `order` sorts a patient's studies in time (any unit, NaN = unknown);
@@ -28,22 +29,6 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "splits": ("subject_id", "split"),
 }
 _NUMBERS = {"order", "image_width", "image_height", "x", "y", "w", "h"}
-
-
-@dataclass(frozen=True)
-class Drop:
-    """Rows or files left out for one reason; ``failed`` marks damage as opposed to choice."""
-
-    reason: str
-    count: int
-    examples: tuple[str, ...] = ()
-    failed: bool = False
-
-    @classmethod
-    def of(cls, reason: str, ids: Iterable[object], failed: bool = False) -> "Drop":
-        """The drop of these ids; the first five are kept as examples."""
-        names = [str(name) for name in ids]
-        return cls(reason, len(names), tuple(names[:5]), failed)
 
 
 def empty(table: str) -> pd.DataFrame:

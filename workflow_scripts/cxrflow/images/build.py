@@ -12,8 +12,8 @@ import logging
 import multiprocessing
 import os
 import threading
-from collections import Counter, deque
-from collections.abc import Generator, Iterator, Sequence
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any
 
 import pandas as pd
 
+from cxrflow.drops import Tally
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_path, file_digest, fingerprint, write_json
 from cxrflow.images.geometry import Geometry
@@ -90,9 +91,17 @@ def build_store(
         records = {number: record for number, record in enumerate(found) if record is not None}
         if records:
             log.info("%d of %d shards are complete and kept", len(records), len(parts))
-        budget = _FailureBudget(len(sources), settings.max_failed_share, folder)
+        tally = Tally("images decoded", "images", len(sources))
+
+        def spend(failures: Iterable[Failure]) -> None:
+            for one in failures:
+                log.warning("%s: not stored: %s", one.path, one.reason)
+                tally.drop(one.reason, [one.path], failed=True)
+                tally.kept -= 1
+            tally.require_few(folder, settings.max_failed_share)
+
         for record in records.values():
-            budget.spend([Failure(**failure) for failure in record["failures"]])
+            spend(Failure(**failure) for failure in record["failures"])
         missing = [number for number in range(len(parts)) if number not in records]
         with contextlib.closing(
             _blocks(root, [parts[i] for i in missing], geometry, settings, threads)
@@ -103,39 +112,12 @@ def build_store(
                 shard_blocks = []
                 for _ in range(0, len(parts[number]), BLOCK):
                     block = next(blocks)
-                    budget.spend(block.failures)
+                    spend(block.failures)
                     shard_blocks.append(block)
                 records[number] = write_shard(folder, number, plans[number], shard_blocks)
         _remove_other_shards(folder, len(parts))
-        return _write_index(folder, [records[i] for i in range(len(parts))], geometry, settings)
-
-
-class _FailureBudget:
-    """Counts failures and stops the build as soon as there are too many of them."""
-
-    def __init__(self, total: int, share: float, folder: Path) -> None:
-        self.total, self.share, self.folder = total, share, folder
-        self.failures: list[Failure] = []
-
-    def spend(self, failures: Sequence[Failure]) -> None:
-        """Add ``failures``; one over the share is an :class:`InputError`."""
-        for failure in failures:
-            log.warning("%s: not stored: %s", failure.path, failure.reason)
-        self.failures.extend(failures)
-        if len(self.failures) > self.share * self.total:
-            first = self.failures[0]
-            reasons = ", ".join(
-                f"{count} x {reason}" for reason, count in _reasons(self.failures)[:3]
-            )
-            raise InputError(
-                f"{self.folder}: {len(self.failures)} of {self.total} images failed, more than"
-                f" max_failed_share {self.share:g} allows ({reasons}); the first is {first.path}"
-            )
-
-
-def _reasons(failures: Sequence[Failure]) -> list[tuple[str, int]]:
-    counts = Counter(failure.reason for failure in failures)
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        ordered = [records[i] for i in range(len(parts))]
+        return _write_index(folder, ordered, geometry, settings)
 
 
 def _blocks(
@@ -199,7 +181,10 @@ def _remove_other_shards(folder: Path, count: int) -> None:
 
 
 def _write_index(
-    folder: Path, records: Sequence[dict[str, Any]], geometry: Geometry, settings: PixelSettings
+    folder: Path,
+    records: Sequence[dict[str, Any]],
+    geometry: Geometry,
+    settings: PixelSettings,
 ) -> dict[str, Any]:
     rows = [
         {**row, "shard": number, "row": position}
@@ -207,6 +192,9 @@ def _write_index(
         for position, row in enumerate(record["rows"])
     ]
     failures = [failure for record in records for failure in record["failures"]]
+    tally = Tally("images decoded", "images", len(rows))
+    for failure in failures:
+        tally.drop(failure["reason"], [failure["path"]], failed=True)
     index = pd.DataFrame(rows, columns=list(INDEX_COLUMNS)).astype(INDEX_COLUMNS)
     with atomic_path(folder / "index.parquet") as temporary:
         index.to_parquet(temporary, index=False)
@@ -218,8 +206,7 @@ def _write_index(
         "geometry": str(geometry),
         "size": geometry.size,
         "images": len(index),
-        "failed": len(failures),
-        "reasons": dict(_reasons([Failure(**failure) for failure in failures])),
+        "dropped": [drop.as_json() for drop in tally.drops],
         "failures": failures,
         "decoders": index["decoder"].value_counts().sort_index().to_dict(),
         "photometric": index["photometric"].value_counts().sort_index().to_dict(),

@@ -202,13 +202,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise InputError(f"--threads is {given.threads}, expected at least 1")
     sources = read_sources(given.images)
     content = build_store(given.root, sources, geometry, settings, given.output, given.threads)
-    log.info(
-        "%s: %d images stored, %d failed %s",
-        given.output,
-        content["images"],
-        content["failed"],
-        content["reasons"] or "",
-    )
+    reasons = ", ".join(f"{drop['count']} x {drop['reason']}" for drop in content["dropped"])
+    log.info("%s: %d images stored; failed: %s", given.output, content["images"], reasons or 0)
 
 
 if __name__ == "__main__":

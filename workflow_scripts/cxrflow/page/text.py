@@ -22,9 +22,7 @@ def corpus(run: RunFolder, name: str) -> dict[str, Any]:
             counts.setdefault(key, found[key])
     outcomes = found.get("outcomes") or {}
     total = sum(outcomes.values())
-    dropped = [drop for step in found.get("steps", []) for drop in step["dropped"]] + [
-        {"reason": reason, "count": n} for reason, n in (found.get("skipped") or {}).items()
-    ]
+    dropped = [drop for step in found.get("steps", []) for drop in step["dropped"]]
     return shown | {
         "synthetic": bool(found["synthetic"]),
         "counts": [(key.replace("_", " "), counts[key]) for key in sorted(counts)],
@@ -32,7 +30,7 @@ def corpus(run: RunFolder, name: str) -> dict[str, Any]:
             {"name": outcome, "count": count, "share": count / total}
             for outcome, count in sorted(outcomes.items(), key=lambda item: -item[1])
         ],
-        "dropped": [*dropped, *(found.get("failed") or [])],
+        "dropped": dropped,
         "labels": _labels(found.get("labels") or {}),
     }
 

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from cxrflow.drops import EXAMPLES, Drop, Tally
 from cxrflow.errors import InputError
 from cxrflow.files import file_digest, read_object
 from cxrflow.images.store import PixelStore
@@ -26,13 +27,12 @@ log = logging.getLogger("cxrflow")
 
 TOKENIZER_FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")
 COLUMNS = ("subject_id", "study_id", "image_id", "findings", "impression", "split")
-EXAMPLES = 5
 
 
 class Pairs:
     """``pairs.parquet`` of a cohort, by split, with what is known about its data set.
 
-    ``dropped`` lists what :meth:`split` left out: split, reason, count, examples (study ids).
+    ``dropped`` lists what :meth:`split` left out, with study ids as examples.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -40,7 +40,7 @@ class Pairs:
         self.frame = read_table(self.path, COLUMNS)
         flow = self.path.with_name("flow.json")
         self.flow = read_object(flow, ("dataset", "cohort", "synthetic"))
-        self.dropped: list[dict[str, Any]] = []
+        self.dropped: list[Drop] = []
         self._check()
 
     def _check(self) -> None:
@@ -81,13 +81,9 @@ class Pairs:
         if store is not None:
             frame = self._keep(frame, frame["image_id"].notna().to_numpy(), name, "no image")
             stored = store.holds(frame["image_id"])
-            lost = frame["image_id"][~stored]
-            if len(lost) > max_dropped_share * len(frame):
-                raise InputError(
-                    f"{store.path}: {len(lost)} of {len(frame)} images of split '{name}' are not "
-                    f"in the pixel store, more than max_dropped_share {max_dropped_share:g} allows "
-                    f"(e.g. {', '.join(lost[:2])}; store.json lists what failed)"
-                )
+            lost = Drop.of("image is not in it", frame["image_id"][~stored], failed=True)
+            tally = Tally(f"pixel store, {name}", "images", int(stored.sum()), [lost])
+            tally.require_few(store.path, max_dropped_share, "max_dropped_share")
             frame = self._keep(frame, stored, name, "image is not in the pixel store")
         if frame.empty:
             raise InputError(
@@ -100,13 +96,10 @@ class Pairs:
     def _keep(
         self, frame: pd.DataFrame, keep: NDArray[np.bool_], split: str, reason: str
     ) -> pd.DataFrame:
-        lost = frame["study_id"][~keep]
-        if len(lost):
-            examples = lost.astype(str).head(EXAMPLES).tolist()
-            self.dropped.append(
-                {"split": split, "reason": reason, "count": len(lost), "examples": examples}
-            )
-            log.warning("%s: %d rows left out: %s", split, len(lost), reason)
+        drop = Drop.of(reason, frame["study_id"][~keep], part=split)
+        if drop.count:
+            self.dropped.append(drop)
+            log.warning("%s: %d rows left out: %s", split, drop.count, reason)
         return frame[keep]
 
     def describe(self) -> dict[str, Any]:
@@ -116,7 +109,7 @@ class Pairs:
             "cohort": self.flow["cohort"],
             "synthetic": bool(self.flow["synthetic"]),
             "fingerprint": file_digest(self.path)[:16],
-            "dropped": self.dropped,
+            "dropped": [drop.as_json() for drop in self.dropped],
         }
 
 

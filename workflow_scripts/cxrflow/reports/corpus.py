@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from cxrflow.command import parser, read_settings, run
 from cxrflow.data.layouts import holders
+from cxrflow.drops import Drop, Tally
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, fingerprint, is_synthetic, write_json
 from cxrflow.progress import progress
@@ -31,7 +32,6 @@ from cxrflow.reports.texts import Reference, list_reports
 
 log = logging.getLogger(__name__)
 
-EXAMPLES = 5
 SCHEMAS = {
     "sections": pa.schema(
         [
@@ -150,7 +150,7 @@ class _Account:
 
     def __init__(self) -> None:
         self.outcomes: Counter[str] = Counter()
-        self.failed: dict[str, list[str]] = {}
+        self.tally = Tally("reports read", "reports")
         self.counts: Counter[str] = Counter()
         self.labels = {name: Counter[str]() for name in OBSERVATIONS}
         self._digest = hashlib.sha256()
@@ -162,7 +162,8 @@ class _Account:
             content = (row["study_id"], row["findings"], row["impression"], row["conclusion"])
             self._digest.update(repr(content).encode("utf-8", "surrogatepass"))
         for study, reason in rows.failures:
-            self.failed.setdefault(reason, []).append(study)
+            self.tally.drop(reason, [study], failed=True)
+        self.tally.kept += len(rows.sections) - len(rows.failures)
         self.counts.update(
             sentences=len(rows.sentences),
             labelled=len(rows.labels),
@@ -179,33 +180,17 @@ class _Account:
         """The counts as JSON."""
         return {
             "outcomes": dict(self.outcomes),
-            "failed": [
-                {"reason": reason, "count": len(studies), "examples": studies[:EXAMPLES]}
-                for reason, studies in sorted(self.failed.items())
-            ],
             "counts": dict(self.counts),
             "labels": {name: dict(counts) for name, counts in self.labels.items()},
             "fingerprint": self._digest.hexdigest()[:16],
         }
 
 
-def _unrepeated(references: Sequence[Reference]) -> tuple[list[Reference], int]:
+def _unrepeated(references: Sequence[Reference]) -> tuple[list[Reference], Drop]:
     first = {reference.study_id: reference for reference in reversed(references)}
+    repeated = [r.study_id for r in references if first[r.study_id] is not r]
     kept = [r for r in references if first[r.study_id] is r]
-    return kept, len(references) - len(kept)
-
-
-def _check(account: _Account, total: int, root: str, settings: ReportSettings) -> None:
-    bad = sum(len(studies) for studies in account.failed.values())
-    if total and bad / total > settings.max_failed_share:
-        reasons = "; ".join(
-            f"{reason}: {len(studies)} (e.g. {studies[0]})"
-            for reason, studies in sorted(account.failed.items())
-        )
-        raise InputError(
-            f"{root}: {bad} of {total} reports are unusable, more than reports.max_failed_share "
-            f"{settings.max_failed_share:g} allows: {reasons}"
-        )
+    return kept, Drop.of("study listed twice", repeated)
 
 
 def build_corpus(
@@ -224,8 +209,6 @@ def build_corpus(
     settings = settings.of_layout(layout)
     listing = list_reports(layout, root)
     references, repeated = _unrepeated(listing.references)
-    if repeated:
-        listing.skipped["study listed twice"] += repeated
     if not references:
         raise InputError(f"{root}: no report is listed")
     account, started = _Account(), time.monotonic()
@@ -235,14 +218,15 @@ def build_corpus(
             for rows in progress(parts, len(references), "report", lambda rows: len(rows.sections)):
                 tables.write(rows)
                 account.add(rows)
-        _check(account, len(references), root, settings)
+        account.tally.require_few(root, settings.max_failed_share)
+        listed = Tally("reports listed", "reports", len(references), [*listing.dropped, repeated])
         values = settings.model_dump(mode="json")
         corpus = {
             "dataset": Path(output).name,
             "layout": layout,
             "synthetic": is_synthetic(root),
             "reports": len(references),
-            "skipped": dict(listing.skipped),
+            "steps": [listed.as_json(), account.tally.as_json()],
             "settings": values,
             "settings_fingerprint": fingerprint(values),
             **account.summary(),
@@ -255,7 +239,7 @@ def build_corpus(
         len(references),
         seconds,
         len(references) / max(seconds, 1e-9),
-        sum(len(studies) for studies in account.failed.values()),
+        account.tally.failed,
     )
     return corpus
 

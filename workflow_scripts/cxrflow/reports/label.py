@@ -33,6 +33,7 @@ import pyarrow.parquet as pq
 
 from cxrflow.command import parser, read_settings, run
 from cxrflow.data.layouts import holders
+from cxrflow.drops import Drop, Tally
 from cxrflow.errors import InputError, InterruptedRun
 from cxrflow.files import atomic_path, write_json
 from cxrflow.outputs import remove_folder
@@ -102,12 +103,9 @@ class _Account:
     def check(self, total: int, root: Path, most: float) -> None:
         """End the run when too many reports are unusable; an empty one is only counted."""
         bad = {k: n for k, n in self.outcomes.items() if k not in (LABELLED, EMPTY)}
-        if sum(bad.values()) > most * total:
-            reasons = "; ".join(f"{reason}: {count}" for reason, count in sorted(bad.items()))
-            raise InputError(
-                f"{root}: {sum(bad.values())} of {total} reports are unusable, more than "
-                f"max_failed_share {most:g} allows: {reasons}"
-            )
+        drops = [Drop(reason, count, failed=True) for reason, count in bad.items()]
+        kept = total - sum(bad.values())
+        Tally("reports read", "reports", kept, drops).require_few(root, most)
 
 
 @contextmanager

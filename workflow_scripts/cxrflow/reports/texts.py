@@ -13,13 +13,13 @@ import tarfile
 import xml.etree.ElementTree as ElementTree
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from cxrflow.data import layouts
+from cxrflow.drops import Drop, Tally
 from cxrflow.errors import InputError
 
 MIMIC_ARCHIVE = "mimic-cxr-reports.zip"
@@ -51,10 +51,10 @@ class RawReport:
 
 @dataclass(frozen=True)
 class Listing:
-    """All reports of a data set in order, and rows left out by reason (not damage: choice)."""
+    """All reports of a data set in order, and rows left out by choice."""
 
     references: list[Reference]
-    skipped: Counter[str] = field(default_factory=Counter)
+    dropped: tuple[Drop, ...] = ()
 
 
 class Reader(Protocol):
@@ -229,18 +229,18 @@ class CovidReports:
     def listing(root: Path) -> Listing:
         """A radiograph's row is a study named by its file; CT slices and repeats are left out."""
         references: dict[str, Reference] = {}
-        skipped: Counter[str] = Counter()
+        tally = Tally("reports listed", "reports")
         for number, row in enumerate(_covid_rows(root)):
             name, modality = (row["filename"] or "").strip(), (row["modality"] or "").strip()
             if modality.casefold() != "x-ray":
-                skipped[f"modality {modality or 'not given'}"] += 1
+                tally.drop(f"modality {modality or 'not given'}", [name])
             elif not name:
-                skipped["no filename"] += 1
+                tally.drop("no filename", [f"row {number + 2}"])
             elif name in references:
-                skipped["filename repeated"] += 1
+                tally.drop("filename repeated", [name])
             else:
                 references[name] = Reference(name, row["Patientid"].strip(), str(number))
-        return Listing(list(references.values()), skipped)
+        return Listing(list(references.values()), tuple(tally.drops))
 
     def __init__(self, root: Path):
         self._notes = [row["clinical notes"] or "" for row in _covid_rows(root)]

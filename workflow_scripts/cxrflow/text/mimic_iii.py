@@ -13,11 +13,11 @@ from typing import IO
 
 import numpy as np
 
+from cxrflow.drops import Tally
 from cxrflow.errors import InputError
 from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.id_set import LARGEST, IdSet
 from cxrflow.text.settings import CorpusSettings
-from cxrflow.text.tally import Tally
 
 _BRACKETS = re.compile(r"\[\*\*.*?\*\*\]", re.DOTALL)
 _REPLACEMENT = {"underscores": "___", "remove": " "}
@@ -82,15 +82,14 @@ def read_notes(
     wanted = {category.strip().lower() for category in settings.categories}
     tally = Tally("take notes", "notes")
     seen = IdSet()
-    total = 0
     for total, row in enumerate(rows, start=1):
         reason = None
         if len(row) != len(header):
-            tally.drop("malformed row", [f"row {total}"])
+            tally.drop("malformed row", [f"row {total}"], failed=True)
             continue
         row_id, category, is_error, text = (row[index].strip() for index in place)
         if not (row_id.isascii() and row_id.isdigit() and int(row_id) <= LARGEST):
-            tally.drop("malformed row", [f"row {total}"])
+            tally.drop("malformed row", [f"row {total}"], failed=True)
             continue
         number = np.array([int(row_id)])
         if is_error not in ("", "0"):
@@ -108,11 +107,5 @@ def read_notes(
             tally.kept += 1
         else:
             tally.drop(reason, [row_id])
-    malformed = tally.dropped("malformed row")
-    if malformed > settings.max_failed_share * total:
-        raise InputError(
-            f"{path}: {malformed} of {total} rows are malformed (first: "
-            f"{tally.as_json()['dropped'][0]['examples'][0]}), more than the share "
-            f"max_failed_share = {settings.max_failed_share}"
-        )
+    tally.require_few(path, settings.max_failed_share)
     return [tally]

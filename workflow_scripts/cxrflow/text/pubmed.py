@@ -19,12 +19,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from cxrflow.drops import Tally
 from cxrflow.errors import InputError
 from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.id_set import LARGEST, IdSet
 from cxrflow.text.parallel import ordered_map
 from cxrflow.text.settings import CorpusSettings
-from cxrflow.text.tally import Tally
 
 log = logging.getLogger("cxrflow")
 _NAME = re.compile(r"pubmed(\d\d)n(\d{4,})\.xml(\.gz)?$")
@@ -181,17 +181,12 @@ def read_pubmed(
             if settings.max_failed_share == 0:
                 raise InputError(found.error)
             log.warning("skipped: %s", found.error)
-            files.drop("unreadable", [Path(found.path).name])
+            files.drop("unreadable", [Path(found.path).name], failed=True)
             continue
         files.kept += 1
         _take(found, seen, gone, writer, articles)
         log.info("%s: %d records", Path(found.path).name, len(found.records))
-    failed = files.dropped("unreadable")
-    if failed > settings.max_failed_share * len(paths):
-        raise InputError(
-            f"{root}: {failed} of {len(paths)} files are unreadable, more than the share "
-            f"max_failed_share = {settings.max_failed_share}"
-        )
+    files.require_few(root, settings.max_failed_share)
     return [files, articles]
 
 

@@ -229,7 +229,7 @@ def evaluate(
         rows = choose_split(cohort.table, split, source)
         part = labelled_images(rows, cohort.classes, features, own)
         parts.append(part)
-        dropped += [{**one, "split": split} for one in part.dropped]
+        dropped += [{**one, "part": split} for one in part.dropped]
     train, test = parts
     classes = test.classes
     choices = settled(settings, model is not None, len(classes))

@@ -29,6 +29,7 @@ from cxrflow.benchmarks.data.settings import LabelAgreementSettings
 from cxrflow.benchmarks.result import Result
 from cxrflow.command import explain, parser, read_settings, run
 from cxrflow.data.csv_table import bare_ids
+from cxrflow.drops import Drop
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, fingerprint, read_object
 from cxrflow.metrics.intervals import Estimate, Floats, bootstrap, clusters_of
@@ -47,7 +48,6 @@ from cxrflow.reports.settings import LabelSettings, ReportSettings
 
 log = logging.getLogger("cxrflow")
 
-EXAMPLES = 5
 SECTIONS = ("study_id", "subject_id", "conclusion", "conclusion_from", "outcome")
 
 
@@ -140,13 +140,10 @@ def _one_sided(ours: Ours, labels: pd.DataFrame, theirs: pd.DataFrame) -> list[d
     )
     extra = labels.index[~labels.index.isin(theirs.index)].to_series()
     reasons = pd.concat([reasons, extra.map(lambda _: "ours only: no given labels")])
-    found = [
-        {"reason": str(reason), "count": len(ids), "examples": list(ids.index[:EXAMPLES])}
-        for reason, ids in reasons.groupby(reasons)
-    ]
-    for one in found:
-        log.warning("%d studies left out: %s", one["count"], one["reason"])
-    return found
+    drops = [Drop.of(str(reason), ids.index) for reason, ids in reasons.groupby(reasons)]
+    for drop in drops:
+        log.warning("%d studies left out: %s", drop.count, drop.reason)
+    return [drop.as_json() for drop in drops]
 
 
 def scored_classes(

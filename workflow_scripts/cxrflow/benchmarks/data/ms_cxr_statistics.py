@@ -24,7 +24,8 @@ from cxrflow.command import parser, read_settings, run
 from cxrflow.data import mimic_iv, ms_cxr
 from cxrflow.data.layouts import layout
 from cxrflow.data.request import Request
-from cxrflow.data.tables import Drop, Tables
+from cxrflow.data.tables import Tables
+from cxrflow.drops import Tally
 from cxrflow.errors import InputError
 from cxrflow.files import fingerprint, is_synthetic
 from cxrflow.metrics.intervals import Estimate
@@ -127,22 +128,6 @@ def _exact(value: float, n: int) -> Estimate:
     return Estimate(value, UNKNOWN, UNKNOWN, n)
 
 
-def checked_drops(drops: Sequence[Drop], kept: int, limit: float, source: Path) -> list[dict]:
-    """Rows left out, by reason; InputError when damage is more than the share ``limit``."""
-    failed = sum(drop.count for drop in drops if drop.failed)
-    if failed > limit * (kept + failed):
-        worst = max((drop for drop in drops if drop.failed), key=lambda drop: drop.count)
-        raise InputError(
-            f"{source}: {failed} of {kept + failed} rows cannot be used (most: {worst.reason}, "
-            f"{worst.count}); expected a share of at most {limit:g} (max_failed_share)"
-        )
-    return [
-        {"reason": drop.reason, "count": drop.count, "examples": list(drop.examples)}
-        for drop in drops
-        if drop.count
-    ]
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     arguments = parser(__doc__)
@@ -163,13 +148,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     pairs, years = pairs_of(annotated, settings), study_years(studies)
     limit = settings.max_failed_share
     listed = [drop for drops in annotated.dropped.values() for drop in drops]
-    dropped = checked_drops(listed, len(annotated.boxes), limit, given.root)
+    steps = [Tally("boxes listed", "rows", len(annotated.boxes), listed)]
+    steps[0].require_few(given.root, limit)
     patients = None
     if given.demographics is not None:
         patients, lost = mimic_iv.read_patients(given.demographics)
-        dropped += checked_drops(lost, len(patients), limit, given.demographics)
+        steps.append(Tally("patients listed", "rows", len(patients), lost))
+        steps[1].require_few(given.demographics, limit)
     if pairs.empty:
-        raise InputError(f"{given.root}: no phrase is left; see {dropped}")
+        raise InputError(f"{given.root}: no phrase is left; see {steps[0].drops}")
     metrics = count(pairs, years, patients, settings)
     undated = int(pairs["study_id"].map(years.set_index("study_id")["year"]).isna().sum())
     data = {
@@ -184,7 +171,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         ),
         "pairs": len(pairs),
         "pairs_without_study_date": undated,
-        "dropped": dropped,
+        "dropped": [drop.as_json() for step in steps for drop in step.drops],
     }
     protocol = {
         **settings.model_dump(mode="json"),

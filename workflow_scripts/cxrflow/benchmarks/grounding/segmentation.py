@@ -169,7 +169,7 @@ def evaluate(
         table = choose_split(cohort.table, split, source)
         part, lost = images_with_boxes(table, pixels)
         parts.append(part)
-        dropped += [{**one, "split": split} for one in lost]
+        dropped += [{**one, "part": split} for one in lost]
         rows[split] = len(table)
     train, test = parts
     prompts = (settings.positive_prompts, settings.negative_prompts, settings.prompt_average)

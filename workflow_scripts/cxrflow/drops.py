@@ -1,0 +1,96 @@
+"""What a stage left out, and why: one way to count it, one shape in JSON, one limit.
+
+A drop is damage (``failed``: a row or file that cannot be read) or choice (a view that was not
+asked for). Only damage counts against the limit.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cxrflow.errors import InputError
+
+EXAMPLES = 5  # ids or places kept of each reason
+
+
+@dataclass(frozen=True)
+class Drop:
+    """So many left out for one reason, with a few of their names; ``part``: of which split."""
+
+    reason: str
+    count: int
+    examples: tuple[str, ...] = ()
+    failed: bool = False
+    part: str | None = None
+
+    @classmethod
+    def of(
+        cls, reason: str, ids: Iterable[object], failed: bool = False, part: str | None = None
+    ) -> "Drop":
+        """The drop of these ids."""
+        names = [str(name) for name in ids]
+        return cls(reason, len(names), tuple(names[:EXAMPLES]), failed, part)
+
+    def as_json(self) -> dict[str, Any]:
+        """One shape wherever something was dropped; ``part`` only where there are several."""
+        values = asdict(self) | {"examples": list(self.examples)}
+        return {key: value for key, value in values.items() if value is not None}
+
+
+class Tally:
+    """One step of a stage: how many it keeps, how many it drops for each reason.
+
+    ``name``: of the step; ``unit``: what is counted.
+    """
+
+    def __init__(self, name: str, unit: str, kept: int = 0, drops: Iterable[Drop] = ()) -> None:
+        self.name, self.unit, self.kept = name, unit, kept
+        self._drops: dict[tuple[str, bool], Drop] = {}
+        for drop in drops:
+            self.add(drop)
+
+    def add(self, drop: Drop) -> None:
+        """Count a drop, together with those for the same reason."""
+        key = (drop.reason, drop.failed)
+        if drop.count:
+            old = self._drops.get(key, Drop(drop.reason, 0))
+            examples = (*old.examples, *drop.examples)[:EXAMPLES]
+            self._drops[key] = Drop(drop.reason, old.count + drop.count, examples, drop.failed)
+
+    def drop(self, reason: str, ids: Iterable[object], failed: bool = False) -> None:
+        """Count one for each of ``ids``."""
+        self.add(Drop.of(reason, ids, failed))
+
+    @property
+    def drops(self) -> list[Drop]:
+        """Reasons in the order they first occurred."""
+        return list(self._drops.values())
+
+    @property
+    def failed(self) -> int:
+        """How many were dropped as damaged."""
+        return sum(drop.count for drop in self.drops if drop.failed)
+
+    def as_json(self) -> dict[str, Any]:
+        """A step as flow.json and corpus.json have it."""
+        dropped = [drop.as_json() for drop in self.drops]
+        return {"name": self.name, "unit": self.unit, "kept": self.kept, "dropped": dropped}
+
+    def require_few(
+        self, source: str | Path, share: float, setting: str = "max_failed_share"
+    ) -> None:
+        """End the stage where damage is more than a share of all that came in.
+
+        Args:
+            source: the file or folder that is damaged, named in the error.
+            setting: what the share is called.
+        """
+        total = self.kept + sum(drop.count for drop in self.drops)
+        if self.failed > share * total:
+            worst = max((drop for drop in self.drops if drop.failed), key=lambda drop: drop.count)
+            raise InputError(
+                f"{source}: {self.failed} of {total} {self.unit} failed at '{self.name}', more "
+                f"than {setting} {share:g} allows; most often ({worst.count}): {worst.reason}"
+                + (f", e.g. {', '.join(worst.examples[:2])}" if worst.examples else "")
+            )
