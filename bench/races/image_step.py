@@ -15,7 +15,7 @@ from cxrflow.encoders.image_encoder import Trunk
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.objectives.simclr import nt_xent
 from cxrflow.pretrain.inputs import moved
-from cxrflow.pretrain.two_views import Head
+from cxrflow.pretrain.terms.simclr import Head
 from cxrflow.training.optimiser import build
 from cxrflow.training.precision import Precision, autocast, choose_precision
 from cxrflow.training.processes import ALONE

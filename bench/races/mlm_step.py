@@ -23,11 +23,14 @@ from bench.text_steps import (
 )
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.settings import TextEncoderSettings
+from cxrflow.pretrain.objective import Run
 from cxrflow.pretrain.packed_corpus import PackedCorpusProgram
 from cxrflow.pretrain.settings import TextPretrainingSettings
+from cxrflow.pretrain.terms.settings import MaskedLanguageSettings, TextTerms
 from cxrflow.text.masking import WordMasker
 from cxrflow.text.packing import PackedCorpus
 from cxrflow.text.report_batch import ReportTokens
+from cxrflow.text.settings import MaskingSettings
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 from cxrflow.training.precision import Precision
 from cxrflow.training.processes import ALONE
@@ -66,17 +69,20 @@ def _race(encoder: TextEncoderSettings, rows: int, precision: Precision) -> Race
         # On rows of one document each, attention within documents is attention within rows.
         single = write_tokens(root / "single", np.full(2 * rows, LENGTH - 2), vocabulary)
     settings = TextPretrainingSettings(
-        encoder=encoder, length=LENGTH, training=TrainingSettings(batch_size=rows, steps=1000)
+        encoder=encoder,
+        length=LENGTH,
+        terms=TextTerms(mlm=MaskedLanguageSettings()),
+        training=TrainingSettings(batch_size=rows, steps=1000),
     )
     torch.manual_seed(SEED)
     text = CXRBert.build(encoder, PIECES, vocabulary.pad)
     text.set_dropout(settings.dropout, settings.attention_dropout)
     theirs = in_transformers(text)
-    masker = WordMasker.from_settings(vocabulary, settings.mlm.masking)
+    masker = WordMasker.from_settings(vocabulary, MaskingSettings())
     unused = ReportTokens(pd.DataFrame({"findings": ["w1."], "impression": ["w2."]}), tokenizer, 8)
     mixed_program, single_program = (
         PackedCorpusProgram(
-            settings, data, unused, text, masker, root, SEED, torch.device("cpu"), ALONE
+            settings, Run(SEED, torch.device("cpu"), ALONE), data, unused, text, root
         )
         for data in (corpus, single)
     )

@@ -25,14 +25,17 @@ from bench.text_steps import (
 )
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.settings import TextEncoderSettings
+from cxrflow.pretrain.objective import Run
 from cxrflow.pretrain.section_pairs import SectionPairsProgram
-from cxrflow.pretrain.settings import (
+from cxrflow.pretrain.settings import TextPretrainingSettings
+from cxrflow.pretrain.terms.settings import (
     MaskedLanguageSettings,
     SectionMatchingSettings,
-    TextPretrainingSettings,
+    TextTerms,
 )
 from cxrflow.text.masking import WordMasker
 from cxrflow.text.report_batch import SECTIONS, ReportTokens, Section
+from cxrflow.text.settings import MaskingSettings
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 from cxrflow.training.order import batch_rows
 from cxrflow.training.precision import Precision
@@ -84,8 +87,9 @@ def _race(encoder: TextEncoderSettings, pairs: int, precision: Precision) -> Rac
         encoder=encoder,
         length=reports.max_length,
         training=TrainingSettings(batch_size=pairs, steps=1000),
-        mlm=MaskedLanguageSettings(weight=0.1),
-        rsm=SectionMatchingSettings(weight=1.0),
+        terms=TextTerms(
+            section_matching=SectionMatchingSettings(), mlm=MaskedLanguageSettings(weight=0.1)
+        ),
         dropout=0.25,
         attention_dropout=0.25,
     )
@@ -93,10 +97,10 @@ def _race(encoder: TextEncoderSettings, pairs: int, precision: Precision) -> Rac
     text = CXRBert.build(encoder, PIECES, vocabulary.pad)
     text.set_dropout(settings.dropout, settings.attention_dropout)
     theirs = in_transformers(text)
-    masker = WordMasker.from_settings(vocabulary, settings.mlm.masking)
+    masker = WordMasker.from_settings(vocabulary, MaskingSettings())
     ids = [str(number) for number in range(len(reports))]
     program = SectionPairsProgram(
-        settings, reports, reports, ids, text, masker, root, SEED, torch.device("cpu"), ALONE
+        settings, Run(SEED, torch.device("cpu"), ALONE), ids, reports, reports, text, root
     )
     collator = DataCollatorForLanguageModeling(plain, mlm_probability=0.15)
     sequences = {section: _sequences(reports, section) for section in SECTIONS}

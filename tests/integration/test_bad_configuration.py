@@ -43,7 +43,12 @@ def test_missing_root_of_every_reader(stages: Stages, tmp_path: Path) -> None:
         ("text.tokens", {"cache": 1}, "unknown key 'cache'"),
         ("pretrain.text", {"training": {"epoch": 3}}, "unknown key 'training.epoch'"),
         ("pretrain.image", {"training": {"steps": "two"}}, "'training.steps'"),
-        ("pretrain.joint", {"alignment": {"temperature": -1}}, "'alignment.temperature' is -1"),
+        (
+            "pretrain.joint",
+            {"terms": {"global_alignment": {"temperature": -1}}},
+            "'terms.global_alignment.temperature' is -1",
+        ),
+        ("pretrain.text", {"terms": {"mlm": None}}, "'terms': names no term; expected one of"),
         ("benchmarks.grounding.phrase_grounding", {"space": "pixel"}, "key 'space' is 'pixel'"),
         (
             "benchmarks.classification.zero_shot_classification",

@@ -125,12 +125,13 @@ def test_non_finite_weights_stop_a_training_with_the_batch(stages: Stages, tmp_p
     weights[name] = weights[name] * np.nan
     save_file(weights, path, metadata={"format": "pt"})
     end = stages.train_sections(tmp_path / "model")
-    end.refuses("tiny: term 'rsm' is nan at step 0", "the batch begins with samples")
+    end.refuses("tiny: term 'section_matching' is nan at step 0", "the batch begins with samples")
     assert absent(tmp_path / "model")
 
 
 def test_packed_rows_have_no_sections_to_match(stages: Stages, tmp_path: Path) -> None:
-    settings = {"encoder": TEXT, "length": 48, "training": TRAINING, "rsm": {"weight": 1.0}}
+    terms = {"section_matching": {}, "mlm": {}}
+    settings = {"encoder": TEXT, "length": 48, "training": TRAINING, "terms": terms}
     end = program(
         "pretrain.text",
         settings,
@@ -142,5 +143,5 @@ def test_packed_rows_have_no_sections_to_match(stages: Stages, tmp_path: Path) -
         state=tmp_path / "state",
         output=tmp_path / "model",
     )
-    end.refuses("rsm.weight", "--tokens", "1.0")
+    end.refuses("terms.section_matching", "--tokens", "expected null")
     assert absent(tmp_path / "model") and not (tmp_path / "state").exists()

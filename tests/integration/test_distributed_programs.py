@@ -1,4 +1,4 @@
-"""The four trainings in several processes: same objective, exact resume, one voice."""
+"""The trainings in several processes: same objective, exact resume, one voice."""
 
 import json
 import os
@@ -14,14 +14,27 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, distributed, nn
-from toy_programs import ENVIRONMENT, FINER, IMAGE, TEXT, TRAINING, WITH_WORDS, commands, complete
+from toy_programs import (
+    ENVIRONMENT,
+    FINER,
+    HEAD,
+    IMAGE,
+    QUEUE,
+    TEXT,
+    TRAINING,
+    WITH_WORDS,
+    commands,
+    complete,
+)
 
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import TextEncoderSettings
 from cxrflow.images.store import PixelStore
-from cxrflow.pretrain.image_text_pairs import ImageTextProgram
+from cxrflow.pretrain.image_text_pairs import ImageTextProgram, pair_texts
+from cxrflow.pretrain.objective import Run, TermsProgram
 from cxrflow.pretrain.packed_corpus import PackedCorpusProgram
+from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.section_pairs import SectionPairsProgram
 from cxrflow.pretrain.settings import (
     ImagePretrainingSettings,
@@ -29,20 +42,19 @@ from cxrflow.pretrain.settings import (
     TextPretrainingSettings,
 )
 from cxrflow.pretrain.two_views import TwoViewsProgram
-from cxrflow.text.masking import WordMasker
 from cxrflow.text.packing import PackedCorpus
 from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 from cxrflow.training.gradients import Gradients
 from cxrflow.training.processes import Processes
-from cxrflow.training.program import Program
 from gloo_processes import run_processes
 
 BATCH = 13  # no multiple of the processes
+SPLITS = ("train", "validate")
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
 PROGRAMS = (
     *("phase II", "phase II in parts", "phase III", "phase III of MLM alone"),
-    *("SimCLR", "SimCLR in ghosts"),
+    *("SimCLR", "SimCLR in ghosts", "MoCo", "MoCo in ghosts"),
     *("joint", "joint with words"),
 )
 
@@ -50,50 +62,53 @@ PROGRAMS = (
 Outcome = dict[str, dict[str, Any]]  # by program
 
 
-def make(name: str, inputs: Path, processes: Processes) -> Program:
+def make(name: str, inputs: Path, processes: Processes) -> TermsProgram:
     """A program of the toy cohort with the same weights in every process."""
     torch.manual_seed(0)
-    device = torch.device("cpu")
+    run = Run(0, torch.device("cpu"), processes)
     training = {**TRAINING, "batch_size": BATCH, "epochs": 1}
     pairs = pd.read_parquet(inputs / "cohort" / "pairs.parquet")
-    frames = [pairs[pairs["split"] == one].reset_index() for one in ("train", "validate")]
+    frames = [pairs[pairs["split"] == one].reset_index() for one in SPLITS]
     vocabulary = inputs / "vocabulary"
     tokenizer, pieces = read_tokenizer(vocabulary), VocabularyInfo.from_folder(vocabulary)
     text = CXRBert.build(TextEncoderSettings(**TEXT), pieces.size, pieces.pad)
     text.set_dropout(0.0, 0.0)
     reports = [ReportTokens(frame, tokenizer, 48) for frame in frames]
-    common = (text, WordMasker(pieces), vocabulary, 0, device, processes)
+    mlm = {"mlm": {}}
     if name.startswith("phase II") and not name.startswith("phase III"):
         training["accumulate"] = 2 if "parts" in name else 1
-        settings = TextPretrainingSettings(training=training, length=48, **NO_DROPOUT)
+        settings = TextPretrainingSettings(training=training, length=48, terms=mlm, **NO_DROPOUT)
         corpus = PackedCorpus([inputs / "tokens"], 48, pieces)
-        return PackedCorpusProgram(settings, corpus, reports[1], *common)
+        return PackedCorpusProgram(settings, run, corpus, reports[1], text, vocabulary)
+    ids = frames[0]["study_id"].tolist()
     if name.startswith("phase III"):
-        weight = 0.0 if "alone" in name else 1.0
-        settings = TextPretrainingSettings(training=training, rsm={"weight": weight}, **NO_DROPOUT)
-        return SectionPairsProgram(settings, *reports, frames[0]["study_id"].tolist(), *common)
+        terms = mlm if "alone" in name else {**mlm, "section_matching": {}}
+        settings = TextPretrainingSettings(training=training, terms=terms, **NO_DROPOUT)
+        return SectionPairsProgram(settings, run, ids, *reports, text, vocabulary)
     store = PixelStore(inputs / "pixels")
-    encoder = FINER if "words" in name else IMAGE
-    images = {
-        "encoder": encoder,
+    images = [SplitImages(store, frame["image_id"], run.device) for frame in frames]
+    common = {
+        "encoder": FINER if "words" in name else IMAGE,
         "augmentation": {"angle": 20, "noise": 0.05},
         "training": training,
     }
     if name.startswith("joint"):
-        words = WITH_WORDS if "words" in name else {}
-        joint = JointPretrainingSettings(length=48, **images, **NO_DROPOUT, **words)
+        words = WITH_WORDS if "words" in name else {"terms": {"global_alignment": {}, **mlm}}
+        joint = JointPretrainingSettings(length=48, **common, **NO_DROPOUT, **words)
+        texts = {
+            name: pair_texts(joint, frame, tokenizer, training=name == "train")
+            for name, frame in zip(SPLITS, frames, strict=True)
+        }
         text.set_pooling(joint.text_pooling)
-        image = ImageEncoder(joint.encoder)
-        return ImageTextProgram(
-            joint, store, *frames, text, image, tokenizer, vocabulary, 0, device, processes
-        )
+        stored, image = dict(zip(SPLITS, images, strict=True)), ImageEncoder(joint.encoder)
+        return ImageTextProgram(joint, run, ids, stored, texts, image, text, vocabulary)
     if "ghosts" in name:
-        images |= {"ghost_batch": 4, "training": {**training, "batch_size": 16}}
-    simclr = ImagePretrainingSettings(head_hidden=32, head_output=16, **images)
-    return TwoViewsProgram(simclr, store, *frames, 0, device, processes)
+        common |= {"ghost_batch": 4, "training": {**training, "batch_size": 16}}
+    terms = {"simclr": HEAD} if "SimCLR" in name else {"momentum_contrast": QUEUE}
+    return TwoViewsProgram(ImagePretrainingSettings(terms=terms, **common), run, ids, *images)
 
 
-def in_float64(program: Program) -> Program:
+def in_float64(program: TermsProgram) -> TermsProgram:
     """In float32 rounding may turn a ReLU on that is off in the other run."""
 
     def widen(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -120,6 +135,7 @@ def one_batch(name: str, inputs: Path) -> dict[str, Any]:
         for term, value in {**losses.terms, "loss": losses.total}.items():
             values[term] = values.get(term, 0.0) + float(value)
         counts = [counts[0] + losses.samples, counts[1] + losses.tokens]
+    program.after_update()
     found: dict[str, dict[str, Tensor]] = {"gradients": {}, "buffers": {}}
     for key, module in program.modules.items():
         for part_name, parameter in module.named_parameters():

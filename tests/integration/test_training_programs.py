@@ -1,4 +1,4 @@
-"""The four trainings, each killed by SIGKILL at random moments, against an undisturbed run.
+"""The trainings, each killed by SIGKILL at random moments, against an undisturbed run.
 
 CXR_KILLS sets how many kills each training suffers (3 by default, to keep the test short).
 """
@@ -46,7 +46,9 @@ def killed_at_random(command: list[str], generator: random.Random) -> str | None
     return begun if process.returncode == -signal.SIGKILL else None
 
 
-@pytest.mark.parametrize("name", ["phase II", "phase III", "SimCLR", "joint", "joint with words"])
+@pytest.mark.parametrize(
+    "name", ["phase II", "phase III", "SimCLR", "MoCo", "joint", "joint with words"]
+)
 def test_killed_training_ends_with_the_same_weights(
     name: str, inputs: Path, undisturbed: Path, tmp_path: Path
 ) -> None:

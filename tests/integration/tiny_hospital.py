@@ -123,11 +123,13 @@ class Stages:
     ) -> End:
         """Phase II."""
         inputs = {"vocabulary": vocabulary or self.vocabulary, "tokens": tokens or self.tokens}
-        return self._train("text", {"encoder": TEXT, "length": 48}, folder, **inputs)
+        return self._train(
+            "text", {"encoder": TEXT, "length": 48, "terms": {"mlm": {}}}, folder, **inputs
+        )
 
     def train_sections(self, folder: Path, vocabulary: Path | None = None) -> End:
         """Phase III."""
-        settings = {"length": 48, "rsm": {"weight": 1.0}}
+        settings = {"length": 48, "terms": {"section_matching": {}, "mlm": {}}}
         inputs = {"vocabulary": vocabulary or self.vocabulary, "start": self.models / "words"}
         return self._train("text", settings, folder, **inputs)
 
@@ -136,14 +138,15 @@ class Stages:
         settings = {
             "encoder": IMAGE,
             "augmentation": AUGMENTATION,
-            "head_hidden": 8,
-            "head_output": 4,
+            "terms": {"simclr": {"hidden": 8, "output": 4}},
             **settings,
         }
         return self._train("image", settings, folder, pixels=pixels or self.pixels)
 
     def train_joint(self, folder: Path, pixels: Path | None = None, **settings: object) -> End:
-        settings = {"encoder": IMAGE, "augmentation": AUGMENTATION, "length": 48, **settings}
+        terms = {"global_alignment": {}, "mlm": {}}
+        common = {"encoder": IMAGE, "augmentation": AUGMENTATION, "length": 48, "terms": terms}
+        settings = {**common, **settings}
         starts = {"text": self.models / "sections", "image": self.models / "images"}
         return self._train("joint", settings, folder, pixels=pixels or self.pixels, **starts)
 

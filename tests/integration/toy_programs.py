@@ -1,4 +1,4 @@
-"""The four trainings at toy size: their inputs and their commands."""
+"""The trainings at toy size: their inputs and their commands."""
 
 import json
 import os
@@ -32,10 +32,15 @@ TEXT = {
 IMAGE = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1, "projection": 16}
 # Several cells of 32 pixels: words choose between patches.
 FINER = {**IMAGE, "dilate": [False, True, True]}
+HEAD = {"hidden": 32, "output": 16}
+QUEUE = {**HEAD, "queue": 40, "momentum": 0.9}  # no multiple of a batch
 # GLoRIA's local term beside what ConVIRT changes of joint training.
 WITH_WORDS: dict[str, Any] = {
-    "alignment": {"image_to_text": 0.75},
-    "local_alignment": {"weight": 1.0, "layers": 2},
+    "terms": {
+        "global_alignment": {"image_to_text": 0.75},
+        "local_alignment": {"layers": 2},
+        "mlm": {},
+    },
     "text": "sentence",
     "text_pooling": "max",
     "frozen_layers": 1,
@@ -163,9 +168,10 @@ def commands(inputs: Path, done: Path, length: int = 1) -> dict[str, Command]:
 
     text = {"encoder": TEXT, "length": 48, "dropout": 0.25, "attention_dropout": 0.25}
     elastic = {"angle": 20, "elastic_probability": 0.5, "noise": 0.05, "crop_scale": [0.75, 1.0]}
+    images = {"encoder": IMAGE, "augmentation": elastic}
     joint = {
-        "encoder": IMAGE,
-        "augmentation": elastic,
+        **images,
+        "terms": {"global_alignment": {}, "mlm": {}},
         "length": 48,
         "training": {
             **TRAINING,
@@ -181,7 +187,7 @@ def commands(inputs: Path, done: Path, length: int = 1) -> dict[str, Command]:
     return {
         "phase II": with_pairs(
             "pretrain.text",
-            {**text, "training": {**TRAINING, "epochs": 60 * length}},
+            {**text, "training": {**TRAINING, "epochs": 60 * length}, "terms": {"mlm": {}}},
             "--vocabulary",
             inputs / "vocabulary",
             "--tokens",
@@ -189,7 +195,11 @@ def commands(inputs: Path, done: Path, length: int = 1) -> dict[str, Command]:
         ),
         "phase III": with_pairs(
             "pretrain.text",
-            {**text, "training": {**TRAINING, "epochs": 30 * length}, "rsm": {"weight": 1.0}},
+            {
+                **text,
+                "training": {**TRAINING, "epochs": 30 * length},
+                "terms": {"section_matching": {}, "mlm": {}},
+            },
             "--vocabulary",
             inputs / "vocabulary",
             "--start",
@@ -198,15 +208,23 @@ def commands(inputs: Path, done: Path, length: int = 1) -> dict[str, Command]:
         "SimCLR": with_pairs(
             "pretrain.image",
             {
-                "encoder": IMAGE,
-                "augmentation": elastic,
-                "head_hidden": 32,
-                "head_output": 16,
+                **images,
+                "terms": {"simclr": HEAD},
                 "training": {
                     **TRAINING,
                     "epochs": 40 * length,
                     "optimiser": {"name": "adam", "learning_rate": 1e-3, "lars": True},
                 },
+            },
+            "--pixels",
+            inputs / "pixels",
+        ),
+        "MoCo": with_pairs(
+            "pretrain.image",
+            {
+                **images,
+                "terms": {"momentum_contrast": QUEUE},
+                "training": {**TRAINING, "epochs": 40 * length},
             },
             "--pixels",
             inputs / "pixels",

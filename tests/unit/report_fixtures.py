@@ -242,7 +242,9 @@ def _training(
         },
     )  # fmt: skip
     terms = {
-        "text": {"mlm": (7.6, 1.1)} if not recipe.start else {"rsm": (3.4, 0.9), "mlm": (2.2, 1.2)},
+        "text": {"section_matching": (3.4, 0.9), "mlm": (2.2, 1.2)}
+        if recipe.start
+        else {"mlm": (7.6, 1.1)},
         "image": {},
         "joint": {"global_alignment": (4.1, 2.0), "mlm": (2.4, 1.3)},
     }[recipe.program]

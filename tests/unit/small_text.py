@@ -12,7 +12,11 @@ from cxrflow.text.tokenizer import SPECIAL_TOKENS, write_tokenizer
 
 WORDS = ["no", "##dule", "pleural", "eff", "##usion", "##s", "heart", "is", "large", "."]
 TEXT = TextEncoderSettings(layers=3, width=24, heads=2, feed_forward=32, positions=40, projection=8)
-MINIMAL = {"training": {"batch_size": 4, "epochs": 1}, "augmentation": {}}
+MINIMAL = {
+    "training": {"batch_size": 4, "epochs": 1},
+    "augmentation": {},
+    "terms": {"global_alignment": {}},
+}
 REPORTS = pd.DataFrame(
     {
         "findings_sentences": [["heart is large .", "no effusion ."], [], ["no .", "\u200b"]] * 400,

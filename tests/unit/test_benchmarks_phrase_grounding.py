@@ -182,9 +182,8 @@ def test_pictures_stay_small_even_of_noise():
     ("run", "expected"),
     [
         ({}, "none"),
-        ({"settings": {"alignment": {"weight": 1.0}}}, "none"),
-        ({"settings": {"local_alignment": {"weight": 0.0}}}, "none"),
-        ({"settings": {"local_alignment": {"weight": 0.5}}}, "minmax"),
+        ({"settings": {"terms": {"global_alignment": {"weight": 1.0}}}}, "none"),
+        ({"settings": {"terms": {"local_alignment": {"weight": 0.5}}}}, "minmax"),
     ],
 )
 def test_maps_of_models_with_a_local_loss_are_rescaled(pixels, run, expected):

@@ -73,9 +73,9 @@ def test_the_protocol_says_whether_the_projection_is_trained() -> None:
     def said(**run):
         return evaluate(fake(**run)).protocol["projection_trained"]
 
-    assert said(program="joint", settings={"alignment": {}}) is True
-    assert said(program="text", settings={"rsm": {"weight": 1.0}}) is True
-    assert said(program="text", settings={"rsm": {"weight": 0.0}}) is False
+    assert said(program="joint", settings={"terms": {"global_alignment": {}}}) is True
+    assert said(program="text", settings={"terms": {"section_matching": {}, "mlm": {}}}) is True
+    assert said(program="text", settings={"terms": {"mlm": {}}}) is False
     assert said() is None
 
 

@@ -1,7 +1,10 @@
 """Objectives of joint training of ConVIRT, GLoRIA and BioViL-L against literal ones."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from bench.text_steps import in_transformers
@@ -16,12 +19,12 @@ from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
 from cxrflow.objectives.global_alignment import global_alignment
 from cxrflow.objectives.local_alignment import local_alignment
-from cxrflow.pretrain.local_term import LocalTerm
-from cxrflow.pretrain.report_text import freeze_below
-from cxrflow.pretrain.settings import (
-    LocalAlignmentSettings,
-)
-from cxrflow.text.tokenizer import SPECIAL_TOKENS, VocabularyInfo, read_tokenizer
+from cxrflow.pretrain.image_text_pairs import PairViews
+from cxrflow.pretrain.objective import Batch
+from cxrflow.pretrain.report_text import TextOutput, freeze_below
+from cxrflow.pretrain.terms.local_alignment import LocalAlignment
+from cxrflow.pretrain.terms.settings import LocalAlignmentSettings
+from cxrflow.text.tokenizer import SPECIAL_TOKENS, VocabularyInfo
 from cxrflow.training.processes import ALONE
 
 
@@ -110,6 +113,25 @@ def literal_local_loss(regions: Tensor, texts: list[list[Tensor]], length_1: boo
     return -(z.log_softmax(0).diagonal() + z.log_softmax(1).diagonal()).mean()
 
 
+def term_of(text: CXRBert, folder: Path, **settings: Any) -> LocalAlignment:
+    program: Any = SimpleNamespace(text=text, vocabulary=VocabularyInfo.from_folder(folder))
+    return LocalAlignment(LocalAlignmentSettings(**settings), program)
+
+
+def read(text: CXRBert, folder: Path, texts: list[str], layers: int) -> TextOutput:
+    batch = BertTokenizerFast.from_pretrained(folder)(texts, padding=True, return_tensors="pt")
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    return TextOutput(text, ids, mask, text.last_states(ids, mask, layers), None)
+
+
+def views_of(image: ImageOutput, text: TextOutput) -> PairViews:
+    """Both as if the encoders had just given them."""
+    views = PairViews.__new__(PairViews)
+    views.batch = Batch(np.arange(len(text.ids)), 0, 0, ALONE)
+    views.image, views.texts = image, [text]
+    return views
+
+
 @pytest.mark.parametrize("normalised", [False, True])
 @pytest.mark.parametrize("layers", [1, 3])
 def test_local_term_is_glorias_loss_of_projected_words(
@@ -121,18 +143,13 @@ def test_local_term_is_glorias_loss_of_projected_words(
     ).eval()
     output = image(torch.rand(3, 1, 64, 64, generator=torch.Generator().manual_seed(0)))
     regions = output.unnormalised_patches.flatten(1, 2).double()
-    batch = BertTokenizerFast.from_pretrained(folder)(
-        ["no pleural effusions .", "nodule", "heart is large . no effusion"],
-        padding=True,
-        return_tensors="pt",
-    )
-    ids, mask = batch["input_ids"], batch["attention_mask"]
-    settings = LocalAlignmentSettings(weight=1, layers=layers, normalised=normalised)
-    term = LocalTerm(settings, text, VocabularyInfo.from_folder(folder))
-    words = term.words(text.last_states(ids, mask, layers), ids)
-    assert words.lengths == [4, 1, 6]
-    ours = term.loss(output, words, 3, ALONE)
-    wanted = literal_local_loss(regions, literal_words(text, ids, mask.bool(), layers), normalised)
+    texts = ["no pleural effusions .", "nodule", "heart is large . no effusion"]
+    encoded = read(text, folder, texts, 3)  # as many layers as another term may read
+    term = term_of(text, folder, layers=layers, normalised=normalised)
+    assert term.words(encoded).lengths == [4, 1, 6]
+    ours = term.loss(views_of(output, encoded))
+    words = literal_words(text, encoded.ids, encoded.mask.bool(), layers)
+    wanted = literal_local_loss(regions, words, normalised)
     torch.testing.assert_close(ours.double(), wanted, rtol=1e-4, atol=1e-5)
     for parameters in (list(text.bert.encoder.parameters()), list(image.projector.parameters())):
         for found, literal in zip(
@@ -145,13 +162,9 @@ def test_local_term_is_glorias_loss_of_projected_words(
 
 
 def test_cls_is_a_word_where_it_is_said(text: CXRBert, folder: Path) -> None:
-    ids = torch.tensor([read_tokenizer(folder).encode("no effusions").ids])
-    states = text.last_states(ids, torch.ones_like(ids), 1)
-    pieces = VocabularyInfo.from_folder(folder)
+    encoded = read(text, folder, ["no effusions"], 1)
     counts = [
-        LocalTerm(LocalAlignmentSettings(layers=1, cls_is_word=said), text, pieces)
-        .words(states, ids)
-        .lengths
+        term_of(text, folder, layers=1, cls_is_word=said).words(encoded).lengths
         for said in (False, True)
     ]
     assert counts == [[2], [3]]
@@ -172,22 +185,19 @@ def test_even_attention_is_why_vectors_are_not_normalised() -> None:
 
 
 def test_more_layers_than_there_are_is_one_line(text: CXRBert, folder: Path) -> None:
-    with pytest.raises(InputError, match=r"'local_alignment.layers' is 4, but the text encoder"):
-        LocalTerm(LocalAlignmentSettings(), text, VocabularyInfo.from_folder(folder))
+    with pytest.raises(InputError, match=r"'terms.local_alignment.layers' is 4, but the text enc"):
+        term_of(text, folder)
     with pytest.raises(InputError, match=r"'frozen_layers' is 4, but the text encoder has 3"):
         freeze_below(text, 4)
 
 
 def test_shares_of_the_local_loss_add_up_to_the_published_sum(text: CXRBert, folder: Path) -> None:
     """One process: the shared-out form is ``local_alignment`` itself."""
-    settings = LocalAlignmentSettings(weight=1, layers=1)
-    term = LocalTerm(settings, text, VocabularyInfo.from_folder(folder))
-    tokens = read_tokenizer(folder).encode_batch(["no heart", "is large"])
-    ids = torch.tensor([text.ids for text in tokens])
-    words = term.words(text.last_states(ids, torch.ones_like(ids), 1), ids)
+    term, encoded = term_of(text, folder, layers=1), read(text, folder, ["no heart", "is large"], 1)
+    words = term.words(encoded)
     patches = draw(2, 2, 3, 8).float()
     output = ImageOutput(patches.mean((1, 2)), patches, patches)
-    ours = term.loss(output, words, 2, ALONE)
+    ours = term.loss(views_of(output, encoded))
     torch.testing.assert_close(
         ours, local_alignment(patches.flatten(1, 2), words.word_BWD, words.lengths)
     )

@@ -15,12 +15,21 @@ from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
 from cxrflow.encoders.settings import TextPooling
 from cxrflow.errors import InputError
 from cxrflow.model import Model
-from cxrflow.pretrain.report_text import freeze_below, sentence_pool, start_text, train_only
-from cxrflow.pretrain.settings import (
-    JointPretrainingSettings,
+from cxrflow.pretrain.joint import required_section
+from cxrflow.pretrain.objective import Batch, Term
+from cxrflow.pretrain.report_text import (
+    TextPasses,
+    Texts,
+    freeze_below,
+    sentence_pool,
+    start_text,
+    train_only,
 )
+from cxrflow.pretrain.settings import JointPretrainingSettings
+from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
 from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import read_tokenizer
+from cxrflow.training.processes import ALONE
 
 
 @pytest.fixture(scope="module")
@@ -133,13 +142,54 @@ def test_one_sentence_is_drawn_uniformly_and_by_report_alone(folder: Path) -> No
 
 def test_settings_say_which_section_a_report_must_have() -> None:
     def required(**settings: object) -> str:
-        return JointPretrainingSettings(**MINIMAL, **settings).required_section
+        return required_section(JointPretrainingSettings(**MINIMAL, **settings))
 
     assert required() == required(sentence_sections=["findings"]) == "impression"
     assert required(text="sentence") == "impression"
     assert required(text="sentence", sentence_sections=["findings"]) == "findings"
     with pytest.raises(ValidationError, match="expected each section once"):
         required(sentence_sections=["findings", "findings"])
+
+
+@pytest.mark.parametrize("forward", ["separate", "shared"])
+@pytest.mark.parametrize("layers", [0, 1, 2])
+def test_texts_go_through_the_encoder_as_the_terms_need(
+    text: CXRBert, folder: Path, layers: int, forward: str
+) -> None:
+    texts = Texts(ReportTokens(REPORTS[:9], read_tokenizer(folder), 32), "findings", True)
+    batch = Batch(np.array([0, 3, 2, 6]), 7, 1, ALONE)
+    mlm, other = Term(None, None), Term(None, None)
+    mlm.masks, other.layers = MaskedLanguageSettings.model_validate({"forward": forward}), layers
+    passes = TextPasses(text, texts.reports.vocabulary, [mlm, other], torch.device("cpu"))
+    output = passes(texts, batch)
+    taken = texts.take(batch)
+    ids, mask = taken["input_ids"], taken["attention_mask"]
+    assert torch.equal(output.ids, ids) and output.masked is not None and passes.masker is not None
+    masked = passes.masker(ids, mask.bool(), taken["keys"], 7, 1)
+    corrupted = text.last_states(masked.input_ids, mask, 2)
+    read = text.last_states(ids, mask, 2) if forward == "separate" and layers else corrupted
+    for state, wanted in zip(output.states, read[-len(output.states) :], strict=True):
+        torch.testing.assert_close(state, wanted)
+    assert len(output.states) == max(1, layers)
+    logits = text.predict_tokens(corrupted[-1], masked.positions)
+    torch.testing.assert_close(output.masked.logits, logits)
+    assert torch.equal(output.masked.targets, masked.targets)
+    assert (output.masked.tokens, output.masked.sequences) == (len(masked.targets), 4)
+    torch.testing.assert_close(output.projected, text.project(read[-1], mask))
+    heads = {name.split(".")[0] for name, p in text.named_parameters() if not p.requires_grad}
+    assert heads == (set() if layers else {"cls_projection_head"})
+
+
+def test_without_mlm_nothing_is_masked_and_the_token_head_rests(
+    text: CXRBert, folder: Path
+) -> None:
+    texts = Texts(ReportTokens(REPORTS[:9], read_tokenizer(folder), 32), "findings", True)
+    other = Term(None, None)
+    other.layers = 1
+    passes = TextPasses(text, texts.reports.vocabulary, [other], torch.device("cpu"))
+    assert passes(texts, Batch(np.array([0, 3]), 7, 1, ALONE)).masked is None
+    rest = {name for name, parameter in text.named_parameters() if not parameter.requires_grad}
+    assert rest and all(name.startswith("cls.") for name in rest)
 
 
 @pytest.mark.parametrize("layers", [0, 2])

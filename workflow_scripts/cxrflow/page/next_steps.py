@@ -94,7 +94,7 @@ def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
             "Add a method as a row",
             "A model and a row of a table are entries in a paper's YAML, not code.",
             "models:\n  mine: {program: joint, text: cxr_bert, image: simclr, pairs: pairs,\n"
-            "         seeds: each, settings: {alignment: {temperature: 0.2}}}\n"
+            "         seeds: each, settings: {terms: {global_alignment: {temperature: 0.2}}}}\n"
             "tables:\n  table5:\n    rows:\n      - {label: Mine, model: mine}",
             "docs/configuration.md",
         )

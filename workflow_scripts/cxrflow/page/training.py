@@ -14,9 +14,11 @@ NOT_TERMS = {"step", "split", "epoch", "time", "learning_rate"}
 TERMS = {
     "loss": "Objective",
     "mlm": "Masked language modelling",
-    "rsm": "Radiology section matching",
+    "section_matching": "Radiology section matching",
     "global_alignment": "Global alignment",
-    "nt_xent": "SimCLR (NT-Xent)",
+    "local_alignment": "Local alignment",
+    "simclr": "SimCLR (NT-Xent)",
+    "momentum_contrast": "Momentum contrast",
 }
 PROGRAMS = {"text": "text encoder", "image": "image encoder", "joint": "image and text"}
 

@@ -3,16 +3,16 @@
 import argparse
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cxrflow.command import SettingsT, parser, read_settings
 from cxrflow.errors import InputError, PassingError
 from cxrflow.files import atomic_path
 
 if TYPE_CHECKING:
-    from cxrflow.training.processes import Processes
+    from cxrflow.pretrain.objective import Run, TermsProgram
 
 
 def training_parser(description: str | None) -> argparse.ArgumentParser:
@@ -63,13 +63,42 @@ def attempted(given: argparse.Namespace) -> Iterator[None]:
 def start(
     given: argparse.Namespace,
     kind: type[SettingsT],
-    training: Callable[[argparse.Namespace, SettingsT, "Processes"], None],
+    training: Callable[[argparse.Namespace, SettingsT, "Run"], None],
 ) -> None:
     """Run this process's share of ``training`` with its settings, unless it has failed for good."""
     with attempted(given):
-        settings = read_settings(given.settings, kind)
+        settings: Any = read_settings(given.settings, kind)
 
+        import torch
+
+        from cxrflow.pretrain.objective import Run
+        from cxrflow.training.precision import choose_device
         from cxrflow.training.processes import joined
 
         with joined() as processes:
-            training(given, settings, processes)
+            torch.manual_seed(given.seed)  # of the initial weights
+            device = choose_device(settings.training.device)
+            training(given, settings, Run(given.seed, device, processes))
+
+
+def train(
+    given: argparse.Namespace,
+    program: "TermsProgram",
+    name: str,
+    data: dict[str, Any],
+    remedies: Sequence[str],
+) -> None:
+    """Hand the program called ``name`` to the engine, with what must not change between starts."""
+    from cxrflow.training.engine import Engine
+
+    training, (seed, _, processes) = program.settings.training, program.run
+    identity = {
+        "model": given.model,
+        "program": name,
+        "seed": seed,
+        "settings": program.settings.model_dump(mode="json"),
+        "data": data,
+    }
+
+    engine = Engine(program, training, seed, identity, remedies, processes)
+    engine.run(given.state, given.output)

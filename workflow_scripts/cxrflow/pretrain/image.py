@@ -1,7 +1,7 @@
-"""Pretrain the image encoder with SimCLR (BioViL section 2.2 and Appendix E.2).
+"""Pretrain the image encoder on images alone (BioViL section 2.2 and Appendix E.2).
 
-Two augmented views of every training image; LARS on top of Adam. The model folder holds the trunk
-alone: the SimCLR head is dropped, the joint projection comes with joint training.
+Two augmented views of every training image, compared by SimCLR or by momentum contrast. The model
+folder holds the trunk alone: heads are dropped, the joint projection comes with joint training.
 """
 
 from argparse import Namespace
@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cxrflow.command import run
-from cxrflow.pretrain.arguments import start, training_parser
+from cxrflow.pretrain.arguments import start, train, training_parser
 from cxrflow.pretrain.settings import ImagePretrainingSettings
 
 if TYPE_CHECKING:
-    from cxrflow.training.processes import Processes
+    from cxrflow.pretrain.objective import Run
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -25,41 +25,29 @@ def main(argv: Sequence[str] | None = None) -> None:
     start(given, ImagePretrainingSettings, run_training)
 
 
-def run_training(
-    given: Namespace, settings: ImagePretrainingSettings, processes: "Processes"
-) -> None:
-    """The share of one of ``processes`` in the training."""
+def run_training(given: Namespace, settings: ImagePretrainingSettings, run: "Run") -> None:
+    """This process's share of the training."""
     from cxrflow.files import file_digest
     from cxrflow.images.store import PixelStore
-    from cxrflow.pretrain.inputs import Pairs, seeded
-    from cxrflow.pretrain.resident_images import SMALLER_IMAGES
+    from cxrflow.pretrain.inputs import Pairs
+    from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
     from cxrflow.pretrain.two_views import TwoViewsProgram
-    from cxrflow.training.engine import Engine
-    from cxrflow.training.precision import choose_device
 
     pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
-    train, validation = (
-        pairs.split(name, (), store, settings.max_dropped_share) for name in ("train", "validate")
+    train_ids, validation_ids = (
+        pairs.split(name, (), store, settings.max_dropped_share)["image_id"].tolist()
+        for name in ("train", "validate")
     )
-    seeded(given.seed)
-    device = choose_device(settings.training.device)
-    program = TwoViewsProgram(settings, store, train, validation, given.seed, device, processes)
-    remedies = ("a smaller training.batch_size", SMALLER_IMAGES)
-    identity = {
-        "model": given.model,
-        "program": "image",
-        "seed": given.seed,
-        "settings": settings.model_dump(mode="json"),
-        "data": {
-            **pairs.describe(),
-            "geometry": str(store.geometry),
-            "pixels": file_digest(Path(given.pixels) / "store.json")[:16],
-            "train_samples": len(train),
-            "validation_samples": len(validation),
-        },
+    images = (SplitImages(store, ids, run.device) for ids in (train_ids, validation_ids))
+    program = TwoViewsProgram(settings, run, train_ids, *images)
+    data = {
+        **pairs.describe(),
+        "geometry": str(store.geometry),
+        "pixels": file_digest(Path(given.pixels) / "store.json")[:16],
+        "train_samples": len(train_ids),
+        "validation_samples": len(validation_ids),
     }
-    engine = Engine(program, settings.training, given.seed, identity, remedies, processes)
-    engine.run(given.state, given.output)
+    train(given, program, "image", data, ("a smaller training.batch_size", SMALLER_IMAGES))
 
 
 if __name__ == "__main__":

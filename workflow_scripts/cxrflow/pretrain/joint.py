@@ -9,14 +9,14 @@ holds both halves and loads with ``cxrflow.load``.
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from cxrflow.command import run
-from cxrflow.pretrain.arguments import start, training_parser
+from cxrflow.pretrain.arguments import start, train, training_parser
 from cxrflow.pretrain.settings import JointPretrainingSettings
 
 if TYPE_CHECKING:
-    from cxrflow.training.processes import Processes
+    from cxrflow.pretrain.objective import Run
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -31,65 +31,59 @@ def main(argv: Sequence[str] | None = None) -> None:
     start(given, JointPretrainingSettings, run_training)
 
 
-def run_training(
-    given: Namespace, settings: JointPretrainingSettings, processes: "Processes"
-) -> None:
-    """The share of one of ``processes`` in the training."""
+def run_training(given: Namespace, settings: JointPretrainingSettings, run: "Run") -> None:
+    """This process's share of the training."""
     from cxrflow.encoders.cxr_bert import require_embeddings, require_positions
     from cxrflow.files import file_digest
     from cxrflow.images.store import PixelStore
-    from cxrflow.pretrain.image_text_pairs import ImageTextProgram, start_image
-    from cxrflow.pretrain.inputs import Pairs, model_fingerprint, seeded
+    from cxrflow.pretrain.image_text_pairs import ImageTextProgram, pair_texts, start_image
+    from cxrflow.pretrain.inputs import Pairs, model_fingerprint
     from cxrflow.pretrain.report_text import start_text
-    from cxrflow.pretrain.resident_images import SMALLER_IMAGES
+    from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages, other_patients
     from cxrflow.text.tokenizer import read_tokenizer
-    from cxrflow.training.engine import Engine
-    from cxrflow.training.precision import choose_device
 
     pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
-    train, validation = (
-        pairs.split(name, (settings.required_section,), store, settings.max_dropped_share)
+    required = required_section(settings)
+    splits = {
+        name: pairs.split(name, (required,), store, settings.max_dropped_share)
         for name in ("train", "validate")
-    )
-    seeded(given.seed)
-    device = choose_device(settings.training.device)
+    }
     text = start_text(
         given.text, settings.dropout, settings.attention_dropout, settings.text_pooling
     )
-    tokenizer = read_tokenizer(Path(given.text))
-    require_embeddings(text, tokenizer.get_vocab_size(), Path(given.text))
+    folder = Path(given.text)
+    tokenizer = read_tokenizer(folder)
+    require_embeddings(text, tokenizer.get_vocab_size(), folder)
     require_positions(text, settings.length)
-    program = ImageTextProgram(
-        settings,
-        store,
-        train,
-        validation,
-        text,
-        start_image(given.image, settings.encoder),
-        tokenizer,
-        Path(given.text),
-        given.seed,
-        device,
-        processes,
-    )
-    remedies = ("a smaller training.batch_size", "a smaller length", SMALLER_IMAGES)
-    identity = {
-        "model": given.model,
-        "program": "joint",
-        "seed": given.seed,
-        "settings": settings.model_dump(mode="json"),
-        "data": {
-            **pairs.describe(),
-            "geometry": str(store.geometry),
-            "pixels": file_digest(Path(given.pixels) / "store.json")[:16],
-            "text": model_fingerprint(given.text),
-            "image": model_fingerprint(given.image),
-            "train_samples": len(train),
-            "validation_samples": len(validation),
-        },
+    image_ids = {name: split["image_id"] for name, split in splits.items()}
+    if settings.shuffled_pairs:
+        others = other_patients(splits["train"]["subject_id"], run.seed)
+        image_ids["train"] = image_ids["train"].iloc[others]
+    images = {name: SplitImages(store, ids, run.device) for name, ids in image_ids.items()}
+    texts = {
+        name: pair_texts(settings, split, tokenizer, training=name == "train")
+        for name, split in splits.items()
     }
-    engine = Engine(program, settings.training, given.seed, identity, remedies, processes)
-    engine.run(given.state, given.output)
+    image = start_image(given.image, settings.encoder)
+    ids = splits["train"]["study_id"].tolist()
+    program = ImageTextProgram(settings, run, ids, images, texts, image, text, folder)
+    data = {
+        **pairs.describe(),
+        "geometry": str(store.geometry),
+        "pixels": file_digest(Path(given.pixels) / "store.json")[:16],
+        "text": model_fingerprint(given.text),
+        "image": model_fingerprint(given.image),
+        "train_samples": len(splits["train"]),
+        "validation_samples": len(splits["validate"]),
+    }
+    remedies = ("a smaller training.batch_size", "a smaller length", SMALLER_IMAGES)
+    train(given, program, "joint", data, remedies)
+
+
+def required_section(settings: JointPretrainingSettings) -> Literal["findings", "impression"]:
+    """The section without which a report is left out: IMPRESSION wherever it is read."""
+    drawn = settings.text == "sentence"
+    return "findings" if drawn and "impression" not in settings.sentence_sections else "impression"
 
 
 if __name__ == "__main__":

@@ -6,52 +6,64 @@ restart with each. Validation is on the report sections of the cohort's validati
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
-from cxrflow.objectives.masked_language_modelling import masked_language_modelling
-from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses, moved
-from cxrflow.pretrain.report_text import mlm_divisor, train_only
+from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses
+from cxrflow.pretrain.objective import Batch, Run, TermsProgram
+from cxrflow.pretrain.report_text import MaskedText, TextPasses, Texts, TextViews, totals
 from cxrflow.pretrain.settings import TextPretrainingSettings
-from cxrflow.text.masking import MaskedBatch, WordMasker
+from cxrflow.text.masking import MaskedBatch
 from cxrflow.text.packing import PackedCorpus, Plan
-from cxrflow.text.report_batch import SECTIONS, ReportTokens, Section
-from cxrflow.training.processes import ALONE, Processes
+from cxrflow.text.report_batch import SECTIONS, ReportTokens
+from cxrflow.training.processes import ALONE
 from cxrflow.training.program import Losses
 
 
-class PackedCorpusProgram:
+class MaskedRows(NamedTuple):
+    """This process's rows of a batch."""
+
+    packed: dict[str, Tensor]
+    masked: MaskedBatch
+    counts: list[int]  # masked tokens, and rows, of all processes
+
+
+class PackedViews(NamedTuple):
+    """Some of those rows after the encoder."""
+
+    masked: list[MaskedText]
+    samples: int
+    tokens: int
+
+
+class PackedCorpusProgram(TermsProgram):
     """MLM on rows of a :class:`PackedCorpus`; B rows, L tokens."""
 
     def __init__(
         self,
         settings: TextPretrainingSettings,
+        run: Run,
         corpus: PackedCorpus,
         validation: ReportTokens,
         text: CXRBert,
-        masker: WordMasker,
         vocabulary: Path,
-        seed: int,
-        device: torch.device,
-        processes: Processes,
     ) -> None:
-        self.settings, self.corpus, self.validation = settings, corpus, validation
-        self.text, self.masker, self.vocabulary = text, masker, vocabulary
-        self.seed, self.device, self.processes = seed, device, processes
-        train_only(text, tokens=True, projection=False)
-        self.modules = moved({"text": text}, device, processes)
+        self.text, self.vocabulary, self.corpus = text, vocabulary, corpus
+        super().__init__(settings, run, {"text": text})
+        self.passes = TextPasses(text, corpus.vocabulary, self.terms.values(), run.device)
+        self.sections = {s: Texts(validation, s, shuffle=False) for s in SECTIONS}
         self.batch_size = min(settings.training.batch_size, corpus.rows)
         self.batches_per_epoch = corpus.rows // self.batch_size
         self._plan: tuple[int, Plan] | None = None
-        self._batch: tuple[dict[str, Tensor], MaskedBatch, int] | None = None
+        self._batch: MaskedRows | None = None
 
     def _rows(self, epoch: int, index: int) -> Plan:
         """Rows of a batch; the plan of the current epoch is kept, as making one takes seconds."""
         if self._plan is None or self._plan[0] != epoch:
-            self._plan = epoch, self.corpus.plan(self.seed, epoch)
+            self._plan = epoch, self.corpus.plan(self.run.seed, epoch)
         return self._plan[1][index * self.batch_size : (index + 1) * self.batch_size]
 
     def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
@@ -62,59 +74,49 @@ class PackedCorpusProgram:
         """Part of this process's share of a batch; the parts of all processes add up to its loss:
         each divides by the masked tokens (or sequences) of the whole batch."""
         if part == 0 or self._batch is None:
-            self._batch = self._masked_batch(epoch, index)
-        batch, masked, divisor = self._batch
-        count, length = batch["input_ids"].shape
+            self._batch = self._masked_rows(epoch, index)
+        return self.objective(self._views(self._batch, part, parts))
+
+    def _masked_rows(self, epoch: int, index: int) -> MaskedRows:
+        rows = self._rows(epoch, index)
+        rows = rows[self.run.processes.share(np.arange(len(rows)))]
+        packed = self.corpus.batch(rows)
+        ids, inside = packed["input_ids"], packed["document"] >= 0
+        assert self.passes.masker is not None
+        masked = self.passes.masker(ids, inside, packed["keys"], self.run.seed, epoch)
+        return MaskedRows(
+            packed, masked, totals(self.run.processes, len(masked.targets), len(rows))
+        )
+
+    def _views(self, rows: MaskedRows, part: int, parts: int) -> PackedViews:
+        packed, masked, counts = rows
+        device = self.run.device
+        count, length = packed["input_ids"].shape
         low, high = count * part // parts, count * (part + 1) // parts
         inside = (masked.positions >= low * length) & (masked.positions < high * length)
-        document = batch["document"][low:high]
+        document = packed["document"][low:high]
         hidden = self.text.packed_states(
-            masked.input_ids[low:high].to(self.device),
+            masked.input_ids[low:high].to(device),
             document,
-            batch["position_ids"][low:high].to(self.device),
+            packed["position_ids"][low:high].to(device),
         )
-        logits = self.text.predict_tokens(
-            hidden, (masked.positions[inside] - low * length).to(self.device)
-        )
-        loss = masked_language_modelling(logits, masked.targets[inside].to(self.device), divisor)
-        return Losses(loss, {"mlm": loss.detach()}, high - low, int((document >= 0).sum()))
-
-    def _masked_batch(self, epoch: int, index: int) -> tuple[dict[str, Tensor], MaskedBatch, int]:
-        rows = self._rows(epoch, index)
-        rows = rows[self.processes.share(np.arange(len(rows)))]
-        batch = self.corpus.batch(rows)
-        masked = self.masker(
-            batch["input_ids"], batch["document"] >= 0, batch["keys"], self.seed, epoch
-        )
-        reduction = self.settings.mlm.reduction
-        return (
-            batch,
-            masked,
-            mlm_divisor(reduction, len(masked.targets), len(rows), self.processes),
-        )
+        positions = masked.positions[inside] - low * length
+        logits = self.text.predict_tokens(hidden, positions.to(device))
+        text = MaskedText(logits, masked.targets[inside].to(device), *counts)
+        return PackedViews([text], high - low, int((document >= 0).sum()))
 
     def validate(self) -> dict[str, float]:
         """Mean MLM loss on both sections of the validation reports."""
         training = self.settings.training
         size = max(1, training.batch_size // training.accumulate)
         batches = [
-            (section, rows[begin : begin + size])
-            for section in SECTIONS
-            for rows in [np.flatnonzero(self.validation.present[section])]
+            TextViews(self.passes, [texts], Batch(rows[begin : begin + size], 0, 0, ALONE))
+            for section, texts in self.sections.items()
+            for rows in [np.flatnonzero(texts.reports.present[section])]
             for begin in range(0, len(rows), size)
         ]
-        own = batches[self.processes.rank :: self.processes.world]
-        return mean_losses([self._validation_losses(*batch) for batch in own], self.processes)
-
-    def _validation_losses(self, section: Section, rows: np.ndarray) -> Losses:
-        batch = self.validation.batch(rows, section, seed=0, epoch=0, shuffle=False)
-        mask = batch["attention_mask"]
-        masked = self.masker(batch["input_ids"], mask.bool(), batch["keys"], 0, 0)
-        hidden = self.text.hidden_states(masked.input_ids.to(self.device), mask)
-        logits = self.text.predict_tokens(hidden, masked.positions.to(self.device))
-        divisor = mlm_divisor(self.settings.mlm.reduction, len(masked.targets), len(rows), ALONE)
-        loss = masked_language_modelling(logits, masked.targets.to(self.device), divisor)
-        return Losses(loss, {"mlm": loss}, len(rows), int(mask.sum()))
+        own = batches[self.run.processes.rank :: self.run.processes.world]
+        return mean_losses([self.objective(views) for views in own], self.run.processes)
 
     def export(self, folder: Path) -> None:
         """The text half and its tokenizer."""

@@ -1,14 +1,17 @@
-"""Text of reports on its way through the encoder: intact and masked versions in one pass.
+"""Texts of reports on their way through the encoder, intact and masked, as terms need them.
 
 Shared by phase III (sections) and joint training (IMPRESSION), BioViL section 2.1 and 2.2. Joint
 training may read one random sentence instead, and freeze lower layers (ConVIRT section 3.3).
+
+Shapes: B texts of L tokens, D width, P joint space, M masked tokens of V pieces.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
@@ -16,77 +19,140 @@ from torch import Tensor
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
 from cxrflow.encoders.settings import TextPooling
 from cxrflow.errors import InputError
-from cxrflow.objectives.masked_language_modelling import masked_language_modelling
-from cxrflow.pretrain.settings import MaskedLanguageSettings
+from cxrflow.pretrain.objective import Batch, Term, Views
 from cxrflow.text.masking import WordMasker
 from cxrflow.text.report_batch import ReportTokens, Section
 from cxrflow.text.sentences import has_text, sentences_of
+from cxrflow.text.tokenizer import VocabularyInfo
 from cxrflow.training.processes import Processes
 
-if TYPE_CHECKING:  # phase III has nothing to do with images
-    from cxrflow.encoders.word_aggregation import Words
-    from cxrflow.pretrain.local_term import LocalTerm
+
+class MaskedText(NamedTuple):
+    """What is predicted of masked texts, and what the whole batch has of them."""
+
+    logits: Tensor  # [M, V]
+    targets: Tensor  # [M]
+    tokens: int  # masked ones, of all processes
+    sequences: int  # likewise
 
 
-class EncodedReports(NamedTuple):
-    """One section of B reports."""
+class MaskedViews(Protocol):
+    """Views with masked texts: one of every sample, or several."""
 
-    projected: Tensor  # [B, P], not normalised
-    mlm: Tensor | None  # scalar, the share of these B; None when the MLM term is off
-    tokens: int
-    words: "Words | None"  # projected, for the local term; None when that is off
+    @property
+    def masked(self) -> Sequence[MaskedText]: ...
 
 
-def encode_reports(
-    text: CXRBert,
-    masker: WordMasker,
-    settings: MaskedLanguageSettings,
-    reports: ReportTokens,
-    rows: np.ndarray,
-    section: Section,
-    seed: int,
-    epoch: int,
-    shuffle: bool,
-    device: torch.device,
-    processes: Processes,
-    one_sentence: bool = False,
-    local: "LocalTerm | None" = None,
-) -> EncodedReports:
-    """Project [CLS] and take the MLM loss of this process's share of a batch of ``rows``.
+@dataclass(frozen=True)
+class Texts:
+    """The texts of a split, one a report: a section, or one sentence drawn from it."""
 
-    With ``forward: separate`` the intact and the masked sequences are stacked into one batch of 2B
-    (nothing in BERT mixes rows, so this equals two passes); with ``shared`` both terms read the
-    masked one. ``one_sentence`` reads a random sentence of the section; ``local`` makes words of
-    the sequences that are projected.
+    reports: ReportTokens
+    section: Section
+    shuffle: bool  # the sentences, anew in every epoch
+    one_sentence: bool = False
+
+    def take(self, batch: Batch) -> dict[str, Tensor]:
+        """This process's texts of a batch: ``ReportTokens.batch``."""
+        return self.reports.batch(
+            batch.own,
+            self.section,
+            seed=batch.seed,
+            epoch=batch.epoch,
+            shuffle=self.shuffle,
+            one_sentence=self.one_sentence,
+        )
+
+
+@dataclass
+class TextOutput:
+    """B texts after the encoder."""
+
+    encoder: CXRBert
+    ids: Tensor  # [B, L], intact, on the CPU
+    mask: Tensor  # [B, L], on the CPU
+    states: list[Tensor]  # [B, L, D] of the last layers
+    masked: MaskedText | None
+
+    @cached_property
+    def projected(self) -> Tensor:
+        """[B, P], not normalised."""
+        return self.encoder.project(self.states[-1], self.mask)
+
+
+class TextPasses:
+    """Takes texts through the encoder as often as the terms of an objective need it.
+
+    Intact and masked texts are stacked into one batch of 2B: nothing in BERT mixes rows, so this
+    equals two passes. Terms that share a forward pass with MLM read the masked text's states.
+    Frozen is the head that no term reads, that of tokens or the projection: processes that train
+    together wait for every parameter that could have a gradient.
     """
-    own = processes.share(rows)
-    batch = reports.batch(
-        own, section, seed=seed, epoch=epoch, shuffle=shuffle, one_sentence=one_sentence
-    )
-    intact, mask = batch["input_ids"].to(device), batch["attention_mask"]
-    tokens = int(mask.sum())
-    layers = local.settings.layers if local else 1
 
-    def encoded(last: list[Tensor], mlm: Tensor | None) -> EncodedReports:
-        # A masked word is still a word of as many pieces: the intact ids tell.
-        words = local.words(last, batch["input_ids"]) if local else None
-        return EncodedReports(text.project(last[-1], mask), mlm, tokens, words)
+    def __init__(
+        self,
+        encoder: CXRBert,
+        vocabulary: VocabularyInfo,
+        terms: Iterable[Term],
+        device: torch.device,
+    ) -> None:
+        terms = list(terms)
+        self.encoder, self.device = encoder, device
+        self.layers = max(term.layers for term in terms)
+        masks = next((term.masks for term in terms if term.masks), None)
+        self.masker = masks and WordMasker.from_settings(vocabulary, masks.masking)
+        self.stacked = masks and masks.forward == "separate" and self.layers > 0
+        train_only(encoder, tokens=masks is not None, projection=self.layers > 0)
 
-    if settings.weight == 0:
-        return encoded(text.last_states(intact, mask, layers), None)
-    masked = masker(batch["input_ids"], mask.bool(), batch["keys"], seed, epoch)
-    corrupted, positions = masked.input_ids.to(device), masked.positions.to(device)
-    if settings.forward == "separate":
-        both = text.last_states(torch.cat([intact, corrupted]), torch.cat([mask, mask]), layers)
-        last = [states.chunk(2)[0] for states in both]
-        masked_hidden = both[-1].chunk(2)[1]
-    else:
-        last = text.last_states(corrupted, mask, layers)
-        masked_hidden = last[-1]
-    logits = text.predict_tokens(masked_hidden, positions)
-    divisor = mlm_divisor(settings.reduction, len(masked.targets), len(own), processes)
-    mlm = masked_language_modelling(logits, masked.targets.to(device), divisor)
-    return encoded(last, mlm)
+    def __call__(self, texts: Texts, batch: Batch) -> TextOutput:
+        """This process's share of a batch."""
+        taken = texts.take(batch)
+        ids, mask = taken["input_ids"], taken["attention_mask"]
+        if self.masker is None:
+            states = self.encoder.last_states(ids.to(self.device), mask, self.layers)
+            return TextOutput(self.encoder, ids, mask, states, None)
+        masked = self.masker(ids, mask.bool(), taken["keys"], batch.seed, batch.epoch)
+        corrupted = masked.input_ids.to(self.device)
+        if self.stacked:
+            both = torch.cat([ids.to(self.device), corrupted])
+            stacks = self.encoder.last_states(both, torch.cat([mask, mask]), self.layers)
+            states, hidden = [stack.chunk(2)[0] for stack in stacks], stacks[-1].chunk(2)[1]
+        else:
+            states = self.encoder.last_states(corrupted, mask, max(1, self.layers))
+            hidden = states[-1]
+        logits = self.encoder.predict_tokens(hidden, masked.positions.to(self.device))
+        targets = masked.targets.to(self.device)
+        counts = totals(batch.processes, len(targets), len(ids))
+        return TextOutput(self.encoder, ids, mask, states, MaskedText(logits, targets, *counts))
+
+
+class TextViews(Views):
+    """One or more texts of every sample."""
+
+    def __init__(self, passes: TextPasses, texts: Sequence[Texts], batch: Batch) -> None:
+        super().__init__(batch)
+        self._passes, self._texts = passes, texts
+
+    @cached_property
+    def texts(self) -> list[TextOutput]:
+        """Each of them after the encoder."""
+        return [self._passes(texts, self.batch) for texts in self._texts]
+
+    @property
+    def masked(self) -> list[MaskedText]:
+        """Those of the masked texts."""
+        return [text.masked for text in self.texts if text.masked is not None]
+
+    @property
+    def tokens(self) -> int:
+        """Real tokens of all texts."""
+        return sum(int(text.mask.sum()) for text in self.texts)
+
+
+def totals(processes: Processes, *counts: int) -> list[int]:
+    """Sums of counts over all processes."""
+    sums: list[int] = processes.sum(torch.tensor(counts)).tolist()
+    return sums
 
 
 def sentence_pool(pairs: pd.DataFrame, sections: Sequence[Section]) -> pd.DataFrame:
@@ -99,16 +165,8 @@ def sentence_pool(pairs: pd.DataFrame, sections: Sequence[Section]) -> pd.DataFr
     return pairs.assign(impression_sentences=pd.Series(pools, index=pairs.index, dtype=object))
 
 
-def mlm_divisor(reduction: str, masked: int, sequences: int, processes: Processes) -> int:
-    """What the MLM loss of a batch is divided by, from one process's share of it."""
-    return processes.total(masked if reduction == "token" else sequences)
-
-
 def train_only(text: CXRBert, tokens: bool, projection: bool) -> None:
-    """Freeze the head that no term of the objective reads: that of tokens, or the projection.
-
-    Processes that train together wait for every parameter that could have a gradient.
-    """
+    """Freeze the head of tokens, the projection, or neither."""
     text.cls_projection_head.requires_grad_(projection)
     embeddings = text.bert.embeddings.word_embeddings.weight  # the token head's, too
     for parameter in text.cls.parameters():

@@ -2,7 +2,7 @@
 
 Phase II reads packed corpora (``--tokens``) and starts from random weights; phase III reads the
 FINDINGS-IMPRESSION pairs of the cohort and goes on from phase II (``--start``), with section
-matching and MLM or, for the ablation of Table 4, with MLM alone (``rsm.weight`` 0).
+matching and MLM or, for the ablation of Table 4, with MLM alone.
 """
 
 from argparse import Namespace
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from cxrflow.command import run
 from cxrflow.errors import InputError
-from cxrflow.pretrain.arguments import start, training_parser
+from cxrflow.pretrain.arguments import start, train, training_parser
 from cxrflow.pretrain.settings import TextPretrainingSettings
 
 if TYPE_CHECKING:
-    from cxrflow.training.processes import Processes
+    from cxrflow.pretrain.objective import Run, TermsProgram
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -31,38 +31,33 @@ def main(argv: Sequence[str] | None = None) -> None:
     start(given, TextPretrainingSettings, run_training)
 
 
-def run_training(
-    given: Namespace, settings: TextPretrainingSettings, processes: "Processes"
-) -> None:
-    """The share of one of ``processes`` in the training."""
-    if settings.rsm.weight > 0 and given.tokens:
+def run_training(given: Namespace, settings: TextPretrainingSettings, run: "Run") -> None:
+    """This process's share of the training."""
+    if settings.terms.section_matching and given.tokens:
         raise InputError(
-            f"settings: key 'rsm.weight' is {settings.rsm.weight} with {len(given.tokens)} token "
+            f"settings: key 'terms.section_matching' is there with {len(given.tokens)} token "
             "folders; section matching (phase III) reads --pairs alone, packed corpora (phase II) "
-            "have no sections; expected 0, or no --tokens"
+            "have no sections; expected null, or no --tokens"
+        )
+
+    if not given.tokens and settings.training.accumulate != 1:
+        raise InputError(
+            f"settings: key 'training.accumulate' is {settings.training.accumulate}; only batches "
+            "of --tokens are computed in parts; expected 1"
         )
 
     from cxrflow.encoders.cxr_bert import CXRBert, require_positions
-    from cxrflow.pretrain.inputs import (
-        Pairs,
-        model_fingerprint,
-        require_same_vocabulary,
-        seeded,
-    )
+    from cxrflow.pretrain.inputs import Pairs, model_fingerprint, require_same_vocabulary
     from cxrflow.pretrain.packed_corpus import PackedCorpusProgram
     from cxrflow.pretrain.report_text import start_text
     from cxrflow.pretrain.section_pairs import SectionPairsProgram
-    from cxrflow.text.masking import WordMasker
     from cxrflow.text.packing import PackedCorpus
     from cxrflow.text.report_batch import SECTIONS, ReportTokens
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
-    from cxrflow.training.engine import Engine
-    from cxrflow.training.precision import choose_device
 
     vocabulary = Path(given.vocabulary)
     tokenizer, pieces = read_tokenizer(vocabulary), VocabularyInfo.from_folder(vocabulary)
     pairs = Pairs(given.pairs)
-    seeded(given.seed)
     if given.start:
         require_same_vocabulary(Path(given.start), pieces, vocabulary)
         text = start_text(given.start, settings.dropout, settings.attention_dropout)
@@ -70,41 +65,28 @@ def run_training(
         text = CXRBert.build(settings.encoder, pieces.size, pieces.pad)
         text.set_dropout(settings.dropout, settings.attention_dropout)
     require_positions(text, settings.length)
-    device = choose_device(settings.training.device)
-    masker = WordMasker.from_settings(pieces, settings.mlm.masking)
-    data: dict[str, Any] = {
-        "vocabulary": pieces.fingerprint,
-        "start": model_fingerprint(given.start),
-    }
-    common = (text, masker, vocabulary, given.seed, device, processes)
     remedies = ["a smaller training.batch_size", "a smaller length"]
-    program: SectionPairsProgram | PackedCorpusProgram
-    if not given.tokens:
-        frames = [pairs.split(name, SECTIONS) for name in ("train", "validate")]
-        train, validation = (ReportTokens(f, tokenizer, settings.length) for f in frames)
-        data |= {"train_samples": len(train), "validation_samples": len(validation)}
-        program = SectionPairsProgram(
-            settings, train, validation, frames[0]["study_id"].tolist(), *common
-        )
-    else:
+    data: dict[str, Any] = {}
+    program: TermsProgram
+    if given.tokens:
         corpus = PackedCorpus([Path(p) for p in given.tokens], settings.length, pieces)
         validation = ReportTokens(pairs.split("validate"), tokenizer, settings.length)
-        data |= {
-            "train_samples": corpus.rows,
-            "validation_samples": len(validation),
-            "tokens": corpus.fingerprint,
-        }
-        program = PackedCorpusProgram(settings, corpus, validation, *common)
+        data |= {"train_samples": corpus.rows, "tokens": corpus.fingerprint}
+        program = PackedCorpusProgram(settings, run, corpus, validation, text, vocabulary)
         remedies.insert(0, "a larger training.accumulate")
-    identity = {
-        "model": given.model,
-        "program": "text",
-        "seed": given.seed,
-        "settings": settings.model_dump(mode="json"),
-        "data": {**pairs.describe(), **data},
+    else:
+        splits = [pairs.split(name, SECTIONS) for name in ("train", "validate")]
+        reports, validation = (ReportTokens(s, tokenizer, settings.length) for s in splits)
+        data |= {"train_samples": len(reports)}
+        ids = splits[0]["study_id"].tolist()
+        program = SectionPairsProgram(settings, run, ids, reports, validation, text, vocabulary)
+    data |= {
+        **pairs.describe(),
+        "vocabulary": pieces.fingerprint,
+        "start": model_fingerprint(given.start),
+        "validation_samples": len(validation),
     }
-    engine = Engine(program, settings.training, given.seed, identity, remedies, processes)
-    engine.run(given.state, given.output)
+    train(given, program, "text", data, remedies)
 
 
 if __name__ == "__main__":

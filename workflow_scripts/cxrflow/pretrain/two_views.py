@@ -1,113 +1,72 @@
-"""The SimCLR program: two augmented views of N images, NT-Xent between them."""
+"""Image pretraining: two augmented views of N images (BioViL section 2.2)."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cxrflow.encoders.image_encoder import Trunk
 from cxrflow.files import write_json
 from cxrflow.images.augment import Augmentation
-from cxrflow.images.store import PixelStore
-from cxrflow.objectives.simclr import nt_xent
-from cxrflow.pretrain.inputs import mean_losses, moved, require_whole_ghosts
+from cxrflow.pretrain.objective import Batch, Run, SamplesProgram, Views
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import ImagePretrainingSettings
-from cxrflow.training.order import batch_rows, batches_per_epoch, contrastive_batches
-from cxrflow.training.processes import ALONE, Processes
-from cxrflow.training.program import Losses
 
 
-class Head(nn.Module):
-    """SimCLR's projection: linear, batch normalisation, ReLU, linear."""
+class TwoViews(Views):
+    """Two views of each image; F features of the trunk."""
 
-    def __init__(self, features: int, hidden: int, output: int) -> None:
-        super().__init__()
-        self.model = nn.Sequential(
-            nn.Linear(features, hidden, bias=False),
-            nn.BatchNorm1d(hidden),
-            nn.ReLU(inplace=True),
-            nn.Linear(hidden, output, bias=False),
-        )
+    def __init__(self, program: "TwoViewsProgram", images: SplitImages, batch: Batch) -> None:
+        super().__init__(batch)
+        self.program = program
+        self._stored, self._keys = images.take(batch.own)
 
-    def forward(self, features_NF: Tensor) -> Tensor:
-        return self.model(features_NF)
+    def pixels(self, *numbers: int) -> Tensor:
+        """Views [N * V, C, H, W] of these numbers; those of an image are neighbours."""
+        augment, (_, seed, epoch, _) = self.program.augmentation, self.batch
+        views = [augment(self._stored, self._keys, seed, epoch, number) for number in numbers]
+        channels = self.program.settings.encoder.channels
+        pixels = torch.stack(views, dim=1).flatten(0, 1).expand(-1, channels, -1, -1)
+        return pixels.contiguous(memory_format=torch.channels_last)
+
+    @cached_property
+    def features(self) -> Tensor:
+        """[N, V, F] of the first V views, as many as a term reads.
+
+        They go through the trunk as one batch, sharing batch statistics, in which the views of an
+        image are neighbours, so that a ghost batch holds all of them.
+        """
+        encoded = self.program.encoded
+        features = self.program.trunk(self.pixels(*range(encoded)))
+        return features.mean((2, 3)).unflatten(0, (-1, encoded))
 
 
-class TwoViewsProgram:
-    """NT-Xent over the training images of a cohort; N images, F trunk features."""
+class TwoViewsProgram(SamplesProgram):
+    """Trains the trunk on the images of a cohort."""
 
     def __init__(
         self,
         settings: ImagePretrainingSettings,
-        store: PixelStore,
-        train: pd.DataFrame,
-        validation: pd.DataFrame,
-        seed: int,
-        device: torch.device,
-        processes: Processes,
+        run: Run,
+        ids: Sequence[str],
+        train: SplitImages,
+        validation: SplitImages,
     ) -> None:
-        self.settings, self.seed, self.device = settings, seed, device
-        self.processes = processes
-        require_whole_ghosts(settings.training.batch_size, settings.ghost_batch, processes)
-        self.ids = train["image_id"].tolist()
-        self.images = {
-            "train": SplitImages(store, train["image_id"], device),
-            "validate": SplitImages(store, validation["image_id"], device),
-        }
+        self.images = {"train": train, "validate": validation}
         self.augmentation = Augmentation(settings.augmentation)
         self.trunk = Trunk(settings.encoder)
-        self.head = Head(self.trunk.encoder.features, settings.head_hidden, settings.head_output)
-        ghost = None if settings.ghost_batch is None else 2 * settings.ghost_batch  # views
-        self.modules = moved({"trunk": self.trunk, "head": self.head}, device, processes, ghost)
-        self.batches_per_epoch = batches_per_epoch(len(train), settings.training.batch_size)
+        super().__init__(
+            settings, run, {"trunk": self.trunk}, ids, len(validation), settings.ghost_batch
+        )
 
-    def _batch(self, epoch: int, index: int) -> np.ndarray:
-        size = self.settings.training.batch_size
-        return batch_rows(len(self.ids), size, self.seed, epoch, index)
-
-    def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
-        """Image ids of a batch."""
-        return [self.ids[row] for row in self._batch(epoch, index)]
-
-    def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
-        """NT-Xent of a batch."""
-        batch = self._batch(epoch, index)
-        return self._objective("train", batch, self.seed, epoch, self.processes)
-
-    def _objective(
-        self, split: str, batch: np.ndarray, seed: int, epoch: int, processes: Processes
-    ) -> Losses:
-        """This process's share of a batch.
-
-        Both views go through the trunk as one batch, sharing batch statistics. The views of an
-        image are neighbours there, so that a ghost batch holds both.
-        """
-        rows = processes.share(batch)
-        images, keys = self.images[split].take(rows)
-        views = torch.stack(
-            [self.augmentation(images, keys, seed, epoch, view) for view in (0, 1)], dim=1
-        ).flatten(0, 1)
-        views = views.expand(-1, self.settings.encoder.channels, -1, -1)
-        features = self.trunk(views.contiguous(memory_format=torch.channels_last))
-        projected = self.head(features.mean((2, 3))).unflatten(0, (-1, 2))
-        (gathered,), own = processes.gather(len(batch), projected)
-        loss = nt_xent(gathered[:, 0], gathered[:, 1], self.settings.temperature, own)
-        return Losses(loss, {"nt_xent": loss.detach()}, len(rows), 0)
-
-    def validate(self) -> dict[str, float]:
-        """Mean NT-Xent on the validation images, with fixed views."""
-        size = self.settings.training.batch_size
-        batches = contrastive_batches(len(self.images["validate"]), size)
-        own = batches[self.processes.rank :: self.processes.world]
-        found = [self._objective("validate", batch, 0, 0, ALONE) for batch in own]
-        return mean_losses(found, self.processes)
+    def views(self, split: str, batch: Batch) -> TwoViews:
+        """Augmented in validation, too, where the views are always the same."""
+        return TwoViews(self, self.images[split], batch)
 
     def export(self, folder: Path) -> None:
-        """The trunk alone; the SimCLR head is of no further use."""
+        """The trunk alone; what the terms keep is of no further use."""
         from safetensors.torch import save_file
 
         target = folder / "image"

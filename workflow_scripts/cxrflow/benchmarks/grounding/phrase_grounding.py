@@ -58,12 +58,12 @@ def chosen_rescaling(
     """What ``auto`` means for a model with this ``run.json``: Appendix A.3's last but one sentence.
 
     Similarities of models with a local loss are spread otherwise, so their maps are stretched to
-    [-1, 1] before thresholds are laid on them. A run without the local term's key has none.
+    [-1, 1] before thresholds are laid on them. A run that names no terms has none.
     """
     if asked != "auto":
         return asked
-    local = (run.get("settings") or {}).get("local_alignment") or {}
-    return "minmax" if local.get("weight", 0) > 0 else "none"
+    terms = (run.get("settings") or {}).get("terms") or {}
+    return "minmax" if "local_alignment" in terms else "none"
 
 
 def similarity_grids(

@@ -97,8 +97,8 @@ def projection_is_trained(run_record: dict[str, Any]) -> bool | None:
     """
     if run_record.get("program") == "joint":
         return True
-    matching = (run_record.get("settings") or {}).get("rsm")
-    return matching["weight"] > 0 if isinstance(matching, dict) and "weight" in matching else None
+    terms = (run_record.get("settings") or {}).get("terms")
+    return None if terms is None else "section_matching" in terms
 
 
 def evaluate(model: Any, cohort: Cohort, settings: SentenceSimilaritySettings) -> Result:

@@ -1,4 +1,4 @@
-"""The local term of joint training: the words of all texts against the patches of all images.
+"""Local alignment: the words of all texts against the patches of all images.
 
 GLoRIA's local loss (Huang et al. 2021), as BioViL-L adds it to BioViL (Table 5) and BioViL-T trains
 with it (section 3.2). Words are sums of their pieces' states over BERT's last layers, projected to
@@ -10,33 +10,38 @@ Shapes: B pairs of a batch, I of them this process's own, W words of the longest
 the joint space.
 """
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize, pad
 
-from cxrflow.encoders.cxr_bert import CXRBert
-from cxrflow.encoders.image_encoder import ImageOutput
 from cxrflow.encoders.word_aggregation import Words, aggregate_words
 from cxrflow.errors import InputError
 from cxrflow.objectives.contrastive import symmetric_cross_entropy
 from cxrflow.objectives.local_alignment import Matching, local_similarity
-from cxrflow.pretrain.settings import LocalAlignmentSettings
-from cxrflow.text.tokenizer import VocabularyInfo
-from cxrflow.training.processes import Processes
+from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.report_text import TextOutput
+from cxrflow.pretrain.terms.settings import LocalAlignmentSettings
+
+if TYPE_CHECKING:
+    from cxrflow.pretrain.image_text_pairs import ImageTextProgram, PairViews
 
 
-class LocalTerm:
+class LocalAlignment(Term):
     """Makes words from the states of a text encoder and compares them with patches."""
 
-    def __init__(
-        self, settings: LocalAlignmentSettings, text: CXRBert, vocabulary: VocabularyInfo
-    ) -> None:
-        if settings.layers > text.config.num_hidden_layers:
+    settings: LocalAlignmentSettings
+
+    def __init__(self, settings: LocalAlignmentSettings, program: "ImageTextProgram") -> None:
+        super().__init__(settings, program)
+        depth, vocabulary = program.text.config.num_hidden_layers, program.vocabulary
+        if settings.layers > depth:
             raise InputError(
-                f"settings: key 'local_alignment.layers' is {settings.layers}, but the text "
-                f"encoder has {text.config.num_hidden_layers} layers; expected no more than that"
+                f"settings: key 'terms.local_alignment.layers' is {settings.layers}, but the text "
+                f"encoder has {depth} layers; expected no more than that"
             )
-        self.settings, self.text = settings, text
+        self.layers = settings.layers
         self.matching = Matching(
             settings.temp1,
             settings.temp2,
@@ -49,22 +54,22 @@ class LocalTerm:
         self._dropped_V[[vocabulary.pad, vocabulary.sep]] = True
         self._dropped_V[vocabulary.cls_] = not settings.cls_is_word
 
-    def words(self, layers: list[Tensor], piece_IL: Tensor) -> Words:
-        """Projected words [I, W, P] from layers of states [I, L, D] of these ids (on the CPU)."""
-        found = aggregate_words(layers, piece_IL, self._continues_V, self._dropped_V)
-        return Words(self.text.project_words(found.word_BWD), found.lengths)
+    def words(self, text: TextOutput) -> Words:
+        """Projected words [I, W, P]. A masked word is still a word of as many pieces."""
+        states = text.states[-self.layers :]
+        words = aggregate_words(states, text.ids, self._continues_V, self._dropped_V)
+        return Words(text.encoder.project_words(words.word_BWD), words.lengths)
 
-    def loss(self, images: ImageOutput, words: Words, total: int, processes: Processes) -> Tensor:
-        """This process's share of the loss of ``total`` pairs, of which it holds some; a scalar."""
-        word_IWP = words.word_BWD.float()
-        patch_IhwP = images.unnormalised_patches
+    def loss(self, views: "PairViews") -> Tensor:
+        image, words = views.image, self.words(views.text)
+        word_IWP, patch_IhwP = words.word_BWD.float(), image.unnormalised_patches
         if self.settings.normalised:
-            word_IWP, patch_IhwP = normalize(word_IWP, dim=2), images.projected_patches
-        (length_B,), _ = processes.gather(total, torch.tensor(words.lengths))
+            word_IWP, patch_IhwP = normalize(word_IWP, dim=2), image.projected_patches
+        (length_B,), _ = views.gather(torch.tensor(words.lengths))
         behind = int(length_B.max()) - word_IWP.shape[1]
-        (word_BWP,), _ = processes.gather(total, pad(word_IWP, (0, 0, 0, behind)))
+        (word_BWP,), _ = views.gather(pad(word_IWP, (0, 0, 0, behind)))
         similarity_IB = local_similarity(
             patch_IhwP.flatten(1, 2), word_BWP, length_B.tolist(), self.matching
         )
-        (similarity_BB,), own = processes.gather(total, similarity_IB)
+        (similarity_BB,), own = views.gather(similarity_IB)
         return symmetric_cross_entropy(self.settings.temp3 * similarity_BB, own)

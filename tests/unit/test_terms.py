@@ -1,0 +1,124 @@
+"""Terms of an objective: which a model has, what its settings hold, where their code is."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from torch import Tensor, nn
+
+from cxrflow.command import overlay
+from cxrflow.pretrain.objective import Batch, Run, Term, TermsProgram, Views
+from cxrflow.pretrain.settings import JointPretrainingSettings, TextPretrainingSettings
+from cxrflow.pretrain.terms.settings import ImageTerms, JointTerms, TextTerms
+from cxrflow.source_files import PACKAGE, imported_by
+from cxrflow.training.processes import ALONE
+
+PROGRAMS = (TextTerms, ImageTerms, JointTerms)
+BIOVIL = {"mlm": {"weight": 1.0}, "global_alignment": {"weight": 0.5}}
+JOINT = {"training": {"batch_size": 4, "epochs": 1}, "augmentation": {}}
+
+
+def test_settings_hold_the_terms_that_are_named_and_no_others() -> None:
+    settings = JointPretrainingSettings(**JOINT, terms=BIOVIL)
+    dumped = settings.model_dump(mode="json")
+    assert list(dumped["terms"]) == list(settings.terms.named()) == ["global_alignment", "mlm"]
+    assert dumped["terms"]["global_alignment"]["temperature"] == 0.5
+    assert JointPretrainingSettings.model_validate(dumped) == settings
+
+
+def test_an_overlay_adds_changes_and_removes_terms() -> None:
+    above = {"global_alignment": {"temperature": 0.1}, "local_alignment": {}, "mlm": None}
+    terms = JointTerms.model_validate(overlay(BIOVIL, above))
+    assert list(terms.named()) == ["global_alignment", "local_alignment"]
+    assert terms.global_alignment is not None
+    assert (terms.global_alignment.weight, terms.global_alignment.temperature) == (0.5, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("terms", "reason"),
+    [
+        ({}, "names no term; expected one of global_alignment, local_alignment, mlm"),
+        ({"mlm": None}, "names no term"),
+        ({"simclr": {}}, "Extra inputs are not permitted"),
+        ({"mlm": {"weight": 0}}, "greater than 0"),
+    ],
+)
+def test_wrong_terms_are_refused(terms: dict[str, object], reason: str) -> None:
+    with pytest.raises(ValidationError, match=reason):
+        JointTerms.model_validate(terms)
+
+
+@pytest.mark.parametrize("change", [{"weight": 0.1}, {"forward": "shared"}])
+def test_mlm_alone_has_nothing_to_be_balanced_with(change: dict[str, object]) -> None:
+    assert TextTerms(mlm=change, section_matching={})
+    with pytest.raises(ValidationError, match="balance MLM with section_matching"):
+        TextTerms(mlm=change)
+
+
+def test_contrastive_terms_need_whole_batches() -> None:
+    training = {"batch_size": 4, "epochs": 1, "accumulate": 2}
+    assert TextPretrainingSettings(training=training, terms={"mlm": {}})
+    for settings in (
+        lambda: TextPretrainingSettings(training=training, terms={"section_matching": {}}),
+        lambda: JointPretrainingSettings(**{**JOINT, "training": training}, terms=BIOVIL),
+    ):
+        with pytest.raises(ValidationError, match="contrastive terms need 1"):
+            settings()
+
+
+def test_every_term_has_its_module_which_nobody_imports() -> None:
+    names = {name for program in PROGRAMS for name in program.model_fields}
+    for name in names:
+        kind = getattr(
+            import_module(f"cxrflow.pretrain.terms.{name}"), name.title().replace("_", "")
+        )
+        assert issubclass(kind, Term)
+    modules = {f"cxrflow.pretrain.terms.{name}" for name in names}
+    files = {path.stem for path in (PACKAGE / "pretrain/terms").glob("*.py")}
+    assert files == names | {"__init__", "settings"}
+    for path in PACKAGE.rglob("*.py"):
+        assert not modules & imported_by(path, typing=True), path
+
+
+class Doubled(Term):
+    """The sum of a view, and how often it was told of an update."""
+
+    updates = 0
+
+    def loss(self, views: "Rows") -> Tensor:
+        return 2 * views.values.sum()
+
+    def after_update(self) -> None:
+        self.updates += 1
+
+
+class Rows(Views):
+    """Counts how often it is computed."""
+
+    computed = 0
+
+    @property
+    def values(self) -> Tensor:
+        self.computed += 1
+        return torch.from_numpy(self.batch.own).double()
+
+
+def test_the_objective_is_the_weighted_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = TextPretrainingSettings(
+        training={"batch_size": 4, "epochs": 1},
+        terms={"mlm": {"weight": 0.25}, "section_matching": {"weight": 3.0}},
+    )
+    module = type("module", (), {"Mlm": Doubled, "SectionMatching": Doubled})
+    monkeypatch.setattr("cxrflow.pretrain.objective.import_module", lambda name: module)
+    program = TermsProgram(settings, Run(0, torch.device("cpu"), ALONE), {"text": nn.Linear(1, 1)})
+    assert list(program.modules) == ["text"]  # these terms keep nothing
+    losses = program.objective(Rows(Batch(np.array([1, 2, 3]), 0, 0, ALONE)))
+    assert {name: float(value) for name, value in losses.terms.items()} == {
+        "section_matching": 12,
+        "mlm": 12,
+    }
+    assert (float(losses.total), losses.samples, losses.tokens) == (3 * 12 + 0.25 * 12, 3, 0)
+    program.after_update()
+    assert [term.updates for term in program.terms.values()] == [1, 1]

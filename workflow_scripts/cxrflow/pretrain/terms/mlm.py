@@ -1,0 +1,31 @@
+"""Masked language modelling: BioViL section 2.1."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cxrflow.objectives.masked_language_modelling import masked_language_modelling
+from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.report_text import MaskedViews
+from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
+
+
+class Mlm(Term):
+    """The masked words of each of a batch's texts; the mean over the texts of a sample."""
+
+    settings: MaskedLanguageSettings
+
+    def __init__(self, settings: MaskedLanguageSettings, program: Any) -> None:
+        super().__init__(settings, program)
+        self.masks = settings
+
+    def loss(self, views: MaskedViews) -> Tensor:
+        by_token = self.settings.reduction == "token"
+        losses = [
+            masked_language_modelling(
+                text.logits, text.targets, text.tokens if by_token else text.sequences
+            )
+            for text in views.masked
+        ]
+        return torch.stack(losses).mean()

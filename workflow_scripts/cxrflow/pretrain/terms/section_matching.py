@@ -1,0 +1,22 @@
+"""Radiology section matching: BioViL Eq. 1."""
+
+from torch import Tensor
+
+from cxrflow.objectives.section_matching import section_matching
+from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.report_text import TextViews
+from cxrflow.pretrain.terms.settings import SectionMatchingSettings
+
+
+class SectionMatching(Term):
+    """The projected FINDINGS against the projected IMPRESSION of the same report."""
+
+    settings: SectionMatchingSettings
+    layers = 1
+
+    def loss(self, views: TextViews) -> Tensor:
+        (findings_NP, impression_NP), own = views.gather(*(text.projected for text in views.texts))
+        settings = self.settings
+        return section_matching(
+            findings_NP, impression_NP, settings.temperature, settings.normalised, own
+        )

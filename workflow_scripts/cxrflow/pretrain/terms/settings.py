@@ -1,0 +1,151 @@
+"""Settings of the terms, and which terms each program has.
+
+Defaults are the papers' own. The order of the lists below is that in which terms are computed and
+added up, whatever the order in a recipe.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_serializer, model_validator
+
+from cxrflow.command import Settings
+from cxrflow.text.settings import MaskingSettings
+
+
+class TermSettings(Settings):
+    """What every term has."""
+
+    weight: float = Field(1.0, gt=0, description="of this term in the sum")
+
+
+class MaskedLanguageSettings(TermSettings):
+    """MLM (BioViL section 2.1)."""
+
+    reduction: Literal["token", "sequence"] = Field(
+        "token", description="see objectives/masked_language_modelling.py"
+    )
+    masking: MaskingSettings = MaskingSettings()
+    forward: Literal["separate", "shared"] = Field(
+        "separate",
+        description="whether the other terms see the intact text (separate) or the masked one of "
+        "a single forward pass (shared); BioViL does not say",
+    )
+
+
+class SectionMatchingSettings(TermSettings):
+    """RSM (BioViL Eq. 1)."""
+
+    temperature: float = Field(0.5, gt=0)
+    normalised: bool = True
+
+
+class SimclrSettings(TermSettings):
+    """SimCLR's NT-Xent between two views (BioViL section 2.2); the head is not kept."""
+
+    temperature: float = Field(0.1, gt=0)
+    hidden: int = Field(2048, ge=1, description="width of the head's inner layer")
+    output: int = Field(128, ge=1, description="width of the space in which views are compared")
+
+
+class MomentumContrastSettings(TermSettings):
+    """MoCo v2 (Chen et al. 2020; ConVIRT Appendix E); neither head nor queue is kept."""
+
+    temperature: float = Field(0.07, gt=0)
+    momentum: float = Field(0.999, ge=0, lt=1, description="of the key encoder (He et al., Eq. 2)")
+    queue: int = Field(4096, ge=1, description="keys of earlier batches that are kept")
+    hidden: int = Field(2048, ge=1, description="width of the head's inner layer")
+    output: int = Field(128, ge=1, description="width of the space in which views are compared")
+
+
+class GlobalAlignmentSettings(TermSettings):
+    """The global term (BioViL Eq. 2)."""
+
+    weight: float = Field(0.5, gt=0)
+    temperature: float = Field(0.5, gt=0)
+    image_to_text: float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="share of the direction from image to text: ConVIRT's lambda (its Eq. 4). At "
+        "equal shares the term is the plain sum of both directions, BioViL's Eq. 2; it is twice "
+        "ConVIRT's loss, which weight 0.5 therefore makes exact",
+    )
+
+
+class LocalAlignmentSettings(TermSettings):
+    """GLoRIA's local term (objectives/local_alignment.py); the defaults are its published code."""
+
+    temp1: float = Field(4.0, gt=0, description="sharpens a word's attention to patches")
+    temp2: float = Field(5.0, gt=0, description="of a word's score, inside the sum over words")
+    temp3: float = Field(10.0, gt=0, description="of the similarity of image and text")
+    word_softmax: bool = Field(
+        True,
+        description="softmax over the words of a text before the one over patches: GLoRIA's "
+        "published code; the low-data study's Eq. 2 has only the second",
+    )
+    match: Literal["cosine", "dot"] = Field(
+        "cosine", description="of a word with what it attends to; dot: the low-data study, Eq. 3"
+    )
+    aggregation: Literal["sum", "mean"] = Field(
+        "sum", description="of scores over words, exponentiated; mean does not favour long texts"
+    )
+    layers: int = Field(4, ge=1, description="last layers of BERT whose states are summed to words")
+    normalised: bool = Field(
+        False,
+        description="words and patches of length 1 before they are compared (low-data study); "
+        "false: as the projections give them, as in GLoRIA's published code. With the softmax over "
+        "words, similarities in [-1, 1] leave attention nearly even: every word would see the mean "
+        "of all patches",
+    )
+    cls_is_word: bool = Field(False, description="[CLS] counts as a word: GLoRIA's published code")
+
+
+class Terms(Settings):
+    """The terms of an objective by name; one that is not named, or is null, is not there."""
+
+    def named(self) -> dict[str, TermSettings]:
+        """Those that are there."""
+        return {name: term for name, term in self if term is not None}
+
+    @model_validator(mode="after")
+    def _at_least_one(self) -> Self:
+        if not self.named():
+            raise ValueError(f"names no term; expected one of {', '.join(type(self).model_fields)}")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _only_named(self, dump: Callable[[Self], dict[str, Any]]) -> dict[str, Any]:
+        return {name: term for name, term in dump(self).items() if term is not None}
+
+
+class TextTerms(Terms):
+    """Of the text program."""
+
+    section_matching: SectionMatchingSettings | None = None
+    mlm: MaskedLanguageSettings | None = None
+
+    @model_validator(mode="after")
+    def _mlm_alone_is_not_balanced(self) -> Self:
+        alone = self.mlm if self.section_matching is None else None
+        if alone and (alone.weight != 1 or alone.forward != "separate"):
+            raise ValueError(
+                "mlm.weight and mlm.forward balance MLM with section_matching; without it leave "
+                "them at 1 and separate"
+            )
+        return self
+
+
+class ImageTerms(Terms):
+    """Of the image program."""
+
+    simclr: SimclrSettings | None = None
+    momentum_contrast: MomentumContrastSettings | None = None
+
+
+class JointTerms(Terms):
+    """Of the joint program."""
+
+    global_alignment: GlobalAlignmentSettings | None = None
+    local_alignment: LocalAlignmentSettings | None = None
+    mlm: MaskedLanguageSettings | None = None
