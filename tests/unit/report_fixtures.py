@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cxrflow.config.models import overlay
 from report_score_fixtures import (
     write_agreement,
     write_scores,
@@ -21,6 +20,7 @@ from report_score_fixtures import (
 
 from cxrflow.config import make_config
 from cxrflow.config.loading import load_config
+from cxrflow.config.models import overlay
 from cxrflow.config.schema import Config
 from cxrflow.files import read_json, write_json
 from cxrflow.page.page import build_page
@@ -157,7 +157,7 @@ def _flow(config: Config, name: str, size: int) -> dict[str, Any]:
                      "with_prior": tenth // 4},
         },
         "checks": [
-            {"name": "study ids unique", "passed": True, "detail": f"{left} studies, each once"},
+            {"name": "study ids unique", "passed": True, "detail": f"{left} rows, no study twice"},
             {"name": "patient in one split", "passed": True, "detail": "each in one split"},
             {"name": "held-out patients not trained on", "passed": True,
              "detail": "no patient of ms_cxr (96) in train or validate"},

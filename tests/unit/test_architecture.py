@@ -110,8 +110,7 @@ def test_no_cycle_between_parts() -> None:
         (part(module), part(other))
         for module, path in MODULES.items()
         for other in imported_by(path, typing=True)
-        if part(module) != part(other)
-        and not is_description(other)
+        if part(module) != part(other) and not is_description(other)
     }
     left = {name for edge in edges for name in edge}
     while left:

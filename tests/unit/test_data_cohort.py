@@ -19,6 +19,7 @@ from data_fixtures import (
 
 from cxrflow.data.cohort import main
 from cxrflow.errors import InputError
+from cxrflow.pretrain.inputs import Pairs
 
 STUDIES = [*dict.fromkeys(image.study for image in IMAGES)]
 
@@ -68,8 +69,28 @@ def test_pairs_of_the_dicom_edition(hospital: list[object], tmp_path: Path) -> N
     assert sorted(images["image_id"]) == sorted(IMAGES[n].id for n in (0, 3, 6, 7))
 
 
-def test_every_study_and_image_is_accounted_for(hospital: list[object], tmp_path: Path) -> None:
-    flow = make(tmp_path / "out", *hospital)
+def test_a_row_may_be_an_image_of_any_view(hospital: list[object], tmp_path: Path) -> None:
+    flow = make(tmp_path / "out", *hospital, unit="image", views=None)
+    pairs = pd.read_parquet(tmp_path / "out/pairs.parquet")
+    studies = set(STUDIES[:-1]) - {"50000003"}
+    wanted = [image.id for image in IMAGES if image.study in studies]
+    assert sorted(pairs["image_id"]) == sorted(wanted) and set(pairs["study_id"]) == studies
+    assert pairs.groupby("study_id")["impression"].nunique().eq(1).all()
+    assert flow["splits"]["train"]["studies"] <= flow["splits"]["train"]["images"]
+    assert {key: flow["checks"][0][key] for key in ("name", "passed")} == {
+        "name": "image ids unique",
+        "passed": True,
+    }
+    assert Pairs(tmp_path / "out/pairs.parquet").frame["study_id"].duplicated().any()
+    with pytest.raises(InputError, match="unit: image needs image in require"):
+        make(tmp_path / "no", *hospital, unit="image", require=["impression"])
+
+
+@pytest.mark.parametrize("unit", ["study", "image"])
+def test_every_study_and_image_is_accounted_for(
+    hospital: list[object], tmp_path: Path, unit: str
+) -> None:
+    flow = make(tmp_path / "out", *hospital, unit=unit)
     for unit in ("studies", "images"):
         steps = [s for s in flow["steps"] if s["unit"] == unit]
         for before, after in zip(steps, steps[1:], strict=False):

@@ -187,7 +187,7 @@ def test_leakage_checks_name_the_ids() -> None:
     with pytest.raises(InputError, match=r"1 patient\(s\) of ms_cxr are in train"):
         leakage.held_out_not_trained(rows(subject_id=["7", "8"], split=two), {"ms_cxr": {"7"}}, "r")
     with pytest.raises(InputError, match="study_id"):
-        leakage.unique_studies(rows(study_id=["1", "1"]), "r")
+        leakage.unique_rows(rows(study_id=["1", "1"]), "study", "r")
     pairs = rows(study_id=["1"], subject_id=["p"], prior_study_id=["0"])
     with pytest.raises(InputError, match="another patient's"):
         leakage.prior_of_same_patient(pairs, pd.Series({"0": "q", "1": "p"}), "r")

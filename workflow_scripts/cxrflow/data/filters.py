@@ -32,8 +32,10 @@ def present(images: pd.DataFrame, root: Path, threads: int) -> tuple[pd.DataFram
     return usable(images.assign(failure=failures))
 
 
-def frontal(images: pd.DataFrame, views: Sequence[str]) -> tuple[pd.DataFrame, list[Drop]]:
-    """Images whose view is one of ``views`` (compared in upper case)."""
+def frontal(images: pd.DataFrame, views: Sequence[str] | None) -> tuple[pd.DataFrame, list[Drop]]:
+    """Images whose view is one of ``views`` (compared in upper case); all of them for None."""
+    if views is None:
+        return images, []
     view = images["view"].str.strip().str.upper()
     keep = view.isin([name.upper() for name in views])
     drops = [
@@ -44,7 +46,7 @@ def frontal(images: pd.DataFrame, views: Sequence[str]) -> tuple[pd.DataFrame, l
 
 
 def one_per_study(
-    images: pd.DataFrame, choose: str, views: Sequence[str], seed: int
+    images: pd.DataFrame, choose: str, views: Sequence[str] | None, seed: int
 ) -> tuple[pd.DataFrame, list[Drop]]:
     """The image that stands for each study; the order of the rest is kept.
 
@@ -64,7 +66,7 @@ def one_per_study(
         ]
         ranks = [draw]
     if choose == "preferred":
-        place = {name.upper(): rank for rank, name in enumerate(views)}
+        place = {name.upper(): rank for rank, name in enumerate(views or ())}
         ranks.append(images["view"].str.strip().str.upper().map(place).to_numpy())
     order = np.lexsort([np.arange(len(images)), *ranks])
     ranked = images.iloc[order]

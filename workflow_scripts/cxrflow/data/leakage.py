@@ -12,10 +12,10 @@ from cxrflow.data.tables import require_unique
 from cxrflow.errors import InputError
 
 
-def unique_studies(rows: pd.DataFrame, source: object) -> str:
-    """No ``study_id`` occurs twice."""
-    require_unique(rows, "study_id", source)
-    return f"{len(rows)} studies, each once"
+def unique_rows(rows: pd.DataFrame, unit: str, source: object) -> str:
+    """No study, or no image where a row is an image (``unit``), occurs twice."""
+    require_unique(rows, f"{unit}_id", source)
+    return f"{len(rows)} rows, no {unit} twice"
 
 
 def patient_in_one_split(rows: pd.DataFrame, source: object) -> str:

@@ -1,8 +1,8 @@
 """Pair cohorts: one row a study, its frontal image, its sections, its prior study and its split.
 
 The filters are BioViL's (§4.1): of all studies listed, those with a report, with the required
-section, with a frontal image; then one image each, and a split by patient with the patients of
-evaluation sets held out.
+section, with a frontal image; then one image each (or a row an image), and a split by patient with
+the patients of evaluation sets held out.
 """
 
 from dataclasses import dataclass
@@ -71,11 +71,12 @@ def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) 
     flow.step("studies listed", "studies", len(studies), sources.tables.dropped.get("studies", []))
     rows = _with_text(studies, sources.corpus, flow)
     rows = _with_sections(rows, settings, flow)
-    rows = _with_image(rows, chosen, stages, settings, flow)
+    each = settings.unit == "image"
+    rows = _with_image(rows, frontal if each else chosen, stages, settings, flow)
     unused = frontal[~frontal["image_id"].isin(rows["image_id"])]
     same = unused["study_id"].isin(rows["study_id"])
     flow.step(
-        "one image a study",
+        "images of the studies" if each else "one image a study",
         "images",
         int(rows["image_id"].notna().sum()),
         [
@@ -91,20 +92,20 @@ def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) 
     flow.step(
         "split known",
         "studies",
-        int((~unknown).sum()),
-        [Drop.of("patient is not in the given split", rows.loc[unknown, "study_id"])],
+        rows.loc[~unknown, "study_id"].nunique(),
+        [Drop.of("patient is not in the given split", rows.loc[unknown, "study_id"].unique())],
     )
     rows = rows[~unknown].reset_index(drop=True)
     rows, prior_account = _with_priors(rows, studies, chosen, settings)
     rows["dataset"] = sources.dataset
     pairs = rows[list(COLUMNS)]
-    _check(pairs, studies, sources, flow)
+    _check(pairs, studies, sources, settings.unit, flow)
     return Cohort(
         rows=pairs,
         images=_images(pairs),
         split=split.dropna(),
         documents=_documents(studies, sources.corpus, split, flow),
-        unit="studies",
+        unit="images" if each else "studies",
         extra={"priors": prior_account, "held_out": _held_account(rows, sources.held)},
     )
 
@@ -218,7 +219,7 @@ def _with_image(
     flow.step(
         "frontal image",
         "studies",
-        len(rows) - len(lost),
+        rows["study_id"].nunique() - len(lost),
         [Drop.of(str(why), ids) for why, ids in lost.groupby(reason)],
     )
     return rows[rows["image_id"].notna()].reset_index(drop=True)
@@ -243,7 +244,7 @@ def _with_priors(
         prior_study_id=own["prior_study_id"].to_numpy(),
         prior_image_id=own["prior_study_id"].map(images["image_id"]).to_numpy(),
         prior_image_path=own["prior_study_id"].map(images["image_path"]).to_numpy(),
-    ), priors.prior_account(own)
+    ), priors.prior_account(own.drop_duplicates("study_id"))
 
 
 def _images(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -277,15 +278,17 @@ def _held_account(rows: pd.DataFrame, held: dict[str, frozenset[str]]) -> list[d
                 "name": name,
                 "patients": len(patients),
                 "patients_here": int(rows.loc[inside, "subject_id"].nunique()),
-                "studies_in_test": int(inside.sum()),
+                "studies_in_test": int(rows.loc[inside, "study_id"].nunique()),
             }
         )
     return account
 
 
-def _check(pairs: pd.DataFrame, studies: pd.DataFrame, sources: Sources, flow: Flow) -> None:
+def _check(
+    pairs: pd.DataFrame, studies: pd.DataFrame, sources: Sources, unit: str, flow: Flow
+) -> None:
     source: Path = sources.tables.source
-    flow.check("study ids unique", leakage.unique_studies(pairs, source))
+    flow.check(f"{unit} ids unique", leakage.unique_rows(pairs, unit, source))
     flow.check("patient in one split", leakage.patient_in_one_split(pairs, source))
     flow.check("image in one split", leakage.image_in_one_split(pairs, source))
     owner = studies.set_index("study_id")["subject_id"]

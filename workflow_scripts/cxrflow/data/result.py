@@ -12,7 +12,7 @@ class Cohort:
     rows: ``pairs.parquet`` or ``samples.parquet``.
     images: ``image_id``, ``image_path`` of all images its pixel store needs.
     split: split by patient (index: patient, or study or sample where patients are not known).
-    unit: what a row is: studies or samples.
+    unit: what a row is: studies, images or samples.
     documents: ``document_id``, ``text``, ``split`` of pair cohorts.
     extra: further entries of ``flow.json``.
     """
@@ -29,7 +29,8 @@ class Cohort:
         sizes = {}
         for name, part in self.rows.groupby("split"):
             sizes[str(name)] = {self.unit: len(part)}
-            for unit, column in (("patients", "subject_id"), ("images", "image_id")):
+            named = {"patients": "subject_id", "studies": "study_id", "images": "image_id"}
+            for unit, column in named.items():
                 if column in part:
                     sizes[str(name)][unit] = int(part[column].nunique())
             if "prior_study_id" in part:

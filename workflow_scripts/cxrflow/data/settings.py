@@ -66,11 +66,17 @@ class CohortSettings(Settings):
         description="pairs: a study's image and report; grounding: a phrase and its boxes; "
         "classification: an image and its labels; nli: a premise, a hypothesis, their relation",
     )
-    views: tuple[str, ...] = Field(
+    unit: Literal["study", "image"] = Field(
+        "study",
+        description="row of pairs.parquet. study: with the image that stands for it; image: each "
+        "image of a study with the study's text (ConVIRT)",
+    )
+    views: tuple[str, ...] | None = Field(
         ("AP", "PA", "AP SUPINE", "FRONTAL"),
         min_length=1,
         description="view positions that count as frontal, compared in upper case; a blank view "
-        "does not. AP SUPINE occurs in covid_chestxray, FRONTAL in Open-I's projection list",
+        "does not. AP SUPINE occurs in covid_chestxray, FRONTAL in Open-I's projection list. "
+        "null: every view, laterals too",
     )
     require: tuple[Literal["image", "findings", "impression", "text"], ...] = Field(
         ("image", "impression"),
@@ -121,6 +127,14 @@ class CohortSettings(Settings):
             "file": (method, of.file),
         }
         return rules.get(method)
+
+    @model_validator(mode="after")
+    def _images_are_there_to_choose(self) -> "CohortSettings":
+        if self.unit == "image" and "image" not in self.require:
+            raise ValueError("unit: image needs image in require")
+        if self.choose == "preferred" and self.views is None:
+            raise ValueError("choose: preferred needs views")
+        return self
 
     @model_validator(mode="after")
     def _files_are_the_splits_of_nli(self) -> "CohortSettings":

@@ -44,11 +44,12 @@ class Pairs:
         self._check()
 
     def _check(self) -> None:
-        """Each study once, each patient in one split: an edited table must not leak."""
-        twice = self.frame.loc[self.frame["study_id"].duplicated(), "study_id"].unique()
+        """Each study (or image) once, each patient in one split: an edited table must not leak."""
+        key = "image_id" if self.flow.get("settings", {}).get("unit") == "image" else "study_id"
+        twice = self.frame.loc[self.frame[key].duplicated(), key].unique()
         if len(twice):
             raise InputError(
-                f"{self.path}: {len(twice)} value(s) of study_id stand in several rows "
+                f"{self.path}: {len(twice)} value(s) of {key} stand in several rows "
                 f"({', '.join(map(str, twice[:EXAMPLES]))}); expected each once"
             )
         splits = self.frame.groupby("subject_id")["split"].nunique()
