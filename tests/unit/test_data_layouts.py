@@ -2,10 +2,16 @@
 
 import ast
 import re
+import shutil
+from pathlib import Path
 from typing import get_args
 
 import pytest
+from data_fixtures import rsna
 
+from cxrflow.config.parts import Dataset
+from cxrflow.data import layouts
+from cxrflow.data.cohort import main
 from cxrflow.data.layouts import LAYOUTS, Part, holders, layout
 from cxrflow.data.layouts.overlap import Rows, overlap
 from cxrflow.data.settings import CohortKind, CohortSettings
@@ -44,6 +50,24 @@ def test_unknown_layout_and_missing_reader_list_those_there_are() -> None:
         layout("rsna").reader("documents")
     assert holders("reports") == ("covid_chestxray", "mimic_cxr", "open_i")
     assert holders("boxes") == ("ms_cxr", "rsna")
+
+
+def test_a_description_is_all_that_a_data_set_needs_beside_its_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Written beside the others, it is a name for the programs and for the configuration."""
+    shutil.copytree(layouts.FOLDER, tmp_path / "layouts")
+    (tmp_path / "layouts" / "own.yaml").write_text(
+        "holds: [images, labels]\npeople: [own]\nids: own\ncohorts: [classification]\n"
+        "tables: cxrflow.data.rsna:read\n"
+    )
+    monkeypatch.setattr(layouts, "FOLDER", tmp_path / "layouts")
+    monkeypatch.setattr(layouts, "LAYOUTS", (*LAYOUTS, "own"))
+    root = rsna(tmp_path / "own")
+    main(["--layout", "own", "--root", str(root), "--output", str(tmp_path / "cohort")]
+         + ["--settings", '{"kind": "classification"}'])  # fmt: skip
+    assert (tmp_path / "cohort" / "samples.parquet").is_file()
+    assert Dataset(layout="own", root=str(root)).layout == "own"
 
 
 def test_no_other_file_lists_the_data_sets() -> None:
