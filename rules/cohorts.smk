@@ -45,7 +45,7 @@ rule build_pairs:
         folder=subpath(output.flow, parent=True),
     shell:
         r"""
-        python -m cxrflow.data.cohort \
+        python -m cxrflow.data.build_cohort \
             --settings {params.settings:q} \
             {params.data:q} \
             {params.corpus:q} \

@@ -153,7 +153,7 @@ rule extract_entities:
         settings=as_json(run.reports.entities.settings()),
     shell:
         r"""
-        python -m cxrflow.reports.entities.extract \
+        python -m cxrflow.reports.extract_entities \
             --corpus {params.corpus:q} \
             {params.stanza:q} \
             --settings {params.settings:q} \

@@ -32,13 +32,9 @@ def task_inputs(wildcards):
 
 
 def task_options(wildcards, input):
-    """The same as options: folders, but of pairs the file itself."""
-    options = []
-    for name in task_inputs(wildcards):
-        file = input[name]
-        is_pairs = os.path.basename(file) == "pairs.parquet"
-        options += ["--pairs", file] if is_pairs else option(f"--{name}", *folders([file]))
-    return options
+    """The same as options: the folders they lie in."""
+    names = task_inputs(wildcards)
+    return [word for name in names for word in option(f"--{name}", *folders([input[name]]))]
 
 
 def evaluation_need(what):
@@ -75,7 +71,7 @@ rule extract_features:
         folder=subpath(output.features, parent=True),
     shell:
         r"""
-        python -m cxrflow.benchmarks.features \
+        python -m cxrflow.benchmarks.extract_features \
             --model {params.model:q} \
             --cohort {params.cohort:q} \
             --pixels {params.pixels:q} \
@@ -111,14 +107,14 @@ rule evaluate:
         code=lambda wildcards: code_digest(
             f"benchmarks.{run.task(wildcards.task).benchmark.program}"
         ),
-        program=lambda wildcards: run.task(wildcards.task).benchmark.program,
+        benchmark=benchmark_of,
         settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
         model=subpath(input.model, parent=True),
         data=task_options,
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
-        python -m cxrflow.benchmarks.{params.program} \
+        python -m cxrflow.benchmarks.evaluate {params.benchmark:q} \
             --task {wildcards.task:q} \
             --model {params.model:q} \
             {params.data:q} \
@@ -158,13 +154,14 @@ rule compare_vocabularies:
             for name in run.vocabularies_of(wildcards.task)
         ],
         settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
+        cohort=subpath(input.pairs, parent=True),
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
-        python -m cxrflow.benchmarks.language.vocabulary \
+        python -m cxrflow.benchmarks.compare_vocabularies \
             --task {wildcards.task:q} \
             --vocabulary {params.vocabularies:q} \
-            --pairs {input.pairs:q} \
+            --cohort {params.cohort:q} \
             --settings {params.settings:q} \
             --output {params.folder:q} \
             >{log:q} 2>&1
@@ -200,7 +197,7 @@ rule count_ms_cxr:
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
-        python -m cxrflow.benchmarks.data.ms_cxr_statistics \
+        python -m cxrflow.benchmarks.count_ms_cxr \
             --task {wildcards.task:q} \
             --settings {params.settings:q} \
             {params.data:q} \
@@ -266,7 +263,7 @@ rule compare_labels:
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
-        python -m cxrflow.benchmarks.data.label_agreement \
+        python -m cxrflow.benchmarks.compare_labels \
             --corpus {params.corpus:q} \
             --labels {params.labels:q} \
             --reference {wildcards.reference:q} \

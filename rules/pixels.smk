@@ -34,7 +34,7 @@ rule store_pixels:
         folder=subpath(output.store, parent=True),
     shell:
         r"""
-        python -m cxrflow.images.store \
+        python -m cxrflow.images.store_pixels \
             --root {params.root:q} \
             --images {input.images:q} \
             --geometry {wildcards.geometry:q} \

@@ -147,7 +147,7 @@ rule compare_rows:
         settings=lambda wildcards: table_comparisons(wildcards.paper, wildcards.table),
     shell:
         r"""
-        python -m cxrflow.benchmarks.paired_tests \
+        python -m cxrflow.benchmarks.compare_rows \
             --predictions {input.predictions:q} \
             --settings {params.settings:q} \
             --output {output.tests:q} \
@@ -274,7 +274,7 @@ rule draw_figure:
         ),
     shell:
         r"""
-        python -m cxrflow.benchmarks.grounding.comparison \
+        python -m cxrflow.benchmarks.draw_grounding \
             --settings {params.settings:q} \
             --results {params.results:q} \
             --cohort {params.cohort:q} \

@@ -35,9 +35,9 @@ def test_missing_root_of_every_reader(stages: Stages, tmp_path: Path) -> None:
         ("phantom", {"patientz": 3}, "unknown key 'patientz'"),
         ("phantom", {"patients": "many"}, "key 'patients' is 'many'"),
         ("reports.corpus", {"sections": {"max_character": 3}}, "'sections.max_character'"),
-        ("data.cohort", {"views": "PA"}, "key 'views' is 'PA'"),
-        ("data.cohort", {"splits": {"shares": {"train": 0.5}}}, "key 'splits.shares'"),
-        ("images.store", {"min_side": 1}, "key 'min_side' is 1"),
+        ("data.build_cohort", {"views": "PA"}, "key 'views' is 'PA'"),
+        ("data.build_cohort", {"splits": {"shares": {"train": 0.5}}}, "key 'splits.shares'"),
+        ("images.store_pixels", {"min_side": 1}, "key 'min_side' is 1"),
         ("text.corpus", {"bracket": "keep"}, "unknown key 'bracket'"),
         ("text.vocabulary", {"size": 3.5}, "key 'size' is 3.5"),
         ("text.tokens", {"cache": 1}, "unknown key 'cache'"),
@@ -49,21 +49,21 @@ def test_missing_root_of_every_reader(stages: Stages, tmp_path: Path) -> None:
             "'terms.global_alignment.temperature' is -1",
         ),
         ("pretrain.text", {"terms": {"mlm": None}}, "'terms': names no term; expected one of"),
-        ("benchmarks.grounding.phrase_grounding", {"space": "pixel"}, "key 'space' is 'pixel'"),
+        ("benchmarks.evaluate phrase_grounding", {"space": "pixel"}, "key 'space' is 'pixel'"),
         (
-            "benchmarks.classification.zero_shot_classification",
+            "benchmarks.evaluate zero_shot_classification",
             {"temperature": None},
             "key 'temperature' is None",
         ),
-        ("benchmarks.features", {"batch_size": 0}, "key 'batch_size' is 0"),
-        ("benchmarks.classification.linear_probe", {"fractions": []}, "key 'fractions' is []"),
-        ("benchmarks.grounding.segmentation", {"scale": "max"}, "key 'scale' is 'max'"),
-        ("benchmarks.language.mask_prediction", {"sections": []}, "key 'sections' is []"),
-        ("benchmarks.language.natural_language_inference", {"epochs": 0}, "key 'epochs' is 0"),
-        ("benchmarks.language.sentence_similarity", {"splits": 1}, "unknown key 'splits'"),
-        ("benchmarks.language.vocabulary", {"word": []}, "unknown key 'word'"),
-        ("benchmarks.data.ms_cxr_statistics", {"tokens": "letters"}, "key 'tokens' is 'letters'"),
-        ("benchmarks.paired_tests", {"comparisons": [{}]}, "'comparisons.0.benchmark' is missing"),
+        ("benchmarks.extract_features", {"batch_size": 0}, "key 'batch_size' is 0"),
+        ("benchmarks.evaluate linear_probe", {"fractions": []}, "key 'fractions' is []"),
+        ("benchmarks.evaluate segmentation", {"scale": "max"}, "key 'scale' is 'max'"),
+        ("benchmarks.evaluate mask_prediction", {"sections": []}, "key 'sections' is []"),
+        ("benchmarks.evaluate natural_language_inference", {"epochs": 0}, "key 'epochs' is 0"),
+        ("benchmarks.evaluate sentence_similarity", {"splits": 1}, "unknown key 'splits'"),
+        ("benchmarks.compare_vocabularies", {"word": []}, "unknown key 'word'"),
+        ("benchmarks.count_ms_cxr", {"tokens": "letters"}, "key 'tokens' is 'letters'"),
+        ("benchmarks.compare_rows", {"comparisons": [{}]}, "'comparisons.0.benchmark' is missing"),
     ],
 )
 def test_wrong_settings_of_a_program(
@@ -73,38 +73,33 @@ def test_wrong_settings_of_a_program(
     inputs = {
         "phantom": {"dataset": "rsna"},
         "reports.corpus": {"layout": "mimic_cxr", "root": tmp_path},
-        "data.cohort": {"layout": "mimic_cxr", "root": tmp_path},
-        "images.store": {"root": tmp_path, "images": "i", "geometry": "shorter32"},
+        "data.build_cohort": {"layout": "mimic_cxr", "root": tmp_path},
+        "images.store_pixels": {"root": tmp_path, "images": "i", "geometry": "shorter32"},
         "text.corpus": {"layout": "pubmed", "root": tmp_path},
         "text.vocabulary": {"documents": "d"},
         "text.tokens": {"documents": "d", "vocabulary": "v"},
         "pretrain.text": {"vocabulary": "v", "pairs": "p"},
         "pretrain.image": {"pixels": "x", "pairs": "p"},
         "pretrain.joint": {"pixels": "x", "pairs": "p", "text": "t"},
-        "benchmarks.classification.zero_shot_classification": {
-            "model": "m",
-            "cohort": "c",
-            "features": "f",
-        },
-        "benchmarks.classification.linear_probe": {"model": "m", "cohort": "c", "features": "f"},
-        "benchmarks.language.mask_prediction": {"model": "m", "pairs": "p"},
-        "benchmarks.language.natural_language_inference": {
-            "model": "m",
-            "cohort": "c",
-            "training": "t",
-        },
-        "benchmarks.language.sentence_similarity": {"model": "m", "cohort": "c"},
-        "benchmarks.language.vocabulary": {"vocabulary": "a=v", "pairs": "p"},
-        "benchmarks.data.ms_cxr_statistics": {
+        "benchmarks.evaluate zero_shot_classification": {"features": "f"},
+        "benchmarks.evaluate linear_probe": {"features": "f"},
+        "benchmarks.evaluate mask_prediction": {},
+        "benchmarks.evaluate natural_language_inference": {"training": "t"},
+        "benchmarks.evaluate sentence_similarity": {},
+        "benchmarks.compare_vocabularies": {"vocabulary": "a=v", "cohort": "c"},
+        "benchmarks.count_ms_cxr": {
             "root": tmp_path,
             "studies_layout": "mimic_cxr",
             "studies_root": tmp_path,
         },
-        "benchmarks.paired_tests": {"predictions": "p"},
-    }.get(module, {"model": "m", "cohort": "c", "pixels": "x"})
+        "benchmarks.compare_rows": {"predictions": "p"},
+    }.get(module, {"pixels": "x"})
+    if module.startswith(("benchmarks.evaluate", "benchmarks.extract_features")):
+        inputs |= {"model": "m", "cohort": "c"}
     if module.startswith("pretrain"):
         inputs |= {"model": "m", "seed": 0, "state": tmp_path / "state"}
-    end = program(module, settings, **inputs, output=output)
+    name, *words = module.split()
+    end = program(name, settings, *words, **inputs, output=output)
     # A wrong length is one more thing wrong with the same settings, and may be said too.
     assert end.code == 2 and "Traceback" not in end.stderr
     assert any("settings: " in line and key in line for line in end.errors), end.stderr

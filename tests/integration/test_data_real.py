@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cxrflow.data.cohort import main
+from cxrflow.data.build_cohort import main
 from cxrflow.data.layouts import layout
 from cxrflow.data.request import Request
 from cxrflow.reports.corpus import build_corpus

@@ -59,7 +59,7 @@ class Stages:
         self, output: Path, corpus: Path | None = None, real: bool = False, **settings: object
     ) -> End:
         return program(
-            "data.cohort",
+            "data.build_cohort",
             {"splits": {"shares": SHARES}, **settings},
             **self._of("mimic_cxr"),
             corpus=corpus or self.corpus,
@@ -71,11 +71,17 @@ class Stages:
     def make_grounding(self, output: Path) -> End:
         images = {"images_layout": "mimic_cxr", "images_root": self.data("mimic_cxr")}
         return program(
-            "data.cohort", {"kind": "grounding"}, **self._of("ms_cxr"), **images, output=output
+            "data.build_cohort",
+            {"kind": "grounding"},
+            **self._of("ms_cxr"),
+            **images,
+            output=output,
         )
 
     def make_rsna(self, output: Path) -> End:
-        return program("data.cohort", {"kind": "classification"}, **self._of("rsna"), output=output)
+        return program(
+            "data.build_cohort", {"kind": "classification"}, **self._of("rsna"), output=output
+        )
 
     def make_pixels(
         self,
@@ -87,7 +93,7 @@ class Stages:
         **settings: object,
     ) -> End:
         return program(
-            "images.store",
+            "images.store_pixels",
             {"images_per_shard": 8, **settings},
             root=self.data(dataset),
             images=images or self.cohort / "images.parquet",
@@ -152,7 +158,7 @@ class Stages:
 
     def _score(self, benchmark: str, settings: dict[str, Any], **inputs: object) -> End:
         common = {"device": "cpu", "intervals": {"replicates": 100}}
-        return program(f"benchmarks.{benchmark}", {**common, **settings}, **inputs)
+        return program("benchmarks.evaluate", {**common, **settings}, benchmark, **inputs)
 
     def ground(self, output: Path, pixels: Path | None = None) -> End:
         return self._score(
@@ -167,7 +173,7 @@ class Stages:
     def extract(self, output: Path, pixels: Path | None = None) -> End:
         """Image features of the RSNA-like images."""
         return program(
-            "benchmarks.features",
+            "benchmarks.extract_features",
             {"device": "cpu"},
             model=self.models / "joint",
             cohort=self.rsna,
@@ -195,15 +201,15 @@ class Stages:
             "language.mask_prediction",
             {"max_length": 48},
             model=model or self.models / "joint",
-            pairs=self.cohort / "pairs.parquet",
+            cohort=self.cohort,
             output=output,
         )
 
     def compare_vocabularies(self, output: Path) -> End:
         return program(
-            "benchmarks.language.vocabulary",
+            "benchmarks.compare_vocabularies",
             vocabulary=f"ours={self.vocabulary}",
-            pairs=self.cohort / "pairs.parquet",
+            cohort=self.cohort,
             output=output,
         )
 

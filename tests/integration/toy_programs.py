@@ -100,7 +100,7 @@ def write_inputs(folder: Path) -> None:
     (cohort / "flow.json").write_text(json.dumps(flow))
     complete(
         program(
-            "images.store",
+            "images.store_pixels",
             "--root",
             folder,
             "--images",

@@ -16,7 +16,7 @@ from PIL import Image
 
 from cxrflow.benchmarks.features import Features
 from cxrflow.files import write_json
-from cxrflow.images import store
+from cxrflow.images.store_pixels import main
 
 SIZE = 64  # of the stored square
 CELLS = 8  # of the grid
@@ -48,7 +48,7 @@ def make_store(folder: Path, count: int) -> Path:
     """A real pixel store of ``count`` pictures, geometry shorter64."""
     images = write_pictures(folder / "root", count)
     images.to_parquet(folder / "images.parquet")
-    store.main(
+    main(
         ["--root", str(folder / "root"), "--images", str(folder / "images.parquet")]
         + ["--geometry", f"shorter{SIZE}", "--output", str(folder / "pixels")]
     )

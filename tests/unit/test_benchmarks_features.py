@@ -8,6 +8,7 @@ from benchmark_fakes import SIZE, classification_samples, make_store
 from safetensors.torch import load_file, save_file
 
 from cxrflow.benchmarks import features as program
+from cxrflow.benchmarks.extract_features import main
 from cxrflow.benchmarks.inputs import image_batches
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ImageEncoderSettings
@@ -47,7 +48,7 @@ def cohort(tmp_path):
 
 
 def extract(model, cohort, pixels, output, **settings):
-    program.main(
+    main(
         ["--model", str(model), "--cohort", str(cohort), "--pixels", str(pixels)]
         + ["--settings", str(settings).replace("'", '"'), "--output", str(output)]
     )

@@ -10,8 +10,9 @@ import pytest
 from benchmark_fakes import CATEGORIES, FakeModel, grounding_samples, make_store, write_cohort
 from PIL import Image
 
+from cxrflow.benchmarks.draw_grounding import main
 from cxrflow.benchmarks.grounding import phrase_grounding
-from cxrflow.benchmarks.grounding.comparison import choose_rows, main
+from cxrflow.benchmarks.grounding.comparison import choose_rows
 from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings, PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Cohort

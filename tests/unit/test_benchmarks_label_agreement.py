@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from label_fixtures import REPORTS, given_like, write_corpus
 
+from cxrflow.benchmarks.compare_labels import main
 from cxrflow.benchmarks.data import label_agreement as program
 from cxrflow.benchmarks.data.given_labels import read_given
 from cxrflow.benchmarks.data.label_disagreements import (
@@ -328,7 +329,7 @@ def test_the_program_writes_its_folder_and_logs_no_text(tmp_path, corpus, caplog
     given_like(corpus, s50000002={"Edema": 0.0}).to_csv(table, index=False)
     output = tmp_path / "out"
     with caplog.at_level(logging.INFO):
-        program.main(
+        main(
             ["--corpus", str(corpus), "--labels", str(table), "--reference", "mine"]
             + ["--settings", '{"intervals": {"replicates": 100}}', "--output", str(output)]
         )

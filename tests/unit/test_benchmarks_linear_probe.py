@@ -26,6 +26,7 @@ from cxrflow.benchmarks.classification.settings import (
     LinearProbeSettings,
     ZeroShotClassificationSettings,
 )
+from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.errors import InputError
 
@@ -62,8 +63,8 @@ def test_the_program_writes_a_whole_result(features, tmp_path, monkeypatch):
     monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", samples())
     model, folder = write_fake(tmp_path, features)
-    program.main(
-        ["--model", str(model), "--cohort", str(cohort), "--features", str(folder)]
+    main(
+        ["linear_probe", "--model", str(model), "--cohort", str(cohort), "--features", str(folder)]
         + ["--settings", json.dumps(QUICK), "--seed", "4", "--output", str(tmp_path / "out")]
     )
     found = json.loads((tmp_path / "out" / "metrics.json").read_text())

@@ -10,6 +10,7 @@ import torch
 from benchmark_fakes import write_cohort
 
 import cxrflow
+from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.language import mask_prediction as program
 from cxrflow.benchmarks.language.settings import MaskPredictionSettings
@@ -127,8 +128,8 @@ def test_patients_are_the_unit_and_sections_of_a_study_stay_together(tokenizer):
 def test_the_program_writes_a_result_without_text(tokenizer, tmp_path, monkeypatch):
     monkeypatch.setattr(cxrflow, "load", lambda folder, device: model_that(tokenizer, 7))
     cohort = write_cohort(tmp_path / "cohort", "pairs.parquet", reports(60))
-    program.main(
-        ["--model", str(tmp_path), "--pairs", str(cohort / "pairs.parquet")]
+    main(
+        ["mask_prediction", "--model", str(tmp_path), "--cohort", str(cohort)]
         + ["--settings", '{"sections": ["findings"]}', "--output", str(tmp_path / "out")]
     )
     found = json.loads((tmp_path / "out" / "metrics.json").read_text())

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from data_fixtures import write_csv
 
+from cxrflow.benchmarks.count_ms_cxr import main
 from cxrflow.benchmarks.data import ms_cxr_statistics as program
 from cxrflow.benchmarks.data.settings import MsCxrStatisticsSettings
 from cxrflow.errors import InputError
@@ -56,7 +57,7 @@ def roots(tmp_path):
 
 
 def run(roots, *more, **settings):
-    program.main(
+    main(
         ["--root", str(roots / "ms"), "--studies-layout", "mimic_cxr_jpg"]
         + ["--studies-root", str(roots / "jpg"), "--output", str(roots / "out")]
         + ["--settings", json.dumps(settings), *more]

@@ -11,6 +11,7 @@ import torch
 from benchmark_fakes import write_cohort
 
 import cxrflow
+from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.language import natural_language_inference as program
 from cxrflow.benchmarks.language import pair_classifier
@@ -166,8 +167,16 @@ def test_the_program_writes_a_result_without_text(model, tmp_path, monkeypatch) 
     rad = write_cohort(tmp_path / "rad", "samples.parquet", table)
     med = write_cohort(tmp_path / "med", "samples.parquet", pairs(30, "train", 3))
     settings = {"epochs": 1, "run_seeds": [0, 1], "intervals": {"replicates": 100}}
-    program.main(
-        ["--model", str(tmp_path), "--cohort", str(rad), "--training", str(med)]
+    main(
+        [
+            "natural_language_inference",
+            "--model",
+            str(tmp_path),
+            "--cohort",
+            str(rad),
+            "--training",
+            str(med),
+        ]
         + ["--settings", json.dumps(settings), "--output", str(tmp_path / "out")]
     )
     found = json.loads((tmp_path / "out" / "metrics.json").read_text())

@@ -16,6 +16,7 @@ from cxrflow.benchmarks.classification.settings import (
     SegmentationSettings,
     ZeroShotClassificationSettings,
 )
+from cxrflow.benchmarks.compare_rows import main
 from cxrflow.benchmarks.grounding.segmentation_scores import METRICS
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Cohort
@@ -282,9 +283,7 @@ def test_the_program_writes_its_protocol(tmp_path):
     asked = CNR | {"task": "p/phrases"}
     settings = json.dumps({"replicates": 200, "comparisons": [asked]})
     output = tmp_path / "table.tests.json"
-    program.main(
-        ["--predictions", *map(str, files), "--settings", settings, "--output", str(output)]
-    )
+    main(["--predictions", *map(str, files), "--settings", settings, "--output", str(output)])
     found = json.loads(output.read_text())
     assert found["protocol"] == {"replicates": 200, "level": 0.95, "unit": "subject", "seed": 0}
     assert found["comparisons"][0].keys() >= {"difference", "p", "p_holm", *CNR}

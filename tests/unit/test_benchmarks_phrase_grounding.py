@@ -17,12 +17,14 @@ from benchmark_fakes import (
 from PIL import Image
 
 import cxrflow
+from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.grounding import phrase_grounding
 from cxrflow.benchmarks.grounding.phrase_grounding import chosen_rescaling
 from cxrflow.benchmarks.grounding.pictures import MAX_BYTES, choose_examples, draw_pair
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.errors import InputError
+from cxrflow.files import write_json
 from cxrflow.images.store import PixelStore
 
 COUNT = 30
@@ -51,8 +53,17 @@ def test_the_program_writes_a_whole_result(pixels, tmp_path, monkeypatch):
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", grounding_samples(COUNT))
     wanted = settings(figures=5).model_dump_json()
     output = tmp_path / "out"
-    phrase_grounding.main(
-        ["--model", str(tmp_path), "--cohort", str(cohort), "--pixels", str(pixels)]
+    write_json(tmp_path / "run.json", {"model": "fake"})
+    main(
+        [
+            "phrase_grounding",
+            "--model",
+            str(tmp_path),
+            "--cohort",
+            str(cohort),
+            "--pixels",
+            str(pixels),
+        ]
         + ["--settings", wanted, "--seed", "3", "--output", str(output)]
     )
     found = json.loads((output / "metrics.json").read_text())
@@ -140,14 +151,23 @@ def test_wrong_input_is_named(pixels, tmp_path, monkeypatch):
     cohort = write_cohort(tmp_path, "samples.parquet", grounding_samples(COUNT))
     options = ["--model", ".", "--pixels", str(pixels), "--output", str(tmp_path / "out")]
     with pytest.raises(InputError, match="geometry is shorter64.*trained on shorter512"):
-        phrase_grounding.main([*options, "--cohort", str(cohort)])
+        main(["phrase_grounding", *options, "--cohort", str(cohort)])
     with pytest.raises(InputError, match=r"no row has split 'dev'; found \['test'\]"):
-        phrase_grounding.main([*options, "--cohort", str(cohort), "--settings", '{"split": "dev"}'])
+        main(
+            [
+                "phrase_grounding",
+                *options,
+                "--cohort",
+                str(cohort),
+                "--settings",
+                '{"split": "dev"}',
+            ]
+        )
     with pytest.raises(InputError, match=r"flow.json: file not found"):
-        phrase_grounding.main([*options, "--cohort", str(tmp_path / "absent")])
+        main(["phrase_grounding", *options, "--cohort", str(tmp_path / "absent")])
     write_cohort(cohort, "samples.parquet", grounding_samples(COUNT).drop(columns="boxes"))
     with pytest.raises(InputError, match="column 'boxes' is missing"):
-        phrase_grounding.main([*options, "--cohort", str(cohort)])
+        main(["phrase_grounding", *options, "--cohort", str(cohort)])
     assert not (tmp_path / "out").exists()
 
 

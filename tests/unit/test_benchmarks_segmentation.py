@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from torch import nn
 
 from cxrflow.benchmarks.classification.settings import SegmentationSettings
+from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.grounding import segmentation as program
 from cxrflow.benchmarks.grounding.patches import PatchEncoder, annotated_cells, one_box_each
 from cxrflow.benchmarks.grounding.region import make_region
@@ -260,8 +261,8 @@ def test_the_program_writes_a_whole_result(store, tmp_path, dilate, grid):
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", samples())
     arguments = ["--model", str(model), "--cohort", str(cohort), "--pixels", str(store)]
     values = {**QUICK, "dilate": dilate}
-    program.main(
-        [*arguments, "--settings", json.dumps(values), "--seed", "3"]
+    main(
+        ["segmentation", *arguments, "--settings", json.dumps(values), "--seed", "3"]
         + ["--output", str(tmp_path / "out")]
     )
     found = json.loads((tmp_path / "out" / "metrics.json").read_text())

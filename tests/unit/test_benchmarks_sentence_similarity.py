@@ -11,6 +11,7 @@ from benchmark_fakes import write_cohort
 from sklearn.metrics import roc_auc_score
 
 import cxrflow
+from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.language import sentence_similarity as program
 from cxrflow.benchmarks.language.settings import SentenceSimilaritySettings
@@ -93,8 +94,16 @@ def test_the_program_chooses_the_split(tmp_path, monkeypatch) -> None:
     table = pd.concat([samples("validate"), samples("test")], ignore_index=True)
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", table)
     for split, count in (('"test"', 5), ("null", 10)):
-        program.main(
-            ["--model", str(tmp_path), "--cohort", str(cohort), "--output", str(tmp_path / "out")]
+        main(
+            [
+                "sentence_similarity",
+                "--model",
+                str(tmp_path),
+                "--cohort",
+                str(cohort),
+                "--output",
+                str(tmp_path / "out"),
+            ]
             + ["--settings", f'{{"split": {split}, "intervals": {{"replicates": 100}}}}']
         )
         found = json.loads((tmp_path / "out" / "metrics.json").read_text())

@@ -27,6 +27,7 @@ import cxrflow
 from cxrflow.benchmarks.classification import zero_shot_classification as program
 from cxrflow.benchmarks.classification.labelled_images import class_embedding
 from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
+from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.errors import InputError
 from cxrflow.model import Model
@@ -54,8 +55,16 @@ def test_the_program_writes_a_whole_result(features, tmp_path, monkeypatch):
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", classification_samples(COUNT))
     model, folder = write_fake(tmp_path, features)
     output = tmp_path / "out"
-    program.main(
-        ["--model", str(model), "--cohort", str(cohort), "--features", str(folder)]
+    main(
+        [
+            "zero_shot_classification",
+            "--model",
+            str(model),
+            "--cohort",
+            str(cohort),
+            "--features",
+            str(folder),
+        ]
         + ["--settings", '{"intervals": {"replicates": 200}}', "--output", str(output)]
     )
     found = json.loads((output / "metrics.json").read_text())

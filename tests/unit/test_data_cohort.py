@@ -17,7 +17,7 @@ from data_fixtures import (
     write_csv,
 )
 
-from cxrflow.data.cohort import main
+from cxrflow.data.build_cohort import main
 from cxrflow.errors import InputError
 from cxrflow.pretrain.inputs import Pairs
 

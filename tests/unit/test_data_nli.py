@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from cxrflow.data import cohort
+from cxrflow.data.build_cohort import main
 from cxrflow.data.layouts import layout
 from cxrflow.data.request import Request
 from cxrflow.errors import InputError
@@ -32,9 +32,7 @@ def radnli(root: Path, *lines: Any) -> Path:
 
 def make(output: Path, name: str, root: Path, **settings: Any) -> dict[str, Any]:
     values = json.dumps({"kind": "nli"} | settings)
-    cohort.main(
-        ["--layout", name, "--root", str(root), "--settings", values, "--output", str(output)]
-    )
+    main(["--layout", name, "--root", str(root), "--settings", values, "--output", str(output)])
     return json.loads((output / "flow.json").read_text())
 
 

@@ -20,7 +20,8 @@ from cxrflow.images import shards
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 from cxrflow.images.shards import Source, store_image
-from cxrflow.images.store import PixelStore, main
+from cxrflow.images.store import PixelStore
+from cxrflow.images.store_pixels import main
 from cxrflow.outputs import claim_folder
 
 GEOMETRY = "shorter24"
@@ -183,7 +184,7 @@ def test_killed_and_continued(tmp_path: Path, threads: int) -> None:
     whole = build(tmp_path, [images], tmp_path / "whole", images_per_shard=40)
     output = tmp_path / "store"
     command = [
-        *(sys.executable, "-m", "cxrflow.images.store"),
+        *(sys.executable, "-m", "cxrflow.images.store_pixels"),
         *arguments(tmp_path, [images], output, threads, images_per_shard=40),
     ]
     child = subprocess.Popen(command, stderr=subprocess.DEVNULL)
@@ -281,7 +282,7 @@ def test_a_real_write_limit_ends_in_one_line(tmp_path: Path) -> None:
     command = arguments(tmp_path, [images], tmp_path / "store", 1, images_per_shard=100)
     quoted = " ".join(f"'{part}'" for part in command)
     done = subprocess.run(
-        ["bash", "-c", f"ulimit -f 30; {sys.executable} -m cxrflow.images.store {quoted}"],
+        ["bash", "-c", f"ulimit -f 30; {sys.executable} -m cxrflow.images.store_pixels {quoted}"],
         capture_output=True,
         text=True,
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 from phantom_fixtures import SETTINGS
 
-from cxrflow.benchmarks.data import ms_cxr_statistics
+from cxrflow.benchmarks.count_ms_cxr import main
 from cxrflow.data import mimic_iv
 from cxrflow.files import read_object
 from cxrflow.phantom.patient import hospital
@@ -44,7 +44,7 @@ def test_the_dates_of_headers_and_of_the_table_give_the_same_statistics(
 ) -> None:
     found = []
     for layout in ("mimic_cxr", "mimic_cxr_jpg"):
-        ms_cxr_statistics.main(
+        main(
             ["--root", str(written / "ms_cxr"), "--studies-layout", layout]
             + ["--studies-root", str(written / layout), "--output", str(tmp_path / layout)]
             + ["--demographics", str(written / "mimic_iv")]

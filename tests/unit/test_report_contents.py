@@ -13,6 +13,7 @@ from cxrflow.errors import InputError
 from cxrflow.files import read_json, write_json
 from cxrflow.page import page
 from cxrflow.page.inputs import RunFolder
+from cxrflow.page.make_page import main
 from cxrflow.page.next_steps import Step, next_steps
 from cxrflow.page.privacy import Privacy
 from cxrflow.page.tables import OUTSIDE
@@ -275,7 +276,7 @@ def test_the_tables_own_style_passes_the_check_for_outside_references(synthetic)
 def test_the_program_writes_the_page_whole(synthetic, tmp_path):
     output = tmp_path / "deep/index.html"
     config = synthetic / "report/config.json"
-    page.main(["--config", str(config), "--results", str(synthetic), "--output", str(output)])
+    main(["--config", str(config), "--results", str(synthetic), "--output", str(output)])
     assert output.read_text(encoding="utf-8") == build(synthetic)
     assert [path.name for path in output.parent.iterdir()] == ["index.html"]
     with pytest.raises(InputError, match="results folder not found"):

@@ -11,7 +11,8 @@ import torch
 from PIL import Image
 
 from cxrflow.images.free_memory import free_memory, host_memory
-from cxrflow.images.store import PixelStore, main
+from cxrflow.images.store import PixelStore
+from cxrflow.images.store_pixels import main
 from cxrflow.pretrain import resident_images
 from cxrflow.pretrain.resident_images import RESIDENT_SHARE, SplitImages
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cxrflow.benchmarks.language import vocabulary
+from cxrflow.benchmarks.compare_vocabularies import main
 from cxrflow.errors import InputError
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, write_tokenizer
 
@@ -35,9 +35,16 @@ def cohort(tmp_path: Path) -> Path:
 
 def compare(pairs: Path, *more: str, **settings: object) -> dict:
     root = pairs.parent.parent
-    vocabulary.main(
+    main(
         ["--vocabulary", f"whole={root / 'whole'}", f"cut={root / 'cut'}", *more]
-        + ["--pairs", str(pairs), "--settings", json.dumps(settings), "--output", str(root / "out")]
+        + [
+            "--cohort",
+            str(pairs.parent),
+            "--settings",
+            json.dumps(settings),
+            "--output",
+            str(root / "out"),
+        ]
     )
     return json.loads((root / "out" / "metrics.json").read_text())
 

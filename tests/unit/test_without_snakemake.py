@@ -17,7 +17,8 @@ import pytest
 from cxrflow.source_files import PACKAGE, ROOT
 
 # In an interpreter of its own: a finder before all others that knows no snakemake, then every
-# module, then every program's help. Prints what was imported and what each program said.
+# program's help, and which of the libraries that take seconds to import it has imported, then every
+# module. Prints what was imported and what each program said.
 CODE = """
 import contextlib, importlib, io, json, pkgutil, runpy, sys
 
@@ -35,10 +36,7 @@ except ModuleNotFoundError:
 def fail(name):
     raise
 
-import cxrflow
-packages = pkgutil.walk_packages(cxrflow.__path__, "cxrflow.", onerror=fail)
-modules = [importlib.import_module(found.name).__name__ for found in packages]
-said = {}
+said, slow = {}, {}
 for name in sys.argv[1:]:
     text, sys.argv = io.StringIO(), [name, "--help"]
     with contextlib.redirect_stdout(text):
@@ -46,7 +44,12 @@ for name in sys.argv[1:]:
             runpy.run_module(name, run_name="__main__", alter_sys=True)
         except SystemExit as end:
             said[name] = [end.code, text.getvalue()]
-print(json.dumps({"hidden": hidden, "modules": modules, "said": said}))
+    slow[name] = sorted({"torch", "transformers", "pandas", "sklearn", "stanza"} & set(sys.modules))
+
+import cxrflow
+packages = pkgutil.walk_packages(cxrflow.__path__, "cxrflow.", onerror=fail)
+modules = [importlib.import_module(found.name).__name__ for found in packages]
+print(json.dumps({"hidden": hidden, "modules": modules, "said": said, "slow": slow}))
 """
 
 
@@ -88,6 +91,11 @@ def test_every_program_starts(started: dict[str, Any]) -> None:
     assert set(started["said"]) == PROGRAMS
     for name, (code, text) in started["said"].items():
         assert not code and text.startswith("usage: "), name
+
+
+def test_help_does_not_wait_for_imports(started: dict[str, Any]) -> None:
+    """Nor does a mistake in the arguments; a library once imported counts for those after it."""
+    assert {name: slow for name, slow in started["slow"].items() if slow} == {}
 
 
 def test_the_programs_of_all_rules_are_among_them() -> None:

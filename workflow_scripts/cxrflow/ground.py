@@ -3,21 +3,60 @@
     python -m cxrflow.ground --model results/models/biovil/biovil/seed0 --image x.dcm \\
         --phrase "Left pleural effusion" --output heat.png
 
-``cxrflow.ground.ground(model, image, phrases)`` gives the maps themselves, and the picture.
+``ground(cxrflow.load(folder), image, phrases)`` gives the maps themselves, and the picture.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cxrflow.benchmarks.grounding import one_image
-from cxrflow.benchmarks.grounding.one_image import Grounding, Peak, ground
-from cxrflow.command import run
+from cxrflow.benchmarks.grounding.settings import OneImageSettings
+from cxrflow.command import parser, read_settings, run
+from cxrflow.errors import InputError
 
-__all__ = ["Grounding", "Peak", "ground"]
+if TYPE_CHECKING:
+    from cxrflow.benchmarks.grounding.one_image import Grounding
+    from cxrflow.model import Model
+
+MODEL = Path("results/models/biovil/biovil/seed0")
+
+
+def ground(
+    model: "Model",
+    image: str | Path,
+    phrases: Sequence[str],
+    settings: OneImageSettings | None = None,
+) -> "Grounding":
+    """See :func:`cxrflow.benchmarks.grounding.one_image.ground`."""
+    from cxrflow.benchmarks.grounding import one_image
+
+    return one_image.ground(model, image, phrases, settings or OneImageSettings())
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    one_image.main(argv)
+    arguments = parser(__doc__)
+    arguments.add_argument("--model", type=Path, default=MODEL, help=f"model folder; else {MODEL}")
+    arguments.add_argument("--image", type=Path, required=True, help="DICOM, PNG or JPEG file")
+    arguments.add_argument("--phrase", action="append", required=True, help="give it once a phrase")
+    arguments.add_argument(
+        "--output", type=Path, default=Path("grounding.png"), help="picture; else grounding.png"
+    )
+    options = arguments.parse_args(argv)
+    settings = read_settings(options.settings, OneImageSettings)
+    if options.output.suffix.lower() != ".png":
+        raise InputError(f"--output is {options.output}, expected a name that ends in .png")
+    if options.model.is_dir():
+        for name in ("config.json", "image/config.json"):
+            if not (options.model / name).is_file():
+                raise InputError(
+                    f"{options.model}: {name} is missing; expected a model with both halves, such "
+                    f"as {MODEL}"
+                )
+
+    from cxrflow.benchmarks.grounding.one_image import draw
+
+    draw(options.model, options.image, options.phrase, options.output, settings)
 
 
 if __name__ == "__main__":

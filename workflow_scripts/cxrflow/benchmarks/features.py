@@ -9,6 +9,7 @@ row; ``features.json`` with what they were computed from.
 """
 
 import logging
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,6 @@ from torch import Tensor, nn
 
 from cxrflow.benchmarks.inputs import Cohort, Pixels, image_batches, open_pixels
 from cxrflow.benchmarks.settings import FeatureSettings
-from cxrflow.command import parser, read_settings, run
 from cxrflow.encoders.image_encoder import ImageEncoder, read_image_settings
 from cxrflow.encoders.weights import load_weights, read_weights
 from cxrflow.errors import InputError
@@ -142,15 +142,8 @@ def require(path: Path) -> Path:
     return path
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
-    arguments = parser(__doc__)
-    arguments.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
-    arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
-    arguments.add_argument("--pixels", type=Path, required=True, help="results/pixels/<d>/<g>")
-    arguments.add_argument("--output", type=Path, required=True)
-    options = arguments.parse_args(argv)
-    settings = read_settings(options.settings, FeatureSettings)
+def extract(options: Namespace, settings: FeatureSettings) -> None:
+    """What ``cxrflow.benchmarks.extract_features`` calls."""
     device = choose_device(settings.device)
     table = read_table(options.cohort / "samples.parquet", ("image_id",))
     image, projects = load_image_encoder(options.model)
@@ -183,7 +176,3 @@ def trained_geometry(model: Path) -> str:
     if not isinstance(data, dict) or "geometry" not in data:
         raise InputError(f"{path}: field data.geometry is missing")
     return str(data["geometry"])
-
-
-if __name__ == "__main__":
-    run(main)

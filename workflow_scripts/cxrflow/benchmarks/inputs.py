@@ -1,6 +1,5 @@
 """What the benchmark programs read: a cohort's rows, the model, the pixels; checked together."""
 
-import argparse
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cxrflow.command import parser
 from cxrflow.drops import Drop
 from cxrflow.errors import InputError
 from cxrflow.files import file_digest, fingerprint, read_object
@@ -45,16 +43,6 @@ class Cohort:
     table: pd.DataFrame
     data: dict[str, Any]  # name, synthetic, fingerprint
     classes: tuple[str, ...] = ()  # of the column `labels`, in its order
-
-
-def model_benchmark_parser(description: str | None) -> argparse.ArgumentParser:
-    """A parser with the model, its seed and the result folder; the data come on top."""
-    made = parser(description)
-    made.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
-    made.add_argument("--seed", type=int, default=0, help="seed the model was trained with")
-    made.add_argument("--task", help="name of the task; else the benchmark's")
-    made.add_argument("--output", type=Path, required=True)
-    return made
 
 
 def choose_split(table: pd.DataFrame, split: str | None, source: Path) -> pd.DataFrame:

@@ -12,6 +12,7 @@ two-sided p, or the reason why there is none.
 
 import importlib
 import logging
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from pydantic import ValidationError
 
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.settings import PairedComparison, PairedTestSettings
-from cxrflow.command import explain, parser, read_settings, run
+from cxrflow.command import explain
 from cxrflow.errors import InputError
 from cxrflow.files import read_object, write_json
 from cxrflow.metrics.intervals import Floats, Statistic, clusters_of, holm, paired_bootstrap
@@ -187,24 +188,9 @@ def compare_all(runs: Runs, settings: PairedTestSettings) -> list[dict[str, Any]
     return entries
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
-    arguments = parser(__doc__)
-    arguments.add_argument(
-        "--predictions",
-        type=Path,
-        nargs="*",
-        default=[],
-        help="predictions.parquet of any models and seeds, metrics.json beside each",
-    )
-    arguments.add_argument("--output", type=Path, required=True, help="JSON file")
-    options = arguments.parse_args(argv)
-    settings = read_settings(options.settings, PairedTestSettings)
+def compare_rows(options: Namespace, settings: PairedTestSettings) -> None:
+    """What ``cxrflow.benchmarks.compare_rows`` calls."""
     entries = compare_all(read_predictions(options.predictions), settings)
     protocol = settings.model_dump(mode="json", exclude={"comparisons"})
     write_json(options.output, {"protocol": protocol, "comparisons": entries})
     log.info("%d comparisons, %d tested", len(entries), sum(e["reason"] is None for e in entries))
-
-
-if __name__ == "__main__":
-    run(main)

@@ -25,7 +25,8 @@ from cxrflow.command import Settings
 class Benchmark:
     """What a benchmark takes, and how its samples pair.
 
-    ``program``: its module below ``cxrflow.benchmarks``. ``kind``: of its cohort. ``needs``: what a
+    ``program``: its module below ``cxrflow.benchmarks``, with ``score(options, settings)``.
+    ``kind``: of its cohort. ``needs``: what a
     model must offer (image, text, joint); none: it is measured on the data themselves. ``reads``:
     what its program takes beside the cohort's rows. ``split``: its cohort must have a
     part to train on and another to test on. ``training``: it fine-tunes on a second cohort.

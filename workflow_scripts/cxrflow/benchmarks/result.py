@@ -77,11 +77,6 @@ class Result:
             )
 
 
-def model_name(folder: Path, run: Mapping[str, Any]) -> str:
-    """The model's name from run.json, else the folder above ``seed<k>``."""
-    return str(run.get("model") or folder.resolve().parent.name)
-
-
 def slug(name: str) -> str:
     """A category as it stands in metric names: ``Pleural Effusion`` is ``pleural_effusion``."""
     return "_".join(name.lower().split())

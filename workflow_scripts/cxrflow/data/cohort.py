@@ -8,10 +8,7 @@ docs/data.md.
 
 import logging
 from argparse import Namespace
-from collections.abc import Sequence
-from pathlib import Path
 
-from cxrflow.command import parser, read_settings, run
 from cxrflow.data import classification, grounding, inference, pairs
 from cxrflow.data.flow import Flow
 from cxrflow.data.held_out import held_out_patients, held_out_sets
@@ -26,10 +23,12 @@ from cxrflow.files import atomic_folder, file_digest, fingerprint, is_synthetic,
 log = logging.getLogger("cxrflow")
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Parse the arguments and make the cohort."""
-    given = _arguments(argv)
-    settings = read_settings(given.settings, CohortSettings)
+def make_cohort(given: Namespace, settings: CohortSettings) -> None:
+    """What ``cxrflow.data.build_cohort`` calls."""
+    if (given.images_layout is None) != (given.images_root is None):
+        raise InputError("--images-layout and --images-root: expected both or neither")
+    given.dataset = given.dataset or given.layout
+    given.held_out = held_out_sets(given.held_out)
     own = layout(given.layout)
     if settings.kind not in own.cohorts:
         raise InputError(
@@ -48,31 +47,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise InputError(f"{given.root}: no row is left in the cohort; {_hardest(flow)}")
     _write(cohort, flow, settings, given)
     log.info("%s: %d %s", given.output, len(cohort.rows), cohort.unit)
-
-
-def _arguments(argv: Sequence[str] | None) -> Namespace:
-    arguments = parser(__doc__)
-    arguments.add_argument("--layout", required=True, help="layout of the data set")
-    arguments.add_argument("--root", type=Path, required=True, help="its folder")
-    arguments.add_argument("--dataset", help="its name in the result (default: the layout)")
-    arguments.add_argument("--corpus", type=Path, help="results/corpus/<dataset> (pairs)")
-    arguments.add_argument(
-        "--held-out",
-        action="append",
-        default=[],
-        metavar="[NAME:]LAYOUT=ROOT",
-        help="evaluation set whose patients go to test (pairs); may be given several times",
-    )
-    arguments.add_argument("--images-layout", help="layout that holds the images, if another")
-    arguments.add_argument("--images-root", type=Path, help="its folder")
-    arguments.add_argument("--threads", type=int, default=1, help="processes that read headers")
-    arguments.add_argument("--output", type=Path, required=True, help="results/cohorts/<cohort>")
-    given = arguments.parse_args(argv)
-    given.dataset = given.dataset or given.layout
-    if (given.images_layout is None) != (given.images_root is None):
-        raise InputError("--images-layout and --images-root: expected both or neither")
-    given.held_out = held_out_sets(given.held_out)
-    return given
 
 
 def _pairs(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
@@ -159,7 +133,3 @@ def _write(cohort: Cohort, flow: Flow, settings: CohortSettings, given: Namespac
                 **cohort.extra,
             },
         )
-
-
-if __name__ == "__main__":
-    run(main)

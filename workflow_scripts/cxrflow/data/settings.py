@@ -59,7 +59,7 @@ class SplitSettings(Settings):
 
 
 class CohortSettings(Settings):
-    """What ``python -m cxrflow.data.cohort`` is told besides paths."""
+    """What ``python -m cxrflow.data.build_cohort`` is told besides paths."""
 
     kind: CohortKind = Field(
         "pairs",

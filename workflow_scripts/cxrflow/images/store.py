@@ -1,6 +1,6 @@
 """The pixel store of a data set: every image decoded, resized and kept as 8 bits, once.
 
-    python -m cxrflow.images.store --root R --images images.parquet --geometry shorter512 \\
+    python -m cxrflow.images.store_pixels --root R --images images.parquet --geometry shorter512 \\
         --output results/pixels/<dataset>/<geometry>
 
 A store is a folder with shards (NumPy files uint8 [rows, S, S], memory-mapped when read), their
@@ -19,12 +19,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.files import file_digest, read_object
-from cxrflow.images.build import INDEX_COLUMNS, build_store
+from cxrflow.images.build import INDEX_COLUMNS
 from cxrflow.images.geometry import Geometry, Placement
-from cxrflow.images.settings import PixelSettings
 from cxrflow.images.shards import Source
 from cxrflow.parquet import read_table
 
@@ -177,34 +175,3 @@ def read_sources(lists: Sequence[Path]) -> list[Source]:
         raise InputError(f"{where}: no images")
     pairs = zip(images["image_id"], images["image_path"], strict=True)
     return [Source(image_id, path) for image_id, path in pairs]
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Build or complete a store."""
-    arguments = parser(__doc__)
-    arguments.add_argument("--root", type=Path, required=True, help="folder of the data set")
-    arguments.add_argument(
-        "--images",
-        type=Path,
-        nargs="+",
-        required=True,
-        help="images.parquet of one or more cohorts",
-    )
-    arguments.add_argument("--geometry", required=True, help="shorter512, longer256, square512, …")
-    arguments.add_argument("--threads", type=int, default=1, help="decoding processes")
-    arguments.add_argument("--output", type=Path, required=True)
-    given = arguments.parse_args(argv)
-    settings = read_settings(given.settings, PixelSettings)
-    geometry = Geometry.parse(given.geometry)
-    if not given.root.is_dir():
-        raise InputError(f"{given.root}: data root is not a folder")
-    if given.threads < 1:
-        raise InputError(f"--threads is {given.threads}, expected at least 1")
-    sources = read_sources(given.images)
-    content = build_store(given.root, sources, geometry, settings, given.output, given.threads)
-    reasons = ", ".join(f"{drop['count']} x {drop['reason']}" for drop in content["dropped"])
-    log.info("%s: %d images stored; failed: %s", given.output, content["images"], reasons or 0)
-
-
-if __name__ == "__main__":
-    run(main)

@@ -6,7 +6,6 @@ program with its name. The page forbids itself (by a content security policy) to
 """
 
 import logging
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,7 @@ from typing import Any
 import jinja2
 import yaml
 
-from cxrflow.command import parser
-from cxrflow.command import run as run_program
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_path
 from cxrflow.page import cohorts, examples, labels, tables, text, training
 from cxrflow.page.figures import paper_figures, picture_bytes
 from cxrflow.page.inputs import RunFolder
@@ -150,22 +146,3 @@ def build_page(config: Path, results: Path) -> str:
             "set benchmarks.phrase_grounding.figures lower"
         )
     return html
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
-    arguments = parser(__doc__, settings=False)
-    arguments.add_argument(
-        "--config", type=Path, required=True, help="recorded configuration: report/config.json"
-    )
-    arguments.add_argument("--results", type=Path, required=True, help="folder of all products")
-    arguments.add_argument("--output", type=Path, required=True, help="the page to write")
-    options = arguments.parse_args(argv)
-    html = build_page(options.config, options.results)
-    with atomic_path(options.output) as temporary:
-        temporary.write_text(html, encoding="utf-8")
-    log.info("%s: %.1f MB", options.output, len(html.encode()) / 1e6)
-
-
-if __name__ == "__main__":
-    run_program(main)

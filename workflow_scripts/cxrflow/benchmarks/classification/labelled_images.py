@@ -3,10 +3,8 @@
 Shapes: N images, C classes, P dimensions of the joint space.
 """
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,7 @@ from torch import Tensor
 
 from cxrflow.benchmarks.classification.settings import ClassificationSettings, PromptAverage
 from cxrflow.benchmarks.features import Features
-from cxrflow.benchmarks.inputs import drop_rows, model_benchmark_parser
+from cxrflow.benchmarks.inputs import drop_rows
 from cxrflow.benchmarks.result import slug
 from cxrflow.errors import InputError
 
@@ -25,16 +23,6 @@ COLUMNS = (*SHOWN, "labels")
 COUNTS_AS = {"ignore": np.nan, "zero": 0.0, "one": 1.0}
 
 Floats = NDArray[np.float64]
-
-
-def classification_parser(description: str | None) -> argparse.ArgumentParser:
-    """A parser with the model, the cohort, the features and the result folder."""
-    made = model_benchmark_parser(description)
-    made.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
-    made.add_argument(
-        "--features", type=Path, required=True, help="results/features/<m>/seed<k>/<cohort>"
-    )
-    return made
 
 
 def class_columns(kind: str, classes: Sequence[str]) -> list[str]:

@@ -13,6 +13,7 @@ images.
 """
 
 import logging
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,6 @@ from cxrflow.benchmarks.classification.labelled_images import (
     LabelledImages,
     class_columns,
     class_embeddings,
-    classification_parser,
     labelled_images,
 )
 from cxrflow.benchmarks.classification.linear_heads import ProbeRun, train_heads
@@ -43,10 +43,8 @@ from cxrflow.benchmarks.classification.scores import (
 from cxrflow.benchmarks.classification.settings import LinearProbeSettings
 from cxrflow.benchmarks.features import Features, read_features
 from cxrflow.benchmarks.inputs import Cohort, choose_split, read_cohort
-from cxrflow.benchmarks.result import Result, model_name
-from cxrflow.command import read_settings, run
+from cxrflow.benchmarks.result import Result
 from cxrflow.errors import InputError
-from cxrflow.files import read_object
 from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, clusters_of
 from cxrflow.training.precision import choose_device
 
@@ -279,22 +277,14 @@ def evaluate(
     return Result("linear_probe", data, protocol, metrics, predictions)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
-    options = classification_parser(__doc__).parse_args(argv)
-    settings = read_settings(options.settings, LinearProbeSettings)
+def score(options: Namespace, settings: LinearProbeSettings) -> Result:
+    """What ``cxrflow.benchmarks.evaluate`` calls."""
     cohort = read_cohort(options.cohort, "samples.parquet", (*COLUMNS, "split"))
     features = read_features(options.features, options.model)
     has_text = (options.model / "config.json").is_file()
     model = cxrflow.load(options.model, choose_device(settings.device)) if has_text else None
     result = evaluate(model, cohort, options.cohort, features, settings)
-    record = options.model / "run.json"
-    name = model_name(options.model, read_object(record) if record.is_file() else {})
-    result.write(options.output, name, options.seed, options.task)
     for share, count in result.data["labelled"].items():
         value, spread = (result.metrics[f"{n}/{share}"].value for n in ("auroc", "auroc_sd"))
         log.info("%s %% of the labels (%d): AUROC %.3f ± %.3f", share, count, value, spread)
-
-
-if __name__ == "__main__":
-    run(main)
+    return result

@@ -14,6 +14,7 @@ Other pairs of prompts (``prompt_pairs``, Appendix A.1) give every metric again 
 
 import io
 import logging
+from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +27,6 @@ from cxrflow.benchmarks.classification.labelled_images import (
     COLUMNS,
     class_columns,
     class_embeddings,
-    classification_parser,
     labelled_images,
 )
 from cxrflow.benchmarks.classification.scores import (
@@ -39,8 +39,7 @@ from cxrflow.benchmarks.classification.scores import (
 from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
 from cxrflow.benchmarks.features import Features, read_features
 from cxrflow.benchmarks.inputs import Cohort, read_cohort
-from cxrflow.benchmarks.result import Figure, Result, model_name
-from cxrflow.command import read_settings, run
+from cxrflow.benchmarks.result import Figure, Result
 from cxrflow.metrics.classification import auroc, operating_points, roc_curve
 from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, clusters_of
 from cxrflow.training.precision import choose_device
@@ -207,17 +206,11 @@ def evaluate(
     return Result("zero_shot_classification", data, protocol, metrics, predictions, figures)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
-    options = classification_parser(__doc__).parse_args(argv)
-    settings = read_settings(options.settings, ZeroShotClassificationSettings)
+def score(options: Namespace, settings: ZeroShotClassificationSettings) -> Result:
+    """What ``cxrflow.benchmarks.evaluate`` calls."""
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
     features = read_features(options.features, options.model)
     model = cxrflow.load(options.model, choose_device(settings.device))
     result = evaluate(model, cohort, features, settings)
-    result.write(options.output, model_name(options.model, model.run), options.seed, options.task)
     log.info("AUROC %.3f", result.metrics["auroc"].value)
-
-
-if __name__ == "__main__":
-    run(main)
+    return result

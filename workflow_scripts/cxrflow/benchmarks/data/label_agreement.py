@@ -13,6 +13,7 @@ text, as the corpus does.
 
 import hashlib
 import logging
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ from cxrflow.benchmarks.data.given_labels import read_given
 from cxrflow.benchmarks.data.label_disagreements import NO_FINDING, ranked_disagreements
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
 from cxrflow.benchmarks.result import Result
-from cxrflow.command import explain, parser, read_settings, run
+from cxrflow.command import explain
 from cxrflow.data.csv_table import bare_ids
 from cxrflow.drops import Drop
 from cxrflow.errors import InputError
@@ -296,21 +297,12 @@ def write(folder: Path, result: Result, tables: dict[str, pd.DataFrame], engine:
         tables["disagreements"].to_parquet(made / "disagreements.parquet", index=False)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
-    options = parser(__doc__)
-    options.add_argument("--corpus", type=Path, required=True, help="results/corpus/<dataset>")
-    options.add_argument(
-        "--labels", type=Path, required=True, help="table of given labels, or the Open-I folder"
-    )
-    options.add_argument("--reference", required=True, help="what the given labels are called")
-    options.add_argument("--output", type=Path, required=True, help="result folder")
-    chosen = options.parse_args(argv)
-    settings = read_settings(chosen.settings, LabelAgreementSettings)
-    ours = Ours.read(chosen.corpus)
-    given = read_given(chosen.labels, settings)
-    result, tables = compare(ours, given, chosen.reference, settings)
-    write(chosen.output, result, tables, ours.settings.engine)
+def compare_labels(options: Namespace, settings: LabelAgreementSettings) -> None:
+    """What ``cxrflow.benchmarks.compare_labels`` calls."""
+    ours = Ours.read(options.corpus)
+    given = read_given(options.labels, settings)
+    result, tables = compare(ours, given, options.reference, settings)
+    write(options.output, result, tables, ours.settings.engine)
     for name in result.protocol["classes"]:
         f1 = result.metrics[f"micro_f1/{name}"]
         log.info("%s: micro F1 %.3f (%.3f to %.3f), n %d", name, f1.value, f1.low, f1.high, f1.n)
@@ -319,7 +311,3 @@ def main(argv: Sequence[str] | None = None) -> None:
         result.data["studies"],
         result.data["studies_differing"],
     )
-
-
-if __name__ == "__main__":
-    run(main)

@@ -13,14 +13,12 @@ also ``pairs``, ``images`` and ``tokens``, the mean length of a phrase.
 
 import logging
 import re
-from collections.abc import Sequence
-from pathlib import Path
+from argparse import Namespace
 
 import pandas as pd
 
 from cxrflow.benchmarks.data.settings import MsCxrStatisticsSettings
 from cxrflow.benchmarks.result import Result, slug
-from cxrflow.command import parser, read_settings, run
 from cxrflow.data import mimic_iv, ms_cxr
 from cxrflow.data.layouts import layout
 from cxrflow.data.request import Request
@@ -128,21 +126,8 @@ def _exact(value: float, n: int) -> Estimate:
     return Estimate(value, UNKNOWN, UNKNOWN, n)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
-    arguments = parser(__doc__)
-    arguments.add_argument("--root", type=Path, required=True, help="MS-CXR's folder")
-    arguments.add_argument("--dataset", default="ms_cxr", help="its name in the result")
-    arguments.add_argument(
-        "--studies-layout", required=True, help="layout with all studies and their dates"
-    )
-    arguments.add_argument("--studies-root", type=Path, required=True, help="its folder")
-    arguments.add_argument("--demographics", type=Path, help="MIMIC-IV's folder")
-    arguments.add_argument("--threads", type=int, default=1, help="processes that read headers")
-    arguments.add_argument("--task", help="name of the task; else the benchmark's")
-    arguments.add_argument("--output", type=Path, required=True, help="result folder")
-    given = arguments.parse_args(argv)
-    settings = read_settings(given.settings, MsCxrStatisticsSettings)
+def score(given: Namespace, settings: MsCxrStatisticsSettings) -> Result:
+    """What ``cxrflow.benchmarks.count_ms_cxr`` calls."""
     annotated = ms_cxr.read(given.root, Request())
     studies = layout(given.studies_layout).read(given.studies_root, Request(given.threads))
     pairs, years = pairs_of(annotated, settings), study_years(studies)
@@ -177,11 +162,5 @@ def main(argv: Sequence[str] | None = None) -> None:
         **settings.model_dump(mode="json"),
         "demographics": "none" if patients is None else "MIMIC-IV, hosp/patients",
     }
-    Result("ms_cxr_statistics", data, protocol, metrics, pairs).write(
-        given.output, model="ms_cxr_statistics", seed=0, task=given.task
-    )
     log.info("%d pairs, %d patients", len(pairs), int(metrics[f"subjects/{TOTAL}"].value))
-
-
-if __name__ == "__main__":
-    run(main)
+    return Result("ms_cxr_statistics", data, protocol, metrics, pairs)

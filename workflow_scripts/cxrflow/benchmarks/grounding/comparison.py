@@ -1,6 +1,6 @@
 """A paper's figure of grounded phrases, of one model or of several (BioViL Figures 3, A.1, A.2).
 
-    python -m cxrflow.benchmarks.grounding.comparison --settings figure.yaml \\
+    python -m cxrflow.benchmarks.draw_grounding --settings figure.yaml \\
         --results results/benchmarks/phrase_grounding/biovil/seed0 … --cohort … --pixels … \\
         --output results/figures/biovil/figure3.png
 
@@ -10,8 +10,8 @@ worst of each finding, or of all phrases. Beside the picture a JSON file says wh
 phrases, which are report text, are on neither unless ``--phrases`` is given.
 """
 
-import argparse
 import logging
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,6 @@ from cxrflow.benchmarks.grounding.pictures import stored_map
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
 from cxrflow.benchmarks.inputs import Cohort, Pixels, open_pixels, read_cohort
 from cxrflow.benchmarks.result import slug
-from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_path, read_object, write_json
 from cxrflow.images.geometry import Geometry
@@ -218,23 +217,8 @@ def _line(example: dict[str, Any]) -> str:
     return f"{example['category']}: signed CNR {', '.join(scores)}"
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
-    made = parser(__doc__)
-    made.add_argument("--results", type=Path, nargs="+", required=True, help="one folder a model")
-    made.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
-    made.add_argument("--pixels", type=Path, required=True, help="results/pixels/<d>/<geometry>")
-    made.add_argument(
-        "--phrases",
-        action=argparse.BooleanOptionalAction,
-        default=False,
-        help="print the phrases, which are report text",
-    )
-    made.add_argument(
-        "--output", type=Path, required=True, help="the picture; its JSON lies beside"
-    )
-    options = made.parse_args(argv)
-    settings = read_settings(options.settings, GroundingFigureSettings)
+def draw(options: Namespace, settings: GroundingFigureSettings) -> None:
+    """What ``cxrflow.benchmarks.draw_grounding`` calls."""
     results = [Grounded.read(folder) for folder in options.results]
     if settings.by not in [result.model for result in results]:
         raise InputError(
@@ -248,7 +232,3 @@ def main(argv: Sequence[str] | None = None) -> None:
         temporary.write_bytes(png)
     write_json(options.output.with_suffix(".json"), content)
     log.info("%s: %d examples", options.output, len(content["examples"]))
-
-
-if __name__ == "__main__":
-    run(main)

@@ -22,7 +22,6 @@ from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.phrases import plain_phrases
 from cxrflow.benchmarks.grounding.region import image_map, prepare_grid
 from cxrflow.benchmarks.grounding.settings import OneImageSettings
-from cxrflow.command import parser, read_settings
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_path
 from cxrflow.images.decode import decode
@@ -32,7 +31,6 @@ from cxrflow.images.shards import stored_pixels
 from cxrflow.model import Model
 from cxrflow.training.precision import Precision, autocast, choose_device, choose_precision
 
-MODEL = Path("results/models/biovil/biovil/seed0")
 SHOWN = 448  # pixels of the longer side of a drawn radiograph
 
 
@@ -141,29 +139,13 @@ def ground(
     )
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Ground the phrases of the command line."""
-    made = parser(__doc__)
-    made.add_argument("--model", type=Path, default=MODEL, help=f"model folder; else {MODEL}")
-    made.add_argument("--image", type=Path, required=True, help="DICOM, PNG or JPEG file")
-    made.add_argument("--phrase", action="append", required=True, help="give it once a phrase")
-    made.add_argument(
-        "--output", type=Path, default=Path("grounding.png"), help="picture; else grounding.png"
-    )
-    options = made.parse_args(argv)
-    settings = read_settings(options.settings, OneImageSettings)
-    if options.output.suffix.lower() != ".png":
-        raise InputError(f"--output is {options.output}, expected a name that ends in .png")
-    if options.model.is_dir():
-        for name in ("config.json", "image/config.json"):
-            if not (options.model / name).is_file():
-                raise InputError(
-                    f"{options.model}: {name} is missing; expected a model with both halves, such "
-                    f"as {MODEL}"
-                )
-    model = cxrflow.load(options.model, choose_device(settings.device))
-    found = ground(model, options.image, options.phrase, settings)
-    with atomic_path(options.output) as temporary:
+def draw(
+    folder: Path, image: Path, phrases: list[str], output: Path, settings: OneImageSettings
+) -> None:
+    """Write the picture, print where each phrase answers most."""
+    model = cxrflow.load(folder, choose_device(settings.device))
+    found = ground(model, image, phrases, settings)
+    with atomic_path(output) as temporary:
         temporary.write_bytes(found.draw())
     size = f"{found.placement.original_width} x {found.placement.original_height}"
     for number, phrase in enumerate(found.phrases):

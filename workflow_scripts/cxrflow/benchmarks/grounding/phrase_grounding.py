@@ -10,27 +10,28 @@ One image by itself, without boxes and scores: ``--model … --image x.dcm --phr
 """
 
 import logging
-import sys
-from collections.abc import Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+import cxrflow
 from cxrflow.benchmarks.grounding.phrases import plain_phrases
 from cxrflow.benchmarks.grounding.region import by_box_size, make_region, prepare_grid
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
-from cxrflow.benchmarks.image_inputs import image_benchmark_parser, read_inputs
 from cxrflow.benchmarks.inputs import (
     Cohort,
     Pixels,
     data_fingerprint,
     drop_rows,
     image_batches,
+    open_pixels,
+    read_cohort,
 )
-from cxrflow.benchmarks.result import Figure, Result, model_name, slug
-from cxrflow.command import read_settings, run
+from cxrflow.benchmarks.result import Figure, Result, slug
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import miou, signed_cnr
 from cxrflow.metrics.intervals import (
@@ -41,6 +42,7 @@ from cxrflow.metrics.intervals import (
     clusters_of,
     weighted_mean,
 )
+from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
 
@@ -244,24 +246,14 @@ def evaluate(
     return Result("phrase_grounding", data, protocol, metrics, scores, figures, arrays)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program; with ``--image`` that of one image."""
-    given = sys.argv[1:] if argv is None else argv
-    if any(argument.partition("=")[0] == "--image" for argument in given):
-        # Drawing is of no use to the benchmark itself, so it is not loaded for that.
-        from cxrflow.benchmarks.grounding import one_image
-
-        return one_image.main(given)
-    options = image_benchmark_parser(__doc__).parse_args(given)
-    settings = read_settings(options.settings, PhraseGroundingSettings)
-    model, cohort, pixels = read_inputs(options, COLUMNS, settings)
+def score(options: Namespace, settings: PhraseGroundingSettings) -> Result:
+    """What ``cxrflow.benchmarks.evaluate`` calls."""
+    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
+    model = cxrflow.load(options.model, choose_device(settings.device))
+    pixels = open_pixels(options.pixels, model.geometry)
     result = evaluate(model, cohort, pixels, settings)
-    result.write(options.output, model_name(options.model, model.run), options.seed, options.task)
     found = result.metrics
     log.info(
         "CNR %.3f, mIoU %.3f, %d samples", found["cnr"].value, found["miou"].value, found["cnr"].n
     )
-
-
-if __name__ == "__main__":
-    run(main)
+    return result

@@ -11,6 +11,7 @@ mean over the seeds, its spread over them stands beside it (``<metric>_sd``).
 """
 
 import logging
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,6 @@ from cxrflow.benchmarks.grounding.segmentation_scores import (
     score_samples,
     summarise,
 )
-from cxrflow.benchmarks.image_inputs import image_benchmark_parser
 from cxrflow.benchmarks.inputs import (
     Cohort,
     Pixels,
@@ -50,11 +50,9 @@ from cxrflow.benchmarks.inputs import (
     open_pixels,
     read_cohort,
 )
-from cxrflow.benchmarks.result import Result, model_name
-from cxrflow.command import read_settings, run
+from cxrflow.benchmarks.result import Result
 from cxrflow.encoders.dilation import refine_grid
 from cxrflow.errors import InputError
-from cxrflow.files import read_object
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import rescale_minmax
 from cxrflow.training.precision import choose_device
@@ -208,10 +206,8 @@ def evaluate(
     return Result("segmentation", data, protocol, summarise(predictions, settings), predictions)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
-    options = image_benchmark_parser(__doc__).parse_args(argv)
-    settings = read_settings(options.settings, SegmentationSettings)
+def score(options: Namespace, settings: SegmentationSettings) -> Result:
+    """What ``cxrflow.benchmarks.evaluate`` calls."""
     device = choose_device(settings.device)
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS)
     image, projects = load_image_encoder(options.model)
@@ -221,14 +217,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     model = cxrflow.load(options.model, device) if has_text else None
     encoder = PatchEncoder(image, projects, device)
     result = evaluate(model, encoder, cohort, options.cohort, pixels, settings)
-    record = options.model / "run.json"
-    name = model_name(options.model, read_object(record) if record.is_file() else {})
-    result.write(options.output, name, options.seed, options.task)
     for kind in ("", *(f"/{share}" for share in result.data["labelled"])):
         if f"dice{kind}" in result.metrics:
             values = [result.metrics[f"{metric}{kind}"].value for metric in ("iou", "dice", "cnr")]
             log.info("%s: IoU %.3f, Dice %.3f, CNR %.3f", kind or "zero-shot", *values)
-
-
-if __name__ == "__main__":
-    run(main)
+    return result

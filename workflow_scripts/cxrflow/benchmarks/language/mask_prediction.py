@@ -9,6 +9,7 @@ always answers the piece most frequent among the targets of the training split.
 
 import hashlib
 import logging
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +20,10 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from cxrflow.benchmarks.inputs import Cohort, choose_split, model_benchmark_parser, read_cohort
+import cxrflow
+from cxrflow.benchmarks.inputs import Cohort, choose_split, read_cohort
 from cxrflow.benchmarks.language.settings import MaskPredictionSettings
-from cxrflow.benchmarks.result import Result, model_name
-from cxrflow.command import read_settings, run
+from cxrflow.benchmarks.result import Result
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, clusters_of
 from cxrflow.metrics.masked_tokens import (
@@ -38,6 +39,7 @@ from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
 
+FILE = "pairs.parquet"
 COLUMNS = ("study_id", "subject_id", "split")
 
 
@@ -218,18 +220,11 @@ def evaluate(model: Any, cohort: Cohort, source: Path, settings: MaskPredictionS
     return Result("mask_prediction", data, protocol, metrics, predictions)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
-    import cxrflow
-
-    arguments = model_benchmark_parser(__doc__)
-    arguments.add_argument("--pairs", type=Path, required=True, help="pairs.parquet of a cohort")
-    options = arguments.parse_args(argv)
-    settings = read_settings(options.settings, MaskPredictionSettings)
-    cohort = read_cohort(options.pairs.parent, options.pairs.name, COLUMNS)
+def score(options: Namespace, settings: MaskPredictionSettings) -> Result:
+    """What ``cxrflow.benchmarks.evaluate`` calls."""
+    cohort = read_cohort(options.cohort, FILE, COLUMNS)
     model = cxrflow.load(options.model, choose_device(settings.device))
-    result = evaluate(model, cohort, options.pairs, settings)
-    result.write(options.output, model_name(options.model, model.run), options.seed, options.task)
+    result = evaluate(model, cohort, options.cohort / FILE, settings)
     found = result.metrics
     log.info(
         "mask accuracy %.3f, most frequent token %.3f, %d targets",
@@ -237,7 +232,4 @@ def main(argv: Sequence[str] | None = None) -> None:
         found["most_frequent_accuracy"].value,
         found["mask_accuracy"].n,
     )
-
-
-if __name__ == "__main__":
-    run(main)
+    return result

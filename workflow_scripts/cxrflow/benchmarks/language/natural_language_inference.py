@@ -7,7 +7,7 @@ class: RadNLI is mostly neutral, so a model that has learnt something can lie be
 """
 
 import logging
-from collections.abc import Sequence
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import cxrflow
-from cxrflow.benchmarks.inputs import Cohort, choose_split, model_benchmark_parser, read_cohort
+from cxrflow.benchmarks.inputs import Cohort, choose_split, read_cohort
 from cxrflow.benchmarks.language.pair_classifier import FineTuning, LabelledPairs, fine_tune
 from cxrflow.benchmarks.language.sentence_pair_rows import COLUMNS, pair_clusters, pair_numbers
 from cxrflow.benchmarks.language.settings import NaturalLanguageInferenceSettings
-from cxrflow.benchmarks.result import Result, model_name
-from cxrflow.command import read_settings, run
+from cxrflow.benchmarks.result import Result
 from cxrflow.data.nli import LABELS
 from cxrflow.errors import InputError
 from cxrflow.files import fingerprint
@@ -160,19 +159,13 @@ def _record(one: FineTuning, test: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
-    arguments = model_benchmark_parser(__doc__)
-    arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<RadNLI>")
-    arguments.add_argument("--training", type=Path, required=True, help="results/cohorts/<MedNLI>")
-    options = arguments.parse_args(argv)
-    settings = read_settings(options.settings, NaturalLanguageInferenceSettings)
+def score(options: Namespace, settings: NaturalLanguageInferenceSettings) -> Result:
+    """What ``cxrflow.benchmarks.evaluate`` calls."""
     cohort = read_cohort(options.cohort, FILE, COLUMNS)
     training = read_cohort(options.training, FILE, COLUMNS)
     model = cxrflow.load(options.model, choose_device(settings.device))
     sources = options.cohort / FILE, options.training / FILE
     result = evaluate(model, cohort, training, sources, settings)
-    result.write(options.output, model_name(options.model, model.run), options.seed, options.task)
     found = result.metrics
     log.info(
         "RadNLI accuracy %.3f ± %.3f over %d runs, most frequent class %.3f, %d pairs",
@@ -182,7 +175,4 @@ def main(argv: Sequence[str] | None = None) -> None:
         found["majority"].value,
         found["accuracy"].n,
     )
-
-
-if __name__ == "__main__":
-    run(main)
+    return result

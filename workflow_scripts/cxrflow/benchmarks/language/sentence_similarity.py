@@ -7,8 +7,8 @@ trained.
 """
 
 import logging
+from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,10 @@ import torch
 from numpy.typing import NDArray
 
 import cxrflow
-from cxrflow.benchmarks.inputs import Cohort, model_benchmark_parser, read_cohort
+from cxrflow.benchmarks.inputs import Cohort, read_cohort
 from cxrflow.benchmarks.language.sentence_pair_rows import COLUMNS, pair_clusters, pair_numbers
 from cxrflow.benchmarks.language.settings import SentenceSimilaritySettings
-from cxrflow.benchmarks.result import Result, model_name
-from cxrflow.command import read_settings, run
+from cxrflow.benchmarks.result import Result
 from cxrflow.errors import InputError
 from cxrflow.metrics.classification import auroc
 from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, weighted_mean
@@ -123,23 +122,15 @@ def evaluate(model: Any, cohort: Cohort, settings: SentenceSimilaritySettings) -
     return Result("sentence_similarity", data, protocol, metrics, predictions)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
-    arguments = model_benchmark_parser(__doc__)
-    arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
-    options = arguments.parse_args(argv)
-    settings = read_settings(options.settings, SentenceSimilaritySettings)
+def score(options: Namespace, settings: SentenceSimilaritySettings) -> Result:
+    """What ``cxrflow.benchmarks.evaluate`` calls."""
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
     model = cxrflow.load(options.model, choose_device(settings.device))
     result = evaluate(model, cohort, settings)
-    result.write(options.output, model_name(options.model, model.run), options.seed, options.task)
     found = result.metrics
     log.info(
         "entailments %.3f, gap to contradictions %.3f, AUROC %.3f, %d pairs",
         *(found[name].value for name in ("syn_sim", "cont_gap", "auroc")),
         found["auroc"].n,
     )
-
-
-if __name__ == "__main__":
-    run(main)
+    return result

@@ -11,6 +11,7 @@ metrics.json holds, for each vocabulary NAME: ``tokens/NAME``, ``increase/NAME``
 """
 
 import logging
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,6 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from cxrflow.benchmarks.inputs import drop_rows, read_cohort
 from cxrflow.benchmarks.language.settings import VocabularyComparisonSettings
 from cxrflow.benchmarks.result import Result
-from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Estimate, Floats, bootstrap, clusters_of, weighted_mean
 from cxrflow.text.tokenizer import PREFIX, read_tokenizer
@@ -127,23 +127,14 @@ def named_folders(given: Sequence[str]) -> dict[str, Path]:
     return folders
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
-    options = parser(__doc__)
-    options.add_argument(
-        "--vocabulary", nargs="+", required=True, metavar="NAME=DIR", help="tokenizer folders"
-    )
-    options.add_argument("--pairs", type=Path, required=True, help="pairs.parquet of a cohort")
-    options.add_argument("--task", help="name of the task; else the benchmark's")
-    options.add_argument("--output", type=Path, required=True, help="result folder")
-    given = options.parse_args(argv)
-    settings = read_settings(given.settings, VocabularyComparisonSettings)
+def score(options: Namespace, settings: VocabularyComparisonSettings) -> Result:
+    """What ``cxrflow.benchmarks.compare_vocabularies`` calls."""
     tokenizers = {
-        name: read_tokenizer(folder) for name, folder in named_folders(given.vocabulary).items()
+        name: read_tokenizer(folder) for name, folder in named_folders(options.vocabulary).items()
     }
     cohort = read_cohort(
-        given.pairs.parent,
-        given.pairs.name,
+        options.cohort,
+        "pairs.parquet",
         ["study_id", "subject_id", settings.section],
         settings.split,
     )
@@ -162,9 +153,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         },
         "dropped": dropped,
     }
-    Result("vocabulary", cohort.data, protocol, metrics, counts).write(
-        given.output, model="vocabulary", seed=0, task=given.task
-    )
     for name in tokenizers:
         log.info(
             "%s: %.2f tokens a report, %+.2f %%",
@@ -172,7 +160,4 @@ def main(argv: Sequence[str] | None = None) -> None:
             metrics[f"tokens/{name}"].value,
             100 * metrics[f"increase/{name}"].value,
         )
-
-
-if __name__ == "__main__":
-    run(main)
+    return Result("vocabulary", cohort.data, protocol, metrics, counts)

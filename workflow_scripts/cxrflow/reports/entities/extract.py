@@ -21,7 +21,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_path, file_digest, read_object, write_json
 from cxrflow.parquet import read_table
@@ -145,19 +144,3 @@ def _counts(table: pa.Table) -> dict[str, Any]:
             "words": dict(sorted(Counter(temporal["text"].str.lower()).items())),
         },
     }
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Command line; see the module's docstring."""
-    arguments = parser(__doc__)
-    arguments.add_argument("--corpus", type=Path, required=True, help="results/corpus/<dataset>")
-    arguments.add_argument("--stanza", type=Path, required=True, help="folder of stanza models")
-    arguments.add_argument("--threads", type=int, default=1, help="processes")
-    arguments.add_argument("--output", type=Path, required=True, help="entities.parquet")
-    given = arguments.parse_args(argv)
-    settings = read_settings(given.settings, EntitySettings)
-    extract(given.corpus, given.stanza, given.output, settings, given.threads)
-
-
-if __name__ == "__main__":
-    run(main)

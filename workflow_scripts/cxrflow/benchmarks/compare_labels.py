@@ -1,0 +1,28 @@
+"""Precision, recall, F1 and kappa of our report labels against given ones (docs/labels.md)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxrflow.benchmarks.data.settings import LabelAgreementSettings
+from cxrflow.command import parser, read_settings, run
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--corpus", type=Path, required=True, help="results/corpus/<dataset>")
+    arguments.add_argument(
+        "--labels", type=Path, required=True, help="table of given labels, or the Open-I folder"
+    )
+    arguments.add_argument("--reference", required=True, help="what the given labels are called")
+    arguments.add_argument("--output", type=Path, required=True, help="result folder")
+    options = arguments.parse_args(argv)
+    settings = read_settings(options.settings, LabelAgreementSettings)
+
+    from cxrflow.benchmarks.data.label_agreement import compare_labels
+
+    compare_labels(options, settings)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,30 @@
+"""Are two models' scores on the same samples different? Paired tests between rows of a table."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxrflow.benchmarks.settings import PairedTestSettings
+from cxrflow.command import parser, read_settings, run
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = parser(__doc__)
+    arguments.add_argument(
+        "--predictions",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="predictions.parquet of any models and seeds, metrics.json beside each",
+    )
+    arguments.add_argument("--output", type=Path, required=True, help="JSON file")
+    options = arguments.parse_args(argv)
+    settings = read_settings(options.settings, PairedTestSettings)
+
+    from cxrflow.benchmarks.paired_tests import compare_rows
+
+    compare_rows(options, settings)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,39 @@
+"""What several models see in the same images: a sheet of heat maps (BioViL Figures 3 and A.1)."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
+from cxrflow.command import parser, read_settings, run
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = parser(__doc__)
+    arguments.add_argument(
+        "--results", type=Path, nargs="+", required=True, help="one folder a model"
+    )
+    arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
+    arguments.add_argument(
+        "--pixels", type=Path, required=True, help="results/pixels/<d>/<geometry>"
+    )
+    arguments.add_argument(
+        "--phrases",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="print the phrases, which are report text",
+    )
+    arguments.add_argument(
+        "--output", type=Path, required=True, help="the picture; its JSON lies beside"
+    )
+    options = arguments.parse_args(argv)
+    settings = read_settings(options.settings, GroundingFigureSettings)
+
+    from cxrflow.benchmarks.grounding.comparison import draw
+
+    draw(options, settings)
+
+
+if __name__ == "__main__":
+    run(main)

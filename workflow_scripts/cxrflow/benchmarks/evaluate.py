@@ -1,0 +1,49 @@
+"""Score a model: one program for all benchmarks that are of a model (docs/protocols.md).
+
+    python -m cxrflow.benchmarks.evaluate phrase_grounding \\
+        --model results/models/biovil/biovil/seed0 --cohort results/cohorts/biovil/ms_cxr \\
+        --pixels results/pixels/mimic_cxr/square512 --output scores
+
+What a benchmark reads beside the model and the cohort is in ``cxrflow.benchmarks.registry``.
+"""
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxrflow.benchmarks.registry import BENCHMARKS
+from cxrflow.command import parser, read_settings, run
+from cxrflow.files import read_object
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = parser(__doc__)
+    scored = sorted(name for name, benchmark in BENCHMARKS.items() if benchmark.needs)
+    arguments.add_argument("benchmark", choices=scored)
+    arguments.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
+    arguments.add_argument("--seed", type=int, default=0, help="seed the model was trained with")
+    arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
+    arguments.add_argument("--training", type=Path, help="cohort to fine-tune on")
+    arguments.add_argument("--pixels", type=Path, help="results/pixels/<d>/<geometry>")
+    arguments.add_argument("--features", type=Path, help="results/features/<m>/seed<k>/<cohort>")
+    arguments.add_argument("--task", help="name of the task; else the benchmark's")
+    arguments.add_argument("--output", type=Path, required=True, help="result folder")
+    options = arguments.parse_args(argv)
+    benchmark = BENCHMARKS[options.benchmark]
+    wanted = {benchmark.reads, *(["training"] if benchmark.training else [])}
+    for name in ("training", "pixels", "features"):
+        if (getattr(options, name) is not None) != (name in wanted):
+            verb = "needs" if name in wanted else "does not read"
+            arguments.error(f"{options.benchmark} {verb} --{name}")
+    settings = read_settings(options.settings, benchmark.settings)
+    module = importlib.import_module(f"cxrflow.benchmarks.{benchmark.program}")
+    result = module.score(options, settings)
+    record = options.model / "run.json"
+    made = read_object(record) if record.is_file() else {}
+    name = str(made.get("model") or options.model.resolve().parent.name)
+    result.write(options.output, name, options.seed, options.task)
+
+
+if __name__ == "__main__":
+    run(main)

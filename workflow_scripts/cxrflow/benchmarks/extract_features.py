@@ -1,0 +1,26 @@
+"""Encode the images of a cohort with a model, once for all benchmarks that start from features."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxrflow.benchmarks.settings import FeatureSettings
+from cxrflow.command import parser, read_settings, run
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
+    arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
+    arguments.add_argument("--pixels", type=Path, required=True, help="results/pixels/<d>/<g>")
+    arguments.add_argument("--output", type=Path, required=True, help="feature folder")
+    options = arguments.parse_args(argv)
+    settings = read_settings(options.settings, FeatureSettings)
+
+    from cxrflow.benchmarks.features import extract
+
+    extract(options, settings)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,37 @@
+"""Make a cohort: read a data set, filter it, split it, check it for leaks (docs/data.md)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxrflow.command import parser, read_settings, run
+from cxrflow.data.settings import CohortSettings
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--layout", required=True, help="layout of the data set")
+    arguments.add_argument("--root", type=Path, required=True, help="its folder")
+    arguments.add_argument("--dataset", help="its name in the result (default: the layout)")
+    arguments.add_argument("--corpus", type=Path, help="results/corpus/<dataset> (pairs)")
+    arguments.add_argument(
+        "--held-out",
+        action="append",
+        default=[],
+        metavar="[NAME:]LAYOUT=ROOT",
+        help="evaluation set whose patients go to test (pairs); may be given several times",
+    )
+    arguments.add_argument("--images-layout", help="layout that holds the images, if another")
+    arguments.add_argument("--images-root", type=Path, help="its folder")
+    arguments.add_argument("--threads", type=int, default=1, help="processes that read headers")
+    arguments.add_argument("--output", type=Path, required=True, help="results/cohorts/<cohort>")
+    options = arguments.parse_args(argv)
+    settings = read_settings(options.settings, CohortSettings)
+
+    from cxrflow.data.cohort import make_cohort
+
+    make_cohort(options, settings)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,49 @@
+"""Decode and resize the images of cohorts into a pixel store, or complete one (docs/pixels.md)."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxrflow.command import parser, read_settings, run
+from cxrflow.errors import InputError
+from cxrflow.images.settings import PixelSettings
+
+log = logging.getLogger("cxrflow.images")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--root", type=Path, required=True, help="folder of the data set")
+    arguments.add_argument(
+        "--images",
+        type=Path,
+        nargs="+",
+        required=True,
+        help="images.parquet of one or more cohorts",
+    )
+    arguments.add_argument("--geometry", required=True, help="shorter512, longer256, square512, …")
+    arguments.add_argument("--threads", type=int, default=1, help="decoding processes")
+    arguments.add_argument("--output", type=Path, required=True)
+    options = arguments.parse_args(argv)
+    settings = read_settings(options.settings, PixelSettings)
+
+    from cxrflow.images.build import build_store
+    from cxrflow.images.geometry import Geometry
+    from cxrflow.images.store import read_sources
+
+    geometry = Geometry.parse(options.geometry)
+    if not options.root.is_dir():
+        raise InputError(f"{options.root}: data root is not a folder")
+    if options.threads < 1:
+        raise InputError(f"--threads is {options.threads}, expected at least 1")
+    sources = read_sources(options.images)
+    content = build_store(
+        options.root, sources, geometry, settings, options.output, options.threads
+    )
+    reasons = ", ".join(f"{drop['count']} x {drop['reason']}" for drop in content["dropped"])
+    log.info("%s: %d images stored; failed: %s", options.output, content["images"], reasons or 0)
+
+
+if __name__ == "__main__":
+    run(main)
