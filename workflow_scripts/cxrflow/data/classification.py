@@ -26,6 +26,7 @@ COLUMNS = (
 def build(tables: Tables, settings: CohortSettings, flow: Flow) -> Cohort:
     """Filter, label and split the images; the order of a row's labels is ``flow.json``'s."""
     images = tables.images
+    flow.step("labels listed", "labels", len(tables.labels), tables.dropped.get("labels", []))
     flow.step("images listed", "images", len(images), tables.dropped.get("images", []))
     # The split is drawn from the list, before files are looked at: a file that is missing here
     # must not move other images between train and test.

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from cxrflow.drops import Drop, Tally
 
-Unit = Literal["studies", "images", "patients", "samples", "boxes"]
+Unit = Literal["studies", "images", "patients", "samples", "boxes", "labels"]
 
 
 class Flow:

@@ -58,7 +58,12 @@ def read(root: Path, request: Request) -> Tables:
             "image_height": rows["Rows"],
         },
     )
-    labels, notes = _labels_if_there(root)
+    labels, notes = pd.DataFrame(), []
+    lost: list[Drop] = []
+    if find_file(root, LABEL_TABLES["chexpert"]) is not None:
+        labels, lost = read_labels(root, "chexpert")
+    else:
+        notes = [f"{LABEL_TABLES['chexpert']} is not in the root: no labels"]
     return Tables(
         source=root,
         studies=shaped(
@@ -67,21 +72,10 @@ def read(root: Path, request: Request) -> Tables:
         images=images,
         labels=labels,
         splits=read_split(root),
-        dropped={"images": damage + repeats},
+        dropped={"images": damage + repeats, "labels": lost},
         notes=notes,
         opened=False,
     )
-
-
-def _labels_if_there(root: Path) -> tuple[pd.DataFrame, list[str]]:
-    if find_file(root, LABEL_TABLES["chexpert"]) is None:
-        return pd.DataFrame(), [f"{LABEL_TABLES['chexpert']} is not in the root: no labels"]
-    labels, drops = read_labels(root, "chexpert")
-    return labels, [
-        f"{drop.count} skipped: {drop.reason} (e.g. {', '.join(drop.examples)})"
-        for drop in drops
-        if drop.count
-    ]
 
 
 def read_labels(

@@ -79,8 +79,8 @@ def read(root: Path, request: Request) -> Tables:
             },
         ),
         labels=pd.DataFrame({"image_id": labels["patientId"], CLASS: labels["Target"]}),
-        dropped={"images": damage + repeats + contradictions},
-        notes=notes + class_damage,
+        dropped={"images": damage + repeats + contradictions, "labels": class_damage},
+        notes=notes,
         opened=request.headers,
     )
 
@@ -106,8 +106,8 @@ def _consistent(rows: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, list[Drop
     return rows[~rows["patientId"].isin(bad)], drops
 
 
-def _class_info(root: Path) -> tuple[pd.DataFrame, list[str]]:
-    """Class by image, and notes on rows that gave none; the cohort counts images without class."""
+def _class_info(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
+    """Class by image, and the rows that gave none; the cohort counts images without class."""
     path = require_file(root, SUBGROUPS)
     info, damage = read_csv(path, {"patientId": "id", "class": "id"})
     strange = sorted(set(info["class"]) - set(SUBGROUP_NAMES))
@@ -121,12 +121,7 @@ def _class_info(root: Path) -> tuple[pd.DataFrame, list[str]]:
     if differing.any():
         ids = info.loc[differing, "patientId"].unique()
         damage.append(Drop.of(f"{path.name}: several classes for one image", ids, failed=True))
-    notes = [
-        f"{drop.count} skipped: {drop.reason} (e.g. {', '.join(drop.examples)})"
-        for drop in damage
-        if drop.count
-    ]
-    return info[~differing], notes
+    return info[~differing], damage
 
 
 def _patients(root: Path) -> dict[str, str]:
