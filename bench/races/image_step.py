@@ -14,8 +14,8 @@ from bench.race import Race
 from cxrflow.encoders.image_encoder import Trunk
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.objectives.simclr import nt_xent
-from cxrflow.pretrain.inputs import moved
-from cxrflow.pretrain.terms.simclr import Head
+from cxrflow.pretrain.inputs import move
+from cxrflow.pretrain.terms.simclr import projection
 from cxrflow.training.optimiser import build
 from cxrflow.training.precision import Precision, autocast, choose_precision
 from cxrflow.training.processes import ALONE
@@ -38,10 +38,11 @@ class SimCLRStep:
         encoder = ImageEncoderSettings()
         torch.manual_seed(0)
         self.trunk = Trunk(encoder)
-        self.head = Head(self.trunk.encoder.features, HEAD_HIDDEN, HEAD_OUTPUT)
+        self.head = projection(self.trunk.encoder.features, HEAD_HIDDEN, HEAD_OUTPUT)
         self.layout = torch.contiguous_format
         if channels_last:
-            moved({"trunk": self.trunk, "head": self.head}, CPU, ALONE)
+            for module in (self.trunk, self.head):
+                move(module, CPU, ALONE)
             self.layout = torch.channels_last
         self.views = views_V1HW.expand(-1, encoder.channels, -1, -1)
         self.precision = precision

@@ -116,7 +116,8 @@ def in_float64(program: TermsProgram) -> TermsProgram:
 
     for module in program.modules.values():
         module.double()
-        module.register_forward_pre_hook(widen)
+        for part in (module, *module.children()):
+            part.register_forward_pre_hook(widen)
     return program
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from cxrflow.objectives.momentum_contrast import momentum_contrast
 from cxrflow.pretrain.objective import Batch, Run
 from cxrflow.pretrain.settings import ImagePretrainingSettings
+from cxrflow.pretrain.terms.momentum_contrast import MomentumContrast
 from cxrflow.pretrain.two_views import TwoViews, TwoViewsProgram
 from cxrflow.training.processes import ALONE
 
@@ -52,6 +53,12 @@ def program_of(ghost_batch: int | None = None) -> TwoViewsProgram:
     return program
 
 
+def term_of(program: TwoViewsProgram) -> MomentumContrast:
+    term = program.terms["momentum_contrast"]
+    assert isinstance(term, MomentumContrast)
+    return term
+
+
 def unit(vector: Tensor) -> Tensor:
     return vector / torch.sqrt((vector * vector).sum())
 
@@ -83,9 +90,9 @@ class Algorithm1:
 
 def test_updates_are_algorithm_1() -> None:
     program = program_of()
-    state = program.terms["momentum_contrast"].state
-    literal = Algorithm1(program.trunk, state.query_head, state.queue)
-    trained = [*program.trunk.parameters(), *state.query_head.parameters()]
+    state = term_of(program)
+    literal = Algorithm1(program.trunk, state.head, state.queue)
+    trained = [*program.trunk.parameters(), *state.head.parameters()]
     optimiser = torch.optim.SGD(trained, RATE)
     for step in range(7):  # 28 keys go through a queue of 10
         epoch, index = divmod(step, program.batches_per_epoch)
@@ -99,7 +106,7 @@ def test_updates_are_algorithm_1() -> None:
             torch.testing.assert_close(parameter.grad, gradient, rtol=1e-7, atol=1e-9)
         optimiser.step()
         program.after_update()
-        own = [*state.trunk.parameters(), *state.head.parameters()]
+        own = [*state.key_trunk.parameters(), *state.key_head.parameters()]
         for found, parameter in zip(own, literal.f_k.parameters(), strict=True):
             torch.testing.assert_close(found, parameter, rtol=1e-9, atol=1e-10)
             assert found.grad is None
@@ -122,7 +129,7 @@ def test_validation_leaves_the_queue_alone() -> None:
 
 
 def test_a_batch_larger_than_the_queue_leaves_its_last_keys() -> None:
-    state = program_of().terms["momentum_contrast"].state
+    state = term_of(program_of())
     keys = torch.randn(QUEUE + 3, 5, dtype=torch.float64)
     state.enqueue(keys)
     place = int(state.place)
@@ -131,18 +138,21 @@ def test_a_batch_larger_than_the_queue_leaves_its_last_keys() -> None:
 
 def test_keys_are_shuffled_between_ghost_batches_and_back() -> None:
     program = program_of(ghost_batch=2)
-    term = program.terms["momentum_contrast"]
+    term = term_of(program)
     views = TwoViews(program, program.images["train"], Batch(np.arange(8), 3, 0, ALONE))
     groups: list[Tensor] = []
-    hook = term.state.trunk.register_forward_pre_hook(lambda module, args: groups.append(args[0]))
+    hook = term.key_trunk.register_forward_pre_hook(lambda module, args: groups.append(args[0]))
     shuffled, _ = term.keys(views)
     hook.remove()
     pixels = views.pixels(1)
     assert not torch.equal(groups[0], pixels)
     assert sorted(map(float, groups[0].sum((1, 2, 3)))) == sorted(map(float, pixels.sum((1, 2, 3))))
-    assert not torch.allclose(shuffled, term.state(pixels))  # other neighbours, other statistics
-    term.state.eval()
-    torch.testing.assert_close(term.keys(views)[0], term.state(pixels))
+    term._shuffled = False
+    assert not torch.allclose(shuffled, term.keys(views)[0])  # other neighbours, other statistics
+    term.eval()
+    plain, _ = term.keys(views)
+    term._shuffled = True
+    torch.testing.assert_close(term.keys(views)[0], plain)
 
 
 def test_shares_of_several_processes_add_up() -> None:

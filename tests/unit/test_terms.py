@@ -112,8 +112,9 @@ def test_the_objective_is_the_weighted_sum(monkeypatch: pytest.MonkeyPatch) -> N
     )
     module = type("module", (), {"Mlm": Doubled, "SectionMatching": Doubled})
     monkeypatch.setattr("cxrflow.pretrain.objective.import_module", lambda name: module)
-    program = TermsProgram(settings, Run(0, torch.device("cpu"), ALONE), {"text": nn.Linear(1, 1)})
-    assert list(program.modules) == ["text"]  # these terms keep nothing
+    run = Run(0, torch.device("cpu"), ALONE)
+    program = TermsProgram(settings, run, {"text": nn.Linear(1, 1)}, ["a", "b", "c"], 0)
+    assert list(program.modules) == ["text", "section_matching", "mlm"]
     losses = program.objective(Rows(Batch(np.array([1, 2, 3]), 0, 0, ALONE)))
     assert {name: float(value) for name, value in losses.terms.items()} == {
         "section_matching": 12,

@@ -99,6 +99,5 @@ def train(
         "settings": program.settings.model_dump(mode="json"),
         "data": data,
     }
-
     engine = Engine(program, training, seed, identity, remedies, processes)
     engine.run(given.state, given.output)

@@ -43,7 +43,7 @@ def run_training(given: Namespace, settings: ImagePretrainingSettings, run: "Run
     data = {
         **pairs.describe(),
         "geometry": str(store.geometry),
-        "pixels": file_digest(Path(given.pixels) / "store.json")[:16],
+        "pixels": file_digest(given.pixels / "store.json")[:16],
         "train_samples": len(train_ids),
         "validation_samples": len(validation_ids),
     }

@@ -25,7 +25,7 @@ from cxrflow.encoders.weights import load_weights, read_weights
 from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation
 from cxrflow.pretrain.inputs import copy_tokenizer
-from cxrflow.pretrain.objective import Batch, Run, SamplesProgram
+from cxrflow.pretrain.objective import Batch, Run, TermsProgram
 from cxrflow.pretrain.report_text import (
     TextOutput,
     TextPasses,
@@ -63,7 +63,7 @@ class PairViews(TextViews):
         return self.texts[0]
 
 
-class ImageTextProgram(SamplesProgram):
+class ImageTextProgram(TermsProgram):
     """Trains both encoders on the pairs of a cohort."""
 
     def __init__(
@@ -135,17 +135,12 @@ def start_image(folder: str | Path | None, settings: ImageEncoderSettings) -> Im
             f"{source / 'config.json'}: the trunk has sizes {known.model_dump(exclude=set(free))}"
             f", but settings.encoder says {settings.model_dump(exclude=set(free))}"
         )
-    image = ImageEncoder(settings)
-    load_trunk(image, source / "model.safetensors")
-    return image
-
-
-def load_trunk(image: ImageEncoder, path: Path) -> None:
-    """Load the trunk's weights from a checkpoint that may hold a projection besides."""
-    prefix = "encoder."
+    image, path = ImageEncoder(settings), source / "model.safetensors"
+    prefix = "encoder."  # there may be a projection besides
     weights = {
         name.removeprefix(prefix): value
         for name, value in read_weights(path).items()
         if name.startswith(prefix)
     }
     load_weights(image.encoder, weights, path)
+    return image

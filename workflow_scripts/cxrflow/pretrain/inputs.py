@@ -148,11 +148,6 @@ def model_fingerprint(folder: str | Path | None) -> str | None:
     raise InputError(f"{folder}: holds no model.safetensors")
 
 
-def seeded(seed: int) -> None:
-    """Seed torch for the initial weights of a run."""
-    torch.manual_seed(seed)
-
-
 def mean_losses(parts: Iterable[Losses], processes: Processes) -> dict[str, float]:
     """Validation means over the batches of all processes, weighted by their samples."""
     own = [
@@ -177,20 +172,15 @@ def require_whole_ghosts(batch_size: int, ghost_batch: int | None, processes: Pr
         )
 
 
-def moved(
-    modules: dict[str, nn.Module],
-    device: torch.device,
-    processes: Processes,
-    ghost_batch: int | None = None,
-) -> dict[str, nn.Module]:
-    """The modules of a program, changed in place, on the device they train on.
+def move(
+    module: nn.Module, device: torch.device, processes: Processes, ghost_batch: int | None = None
+) -> None:
+    """Take a module to the device it trains on.
 
     Convolution weights are stored channels-last, which the CPU and GPU kernels prefer. Batch
     normalisation takes its statistics over all processes, or over each ``ghost_batch`` of samples.
     """
-    for module in modules.values():
-        if processes.world > 1 or ghost_batch is not None:
-            convert(module, ghost_batch)
-        module.to(device)
-        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in the stubs
-    return modules
+    if processes.world > 1 or ghost_batch is not None:
+        convert(module, ghost_batch)
+    module.to(device)
+    module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in the stubs

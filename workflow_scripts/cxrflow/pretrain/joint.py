@@ -51,7 +51,7 @@ def run_training(given: Namespace, settings: JointPretrainingSettings, run: "Run
     text = start_text(
         given.text, settings.dropout, settings.attention_dropout, settings.text_pooling
     )
-    folder = Path(given.text)
+    folder: Path = given.text
     tokenizer = read_tokenizer(folder)
     require_embeddings(text, tokenizer.get_vocab_size(), folder)
     require_positions(text, settings.length)
@@ -70,7 +70,7 @@ def run_training(given: Namespace, settings: JointPretrainingSettings, run: "Run
     data = {
         **pairs.describe(),
         "geometry": str(store.geometry),
-        "pixels": file_digest(Path(given.pixels) / "store.json")[:16],
+        "pixels": file_digest(given.pixels / "store.json")[:16],
         "text": model_fingerprint(given.text),
         "image": model_fingerprint(given.image),
         "train_samples": len(splits["train"]),

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cxrflow.pretrain.inputs import mean_losses, moved, require_whole_ghosts
+from cxrflow.pretrain.inputs import mean_losses, move, require_whole_ghosts
 from cxrflow.pretrain.terms.settings import Terms
 from cxrflow.training.order import batch_rows, batches_per_epoch, contrastive_batches
 from cxrflow.training.processes import ALONE, Processes
@@ -43,37 +43,29 @@ class Batch(NamedTuple):
         """The rows of this process."""
         return self.processes.share(self.rows)
 
-
-class Views:
-    """A batch as the terms see it; programs add their views as cached properties."""
-
-    def __init__(self, batch: Batch) -> None:
-        self.batch = batch
-
-    @property
-    def samples(self) -> int:
-        """Rows of this process."""
-        return len(self.batch.own)
-
-    @property
-    def tokens(self) -> int:
-        """Real tokens among them, no padding."""
-        return 0
-
     def gather(self, *parts: Tensor) -> tuple[list[Tensor], slice]:
         """The rows of all processes, and where this one's are: ``Processes.gather``."""
-        return self.batch.processes.gather(len(self.batch.rows), *parts)
+        return self.processes.gather(len(self.rows), *parts)
 
 
-class Term:
-    """One summand: what it reads, what it keeps from step to step, and its loss."""
+class Views:
+    """A batch as the terms see it; programs add what their encoders make of it, computed once."""
+
+    tokens = 0  # real ones of this process, no padding
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch, self.samples = batch, len(batch.own)
+
+
+class Term(nn.Module):
+    """One summand: what it reads, and its loss. What it keeps from step to step is saved."""
 
     layers = 0  # last layers of the text encoder whose states of the intact text it reads
     masks: Any = None  # MaskedLanguageSettings, if it reads a masked text
     encoded = 1  # views of an image that it reads after the image encoder, from the first
-    state: nn.Module | None = None  # what the engine saves: a head, a queue, another encoder
 
     def __init__(self, settings: Any, program: Any) -> None:
+        super().__init__()
         self.settings = settings
 
     def loss(self, views: Any) -> Tensor:
@@ -81,29 +73,34 @@ class Term:
         raise NotImplementedError
 
     def after_update(self) -> None:
-        """Called when the weights have changed."""
+        """Called without gradients when the weights have changed."""
 
 
 class TermsProgram(Program):
-    """Encoders and the terms they are trained by."""
+    """Encoders and the terms they are trained by; batches are of whole samples, named by ids."""
 
     def __init__(
         self,
         settings: Any,
         run: Run,
         encoders: Mapping[str, nn.Module],
+        ids: Sequence[Any],
+        validation: int,
         ghost_batch: int | None = None,
     ) -> None:
-        self.settings, self.run = settings, run
+        self.settings, self.run, self.ids, self.validation = settings, run, ids, validation
+        self.batches_per_epoch = batches_per_epoch(len(ids), settings.training.batch_size)
         self.terms = import_terms(settings.terms, self)
         self.encoded = max(term.encoded for term in self.terms.values())
+        self.modules = {**encoders, **self.terms}
         require_whole_ghosts(settings.training.batch_size, ghost_batch, run.processes)
-        self.modules = {}
-        parts = [(name, encoder, self.encoded) for name, encoder in encoders.items()]
-        parts += [(n, term.state, term.encoded) for n, term in self.terms.items() if term.state]
-        for name, module, views in parts:
-            ghost = None if ghost_batch is None else ghost_batch * views
-            self.modules |= moved({name: module}, run.device, run.processes, ghost)
+        for name, module in self.modules.items():
+            views = self.terms[name].encoded if name in self.terms else self.encoded
+            move(module, run.device, run.processes, ghost_batch and ghost_batch * views)
+
+    def views(self, split: str, batch: Batch) -> Views:
+        """A batch of ``train``, or of ``validate`` as it is."""
+        raise NotImplementedError
 
     def objective(self, views: Any) -> Losses:
         """This process's share of the objective of a batch, from its views."""
@@ -112,31 +109,11 @@ class TermsProgram(Program):
         terms = {name: loss.detach() for name, loss in losses.items()}
         return Losses(reduce(torch.add, weighted), terms, views.samples, views.tokens)
 
+    @torch.no_grad()
     def after_update(self) -> None:
         """Tell the terms that the weights have changed."""
         for term in self.terms.values():
             term.after_update()
-
-
-class SamplesProgram(TermsProgram):
-    """Whole batches of samples, each compared with all others."""
-
-    def __init__(
-        self,
-        settings: Any,
-        run: Run,
-        encoders: Mapping[str, nn.Module],
-        ids: Sequence[str],
-        validation: int,
-        ghost_batch: int | None = None,
-    ) -> None:
-        super().__init__(settings, run, encoders, ghost_batch)
-        self.ids, self.validation = ids, validation
-        self.batches_per_epoch = batches_per_epoch(len(ids), settings.training.batch_size)
-
-    def views(self, split: str, batch: Batch) -> Views:
-        """A batch of ``train`` or of ``validate``, where nothing is augmented or shuffled."""
-        raise NotImplementedError
 
     def _rows(self, epoch: int, index: int) -> np.ndarray:
         size = self.settings.training.batch_size

@@ -23,16 +23,8 @@ from cxrflow.training.processes import ALONE
 from cxrflow.training.program import Losses
 
 
-class MaskedRows(NamedTuple):
-    """This process's rows of a batch."""
-
-    packed: dict[str, Tensor]
-    masked: MaskedBatch
-    counts: list[int]  # masked tokens, and rows, of all processes
-
-
 class PackedViews(NamedTuple):
-    """Some of those rows after the encoder."""
+    """Some rows of a batch after the encoder."""
 
     masked: list[MaskedText]
     samples: int
@@ -52,45 +44,29 @@ class PackedCorpusProgram(TermsProgram):
         vocabulary: Path,
     ) -> None:
         self.text, self.vocabulary, self.corpus = text, vocabulary, corpus
-        super().__init__(settings, run, {"text": text})
+        super().__init__(settings, run, {"text": text}, range(corpus.rows), len(validation))
         self.passes = TextPasses(text, corpus.vocabulary, self.terms.values(), run.device)
         self.sections = {s: Texts(validation, s, shuffle=False) for s in SECTIONS}
-        self.batch_size = min(settings.training.batch_size, corpus.rows)
-        self.batches_per_epoch = corpus.rows // self.batch_size
         self._plan: tuple[int, Plan] | None = None
-        self._batch: MaskedRows | None = None
+        self._batch: tuple[dict[str, Tensor], MaskedBatch, list[int]] | None = None
 
-    def _rows(self, epoch: int, index: int) -> Plan:
+    def _packed_rows(self, epoch: int, index: int) -> Plan:
         """Rows of a batch; the plan of the current epoch is kept, as making one takes seconds."""
         if self._plan is None or self._plan[0] != epoch:
             self._plan = epoch, self.corpus.plan(self.run.seed, epoch)
-        return self._plan[1][index * self.batch_size : (index + 1) * self.batch_size]
+        size = min(self.settings.training.batch_size, self.corpus.rows)
+        return self._plan[1][index * size : (index + 1) * size]
 
     def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
         """Packed rows have no ids of their own: epoch and number."""
-        return [f"epoch {epoch}, packed row {key}" for key in self._rows(epoch, index).keys]
+        return [f"epoch {epoch}, packed row {key}" for key in self._packed_rows(epoch, index).keys]
 
     def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
         """Part of this process's share of a batch; the parts of all processes add up to its loss:
         each divides by the masked tokens (or sequences) of the whole batch."""
         if part == 0 or self._batch is None:
-            self._batch = self._masked_rows(epoch, index)
-        return self.objective(self._views(self._batch, part, parts))
-
-    def _masked_rows(self, epoch: int, index: int) -> MaskedRows:
-        rows = self._rows(epoch, index)
-        rows = rows[self.run.processes.share(np.arange(len(rows)))]
-        packed = self.corpus.batch(rows)
-        ids, inside = packed["input_ids"], packed["document"] >= 0
-        assert self.passes.masker is not None
-        masked = self.passes.masker(ids, inside, packed["keys"], self.run.seed, epoch)
-        return MaskedRows(
-            packed, masked, totals(self.run.processes, len(masked.targets), len(rows))
-        )
-
-    def _views(self, rows: MaskedRows, part: int, parts: int) -> PackedViews:
-        packed, masked, counts = rows
-        device = self.run.device
+            self._batch = self._masked_batch(epoch, index)
+        (packed, masked, counts), device = self._batch, self.run.device
         count, length = packed["input_ids"].shape
         low, high = count * part // parts, count * (part + 1) // parts
         inside = (masked.positions >= low * length) & (masked.positions < high * length)
@@ -103,7 +79,19 @@ class PackedCorpusProgram(TermsProgram):
         positions = masked.positions[inside] - low * length
         logits = self.text.predict_tokens(hidden, positions.to(device))
         text = MaskedText(logits, masked.targets[inside].to(device), *counts)
-        return PackedViews([text], high - low, int((document >= 0).sum()))
+        return self.objective(PackedViews([text], high - low, int((document >= 0).sum())))
+
+    def _masked_batch(
+        self, epoch: int, index: int
+    ) -> tuple[dict[str, Tensor], MaskedBatch, list[int]]:
+        """This process's rows, masked; masked tokens and rows of all processes."""
+        rows = self._packed_rows(epoch, index)
+        rows = rows[self.run.processes.share(np.arange(len(rows)))]
+        packed = self.corpus.batch(rows)
+        ids, inside = packed["input_ids"], packed["document"] >= 0
+        assert self.passes.masker is not None
+        masked = self.passes.masker(ids, inside, packed["keys"], self.run.seed, epoch)
+        return packed, masked, totals(self.run.processes, len(masked.targets), len(rows))
 
     def validate(self) -> dict[str, float]:
         """Mean MLM loss on both sections of the validation reports."""

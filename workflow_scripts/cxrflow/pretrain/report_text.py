@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import pandas as pd
 import torch
@@ -34,13 +34,6 @@ class MaskedText(NamedTuple):
     targets: Tensor  # [M]
     tokens: int  # masked ones, of all processes
     sequences: int  # likewise
-
-
-class MaskedViews(Protocol):
-    """Views with masked texts: one of every sample, or several."""
-
-    @property
-    def masked(self) -> Sequence[MaskedText]: ...
 
 
 @dataclass(frozen=True)
@@ -144,8 +137,7 @@ class TextViews(Views):
         return [text.masked for text in self.texts if text.masked is not None]
 
     @property
-    def tokens(self) -> int:
-        """Real tokens of all texts."""
+    def tokens(self) -> int:  # type: ignore[override]
         return sum(int(text.mask.sum()) for text in self.texts)
 
 

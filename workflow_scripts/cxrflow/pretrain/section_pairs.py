@@ -9,13 +9,13 @@ from pathlib import Path
 
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.pretrain.inputs import copy_tokenizer
-from cxrflow.pretrain.objective import Batch, Run, SamplesProgram
+from cxrflow.pretrain.objective import Batch, Run, TermsProgram
 from cxrflow.pretrain.report_text import TextPasses, Texts, TextViews
 from cxrflow.pretrain.settings import TextPretrainingSettings
 from cxrflow.text.report_batch import SECTIONS, ReportTokens
 
 
-class SectionPairsProgram(SamplesProgram):
+class SectionPairsProgram(TermsProgram):
     """Both sections of N reports."""
 
     def __init__(

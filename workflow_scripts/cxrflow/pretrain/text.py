@@ -55,11 +55,11 @@ def run_training(given: Namespace, settings: TextPretrainingSettings, run: "Run"
     from cxrflow.text.report_batch import SECTIONS, ReportTokens
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
-    vocabulary = Path(given.vocabulary)
+    vocabulary: Path = given.vocabulary
     tokenizer, pieces = read_tokenizer(vocabulary), VocabularyInfo.from_folder(vocabulary)
     pairs = Pairs(given.pairs)
     if given.start:
-        require_same_vocabulary(Path(given.start), pieces, vocabulary)
+        require_same_vocabulary(given.start, pieces, vocabulary)
         text = start_text(given.start, settings.dropout, settings.attention_dropout)
     else:
         text = CXRBert.build(settings.encoder, pieces.size, pieces.pad)
@@ -69,7 +69,7 @@ def run_training(given: Namespace, settings: TextPretrainingSettings, run: "Run"
     data: dict[str, Any] = {}
     program: TermsProgram
     if given.tokens:
-        corpus = PackedCorpus([Path(p) for p in given.tokens], settings.length, pieces)
+        corpus = PackedCorpus(given.tokens, settings.length, pieces)
         validation = ReportTokens(pairs.split("validate"), tokenizer, settings.length)
         data |= {"train_samples": corpus.rows, "tokens": corpus.fingerprint}
         program = PackedCorpusProgram(settings, run, corpus, validation, text, vocabulary)

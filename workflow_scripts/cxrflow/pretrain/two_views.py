@@ -10,7 +10,7 @@ from torch import Tensor
 from cxrflow.encoders.image_encoder import Trunk
 from cxrflow.files import write_json
 from cxrflow.images.augment import Augmentation
-from cxrflow.pretrain.objective import Batch, Run, SamplesProgram, Views
+from cxrflow.pretrain.objective import Batch, Run, TermsProgram, Views
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import ImagePretrainingSettings
 
@@ -43,7 +43,7 @@ class TwoViews(Views):
         return features.mean((2, 3)).unflatten(0, (-1, encoded))
 
 
-class TwoViewsProgram(SamplesProgram):
+class TwoViewsProgram(TermsProgram):
     """Trains the trunk on the images of a cohort."""
 
     def __init__(

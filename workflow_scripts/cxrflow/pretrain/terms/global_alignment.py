@@ -20,7 +20,7 @@ class GlobalAlignment(Term):
 
     def loss(self, views: "PairViews") -> Tensor:
         image, text = views.image.projected_global, views.text.projected
-        (image_NP, text_NP), own = views.gather(image, text)
+        (image_NP, text_NP), own = views.batch.gather(image, text)
         settings = self.settings
         return global_alignment(
             image_NP, text_NP, settings.temperature, own, settings.image_to_text

@@ -65,11 +65,11 @@ class LocalAlignment(Term):
         word_IWP, patch_IhwP = words.word_BWD.float(), image.unnormalised_patches
         if self.settings.normalised:
             word_IWP, patch_IhwP = normalize(word_IWP, dim=2), image.projected_patches
-        (length_B,), _ = views.gather(torch.tensor(words.lengths))
+        (length_B,), _ = views.batch.gather(torch.tensor(words.lengths))
         behind = int(length_B.max()) - word_IWP.shape[1]
-        (word_BWP,), _ = views.gather(pad(word_IWP, (0, 0, 0, behind)))
+        (word_BWP,), _ = views.batch.gather(pad(word_IWP, (0, 0, 0, behind)))
         similarity_IB = local_similarity(
             patch_IhwP.flatten(1, 2), word_BWP, length_B.tolist(), self.matching
         )
-        (similarity_BB,), own = views.gather(similarity_IB)
+        (similarity_BB,), own = views.batch.gather(similarity_IB)
         return symmetric_cross_entropy(self.settings.temp3 * similarity_BB, own)

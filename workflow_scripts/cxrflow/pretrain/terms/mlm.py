@@ -1,14 +1,17 @@
 """Masked language modelling: BioViL section 2.1."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from cxrflow.objectives.masked_language_modelling import masked_language_modelling
 from cxrflow.pretrain.objective import Term
-from cxrflow.pretrain.report_text import MaskedViews
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
+
+if TYPE_CHECKING:
+    from cxrflow.pretrain.packed_corpus import PackedViews
+    from cxrflow.pretrain.report_text import TextViews
 
 
 class Mlm(Term):
@@ -20,7 +23,7 @@ class Mlm(Term):
         super().__init__(settings, program)
         self.masks = settings
 
-    def loss(self, views: MaskedViews) -> Tensor:
+    def loss(self, views: "TextViews | PackedViews") -> Tensor:
         by_token = self.settings.reduction == "token"
         losses = [
             masked_language_modelling(

@@ -15,7 +15,9 @@ class SectionMatching(Term):
     layers = 1
 
     def loss(self, views: TextViews) -> Tensor:
-        (findings_NP, impression_NP), own = views.gather(*(text.projected for text in views.texts))
+        (findings_NP, impression_NP), own = views.batch.gather(
+            *(text.projected for text in views.texts)
+        )
         settings = self.settings
         return section_matching(
             findings_NP, impression_NP, settings.temperature, settings.normalised, own
