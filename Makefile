@@ -5,6 +5,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.made-from-$(shell cat constraints.txt pyproject.toml | cksum | cut -d' ' -f1)
+SNAKEMAKE := snakemake --cores all --rerun-incomplete --show-failed-logs
+# On a terminal a bar for each stage; in a log Snakemake's own lines, as bars would say nothing there.
+LOGGER := $(shell test -t 2 && echo --logger rich)
 # A relative folder of real data is relative to here, wherever a program runs.
 REAL := $(if $(CXR_REAL_DATA),$(abspath $(CXR_REAL_DATA)))
 
@@ -28,16 +31,16 @@ $(STAMP): constraints.txt pyproject.toml
 	touch $@
 
 demo: $(STAMP) ## a synthetic hospital, every stage, tables and the report page, on CPU
-	snakemake --cores all --rerun-incomplete --show-failed-logs
+	$(SNAKEMAKE) $(LOGGER)
 	@echo "The report page: $(CURDIR)/results/report/index.html"
 
 study: $(STAMP) ## a larger hospital, trained longer: do the papers' orders hold? one to two hours on CPU
-	snakemake --cores all --rerun-incomplete --show-failed-logs --configfile study.yaml
+	$(SNAKEMAKE) --configfile study.yaml $(LOGGER)
 	@echo "The report page: $(CURDIR)/results/study/report/index.html"
 
 real: $(STAMP) ## the same stages on real data: make real CXR_REAL_DATA=folder
 	@test -n "$(REAL)" || { echo "usage: make real CXR_REAL_DATA=folder   (see README.md, Real data)" >&2; exit 1; }
-	CXR_REAL_DATA="$(REAL)" snakemake --cores all --rerun-incomplete --show-failed-logs --configfile real.yaml
+	CXR_REAL_DATA="$(REAL)" $(SNAKEMAKE) --configfile real.yaml $(LOGGER)
 	@echo "The report page: $(CURDIR)/results/real/report/index.html"
 
 test: $(STAMP) ## all tests; what cannot run here says why

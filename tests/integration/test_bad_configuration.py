@@ -63,7 +63,7 @@ def test_missing_root_of_every_reader(stages: Stages, tmp_path: Path) -> None:
         ("benchmarks.evaluate sentence_similarity", {"splits": 1}, "unknown key 'splits'"),
         ("benchmarks.compare_vocabularies", {"word": []}, "unknown key 'word'"),
         ("benchmarks.count_ms_cxr", {"tokens": "letters"}, "key 'tokens' is 'letters'"),
-        ("benchmarks.compare_rows", {"comparisons": [{}]}, "'comparisons.0.benchmark' is missing"),
+        ("benchmarks.compare_rows", {"comparisons": [{}]}, "'comparisons.0.task' is missing"),
     ],
 )
 def test_wrong_settings_of_a_program(
