@@ -11,7 +11,7 @@ from data_fixtures import rsna
 
 from cxrflow.config.parts import Dataset
 from cxrflow.data import layouts
-from cxrflow.data.cohort import main
+from cxrflow.data.build_cohort import main
 from cxrflow.data.layouts import LAYOUTS, Part, holders, layout
 from cxrflow.data.layouts.overlap import Rows, overlap
 from cxrflow.data.settings import CohortKind, CohortSettings
@@ -30,8 +30,9 @@ def test_what_a_description_names_is_there(name: str) -> None:
     assert one.reports or "reports" not in one.holds
     assert one.documents or "documents" not in one.holds
     assert one.tables or not one.cohorts
-    for other in (one.images_in, one.labels_in):
-        assert other is None or other in LAYOUTS
+    assert one.companion is None or layout(one.companion).ids == one.ids
+    labels = layout(one.companion or name).label_tables
+    assert set(one.compared_with) <= set(labels)
     assert one.ids is None or one.people
     written = (PACKAGE / "phantom" / "writers" / f"{name}.py").is_file()
     assert one.synthetic == written

@@ -112,10 +112,11 @@ class Datasets:
         return one == other or (numbered is not None and numbered == self.layout(other).ids)
 
     def with_tables_of(self, dataset: str) -> str | None:
-        """The MIMIC-CXR-JPG data set that goes with one of MIMIC: as real, or as synthetic."""
+        """The data set of its companion's layout (MIMIC-CXR-JPG of MIMIC-CXR), as real as it is."""
         fitting = (
             name
             for name in self.present
-            if self.layout(name).name == "mimic_cxr_jpg" and self.same_patients(name, dataset)
+            if self.layout(name).name == self.layout(dataset).companion
+            and self.same_patients(name, dataset)
         )
         return next(fitting, None)

@@ -12,13 +12,9 @@ from cxrflow.benchmarks.data.settings import LabelAgreementSettings
 from cxrflow.config.datasets import Datasets
 from cxrflow.config.parts import Comparison, LabelAgreement
 from cxrflow.config.problems import WrongKey
-from cxrflow.data.layouts import layout
+from cxrflow.data.layouts import Layout, holders, layout
 
 KEY = ("label_agreement", "comparisons")
-# Tables of MIMIC-CXR-JPG by the reference they are; gzipped as published or not.
-JPG_TABLES = layout("mimic_cxr_jpg").label_tables
-# What null compares with, by the layout of the reports.
-AUTO = {"mimic_cxr": ("chexpert", "negbio"), "open_i": ("terms",)}
 
 
 @dataclass(frozen=True)
@@ -58,10 +54,14 @@ def label_comparisons(
 def _automatic(data: Datasets, reports: Iterable[str]) -> Iterable[Comparison]:
     for name in dict.fromkeys(reports):
         described = data.layout(name)
-        if described.name == "mimic_cxr" and data.with_tables_of(name) is None:
-            continue
-        for reference in AUTO.get(described.name, ()):
-            yield Comparison(dataset=name, reference=reference)
+        if described.companion is None or data.with_tables_of(name) is not None:
+            for reference in described.compared_with:
+                yield Comparison(dataset=name, reference=reference)
+
+
+def _tables(described: Layout) -> dict[str, str]:
+    """Files with given labels of a layout's reports, by reference; gzipped as published or not."""
+    return layout(described.companion or described.name).label_tables
 
 
 def _resolve(data: Datasets, protocol: LabelAgreement, comparison: Comparison) -> GivenLabels:
@@ -70,27 +70,28 @@ def _resolve(data: Datasets, protocol: LabelAgreement, comparison: Comparison) -
     if dataset not in sets:
         there = ", ".join(sets) or "none"
         raise WrongKey(KEY, f"'{dataset}' is no data set of reports; there are {there}")
-    described = data.layout(dataset).name
+    described = data.layout(dataset)
     holder: str | None = None
-    file, kind = comparison.file, "table"
-    if file is None and reference in JPG_TABLES and described == "mimic_cxr":
-        holder, file = data.with_tables_of(dataset), JPG_TABLES[reference]
+    file = comparison.file
+    if file is None and reference in _tables(described):
+        file = _tables(described)[reference]
+        holder = data.with_tables_of(dataset) if described.companion else dataset
         if holder is None:
             raise WrongKey(
                 KEY,
-                f"'{reference}' of '{dataset}' needs a data set of layout mimic_cxr_jpg under "
-                "datasets, or its own 'file'",
+                f"'{reference}' of '{dataset}' needs a data set of layout {described.companion} "
+                "under datasets, or its own 'file'",
             )
-    elif file is None and reference == "terms" and described == "open_i":
-        holder, file, kind = dataset, "", "open_i"
     elif file is None:
+        named = {name: _tables(layout(name)) for name in holders("reports")}
+        known = [f"{', '.join(found)} (layout {name})" for name, found in named.items() if found]
         raise WrongKey(
             KEY,
             f"'{reference}' of '{dataset}' has no 'file'; without one expected "
-            f"{', '.join(JPG_TABLES)} (layout mimic_cxr) or terms (layout open_i)",
+            f"{' or '.join(known)}",
         )
     settings = LabelAgreementSettings(
-        layout=kind,
+        layout="table" if file else "open_i",
         id_column=comparison.id_column,
         positives_only=comparison.positives_only,
         uncertain=protocol.uncertain,

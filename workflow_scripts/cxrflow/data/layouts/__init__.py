@@ -43,9 +43,13 @@ class Layout(Settings):
     tables: str | None = Field(None, pattern=READER, description="reader of studies, images, boxes")
     reports: str | None = Field(None, pattern=READER, description="reader of report texts")
     documents: str | None = Field(None, pattern=READER, description="reader of documents of text")
-    images_in: str | None = Field(None, description="layout with its images, if not its own")
-    labels_in: str | None = Field(None, description="layout with label tables of its reports")
+    companion: str | None = Field(
+        None, description="layout of the same patients that holds images or tables this one lacks"
+    )
     label_tables: dict[str, str] = Field({}, description="files of given labels, by reference")
+    compared_with: tuple[str, ...] = Field(
+        (), description="references that labels of its reports are compared with unasked"
+    )
     study_prefix: str = Field(
         r"^s(?=\d)", description="what corpora may write around a bare study id"
     )
