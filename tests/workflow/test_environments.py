@@ -19,7 +19,7 @@ PINS = {
     )
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-WORKFLOW = {"snakemake", "snakemake-executor-plugin-slurm"}
+WORKFLOW = {"snakemake", "snakemake-executor-plugin-slurm", "snakemake-logger-plugin-rich"}
 
 
 def test_constraints_name_no_registry_and_no_build():
