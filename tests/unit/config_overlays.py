@@ -5,13 +5,19 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "config.yaml"
 OPEN_I = {"layout": "open_i", "root": "/data/open_i"}
-ONE_EDITION = {  # the demo without MIMIC-CXR's second edition of the images
-    "roles": {"pairs_more": None, "pairs_raw": None, "grounding_raw": None},
-    "cohorts": {"mimic_cxr": {"images": None}, "ms_cxr": {"images": None}},
+ALONE = {  # a hospital of one's own and nothing else
+    "synthetic_hospital": None,
+    "datasets": {"mine": {"layout": "mimic_cxr", "root": "/mine", "in_place_of": "mimic_cxr"}},
+    "reports": {"splitter": "rules"},
 }
-COMPARISONS = "benchmarks.label_agreement.comparisons"
+COMPARISONS = "label_agreement.comparisons"
 
 
 def compared(*comparisons):
     """An overlay that compares report labels with these."""
-    return {"benchmarks": {"label_agreement": {"comparisons": list(comparisons)}}}
+    return {"label_agreement": {"comparisons": list(comparisons)}}
+
+
+def real(*names):
+    """These data sets as published, in folders that need not be there."""
+    return {name: {"root": f"/data/{name}"} for name in names}

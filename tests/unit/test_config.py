@@ -1,136 +1,151 @@
-"""Configuration: what is accepted, what is resolved, and the one line that says what is wrong."""
+"""Configuration: what is accepted, what is printed, and the one line that says what is wrong."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 import yaml
-from config_overlays import COMPARISONS, DEMO, ONE_EDITION, OPEN_I, ROOT, compared
+from config_overlays import COMPARISONS, DEMO, OPEN_I, ROOT, compared, real
 
 from cxrflow.config import load_config, make_config
 from cxrflow.config.__main__ import main
 from cxrflow.errors import InputError
 from cxrflow.phantom.settings import HospitalSettings
-
-REAL_GROUNDING = {  # MS-CXR with its images, both real, beside the demo's synthetic reports
-    "mimic": {"layout": "mimic_cxr", "root": "/data/mimic"},
-    "ms_cxr": {"layout": "ms_cxr", "synthetic": False, "root": "/data/ms", "images": "mimic"},
-    "mimic_iv": {"layout": "mimic_iv", "synthetic": False, "root": "/data/iv"},
-}
+from cxrflow.reports.entities.settings import EntitySettings, EntityTaggerSettings
 
 
 def test_the_demo_is_valid_and_synthetic():
     config = load_config([DEMO])
-    assert all(config.datasets[name].synthetic for name in config.datasets_in_use())
-    assert config.trainable("biovil")
+    assert config.data.drawn(*config.datasets_in_use())
+    assert config.trainable("biovil/biovil") and config.extent == "headline"
+    assert config.synthetic_hospital == HospitalSettings()
 
 
-def test_the_real_overlay_uses_nothing_synthetic(tmp_path, monkeypatch):
-    for name in ("open_i", "covid_chestxray"):
-        (tmp_path / name).mkdir()
-    monkeypatch.setenv("CXR_REAL_DATA", str(tmp_path))
-    config = load_config([DEMO, ROOT / "real.yaml"])
-    assert sorted(config.datasets_in_use()) == ["covid_chestxray", "open_i"]
-    assert not any(config.datasets[name].synthetic for name in config.datasets_in_use())
-    assert config.trainable("biovil")
-    assert not config.available("phrase_grounding")
-    assert config.results == "results/real"
-
-
-def test_the_paper_overlay_is_valid(monkeypatch):
+def test_the_paper_overlay_is_real(monkeypatch):
     monkeypatch.setenv("CXR_DATA", "/data")
     config = load_config([DEMO, ROOT / "paper.yaml"], check_roots=False)
-    assert config.datasets["ms_cxr"].root == "/data/ms-cxr/0.1"
-    assert config.scale == "paper"
-    assert not any(config.datasets[name].synthetic for name in config.datasets_in_use())
+    assert (config.scale, config.extent, config.results) == ("paper", "all", "results/paper")
+    assert config.data.present["ms_cxr"].root == "/data/ms-cxr/0.1"
+    assert not any(config.data.drawn(name) for name in config.datasets_in_use())
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"pixel": {}}, "overlay.yaml: unknown key 'pixel'"),
-        ({"pixels": {"geometri": 1}}, "overlay.yaml: unknown key 'pixels.geometri'"),
+        ({"pixel": {}}, "unknown key 'pixel'"),
+        ({"reports": {"splittr": 1}}, "unknown key 'reports.splittr'"),
+        ({"reports": {"entities": {"step": 1}}}, "unknown key 'reports.entities.step'"),
+        ({"resources": {"evaluate": {"gpus": 1}}}, "unknown key 'resources.evaluate.gpus'"),
+        ({"seeds": "one"}, "key 'seeds' is 'one'"),
+        ({"seeds": [1, 1]}, "key 'seeds': [1, 1] names a seed twice"),
+        ({"extent": "some"}, "key 'extent' is 'some': Input should be 'headline' or 'all'"),
+        ({"scale": "huge"}, "key 'scale': 'huge' is not known; there are demo, paper, study"),
+        ({"papers": ["bio"]}, "key 'papers': 'bio' is not known; there are biovil, or give the"),
+        ({"papers": ["biovil", "biovil"]}, "key 'papers': two are called 'biovil'"),
+        ({"papers": ["/no/such.yaml"]}, "key 'papers': /no/such.yaml: cannot be read"),
+        # Names of parts of papers, which are names in full, and what is laid over them.
+        ({"models": {"biovil": {}}}, "key 'models': 'biovil' is not known; there are biovil/abl"),
+        ({"tasks": {"biovil/x": {}}}, "key 'tasks': 'biovil/x' is not known"),
+        ({"cohorts": {"biovil/x": None}}, "key 'cohorts': 'biovil/x' is not known"),
+        ({"vocabularies": {"x": {}}}, "key 'vocabularies': 'x' is not known"),
+        ({"weights": {"x": "/w"}}, "key 'weights': 'x' is not known"),
         (
-            {"pixels": {"geometry": "wide12"}},
-            "overlay.yaml: key 'pixels.geometry': geometry 'wide12'",
-        ),
-        ({"seeds": "one"}, "overlay.yaml: key 'seeds' is 'one'"),
-        ({"seeds": [1, 1]}, "overlay.yaml: key 'seeds': [1, 1] names a seed twice"),
-        (
-            {"scale": "huge"},
-            "overlay.yaml: key 'scale': 'huge' is not known; there are demo, paper, study",
-        ),
-        ({"papers": ["bio"]}, "overlay.yaml: key 'papers': 'bio' is not known"),
-        ({"roles": {"pairs": "x"}}, "overlay.yaml: key 'roles.pairs': 'x' is not known"),
-        ({"cohorts": {"rsna": {"dataset": "x"}}}, "key 'cohorts.rsna.dataset': 'x' is not known"),
-        ({"roles": {"demographics": "rsna"}}, "'roles.demographics': 'rsna' has the layout rsna"),
-        (
-            {"datasets": {"mimic_iv": {"synthetic": False, "root": "/"}}},
-            "'mimic_iv' is real, the patients of 'ms_cxr' are synthetic; expected both alike",
-        ),
-        ({"models": {"biovill": {}}}, "overlay.yaml: key 'models': 'biovill' is not known"),
-        ({"roles": {"corpora": ["rsna"]}}, "key 'roles.corpora': 'rsna' has the layout rsna"),
-        (
-            {"vocabularies": {"cxr_bert": {"documents": ["rsna"]}}},
-            "key 'vocabularies.cxr_bert.documents': 'rsna' has the layout rsna, which has no text",
+            {"models": {"biovil/biovil": {"training": {"momentum": 1}}}},
+            "unknown key 'models.biovil/biovil.training.momentum'",
         ),
         (
-            {"datasets": {"rsna": {"root": "/x"}}},
-            "key 'datasets.rsna': set either 'root' (real files) or 'synthetic: true'",
+            {"tasks": {"biovil/linear_probe": {"epochs": "x"}}},
+            "key 'tasks.biovil/linear_probe.epochs' is 'x'",
+        ),
+        ({"cohorts": {"biovil/rsna": {"views": []}}}, "key 'cohorts.biovil/rsna.views' is []"),
+        (
+            {"vocabularies": {"biovil/cxr_bert": {"size": 1}}},
+            "key 'vocabularies.biovil/cxr_bert.size' is 1",
+        ),
+        # Data sets.
+        ({"datasets": {"x": {"synthetic": True}}}, "key 'datasets.x.layout': layout 'x' is unkno"),
+        ({"datasets": {"x": {"layout": "x", "root": "/"}}}, "key 'datasets.x.layout': layout 'x'"),
+        ({"datasets": {"rsna": {"synthetic": False}}}, "'datasets.rsna': set either 'root' (real"),
+        (
+            {"datasets": {"covid_chestxray": {"synthetic": True}}},
+            "key 'datasets.covid_chestxray': no synthetic copy is drawn; expected a root",
         ),
         (
-            {"datasets": {"rsna": {"synthetic": False, "root": "/no/such"}}},
-            "overlay.yaml: key 'datasets.rsna.root' is '/no/such': no such folder",
+            {"datasets": real("rsna")},
+            "key 'datasets.rsna.root' is '/data/rsna': no such folder; expected the rsna data set",
         ),
         (
             {"datasets": {"x": {"layout": "rsna", "root": "${CXR_UNSET}/rsna"}}},
             "key 'datasets.x.root' needs the environment variable CXR_UNSET, which is not set",
         ),
         (
-            {"pixels": {"geometry": "shorter480crop512"}},
-            "key 'pixels.geometry': geometry 'shorter480crop512': crop 512 is larger",
+            {"datasets": {"x": {**OPEN_I, "in_place_of": "mimic"}}},
+            "key 'datasets.x.in_place_of': no paper names 'mimic'; they name mednli, mimic_cxr,",
         ),
         (
-            {"cohorts": {"mimic_cxr": {"held_out": []}}},
-            "overlay.yaml: key 'cohorts.mimic_cxr.held_out': 'ms_cxr' (roles.grounding) has "
-            "patients of 'mimic_cxr'",
+            {"datasets": {name: {**OPEN_I, "in_place_of": "mimic_cxr"} for name in "ab"}},
+            "key 'datasets.b.in_place_of': 'mimic_cxr' is replaced by 'a' already",
         ),
         (
-            {"roles": {"corpora": ["open_i"]}, "datasets": {"open_i": OPEN_I}},
-            "overlay.yaml: key 'roles.corpora': 'open_i' is a set of reports that no cohort",
+            {"cohorts": {"biovil/rsna": {"dataset": "x"}}},
+            "key 'cohorts.biovil/rsna.dataset': 'x' is not known; there are mednli, mimic_cxr",
+        ),
+        (
+            {"cohorts": {"biovil/ms_cxr": {"images": "x"}}},
+            "key 'cohorts.biovil/ms_cxr.images': 'x' is not known",
+        ),
+        (
+            {"vocabularies": {"biovil/cxr_bert": {"documents": ["x"]}}},
+            "key 'vocabularies.biovil/cxr_bert.documents': 'x' is not known",
+        ),
+        # What is read as text, and by whom.
+        (
+            {"vocabularies": {"biovil/cxr_bert": {"documents": ["rsna"]}}},
+            "key 'datasets.rsna' has the layout rsna, which has no text, but biovil reads it as",
         ),
         (
             {
                 "datasets": {"open_i": OPEN_I},
-                "vocabularies": {"cxr_bert": {"documents": ["open_i"]}},
+                "vocabularies": {"biovil/cxr_bert": {"documents": ["open_i"]}},
             },
-            "key 'vocabularies.cxr_bert.documents': 'open_i' is a set of reports that no cohort",
+            "key 'cohorts': 'open_i' is a set of reports that biovil reads as text, but no cohort",
         ),
         (
-            {"reports": {"stanza_folder": "/no/such"}},
-            "overlay.yaml: key 'reports.stanza_folder' is '/no/such': no such folder",
+            {"cohorts": {"biovil/radnli": {"dataset": "rsna", "kind": "classification"}}},
+            "key 'tasks.biovil/natural_language_inference': cohort 'biovil/radnli' is of kind "
+            "classification, but natural_language_inference needs one of kind nli",
         ),
         (
-            {"reports": {"typo_list": "/no/such.csv"}},
-            "overlay.yaml: key 'reports.typo_list' is '/no/such.csv': no such file",
+            {"cohorts": {"biovil/mednli": {"dataset": "rsna", "kind": "classification"}}},
+            "cohort 'biovil/mednli' is of kind classification",
+        ),
+        # Demographics.
+        (
+            {"datasets": {"x": {"layout": "rsna", "root": "/", "in_place_of": "mimic_iv"}}},
+            "key 'tasks.biovil/ms_cxr_statistics.demographics': 'x' has the layout rsna",
         ),
         (
-            {"reports": {"sections": {"special_cases": "/no/such.csv"}}},
-            "key 'reports.sections.special_cases' is '/no/such.csv': no such file",
+            {"datasets": real("mimic_iv")},
+            "key 'datasets.mimic_iv' is real, but the patients of 'ms_cxr' are synthetic; expected",
+        ),
+        # Files and folders.
+        ({"reports": {"stanza_folder": "/x"}}, "key 'reports.stanza_folder' is '/x': no such fol"),
+        (
+            {"reports": {"entities": {"stanza_folder": "/x"}}},
+            "key 'reports.entities.stanza_folder' is '/x': no such folder",
+        ),
+        ({"reports": {"typo_list": "/x.csv"}}, "key 'reports.typo_list' is '/x.csv': no such file"),
+        (
+            {"reports": {"sections": {"special_cases": "/x.csv"}}},
+            "key 'reports.sections.special_cases' is '/x.csv': no such file",
         ),
         (
-            {"cohorts": {"mimic_cxr": {"splits": {"method": "file", "file": "/no/such.csv"}}}},
-            "key 'cohorts.mimic_cxr.splits.file' is '/no/such.csv': no such file",
+            {"cohorts": {"biovil/rsna": {"splits": {"method": "file", "file": "/x.csv"}}}},
+            "key 'cohorts.biovil/rsna.splits.file' is '/x.csv': no such file",
         ),
-        (
-            compared({"dataset": "nothing", "reference": "mine", "file": "x.csv"}),
-            f"overlay.yaml: key '{COMPARISONS}': 'nothing' is no data set of reports; "
-            "there are mimic_cxr",
-        ),
+        # Given labels.
         (
             compared({"dataset": "rsna", "reference": "mine", "file": "x.csv"}),
-            "'rsna' is no data set of reports",
+            f"key '{COMPARISONS}': 'rsna' is no data set of reports; there are mimic_cxr",
         ),
         (
             compared({"dataset": "mimic_cxr", "reference": "terms"}),
@@ -143,99 +158,31 @@ def test_the_paper_overlay_is_valid(monkeypatch):
         ),
         (
             compared({"dataset": "mimic_cxr", "reference": "mine", "file": "/no/such.csv"}),
-            f"overlay.yaml: key '{COMPARISONS}' is '/no/such.csv': no such file",
+            f"key '{COMPARISONS}' is '/no/such.csv': no such file",
         ),
         (
             compared({"dataset": "mimic_cxr", "reference": "my/own", "file": "x.csv"}),
-            f"overlay.yaml: key '{COMPARISONS}.0.reference' is 'my/own': String should match",
+            f"key '{COMPARISONS}.0.reference' is 'my/own': String should match",
         ),
-        (
-            {"benchmarks": {"label_agreement": {"comparisons": "all"}}},
-            f"overlay.yaml: key '{COMPARISONS}' is 'all': Input should be a valid list",
-        ),
-        (
-            {"resources": {"pretrain_text": {"gpus": 1}}},
-            "unknown key 'resources.pretrain_text.gpus'",
-        ),
+        ({"label_agreement": {"comparisons": "all"}}, f"key '{COMPARISONS}' is 'all': Input shou"),
     ],
 )
 def test_a_mistake_is_one_line_that_names_key_and_file(overlay, values, message):
     with pytest.raises(InputError) as error:
         overlay(values)
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-def test_held_out_is_asked_for_only_where_patients_are_shared(overlay):
-    strangers = {"datasets": REAL_GROUNDING, "benchmarks": {"phrase_grounding": {"figures": 0}}}
-    cohorts = {"mimic_cxr": {"held_out": []}}
-    assert overlay(strangers | {"cohorts": cohorts}, False, ONE_EDITION)
-    # Trained on the other edition of the same patients, named nowhere by the evaluation set.
-    strangers["datasets"]["jpg"] = {"layout": "mimic_cxr_jpg", "root": "/data/jpg"}
-    strangers["cohorts"] = {"jpg": {"dataset": "jpg", "kind": "pairs"}}
-    strangers["roles"] = {"images": "jpg"}
-    with pytest.raises(InputError, match=r"'cohorts.jpg.held_out': 'ms_cxr' \(roles.grounding\)"):
-        overlay(strangers, False, ONE_EDITION)
-    strangers["cohorts"]["jpg"]["held_out"] = ["ms_cxr"]
-    assert overlay(strangers, False, ONE_EDITION)
-    assert overlay({"roles": {"grounding": None}, "cohorts": cohorts}, over=ONE_EDITION)
-
-
-def test_every_set_of_reports_is_read_by_split(overlay):
-    values = {
-        "datasets": {"open_i": OPEN_I},
-        "cohorts": {"second": {"dataset": "open_i", "require": ["impression"]}},
-        "roles": {"corpora": ["pubmed", "open_i"]},
-    }
-    config = overlay(values, check_roots=False)
-    assert config.document_cohort("open_i") == "second"
-    assert config.document_cohort("mimic_cxr") == config.roles.reports
-    assert config.document_cohort("pubmed") is None
-    assert "second" in config.training_cohorts()
-
-
-def test_pictures_of_real_data_need_the_word_of_privacy(overlay):
-    def load(shown, **asked):
-        cohorts = {"mimic_cxr": {"held_out": ["ms_cxr"]}}
-        benchmarks = {"phrase_grounding": asked}
-        values = {"datasets": REAL_GROUNDING, "cohorts": cohorts, "benchmarks": benchmarks}
-        return overlay(values | {"privacy": shown}, check_roots=False)
-
-    for shown in ({}, {"show_images": False}):
-        with pytest.raises(InputError, match=r"phrase_grounding\.figures.*privacy\.show_images"):
-            load(shown, figures=1)
-    images = {"show_images": True}
-    with pytest.raises(InputError, match=r"phrase_grounding\.figure_phrases.*privacy\.show_text"):
-        load(images, figures=1, figure_phrases=True)
-    assert load(images, figures=1, figure_phrases=False)
-    assert load(images | {"show_text": True}, figures=1, figure_phrases=True)
-    assert load({}, figures=0, figure_phrases=True)
-
-
-def test_a_geometry_is_what_its_parser_takes(overlay):
-    assert overlay({"pixels": {"geometry": "shorter512crop480"}}).pixels.geometry == (
-        "shorter512crop480"
-    )
-    assert overlay({"pixels": {"geometry": "shorter64crop64"}}).pixels.geometry == "shorter64"
-
-
-def test_the_hospitals_defaults_are_the_demos():
-    assert load_config([DEMO]).synthetic_hospital == HospitalSettings()
-
-
-def test_the_splitters_training_is_not_part_of_report_processing():
-    reports = load_config([DEMO]).reports
-    assert reports.sentence_splitter.steps > 0
-    assert not {"sentence_splitter", "stanza_folder"} & set(reports.settings())
+    file, _, said = str(error.value).partition(": ")
+    assert said.startswith(message) or message in said
+    # A data set's own entry, or the papers' list, may stand in the file below.
+    assert file.endswith(("overlay.yaml", "config.yaml")) and "\n" not in said
 
 
 def test_the_file_named_is_the_one_that_holds_the_key(tmp_path):
     base = yaml.safe_load(DEMO.read_text())
-    base["pixels"]["geometri"] = 1
+    base["models"] = {"biovil/biovil": {"lenght": 1}}
     first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
     first.write_text(yaml.safe_dump(base))
-    second.write_text("seeds: [3]\n")
-    with pytest.raises(InputError, match="first.yaml: unknown key 'pixels.geometri'"):
+    second.write_text("models: {biovil/biovil: {length: 32}}\n")
+    with pytest.raises(InputError, match="first.yaml: unknown key 'models.biovil/biovil.lenght'"):
         load_config([first, second])
 
 
@@ -245,64 +192,8 @@ def test_a_file_that_is_no_mapping_is_named(tmp_path, text):
     path.write_text(text)
     with pytest.raises(InputError, match="broken.yaml: "):
         load_config([DEMO, path])
-
-
-def test_an_absent_file_is_named(tmp_path):
     with pytest.raises(InputError, match="absent.yaml: cannot be read"):
         load_config([tmp_path / "absent.yaml"])
-
-
-def test_missing_roots_matter_only_where_used(overlay):
-    config = overlay({"datasets": {"spare": {"layout": "rsna", "root": "/no/such"}}})
-    assert "spare" not in config.datasets_in_use()
-
-
-def test_the_pixel_store_holds_every_cohort_pictured_in_a_data_set():
-    config = load_config([DEMO])
-    jpgs = ["mimic_cxr", "mimic_cxr_more", "ms_cxr"]
-    assert config.cohorts_pictured_in("mimic_cxr_jpg") == jpgs
-    assert config.cohorts_pictured_in("mimic_cxr") == ["mimic_cxr_raw", "ms_cxr_raw"]
-    assert config.cohorts_pictured_in("rsna") == ["rsna"]
-
-
-def test_the_images_of_a_cohort_may_lie_elsewhere(overlay):
-    config = overlay({"cohorts": {"ms_cxr": {"images": None}}})
-    assert [config.holder(name) for name in ("mimic_cxr", "ms_cxr")] == [
-        "mimic_cxr_jpg",
-        "mimic_cxr",
-    ]
-    with pytest.raises(InputError, match="'cohorts.ms_cxr.images': 'x' is not known"):
-        overlay({"cohorts": {"ms_cxr": {"images": "x"}}})
-
-
-def test_show_prints_yaml_that_is_complete(capsys):
-    main(["show", "--configfile", str(DEMO)])
-    shown = yaml.safe_load(capsys.readouterr().out)
-    assert shown["synthetic_hospital"]["ap_share"] == 0.55
-    assert "training" in shown["models"]["biovil"]["settings"]
-
-
-def test_show_model_prints_what_its_program_receives(capsys):
-    main(["show", "--configfile", str(DEMO), "--model", "biovil"])
-    shown = yaml.safe_load(capsys.readouterr().out)
-    settings = load_config([DEMO]).model("biovil").settings.model_dump(mode="json")
-    assert shown["settings"] == settings
-
-
-def test_show_names_an_unknown_model():
-    with pytest.raises(InputError, match="model: 'nothing' is not known; there are"):
-        main(["show", "--configfile", str(DEMO), "--model", "nothing"])
-
-
-def test_record_keeps_what_it_is_given(tmp_path):
-    described = load_config([DEMO]).described()
-    output = tmp_path / "c.json"
-    files = ["config.yaml", "mine.yaml"]
-    main(
-        ["record", "--resolved", json.dumps(described), "--output", str(output)]
-        + ["--configfile", *files]
-    )
-    assert json.loads(output.read_text()) == described | {"configfiles": files}
 
 
 def test_values_from_snakemake_need_no_file():
@@ -312,11 +203,42 @@ def test_values_from_snakemake_need_no_file():
         make_config(values | {"nothing": 1}, [])
 
 
-def test_importing_costs_no_heavy_library():
-    code = (
-        "import sys, cxrflow.config; "
-        "print([m for m in ('torch', 'pandas', 'transformers', 'scipy', 'matplotlib') "
-        "if m in sys.modules])"
+def test_programs_of_reports_get_their_own_part():
+    """The corpus does not depend on how a splitter is trained, nor on entities."""
+    reports = load_config([DEMO]).reports
+    assert not {"sentence_splitter", "stanza_folder", "entities"} & set(reports.settings())
+    assert EntitySettings.model_validate(reports.entities.settings()) == EntitySettings()
+    assert reports.entities.training == EntityTaggerSettings()
+
+
+def test_show_prints_yaml_that_is_complete(capsys):
+    main(["show", "--configfile", str(DEMO)])
+    shown = yaml.safe_load(capsys.readouterr().out)
+    assert shown["synthetic_hospital"]["ap_share"] == 0.55
+    assert shown["tasks"]["biovil/linear_probe"]["settings"]["epochs"] > 0
+    main(["show", "--configfile", str(DEMO), "--model", "biovil/biovil"])
+    shown = yaml.safe_load(capsys.readouterr().out)
+    settings = load_config([DEMO]).model("biovil/biovil").settings.model_dump(mode="json")
+    assert shown["settings"] == settings and shown["geometry"] == "shorter128"
+    with pytest.raises(InputError, match="model: 'nothing' is not known; there are"):
+        main(["show", "--configfile", str(DEMO), "--model", "nothing"])
+
+
+def test_check_says_what_it_checked(capsys):
+    main(["check", "--configfile", str(DEMO)])
+    assert "config.yaml: valid; scale demo, papers biovil, " in capsys.readouterr().out
+
+
+def test_record_keeps_values_and_what_they_were_laid_over(tmp_path):
+    values, output = yaml.safe_load(DEMO.read_text()), tmp_path / "c.json"
+    files = ["config.yaml", "mine.yaml"]
+    main(
+        ["record", "--values", json.dumps(values), "--output", str(output)]
+        + ["--configfile", *files]
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    config = load_config([DEMO])
+    assert json.loads(output.read_text()) == {
+        "values": config.model_dump(mode="json"),
+        "resolved": config.resolved(),
+        "configfiles": files,
+    }

@@ -1,149 +1,199 @@
-"""Models of a configuration: settings, parents, seeds, what benchmarks and tables ask of them."""
+"""Models and tasks of a configuration: settings, parents, seeds, extents, what tables ask for."""
 
 import pytest
 from config_overlays import DEMO, ROOT
 
 from cxrflow.benchmarks.classification.settings import SegmentationSettings
+from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config import load_config
-from cxrflow.errors import InputError
-from cxrflow.papers import Recipe, load_paper
+from cxrflow.names import short_name
+from cxrflow.papers import load_paper, paper_names
+from cxrflow.papers.recipes import Recipe, Task
+
+SCALES = ("demo", "study", "paper")
+
+
+# --- recipes at their scales --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_everything_resolves_at_every_scale(overlay, scale):
+    config = overlay({"scale": scale, "papers": paper_names()})
+    for name, recipe in config.recipes.items():
+        model = config.model(name)
+        assert model.settings.training.optimiser.learning_rate > 0
+        assert (model.geometry is None) == (recipe.program == "text")
+    for name in config.library.tasks:
+        assert type(config.task(name).settings) is config.task(name).benchmark.settings
+    assert set(config.known_vocabularies) == set(config.library.vocabularies)
+    assert set(config.known_cohorts) == set(config.library.cohorts)
+    assert set(config.tasks_in_use) == set(config.library.tasks)
+
+
+def test_a_scale_is_sizes_and_paper_is_the_papers_own(overlay):
+    demo, paper = load_config([DEMO]), overlay({"scale": "paper"})
+    settings = paper.model("biovil/biovil").settings
+    assert (settings.training.batch_size, settings.training.optimiser.learning_rate) == (240, 2e-5)
+    assert settings.dropout == demo.model("biovil/biovil").settings.dropout == 0.25  # a method
+    assert demo.model("biovil/biovil").settings.training.batch_size == 32
+    assert [c.model("biovil/biovil").geometry for c in (demo, paper)] == [
+        "shorter128",
+        "shorter512",
+    ]
+    sizes = [c.known_vocabularies["biovil/cxr_bert"].size for c in (demo, paper)]
+    assert sizes == [2000, 30522]
+
+
+def test_the_papers_grid_is_a_sixteenth_of_the_image(overlay):
+    """BioViL section 2.2; the demo's images are small, and its models' grid finer."""
+    task = "biovil/segmentation"
+    assert overlay({"scale": "paper"}).task(task).settings == SegmentationSettings()
+    assert SegmentationSettings().dilate == (False, False, True)
+    assert load_config([DEMO]).task(task).settings.dilate == (False, True, True)
+
+
+def test_overlays_lie_over_the_scale(overlay):
+    changed = overlay(
+        {
+            "models": {"biovil/biovil": {"training": {"batch_size": 7}}},
+            "tasks": {"biovil/linear_probe": {"epochs": 3}},
+            "vocabularies": {"biovil/cxr_bert": {"size": 50, "documents": ["pubmed"]}},
+        }
+    )
+    before, after = load_config([DEMO]).model("biovil/biovil"), changed.model("biovil/biovil")
+    assert after.settings.training.batch_size == 7 != before.settings.training.batch_size
+    assert after.settings.training.epochs == before.settings.training.epochs
+    assert changed.task("biovil/linear_probe").settings.epochs == 3
+    assert changed.known_vocabularies["biovil/cxr_bert"].size == 50
+    assert changed.vocabulary_datasets("biovil/cxr_bert") == ["pubmed"]
+    assert changed.model("biovil/gloria") == load_config([DEMO]).model("biovil/gloria")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "message"),
+    [
+        ({"program": "text", "programm": "text"}, "programm"),
+        ({"program": "joint"}, "geometry belongs to models that see images"),
+        ({"program": "text", "geometry": "shorter64"}, "geometry belongs to models that see"),
+        ({"program": "text", "cohort": "c"}, "a text model that is trained has a 'vocabulary' or"),
+        ({"program": "text", "weights": "biovil"}, "stands for a model of the program joint"),
+    ],
+)
+def test_a_recipe_fits_its_program(recipe, message):
+    with pytest.raises(ValueError, match=message):
+        Recipe.model_validate(recipe)
+    assert Recipe(program="image", geometry="square64", weights="imagenet_resnet").parents == {}
+
+
+def test_a_task_names_a_benchmark_and_what_that_is_trained_on():
+    with pytest.raises(ValueError, match="benchmark is 'x'; expected one of phrase_grounding, "):
+        Task(benchmark="x", cohort="c")
+    with pytest.raises(ValueError, match="natural_language_inference needs a cohort 'training'"):
+        Task(benchmark="natural_language_inference", cohort="c")
+
+
+# --- what is made from what ---------------------------------------------------------------------
+
+
+def test_shared_models_serve_all_seeds(overlay):
+    config = overlay({"seeds": [4, 5]})
+    text = config.recipes["biovil/biovil"].text
+    assert text == "biovil/cxr_bert" and config.recipes[text].seeds == "shared"
+    assert config.seeds_of("biovil/biovil") == [4, 5] and config.seeds_of(text) == [4]
+    assert config.parents("biovil/biovil", 5)["text"] == (text, 4)
+    assert config.ancestors("biovil/biovil") == [
+        f"biovil/{name}" for name in ("cxr_bert_phase2", "cxr_bert", "simclr", "biovil")
+    ]
+
+
+def test_what_a_text_model_is_trained_on(overlay):
+    demo = load_config([DEMO])
+    assert demo.corpora_of("biovil/cxr_bert_phase2") == ["pubmed", "mimic_iii", "mimic_cxr"]
+    assert demo.corpora_of("biovil/cxr_bert") == []
+    for name, recipe in demo.recipes.items():
+        if recipe.start is not None:
+            assert demo.vocabulary_of(name) == demo.vocabulary_of(recipe.start)
+    without = overlay({"datasets": {"pubmed": None}})
+    assert without.corpora_of("biovil/cxr_bert_phase2") == ["mimic_iii", "mimic_cxr"]
+    assert without.vocabularies_in_use == ["biovil/cxr_bert", "biovil/clinical_bert"]
+
+
+def test_the_code_of_a_training_is_its_programs():
+    config = load_config([DEMO])
+    for name, program in (("cxr_bert", "text"), ("simclr", "image"), ("biovil", "joint")):
+        assert config.code_of(f"biovil/{name}")[0] == f"pretrain.{program}"
+
+
+# --- what is measured and shown -----------------------------------------------------------------
+
+
+def test_tables_ask_only_for_what_a_model_can_do():
+    config = load_config([DEMO])
+    programs = {"joint": ("joint",), "image": ("image", "joint"), "text": ("text", "joint")}
+    for table in config.table_names("biovil", "all"):
+        for task, model in config.table_cells("biovil", table):
+            for needed in config.task(task).benchmark.needs:
+                assert config.recipes[model].program in programs[needed]
+    both = {"biovil/natural_language_inference", "biovil/sentence_similarity"}
+    for model, able in (("biovil", both), ("cxr_bert", both), ("simclr", set())):
+        assert both & set(config.tasks_of(f"biovil/{model}")) == able
+
+
+def test_each_paper_has_every_model_and_benchmark_somewhere():
+    """Nothing is described that no table, figure or control asks for."""
+    config = load_config([DEMO])
+    assert set(config.models_in_use) == set(config.recipes)
+    measured = {
+        config.library.tasks[task].benchmark for task, _ in config.results_of("biovil", "all")
+    }
+    assert measured == set(BENCHMARKS)
+
+
+def test_the_headline_is_three_tables_and_the_models_they_need(overlay):
+    config = load_config([DEMO])
+    tables = [f"headline/table{number}" for number in (5, 6, 7)]
+    assert config.table_names("biovil", "headline") == tables
+    needs = config.needs(("biovil", "headline"))
+    assert {short_name(name) for name in needs.models} == {
+        *("cxr_bert_phase2", "cxr_bert", "clinical_bert", "simclr", "biovil"),
+        "baseline_clinical_bert",
+    }
+    cells = [cell for table in tables for cell in config.table_cells("biovil", table)]
+    assert len(set(cells)) == 8 < len(set(config.results_of("biovil", "all")))
+    assert {c.model for c in config.comparisons("biovil", tables[0])} == {
+        "biovil/baseline_clinical_bert"
+    }
+    assert "headline/table5" not in config.table_names("biovil", "all")
+    assert config.figures("biovil", "headline").keys() < config.figures("biovil", "all").keys()
+
+
+def test_controls_stand_apart():
+    config = load_config([DEMO])
+    assert config.controls("biovil") == ["biovil/biovil_shuffled_pairs"]
+    assert not set(config.controls("biovil")) & set(config.needs(("biovil", "all")).models)
+    assert "biovil/phrase_grounding" in config.tasks_of("biovil/biovil_shuffled_pairs")
+
+
+def test_rows_are_compared_where_both_were_measured(overlay):
+    compared = load_config([DEMO]).comparisons("biovil", "table5")
+    assert {one.reference_model for one in compared} == {"biovil/biovil"}
+    models = {short_name(one.model) for one in compared}
+    assert {"biovil_l", "gloria", "convirt", "baseline_clinical_bert"} < models
+    assert len(compared) == 9 * len(models)  # eight findings and their average
+    assert overlay({"datasets": {"ms_cxr": None}}).comparisons("biovil", "table5") == []
 
 
 def test_the_study_has_every_model_of_the_papers_orders():
     config = load_config([DEMO, ROOT / "study.yaml"])
     assert (config.scale, config.results) == ("study", "results/study")
-    compared = [one.table for one in config.orderings("biovil") if one.table != "table_a3"]
-    rows = {model for table in compared for _, model in config.table_cells("biovil", table)}
     left_out = {"biovil_more", "biovil_raw", "biovil_shuffled_pairs"}
-    assert rows - {None} <= set(config.models_of("biovil")) == set(config.recipes) - left_out
+    shown = {short_name(name) for name in config.needs(("biovil", "all")).models}
+    assert shown == set(load_paper("biovil").models) - left_out
 
 
-def test_overlays_reach_a_models_settings(overlay):
-    changed = overlay({"models": {"biovil": {"training": {"batch_size": 7}}}})
-    before, after = load_config([DEMO]).model("biovil"), changed.model("biovil")
-    assert after.settings.training.batch_size == 7
-    assert before.settings.training.batch_size != 7
-    assert after.settings.training.epochs == before.settings.training.epochs
-
-
-def test_a_models_unknown_setting_names_the_model(overlay):
-    config = overlay({"models": {"biovil": {"momentum": 1}}})
-    with pytest.raises(InputError, match="biovil.*unknown key 'momentum'"):
-        config.model("biovil")
-
-
-def test_every_model_resolves_at_every_scale(overlay):
-    for scale in ("demo", "paper", "study"):
-        config = overlay({"scale": scale})
-        for name in config.recipes:
-            assert config.model(name).settings
-
-
-def test_shared_models_serve_all_seeds(overlay):
-    config = overlay({"seeds": [4, 5]})
-    text = config.recipes["biovil"].text
-    assert config.recipes["biovil"].seeds == "each"
-    assert config.recipes[text].seeds == "shared"
-    assert config.seeds_of("biovil") == [4, 5]
-    assert config.seeds_of(text) == [4]
-    assert config.parents("biovil", 5)["text"] == (text, 4)
-
-
-def test_without_images_only_text_is_trained(overlay):
-    config = overlay({"roles": {"images": None, "pairs": None}})
-    trained = {config.recipes[name].program for name in config.models_of("biovil")}
-    assert trained == {"text"}
-    assert config.table_cells("biovil", "table5") == []
-
-
-def test_controls_stand_apart():
-    config = load_config([DEMO])
-    controls = config.models_of("biovil", control=True)
-    assert controls
-    assert not set(controls) & set(config.models_of("biovil"))
-
-
-def test_tables_ask_only_for_what_a_model_can_do():
-    config = load_config([DEMO])
-    for table in config.tables("biovil"):
-        for benchmark, model in config.table_cells("biovil", table):
-            if benchmark in ("phrase_grounding", "zero_shot_classification"):
-                assert config.recipes[model].program == "joint"
-            if benchmark in ("linear_probe", "segmentation"):
-                assert config.recipes[model].program in ("image", "joint")
-
-
-def test_the_papers_grid_is_a_sixteenth_of_the_image(monkeypatch):
-    """BioViL section 2.2; the demo's images are small, and its models' grid finer."""
-    monkeypatch.setenv("CXR_DATA", "/data")
-    paper = load_config([DEMO, DEMO.parent / "paper.yaml"], check_roots=False)
-    assert paper.benchmarks.segmentation == SegmentationSettings()
-    assert paper.benchmarks.segmentation.dilate == (False, False, True)
-    assert load_config([DEMO]).benchmarks.segmentation.dilate == (False, True, True)
-
-
-def test_probes_need_a_part_of_the_cohort_to_learn_from(overlay):
-    whole = overlay({"cohorts": {"rsna": {"splits": {"method": "all"}}}})
-    assert load_config([DEMO]).available("linear_probe")
-    assert whole.available("zero_shot_classification") and not whole.available("linear_probe")
-    assert "linear_probe" not in whole.benchmarks_of("biovil")
-    assert load_config([DEMO]).available("segmentation") and not whole.available("segmentation")
-    assert not overlay({"roles": {"classification": None}}).available("linear_probe")
-
-
-def test_inference_needs_pairs_to_learn_from_and_cohorts_of_its_kind(overlay):
-    demo = load_config([DEMO])
-    both = {"natural_language_inference", "sentence_similarity"}
-    for model, able in (("biovil", both), ("cxr_bert", both), ("simclr", set())):
-        assert both & set(demo.benchmarks_of(model)) == able
-    assert {"radnli", "mednli"} <= set(demo.datasets_in_use())
-    untrained = overlay({"roles": {"inference_training": None}})
-    assert both & set(untrained.benchmarks_of("biovil")) == {"sentence_similarity"}
-    assert "mednli" not in untrained.datasets_in_use()
-    without = overlay({"roles": {"inference": None, "inference_training": None}})
-    assert not both & set(without.benchmarks_of("biovil"))
-    with pytest.raises(InputError, match=r"'roles.inference': cohort 'rsna' is of kind classif"):
-        overlay({"roles": {"inference": "rsna"}})
-    with pytest.raises(InputError, match=r"'roles.inference_training': 'x' is not known"):
-        overlay({"roles": {"inference_training": "x"}})
-
-
-def test_what_a_text_model_is_trained_on(overlay):
-    demo = load_config([DEMO])
-    assert demo.corpora_of("cxr_bert_phase2") == ["pubmed", "mimic_iii", "mimic_cxr"]
-    assert demo.corpora_of("clinical_bert") == ["mimic_iii"]
-    assert demo.corpora_of("cxr_bert") == []
-    without = overlay({"roles": {"corpora": ["pubmed"]}})
-    assert without.trainable("cxr_bert_phase2") and without.trainable("pubmed_bert")
-    assert not without.trainable("clinical_bert")
-    assert not without.trainable("baseline_clinical_bert")
-    assert without.vocabularies_in_use() == ["cxr_bert", "pubmed_bert"]
-    assert "mimic_iii" not in without.datasets_in_use()
-    own = overlay({"vocabularies": {"mine": {"documents": ["mimic_iii"]}}})
-    assert own.vocabularies_in_use()[-1] == "mine"  # of no model: to be compared
-
-
-def test_a_model_grounds_phrases_on_images_like_its_own(overlay):
-    assert "phrase_grounding" in load_config([DEMO]).benchmarks_of("biovil_raw")
-    without = overlay({"roles": {"grounding_raw": None}})
-    assert "phrase_grounding" not in without.benchmarks_of("biovil_raw")
-    assert "phrase_grounding" in without.benchmarks_of("biovil_more")
-
-
-def test_vocabulary_of_a_started_model_is_its_starts():
-    config = load_config([DEMO])
-    started = [name for name, made in config.recipes.items() if made.start is not None]
-    assert started
-    for name in started:
-        assert config.vocabulary_of(name) == config.vocabulary_of(config.recipes[name].start)
-
-
-def test_recipes_refuse_unknown_keys():
-    with pytest.raises(ValueError, match="programm"):
-        Recipe.model_validate({"program": "text", "programm": "text"})
-
-
-def test_every_recipes_parents_exist():
-    models = load_paper("biovil").models
-    for recipe in models.values():
-        assert set(recipe.parents.values()) <= set(models)
+def test_statistics_need_dates_and_may_know_demographics(overlay):
+    task = "biovil/ms_cxr_statistics"
+    assert load_config([DEMO]).statistics_datasets(task) == ["ms_cxr", "mimic_cxr_jpg", "mimic_iv"]
+    bare = overlay({"datasets": {"mimic_iv": None}})
+    assert bare.statistics_datasets(task) == ["ms_cxr", "mimic_cxr_jpg"]
+    assert bare.statistics_datasets("biovil/linear_probe") == []

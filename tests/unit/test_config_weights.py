@@ -3,12 +3,10 @@
 from functools import partial
 
 import pytest
+import yaml
 
-from cxrflow.config import schema
-from cxrflow.config.weights import vocabulary_model
 from cxrflow.encoders.released.settings import ImportSettings
 from cxrflow.errors import InputError
-from cxrflow.papers import Recipe
 from released_files import write_biovil, write_cxr_bert
 
 
@@ -19,64 +17,74 @@ def overlay(overlay):
 
 
 def released(path="/weights", **more):
-    return {"weights": {"biovil": {"path": path, "geometry": "shorter128", **more}}}
+    return {"weights": {"biovil/biovil": {"path": path, "geometry": "shorter128", **more}}}
 
 
 def test_an_imported_model_has_no_parents_and_one_run(overlay):
     config = overlay({"seeds": [3, 4], **released()})
-    assert config.imported("biovil") and not config.imported("cxr_bert")
-    assert config.seeds_of("biovil") == [3] and config.seeds_of("baseline_phase2") == [3, 4]
-    assert config.parents("biovil", 3) == {} and config.parents("baseline_phase2", 4)
-    trained = overlay({"seeds": [3, 4]})
-    assert trained.seeds_of("biovil") == [3, 4] and set(trained.parents("biovil", 3)) == {
-        "text", "image",
-    }  # fmt: skip
+    assert config.imported("biovil/biovil") and not config.imported("biovil/cxr_bert")
+    assert config.seeds_of("biovil/biovil") == [3]
+    assert config.parents("biovil/biovil", 3) == {}
+    assert config.seeds_of("biovil/baseline_phase2") == [3, 4]
+    assert set(config.parents("biovil/baseline_phase2", 4)) == {"text", "image"}
 
 
 def test_an_imported_model_needs_no_training_data(overlay):
-    without = {"roles": {"pairs": None, "images": None}}
-    assert "biovil" not in overlay(without).models_of("biovil")
+    without = {"datasets": {"mimic_cxr": None}}
+    assert "biovil/biovil" not in overlay(without).models_in_use
     config = overlay({**without, **released()})
-    assert "biovil" in config.models_of("biovil")
-    assert "phrase_grounding" in config.benchmarks_of("biovil")
-    assert "baseline_phase2" not in config.models_of("biovil")
+    assert "biovil/biovil" in config.models_in_use
+    assert ("biovil/phrase_grounding", "biovil/biovil") in config.results_of("biovil", "headline")
+    assert "biovil/baseline_phase2" not in config.models_in_use
 
 
 def test_models_that_start_from_an_imported_one_have_its_vocabulary(overlay):
-    assert vocabulary_model(overlay({}), "cxr_bert") is None
-    config = overlay({"weights": {"cxr_bert": "/weights"}})
-    assert vocabulary_model(config, "cxr_bert") == "cxr_bert"
-    assert vocabulary_model(config, "cxr_bert_phase2") is None
-    earlier = overlay({"weights": {"cxr_bert_phase2": "/weights"}})
-    assert vocabulary_model(earlier, "cxr_bert") == "cxr_bert_phase2"
+    assert overlay({}).vocabulary_model("biovil/cxr_bert") is None
+    config = overlay({"weights": {"biovil/cxr_bert": "/weights"}})
+    assert config.vocabulary_model("biovil/cxr_bert") == "biovil/cxr_bert"
+    assert config.vocabulary_model("biovil/cxr_bert_phase2") is None
+    earlier = overlay({"weights": {"biovil/cxr_bert_phase2": "/weights"}})
+    assert earlier.vocabulary_model("biovil/cxr_bert") == "biovil/cxr_bert_phase2"
 
 
-def test_corpora_are_not_cut_for_an_imported_model(overlay, monkeypatch):
-    paper = schema.load_paper("biovil")
-    more = Recipe(program="text", start="cxr_bert", corpora=["pubmed"], pairs="reports")
-    changed = paper.model_copy(update={"models": {**paper.models, "more": more}})
-    monkeypatch.setattr(schema, "load_paper", lambda name: changed)
-    with pytest.raises(InputError, match="'more' is trained on packed corpora"):
-        overlay({"weights": {"cxr_bert": "/weights"}})
-
-
-def test_a_recipe_may_be_published_weights_and_nothing_else(overlay, monkeypatch):
-    paper = schema.load_paper("biovil")
-    recipes = {
-        "clinical_bert": Recipe(program="text", weights="bert"),
-        "on_it": paper.models["baseline_phase2"].model_copy(update={"text": "clinical_bert"}),
+@pytest.fixture
+def paper(tmp_path):
+    """A paper of one's own: a model that is published weights alone, and one on packed corpora."""
+    values = {
+        "models": {
+            "bert": {"program": "text", "weights": "bert"},
+            "on_it": {"extends": "biovil/baseline_clinical_bert", "text": "bert"},
+            "more": {
+                "extends": "biovil/clinical_bert",
+                "start": "biovil/cxr_bert",
+                "vocabulary": None,
+            },
+        },
+        "tables": {
+            "mine": {
+                "title": "Mine",
+                "source": "mine",
+                "task": "biovil/sentence_similarity",
+                "columns": [{"key": "gap", "label": "Gap", "metric": "gap"}],
+                "rows": [{"label": name, "model": name} for name in ("bert", "on_it", "more")],
+            }
+        },
     }
-    changed = paper.model_copy(update={"models": {**paper.models, **recipes}})
-    monkeypatch.setattr(schema, "load_paper", lambda name: changed)
-    without, given = overlay({}), overlay({"weights": {"clinical_bert": "/weights"}})
-    assert not set(recipes) & set(without.models_of("biovil"))
-    assert set(recipes) <= set(given.models_of("biovil"))
-    assert given.benchmarks_of("clinical_bert") == [
-        "mask_prediction",
-        "natural_language_inference",
-        "sentence_similarity",
-    ]
-    assert "clinical_bert" in given.described()["models"]
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return {"papers": [str(path)]}
+
+
+def test_corpora_are_not_cut_for_an_imported_model(overlay, paper):
+    with pytest.raises(InputError, match=r"'weights': 'mine/more' is trained on packed corpora"):
+        overlay({**paper, "weights": {"biovil/cxr_bert": "/weights"}})
+
+
+def test_a_recipe_may_be_published_weights_and_nothing_else(overlay, paper):
+    names = {"mine/bert", "mine/on_it"}
+    without, given = overlay(paper), overlay({**paper, "weights": {"mine/bert": "/weights"}})
+    assert not names & set(without.models_in_use) and names <= set(given.models_in_use)
+    assert given.resolved()["models"].keys() >= names
 
 
 @pytest.mark.parametrize(
@@ -88,31 +96,33 @@ def test_a_recipe_may_be_published_weights_and_nothing_else(overlay, monkeypatch
     ],
 )
 def test_where_biovil_lies_can_be_said_in_two_ways(overlay, given, expected):
-    pixels = {"pixels": {"geometry": "shorter512crop480"}}
-    config = overlay({"weights": {"biovil": given}, **pixels})
-    assert config.weights["biovil"].places("biovil") == expected
-    settings = config.model("biovil").settings
-    assert type(settings) is ImportSettings and settings.geometry == "shorter512crop480"
+    config = overlay({"weights": {"biovil/biovil": given}})
+    assert config.weights["biovil/biovil"].places("biovil") == expected
+    model = config.model("biovil/biovil")
+    assert type(model.settings) is ImportSettings
+    assert model.settings.geometry == model.geometry == "shorter512crop480"
 
 
 def test_geometry_is_said_where_there_are_images(overlay):
     image = {"path": "/r.pt", "geometry": "shorter128"}
-    config = overlay({"weights": {"simclr": image, "cxr_bert": "/t"}})
-    found = {name: config.model(name).settings.geometry for name in config.weights}
-    assert found == {"simclr": "shorter128", "cxr_bert": None}
+    config = overlay({"weights": {"biovil/simclr": image, "biovil/cxr_bert": "/t"}})
+    geometries = {name: config.model(name).settings.geometry for name in config.weights}
+    assert geometries == {"biovil/simclr": "shorter128", "biovil/cxr_bert": None}
 
 
 @pytest.mark.parametrize(
     ("weights", "said"),
     [
         ({"nobody": "/w"}, "key 'weights': 'nobody' is not known"),
-        ({"baseline_phase2": "/w"}, "key 'weights': no published weights are known for 'baseline"),
-        ({"biovil": "/w"}, "key 'weights.biovil.geometry': is 'shorter512crop480', but pixels.geo"),
-        ({"biovil": {"text": "/w"}}, "key 'weights.biovil': names text; weights of kind biovil"),
-        ({"cxr_bert": {"image": "/w"}}, "names image; weights of kind cxr_bert are text"),
-        ({"cxr_bert": {}}, "key 'weights.cxr_bert': expected a path, or 'text' and 'image'"),
-        ({"cxr_bert": {"path": "/w", "text": "/w"}}, "expected a path, or 'text' and 'image'"),
-        ({"cxr_bert": {"path": "/w", "kind": "bert"}}, "unknown key 'weights.cxr_bert.kind'"),
+        ({"biovil/gloria": "/w"}, "key 'weights': no published weights are known for 'biovil/glor"),
+        ({"biovil/biovil": {"text": "/w"}}, "'weights.biovil/biovil': names text; weights of kind"),
+        ({"biovil/cxr_bert": {"image": "/w"}}, "names image; weights of kind cxr_bert are text"),
+        ({"biovil/cxr_bert": {}}, "'weights.biovil/cxr_bert': expected a path, or 'text' and"),
+        ({"biovil/cxr_bert": {"path": "/w", "text": "/w"}}, "expected a path, or 'text' and 'imag"),
+        (
+            {"biovil/cxr_bert": {"path": "/w", "kind": "bert"}},
+            "unknown key 'weights.biovil/cxr_bert.kind'",
+        ),
     ],
 )
 def test_a_mistake_is_one_line(overlay, weights, said):
@@ -131,16 +141,12 @@ def test_files_are_missed_before_anything_runs(overlay, tmp_path):
         with pytest.raises(InputError) as raised:
             overlay(released(str(folder)), check_roots=True)
         missed = "biovil_image*.pt" if name.endswith(".pt") else name
-        assert f"key 'weights.biovil' is '{folder / missed}': no such file" in str(raised.value)
-    with pytest.raises(InputError, match="'weights.cxr_bert' is '/nowhere': no such folder"):
-        overlay({"weights": {"cxr_bert": "/nowhere"}}, check_roots=True)
+        assert f"key 'weights.biovil/biovil' is '{folder / missed}': no such file" in str(
+            raised.value
+        )
+    with pytest.raises(InputError, match="'weights.biovil/cxr_bert' is '/nowhere': no such folder"):
+        overlay({"weights": {"biovil/cxr_bert": "/nowhere"}}, check_roots=True)
     text = write_cxr_bert(tmp_path / "text")
     two = {"text": str(text), "image": "/nowhere.pt", "geometry": "shorter128"}
-    with pytest.raises(InputError, match=r"'weights.biovil.image' is '/nowhere.pt': no such file"):
-        overlay({"weights": {"biovil": two}}, check_roots=True)
-
-
-def test_a_recipes_weights_do_what_its_program_does():
-    assert Recipe(program="image", weights="imagenet_resnet").weights == "imagenet_resnet"
-    with pytest.raises(ValueError, match="which stands for a model of the program joint"):
-        Recipe(program="text", weights="biovil")
+    with pytest.raises(InputError, match="'weights.biovil/biovil.image' is '/nowhere.pt': no such"):
+        overlay({"weights": {"biovil/biovil": two}}, check_roots=True)

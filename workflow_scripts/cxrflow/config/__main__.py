@@ -49,9 +49,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     config = load_config(files)
     if options.action == "check":
-        for name in config.recipes:
-            if config.trainable(name):
-                config.model(name)  # a model's own settings are validated when they are resolved
         print(
             f"{' + '.join(files)}: valid; scale {config.scale}, "
             f"papers {', '.join(config.papers)}, {len(config.recipes)} models"

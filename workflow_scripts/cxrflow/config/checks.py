@@ -16,7 +16,7 @@ from cxrflow.names import paper_of
 
 
 def check_all(config: Config) -> None:
-    """Every check, names first; models and tasks are resolved on the way."""
+    """Every check, names first; what is trained and measured is resolved on the way."""
     check_names(config)
     check_datasets(config)
     check_weights(config)
@@ -26,7 +26,8 @@ def check_all(config: Config) -> None:
     check_held_out(config)
     config.label_comparisons()
     for name in config.recipes:
-        config.model(name)
+        if config.trainable(name):
+            config.model(name)
 
 
 def check_names(config: Config) -> None:

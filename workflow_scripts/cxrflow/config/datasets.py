@@ -96,7 +96,12 @@ class Datasets:
         elsewhere = recipe.images is not None and (
             dataset == recipe.dataset or recipe.images in self._replaced
         )
-        holder = self.at(recipe.images) if elsewhere else dataset
+        if elsewhere:
+            holder = self.at(recipe.images)
+        elif "images" in self.layout(dataset).holds or self.layout(dataset).companion is None:
+            holder = dataset
+        else:
+            holder = self.companion_of(dataset)
         if holder is None:
             return None
         held_out = [
@@ -111,8 +116,8 @@ class Datasets:
         numbered = self.layout(one).ids
         return one == other or (numbered is not None and numbered == self.layout(other).ids)
 
-    def with_tables_of(self, dataset: str) -> str | None:
-        """The data set of its companion's layout (MIMIC-CXR-JPG of MIMIC-CXR), as real as it is."""
+    def companion_of(self, dataset: str) -> str | None:
+        """The data set of the same patients with what this one's layout lacks, as real as it is."""
         fitting = (
             name
             for name in self.present

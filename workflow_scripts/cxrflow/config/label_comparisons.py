@@ -54,7 +54,7 @@ def label_comparisons(
 def _automatic(data: Datasets, reports: Iterable[str]) -> Iterable[Comparison]:
     for name in dict.fromkeys(reports):
         described = data.layout(name)
-        if described.companion is None or data.with_tables_of(name) is not None:
+        if described.companion is None or data.companion_of(name) is not None:
             for reference in described.compared_with:
                 yield Comparison(dataset=name, reference=reference)
 
@@ -75,7 +75,7 @@ def _resolve(data: Datasets, protocol: LabelAgreement, comparison: Comparison) -
     file = comparison.file
     if file is None and reference in _tables(described):
         file = _tables(described)[reference]
-        holder = data.with_tables_of(dataset) if described.companion else dataset
+        holder = data.companion_of(dataset) if described.companion else dataset
         if holder is None:
             raise WrongKey(
                 KEY,

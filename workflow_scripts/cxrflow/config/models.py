@@ -9,13 +9,13 @@ from pydantic import BaseModel
 
 from cxrflow.config.datasets import Datasets, ResolvedCohort
 from cxrflow.config.papers import Layer, Library, laid_over
-from cxrflow.config.problems import WrongKey
+from cxrflow.config.problems import Key, WrongKey
 from cxrflow.config.values import Values
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
 from cxrflow.names import paper_of
 from cxrflow.papers import Paper
-from cxrflow.papers.recipes import CohortRecipe, Recipe, VocabularyRecipe
+from cxrflow.papers.recipes import CohortRecipe, ModelScale, Recipe, VocabularyRecipe
 from cxrflow.pretrain.settings import (
     ImagePretrainingSettings,
     JointPretrainingSettings,
@@ -115,30 +115,30 @@ class Models(Values):
         """The recipe and the complete settings of a model."""
         if name not in self.recipes:
             raise InputError(f"model: {unknown(name, self.recipes)}")
+        if name not in self._models:
+            self._models[name] = self._resolve(name, self.recipes[name])
         return self._models[name]
 
     @cached_property
     def _models(self) -> dict[str, ResolvedModel]:
-        return {name: self._resolve(name, recipe) for name, recipe in self.recipes.items()}
+        return {}
 
     def _resolve(self, name: str, recipe: Recipe) -> ResolvedModel:
-        scaled = recipe.scales.get(self.scale)
-        below = ("scales", self.scale, "settings")
+        scaled = recipe.scales.get(self.scale, ModelScale())
+        geometry = scaled.geometry or recipe.geometry
+        weights = self.weights.get(name)
+        if weights is not None and recipe.weights is not None:
+            imported = weights.settings(recipe.weights, geometry)
+            geometry = _spelt(imported.geometry, ("weights", name, "geometry"))
+            imported = imported.model_copy(update={"geometry": geometry})
+            return ResolvedModel(name, recipe, imported, geometry)
         settings: BaseModel = laid_over(
             PROGRAMS[recipe.program],
             self.library.layer("models", name, recipe.settings, "settings"),
-            self.library.layer("models", name, scaled.settings if scaled else {}, *below),
+            self.library.layer("models", name, scaled.settings, "scales", self.scale, "settings"),
             Layer(self.models.get(name, {}), ("models", name)),
         )
-        geometry = scaled.geometry if scaled and scaled.geometry else recipe.geometry
-        if self.imported(name) and recipe.weights is not None:
-            weights = self.weights[name].settings(recipe.weights, geometry)
-            settings, geometry = weights, weights.geometry or geometry
-        if geometry is not None:  # in the one spelling that names its folder
-            try:
-                geometry = str(Geometry.parse(geometry))
-            except InputError as error:
-                raise WrongKey(("models", name, "geometry"), str(error)) from None
+        geometry = _spelt(geometry, ("models", name, "geometry"))
         return ResolvedModel(name, recipe, settings, geometry)
 
     @cached_property
@@ -220,6 +220,14 @@ class Models(Values):
             if cohort.recipe.kind == "pairs" and cohort.dataset == dataset
         )
         return next(iter(sorted(fitting, key=lambda name: paper_of(name) != paper)), None)
+
+
+def _spelt(geometry: str | None, key: Key) -> str | None:
+    """A geometry in the one spelling that names its folder."""
+    try:
+        return geometry and str(Geometry.parse(geometry))
+    except InputError as error:
+        raise WrongKey(key, str(error)) from None
 
 
 def unknown(name: str, known: Iterable[str]) -> str:

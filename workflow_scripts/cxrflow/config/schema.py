@@ -99,7 +99,7 @@ class Config(Tables):
         if recipe.benchmark != "ms_cxr_statistics":
             return []
         cohort = self.known_cohorts[recipe.cohort]
-        studies = self.data.with_tables_of(cohort.dataset) or cohort.holder
+        studies = self.data.companion_of(cohort.dataset) or cohort.holder
         named = [cohort.dataset, studies, self.data.at(recipe.demographics)]
         return [name for name in named if name is not None]
 

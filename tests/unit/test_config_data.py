@@ -1,0 +1,229 @@
+"""Which data sets a run reads, what follows where one is missing or another stands in its place."""
+
+import pytest
+from config_overlays import ALONE, DEMO, OPEN_I, ROOT, real
+
+from cxrflow.config import load_config
+from cxrflow.errors import InputError
+from cxrflow.names import short_name
+
+JOINT = {"phrase_grounding", "zero_shot_classification", "linear_probe", "segmentation"}
+TEXT = {"mask_prediction", "natural_language_inference", "sentence_similarity"}
+ALL_TASKS = {*JOINT, *TEXT, "phrase_grounding_raw", "vocabulary", "ms_cxr_statistics"}
+
+
+def tasks(config):
+    """What is measured, by names without their paper."""
+    return {short_name(name) for name in config.tasks_in_use}
+
+
+def models(config):
+    """What is trained, by names without their paper."""
+    return {short_name(name) for name in config.models_in_use}
+
+
+# --- a data set that is not there ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "lost_tasks", "lost_models"),
+    [
+        ("mimic_iv", set(), set()),
+        (
+            "ms_cxr",
+            {"phrase_grounding", "phrase_grounding_raw", "ms_cxr_statistics"},
+            {"biovil_more", "biovil_raw", "biovil_l", "baseline_pubmed_bert"},
+        ),
+        ("rsna", {"zero_shot_classification", "linear_probe", "segmentation"}, set()),
+        ("radnli", {"natural_language_inference", "sentence_similarity"}, set()),
+        ("mednli", {"natural_language_inference"}, set()),
+        ("pubmed", set(), {"pubmed_bert", "baseline_pubmed_bert"}),
+        (
+            "mimic_iii",
+            set(),
+            {"clinical_bert", "baseline_clinical_bert", "convirt", "gloria"},
+        ),
+    ],
+)
+def test_without_a_data_set_what_needs_it_is_left_out(overlay, name, lost_tasks, lost_models):
+    demo, without = load_config([DEMO]), overlay({"datasets": {name: None}})
+    assert tasks(demo) == ALL_TASKS and tasks(without) == ALL_TASKS - lost_tasks
+    assert name in demo.datasets_in_use() and name not in without.datasets_in_use()
+    assert models(demo) - models(without) == lost_models
+    for paper in without.chosen:
+        for table in without.table_names(paper, "all"):
+            assert not lost_tasks & {short_name(t) for t, _ in without.table_cells(paper, table)}
+
+
+def test_without_the_reports_nothing_is_trained_and_the_others_images_stay(overlay):
+    without = overlay({"datasets": {"mimic_cxr": None}})
+    assert models(without) == set() and "linear_probe" in tasks(without)
+    assert without.results_of("biovil", "all") == [("biovil/ms_cxr_statistics", None)]
+
+
+def test_without_the_jpgs_their_models_are_left_out_and_can_take_the_dicom_files(overlay):
+    without = overlay({"datasets": {"mimic_cxr_jpg": None}})
+    assert "mimic_cxr_reports" not in {short_name(n) for n in without.cohorts_in_use}
+    dicom = {"mimic_cxr_reports": None, "mimic_cxr": None, "ms_cxr": "mimic_cxr"}
+    cohorts = {f"biovil/{name}": {"images": images} for name, images in dicom.items()}
+    config = overlay({"datasets": {"mimic_cxr_jpg": None}, "cohorts": cohorts})
+    assert config.trainable("biovil/biovil") and not config.trainable("biovil/biovil_more")
+    assert config.known_cohorts["biovil/ms_cxr"].holder == "mimic_cxr"
+    # Studies and their dates are then counted from the images' headers.
+    assert config.statistics_datasets("biovil/ms_cxr_statistics") == [
+        *("ms_cxr", "mimic_cxr", "mimic_iv")
+    ]
+
+
+def test_no_hospital_is_no_synthetic_data(overlay):
+    config = overlay({"synthetic_hospital": None})
+    assert config.datasets_in_use() == [] and config.models_in_use == config.tasks_in_use == []
+
+
+def test_a_cohort_that_is_null_is_left_out(overlay):
+    config = overlay({"cohorts": {"biovil/mimic_cxr_raw": None}})
+    assert not config.trainable("biovil/biovil_raw") and config.trainable("biovil/biovil_more")
+    study = load_config([DEMO, ROOT / "study.yaml"])
+    assert {"biovil_more", "biovil_raw"} & models(study) == set()
+
+
+def test_probes_need_a_part_of_the_cohort_to_learn_from(overlay):
+    whole = overlay({"cohorts": {"biovil/rsna": {"splits": {"method": "all"}}}})
+    assert ALL_TASKS - tasks(whole) == {"linear_probe", "segmentation"}
+
+
+def test_missing_roots_matter_only_where_used(overlay):
+    spare = {"spare": {"layout": "rsna", "root": "/no/such"}}
+    assert "spare" not in overlay({"datasets": spare}).datasets_in_use()
+
+
+# --- another in its place -----------------------------------------------------------------------
+
+
+def test_ones_own_hospital_is_one_key(overlay):
+    config = overlay(ALONE, check_roots=False)
+    assert config.datasets_in_use() == ["mine"]
+    assert config.trainable("biovil/biovil") and not config.trainable("biovil/gloria")
+    cohort = config.known_cohorts["biovil/mimic_cxr"]
+    assert (cohort.dataset, cohort.holder, cohort.held_out) == ("mine", "mine", ())
+    assert tasks(config) == {"mask_prediction", "vocabulary"}
+    assert config.stores == {("mine", "shorter128"): ["biovil/mimic_cxr"]}
+
+
+def test_ones_own_images_may_lie_apart(overlay):
+    jpgs = {"layout": "mimic_cxr_jpg", "root": "/jpgs", "in_place_of": "mimic_cxr_jpg"}
+    config = overlay({**ALONE, "datasets": {**ALONE["datasets"], "jpgs": jpgs}}, check_roots=False)
+    assert config.known_cohorts["biovil/mimic_cxr"].holder == "jpgs"
+    assert config.known_cohorts["biovil/mimic_cxr_raw"].holder == "mine"
+
+
+def test_open_i_stands_for_mimic_and_nothing_is_synthetic(tmp_path, monkeypatch):
+    for name in ("open_i", "covid_chestxray"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("CXR_REAL_DATA", str(tmp_path))
+    config = load_config([DEMO, ROOT / "real.yaml"])
+    assert sorted(config.datasets_in_use()) == ["covid_chestxray", "open_i"]
+    assert config.trainable("biovil/biovil") and config.results == "results/real"
+    pairs = config.known_cohorts
+    assert pairs["biovil/mimic_cxr_reports"].dataset == "open_i"
+    # A cohort that an overlay makes from another data set has that one's images.
+    assert pairs["biovil/mimic_cxr"].dataset == "covid_chestxray"
+    assert config.stores == {("covid_chestxray", "shorter128"): ["biovil/mimic_cxr"]}
+
+
+def test_images_of_a_cohort_may_be_put_elsewhere(overlay):
+    """Without a word they lie in the data set itself, or where its layout keeps them."""
+    elsewhere = {"biovil/ms_cxr_raw": {"images": None}, "biovil/mimic_cxr": {"images": None}}
+    cohorts = overlay({"cohorts": elsewhere}).known_cohorts
+    assert cohorts["biovil/ms_cxr_raw"].holder == "mimic_cxr_jpg"
+    assert cohorts["biovil/mimic_cxr"].holder == "mimic_cxr"
+
+
+# --- patients -----------------------------------------------------------------------------------
+
+MIMIC = ("mimic_cxr", "mimic_cxr_jpg", "ms_cxr", "mimic_iv")
+COHORTS = ("mimic_cxr_reports", "mimic_cxr", "mimic_cxr_more", "mimic_cxr_raw")
+
+
+def nobody_held_out(*cohorts):
+    return {"cohorts": {f"biovil/{name}": {"held_out": []} for name in cohorts}}
+
+
+@pytest.mark.parametrize("synthetic", [True, False])
+def test_patients_that_are_scored_must_be_held_out(overlay, synthetic):
+    sets = {} if synthetic else {"datasets": real(*MIMIC)}
+    assert overlay(sets, check_roots=False)
+    with pytest.raises(InputError) as error:
+        overlay(sets | nobody_held_out(*COHORTS), check_roots=False)
+    assert (
+        "overlay.yaml: key 'cohorts.biovil/mimic_cxr_reports.held_out': 'ms_cxr', on which "
+        "biovil/phrase_grounding scores biovil/" in str(error.value)
+    )
+    with pytest.raises(InputError, match="mimic_cxr_raw.held_out': .* scores biovil/biovil_raw"):
+        overlay({**sets, **nobody_held_out("mimic_cxr_raw")}, check_roots=False)
+
+
+def test_one_data_set_is_split_in_one_way(overlay):
+    """CXR-BERT is validated on reports that joint training must not have seen."""
+    with pytest.raises(InputError, match="mimic_cxr_reports splits in another way; expected"):
+        overlay({"cohorts": {"biovil/mimic_cxr": {"splits": {"seed": 1}}}})
+
+
+def test_strangers_need_not_be_held_out(overlay):
+    """Neither invented patients from real ones, nor where nobody is scored."""
+    apart = {"datasets": {**real("mimic_cxr", "mimic_cxr_jpg"), "mimic_iv": None}}
+    for sets in (apart, {"datasets": {"ms_cxr": None}}):
+        config = overlay({**sets, **nobody_held_out(*COHORTS)}, check_roots=False)
+        assert config.trainable("biovil/biovil")
+    assert overlay(apart, check_roots=False).known_cohorts["biovil/mimic_cxr"].held_out == ()
+
+
+def test_reports_are_read_by_split(overlay):
+    demo = load_config([DEMO])
+    assert demo.document_cohort("mimic_cxr", "biovil") == "biovil/mimic_cxr_reports"
+    assert demo.document_cohort("pubmed", "biovil") is None
+    reads = {"vocabularies": {"biovil/cxr_bert": {"documents": ["open_i"]}}}
+    cohorts = {"cohorts": {"biovil/mimic_cxr_more": {"dataset": "open_i", "held_out": []}}}
+    config = overlay({"datasets": {"open_i": OPEN_I}, **reads, **cohorts}, check_roots=False)
+    assert config.document_cohort("open_i", "biovil") == "biovil/mimic_cxr_more"
+    assert "biovil/mimic_cxr_more" in config.cohorts_in_use
+
+
+# --- pictures and stores ------------------------------------------------------------------------
+
+
+def test_pictures_of_real_data_need_the_word_of_privacy(overlay):
+    def pictures(show, sets=MIMIC):
+        config = overlay({"datasets": real(*sets), "privacy": show}, check_roots=False)
+        settings = config.task("biovil/phrase_grounding").settings
+        return settings.figures, settings.figure_phrases, bool(config.figures("biovil", "all"))
+
+    shown = {"show_images": True, "show_text": True}
+    assert pictures({}, ()) == (8, True, True)
+    assert pictures({"show_images": False}, ())[:2] == (0, True)
+    assert pictures({"show_text": False}, ())[:2] == (8, False)
+    assert pictures({})[:2] == (0, False)
+    assert pictures({"show_images": True})[:2] == (8, False)
+    assert pictures(shown) == (8, True, True)
+
+
+def test_a_store_holds_every_cohort_that_is_seen_at_its_geometry(overlay):
+    jpgs = ["biovil/mimic_cxr", "biovil/mimic_cxr_more", "biovil/ms_cxr"]
+    demo = {
+        ("mimic_cxr_jpg", "shorter128"): jpgs,
+        ("mimic_cxr", "shorter128"): ["biovil/mimic_cxr_raw", "biovil/ms_cxr_raw"],
+        ("rsna", "shorter128"): ["biovil/rsna"],
+    }
+    assert load_config([DEMO]).stores == demo
+    weights = {"biovil/biovil_raw": {"path": "/w", "geometry": "shorter64crop64"}}
+    with pytest.raises(InputError, match="no published weights are known for 'biovil/biovil_raw'"):
+        overlay({"weights": weights}, check_roots=False)
+    # Imported weights see their own pixels, under the one spelling that names a folder.
+    weights = {"biovil/biovil": {"path": "/w", "geometry": "shorter64crop64"}}
+    stores = overlay({"weights": weights}, check_roots=False).stores
+    assert {key: stores[key] for key in demo} == demo
+    assert stores["mimic_cxr_jpg", "shorter64"] == ["biovil/mimic_cxr", "biovil/ms_cxr"]
+    assert stores["rsna", "shorter64"] == ["biovil/rsna"]
+    broken = {"biovil/biovil": {"path": "/w", "geometry": "shorter480crop512"}}
+    with pytest.raises(InputError, match="key 'weights.biovil/biovil.geometry': .* crop 512"):
+        overlay({"weights": broken}, check_roots=False)
