@@ -7,7 +7,8 @@ and where an import stands do not count, nor does what all programs share withou
 results (:data:`FRAME`) or what maps names to things (registries): whoever uses a thing names it.
 
 Of a settings module only what is used counts, and of a class there neither fields nor validators:
-the values that follow from them are a parameter of the stage. Its properties and methods do count.
+the values that follow from them are a parameter of the stage. Its properties and methods do count,
+and so do those of its fields' classes, but not of a list of terms: a model uses some of them.
 """
 
 import ast
@@ -24,7 +25,8 @@ PACKAGE: Final = Path(__file__).parent
 ROOT: Final = PACKAGE.parent
 FRAME: Final = {f"cxrflow.{name}" for name in ("command", "errors", "files", "outputs", "progress")}
 REGISTRIES: Final = {"cxrflow.data.layouts"}  # and every module called registry
-VALIDATORS: Final = {"field_validator", "model_validator"}
+TERMS: Final = "Terms"  # base of the classes that list terms
+VALIDATORS: Final = {"field_validator", "model_validator", "model_serializer"}
 
 
 @cache
@@ -241,7 +243,9 @@ def _definition(name: str, node: ast.stmt, known: set[str | None]) -> _Definitio
     if isinstance(node, ast.ClassDef):
         fields = [item for item in node.body if isinstance(item, ast.AnnAssign)]
         counted = [item for item in node.body if item not in fields and not _validates(item)]
-        used = [*counted, *node.bases, *(field.annotation for field in fields)]
+        used = [*counted, *node.bases]
+        if TERMS not in map(ast.unparse, node.bases):
+            used += [field.annotation for field in fields]
     uses = {part.id for one in used for part in ast.walk(one) if isinstance(part, ast.Name)}
     logic = [_Logic().visit(one) for one in counted]
     text = "".join(ast.dump(one) for one in logic if one is not None)
