@@ -59,8 +59,9 @@ class Import:
     name: str | None = None
 
 
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 def _statements(tree: ast.AST, typing: bool) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -77,10 +78,10 @@ def _is_for_type_checkers(node: ast.AST) -> bool:
 
 
 @cache
-def _imports(path: Path, typing: bool = False) -> frozenset[Import]:
-    """What a file imports from this package."""
+def _imports(text: str, typing: bool = False) -> frozenset[Import]:
+    """What a file with this text imports from this package."""
     found: set[Import] = set()
-    for statement in _statements(_tree(path), typing):
+    for statement in _statements(ast.parse(text), typing):
         if isinstance(statement, ast.Import):
             found |= {Import(alias.name) for alias in statement.names}
         elif statement.module and not statement.level:
@@ -99,7 +100,7 @@ def imported_by(path: Path, typing: bool = False) -> frozenset[str]:
 
     ``typing`` adds those that only a type checker imports.
     """
-    return frozenset(one.module for one in _imports(path, typing))
+    return frozenset(item.module for item in _imports(_text(path), typing))
 
 
 # --- a program's code -----------------------------------------------------------------------------
@@ -124,19 +125,19 @@ def _code_of(program: str) -> dict[Path, str]:
         parents = item.module.split(".")[:-1]
         waiting |= {Import(".".join(parents[:end])) for end in range(2, len(parents) + 1)}
         if is_settings(item.module) and item.name is not None:
-            used = _definitions(path).get(item.name)
+            used = _definitions(_text(path)).get(item.name)
             if used is None:  # imported there from elsewhere
-                waiting |= {one for one in _imports(path) if one.name == item.name}
+                waiting |= {one for one in _imports(_text(path)) if one.name == item.name}
                 continue
             if used.logic:
                 parts.setdefault(path, set()).add(used.logic)
-            imported = {one.name: one for one in _imports(path)}
+            imported = {one.name: one for one in _imports(_text(path))}
             waiting |= {imported.get(other, Import(item.module, other)) for other in used.uses}
         elif is_settings(item.module):
-            waiting |= {Import(item.module, other) for other in _definitions(path)}
+            waiting |= {Import(item.module, other) for other in _definitions(_text(path))}
         else:
-            parts.setdefault(path, set()).add(_logic(path))
-            waiting |= _imports(path)
+            parts.setdefault(path, set()).add(_logic(_text(path), ".py"))
+            waiting |= _imports(_text(path))
     return {path: "".join(sorted(digests)) for path, digests in parts.items()}
 
 
@@ -164,7 +165,7 @@ def _digests(*names: str) -> dict[Path, str]:
             for path, digest in _code_of(name).items():
                 parts[path] = parts.get(path, "") + digest
             continue
-        fitting = {path: _logic(path) for path in PACKAGE.glob(name)}
+        fitting = {path: _logic(_text(path), path.suffix) for path in PACKAGE.glob(name)}
         if not fitting:
             raise ModuleNotFoundError(f"no file fits {PACKAGE / name}")
         parts |= fitting
@@ -179,17 +180,15 @@ def _digest(content: bytes) -> str:
 
 
 @cache
-def _logic(path: Path) -> str:
+def _logic(text: str, suffix: str) -> str:
     """What of a file can change a result, as a digest."""
-    if path.suffix == ".py":
-        tree = _tree(path)
+    if suffix == ".py":
+        tree = ast.parse(text)
         names = sorted({name for node in _statements(tree, typing=False) for name in _names(node)})
         return _digest(f"{names} {ast.dump(_Logic().visit(tree))}".encode())
-    content = path.read_bytes()
-    if path.suffix == ".yaml":
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        content = repr(yaml.load(content, loader)).encode()
-    return _digest(content)
+    if suffix == ".yaml":
+        text = repr(yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    return _digest(text.encode())
 
 
 def _names(statement: ast.Import | ast.ImportFrom) -> Iterator[str]:
@@ -224,16 +223,16 @@ class _Definition:
 
 
 @cache
-def _definitions(path: Path) -> dict[str, _Definition]:
+def _definitions(text: str) -> dict[str, _Definition]:
     """What a settings module defines, by name."""
     nodes: dict[str, ast.stmt] = {}
-    for node in _tree(path).body:
+    for node in ast.parse(text).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             nodes[node.name] = node
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             nodes |= {target.id: node for target in targets if isinstance(target, ast.Name)}
-    known = {*nodes, *(one.name for one in _imports(path))}
+    known = {*nodes, *(item.name for item in _imports(text))}
     return {name: _definition(name, node, known) for name, node in nodes.items()}
 
 
@@ -256,9 +255,4 @@ def _definition(name: str, node: ast.stmt, known: set[str | None]) -> _Definitio
 def _validates(item: ast.stmt) -> bool:
     """Whether it is a validator: what it makes of values is in the values."""
     decorators = getattr(item, "decorator_list", [])
-    return any(
-        part.id in VALIDATORS
-        for d in decorators
-        for part in ast.walk(d)
-        if isinstance(part, ast.Name)
-    )
+    return any(ast.unparse(one).partition("(")[0] in VALIDATORS for one in decorators)

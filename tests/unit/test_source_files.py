@@ -1,0 +1,167 @@
+"""Which code counts for which stage: an edit reruns what it can change, and nothing else."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from config_overlays import DEMO, ROOT
+
+from cxrflow import source_files
+from cxrflow.config import load_config
+from cxrflow.data.layouts import LAYOUTS, layout
+from cxrflow.source_files import FRAME, PACKAGE, REGISTRIES, code_digest, find_module
+from cxrflow.source_files import source_files as files
+
+SETTINGS = "pretrain/terms/settings.py"
+CONFIG = load_config([DEMO])
+STAGES = {
+    **{
+        name: CONFIG.code_of(f"biovil/{name}")
+        for name in ("cxr_bert_phase2", "cxr_bert", "simclr", "biovil", "biovil_l")
+    },
+    "mimic_cxr": ["data.cohort", *layout("mimic_cxr").source("tables")],
+    "rsna": ["data.cohort", *layout("rsna").source("tables")],
+    "grounding": ["benchmarks.grounding.phrase_grounding"],
+    "tests": ["benchmarks.paired_tests"],
+    "table": ["tables.tables", "tables/table.html.jinja"],
+}
+COHORTS, PHASES = {"mimic_cxr", "rsna"}, {"cxr_bert_phase2", "cxr_bert"}
+JOINT, TRAININGS = {"biovil", "biovil_l"}, {*PHASES, "biovil", "biovil_l", "simclr"}
+
+
+def digests() -> dict[str, str]:
+    """The digest of each stage's code."""
+    source_files._code_of.cache_clear()
+    return {name: code_digest(*code) for name, code in STAGES.items()}
+
+
+@pytest.fixture
+def edit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str, str], set[str]]]:
+    """Read a file otherwise than it is; gives the stages that see it."""
+    before, read, edited = digests(), source_files._text, dict[Path, str]()
+    monkeypatch.setattr(source_files, "_text", lambda path: edited.get(path) or read(path))
+
+    def change(file: str, old: str, new: str) -> set[str]:
+        path = PACKAGE / file
+        text = edited.get(path) or read(path)
+        assert old in text, f"{file}: nothing to edit"
+        edited[path] = text.replace(old, new, 1)
+        after = digests()
+        return {name for name in STAGES if before[name] != after[name]}
+
+    yield change
+    source_files._code_of.cache_clear()
+
+
+PROPERTY = "sharpness: float = 1.0\n\n    @property\n    def twice(self):\n        return 2\n"
+SIMCLR_FIELD = "    temperature: float = Field(0.1"
+TERM = f"class NewSettings(TermSettings):\n    {PROPERTY}\n\n"
+IMAGES = "class ImageEncoderSettings(Settings):\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "changed"),
+    [
+        # What is said of the code.
+        ("training/engine.py", "\n\n\nclass ", "\n\n# A comment.\n\n\nclass ", set()),
+        ("objectives/simclr.py", "Mean over the 2N views", "The mean", set()),
+        ("data/layouts/rsna.yaml", "#", "# A comment.\n#", set()),
+        # Arithmetic.
+        ("objectives/simclr.py", "/ temperature", "* temperature", {"simclr"}),
+        ("objectives/local_alignment.py", "8 * 2**20", "9 * 2**20", {"biovil_l"}),
+        ("pretrain/terms/section_matching.py", "\nclass ", "\nX = 1\n\n\nclass ", {"cxr_bert"}),
+        ("pretrain/terms/mlm.py", "\nclass ", "\nX = 1\n\n\nclass ", {*PHASES, *JOINT}),
+        ("training/engine.py", "\n\n\nclass ", "\n\nX = 1\n\n\nclass ", TRAININGS),
+        ("tables/table.html.jinja", "<", "<br><", {"table"}),
+        # Imports: what is bound counts; where that stands, and whether it is a type, does not.
+        ("objectives/simclr.py", "import torch\n", "import numpy as torch\n", {"simclr"}),
+        ("objectives/simclr.py", "import torch\n", "import torch\nfrom typing import Any\n", set()),
+        # Settings: values are a parameter. A field, a validator, another term count for nobody ...
+        (SETTINGS, "    temp1: float", "    temp0: float = 1.0\n    temp1: float", set()),
+        (SETTINGS, "names no term", "has no term", set()),
+        (
+            SETTINGS,
+            "class JointTerms(Terms):\n",
+            f"{TERM}class JointTerms(Terms):\n    new: NewSettings | None = None\n",
+            set(),
+        ),
+        # ... but what is computed from them does, for those who use it.
+        (SETTINGS, "    temp1: float", f"    {PROPERTY}\n    temp1: float", {"biovil_l"}),
+        (SETTINGS, SIMCLR_FIELD, f"    {PROPERTY}\n{SIMCLR_FIELD}", {"simclr"}),
+        (
+            "encoders/settings.py",
+            IMAGES,
+            f"{IMAGES}    {PROPERTY}\n",
+            {"simclr", *JOINT, "grounding"},
+        ),
+        ("data/settings.py", '("train", "validate", "test")', '("train", "test")', COHORTS),
+        # Descriptions count for those who name them.
+        ("data/layouts/rsna.yaml", "synthetic: true", "synthetic: false", {"rsna"}),
+        ("data/layouts/__init__.py", "FOLDER = ", "HERE = FOLDER = ", set()),
+        ("benchmarks/registry.py", "BENCHMARKS = {", "BENCHMARKS = {'new': None,", set()),
+        ("files.py", "\n\n\ndef ", "\n\nX = 1\n\n\ndef ", set()),
+    ],
+)
+def test_an_edit_reruns_what_it_can_change(
+    edit: Callable[[str, str, str], set[str]], file: str, old: str, new: str, changed: set[str]
+) -> None:
+    assert edit(file, old, new) == changed
+
+
+def test_an_import_may_move_into_a_function(edit: Callable[[str, str, str], set[str]]) -> None:
+    assert edit("objectives/simclr.py", "import torch\n", "")
+    assert edit("objectives/simclr.py", "    views = ", "    import torch\n    views = ") == set()
+
+
+def test_a_programs_code_is_what_it_imports() -> None:
+    text = {str(path.relative_to(PACKAGE)) for path in files("pretrain.text")}
+    assert {"pretrain/text.py", "text/masking.py", "training/engine.py", "keyed_random.py"} <= text
+    assert not {"encoders/resnet.py", "images/augment.py", "pretrain/terms/simclr.py"} & text
+    image = {str(path.relative_to(PACKAGE)) for path in files("pretrain.image")}
+    assert {"encoders/resnet.py", "images/augment.py"} <= image
+    assert not {"encoders/cxr_bert.py", "text/masking.py", "files.py"} & image
+
+
+@pytest.mark.parametrize("name", ["pretrain.nothing", "reports/rules/*.toml"])
+def test_a_wrong_name_is_refused(name: str) -> None:
+    with pytest.raises(ModuleNotFoundError, match=re.escape(str(Path(name).name.split(".")[-1]))):
+        files(name)
+
+
+def test_the_frame_exists() -> None:
+    assert all(find_module(name) for name in (*FRAME, *REGISTRIES, "cxrflow.benchmarks.registry"))
+
+
+# --- rules ----------------------------------------------------------------------------------------
+
+RULE = re.compile(r"^rule (\w+):\n(.*?)(?=^rule |\Z)", re.M | re.S)
+TEXT = "".join(file.read_text(encoding="utf-8") for file in sorted(ROOT.glob("rules/*.smk")))
+# Rules whose program follows from their wildcards, and what says its code.
+BY_WILDCARDS = {"pretrain_text": "run.code_of(", "evaluate": "benchmark.program"}
+
+
+@pytest.mark.parametrize("rule", [name for name, body in RULE.findall(TEXT) if "shell:" in body])
+def test_a_rule_watches_its_program(rule: str) -> None:
+    body = dict(RULE.findall(TEXT))[rule]
+    if rule == "record_config":
+        return  # which writes down what it is given
+    program = re.search(r"python -m cxrflow\.([\w.]+)", body)
+    code = re.search(r"        code=(.*?)\n        \w+=", body, re.S)
+    assert program and code, f"rule {rule} runs no program or names no code"
+    named = BY_WILDCARDS.get(rule, f'"{program[1]}"')
+    assert "code_digest(" in code[1] and named in code[1]
+    for pattern in re.findall(r'"([\w/]+/[\w/.*]+)"', code[1]):
+        assert files(pattern)
+
+
+def test_data_files_are_watched() -> None:
+    """Rules of reports and templates; papers and layouts reach the stages by name."""
+    patterns = {
+        pattern for pattern in re.findall(r'"([\w/]+/[\w.*/]+)"', TEXT) if "results" not in pattern
+    }
+    watched = {path for pattern in patterns for path in PACKAGE.glob(pattern)}
+    watched |= {path for name in LAYOUTS for path in files(f"data/layouts/{name}.yaml")}
+    suffixes = (".yaml", ".txt", ".jinja", ".css", ".js")
+    data = {path for path in PACKAGE.rglob("*") if path.suffix in suffixes}
+    assert {str(path) for path in data - watched if path.parent.name != "papers"} == set()
