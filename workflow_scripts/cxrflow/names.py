@@ -6,7 +6,7 @@ type :data:`Name` hold names in full once the YAML is validated with ``context={
 
 from typing import Annotated
 
-from pydantic import AfterValidator, ValidationInfo
+from pydantic import AfterValidator, StringConstraints, ValidationInfo
 
 
 def full_name(name: str, paper: str) -> str:
@@ -29,3 +29,5 @@ def _in_full(name: str, info: ValidationInfo) -> str:
 
 
 Name = Annotated[str, AfterValidator(_in_full)]
+# Names are parts of paths and of patterns for them.
+ShortName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.command import Settings, explain, overlay, read_yaml
 from cxrflow.errors import InputError
-from cxrflow.names import paper_of, short_name
+from cxrflow.names import ShortName, paper_of, short_name
 from cxrflow.papers.figures import CurveFigure, Figure
 from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
 from cxrflow.papers.tables import Headline, Ordering, Table, check_places
@@ -27,17 +27,17 @@ KINDS = ("cohorts", "vocabularies", "models", "tasks", "tables")
 
 
 class Paper(Settings):
-    """What a paper says; names in it are in full."""
+    """What a paper says; names that its parts refer to are in full."""
 
-    name: str
-    cohorts: dict[str, CohortRecipe] = Field(default_factory=dict)
-    vocabularies: dict[str, VocabularyRecipe] = Field(default_factory=dict)
-    models: dict[str, Recipe] = Field(default_factory=dict)
-    tasks: dict[str, Task] = Field(default_factory=dict)
-    tables: dict[str, Table] = Field(default_factory=dict)
+    name: ShortName
+    cohorts: dict[ShortName, CohortRecipe] = Field(default_factory=dict)
+    vocabularies: dict[ShortName, VocabularyRecipe] = Field(default_factory=dict)
+    models: dict[ShortName, Recipe] = Field(default_factory=dict)
+    tasks: dict[ShortName, Task] = Field(default_factory=dict)
+    tables: dict[ShortName, Table] = Field(default_factory=dict)
     orderings: list[Ordering] = Field(default_factory=list)
     headline: list[Headline] = Field(default_factory=list)
-    figures: dict[str, Figure] = Field(default_factory=dict)
+    figures: dict[ShortName, Figure] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _places_are_there(self) -> Self:
@@ -87,6 +87,8 @@ def load_paper(source: str) -> Paper:
         raise InputError(f"{file}: a paper of ours is called '{name}'; give the file another name")
     try:
         raw = _extended(read_yaml(file), file)
+        # A paper that names no headline is its own.
+        raw.setdefault("headline", [{"table": table} for table in raw.get("tables") or {}])
         return Paper.model_validate({"name": name, **raw}, context={"paper": name})
     except ValidationError as error:
         raise InputError(explain(error, str(file))) from None

@@ -1,0 +1,203 @@
+"""Papers of one's own: a method and a row more, beside ours; papers that use each other's parts."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from config_overlays import DEMO, ROOT
+
+from cxrflow.config import load_config
+from cxrflow.errors import InputError
+from cxrflow.papers import load_paper
+
+PAGE = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
+ROW = "BioViL: CXR-BERT, global loss"
+
+
+@pytest.fixture
+def paper(tmp_path):
+    """Write a paper's YAML and give its path."""
+
+    def write(values, name="mine.yaml"):
+        text = values if isinstance(values, str) else yaml.safe_dump(values)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return str(tmp_path / name)
+
+    return write
+
+
+@pytest.fixture
+def example(paper):
+    """The paper that the documentation shows."""
+    block = re.search(r"    # my_method\.yaml\n((?:    .*\n|\n)+)", PAGE)
+    assert block is not None
+    return paper("".join(line[4:] for line in block[1].splitlines(keepends=True)), "my_method.yaml")
+
+
+def trainings(config):
+    """Every training of a run: model and seed."""
+    return [(name, seed) for name in config.models_in_use for seed in config.seeds_of(name)]
+
+
+def test_a_method_is_a_row_without_touching_the_package(overlay, example):
+    config = overlay({"papers": [example], "seeds": [0, 1]})
+    mine, biovil = config.model("my_method/my_method"), config.model("biovil/biovil")
+    assert mine.settings.terms.global_alignment.temperature == 0.1
+    assert mine.settings.training == biovil.settings.training and mine.geometry == biovil.geometry
+    assert config.ancestors("my_method/my_method")[:-1] == config.ancestors("biovil/biovil")[:-1]
+    # It stands in BioViL's own table, in its own task, tested against the same row.
+    table, published = config.table("my_method", "table5"), load_paper("biovil").tables["table5"]
+    assert table.rows[:-1] == published.rows and table.columns == published.columns
+    cells = config.results_of("my_method", "all")
+    assert ("biovil/phrase_grounding", "my_method/my_method") in cells
+    assert {c.reference_model for c in config.comparisons("my_method", "table5")} == {
+        "biovil/biovil"
+    }
+    assert config.table_cells("my_method", "headline/table5") == [
+        ("biovil/phrase_grounding", name) for name in ("biovil/biovil", "my_method/my_method")
+    ]
+    needed = config.needs(("my_method", "headline")).models
+    assert [name for name in needed if name not in config.ancestors("biovil/biovil")] == [
+        "my_method/my_method"
+    ]
+
+
+def test_beside_its_paper_nothing_is_trained_twice(overlay, example):
+    one, both = load_config([DEMO]), overlay({"papers": ["biovil", example]})
+    assert set(trainings(both)) == {*trainings(one), ("my_method/my_method", 0)}
+    assert len(trainings(both)) == len(trainings(one)) + 1
+    assert both.stores == one.stores and both.tasks_in_use == one.tasks_in_use
+    assert both.cohorts_in_use == one.cohorts_in_use
+    assert both.code_of("my_method/my_method") == one.code_of("biovil/biovil")
+    for task in one.tasks_in_use:
+        assert both.vocabularies_of(task) == one.vocabularies_of(task)
+
+
+def test_a_paper_has_cohorts_tasks_and_vocabularies_of_its_own(overlay, paper):
+    own = {
+        "cohorts": {"pairs": {"extends": "biovil/mimic_cxr", "choose": "first"}},
+        "vocabularies": {"words": {"extends": "biovil/cxr_bert", "size": 70}},
+        "models": {
+            "text": {"extends": "biovil/cxr_bert_phase2", "vocabulary": "words", "cohort": "pairs"},
+            "joint": {"extends": "biovil/biovil", "text": "text", "cohort": "pairs"},
+        },
+        "tasks": {"probe": {"extends": "biovil/linear_probe", "settings": {"epochs": 2}}},
+        "tables": {
+            "probes": {
+                "title": "Probes",
+                "source": "ours",
+                "task": "probe",
+                "columns": [{"key": "auroc", "label": "AUROC", "metric": "auroc"}],
+                "rows": [
+                    {"label": "Mine", "model": "joint"},
+                    {"label": "SimCLR", "model": "biovil/simclr"},
+                ],
+            }
+        },
+    }
+    config = overlay({"papers": [paper(own)]})
+    assert config.ancestors("mine/joint") == ["mine/text", "biovil/simclr", "mine/joint"]
+    assert config.vocabulary_of("mine/text") == "mine/words"
+    assert config.known_cohorts["mine/pairs"].recipe.choose == "first"
+    assert config.task("mine/probe").settings.epochs == 2
+    # Without a headline of its own all of it is the headline.
+    cells = [("mine/probe", "mine/joint"), ("mine/probe", "biovil/simclr")]
+    assert config.table_cells("mine", "headline/probes") == cells
+    # Its documents are split by its own cohort, as those of its vocabulary are.
+    assert dict(config.all_needs.documents)["mimic_cxr"] == "mine"
+    assert config.document_cohort("mimic_cxr", "mine") == "mine/pairs"
+    assert config.stores["mimic_cxr_jpg", "shorter128"] == ["mine/pairs", "biovil/mimic_cxr"]
+    assert set(config.models_in_use) == {"mine/text", "biovil/simclr", "mine/joint"}
+    with pytest.raises(InputError, match="leak/pairs.held_out': 'ms_cxr', on which biovil/phrase"):
+        own["cohorts"]["pairs"]["held_out"] = []
+        own["tables"]["grounding"] = {
+            "extends": "biovil/table5",
+            "rows": own["tables"]["probes"]["rows"][:1],
+        }
+        overlay({"papers": [paper(own, "leak.yaml")]})
+
+
+def test_papers_use_each_others_models(overlay, paper):
+    first = paper({"models": {"a": {"extends": "biovil/biovil"}}}, "first.yaml")
+    second = paper(
+        {"models": {"b": {"extends": "biovil/cxr_bert", "start": "biovil/cxr_bert"}}}, "second.yaml"
+    )
+    third = paper(
+        {"models": {"c": {"extends": "biovil/biovil", "text": "second/b", "image": "first/a"}}},
+        "third.yaml",
+    )
+    config = overlay({"papers": [third, second, first]})
+    assert config.ancestors("third/c")[-3:] == ["biovil/simclr", "first/a", "third/c"]
+    with pytest.raises(
+        InputError, match="key 'papers': model third/c names 'second/b': 'second' is"
+    ):
+        overlay({"papers": [third, first]})
+
+
+RECIPE = {"extends": "biovil/biovil"}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"model": {}}, "mine.yaml: unknown key 'model'"),
+        ({"models": {"a.b": RECIPE}}, "mine.yaml: key 'models.a.b."),
+        (
+            {"models": {"a": {"extends": "biovil"}}},
+            "key 'models.a.extends' is 'biovil'; expected <",
+        ),
+        (
+            {"models": {"a": {"extends": "biovil/x"}}},
+            "'models.a.extends' is 'biovil/x'; expected <",
+        ),
+        ({"models": {"a": {"extends": "x/x"}}}, "'x' is not known; there are biovil, or give"),
+        ({"models": {"a": RECIPE | {"text": "x"}}}, "model mine/a names 'mine/x', which is not"),
+        (
+            {"models": {"a": RECIPE | {"image": "x/x"}}},
+            "model mine/a names 'x/x': 'x' is not known",
+        ),
+        (
+            {"models": {"a": RECIPE | {"text": "b"}, "b": RECIPE | {"text": "a"}}},
+            "models are made from each other: mine/a -> mine/b -> mine/a",
+        ),
+        (
+            {"models": {"a": RECIPE | {"settings": {"dropout": 2}}}},
+            "mine.yaml: key 'models.a.settings.dropout' is 2: Input should be less than 1",
+        ),
+        (
+            {"models": {"a": RECIPE | {"scales": {"demo": {"settings": {"lenght": 9}}}}}},
+            "mine.yaml: unknown key 'models.a.scales.demo.settings.lenght'",
+        ),
+        (
+            {"models": {"a": RECIPE | {"geometry": "big", "scales": None}}},
+            "mine.yaml: key 'models.a.scales'",
+        ),
+        (
+            {"tasks": {"a": {"benchmark": "x", "cohort": "biovil/rsna"}}},
+            "'tasks.a': benchmark is 'x'",
+        ),
+        (
+            {"tasks": {"a": {"extends": "biovil/linear_probe", "cohort": "c"}}},
+            "task mine/a names 'mine/c', which is not known; cohorts of mine are none",
+        ),
+        (
+            {"cohorts": {"c": {"dataset": "x"}}, "models": {"a": RECIPE | {"cohort": "c"}}},
+            "key 'datasets': cohort mine/c reads 'x' is not known",
+        ),
+        ({"headline": [{"table": "t"}]}, "headline: no table 't'"),
+    ],
+)
+def test_a_mistake_in_a_paper_names_its_file_and_key(overlay, paper, values, message):
+    with pytest.raises(InputError) as error:
+        overlay({"papers": [paper(values)]})
+    assert message in str(error.value)
+
+
+def test_a_papers_name_is_its_files(paper):
+    assert load_paper(paper({})).name == "mine"
+    with pytest.raises(InputError, match="a paper of ours is called 'biovil'; give the file anoth"):
+        load_paper(paper({}, "biovil.yaml"))
+    with pytest.raises(InputError, match="key 'name' is 'my method'"):
+        load_paper(paper({}, "my method.yaml"))
+    assert Path(paper({})).stem not in {name for name in load_config([DEMO]).chosen}
