@@ -10,7 +10,7 @@ from config_overlays import DEMO, ROOT
 from cxrflow import source_files
 from cxrflow.config import load_config
 from cxrflow.data.layouts import LAYOUTS, layout
-from cxrflow.source_files import FRAME, PACKAGE, REGISTRIES, code_digest, find_module
+from cxrflow.source_files import FRAME, PACKAGE, REGISTRIES, code_digest, find_module, imported_by
 from cxrflow.source_files import source_files as files
 
 SETTINGS = "pretrain/terms/settings.py"
@@ -146,11 +146,16 @@ def test_a_rule_watches_its_program(rule: str) -> None:
     body = dict(RULE.findall(TEXT))[rule]
     if rule == "record_config":
         return  # which writes down what it is given
-    program = re.search(r"python -m cxrflow\.([\w.]+)", body)
+    program = re.search(r"python -m (cxrflow\.[\w.]+)", body)
     code = re.search(r"        code=(.*?)\n        \w+=", body, re.S)
-    assert program and code, f"rule {rule} runs no program or names no code"
-    named = BY_WILDCARDS.get(rule, f'"{program[1]}"')
-    assert "code_digest(" in code[1] and named in code[1]
+    assert program and code and "code_digest(" in code[1], f"rule {rule} names no program's code"
+    if rule in BY_WILDCARDS:
+        assert BY_WILDCARDS[rule] in code[1]
+        return
+    # The program itself, or what it does once its arguments are read.
+    file = find_module(program[1]) or find_module(f"{program[1]}.__main__")
+    named = {f"cxrflow.{name}" for name in re.findall(r'"([a-z_.]+)"', code[1])}
+    assert file and named & {program[1], *imported_by(file)}
     for pattern in re.findall(r'"([\w/]+/[\w/.*]+)"', code[1]):
         assert files(pattern)
 
