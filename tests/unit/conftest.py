@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 from config_overlays import DEMO
+from page_fixtures import load, write_results
 from phantom_fixtures import SETTINGS
-from report_fixtures import load, write_results
 
 from cxrflow.config import load_config
 from cxrflow.phantom.__main__ import WRITERS, writer

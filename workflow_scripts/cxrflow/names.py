@@ -24,6 +24,11 @@ def short_name(name: str) -> str:
     return name.rpartition("/")[2]
 
 
+def anchor(name: str) -> str:
+    """A name as a part of an HTML id."""
+    return name.replace("/", "-")
+
+
 def _in_full(name: str, info: ValidationInfo) -> str:
     return full_name(name, info.context["paper"]) if info.context else name
 

@@ -77,11 +77,14 @@ def _splits(splits: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
 
 def cohort(run: RunFolder, name: str, flow: Mapping[str, Any] | None) -> dict[str, Any]:
     """What the page shows of a cohort; without ``flow`` only that it is missing."""
-    roles = run.config.roles.model_dump()
+    models = [one for one in run.needs.models if run.config.recipes[one].cohort == name]
+    recipes = run.config.library.tasks
+    tasks = [one for one in run.needs.tasks if name in (recipes[one].cohort, recipes[one].training)]
     shown: dict[str, Any] = {
         "name": name,
-        "dataset": run.config.cohorts[name].dataset,
-        "roles": [role for role, cohort in roles.items() if cohort == name],
+        "dataset": run.config.known_cohorts[name].dataset,
+        "trains": models,
+        "tests": tasks,
         "flow": flow,
         "failed": 0,
     }

@@ -5,12 +5,13 @@ Example pictures show radiographs and their titles report text; both only go int
 """
 
 import base64
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cxrflow.errors import InputError
 from cxrflow.files import read_json
+from cxrflow.names import short_name
 from cxrflow.page.inputs import RunFolder
 from cxrflow.page.svg import Dot, Series, dot_chart, line_chart
 
@@ -31,47 +32,61 @@ def png_uri(path: Path) -> str:
     return "data:image/png;base64," + base64.b64encode(data).decode()
 
 
-def grounding_examples(run: RunFolder, models: Sequence[str], spent: int = 0) -> dict[str, Any]:
-    """Example pictures of each model (its first seed), as many as fit into the page.
+@dataclass(frozen=True)
+class Scored:
+    """The first task of a paper that is of one benchmark, and the models shown, leading first."""
+
+    task: str
+    models: tuple[str, ...]
+
+    @classmethod
+    def of(cls, run: RunFolder, paper: str, benchmark: str) -> "Scored | None":
+        """None where the paper shows no model in such a task."""
+        results = run.config.results_of(paper, run.papers[paper])
+        recipes = run.config.library.tasks
+        tasks = [task for task, model in results if model and recipes[task].benchmark == benchmark]
+        if not tasks:
+            return None
+        models = [model for task, model in results if task == tasks[0] and model is not None]
+        # The one named like its paper leads.
+        models.sort(key=lambda name: name != f"{paper}/{paper}")
+        return cls(tasks[0], tuple(models))
+
+
+def grounding_examples(run: RunFolder, scored: Scored, spent: int = 0) -> dict[str, Any]:
+    """Example pictures of the leading model (its first seed), as many as fit into the page.
 
     ``spent`` bytes of its room are taken by other pictures.
     """
-    groups, left_out, hidden = [], 0, []
-    for name in models:
-        seed = run.config.seeds_of(name)[0]
-        scores = run.scores("phrase_grounding", name, seed)
-        if scores is None:
+    name = scored.models[0]
+    seed = run.config.seeds_of(name)[0]
+    shown: dict[str, Any] = {
+        "model": name, "seed": seed, "pictures": [], "left_out": 0, "hidden": False, "bytes": 0,
+    }  # fmt: skip
+    scores = run.scores(scored.task, name, seed)
+    if scores is None:
+        return shown
+    synthetic = bool(scores["data"]["synthetic"])
+    if not run.privacy.images(synthetic):
+        return shown | {"hidden": True}
+    folder = run.score_folder(scored.task, name, seed) / "figures"
+    for entry in _entries(folder / "examples.json"):
+        path = folder / entry["file"]
+        size = path.stat().st_size if path.is_file() else 0
+        if spent + shown["bytes"] + size > BUDGET:
+            shown["left_out"] += 1
             continue
-        synthetic = bool(scores["data"]["synthetic"])
-        if not run.privacy.images(synthetic):
-            hidden.append(name)
-            continue
-        folder = run.score_folder("phrase_grounding", name, seed) / "figures"
-        pictures = []
-        for entry in _entries(folder / "examples.json"):
-            path = folder / entry["file"]
-            size = path.stat().st_size if path.is_file() else 0
-            if spent + size > BUDGET:
-                left_out += 1
-                continue
-            spent += size
-            words = entry["caption"].split(" ", 1)[0].lower()
-            title = entry["title"]
-            if not run.privacy.text(synthetic):
-                title = entry["category"]
-            pictures.append(
-                {
-                    "uri": png_uri(path),
-                    "title": title,
-                    "caption": entry["caption"],
-                    "rank": words if words in ("best", "median", "worst") else "",
-                    "category": entry["category"],
-                    "cnr": entry["cnr"],
-                }
-            )
-        if pictures:
-            groups.append({"model": name, "seed": seed, "pictures": pictures})
-    return {"groups": groups, "left_out": left_out, "hidden": hidden}
+        shown["bytes"] += size
+        rank = entry["caption"].split(" ", 1)[0].lower()
+        shown["pictures"].append(
+            {
+                "uri": png_uri(path),
+                "title": entry["title"] if run.privacy.text(synthetic) else entry["category"],
+                "caption": entry["caption"],
+                "rank": rank if rank in ("best", "median", "worst") else "",
+            }
+        )
+    return shown
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:
@@ -91,18 +106,18 @@ def _entries(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def by_finding(run: RunFolder, models: Sequence[str]) -> list[dict[str, Any]]:
+def by_finding(run: RunFolder, scored: Scored) -> list[dict[str, Any]]:
     """CNR and mIoU of each finding with intervals, the first models in one chart (first seed)."""
-    found = []
+    charts = []
     for metric, label in (("cnr", "Contrast-to-noise ratio"), ("miou", "Mean IoU")):
         rows: dict[str, list[Dot]] = {}
         legend: list[dict[str, str]] = []
-        for name in models:
-            scores = run.scores("phrase_grounding", name, run.config.seeds_of(name)[0])
+        for name in scored.models:
+            scores = run.scores(scored.task, name, run.config.seeds_of(name)[0])
             if scores is None or len(legend) == CHARTED:
                 continue
             style = f"series{len(legend)}"
-            legend.append({"style": style, "name": name})
+            legend.append({"style": style, "name": short_name(name)})
             for key, entry in scores["metrics"].items():
                 if key.startswith(f"{metric}/size_"):
                     continue  # phrases by the size of their boxes, not a finding
@@ -118,29 +133,32 @@ def by_finding(run: RunFolder, models: Sequence[str]) -> list[dict[str, Any]]:
             )
             names = ", ".join(item["name"] for item in legend)
             chart = dot_chart(ordered, f"{label} by finding ({names}): {said}.", label)
-            found.append({"metric": metric, "label": label, "chart": chart, "legend": legend})
-    return found
+            charts.append({"metric": metric, "label": label, "chart": chart, "legend": legend})
+    return charts
 
 
-def roc_curves(run: RunFolder, models: Sequence[str]) -> dict[str, Any] | None:
+def roc_curves(run: RunFolder, scored: Scored) -> dict[str, Any] | None:
     """ROC curves of zero-shot classification, the first models in one chart (first seed)."""
     series: list[Series] = []
     legend: list[dict[str, Any]] = []
-    for name in models:
+    for name in scored.models:
         seed = run.config.seeds_of(name)[0]
-        scores = run.scores("zero_shot_classification", name, seed)
+        scores = run.scores(scored.task, name, seed)
         if scores is None or len(legend) == CHARTED:
             continue
-        folder = run.score_folder("zero_shot_classification", name, seed)
+        folder = run.score_folder(scored.task, name, seed)
         if "auroc" not in scores["metrics"]:
             raise InputError(f"{folder / 'metrics.json'}: field 'metrics.auroc' is missing")
-        xs, ys = _roc(folder / "predictions.parquet")
+        points = _roc(folder / "predictions.parquet")
+        if points is None:
+            continue
+        xs, ys = points
         style = f"series{len(legend)}"
-        series.append(Series(name, style, xs, ys))
+        series.append(Series(short_name(name), style, xs, ys))
         legend.append(
             {
                 "style": style,
-                "name": name,
+                "name": short_name(name),
                 "auroc": scores["metrics"]["auroc"],
                 "prompts": [
                     *scores["protocol"].get("positive_prompts", []),
@@ -168,13 +186,19 @@ def roc_curves(run: RunFolder, models: Sequence[str]) -> dict[str, Any] | None:
     return {"chart": chart, "legend": legend}
 
 
-def _roc(path: Path) -> tuple[list[float], list[float]]:
+def _roc(path: Path) -> tuple[list[float], list[float]] | None:
+    """False and true positive rates; None of several classes."""
     import numpy as np
 
     from cxrflow.metrics.classification import operating_points, roc_curve
     from cxrflow.parquet import read_table
 
-    table = read_table(path, ("label", "score"))
+    table = read_table(path)
+    if any(str(name).startswith("label/") for name in table):
+        return None
+    missing = {"label", "score"} - set(table)
+    if missing:
+        raise InputError(f"{path}: column '{min(missing)}' is missing")
     try:
         false_rate, true_rate = roc_curve(operating_points(table["label"], table["score"]))
     except ValueError as error:

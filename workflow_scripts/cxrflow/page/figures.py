@@ -16,23 +16,13 @@ from cxrflow.page.inputs import RunFolder
 FIELDS = ("data", "shows", "caption", "lines")
 
 
-def paper_figures(run: RunFolder) -> list[dict[str, Any]]:
-    """Each paper that has figures, with those this run draws, in the paper's order."""
-    papers = []
-    for paper in run.config.papers:
-        folder = run.root / "figures" / paper
-        figures = [
-            _figure(run, folder / f"{name}.json", f"{paper}-{name}", figure.title)
-            for name, figure in run.config.figures(paper).items()
-        ]
-        if figures:
-            papers.append({"paper": paper, "figures": figures})
-    return papers
-
-
-def picture_bytes(papers: list[dict[str, Any]]) -> int:
-    """How much of the page's room for pictures the figures take."""
-    return sum(figure["bytes"] for paper in papers for figure in paper["figures"])
+def paper_figures(run: RunFolder, paper: str) -> list[dict[str, Any]]:
+    """The figures of a paper that this run draws, in the paper's order."""
+    folder = run.root / "figures" / paper
+    return [
+        _figure(run, folder / f"{name}.json", f"{paper}-{name}", figure.title)
+        for name, figure in run.config.figures(paper, run.papers[paper]).items()
+    ]
 
 
 def _figure(run: RunFolder, path: Path, place: str, title: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the report page reads, checked: the configuration of a run and the products in its folder.
+"""What the page reads, checked: the configuration of a run and the products in its folder.
 
 A product that is not there is None: the page says so. One that is damaged, of another model than
 its place says, or made with other settings than the configuration's is an InputError naming it.
@@ -7,19 +7,24 @@ its place says, or made with other settings than the configuration's is an Input
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from cxrflow.config import make_config
-from cxrflow.config.schema import BENCHMARK_ROLES, Config
+from cxrflow.config.needs import Needs
+from cxrflow.config.schema import Config
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
+from cxrflow.names import short_name
 from cxrflow.page.privacy import Privacy
+from cxrflow.tables.results import Results
 
 RUN_FIELDS = (
     *("model", "seed", "program", "settings", "data", "steps", "seconds", "samples_per_second"),
     *("tokens_per_second", "peak_memory_mb", "parameters", "device"),
 )
+METRICS_FIELDS = ("task", "benchmark", "model", "seed", "data", "protocol", "metrics")
 STALE = "run the workflow again, or remove the file"
 
 
@@ -28,19 +33,26 @@ def read_if_there(path: Path, fields: Sequence[str]) -> dict[str, Any] | None:
     return read_object(path, fields) if path.is_file() else None
 
 
-def _need(path: Path, found: Any, place: str, fields: Sequence[str]) -> None:
+def _need(path: Path, part: Any, place: str, fields: Sequence[str]) -> None:
     for field in fields:
-        if not isinstance(found, Mapping) or field not in found:
+        if not isinstance(part, Mapping) or field not in part:
             raise InputError(f"{path}: field '{place}.{field}' is missing")
 
 
-def expect(path: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+def expect(path: Path, content: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Refuse a file whose fields are not those its place promises."""
     for field, value in wanted.items():
-        if found.get(field) != value:
+        if content.get(field) != value:
             raise InputError(
-                f"{path}: field '{field}' is {found.get(field)!r}, expected {value!r}; {STALE}"
+                f"{path}: field '{field}' is {content.get(field)!r}, expected {value!r}; {STALE}"
             )
+
+
+def expect_settings(path: Path, ours: Any, theirs: Any) -> None:
+    """Refuse a product that was made with other settings than the configuration's."""
+    difference = first_difference(ours, theirs)
+    if difference:
+        raise InputError(f"{path}: {difference}; {STALE}")
 
 
 def first_difference(ours: Any, theirs: Any, key: str = "settings") -> str | None:
@@ -50,9 +62,9 @@ def first_difference(ours: Any, theirs: Any, key: str = "settings") -> str | Non
             if name not in ours or name not in theirs:
                 side = "configuration" if name in ours else "file"
                 return f"'{key}.{name}' stands in the {side} only"
-            found = first_difference(ours[name], theirs[name], f"{key}.{name}")
-            if found:
-                return found
+            difference = first_difference(ours[name], theirs[name], f"{key}.{name}")
+            if difference:
+                return difference
         return None
     return None if ours == theirs else f"'{key}' is {theirs!r}, the configuration has {ours!r}"
 
@@ -70,60 +82,66 @@ class RunFolder:
     """A run's configuration and the folder of its products."""
 
     config: Config
-    models: Mapping[str, Mapping[str, Any]]  # as recorded: recipe and complete settings
+    resolved: Mapping[str, Mapping[str, Any]]  # models, cohorts, … as recorded, by whole name
     root: Path
+    papers: Mapping[str, str]  # that are shown, each with its extent
     overlays: tuple[str, ...] = ()  # files laid over config.yaml, as recorded
 
     @classmethod
-    def read(cls, config: Path, root: Path) -> "RunFolder":
-        """Read the recorded configuration (``<results>/report/config.json``)."""
-        fields = ("scale", "seeds", "papers", "datasets", "models", "privacy", "configfiles")
-        values = read_object(config, fields)
+    def read(cls, record: Path, root: Path, papers: Sequence[str] = ()) -> "RunFolder":
+        """Read the recorded configuration (``<results>/report/config.json``).
+
+        ``papers`` says which are shown, as ``name=extent``; without, all as configured.
+        """
+        content = read_object(record, ("values", "resolved", "configfiles"))
         if not root.is_dir():
             raise InputError(f"{root}: results folder not found")
-        # The record holds resolved models where a configuration holds what the user changed.
-        files = values.pop("configfiles")
-        plain = make_config({**values, "models": {}}, [config], check_roots=False)
-        described = {name: values["models"].get(name) for name in plain.recipes}
-        known = {name: made for name, made in described.items() if made is not None}
-        return cls(plain, known, root, tuple(file for file in files if file != "config.yaml"))
+        config = make_config(content["values"], [record], check_roots=False)
+        asked = papers or [f"{name}={config.extent}" for name in config.chosen]
+        shown = {name: extent for name, _, extent in (one.partition("=") for one in asked)}
+        for name, extent in shown.items():
+            if name not in config.chosen or extent not in ("all", "headline"):
+                raise InputError(
+                    f"--papers: '{name}={extent}' given, expected <paper>=headline or <paper>=all "
+                    f"of {', '.join(config.chosen)}"
+                )
+        overlays = tuple(file for file in content["configfiles"] if file != "config.yaml")
+        return cls(config, content["resolved"], root, shown, overlays)
 
     @property
     def privacy(self) -> Privacy:
         """What may be shown."""
         return Privacy(self.config.privacy.show_images, self.config.privacy.show_text)
 
-    def corpus_names(self) -> list[str]:
-        """Data sets whose text was processed: the corpora, the reports, other pair cohorts'."""
-        config = self.config
-        cohorts = [config.cohorts[name] for name in config.cohorts_in_use()]
-        pairs = [cohort.dataset for cohort in cohorts if cohort.kind == "pairs"]
-        return list(dict.fromkeys([*config.text_datasets(), *pairs]))
+    @cached_property
+    def needs(self) -> Needs:
+        """Models, tasks, cohorts, vocabularies and texts of the papers that are shown."""
+        return self.config.needs(*self.papers.items())
 
     def flow(self, cohort: str) -> dict[str, Any] | None:
         """``flow.json`` of a cohort."""
         path = self.root / "cohorts" / cohort / "flow.json"
         fields = ("cohort", "dataset", "synthetic", "steps", "splits", "checks", "settings")
-        found = read_if_there(path, fields)
-        if found is not None:
-            wanted = self.config.cohorts[cohort]
-            expect(path, found, {"cohort": cohort, "dataset": wanted.dataset})
-            other = first_difference(wanted.settings(), found["settings"])
-            if other:
-                raise InputError(f"{path}: {other}; {STALE}")
-            for number, step in enumerate(found["steps"]):
+        flow = read_if_there(path, fields)
+        if flow is not None:
+            wanted = self.resolved["cohorts"][cohort]
+            expect(path, flow, {"cohort": short_name(cohort), "dataset": wanted["dataset"]})
+            elsewhere = ("dataset", "images", "held_out")
+            settings = {key: value for key, value in wanted.items() if key not in elsewhere}
+            expect_settings(path, settings, flow["settings"])
+            for number, step in enumerate(flow["steps"]):
                 _need(path, step, f"steps[{number}]", ("name", "unit", "kept", "dropped"))
-            for number, check in enumerate(found["checks"]):
+            for number, check in enumerate(flow["checks"]):
                 _need(path, check, f"checks[{number}]", ("name", "passed", "detail"))
-        return found
+        return flow
 
     def corpus(self, dataset: str) -> dict[str, Any] | None:
         """``corpus.json`` of a data set."""
         path = self.root / "corpus" / dataset / "corpus.json"
-        found = read_if_there(path, ("dataset", "synthetic"))
-        if found is not None:
-            expect(path, found, {"dataset": dataset})
-        return found
+        content = read_if_there(path, ("dataset", "synthetic"))
+        if content is not None:
+            expect(path, content, {"dataset": dataset})
+        return content
 
     def vocabulary(self, name: str) -> dict[str, Any] | None:
         """``vocabulary.json``."""
@@ -133,10 +151,10 @@ class RunFolder:
     def tokens(self, vocabulary: str, dataset: str) -> dict[str, Any] | None:
         """``tokens.json`` of a data set cut with a vocabulary."""
         path = self.root / "tokens" / vocabulary / dataset / "tokens.json"
-        found = read_if_there(path, ("vocabulary", "dataset", "documents", "tokens", "unknown"))
-        if found is not None:
-            expect(path, found, {"vocabulary": vocabulary, "dataset": dataset})
-        return found
+        content = read_if_there(path, ("vocabulary", "dataset", "documents", "tokens", "unknown"))
+        if content is not None:
+            expect(path, content, {"vocabulary": short_name(vocabulary), "dataset": dataset})
+        return content
 
     def training(self, model: str, seed: int) -> Training | None:
         """A finished training; its settings must be those of the configuration.
@@ -147,30 +165,37 @@ class RunFolder:
             return None
         folder = self.root / "models" / model / f"seed{seed}"
         path = folder / "run.json"
-        found = read_if_there(path, RUN_FIELDS)
-        if found is None:
+        run = read_if_there(path, RUN_FIELDS)
+        if run is None:
             return None
-        expect(path, found, {"model": model, "seed": seed})
-        _need(path, found["data"], "data", ("name", "synthetic"))
-        other = first_difference(self.models[model]["settings"], found["settings"])
-        if other:
-            raise InputError(f"{path}: {other}; {STALE}")
-        return Training(found, list(_read_log(folder / "metrics.jsonl")))
+        expect(path, run, {"model": model, "seed": seed})
+        _need(path, run["data"], "data", ("name", "synthetic"))
+        expect_settings(path, self.resolved["models"][model]["settings"], run["settings"])
+        return Training(run, list(_read_log(folder / "metrics.jsonl")))
 
-    def benchmarks(self) -> list[str]:
-        """The benchmarks this run has data for, those of models before that of vocabularies."""
-        return [name for name in BENCHMARK_ROLES if self.config.available(name)]
-
-    def score_folder(self, benchmark: str, model: str | None, seed: int) -> Path:
-        """Where the result of a benchmark lies."""
-        folder = self.root / "benchmarks" / benchmark
+    def score_folder(self, task: str, model: str | None, seed: int) -> Path:
+        """Where the result of a task lies."""
+        folder = self.root / "benchmarks" / task
         return folder if model is None else folder / model / f"seed{seed}"
 
-    def scores(self, benchmark: str, model: str | None, seed: int = 0) -> dict[str, Any] | None:
-        """``metrics.json``; without a model that of the comparison of vocabularies."""
-        path = self.score_folder(benchmark, model, seed) / "metrics.json"
-        wanted = {"benchmark": benchmark}
+    def scores(self, task: str, model: str | None, seed: int = 0) -> dict[str, Any] | None:
+        """``metrics.json``; without a model that of the data or the vocabularies themselves."""
+        path = self.score_folder(task, model, seed) / "metrics.json"
+        wanted = {"task": task}
         return _metrics(path, wanted if model is None else wanted | {"model": model, "seed": seed})
+
+    def results(self, paper: str) -> Results:
+        """The results behind a paper's tables that are there, its controls' too."""
+        config = self.config
+        asked = config.results_of(paper, self.papers[paper])
+        tasks = dict.fromkeys(task for task, model in asked if model is not None)
+        asked += [(task, model) for model in config.controls(paper) for task in tasks]
+        runs = {}
+        for task, model in asked:
+            if model is not None:
+                seeds = [self.scores(task, model, seed) for seed in config.seeds_of(model)]
+                runs[task, model] = [scores for scores in seeds if scores is not None]
+        return Results(runs, {})
 
     def agreement_folder(self, dataset: str, reference: str) -> Path:
         """Where a comparison of report labels with given ones lies."""
@@ -179,27 +204,21 @@ class RunFolder:
     def agreement(self, dataset: str, reference: str) -> dict[str, Any] | None:
         """``metrics.json`` of such a comparison."""
         path = self.agreement_folder(dataset, reference) / "metrics.json"
-        found = _metrics(path, {"benchmark": "label_agreement"})
-        if found is not None:
-            expect(path, found["data"], {"name": dataset})
-            expect(path, found["protocol"], {"reference": reference})
-        return found
-
-    def all_scores(self, benchmark: str, model: str) -> list[dict[str, Any]]:
-        """The results of every seed of a model that are there."""
-        seeds = self.config.seeds_of(model)
-        found = [self.scores(benchmark, model, seed) for seed in seeds]
-        return [one for one in found if one is not None]
+        scores = _metrics(path, {"benchmark": "label_agreement"})
+        if scores is not None:
+            expect(path, scores["data"], {"name": dataset})
+            expect(path, scores["protocol"], {"reference": reference})
+        return scores
 
 
 def _metrics(path: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-    found = read_if_there(path, ("benchmark", "model", "seed", "data", "protocol", "metrics"))
-    if found is not None:
-        expect(path, found, wanted)
-        _need(path, found["data"], "data", ("name", "synthetic"))
-        for name, entry in found["metrics"].items():
+    scores = read_if_there(path, METRICS_FIELDS)
+    if scores is not None:
+        expect(path, scores, wanted)
+        _need(path, scores["data"], "data", ("name", "synthetic"))
+        for name, entry in scores["metrics"].items():
             _need(path, entry, f"metrics.{name}", ("value", "low", "high", "n"))
-    return found
+    return scores
 
 
 def _read_log(path: Path) -> Iterator[dict[str, Any]]:

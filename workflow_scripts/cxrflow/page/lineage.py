@@ -9,13 +9,15 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-BOX, SLOT, GAP, ROW, HIGH = 146, 16, 12, 88, 46  # widths of a box and of a gap, in user units
+from cxrflow.names import anchor, short_name
+
+BOX, SLOT, GAP, ROW, HIGH = 176, 16, 12, 88, 46  # widths of a box and of a gap, in user units
 SMALLEST = 0.8  # of its size; where that is too wide for the page, the drawing is scrolled
 
 
 @dataclass(frozen=True)
 class Node:
-    """A model: its name, a line below it, and the models it was made from."""
+    """A model: what it is called, a line below it, and the whole names of what it was made from."""
 
     name: str
     detail: str
@@ -88,34 +90,36 @@ def _mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def draw_lineage(nodes: Mapping[str, Node]) -> Markup:
-    """The drawing; each box is a link to the model's curves."""
+def draw_lineage(nodes: Mapping[str, Node], paper: str) -> Markup:
+    """The drawing of a paper; each box is a link to the model's curves."""
     places, routes = layout(nodes)
     width = max(place.x for place in places.values()) + BOX / 2 + GAP
     height = max(place.top for place in places.values()) + HIGH + 4
-    parts = [_arrow([places[item] for item in route]) for route in routes.values()]
+    tip = f"tip-{paper}"
+    parts = [_arrow([places[item] for item in route], tip) for route in routes.values()]
     for name, node in nodes.items():
         x, y = places[name].x, places[name].top
         parts.append(
-            f'<a href="#model-{escape(name)}">'
+            f'<a href="#model-{escape(anchor(name))}">'
             f'<rect x="{x - BOX / 2}" y="{y}" width="{BOX}" height="{HIGH}" rx="7"/>'
-            f'<text class="mid name" x="{x}" y="{y + 20}">{escape(name)}</text>'
+            f'<text class="mid name" x="{x}" y="{y + 20}">{escape(node.name)}</text>'
             f'<text class="mid" x="{x}" y="{y + 36}">{escape(node.detail)}</text></a>'
         )
     said = "; ".join(
-        f"{node.name} from {' and '.join(node.parents) or 'nothing'}" for node in nodes.values()
+        f"{node.name} from {' and '.join(map(short_name, node.parents)) or 'nothing'}"
+        for node in nodes.values()
     )
     opening = (
         f'<svg class="lineage" viewBox="0 0 {width} {height}" '
         f'style="width:100%;min-width:{SMALLEST * width:.0f}px;max-width:{width}px" '
         f'role="group" aria-label="{escape(said)}">'
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
+        f'<defs><marker id="{tip}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
         'markerHeight="7" orient="auto"><path class="tip" d="M0 0L8 4L0 8z"/></marker></defs>'
     )
     return Markup(opening + "".join(parts) + "</svg>")
 
 
-def _arrow(route: list[Place]) -> str:
+def _arrow(route: list[Place], tip: str) -> str:
     path = f"M{route[0].x} {route[0].top + HIGH}"
     for above, below in zip(route, route[1:], strict=False):
         start, end = above.top + HIGH, below.top - 2
@@ -123,4 +127,4 @@ def _arrow(route: list[Place]) -> str:
         path += f"C{above.x} {half} {below.x} {half} {below.x} {end}"
         if below is not route[-1]:
             path += f"V{below.top + HIGH}"
-    return f'<path class="arrow" marker-end="url(#tip)" d="{path}"/>'
+    return f'<path class="arrow" marker-end="url(#{tip})" d="{path}"/>'

@@ -5,7 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from cxrflow.names import short_name
 from cxrflow.page.inputs import RunFolder
+
+MINE = """models:
+  mine: {extends: biovil/biovil, settings: {terms: {global_alignment: {temperature: 0.2}}}}
+tables:
+  table5: {extends: biovil/table5, rows: [{label: Mine, model: mine}]}"""
 
 
 @dataclass(frozen=True)
@@ -22,32 +28,43 @@ def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
     """What fits this run: not its own scale again, not controls that are there already."""
     config = run.config
     again = _again(run.overlays)
+    snakemake = "snakemake --cores all"
     steps: list[Step] = []
-    controls = [name for name, recipe in config.recipes.items() if recipe.control]
+    partly = [name for name, extent in run.papers.items() if extent == "headline"]
+    if partly:
+        steps.append(
+            Step(
+                "Every row of every table",
+                "This page shows the headline rows. Finished models and scores are not made again.",
+                "\n".join(f"{snakemake} {name}{again}" for name in partly),
+                "docs/configuration.md",
+            )
+        )
     missing = [
         name
-        for name in controls
-        if config.benchmarks_of(name)
+        for paper in run.papers
+        for name in config.controls(paper)
+        if config.tasks_of(name)
         and any(run.training(name, seed) is None for seed in config.seeds_of(name))
     ]
     if missing:
+        names = ", ".join(map(short_name, missing))
         steps.append(
             Step(
                 "Run the controls",
-                f"Models that must fail ({', '.join(missing)}): if one scores well, the "
-                "benchmark is measuring something else. They join this page when it is made again.",
-                f"snakemake --cores all controls{again}\n"
-                f"snakemake --cores all --forcerun make_page{again}",
+                f"Models that must fail ({names}): if one scores well, the benchmark is measuring "
+                "something else. They join this page when it is made again.",
+                f"{snakemake} controls{again}\n{snakemake} --forcerun make_page{again}",
             )
         )
-    repeated = [name for name, recipe in config.recipes.items() if recipe.seeds == "each"]
-    if len(config.seeds) < 3 and any(config.benchmarks_of(name) for name in repeated):
+    repeated = [name for name in run.needs.models if config.recipes[name].seeds == "each"]
+    if len(config.seeds) < 3 and repeated:
         steps.append(
             Step(
                 "Three training seeds",
                 "Tables then show mean and standard deviation over seeds. Only models trained "
                 "once a seed are trained again.",
-                f"snakemake --cores all --config 'seeds=[0,1,2]'{again}",
+                f"{snakemake} --config 'seeds=[0,1,2]'{again}",
             )
         )
     steps.append(
@@ -58,7 +75,7 @@ def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
             "results/README.md",
         )
     )
-    if all(config.datasets[name].synthetic for name in config.datasets_in_use()):
+    if config.data.drawn(*config.datasets_in_use()):
         steps.append(
             Step(
                 "Real data, public",
@@ -71,32 +88,32 @@ def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
     steps.append(
         Step(
             "Your own hospital",
-            "A folder in one of the known layouts is a data set: name its root, a cohort and the "
-            "cohort's role in a file of your own, laid over config.yaml.",
-            "python -m cxrflow.config check --configfile config.yaml mine.yaml\n"
-            "snakemake --cores all --configfile mine.yaml",
+            "A folder in one of the known layouts is a data set, put in the place of one that the "
+            "papers name by a file of your own, laid over config.yaml.",
+            "datasets:\n"
+            "  mine: {layout: mimic_cxr, root: /data/mine, in_place_of: mimic_cxr}\n\n"
+            f"{snakemake} --configfile mine.yaml",
             "docs/configuration.md",
         )
     )
     if config.scale != "paper":
         steps.append(
             Step(
-                "The paper's own sizes, on a cluster",
+                "The papers' own sizes, on a cluster",
                 "Real data and full settings; every stage is a Slurm job that goes on from its "
                 "saved state when it is cut off.",
                 "CXR_DATA=/path/to/data \\\n"
-                f"  snakemake {' '.join(config.papers)} --profile slurm --configfile paper.yaml",
+                f"  snakemake {' '.join(run.papers)} --profile slurm --configfile paper.yaml",
                 "docs/slurm.md",
             )
         )
     steps.append(
         Step(
             "Add a method as a row",
-            "A model and a row of a table are entries in a paper's YAML, not code.",
-            "models:\n  mine: {program: joint, text: cxr_bert, image: simclr, pairs: pairs,\n"
-            "         seeds: each, settings: {terms: {global_alignment: {temperature: 0.2}}}}\n"
-            "tables:\n  table5:\n    rows:\n      - {label: Mine, model: mine}",
-            "docs/configuration.md",
+            "A paper of your own, named in `papers:` by its file, takes what it does not change "
+            "from another.",
+            MINE,
+            "docs/extending.md",
         )
     )
     if leading is not None:
@@ -128,15 +145,15 @@ def _shown(file: str) -> str:
 
 
 def _one_table(run: RunFolder) -> str:
-    """Make one table that this run has numbers for, table 5 if it does."""
+    """Make one table that this run has numbers for, Table 5 if it does."""
     config = run.config
-    found = [
+    tables = [
         (paper, table)
-        for paper in config.papers
-        for table in config.tables(paper)
+        for paper in run.papers
+        for table in config.chosen[paper].tables
         if config.table_cells(paper, table)
     ]
-    if not found:
+    if not tables:
         return "snakemake --cores all -n"
-    paper, table = next((one for one in found if one[1] == "table5"), found[0])
+    paper, table = next((one for one in tables if one[1] == "table5"), tables[0])
     return f"snakemake --cores all {config.results}/tables/{paper}/{table}.html"

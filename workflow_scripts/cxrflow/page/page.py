@@ -5,7 +5,7 @@ grounding examples, and how to go on. What is missing is said; a damaged or stal
 program with its name. The page forbids itself (by a content security policy) to load anything.
 """
 
-import logging
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,11 @@ import jinja2
 import yaml
 
 from cxrflow.errors import InputError
-from cxrflow.page import cohorts, examples, labels, tables, text, training
-from cxrflow.page.figures import paper_figures, picture_bytes
-from cxrflow.page.inputs import RunFolder
+from cxrflow.names import anchor, paper_of, short_name
+from cxrflow.page import cohorts, examples, figures, labels, tables, text, training
+from cxrflow.page.inputs import RunFolder, Training
 from cxrflow.page.next_steps import next_steps
-from cxrflow.page.overview import overview, shown_model
-
-log = logging.getLogger("cxrflow")
+from cxrflow.page.overview import overview
 
 LARGEST = 6_000_000  # bytes
 
@@ -74,42 +72,84 @@ def without_folders(value: Any) -> Any:
 def gather(run: RunFolder) -> dict[str, Any]:
     """Everything the templates show."""
     config = run.config
-    flows = {name: run.flow(name) for name in config.cohorts_in_use()}
+    flows = {name: run.flow(name) for name in run.needs.cohorts}
+    controls = [name for paper in run.papers for name in config.controls(paper)]
     trainings = {}
-    for name in run.models:
+    for name in dict.fromkeys([*run.needs.models, *controls]):
         seeds = {seed: run.training(name, seed) for seed in config.seeds_of(name)}
-        trainings[name] = {seed: found for seed, found in seeds.items() if found is not None}
+        trainings[name] = {seed: made for seed, made in seeds.items() if made is not None}
     # A control is part of the page once somebody has trained it.
-    models = [name for name in run.models if trainings[name] or not config.recipes[name].control]
-    leading = shown_model(run)
-    joint = [name for name in models if config.recipes[name].program == "joint"]
-    joint.sort(key=lambda name: name != leading)
-    figures = paper_figures(run)
-    drawn = picture_bytes(figures)
+    trainings = {n: made for n, made in trainings.items() if made or not config.recipes[n].control}
+    chapters: list[dict[str, Any]] = []
+    spent = 0
+    for paper in run.papers:
+        chapters.append(_chapter(run, paper, flows, trainings, chapters, spent))
+        spent += chapters[-1]["bytes"]
     return {
         "top": overview(run, flows, trainings),
-        "cohorts": [cohorts.cohort(run, name, flow) for name, flow in flows.items()],
-        "corpora": [text.corpus(run, name) for name in run.corpus_names()],
-        "vocabularies": [text.vocabulary(run, name) for name in config.vocabularies_in_use()],
+        "chapters": chapters,
+        "corpora": [text.corpus(run, name) for name in run.needs.corpora],
+        "vocabularies": [text.vocabulary(run, name) for name in run.needs.vocabularies],
         "spellings": text.spellings(run),
         "agreements": [
             labels.agreement(run, given.dataset, given.reference)
             for given in config.label_comparisons()
         ],
-        "lineage": training.lineage(run, models),
         "runs": training.run_rows(trainings),
-        "models": [training.model(run, name, trainings[name]) for name in models],
-        "untrainable": [name for name in config.recipes if not config.trainable(name)],
-        "papers": tables.paper_tables(run),
-        "figures": figures,
-        "roles": config.roles,
-        "findings": examples.by_finding(run, joint),
-        "examples": examples.grounding_examples(run, joint[:1], drawn),
-        "roc": examples.roc_curves(run, joint),
-        "uncharted": len(joint) > examples.CHARTED,
-        "next": next_steps(run, leading),
+        "next": next_steps(run, next((one["leading"] for one in chapters), None)),
         "privacy": run.privacy,
-        "configuration": without_folders(config.model_dump(mode="json", exclude={"models"})),
+        "configuration": without_folders(config.model_dump(mode="json")),
+    }
+
+
+def _chapter(
+    run: RunFolder,
+    paper: str,
+    flows: Mapping[str, dict[str, Any] | None],
+    trainings: Mapping[str, Mapping[int, Training]],
+    before: Sequence[Mapping[str, Any]],
+    spent: int,
+) -> dict[str, Any]:
+    """One paper; what an earlier chapter shows of models and cohorts is not shown again."""
+    needs = run.config.needs((paper, run.papers[paper]))
+    own = {*needs.models, *run.config.controls(paper)}
+    shown = {
+        kind: {one["name"] for chapter in before for one in chapter[kind]}
+        for kind in ("models", "cohorts")
+    }
+    models = [name for name in trainings if name in own]
+    flows = {name: flows[name] for name in needs.cohorts if name not in shown["cohorts"]}
+    grounded = examples.Scored.of(run, paper, "phrase_grounding")
+    classified = examples.Scored.of(run, paper, "zero_shot_classification")
+    drawn = figures.paper_figures(run, paper)
+    spent += sum(figure["bytes"] for figure in drawn)
+    pictures = examples.grounding_examples(run, grounded, spent) if grounded else None
+    leading = grounded or classified
+    untrainable = [name for name in run.config.recipes if paper_of(name) == paper]
+    return {
+        "paper": paper,
+        "title": run.config.chosen[paper].title or paper,
+        "extent": run.papers[paper],
+        "leading": leading.models[0] if leading else None,
+        "tables": tables.paper_tables(run, paper),
+        "figures": drawn,
+        "grounded": grounded,
+        "classified": classified,
+        "findings": examples.by_finding(run, grounded) if grounded else [],
+        "examples": pictures,
+        "roc": examples.roc_curves(run, classified) if classified else None,
+        "uncharted": any(
+            one is not None and len(one.models) > examples.CHARTED for one in (grounded, classified)
+        ),
+        "lineage": training.lineage(run, paper, models),
+        "models": [
+            training.model(run, name, trainings[name])
+            for name in models
+            if name not in shown["models"]
+        ],
+        "untrainable": [name for name in untrainable if not run.config.trainable(name)],
+        "cohorts": [cohorts.cohort(run, name, flow) for name, flow in flows.items()],
+        "bytes": sum(figure["bytes"] for figure in drawn) + (pictures["bytes"] if pictures else 0),
     }
 
 
@@ -128,21 +168,23 @@ def _environment() -> jinja2.Environment:
         "share": share_text,
         "duration": time_text,
         "yaml": yaml_text,
+        "anchor": anchor,
+        "short": short_name,
     }
     return made
 
 
-def build_page(config: Path, results: Path) -> str:
-    """The page as text.
+def build_page(config: Path, results: Path, papers: Sequence[str] = ()) -> str:
+    """The page as text; ``papers`` as :meth:`RunFolder.read` takes them.
 
     Raises:
         InputError: naming the input that is damaged, stale, or makes the page too large.
     """
-    run = RunFolder.read(config, results)
+    run = RunFolder.read(config, results, papers)
     html = _environment().get_template("page.html.jinja").render(**gather(run))
     if len(html.encode()) > LARGEST:
         raise InputError(
             f"{results}: the page would be {len(html.encode()):,} bytes, more than {LARGEST:,}; "
-            "set benchmarks.phrase_grounding.figures lower"
+            "set `figures` of phrase grounding lower"
         )
     return html

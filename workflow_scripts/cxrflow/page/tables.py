@@ -9,33 +9,42 @@ from markupsafe import Markup
 
 from cxrflow.errors import InputError
 from cxrflow.page.inputs import RunFolder
+from cxrflow.papers.tables import HEADLINE
 
 OUTSIDE = re.compile(
     r"""<(script|link|iframe|object|embed)\b|\b(src|srcset|href)\s*=|url\(""", re.I
 )
+ORDERS = "Orders. What the paper claims, and what is found here"
 
 
-def paper_tables(run: RunFolder) -> list[dict[str, Any]]:
-    """Each paper with its tables in the paper's order; first the orders that it claims in them."""
-    found = []
-    for paper in run.config.papers:
-        titles = {name: table.title for name, table in run.config.tables(paper).items()}
-        if run.config.orderings(paper):
-            titles = {"orderings": "Orders. What the paper claims, and what is found here"} | titles
-        folder = run.root / "tables" / paper
-        shown = [_table(folder, paper, name, title) for name, title in titles.items()]
-        found.append({"paper": paper, "tables": shown})
-    return found
+def paper_tables(run: RunFolder, paper: str) -> dict[str, Any]:
+    """The tables that this page asks for, first the orders claimed in them; the names of others."""
+    chosen, extent = run.config.chosen[paper], run.papers[paper]
+    titles = {name: table.title for name, table in chosen.tables.items()}
+    if chosen.orderings:
+        titles = {"orderings": ORDERS} | titles
+    asked = [name.removeprefix(HEADLINE) for name in run.config.table_names(paper, extent)]
+    if extent == "all":
+        asked = list(titles)
+    folder = run.root / "tables" / paper / ("" if extent == "all" else HEADLINE)
+    return {
+        "shown": [_table(folder, paper, name, titles[name]) for name in asked],
+        "left_out": [_parts(title)[0] for name, title in titles.items() if name not in asked],
+    }
+
+
+def _parts(title: str) -> tuple[str, str]:
+    short, _, rest = " ".join(title.split()).partition(". ")
+    return short, rest or short
 
 
 def _table(folder: Path, paper: str, name: str, title: str) -> dict[str, Any]:
-    short, _, rest = " ".join(title.split()).partition(". ")
-    shown = {"id": f"{paper}-{name}", "short": short, "title": rest or short, "html": None}
+    short, rest = _parts(title)
+    shown = {"id": f"{paper}-{name}", "short": short, "title": rest, "html": None}
     path = folder / f"{name}.html"
     if not path.is_file():
         return shown | {"ours": 0, "cells": 0}
-    html = path.read_text(encoding="utf-8")
-    body = html.strip()
+    body = path.read_text(encoding="utf-8").strip()
     if not (body.startswith("<section") and body.endswith("</section>")):
         raise InputError(f"{path}: not a whole table; expected one <section> element")
     outside = OUTSIDE.search(body)

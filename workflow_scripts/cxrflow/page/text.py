@@ -11,9 +11,7 @@ STATES = ("positive", "uncertain", "negative", "blank")
 def corpus(run: RunFolder, name: str) -> dict[str, Any]:
     """Counts of a data set's text; ``found`` is None where it was not processed."""
     found = run.corpus(name)
-    shown: dict[str, Any] = {
-        "name": name, "layout": run.config.datasets[name].layout, "found": found,
-    }  # fmt: skip
+    shown: dict[str, Any] = {"name": name, "found": found}
     if found is None:
         return shown
     counts = dict(found.get("counts") or {})
@@ -58,18 +56,21 @@ def _labels(labels: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
 def vocabulary(run: RunFolder, name: str) -> dict[str, Any]:
     """A vocabulary's size and sources, and the data sets cut with it."""
     found = run.vocabulary(name)
-    cut = [run.tokens(name, dataset) for dataset in run.config.text_datasets()]
+    cut = [run.tokens(name, dataset) for dataset in run.needs.text_datasets]
     return {"name": name, "found": found, "tokens": [one for one in cut if one is not None]}
 
 
-def spellings(run: RunFolder) -> dict[str, Any] | None:
-    """How the words of Table 1 are written, and tokens a report, in each of our vocabularies."""
-    scores = run.scores("vocabulary", None)
-    if scores is None:
-        return None
-    metrics = scores["metrics"]
-    names = [name for name in run.config.vocabularies if f"tokens/{name}" in metrics]
-    words = [word for word in scores["protocol"].get("words", [])]
+def spellings(run: RunFolder) -> list[dict[str, Any]]:
+    """How terms are written, and tokens a report, in each vocabulary that a task compares."""
+    recipes = run.config.library.tasks
+    tasks = [task for task in run.needs.tasks if recipes[task].benchmark == "vocabulary"]
+    scores = [run.scores(task, None) for task in tasks]
+    return [_spelling(one) for one in scores if one is not None]
+
+
+def _spelling(scores: Mapping[str, Any]) -> dict[str, Any]:
+    metrics, protocol = scores["metrics"], scores["protocol"]
+    names = [key.removeprefix("tokens/") for key in metrics if key.startswith("tokens/")]
     return {
         "vocabularies": names,
         "rows": [
@@ -77,17 +78,12 @@ def spellings(run: RunFolder) -> dict[str, Any] | None:
                 "word": word,
                 "cells": [metrics.get(f"spelling/{n}/{word}", {}).get("value") for n in names],
             }
-            for word in words
+            for word in protocol.get("words", [])
         ],
         "words": metrics.get("words"),
-        "section": scores["protocol"].get("section", "text"),
+        "section": protocol.get("section", "text"),
         "fertility": [
-            {
-                "name": name,
-                "tokens": metrics[f"tokens/{name}"],
-                "increase": metrics.get(f"increase/{name}"),
-                "unknown": metrics.get(f"unknown/{name}"),
-            }
-            for name in names
+            {"name": n, "tokens": metrics[f"tokens/{n}"], "increase": metrics.get(f"increase/{n}")}
+            for n in names
         ],
     }

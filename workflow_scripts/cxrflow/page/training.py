@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cxrflow.files import fingerprint
+from cxrflow.names import short_name
 from cxrflow.page.inputs import RunFolder, Training
 from cxrflow.page.lineage import Node, draw_lineage
 from cxrflow.page.svg import Series, line_chart
@@ -109,8 +110,8 @@ def model(run: RunFolder, name: str, trainings: Mapping[int, Training]) -> dict[
         "samples": next(
             (found.run["data"].get("train_samples") for found in trainings.values()), None
         ),
-        "settings": run.models[name]["settings"],
-        "fingerprint": fingerprint(run.models[name]["settings"]),
+        "settings": run.resolved["models"][name]["settings"],
+        "fingerprint": fingerprint(run.resolved["models"][name]["settings"]),
     }
 
 
@@ -125,7 +126,7 @@ def speed(run: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "samples_rate": _rate(run["samples_per_second"]),
         "tokens_rate": _rate(run["tokens_per_second"]),
-        "gigaflops_rate": None if flops is None else _rate(flops / 1e9),
+        "gigaflops_rate": _rate(0 if flops is None else flops / 1e9),
         **{name: run.get(name) for name in ("mfu", "data_wait_share", "precision")},
     }
 
@@ -133,22 +134,20 @@ def speed(run: Mapping[str, Any]) -> dict[str, Any]:
 def run_rows(trainings: Mapping[str, Mapping[int, Training]]) -> list[dict[str, Any]]:
     """One row a training, for the tables of runs."""
     return [
-        {"model": name, "seed": seed, "fingerprint": fingerprint(found.run["settings"])}
-        | found.run
-        | speed(found.run)
+        {"model": name, "seed": seed} | found.run | speed(found.run)
         for name, seeds in trainings.items()
         for seed, found in seeds.items()
     ]
 
 
-def lineage(run: RunFolder, shown: Sequence[str]) -> Any:
-    """The drawing of what was made from what."""
+def lineage(run: RunFolder, paper: str, shown: Sequence[str]) -> Any:
+    """The drawing of what was made from what in a paper."""
     nodes = {
         name: Node(
-            name,
+            short_name(name),
             PROGRAMS[run.config.recipes[name].program],
             tuple(run.config.parents_of(name).values()),
         )
         for name in shown
     }
-    return draw_lineage(nodes) if nodes else None
+    return draw_lineage(nodes, paper) if nodes else None

@@ -30,6 +30,7 @@ class Paper(Settings):
     """What a paper says; names that its parts refer to are in full."""
 
     name: ShortName
+    title: str = Field("", description="what it is, with authors and year")
     cohorts: dict[ShortName, CohortRecipe] = Field(default_factory=dict)
     vocabularies: dict[ShortName, VocabularyRecipe] = Field(default_factory=dict)
     models: dict[ShortName, Recipe] = Field(default_factory=dict)
@@ -51,6 +52,10 @@ class Paper(Settings):
                 check_places(key, self.tables, place.table, [place.row], [place.column])
         for part in self.headline:
             check_places("headline", self.tables, part.table, part.rows or [], part.columns or [])
+            if part.lead is not None:
+                check_places(
+                    "headline", self.tables, part.table, [part.lead.row], [part.lead.column]
+                )
         return self
 
     def comparisons(self, table: str) -> list[PairedComparison]:

@@ -184,12 +184,22 @@ class Table(Settings):
         return tested
 
 
+class Lead(Settings):
+    """The cell that a page begins with, and what to say of it."""
+
+    row: str
+    column: str
+    label: str
+    meaning: str = ""
+
+
 class Headline(Settings):
     """What ``extent: headline`` makes of one table."""
 
     table: str
     rows: list[str] | None = Field(None, description="labels of rows; null: all")
     columns: list[str] | None = Field(None, description="keys of columns; null: all")
+    lead: Lead | None = Field(None, description="a number that a page begins with")
 
 
 class Address(NamedTuple):

@@ -1,7 +1,7 @@
-"""The report page in a real headless Chromium, opened from disk: whole, readable, and quiet.
+"""The page in a real headless Chromium, opened from disk: whole, readable, and quiet.
 
 Needs Debian's packages ``chromium`` and ``chromium-driver``. What the page shows and hides is
-tested without a browser in ``tests/unit/test_report_contents.py``.
+tested without a browser in ``tests/unit/test_page_contents.py``.
 """
 
 import json
@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-from report_fixtures import REAL, load, write_results  # noqa: E402
+from page_fixtures import REAL, load, write_results  # noqa: E402
 
 from cxrflow.files import read_json, write_json  # noqa: E402
-from cxrflow.page import page  # noqa: E402
+from cxrflow.page.make_page import main  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -107,9 +107,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 def add_speeds(root: Path) -> None:
-    """How fast each training was; without, "not recorded" is shown."""
+    """How fast each training was."""
     facts = {"flops_per_second": 4.19e14, "mfu": 0.4237, "data_wait_share": 0.021}
-    for path in root.glob("models/*/seed*/run.json"):
+    for path in root.glob("models/biovil/*/seed*/run.json"):
         write_json(path, {**read_json(path), **facts})
 
 
@@ -124,7 +124,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             add_speeds(root)
         found[name] = root / "report/index.html"
         arguments = ["--config", str(config), "--results", str(root)]
-        page.main([*arguments, "--output", str(found[name])])
+        main([*arguments, "--output", str(found[name])])
     return found
 
 
@@ -239,18 +239,18 @@ def test_contents_are_folded_on_a_phone_and_beside_the_page_on_a_desktop(browser
     assert browser.execute_script(opened) is False
     browser.find_element("css selector", "#contents summary").click()
     assert browser.execute_script(opened) is True
-    browser.find_element("css selector", "#contents a[href='#training']").click()
+    browser.find_element("css selector", "#contents a[href='#biovil-training']").click()
     assert browser.execute_script(opened) is False
 
 
 def test_folded_parts_open_by_click_and_by_link(browser, built):
     show(browser, built["synthetic"], DESKTOP)
-    opened = "return document.getElementById('settings-biovil').open"
-    summary = browser.find_element("css selector", "#settings-biovil > summary")
+    opened = "return document.getElementById('settings-biovil-biovil').open"
+    summary = browser.find_element("css selector", "#settings-biovil-biovil > summary")
     assert browser.execute_script(opened) is False
     browser.execute_script("arguments[0].click()", summary)
     assert browser.execute_script(opened) is True
-    assert browser.find_element("css selector", "#settings-biovil pre").is_displayed()
+    assert browser.find_element("css selector", "#settings-biovil-biovil pre").is_displayed()
     # A table without values of ours is folded, and a link to it unfolds it.
     show(browser, built["real"], DESKTOP)  # no images with boxes there
     folded = "return document.getElementById('fold-biovil-table7').open"

@@ -1,4 +1,4 @@
-"""Scores, pictures and tables of a results folder for tests of the report page.
+"""Scores, pictures and tables of a results folder for tests of the page.
 
 Numbers are drawn from seeded generators; tables, comparisons and pictures are made by the programs
 that make them.
@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from cxrflow.config.ms_cxr_statistics import statistics_datasets
-from cxrflow.config.row_comparisons import row_comparisons
 from label_fixtures import given_like, write_corpus
 
 from cxrflow.benchmarks.data import label_agreement
 from cxrflow.benchmarks.data.ms_cxr_statistics import BACKGROUND, FINDINGS, TOTAL
 from cxrflow.benchmarks.grounding.pictures import draw_pair
 from cxrflow.config.label_comparisons import GivenLabels
-from cxrflow.config.schema import BENCHMARK_ROLES, Config
+from cxrflow.config.schema import Config
 from cxrflow.files import write_json
+from cxrflow.names import short_name
+from cxrflow.papers import load_paper
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.patient import make_patient
 from cxrflow.phantom.settings import HospitalSettings
@@ -46,9 +46,8 @@ SCORES = {
 }  # fmt: skip
 
 
+# How much of the leading model's score the others have.
 WORSE = {"biovil": 1.0, "baseline_phase2": 0.78, "biovil_shuffled_pairs": 0.58, "cxr_bert": 0.97}
-
-
 PHRASES = {
     "Pleural Effusion": "Moderate left pleural effusion",
     "Pneumothorax": "Small right apical pneumothorax",
@@ -60,24 +59,35 @@ def _estimate(value: float, n: int) -> dict[str, Any]:
     return {"value": value, "low": 0.94 * value, "high": 1.05 * value, "n": n}
 
 
-def write_scores(root: Path, config: Config, benchmark: str, name: str, seed: int) -> None:
-    dataset = config.cohorts[getattr(config.roles, BENCHMARK_ROLES[benchmark])].dataset
-    drawn = config.datasets[dataset].synthetic
-    folder = root / f"benchmarks/{benchmark}/{name}/seed{seed}"
-    factor = WORSE.get(name, 0.5) * (1 + 0.02 * seed)
+def _write_metrics(
+    root: Path, config: Config, task: str, place: str, model: str, seed: int, metrics: Any
+) -> None:
+    resolved = config.task(task)
+    dataset = config.known_cohorts[resolved.task.cohort].dataset
+    content = {"task": task, "benchmark": resolved.task.benchmark, "model": model, "seed": seed}
+    content["data"] = {
+        "name": dataset, "synthetic": config.data.drawn(dataset), "fingerprint": "77aa",
+    }  # fmt: skip
+    protocol = resolved.settings.model_dump(mode="json")
+    write_json(
+        root / f"benchmarks/{task}{place}/metrics.json",
+        content | {"protocol": protocol, "metrics": metrics},
+    )
+
+
+def write_scores(root: Path, config: Config, task: str, name: str, seed: int) -> None:
+    """What a task finds of a model: worse than the leading one's, better with a higher seed."""
+    benchmark = config.library.tasks[task].benchmark
+    folder = root / f"benchmarks/{task}/{name}/seed{seed}"
+    factor = WORSE.get(short_name(name), 0.5) * (1 + 0.02 * seed)
     metrics = {key: _estimate(value * factor, 400) for key, value in SCORES[benchmark].items()}
-    settings = getattr(config.benchmarks, benchmark).model_dump(mode="json")
+    settings = config.task(task).settings.model_dump(mode="json")
     if benchmark == "phrase_grounding":
         for number, finding in enumerate(settings["categories"]):
             slug = "_".join(finding.lower().split())
             metrics[f"cnr/{slug}"] = _estimate((1.7 - 0.12 * number) * factor, 31)
             metrics[f"miou/{slug}"] = _estimate((0.32 - 0.02 * number) * factor, 31)
-    write_json(
-        folder / "metrics.json",
-        {"benchmark": benchmark, "model": name, "seed": seed,
-         "data": {"name": dataset, "synthetic": drawn, "fingerprint": "77aa"},
-         "protocol": settings, "metrics": metrics},
-    )  # fmt: skip
+    _write_metrics(root, config, task, f"/{name}/seed{seed}", name, seed, metrics)
     if benchmark == "zero_shot_classification":
         generator = np.random.default_rng([seed, 5])
         labels = (generator.random(400) < 0.33).astype(int)
@@ -130,50 +140,33 @@ def _pictures(folder: Path) -> None:
     write_json(folder / "examples.json", entries)
 
 
-def write_words(root: Path, config: Config) -> None:
-    settings = config.benchmarks.vocabulary.model_dump(mode="json")
-    dataset = config.report_dataset
-    metrics: dict[str, Any] = {"words": _estimate(51.2, 442)}
-    for name in config.vocabularies:
-        metrics[f"tokens/{name}"] = _estimate(55.9, 442)
-        metrics[f"increase/{name}"] = _estimate(0.091, 442)
-        metrics[f"unknown/{name}"] = _estimate(0.0, 442)
-        metrics[f"size/{name}"] = _estimate(2000, 1)
-        for word in settings["words"]:
-            whole = word != "bibasilar"
-            spelling = "✓" if whole else "bi-bas-ilar"
-            metrics[f"spelling/{name}/{word}"] = {
-                "value": spelling, "low": None, "high": None, "n": 1,
-            }  # fmt: skip
-    write_json(
-        root / "benchmarks/vocabulary/metrics.json",
-        {"benchmark": "vocabulary", "model": "vocabulary", "seed": 0,
-         "data": {"name": dataset, "synthetic": config.datasets[dataset].synthetic,
-                  "fingerprint": "1"},
-         "protocol": settings, "metrics": metrics},
-    )  # fmt: skip
-
-
-def write_statistics(root: Path, config: Config) -> None:
-    """The statistics of MS-CXR: numbers without an interval."""
-    dataset = statistics_datasets(config)[0]
-    names = ("pairs", "images", "subjects", "women", "women_percent", "age", "age_sd", "tokens")
-    counted = {"value": 61.0, "low": None, "high": None, "n": 61}
-    metrics = {f"{name}/{row}": counted for name in names for row in (*FINDINGS, TOTAL)}
-    metrics |= {f"{name}/{BACKGROUND}": counted for name in names if name in names[2:-1]}
-    write_json(
-        root / "benchmarks/ms_cxr_statistics/metrics.json",
-        {"benchmark": "ms_cxr_statistics", "model": "ms_cxr_statistics", "seed": 0,
-         "data": {"name": dataset, "synthetic": config.datasets[dataset].synthetic,
-                  "fingerprint": "1"},
-         "protocol": config.benchmarks.ms_cxr_statistics.model_dump(mode="json"),
-         "metrics": metrics},
-    )  # fmt: skip
+def write_counts(root: Path, config: Config, task: str) -> None:
+    """What is measured without a model: the vocabularies, or the statistics of MS-CXR."""
+    settings = config.task(task).settings.model_dump(mode="json")
+    benchmark = config.library.tasks[task].benchmark
+    if benchmark == "vocabulary":
+        metrics: dict[str, Any] = {"words": _estimate(51.2, 442)}
+        for name in map(short_name, config.vocabularies_in_use):
+            metrics[f"tokens/{name}"] = _estimate(55.9, 442)
+            metrics[f"increase/{name}"] = _estimate(0.091, 442)
+            metrics[f"unknown/{name}"] = _estimate(0.0, 442)
+            metrics[f"size/{name}"] = _estimate(2000, 1)
+            for word in settings["words"]:
+                spelling = "✓" if word != "bibasilar" else "bi-bas-ilar"
+                metrics[f"spelling/{name}/{word}"] = {
+                    "value": spelling, "low": None, "high": None, "n": 1,
+                }  # fmt: skip
+    else:
+        names = ("pairs", "images", "subjects", "women", "women_percent", "age", "age_sd", "tokens")
+        counted = {"value": 61.0, "low": None, "high": None, "n": 61}
+        metrics = {f"{name}/{row}": counted for name in names for row in (*FINDINGS, TOTAL)}
+        metrics |= {f"{name}/{BACKGROUND}": counted for name in names if name in names[2:-1]}
+    _write_metrics(root, config, task, "", benchmark, 0, metrics)
 
 
 def _tests(output: Path, config: Config, paper: str, table: str) -> list[str]:
     """Paired tests of the rows of a table, as the option that takes them."""
-    asked = row_comparisons(config, paper, table)
+    asked = config.comparisons(paper, table)
     if not asked:
         return []
     entries = [
@@ -211,7 +204,7 @@ def write_agreement(root: Path, config: Config, given: GivenLabels) -> None:
         if kind == 4:
             changes[f"s{study}"] = {"Lung Opacity": 1.0, "No Finding": np.nan}
     with tempfile.TemporaryDirectory() as folder:
-        drawn = config.datasets[given.dataset].synthetic
+        drawn = config.data.drawn(given.dataset)
         corpus = write_corpus(
             Path(folder, "corpus"), reports, dataset=given.dataset, synthetic=drawn
         )
@@ -224,16 +217,15 @@ def write_agreement(root: Path, config: Config, given: GivenLabels) -> None:
 
 
 def write_table(root: Path, config: Config, paper: str, table: str) -> None:
-    files = []
-    for benchmark, model in config.table_cells(paper, table):
-        folder = root / "benchmarks" / benchmark
-        if model is None:
-            files.append(folder / "metrics.json")
-        else:
-            files += [
-                folder / f"{model}/seed{seed}/metrics.json" for seed in config.seeds_of(model)
-            ]
+    """A table, by the program itself."""
+    folder = root / "benchmarks"
+    files = [
+        folder / task / ("" if model is None else f"{model}/seed{seed}") / "metrics.json"
+        for task, model in config.table_cells(paper, table)
+        for seed in ([0] if model is None else config.seeds_of(model))
+    ]
     output = root / f"tables/{paper}/{table}"
     named = ["--metrics", *map(str, files)] if files else []
     named += _tests(output, config, paper, table)
-    tables.main(["--paper", paper, "--table", table, *named, "--output", str(output)])
+    (source,) = (source for source in config.papers if load_paper(source).name == paper)
+    tables.main(["--paper", source, "--table", table, *named, "--output", str(output)])

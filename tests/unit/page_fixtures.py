@@ -1,7 +1,7 @@
-"""A results folder for tests of the report page, made from a configuration by no training at all.
+"""A results folder for tests of the page, made from a configuration by no training at all.
 
 Everything has the shape its stage writes; numbers are drawn from seeded generators. Scores,
-pictures and tables: report_score_fixtures.
+pictures and tables: page_score_fixtures.
 """
 
 import json
@@ -10,46 +10,46 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from report_score_fixtures import (
+from page_score_fixtures import (
     write_agreement,
+    write_counts,
     write_scores,
-    write_statistics,
     write_table,
-    write_words,
 )
 
-from cxrflow.config import make_config
-from cxrflow.config.loading import load_config
-from cxrflow.config.models import overlay
+from cxrflow.command import overlay
+from cxrflow.config import load_config, make_config
 from cxrflow.config.schema import Config
 from cxrflow.files import read_json, write_json
+from cxrflow.names import short_name
 from cxrflow.page.page import build_page
 
 ROOT = Path(__file__).parents[2]
-REAL: dict[str, Any] = {
+REAL: dict[str, Any] = {  # as real.yaml
     "datasets": {
-        "open_i": {"layout": "open_i", "root": "/data/public/open_i"},
-        "covid_chestxray": {"layout": "covid_chestxray", "root": "/data/public/covid_chestxray"},
-    },
-    "roles": {
-        "reports": "open_i", "images": "covid_chestxray", "pairs": "covid_chestxray",
-        "pairs_more": None, "pairs_raw": None, "corpora": ["open_i"],
-        "grounding": None, "grounding_raw": None, "classification": None,
-        "inference": None, "inference_training": None,
+        **dict.fromkeys(
+            ("mimic_cxr", "mimic_cxr_jpg", "ms_cxr", "rsna", "pubmed", "mimic_iii", "mimic_iv"),
+        ),
+        **dict.fromkeys(("radnli", "mednli")),
+        "open_i": {"root": "/data/public/open_i", "in_place_of": "mimic_cxr"},
+        "covid_chestxray": {"root": "/data/public/covid_chestxray"},
     },
     "cohorts": {
-        "open_i": {"dataset": "open_i", "kind": "pairs", "require": ["findings", "impression"]},
-        "covid_chestxray": {"dataset": "covid_chestxray", "kind": "pairs"},
+        "biovil/mimic_cxr_reports": {"require": ["findings", "impression"]},
+        "biovil/mimic_cxr": {"dataset": "covid_chestxray"},
+        "biovil/mimic_cxr_more": None,
+        "biovil/mimic_cxr_raw": None,
     },
     "reports": {"splitter": "rules"},
-}  # fmt: skip
-# How much of the leading model's score the others have.
+}
+CONTROL = "biovil/biovil_shuffled_pairs"
 
 
 def load(**changes: Any) -> Config:
-    """The demo's configuration with changes laid over it."""
+    """The demo's configuration with every row, and changes laid over it."""
     base = load_config([ROOT / "config.yaml"], check_roots=False).model_dump(mode="json")
-    return make_config(overlay(base, changes), [ROOT / "config.yaml"], check_roots=False)
+    laid = overlay(base, {"extent": "all", **changes})
+    return make_config(laid, [ROOT / "config.yaml"], check_roots=False)
 
 
 def build(root: Path) -> str:
@@ -66,29 +66,31 @@ def write_results(
     root: Path, config: Config, controls: bool = False, overlays: Sequence[str] = ()
 ) -> Path:
     """Write every product of ``config`` below ``root``; gives the recorded configuration's path."""
-    described = config.described()
-    files = ["config.yaml", *overlays]
-    write_json(root / "report/config.json", described | {"configfiles": files})
-    for number, name in enumerate(config.cohorts_in_use()):
+    record = {"values": config.model_dump(mode="json"), "resolved": config.resolved()}
+    write_json(root / "report/config.json", record | {"configfiles": ["config.yaml", *overlays]})
+    for number, name in enumerate(config.cohorts_in_use):
         write_json(root / f"cohorts/{name}/flow.json", _flow(config, name, 227_835 // 4**number))
-    for name in [*config.text_datasets(), "covid_chestxray"]:
-        if name in config.datasets:
-            write_json(root / f"corpus/{name}/corpus.json", _corpus(config, name))
-    for name in config.vocabularies:
+    for name in config.all_needs.corpora:
+        write_json(root / f"corpus/{name}/corpus.json", _corpus(config, name))
+    for name in config.vocabularies_in_use:
         _vocabulary(root, config, name)
-    for number, (name, made) in enumerate(described["models"].items()):
+    for number, (name, made) in enumerate(record["resolved"]["models"].items()):
         if controls or not config.recipes[name].control:
             for seed in config.seeds_of(name):
                 _training(root, config, name, seed, made["settings"], number)
-                for benchmark in config.benchmarks_of(name):
-                    write_scores(root, config, benchmark, name, seed)
-    write_words(root, config)
-    if config.available("ms_cxr_statistics"):
-        write_statistics(root, config)
+    results = [one for paper in config.chosen for one in config.results_of(paper, "all")]
+    if controls:
+        results += [(task, CONTROL) for task in config.tasks_of(CONTROL)]
+    for task, model in dict.fromkeys(results):
+        if model is None:
+            write_counts(root, config, task)
+        else:
+            for seed in config.seeds_of(model):
+                write_scores(root, config, task, model, seed)
     for given in config.label_comparisons():
         write_agreement(root, config, given)
-    for paper in config.papers:
-        for table in config.tables(paper):
+    for paper in config.chosen:
+        for table in config.table_names(paper):
             write_table(root, config, paper, table)
     return root / "report/config.json"
 
@@ -103,12 +105,13 @@ def _step(name: str, unit: str, kept: int, *dropped: dict[str, Any]) -> dict[str
 
 
 def _flow(config: Config, name: str, size: int) -> dict[str, Any]:
-    cohort = config.cohorts[name]
-    drawn = config.datasets[cohort.dataset].synthetic
+    found = config.known_cohorts[name]
+    cohort, drawn = found.recipe, config.data.drawn(found.dataset)
     size = size if drawn else 150
     tenth = size // 10
     flow: dict[str, Any] = {
-        "cohort": name, "dataset": cohort.dataset, "layout": cohort.dataset, "kind": cohort.kind,
+        "cohort": short_name(name), "dataset": found.dataset, "layout": found.dataset,
+        "kind": cohort.kind,
         "synthetic": drawn, "fingerprint": "0123456789abcdef", "settings": cohort.settings(),
         "checks": [{"name": "patient in one split", "passed": True, "detail": "each in one split"}],
         "notes": ["3 reports are left out of documents.parquet (e.g. s50000001, s50000002)"],
@@ -167,12 +170,12 @@ def _flow(config: Config, name: str, size: int) -> dict[str, Any]:
             "none": [_drop("first study of the patient", left - left // 2)],
         },
         "held_out": [{"name": item, "patients": 96, "patients_here": 95, "studies_in_test": tenth}
-                     for item in cohort.held_out],
+                     for item in found.held_out],
     }  # fmt: skip
 
 
 def _corpus(config: Config, name: str) -> dict[str, Any]:
-    found = {"dataset": name, "layout": name, "synthetic": config.datasets[name].synthetic}
+    found = {"dataset": name, "layout": name, "synthetic": config.data.drawn(name)}
     if name in ("pubmed", "mimic_iii"):
         dropped = [_drop("no abstract", 141), _drop("replaced by a newer record", 12)]
         steps = [_step("take abstracts", "articles", 1500, *dropped)]
@@ -203,18 +206,18 @@ def _vocabulary(root: Path, config: Config, name: str) -> None:
     sources = [
         {"dataset": dataset, "documents": 1500, "other_splits": 0, "characters": 1_000_000,
          "sha256": "0" * 64}
-        for dataset in config.text_datasets()
+        for dataset in config.vocabulary_datasets(name)
     ]  # fmt: skip
     write_json(
         root / f"vocabulary/{name}/vocabulary.json",
         {"size": 2000, "distinct_words": 9120, "words": 412_345, "sources": sources,
          "settings": {}, "fingerprint": "fedcba9876543210"},
     )  # fmt: skip
-    for dataset in config.text_datasets():
+    for dataset in config.vocabulary_datasets(name):
         write_json(
             root / f"tokens/{name}/{dataset}/tokens.json",
-            {"vocabulary": name, "dataset": dataset, "documents": 1500, "tokens": 251_300,
-             "unknown": 3},
+            {"vocabulary": short_name(name), "dataset": dataset, "documents": 1500,
+             "tokens": 251_300, "unknown": 3},
         )  # fmt: skip
 
 
@@ -223,15 +226,14 @@ def _training(
 ) -> None:
     recipe = config.recipes[name]
     folder = root / f"models/{name}/seed{seed}"
-    cohort = getattr(config.roles, recipe.pairs)
-    dataset = config.cohorts[cohort].dataset
+    dataset = config.known_cohorts[recipe.cohort].dataset
     steps = 600
     write_json(
         folder / "run.json",
         {
             "model": name, "program": recipe.program, "seed": seed, "settings": settings,
-            "data": {"name": dataset, "cohort": cohort,
-                     "synthetic": config.datasets[dataset].synthetic, "fingerprint": "00ff",
+            "data": {"name": dataset, "cohort": short_name(recipe.cohort),
+                     "synthetic": config.data.drawn(dataset), "fingerprint": "00ff",
                      "train_samples": 2404},
             "code_version": "0.1.0", "torch_version": "2.13.0", "device": "cpu",
             "precision": "bf16", "threads": 2, "steps": steps, "epochs": 16.0, "kept_step": 570,

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from report_fixtures import build, edit
+from page_fixtures import build, edit
 
 from cxrflow.errors import InputError
 from cxrflow.files import read_json, write_json
 
-RUN = "models/biovil/seed0/run.json"
+RUN = "models/biovil/biovil/seed0/run.json"
 
 
 LABELS = "benchmarks/label_agreement/mimic_cxr/chexpert"
@@ -22,23 +22,23 @@ DAMAGE = {
     "another model": (RUN, lambda path: edit(path, model="other"), "'model' is 'other'"),
     "another seed": (RUN, lambda path: edit(path, seed=3), "'seed' is 3, expected 0"),
     "a log cut off": (
-        "models/biovil/seed0/metrics.jsonl",
+        "models/biovil/biovil/seed0/metrics.jsonl",
         lambda path: path.write_text('{"step": 1, "split": "train"}\n{"step": 2'),
         "line 2 is not a JSON object",
     ),
-    "no log": ("models/biovil/seed0/metrics.jsonl", Path.unlink, "file not found"),
+    "no log": ("models/biovil/biovil/seed0/metrics.jsonl", Path.unlink, "file not found"),
     "no field": (
-        "benchmarks/phrase_grounding/biovil/seed0/metrics.json",
+        "benchmarks/biovil/phrase_grounding/biovil/biovil/seed0/metrics.json",
         lambda path: path.write_text("{}"),
-        "field 'benchmark' is missing",
+        "field 'task' is missing",
     ),
-    "another benchmark": (
-        "benchmarks/phrase_grounding/biovil/seed0/metrics.json",
-        lambda path: edit(path, benchmark="else"),
-        "'benchmark' is 'else'",
+    "another task": (
+        "benchmarks/biovil/phrase_grounding/biovil/biovil/seed0/metrics.json",
+        lambda path: edit(path, task="else"),
+        "'task' is 'else'",
     ),
     "half a picture": (
-        "benchmarks/phrase_grounding/biovil/seed0/figures/02_consolidation_worst.png",
+        "benchmarks/biovil/phrase_grounding/biovil/biovil/seed0/figures/02_consolidation_worst.png",
         lambda path: path.write_bytes(path.read_bytes()[:500]),
         "not a whole PNG",
     ),
@@ -53,17 +53,17 @@ DAMAGE = {
         "expected a self-contained table",
     ),
     "a cohort of another data set": (
-        "cohorts/rsna/flow.json",
+        "cohorts/biovil/rsna/flow.json",
         lambda path: edit(path, dataset="nih"),
         "'dataset' is 'nih'",
     ),
     "half a prediction file": (
-        "benchmarks/zero_shot_classification/biovil/seed0/predictions.parquet",
+        "benchmarks/biovil/zero_shot_classification/biovil/biovil/seed0/predictions.parquet",
         lambda path: path.write_bytes(path.read_bytes()[:100]),
         "not a readable Parquet file",
     ),
     "one class": (
-        "benchmarks/zero_shot_classification/biovil/seed0/predictions.parquet",
+        "benchmarks/biovil/zero_shot_classification/biovil/biovil/seed0/predictions.parquet",
         lambda path: pd.DataFrame({"label": [1, 1], "score": [0.1, 0.2]}).to_parquet(path),
         "holds one class",
     ),
@@ -89,7 +89,7 @@ DAMAGE = {
         "column 'study_id' is missing",
     ),
     "a metric without interval": (
-        "benchmarks/mask_prediction/biovil/seed0/metrics.json",
+        "benchmarks/biovil/mask_prediction/biovil/biovil/seed0/metrics.json",
         lambda path: edit(path, metrics={"mask_accuracy": {"value": 1.0}}),
         "field 'metrics.mask_accuracy.low' is missing",
     ),
@@ -112,16 +112,16 @@ def test_a_damaged_input_is_named(results, case):
 
 def test_products_of_other_settings_are_refused(results):
     path = results / "report/config.json"
-    config = read_json(path)
-    training = config["models"]["biovil"]["settings"]["training"]
+    record = read_json(path)
+    training = record["resolved"]["models"]["biovil/biovil"]["settings"]["training"]
     used = training["batch_size"]
     training["batch_size"] = used + 1
-    write_json(path, config)
+    write_json(path, record)
     said = rf"run\.json: 'settings\.training\.batch_size' is {used}, the configuration has"
     with pytest.raises(InputError, match=said):
         build(results)
     training["batch_size"] = used
-    config["cohorts"]["rsna"]["seed"] = 9
-    write_json(path, config)
+    record["resolved"]["cohorts"]["biovil/rsna"]["seed"] = 9
+    write_json(path, record)
     with pytest.raises(InputError, match=r"rsna/flow\.json: 'settings\.seed' is 0"):
         build(results)

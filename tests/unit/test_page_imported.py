@@ -2,26 +2,23 @@
 
 import re
 
-from report_fixtures import load, write_results
+from page_fixtures import load, write_results
 
-from cxrflow.config import schema
 from cxrflow.page import page
-from cxrflow.papers import load_paper
 
 
-def test_an_imported_model_is_called_so_and_has_no_training(tmp_path, monkeypatch):
-    paper = load_paper("biovil")
-    recipe = paper.models["cxr_bert"].model_copy(update={"weights": "cxr_bert"})
-    changed = paper.model_copy(update={"models": {**paper.models, "cxr_bert": recipe}})
-    monkeypatch.setattr(schema, "load_paper", lambda name: changed)
-    write_results(tmp_path, load(weights={"cxr_bert": "/secret/place/CXR-BERT-general"}))
+def test_an_imported_model_is_called_so_and_has_no_training(tmp_path):
+    weights = {"biovil/cxr_bert": "/secret/place/CXR-BERT-general"}
+    write_results(tmp_path, load(weights=weights))
     html = page.build_page(tmp_path / "report/config.json", tmp_path)
-    article = re.search(r'<article class="model" id="model-cxr_bert">(.*?)</article>', html, re.S)
+    article = re.search(
+        r'<article class="model" id="model-biovil-cxr_bert">(.*?)</article>', html, re.S
+    )
     assert article is not None
     text = article[1]
     assert "Text encoder, published weights." in text and "new_token_head: false" in text
     assert "Not trained yet" not in text and "learning_rate" not in text and "<svg" not in text
-    other = re.search(r'id="model-biovil">(.*?)</article>', html, re.S)
+    other = re.search(r'id="model-biovil-biovil">(.*?)</article>', html, re.S)
     assert other is not None and "from cxr_bert and simclr" in other[1]
     # Of a folder of the user's only the name is passed on.
     assert "/secret/place" not in html and "CXR-BERT-general" in html

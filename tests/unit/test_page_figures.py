@@ -6,40 +6,40 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cxrflow.config.models import overlay
+from page_fixtures import ROOT, load
 from PIL import Image
 
 from cxrflow.config import load_config
-from cxrflow.config.loading import make_config
 from cxrflow.config.schema import Config
 from cxrflow.errors import InputError
 from cxrflow.files import write_json
-from cxrflow.page.figures import paper_figures, picture_bytes
+from cxrflow.page.figures import paper_figures
 from cxrflow.page.inputs import RunFolder
 from cxrflow.papers import load_paper
 
-DEMO = Path(__file__).parents[2] / "config.yaml"
-
-
-def changed(**changes: object) -> Config:
-    base = load_config([DEMO], check_roots=False).model_dump(mode="json")
-    return make_config(overlay(base, changes), [DEMO], check_roots=False)
+GROUNDED = ["figure3", "figure_a1", "figure_a2"]
 
 
 def test_the_demo_draws_the_figures_of_models_it_can_train():
-    config = changed()
-    figures = config.figures("biovil")
-    assert list(figures) == ["figure3", "figure_a1", "figure_a2"]
-    for figure in figures.values():
-        assert figure.by in config.figure_models(figure)
-    assert len(config.figure_models(figures["figure_a1"])) >= 2
+    config = load()
+    assert list(config.figures("biovil")) == [*GROUNDED, "labels"]
+    assert list(config.figures("biovil", "headline")) == ["figure3", "labels"]
+    task = "biovil/phrase_grounding"
+    assert config.figure_results("biovil", "figure3") == [(task, "biovil/biovil")]
+    shown = config.figure_results("biovil", "figure_a1")
+    assert len(shown) == 4 and {name for name, _ in shown} == {task}
+    assert {model for _, model in config.figure_results("biovil", "labels")} == {
+        "biovil/biovil",
+        "biovil/simclr",
+    }
 
 
 def test_no_pictures_no_figures():
     """The switch that privacy guards is that of the figures too."""
-    assert changed(benchmarks={"phrase_grounding": {"figures": 0}}).figures("biovil") == {}
-    assert changed(roles={"grounding": None}).figures("biovil") == {}
-    assert changed(roles={"pairs": None}).figures("biovil") == {}
+    none = {"tasks": {"biovil/phrase_grounding": {"figures": 0}}}
+    assert list(load(**none).figures("biovil")) == ["labels"]
+    assert list(load(datasets={"ms_cxr": None}).figures("biovil")) == ["labels"]
+    assert load(datasets={"mimic_cxr_jpg": None, "rsna": None}).figures("biovil") == {}
 
 
 def test_the_columns_are_the_papers():
@@ -50,21 +50,18 @@ def test_the_columns_are_the_papers():
         assert places == sorted(places)
 
 
-def test_an_unknown_model_is_named(monkeypatch):
-    paper = load_paper("biovil")
-    figure = paper.figures["figure3"]
-    column = figure.columns[0].model_copy(update={"model": "nobody"})
-    odd = paper.model_copy(
-        update={"figures": {"figure3": figure.model_copy(update={"columns": [column]})}}
+def test_an_unknown_model_is_named(tmp_path):
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(
+        "figures: {f: {kind: grounding, title: F, task: biovil/phrase_grounding, by: nobody,\n"
+        "  rank: best, each_finding: true, count: 1, columns: [{label: N, model: nobody}]}}\n"
     )
-    monkeypatch.setattr("cxrflow.config.schema.load_paper", lambda name: odd)
-    with pytest.raises(InputError, match="figure figure3: 'nobody' is not known"):
-        changed()
+    with pytest.raises(InputError, match="mine/nobody"):
+        load(papers=[str(mine)])
 
 
 def folder(root: Path, config: Config, phrases: bool, synthetic: bool) -> RunFolder:
     """A run of which only Figure 3 has been drawn."""
-    write_json(root / "report/config.json", config.described() | {"configfiles": ["config.yaml"]})
     buffer = io.BytesIO()
     Image.fromarray(np.zeros((8, 8), np.uint8)).save(buffer, "PNG")
     (root / "figures/biovil").mkdir(parents=True, exist_ok=True)
@@ -78,16 +75,16 @@ def folder(root: Path, config: Config, phrases: bool, synthetic: bool) -> RunFol
             "lines": ["Edema: BioViL +1.50"],
         },
     )
-    return RunFolder.read(root / "report/config.json", root)
+    return RunFolder(config, {}, root, {"biovil": "all"})
 
 
 def test_the_page_shows_what_was_drawn_and_says_what_was_not(tmp_path):
-    ((paper,),) = [paper_figures(folder(tmp_path, changed(), True, True))]
-    first, second, third = paper["figures"]
+    first, *others = paper_figures(folder(tmp_path, load(), True, True), "biovil")
     assert first["uri"].startswith("data:image/png;base64,") and first["short"] == "Figure 3"
     assert (first["caption"], first["lines"]) == ("Shown: the best.", ["Edema: BioViL +1.50"])
-    assert picture_bytes([paper]) == (tmp_path / "figures/biovil/figure3.png").stat().st_size
-    for other in (second, third):
+    assert first["bytes"] == (tmp_path / "figures/biovil/figure3.png").stat().st_size
+    assert len(others) == 3
+    for other in others:
         assert other["uri"] is None and "has not been drawn" in other["why"]
 
 
@@ -99,33 +96,30 @@ def test_the_page_shows_what_was_drawn_and_says_what_was_not(tmp_path):
         ({"show_images": True}, False, False, True),
         ({"show_images": True}, True, False, False),
         ({"show_images": True, "show_text": True}, True, False, True),
-        ({"show_images": False}, False, True, False),
         ({"show_text": False}, True, True, False),
     ],
 )
 def test_radiographs_and_phrases_only_where_privacy_allows(
     tmp_path, privacy, phrases, synthetic, shown
 ):
-    (paper,) = paper_figures(folder(tmp_path, changed(privacy=privacy), phrases, synthetic))
-    assert (paper["figures"][0]["uri"] is not None) == shown
-    assert shown or "Not shown" in paper["figures"][0]["why"]
+    first, *_ = paper_figures(folder(tmp_path, load(privacy=privacy), phrases, synthetic), "biovil")
+    assert (first["uri"] is not None) == shown
+    assert shown or "Not shown" in first["why"]
 
 
 def test_a_damaged_figure_is_named(tmp_path):
-    run = folder(tmp_path, changed(), True, True)
+    run = folder(tmp_path, load(), True, True)
     path = tmp_path / "figures/biovil/figure3.json"
     path.write_text("{}")
     with pytest.raises(InputError, match=r"figure3\.json: field 'data' is missing"):
-        paper_figures(run)
+        paper_figures(run, "biovil")
 
 
 def test_the_preset_of_public_code_is_a_configuration(tmp_path):
-    page = (DEMO.parent / "docs/protocols.md").read_text(encoding="utf-8")
-    block = page.partition("As public inference code does it")[2].partition("    pixels:")[2]
-    text = "    pixels:" + block.partition("\n\n")[0]
+    page = (ROOT / "docs/protocols.md").read_text(encoding="utf-8")
+    block = page.partition("As public inference code does it")[2].partition("\n\n")[2]
     preset = tmp_path / "preset.yaml"
-    preset.write_text(textwrap.dedent(text), encoding="utf-8")
-    config = load_config([DEMO, preset])
-    assert config.pixels.geometry == "shorter512crop480"
-    found = config.benchmarks.phrase_grounding
-    assert (found.smoothing_sigma, found.rescale, found.strip_punctuation) == (1.5, "none", True)
+    preset.write_text(textwrap.dedent(block.partition("\n\n")[0]), encoding="utf-8")
+    config = load_config([ROOT / "config.yaml", preset])
+    task = config.task("biovil/phrase_grounding").settings
+    assert (task.smoothing_sigma, task.rescale, task.strip_punctuation) == (1.5, "none", True)

@@ -1,4 +1,4 @@
-"""The report page: what it says and what it hides."""
+"""The page: what it says and what it hides."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from report_fixtures import REAL, build, edit, load, write_results
+from page_fixtures import REAL, build, edit, load, write_results
 
 from cxrflow.errors import InputError
 from cxrflow.files import read_json, write_json
@@ -15,6 +15,7 @@ from cxrflow.page import page
 from cxrflow.page.inputs import RunFolder
 from cxrflow.page.make_page import main
 from cxrflow.page.next_steps import Step, next_steps
+from cxrflow.page.page import build_page
 from cxrflow.page.privacy import Privacy
 from cxrflow.page.tables import OUTSIDE
 
@@ -86,7 +87,7 @@ def test_headings_go_down_one_level_at_a_time(synthetic):
 def test_it_shows_numbers_curves_tables_and_pictures(synthetic):
     html = build(synthetic)
     for expected in (
-        "0.87", "1.27", "0.243", "76.4 %",  # headline numbers
+        "Making the Most of Text Semantics", "0.871", "1.270", "0.360",  # headline numbers
         "227,835", "no impression (findings only)", "held-out patients not trained on",
         "Masked language modelling", "Radiology section matching", "Global alignment",
         'id="biovil-table5"', "ROC curves: biovil AUROC 0.871", "bi-bas-ilar",
@@ -98,28 +99,28 @@ def test_it_shows_numbers_curves_tables_and_pictures(synthetic):
 
 def speed_row(html: str, model: str) -> list[str]:
     """The cells of a model's row in the table of speeds, seed 0."""
-    table = html.partition('id="speed-title"')[2].partition("</table>")[0]
-    (row,) = re.findall(rf'<tr><th scope="row"><a href="#model-{model}">.*?</tr>', table)
+    table = html.partition('id="runs-title"')[2].partition("</table>")[0]
+    (row,) = re.findall(rf'<tr><th scope="row"><a href="#model-biovil-{model}">.*?</tr>', table)
     return [re.sub("<.*?>", "", cell) for cell in re.findall(r"<t[hd].*?</t[hd]>", row)]
 
 
 def test_the_speed_of_a_training(results):
     facts = {"flops_per_second": 4.19e14, "mfu": 0.4237, "data_wait_share": 0.021}
-    edit(results / "models/cxr_bert/seed0/run.json", **facts)
+    edit(results / "models/biovil/cxr_bert/seed0/run.json", **facts)
     on_cpu = {"flops_per_second": 5.2e9, "mfu": None, "data_wait_share": 0.021}
-    edit(results / "models/simclr/seed0/run.json", **on_cpu)
+    edit(results / "models/biovil/simclr/seed0/run.json", **on_cpu)
     html = build(results)
-    assert speed_row(html, "cxr_bert")[2:] == [
+    assert speed_row(html, "cxr_bert")[5:] == [
         "1.9 min", "413", "18,450", "419,000", "42 %", "2.1 %", "1,184 MB",
     ]  # fmt: skip
-    assert speed_row(html, "simclr")[4:] == ["–", "5.2", "–", "2.1 %", "1,184 MB"]
+    assert speed_row(html, "simclr")[7:] == ["–", "5.2", "–", "2.1 %", "1,184 MB"]
 
 
 def test_runs_from_before_speed_was_counted_can_be_shown(results):
-    path = results / "models/biovil/seed0/run.json"
+    path = results / "models/biovil/biovil/seed0/run.json"
     found = read_json(path)
     write_json(path, {key: value for key, value in found.items() if key != "precision"})
-    assert speed_row(build(results), "biovil")[5:] == ["not recorded", "1,184 MB"]
+    assert speed_row(build(results), "biovil")[8:] == ["–", "–", "–", "1,184 MB"]
 
 
 def test_the_same_inputs_give_the_same_page(synthetic):
@@ -138,21 +139,16 @@ def test_real_data_keep_their_ids_and_the_machine_its_folders(real):
     html = build(real)
     assert IDS not in html
     assert "/data/public" not in html and "…/open_i" in html
-    assert "no cohort plays the roles" in html
+    assert "Not trained, since this configuration gives them no data: clinical_bert" in html
 
 
 def relabelled(root: Path, synthetic: bool = False, **privacy: object) -> Path:
     """Say of every product that its data are real, and set ``privacy:``."""
-    config = read_json(root / "report/config.json")
-    config["privacy"] |= privacy
-    if not synthetic:  # pictures of an earlier run are there, though no new ones are allowed
-        if not privacy.get("show_images"):
-            config["benchmarks"]["phrase_grounding"]["figures"] = 0
-        if not privacy.get("show_text"):
-            config["benchmarks"]["phrase_grounding"]["figure_phrases"] = False
-    for dataset in config["datasets"].values():
+    record = read_json(root / "report/config.json")
+    record["values"]["privacy"] |= privacy
+    for dataset in record["values"]["datasets"].values():
         dataset |= {"synthetic": synthetic, "root": None if synthetic else "/data"}
-    write_json(root / "report/config.json", config)
+    write_json(root / "report/config.json", record)
     for path in [*root.rglob("flow.json"), *root.rglob("corpus.json")]:
         write_json(path, read_json(path) | {"synthetic": synthetic})
     for path in root.rglob("metrics.json"):
@@ -202,7 +198,7 @@ def test_several_seeds_and_controls(tmp_path):
     write_results(tmp_path, load(seeds=[0, 1, 2]), controls=True)
     html = build(tmp_path)
     assert "over 3 seeds" in html
-    assert 'id="model-biovil_shuffled_pairs"' in html and "(control)" in html
+    assert 'id="model-biovil-biovil_shuffled_pairs"' in html and "(control)" in html
     assert "Run the controls" not in html and "Three training seeds" not in html
 
 
@@ -225,6 +221,43 @@ def test_commands_name_the_overlays_of_the_run(tmp_path):
     assert "/home/me" not in build(tmp_path)
 
 
+def test_a_page_of_the_headline_shows_no_more_and_says_how_to_make_the_rest(tmp_path):
+    write_results(tmp_path, load(extent="headline"))
+    html = build(tmp_path)
+    assert "Not in the headline: Orders, Table 1, Table 3, Table 4, Table A.1" in html
+    assert 'id="biovil-table5"' in html and 'id="biovil-table4"' not in html
+    assert "not in the headline</td>" in html and "the headline rows at the scale" in html
+    assert 'id="model-biovil-simclr"' in html and 'id="model-biovil-gloria"' not in html
+    assert 'id="cohort-biovil-rsna"' in html and 'id="cohort-biovil-radnli"' not in html
+    steps = steps_of(tmp_path)
+    assert steps[0].code == "snakemake --cores all biovil"
+    with pytest.raises(InputError, match="'biovil=some' given, expected <paper>=headline or"):
+        RunFolder.read(tmp_path / "report/config.json", tmp_path, ["biovil=some"])
+
+
+def test_papers_are_chapters_and_nothing_is_shown_twice(tmp_path):
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(
+        "models: {mine: {extends: biovil/biovil}}\n"
+        "tables: {t: {title: Table 1. Mine, source: S, task: biovil/phrase_grounding,\n"
+        "  columns: [{key: cnr, label: CNR, metric: cnr}],\n"
+        "  rows: [{label: Mine, model: mine}, {label: BioViL, model: biovil/biovil}]}}\n"
+    )
+    write_results(tmp_path, load(papers=["biovil", str(mine)]))
+    html = build(tmp_path)
+    outline = Outline(html)
+    assert len(outline.ids) == len(set(outline.ids))
+    assert 'id="paper-biovil"' in html and 'id="paper-mine"' in html and 'id="mine-t"' in html
+    chapter = html.partition('id="paper-mine"')[2]
+    assert 'id="model-mine-mine"' in chapter and 'id="model-biovil-biovil"' not in chapter
+    assert "mine from cxr_bert and simclr" in chapter
+    pages = [
+        build_page(tmp_path / "report/config.json", tmp_path, [f"{one}=all"])
+        for one in ("biovil", "mine")
+    ]
+    assert "paper-mine" not in pages[0] and 'id="model-biovil-biovil"' in pages[1]
+
+
 def test_commands_without_overlays_name_none(synthetic):
     assert "snakemake --cores all controls\n" in commands(synthetic)
     assert "table5.html\n" in commands(synthetic)
@@ -236,9 +269,11 @@ def test_commands_fit_what_the_run_has_data_for(real, tmp_path):
     assert "make real" not in said
     assert "table5.html" not in said  # no cohort of phrases or classes
     assert ".html --configfile real.yaml\n" in said
-    roles = dict.fromkeys(("images", "pairs", "grounding", "classification", "inference"))
-    roles["inference_training"] = None
-    write_results(tmp_path, load(roles=roles), overlays=["text.yaml"])
+    images = dict.fromkeys(("mimic_cxr_jpg", "ms_cxr", "rsna", "radnli", "mednli"))
+    cohorts = {f"biovil/mimic_cxr{more}": None for more in ("", "_more", "_raw")}
+    reports = {"biovil/mimic_cxr_reports": {"images": None, "require": ["impression"]}}
+    only_text = load(datasets=images, cohorts=cohorts | reports)
+    write_results(tmp_path, only_text, overlays=["text.yaml"])
     titles = {step.title for step in steps_of(tmp_path)}
     assert "One stage or one table" in titles
     assert "Run the controls" not in titles and "Three training seeds" not in titles
@@ -260,7 +295,7 @@ def test_missing_parts_are_said(results):
 
 
 def test_a_failed_check_stands_out(results):
-    path = results / "cohorts/mimic_cxr/flow.json"
+    path = results / "cohorts/biovil/mimic_cxr/flow.json"
     flow = read_json(path)
     flow["checks"].append({"name": "image in one split", "passed": False, "detail": "2 in two"})
     write_json(path, flow)
@@ -282,5 +317,5 @@ def test_the_program_writes_the_page_whole(synthetic, tmp_path):
     with pytest.raises(InputError, match="results folder not found"):
         page.build_page(config, tmp_path / "nowhere")
     (tmp_path / "config.json").write_text(json.dumps({"scale": "demo"}))
-    with pytest.raises(InputError, match="field 'seeds' is missing"):
+    with pytest.raises(InputError, match="field 'values' is missing"):
         page.build_page(tmp_path / "config.json", synthetic)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from label_fixtures import given_like, write_corpus
-from report_fixtures import REAL, load, write_results
+from page_fixtures import REAL, load, write_results
 
 from cxrflow.benchmarks.data import label_agreement as program
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
@@ -31,7 +31,7 @@ def made(tmp_path, config: Config | None = None, reports=REPORTS, settings=None,
     )
     folder = tmp_path / "benchmarks/label_agreement/mimic_cxr/chexpert"
     program.write(folder, *program.compare(ours, given, "chexpert", chosen), engine="scope")
-    run = RunFolder(config or load(), {}, tmp_path)
+    run = RunFolder(config or load(), {}, tmp_path, {"biovil": "all"})
     return agreement(run, "mimic_cxr", "chexpert")
 
 
@@ -119,8 +119,7 @@ def test_the_section_is_there_only_where_labels_are_compared(tmp_path):
     html = page.build_page(tmp_path / "with/report/config.json", tmp_path / "with")
     assert 'id="labels-open_i-terms"' in html and 'href="#labels"' in html
     assert "The reference states only what is there." in html
-    none = {"label_agreement": {"comparisons": []}}
-    write_results(tmp_path / "without", load(benchmarks=none))
+    write_results(tmp_path / "without", load(label_agreement={"comparisons": []}))
     html = page.build_page(tmp_path / "without/report/config.json", tmp_path / "without")
     assert "Report labels" not in html and 'href="#labels"' not in html
 
