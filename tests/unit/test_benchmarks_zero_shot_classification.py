@@ -204,6 +204,8 @@ def test_wrong_input_is_named(features):
         evaluate(features, table.assign(labels=[[1.0]] * COUNT), split=None)
     with pytest.raises(InputError, match="'classes' names 'Edema'; the cohort has Pneumonia"):
         evaluate(features, table, classes=["Edema"])
+    with pytest.raises(InputError, match="'uncertain' names 'Oedema'"):
+        evaluate(features, table, uncertain={"Oedema": "one"})
     with pytest.raises(InputError, match="'exclusive' is true; expected several"):
         evaluate(features, table, exclusive=True)
     with pytest.raises(InputError, match=r"'labels' has other numbers .* classes \(1\)"):

@@ -98,7 +98,9 @@ def labelled_images(
             labels, or the images of a group are labelled differently.
     """
     classes = tuple(known if settings.classes is None else settings.classes)
-    for key, names in (("classes", classes), ("class_prompts", settings.class_prompts)):
+    uncertain = settings.uncertain if isinstance(settings.uncertain, dict) else {}
+    named = {"classes": classes, "class_prompts": settings.class_prompts, "uncertain": uncertain}
+    for key, names in named.items():
         strange = [name for name in names if name not in known]
         if strange:
             raise InputError(
