@@ -184,10 +184,9 @@ def test_a_model_gives_texts_with_and_without_length_one():
         project=lambda hidden, mask: torch.cat([3 * hidden[:, 0], 4 * hidden[:, 0]], dim=1),
     )
 
-    def tokenizer(texts, **options):
-        ids = torch.tensor([[len(text)] for text in texts])
-        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-
+    tokenizer = SimpleNamespace(
+        encode_batch_fast=lambda texts: [SimpleNamespace(ids=[len(text)]) for text in texts]
+    )
     model = Model(Path("m"), torch.device("cpu"), {}, encoder, None, tokenizer)
     assert model.encode_text(["ab"]).tolist() == [[pytest.approx(0.6), pytest.approx(0.8)]]
     assert model.encode_text(["ab"], normalise=False).tolist() == [[6.0, 8.0]]
