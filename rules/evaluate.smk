@@ -64,6 +64,7 @@ rule extract_features:
         **job("extract_features"),
     params:
         code=code_digest("benchmarks.features"),
+        stored=STORED,
         settings=as_json(run.features),
         model=subpath(input.model, parent=True),
         cohort=subpath(input.cohort, parent=True),
@@ -107,6 +108,7 @@ rule evaluate:
         code=lambda wildcards: code_digest(
             f"benchmarks.{run.task(wildcards.task).benchmark.program}"
         ),
+        stored=lambda wildcards: STORED if "pixels" in task_inputs(wildcards) else [],
         benchmark=benchmark_of,
         settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
         model=subpath(input.model, parent=True),

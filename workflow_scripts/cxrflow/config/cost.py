@@ -1,0 +1,144 @@
+"""How long a run takes: recorded seconds of its jobs, added up along the graph on some cores.
+
+``seconds.tsv`` holds what the demo's jobs took on two CPU cores, by rule and name, as Snakemake's
+own timings do. Which jobs a target needs, what each waits for, its priority and its threads a dry
+run of Snakemake says. A job without a record is taken to last as long as its rule's on average.
+"""
+
+import csv
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from pathlib import Path
+from statistics import fmean
+
+from cxrflow.errors import InputError
+
+TABLE = Path(__file__).with_name("seconds.tsv")
+# A job of a dry run: its rule, then what is said of it, a line a key.
+JOB = re.compile(r"^(?:local)?rule (\w+):\n((?:    \w.*\n)+)", re.MULTILINE)
+TIMINGS = "timings/"
+
+Seconds = dict[tuple[str, str], float]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that a run makes."""
+
+    rule: str
+    name: str
+    inputs: frozenset[str]
+    outputs: frozenset[str]
+    priority: int
+    threads: int
+
+
+def read_table(table: Path = TABLE) -> Seconds:
+    """The recorded seconds, by rule and name."""
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file, delimiter="\t")
+        return {(row["rule"], row["name"]): float(row["seconds"]) for row in rows}
+
+
+def recorded(timings: Path, table: Path = TABLE) -> int:
+    """Put the timings of a run (``<results>/timings``) into the table; how many there were."""
+    taken: Seconds = {}
+    for file in timings.rglob("*.tsv"):
+        rule, *name = file.relative_to(timings).with_suffix("").parts
+        with file.open(encoding="utf-8", newline="") as lines:
+            rows = [float(row["s"]) for row in csv.DictReader(lines, delimiter="\t")]
+        if rows:
+            taken[rule, "/".join(name)] = fmean(rows)
+    if not taken:
+        raise InputError(f"{timings}: no timings (*.tsv); expected a run's <results>/timings")
+    seconds = (read_table(table) if table.is_file() else {}) | taken
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerow(("rule", "name", "seconds"))
+        writer.writerows((*key, f"{seconds[key]:.1f}") for key in sorted(seconds))
+    return len(taken)
+
+
+def plan(target: str, cores: int, files: Sequence[str]) -> list[Job]:
+    """The jobs of a target in a folder without results, from a dry run of Snakemake."""
+    command = [sys.executable, "-m", "snakemake", "-n", "--forceall", "--cores", str(cores), target]
+    overlays = [file for file in files if Path(file) != Path("config.yaml")]
+    if overlays:
+        command += ["--configfile", *overlays]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    if done.returncode:
+        raise InputError(f"{target}: {done.stdout.strip().splitlines()[-1]}")
+    return parse(done.stdout)
+
+
+def parse(said: str) -> list[Job]:
+    """The jobs of a dry run."""
+    jobs = []
+    for rule, body in JOB.findall(said):
+        lines = dict(line.strip().split(": ", 1) for line in body.splitlines() if ": " in line)
+        place = lines.get("benchmark", "").partition(TIMINGS)[2].removesuffix(".tsv")
+        inputs, outputs = (frozenset(lines.get(k, "").split(", ")) for k in ("input", "output"))
+        priority, threads = int(lines.get("priority", 0)), int(lines.get("threads", 1))
+        name = place.removeprefix(f"{rule}/")
+        jobs.append(Job(rule, name, inputs - {""}, outputs - {""}, priority, threads))
+    return jobs
+
+
+def durations(jobs: Sequence[Job], seconds: Seconds) -> dict[Job, float]:
+    """What each job is expected to take; a target takes no time."""
+    by_rule: dict[str, list[float]] = {}
+    for (rule, _), value in seconds.items():
+        by_rule.setdefault(rule, []).append(value)
+    anywhere = fmean(seconds.values()) if seconds else 0.0
+    means = {rule: fmean(values) for rule, values in by_rule.items()}
+    return {
+        job: seconds.get((job.rule, job.name), means.get(job.rule, anywhere)) if job.name else 0.0
+        for job in jobs
+    }
+
+
+def simulate(lasting: Mapping[Job, float], cores: int) -> float:
+    """Seconds until the last job ends: of those that are ready and fit, the most urgent first."""
+    maker = {path: job for job in lasting for path in job.outputs}
+    waits = {job: {maker[path] for path in job.inputs if path in maker} - {job} for job in lasting}
+    waiting, running, free, now = list(lasting), list[tuple[float, int, Job]](), cores, 0.0
+    waiting.sort(key=lambda job: -job.priority)
+    done: set[Job] = set()
+    while waiting or running:
+        for job in [job for job in waiting if waits[job] <= done]:
+            if min(job.threads, cores) <= free:
+                free -= min(job.threads, cores)
+                waiting.remove(job)
+                heappush(running, (now + lasting[job], id(job), job))
+        if not running:
+            raise InputError(f"{len(waiting)} jobs wait for each other")
+        now, _, job = heappop(running)
+        free += min(job.threads, cores)
+        done.add(job)
+    return now
+
+
+def said(target: str, cores: int, files: Sequence[str]) -> str:
+    """What a target costs: minutes, of which rules, and how many jobs have no record."""
+    jobs, seconds = plan(target, cores, files), read_table()
+    lasting = durations(jobs, seconds)
+    whole, at_once = simulate(lasting, cores), simulate(lasting, sum(job.threads for job in jobs))
+    unknown = sum(bool(job.name) and (job.rule, job.name) not in seconds for job in jobs)
+    lines = [
+        f"{target}: {whole / 60:.1f} minutes on {cores} cores for {len(jobs)} jobs, without the "
+        f"environment; {at_once / 60:.1f} however many cores there are",
+        f"{unknown} jobs have no record and count as their rule does on average; of",
+    ]
+    rules = {rule: 0.0 for rule in sorted({job.rule for job in jobs})}
+    for job, value in lasting.items():
+        rules[job.rule] += value
+    most = sorted(rules, key=lambda rule: -rules[rule])
+    return "\n".join(
+        lines + [f"{rules[rule] / 60:6.1f} {rule}" for rule in most if rules[rule] > 3]
+    )
