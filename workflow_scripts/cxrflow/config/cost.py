@@ -56,8 +56,8 @@ def recorded(timings: Path, table: Path = TABLE) -> int:
     if not taken:
         raise InputError(f"{timings}: no timings (*.tsv); expected a run's <results>/timings")
     seconds = (read_table(table) if table.is_file() else {}) | taken
-    with table.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+    with table.open("w", encoding="utf-8", newline="") as kept:
+        writer = csv.writer(kept, delimiter="\t", lineterminator="\n")
         writer.writerow(("rule", "name", "seconds"))
         writer.writerows((*key, f"{seconds[key]:.1f}") for key in sorted(seconds))
     return len(taken)
