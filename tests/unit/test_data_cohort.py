@@ -304,13 +304,6 @@ def test_classification_follows_the_ordered_split(tmp_path: Path) -> None:
     assert len(samples[label == 0].iloc[0]["boxes"]) == 0
     assert positive["subgroup"] == "Lung Opacity" and positive["image_width"] == 10
     assert any("patients are not known" in note for note in flow["notes"])
-    normal = make(
-        *(tmp_path / "normal", "--layout", "rsna", "--root", root),
-        kind="classification",
-        negatives="normal",
-        splits={"method": "all"},
-    )
-    assert normal["splits"] == {"test": {"samples": 14, "patients": 0, "images": 14}}
 
 
 def test_classification_split_does_not_move_when_a_file_is_missing(tmp_path: Path) -> None:
@@ -322,6 +315,31 @@ def test_classification_split_does_not_move_when_a_file_is_missing(tmp_path: Pat
     make(tmp_path / "part", *options, kind="classification", max_failed_share=0.1)
     part = pd.read_parquet(tmp_path / "part/samples.parquet").set_index("sample_id")["split"]
     assert len(part) == 19 and (part == whole[part.index]).all()
+
+
+def test_classification_holds_patients_out(tmp_path: Path) -> None:
+    """Ten patients of four images; the other set's two patients are in no training part."""
+    for name, images in (("own", 40), ("other", 8)):
+        root = rsna(tmp_path / name, negatives=images // 2, positives=images // 2)
+        ids = sorted(path.stem for path in (root / "stage_2_train_images").iterdir())
+        records = [
+            {"subset_img_id": one, "img_id": f"{n // 4:08d}_{n:03d}.png"}
+            for n, one in enumerate(ids)
+        ]
+        (root / "pneumonia-challenge-dataset-mappings_2018.json").write_text(json.dumps(records))
+    options = ["--layout", "rsna", "--root", root.parent / "own"]
+    flow = make(
+        *(tmp_path / "out", *options, "--held-out", f"other:rsna={root}"), kind="classification"
+    )
+    samples = pd.read_parquet(tmp_path / "out/samples.parquet")
+    held = samples["subject_id"].isin(["00000000", "00000001"])
+    assert held.sum() == 8 and samples.loc[held, "split"].eq("test").all()
+    assert (samples.loc[~held, "split"] == "train").any()
+    assert flow["checks"][-1] == {
+        "name": "held-out patients not trained on",
+        "passed": True,
+        "detail": "no patient of other (2) in train or validate",
+    }
 
 
 def test_classification_reports_the_published_leak_and_can_avoid_it(tmp_path: Path) -> None:

@@ -186,6 +186,10 @@ def test_leakage_checks_name_the_ids() -> None:
         leakage.image_in_one_split(rows(image_id=["i", "j"], image_path=["a", "a"], split=two), "r")
     with pytest.raises(InputError, match=r"1 patient\(s\) of ms_cxr are in train"):
         leakage.held_out_not_trained(rows(subject_id=["7", "8"], split=two), {"ms_cxr": {"7"}}, "r")
+    with pytest.raises(InputError, match="patients are not known; those of ms_cxr cannot"):
+        leakage.held_out_not_trained(
+            rows(subject_id=[None], split=["test"]), {"ms_cxr": {"7"}}, "r"
+        )
     with pytest.raises(InputError, match="study_id"):
         leakage.unique_rows(rows(study_id=["1", "1"]), "study", "r")
     pairs = rows(study_id=["1"], subject_id=["p"], prior_study_id=["0"])

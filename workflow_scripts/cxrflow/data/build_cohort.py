@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         action="append",
         default=[],
         metavar="[NAME:]LAYOUT=ROOT",
-        help="evaluation set whose patients go to test (pairs); may be given several times",
+        help="evaluation set whose patients go to test; may be given several times",
     )
     arguments.add_argument("--images-layout", help="layout that holds the images, if another")
     arguments.add_argument("--images-root", type=Path, help="its folder")

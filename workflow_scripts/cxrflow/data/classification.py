@@ -7,6 +7,8 @@ that its test set has 9,006 images and follows GLoRIA; GLoRIA's own 30 % are 8,0
 is what the default gives.
 """
 
+from collections.abc import Mapping, Set
+
 import numpy as np
 import pandas as pd
 
@@ -23,8 +25,13 @@ COLUMNS = (
 )
 
 
-def build(tables: Tables, settings: CohortSettings, flow: Flow) -> Cohort:
-    """Filter, label and split the images; the order of a row's labels is ``flow.json``'s."""
+def build(
+    tables: Tables, held: Mapping[str, Set[str]], settings: CohortSettings, flow: Flow
+) -> Cohort:
+    """Filter, label and split the images; the order of a row's labels is ``flow.json``'s.
+
+    Images of ``held`` patients (by evaluation set) are in test, however the others are split.
+    """
     images = tables.images
     flow.step("labels listed", "labels", len(tables.labels), tables.dropped.get("labels", []))
     flow.step("images listed", "images", len(images), tables.dropped.get("images", []))
@@ -33,17 +40,14 @@ def build(tables: Tables, settings: CohortSettings, flow: Flow) -> Cohort:
     by_image = settings.split_method == "ordered"
     unit = images["image_id"] if by_image else splits.groups(images)
     split = splits.assign(unit.drop_duplicates(), tables.splits, {}, settings, tables.source)
+    split[unit[images["subject_id"].isin(frozenset().union(*held.values()))]] = "test"
     rows, drops = filters.usable(images.assign(split=unit.map(split)))
     flow.step("image usable", "images", len(rows), drops)
     key = "image_id" if "image_id" in tables.labels else "study_id"
     labels = tables.labels.set_index(key).reindex(rows[key])[tables.classes].to_numpy("float64")
     rows = rows.assign(sample_id=rows["image_id"], group_id=rows["study_id"], labels=list(labels))
     unknown = pd.Series(np.isnan(labels).all(axis=1), index=rows.index)
-    positive = pd.Series((labels == 1).any(axis=1), index=rows.index)
     rows = _without(rows, unknown, "label known", "no label of any class", flow)
-    if settings.negatives == "normal":
-        abnormal = ~positive & (rows["subgroup"] != "Normal")
-        rows = _without(rows, abnormal, "negatives are normal", "negative but not normal", flow)
     rows = _without(rows, rows["split"].isna(), "split known", "not in the given split", flow)
     rows = rows.assign(boxes=rows["image_id"].map(_boxes(tables.boxes)))
     rows["boxes"] = [value if isinstance(value, list) else [] for value in rows["boxes"]]
@@ -52,6 +56,9 @@ def build(tables: Tables, settings: CohortSettings, flow: Flow) -> Cohort:
     rows = rows[list(COLUMNS)].reset_index(drop=True)
     flow.check("image in one split", leakage.image_in_one_split(rows, tables.source))
     _check_patients(rows, by_image, tables, flow)
+    if held:
+        checked = leakage.held_out_not_trained(rows, held, tables.source)
+        flow.check("held-out patients not trained on", checked)
     return Cohort(
         rows=rows,
         images=rows[["image_id", "image_path"]],
@@ -64,9 +71,7 @@ def build(tables: Tables, settings: CohortSettings, flow: Flow) -> Cohort:
 def _without(
     rows: pd.DataFrame, lost: pd.Series, step: str, reason: str, flow: Flow
 ) -> pd.DataFrame:
-    lost = lost.reindex(rows.index)
-    drop = Drop.of(reason, rows.loc[lost, "image_id"])
-    flow.step(step, "images", int((~lost).sum()), [drop])
+    flow.step(step, "images", int((~lost).sum()), [Drop.of(reason, rows.loc[lost, "image_id"])])
     return rows[~lost]
 
 

@@ -88,7 +88,9 @@ def _grounding(given: Namespace, own: Layout, settings: CohortSettings, flow: Fl
 def _classification(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
     tables = own.read(given.root, Request(given.threads))
     flow.notes += tables.notes
-    return classification.build(tables, settings, flow)
+    held, notes = held_out_patients(given.held_out, own)
+    flow.notes += notes
+    return classification.build(tables, held, settings, flow)
 
 
 def _inference(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) -> Cohort:

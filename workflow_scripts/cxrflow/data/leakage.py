@@ -41,7 +41,10 @@ def _in_one_split(rows: pd.DataFrame, column: str, noun: str, source: object) ->
 
 
 def held_out_not_trained(rows: pd.DataFrame, held: Mapping[str, Set[str]], source: object) -> str:
-    """No held-out patient (by evaluation set) is in train or validate."""
+    """No held-out patient (by evaluation set) is in train or validate, and patients are known."""
+    if rows["subject_id"].isna().all():
+        names = ", ".join(held)
+        raise InputError(f"{source}: patients are not known; those of {names} cannot be held out")
     used = set(rows.loc[rows["split"] != "test", "subject_id"].dropna())
     for name, patients in held.items():
         leaking = sorted(used & patients)

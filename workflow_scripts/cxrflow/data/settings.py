@@ -90,11 +90,6 @@ class CohortSettings(Settings):
     )
     seed: int = Field(0, ge=0, description="seed of the image choice")
     priors: bool = Field(True, description="look for each study's prior study (BioViL-T)")
-    negatives: Literal["all", "normal"] = Field(
-        "all",
-        description="classification: all pools Normal with No Lung Opacity / Not Normal as the "
-        "papers do; normal keeps only Normal as negative",
-    )
     splits: SplitSettings = SplitSettings()
     max_failed_share: float = Field(
         0.05,
