@@ -5,10 +5,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "config.yaml"
 OPEN_I = {"layout": "open_i", "root": "/data/open_i"}
-ALONE = {  # a hospital of one's own and nothing else
-    "synthetic_hospital": None,
-    "datasets": {"mine": {"layout": "mimic_cxr", "root": "/mine", "in_place_of": "mimic_cxr"}},
-    "reports": {"splitter": "rules"},
+ALONE = {  # a hospital of one's own, and nothing else
+    "datasets": {"mine": {"layout": "mimic_cxr", "root": "/mine", "in_place_of": "mimic_cxr"}}
 }
 COMPARISONS = "label_agreement.comparisons"
 

@@ -120,7 +120,7 @@ def test_the_paper_overlay_is_real(monkeypatch):
         ),
         # Demographics.
         (
-            {"datasets": {"x": {"layout": "rsna", "root": "/", "in_place_of": "mimic_iv"}}},
+            {"datasets": {"x": {"layout": "rsna", "synthetic": True, "in_place_of": "mimic_iv"}}},
             "key 'tasks.biovil/ms_cxr_statistics.demographics': 'x' has the layout rsna",
         ),
         (

@@ -35,9 +35,16 @@ class ResolvedCohort:
 
 
 class Datasets:
-    """The data sets of a configuration, synthetic ones only where there is a hospital."""
+    """The data sets of a configuration.
+
+    Synthetic ones are there only with a hospital that draws them, and not where real data stand in
+    another's place: what is learnt from patients is not tested on inventions.
+    """
 
     def __init__(self, named: dict[str, Dataset | None], hospital: bool) -> None:
+        hospital = hospital and not any(
+            one and one.in_place_of and one.root for one in named.values()
+        )
         self.present: dict[str, Dataset] = {}
         self._layouts: dict[str, Layout] = {}
         self._replaced: dict[str, str] = {}

@@ -25,7 +25,7 @@ class Dataset(Settings):
     in_place_of: str | None = Field(
         None,
         description="name of the data set that it replaces wherever a paper names that one: your "
-        "own hospital, or Open-I for MIMIC-CXR",
+        "own hospital, or Open-I for MIMIC-CXR. Nothing synthetic is read then",
     )
 
     @field_validator("layout")

@@ -96,11 +96,15 @@ class Tables(Models):
     # --- tables -----------------------------------------------------------------------------
 
     def table_names(self, paper: str, extent: str | None = None) -> list[str]:
-        """The tables of a paper in this extent: whole, or each cut to the paper's headline."""
-        chosen = self.chosen[paper]
+        """The tables of a paper in this extent: whole, or each cut to the paper's headline.
+
+        They are whole as well where this run measures nothing of the headline.
+        """
+        tables = list(self.chosen[paper].tables)
         if (extent or self.extent) == "all":
-            return list(chosen.tables)
-        return [f"{HEADLINE}{name}" for name in dict.fromkeys(one.table for one in chosen.headline)]
+            return tables
+        cut = dict.fromkeys(f"{HEADLINE}{one.table}" for one in self.chosen[paper].headline)
+        return list(cut) if any(self.table_cells(paper, name) for name in cut) else tables
 
     def table(self, paper: str, name: str) -> Table:
         """A table of a paper by its name, which may be that of one cut to the headline."""
