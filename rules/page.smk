@@ -59,7 +59,7 @@ rule record_config:
     resources:
         **job("record_config"),
     params:
-        config=as_json(dict(config)),
+        config=lambda wildcards: as_json(dict(config)),  # has ${NAME}: no wildcard
         resolved=fingerprint(run.described()),
         files=option("--configfile", *CONFIG_FILES),
     shell:

@@ -21,6 +21,7 @@ rule store_pixels:
         "<logs>/store_pixels/{dataset}.{geometry}.log",
     benchmark:
         "<timings>/store_pixels/{dataset}.{geometry}.tsv"
+    priority: 50
     retries: need("store_pixels").retries
     conda:
         "../envs/cpu.yaml"

@@ -1,11 +1,15 @@
 """What holds for all tests."""
 
+import os
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+# Two processes of tests on two cores: libraries that each take both wait for one another.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_configure() -> None:

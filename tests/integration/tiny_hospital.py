@@ -17,7 +17,7 @@ HOSPITAL = {
     "compressed_share": 0.0,
 }
 SHARES = {"train": 0.5, "validate": 0.25, "test": 0.25}
-TEXT = {"layers": 1, "width": 16, "heads": 2, "feed_forward": 32, "positions": 64, "projection": 8}
+TEXT = {"layers": 2, "width": 16, "heads": 2, "feed_forward": 32, "positions": 64, "projection": 8}
 IMAGE = {"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "channels": 1, "projection": 8}
 TRAINING = {
     "batch_size": 4,

@@ -1,121 +1,170 @@
-"""What can be known before anything runs: the graph, the lints, one-line errors."""
+"""What is known before anything runs: the graph of every configuration, its order, its errors."""
 
-import subprocess
-import sys
-import time
+import re
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from .conftest import ROOT, Checkout, Job, child_seconds, copy_of, models_of
+
+HEADLINE = {  # BioViL's main rows of Tables 5, 6 and 7, and what they are made from
+    *("cxr_bert_phase2", "cxr_bert", "clinical_bert", "simclr"),
+    *("biovil", "baseline_clinical_bert"),
+}
+# Data sets that paper.yaml reads, with the files that are looked for before anything runs.
+FOLDERS = {
+    "mimic-cxr/2.0.0": [],
+    "mimic-cxr-jpg/2.1.0": [
+        "mimic-cxr-2.0.0-chexpert.csv.gz",
+        "mimic-cxr-2.0.0-negbio.csv.gz",
+    ],
+    **dict.fromkeys(
+        ["ms-cxr/0.1", "rsna-pneumonia-detection-challenge", "pubmed/baseline", "mimic-iii/1.4",
+         "mimic-iv/3.1", "radnli/1.0.0", "mednli/1.0.0", "stanza"], [],
+    ),
+}  # fmt: skip
 
 
-def test_dry_run_of_the_demo(checkout):
-    began = time.monotonic()
-    planned = checkout.planned()
-    assert time.monotonic() - began < 60  # 5 s on an idle machine; others may be busy
-    for rule in ("draw_phantom", "build_pairs", "store_pixels", "pretrain_joint", "make_page"):
-        assert planned[rule] >= 1
-    assert planned["draw_phantom"] == 11
-    assert planned["evaluate_ms_cxr_statistics"] == 1
-    assert planned["compare_rows"] >= 6  # the tables with two rows of ours to compare
-    assert planned["evaluate_label_agreement"] == 2
-    assert planned["draw_figure"] == 3
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """A checkout that is only read."""
+    return Checkout(copy_of(ROOT, tmp_path_factory.mktemp("fresh")))
 
 
-def test_parsing_writes_nothing(checkout):
-    before = sorted(path for path in checkout.folder.rglob("*") if "__pycache__" not in str(path))
-    checkout.planned()
-    after = sorted(
-        path
-        for path in checkout.folder.rglob("*")
-        if "__pycache__" not in str(path) and ".snakemake" not in str(path)
-    )
-    assert after == before
+@pytest.fixture(scope="module")
+def demo(fresh: Checkout) -> list[Job]:
+    """The jobs of `make demo`; planning them is quick and writes nothing."""
+    before, began = files_of(fresh.folder), child_seconds()
+    jobs = fresh.plan()
+    assert child_seconds() - began < 8  # 3 s of CPU time on an idle machine
+    assert files_of(fresh.folder) == before
+    return jobs
 
 
-def test_dry_run_of_real_data(checkout, tmp_path):
-    for name in ("open_i", "covid_chestxray"):
-        (tmp_path / "data" / name).mkdir(parents=True)
-    done = type(checkout)(checkout.folder, ("real.yaml",)).snakemake(
-        "-n", "--cores", "2", CXR_REAL_DATA=str(tmp_path / "data")
-    )
-    assert done.returncode == 0, done.stdout
-    assert "results/real/report/index.html" in done.stdout
-    assert "draw_phantom" not in done.stdout
-    assert "evaluate_phrase_grounding" not in done.stdout
-    assert "results/real/benchmarks/label_agreement/open_i/terms/metrics.json" in done.stdout
+@pytest.fixture(scope="module")
+def biovil(fresh: Checkout) -> list[Job]:
+    """The jobs of one paper, every row."""
+    return fresh.plan("biovil")
 
 
-def test_labels_are_compared_without_any_model(checkout):
-    planned = checkout.planned("labels")
-    assert planned.pop("evaluate_label_agreement") == 2
-    assert planned.keys() == {
-        "draw_phantom", "train_sentence_splitter", "process_reports", "labels",
+def files_of(folder: Path) -> list[Path]:
+    """What lies there, but for what Python and Snakemake keep for themselves."""
+    own = ("__pycache__", ".snakemake")
+    return sorted(path for path in folder.rglob("*") if not {*own} & {*path.parts})
+
+
+def trainings(jobs: list[Job]) -> list[Job]:
+    return [job for job in jobs if job.rule.startswith("pretrain_")]
+
+
+def test_the_demo_makes_the_headline_and_no_more(demo: list[Job]) -> None:
+    assert models_of(demo) == {f"biovil/{name}" for name in HEADLINE}
+    scored = {(j.wildcards["task"], j.wildcards["model"]) for j in demo if j.rule == "evaluate"}
+    assert scored == {
+        *((f"biovil/{task}", f"biovil/{model}")
+          for task in ("phrase_grounding", "zero_shot_classification")
+          for model in ("biovil", "baseline_clinical_bert")),
+        *((f"biovil/{task}", f"biovil/{model}")
+          for task in ("linear_probe", "segmentation") for model in ("biovil", "simclr")),
     }  # fmt: skip
+    made = {path for job in demo for path in job.output if path.endswith(".html")}
+    tables = {f"results/tables/biovil/headline/table{number}.html" for number in (5, 6, 7)}
+    assert made == {*tables, "results/report/index.html"}
 
 
-def test_labels_of_ones_own_are_an_input(checkout):
-    (checkout.folder / "mine.csv").write_text("study_id,Edema\n")
+def test_a_paper_makes_every_row(biovil: list[Job]) -> None:
+    assert len(models_of(biovil)) > 15 > len(HEADLINE)
+    assert "biovil/biovil_shuffled_pairs" not in models_of(biovil)
+    made = {path for job in biovil for path in job.output}
+    assert {"results/report/biovil.html", "results/tables/biovil/orderings.html"} <= made
+    assert {"results/tables/biovil/table_c1.html", "results/figures/biovil/figure3.png"} <= made
+
+
+@pytest.mark.parametrize("plan", ["demo", "biovil"])
+def test_a_model_is_trained_only_for_a_score(plan: str, request: pytest.FixtureRequest) -> None:
+    jobs: list[Job] = request.getfixturevalue(plan)
+    needed = {path for job in jobs if job.rule in ("evaluate", "extract_features")
+              for path in job.input}  # fmt: skip
+    for job in reversed(order(trainings(jobs))):
+        assert needed & set(job.output), f"nothing scores {job.wildcards['model']}"
+        needed |= set(job.input)
+
+
+def order(jobs: list[Job]) -> list[Job]:
+    """Each job after those whose products it reads."""
+    done: list[Job] = []
+    while len(done) < len(jobs):
+        made = {path for job in jobs if job not in done for path in job.output}
+        done += [job for job in jobs if job not in done and not made & set(job.input)]
+    return done
+
+
+@pytest.mark.parametrize("plan", ["demo", "biovil"])
+def test_what_others_wait_for_comes_first(plan: str, request: pytest.FixtureRequest) -> None:
+    """Priority falls along each chain that leads to a training, and is highest on the longest."""
+    jobs: list[Job] = request.getfixturevalue(plan)
+    by_product = {path: job for job in jobs for path in job.output}
+    for job in trainings(jobs):
+        for path in job.input:
+            before = by_product[path]
+            assert before.priority > job.priority, f"{before.rule} waits for {job.wildcards}"
+    first = max(trainings(jobs), key=lambda job: job.priority)
+    assert first.wildcards["model"] == "biovil/cxr_bert_phase2"
+    last = min(job.priority for job in trainings(jobs))
+    assert all(job.priority < last for job in jobs if job.rule in ("evaluate", "compare_rows"))
+
+
+def test_three_seeds_train_the_joint_models_three_times(fresh: Checkout, demo: list[Job]) -> None:
+    three = fresh.write("seeds.yaml", {"seeds": [0, 1, 2]}).planned()
+    for rule, times in {"pretrain_joint": 3, "pretrain_text": 1, "pretrain_image": 1}.items():
+        assert three[rule] == times * sum(job.rule == rule for job in demo)
+
+
+def test_labels_are_compared_without_any_model(fresh: Checkout) -> None:
+    (fresh.folder / "mine.csv").write_text("study_id,Edema\n")
     mine = {"dataset": "mimic_cxr", "reference": "mine", "file": "mine.csv"}
-    name = checkout.write("own.yaml", {"benchmarks": {"label_agreement": {"comparisons": [mine]}}})
-    done = type(checkout)(checkout.folder, (name,)).snakemake("-n", "--cores", "2", "labels")
-    assert done.returncode == 0, done.stdout
-    assert "label_agreement/mimic_cxr/mine/metrics.json" in done.stdout
-    assert "mine.csv" in done.stdout and "phantom/mimic_cxr_jpg" not in done.stdout
+    own = fresh.write("own.yaml", {"label_agreement": {"comparisons": [mine]}})
+    for checkout, count in ((fresh, 2), (own, 1)):
+        planned = checkout.planned("labels")
+        assert planned.pop("compare_labels") == count
+        assert planned.keys() == {"draw_phantom", "train_sentence_splitter", "process_reports"}
 
 
-@pytest.mark.parametrize("target", ["biovil", "controls", "demo"])
-def test_targets_exist(checkout, target):
-    assert checkout.planned(target)["pretrain_joint"] >= 1
+def test_controls_and_entities_are_made_when_asked_for(fresh: Checkout) -> None:
+    jobs = fresh.plan("controls", "entities")
+    assert "biovil/biovil_shuffled_pairs" in models_of(jobs)
+    assert {"train_entity_tagger", "extract_entities"} <= {job.rule for job in jobs}
 
 
-def test_three_seeds_train_the_joint_models_three_times(checkout):
-    name = checkout.write("seeds.yaml", {"seeds": [0, 1, 2]})
-    one, three = checkout.planned(), type(checkout)(checkout.folder, (name,)).planned()
-    assert three["pretrain_joint"] == 3 * one["pretrain_joint"]
-    assert three["pretrain_text"] == one["pretrain_text"]
+def test_the_study(fresh: Checkout) -> None:
+    jobs = fresh.with_overlay("study.yaml").plan()
+    assert models_of(jobs) > {f"biovil/{name}" for name in HEADLINE}
+    assert not {"biovil/biovil_more", "biovil/biovil_raw"} & models_of(jobs)
+    assert all(path.startswith("results/study/") for job in jobs for path in job.output)
 
 
-def test_a_misspelt_key_is_one_line(checkout):
-    name = checkout.write("overlay.yaml", {"pixels": {"geometri": "shorter128"}})
-    done = type(checkout)(checkout.folder, (name,)).snakemake("-n", "--cores", "2")
-    assert done.returncode != 0
-    assert "overlay.yaml: unknown key 'pixels.geometri'" in done.stdout
-    assert "Traceback" not in done.stdout
+def test_the_papers_own_settings_on_slurm(fresh: Checkout, tmp_path: Path) -> None:
+    for folder, files in FOLDERS.items():
+        (tmp_path / folder).mkdir(parents=True)
+        for name in files:
+            (tmp_path / folder / name).touch()
+    paper = fresh.with_overlay("paper.yaml")
+    planned = paper.planned("--profile", "slurm", CXR_DATA=str(tmp_path))
+    assert planned["pretrain_joint"] == 4 * 12 and planned["pretrain_text"] == 6
+    assert not {"draw_phantom", "train_sentence_splitter", "train_entity_tagger"} & {*planned}
 
 
-def test_the_overlay_is_named_where_it_replaces_a_value(checkout):
-    name = checkout.write("overlay.yaml", {"seeds": "one"})
-    done = type(checkout)(checkout.folder, (name,)).snakemake("-n", "--cores", "2")
-    assert "overlay.yaml: key 'seeds' is 'one'" in done.stdout
+def test_real_data(fresh: Checkout, tmp_path: Path) -> None:
+    for name in ("open_i", "covid_chestxray"):
+        (tmp_path / name).mkdir()
+    jobs = fresh.with_overlay("real.yaml").plan(CXR_REAL_DATA=str(tmp_path))
+    made = {path for job in jobs for path in job.output}
+    assert "results/real/report/index.html" in made
+    assert "results/real/benchmarks/label_agreement/open_i/terms/metrics.json" in made
+    assert "draw_phantom" not in {job.rule for job in jobs}
+    assert {j.wildcards["task"] for j in jobs if j.rule == "evaluate"} == {"biovil/mask_prediction"}
 
 
-def test_a_missing_root_is_one_line(checkout):
-    done = type(checkout)(checkout.folder, ("real.yaml",)).snakemake(
-        "-n", "--cores", "2", CXR_REAL_DATA="/nowhere"
-    )
-    assert done.returncode != 0
-    assert "real.yaml: key 'datasets.open_i.root' is '/nowhere/open_i'" in done.stdout
-    assert "Traceback" not in done.stdout
-
-
-def test_the_slurm_profile_is_found_and_needs_no_cores(checkout):
-    done = checkout.snakemake("-n", "--profile", "slurm")
-    assert done.returncode == 0, done.stdout
-
-
-def test_lint(checkout):
-    done = checkout.snakemake("--lint")
-    assert done.returncode == 0, done.stdout
-
-
-def test_format():
-    done = subprocess.run(
-        [sys.executable, "-m", "snakefmt", "--check", "Snakefile", "rules"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+def test_an_error_of_the_configuration_is_one_line(fresh: Checkout) -> None:
+    wrong = fresh.write("wrong.yaml", {"pixels": {"geometri": "shorter128"}})
+    assert re.search("^wrong.yaml: unknown key 'pixels.geometri'", wrong.refusal(), re.MULTILINE)

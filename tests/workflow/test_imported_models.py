@@ -1,59 +1,56 @@
-"""Models that are imported instead of trained, in the graph and on the page."""
+"""Models that are imported instead of trained, in the graph of a run."""
+
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from released_files import write_biovil, write_cxr_bert
 
-
-def planned(checkout, weights, *targets):
-    name = checkout.write("weights.yaml", {"weights": weights})
-    return type(checkout)(checkout.folder, (name,)).planned(*targets)
+from .conftest import Checkout, models_of
 
 
-def test_an_imported_text_model_is_not_trained(checkout, tmp_path):
+def with_weights(checkout: Checkout, **weights: object) -> Checkout:
+    values = {f"biovil/{model}": kept for model, kept in weights.items()}
+    return checkout.write("weights.yaml", {"weights": values})
+
+
+def test_an_imported_text_model_is_not_trained(checkout: Checkout, tmp_path: Path) -> None:
     write_cxr_bert(tmp_path / "released")
-    before = checkout.planned("biovil")
-    after = planned(checkout, {"cxr_bert": str(tmp_path / "released")}, "biovil")
-    assert after["import_text"] == 1
-    assert after["pretrain_text"] == before["pretrain_text"] - 1
-    assert after["pretrain_joint"] == before["pretrain_joint"]
+    before = models_of(checkout.plan("biovil"))
+    jobs = with_weights(checkout, cxr_bert=str(tmp_path / "released")).plan("biovil")
+    assert models_of(jobs) == before - {"biovil/cxr_bert"}
+    assert Counter(job.rule for job in jobs)["import_text"] == 1
 
 
-def test_phase_three_goes_on_from_an_imported_phase_two(checkout, tmp_path):
+def test_phase_three_goes_on_from_an_imported_phase_two(checkout: Checkout, tmp_path: Path) -> None:
     write_cxr_bert(tmp_path / "released")
-    target = "results/models/cxr_bert/seed0/run.json"
-    after = planned(checkout, {"cxr_bert_phase2": str(tmp_path / "released")}, target)
-    assert after["import_text"] == after["pretrain_text"] == 1
+    imported = with_weights(checkout, cxr_bert_phase2=str(tmp_path / "released"))
+    planned = imported.planned("results/models/biovil/cxr_bert/seed0/run.json")
+    assert planned["import_text"] == planned["pretrain_text"] == 1
     # Neither our vocabulary nor the corpora that are cut with it are of use to it.
-    assert not {"build_vocabulary", "tokenise_documents"} & after.keys()
-    assert "import_text" not in checkout.planned(target)
+    assert not {"build_vocabulary", "tokenise_documents"} & planned.keys()
 
 
-def test_biovil_is_scored_without_any_training(checkout, tmp_path):
+def test_biovil_is_scored_without_any_training(checkout: Checkout, tmp_path: Path) -> None:
     write_biovil(tmp_path / "released")
-    weights = {"biovil": {"path": str(tmp_path / "released"), "geometry": "shorter128"}}
-    target = "results/benchmarks/phrase_grounding/biovil/seed0/metrics.json"
-    after = planned(checkout, weights, target)
-    assert after["import_joint"] == after["evaluate_phrase_grounding"] == 1
-    assert not [rule for rule in after if rule.startswith("pretrain")]
-
-
-def test_missing_weights_are_one_line(checkout):
-    name = checkout.write("weights.yaml", {"weights": {"cxr_bert": "/nowhere"}})
-    done = type(checkout)(checkout.folder, (name,)).snakemake("-n", "--cores", "2")
-    assert done.returncode != 0 and "Traceback" not in done.stdout
-    assert "weights.yaml: key 'weights.cxr_bert' is '/nowhere': no such folder" in done.stdout
+    weights = {"path": str(tmp_path / "released"), "geometry": "shorter128"}
+    target = "results/benchmarks/biovil/phrase_grounding/biovil/biovil/seed0/metrics.json"
+    planned = with_weights(checkout, biovil=weights).planned(target)
+    assert planned["import_joint"] == planned["evaluate"] == 1
+    assert not [rule for rule in planned if rule.startswith("pretrain")]
 
 
 @pytest.mark.slow
-def test_an_import_runs_and_reruns_when_its_file_changes(checkout, tmp_path):
+def test_an_import_runs_and_reruns_when_its_file_changes(
+    checkout: Checkout, tmp_path: Path
+) -> None:
     folder = write_cxr_bert(tmp_path / "released")
-    name = checkout.write("weights.yaml", {"weights": {"cxr_bert": str(folder)}})
-    run = type(checkout)(checkout.folder, (name,))
-    target = "results/models/cxr_bert/seed0/run.json"
+    run = with_weights(checkout, cxr_bert=str(folder))
+    target = "results/models/biovil/cxr_bert/seed0/run.json"
     done = run.snakemake("--cores", "1", target)
     assert done.returncode == 0, done.stdout
-    made = checkout.folder / "results/models/cxr_bert/seed0"
+    made = (checkout.folder / target).parent
     assert {"config.json", "model.safetensors", "vocab.txt"} <= {p.name for p in made.iterdir()}
     assert run.planned(target) == {}
     words = (folder / "vocab.txt").read_text()

@@ -9,13 +9,17 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from .conftest import ROOT, Checkout, copy_of, tiny_models
+from cxrflow.papers import load_paper
+from small_sizes import SIZES
+
+from .conftest import ROOT, Checkout, copy_of
 
 pytestmark = pytest.mark.slow
 DATA = os.environ.get("CXR_REAL_DATA", "")
 SNIPPET = 30  # characters of a sentence that would not stand on the page by chance
 # What open_i's publisher counts.
 REPORTS, WITH_BOTH_SECTIONS = 3955, 3419
+MODELS = load_paper("biovil").models
 
 
 @pytest.fixture(scope="module")
@@ -25,19 +29,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
         pytest.skip("CXR_REAL_DATA is not set: it names the folder of open_i and covid_chestxray")
     if not Path(DATA).is_dir():
         pytest.skip("CXR_REAL_DATA names a folder that is not there")
-    checkout = Checkout(
-        copy_of(ROOT, tmp_path_factory.mktemp("real")), ("real.yaml", "tiny_real.yaml")
-    )
-    models = tiny_models()
-    for settings in models.values():
-        settings["training"] |= {"epochs": None, "steps": 4, "log_steps": 2}
-    checkout.write(
+    checkout = Checkout(copy_of(ROOT, tmp_path_factory.mktemp("real")), ("real.yaml",)).write(
         "tiny_real.yaml",
         {
-            "models": models,
-            "pixels": {"geometry": "shorter64"},
-            "vocabularies": {"cxr_bert": {"size": 400}},
-            "benchmarks": {"mask_prediction": {"intervals": {"replicates": 100}}},
+            "models": {f"biovil/{name}": SIZES[model.program] for name, model in MODELS.items()},
+            "vocabularies": {"biovil/cxr_bert": {"size": 400}},
+            "tasks": {"biovil/mask_prediction": {"intervals": {"replicates": 100}}},
         },
     )
     folder = str(Path(DATA).resolve())
@@ -82,13 +79,13 @@ def test_every_report_is_counted(results):
     sections = pd.read_parquet(results / "corpus/open_i/sections.parquet")
     filled = sections[["findings", "impression"]].fillna("").ne("").all(axis=1)
     assert filled.sum() == WITH_BOTH_SECTIONS
-    flow = read(results / "cohorts/open_i/flow.json")
+    flow = read(results / "cohorts/biovil/mimic_cxr_reports/flow.json")
     assert flow["steps"][-1]["kept"] == WITH_BOTH_SECTIONS
     assert sum(split["studies"] for split in flow["splits"].values()) == WITH_BOTH_SECTIONS
 
 
 def test_follow_ups_have_their_priors(results):
-    pairs = pd.read_parquet(results / "cohorts/covid_chestxray/pairs.parquet")
+    pairs = pd.read_parquet(results / "cohorts/biovil/mimic_cxr/pairs.parquet")
     assert pairs["prior_image_id"].notna().sum() > 0
 
 

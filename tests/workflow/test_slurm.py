@@ -21,17 +21,16 @@ pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 SCRIPT = ROOT / "tests/slurm_cluster.sh"
 CANNOT = 77
 POLLING = ["--slurm-init-seconds-before-status-checks", "3"]
-LONG = 150  # epochs; a test acts within the first of them
-LOCAL = {"record_config", "make_table", "check_orderings", "make_page"}
-BETWEEN = {"compare_rows", "draw_figure"}  # need several models
-TARGET = "results/models/biovil/seed0/run.json"
-STATE = "results/state/biovil/seed0"
-KNOWN = (  # all that is known of one model, and what no model knows
-    "benchmarks/*/biovil/seed0/metrics.json",
-    "benchmarks/*/metrics.json",
-    "benchmarks/label_agreement/*/*/metrics.json",
-    "corpus/*/entities.parquet",
-)
+LONG = 60  # epochs; a test acts within the first of them
+TARGET = "results/models/toy/joint/seed0/run.json"
+STATE = "results/state/toy/joint/seed0"
+# From raw files to a score: what is drawn again is on it, and what lies beside it is not.
+CHAIN = "results/benchmarks/toy/phrase_grounding/toy/joint/seed0/metrics.json"
+CHAIN_RULES = {
+    *("draw_phantom", "process_reports", "build_pairs", "build_samples", "store_pixels"),
+    *("build_vocabulary", "tokenise_documents", "collect_text"),
+    *("pretrain_text", "pretrain_image", "pretrain_joint", "evaluate"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -60,15 +59,15 @@ def copied(finished: Checkout) -> Iterator[Checkout]:
 
 
 def lengthened(checkout: Checkout, epochs: int) -> Checkout:
-    """The checkout with so much left to train of BioViL, on a GPU."""
-    overlay = checkout.write(
+    """The checkout with so much left to train of one model, on a GPU."""
+    longer = {"epochs": epochs, "steps": None, "save_minutes": 0.02}
+    return checkout.write(
         "tiny_long.yaml",
         {
-            "models": {"biovil": {"training": {"epochs": epochs, "save_minutes": 0.02}}},
+            "models": {"toy/joint": {"training": longer}},
             "resources": {"pretrain_joint": {"gpu": 1, "mem_mb": 2000, "runtime": 10}},
         },
     )
-    return Checkout(checkout.folder, (*checkout.overlays, overlay))
 
 
 def jobs_of(cluster: Path, rule: str) -> list[str]:
@@ -107,12 +106,11 @@ def answer(cluster: Path, command: str, *arguments: str) -> str:
 def training(
     checkout: Checkout, cluster: Path, *options: str
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The workflow with BioViL's training running and once saved, and that job's number."""
+    """The workflow with joint training running and once saved, and that job's number."""
     running = subprocess.Popen(
-        [sys.executable, "-m", "snakemake", TARGET, *options, "--profile", "slurm"]
-        + [*POLLING, "--configfile", *checkout.overlays],
+        checkout.command(TARGET, *options, "--profile", "slurm", *POLLING),
         cwd=checkout.folder,
-        env=os.environ | on(cluster),
+        env=checkout.environment(**on(cluster)),
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -133,7 +131,7 @@ def last_saved(checkout: Checkout) -> str:
 
 
 def log_of(checkout: Checkout) -> str:
-    return (checkout.folder / "results/logs/pretrain_joint/biovil.seed0.log").read_text()
+    return (checkout.folder / "results/logs/pretrain_joint/toy/joint.seed0.log").read_text()
 
 
 def went_on(checkout: Checkout, running: subprocess.Popen[str]) -> str:
@@ -142,7 +140,7 @@ def went_on(checkout: Checkout, running: subprocess.Popen[str]) -> str:
     assert running.returncode == 0, output[-4000:]
     assert "resuming at step" in log_of(checkout)
     record = json.loads((checkout.folder / TARGET).read_text())
-    wanted = yaml.safe_load((checkout.folder / "tiny_long.yaml").read_text())["models"]["biovil"]
+    wanted = yaml.safe_load((checkout.folder / "tiny_long.yaml").read_text())["models"]["toy/joint"]
     assert record["settings"]["training"]["epochs"] == wanted["training"]["epochs"]
     return output
 
@@ -151,37 +149,30 @@ def submissions(output: str) -> int:
     return output.count("has been submitted with SLURM jobid")
 
 
-def test_every_stage_runs_on_slurm(finished: Checkout, cluster: Path, tmp_path: Path):
-    """From raw files to all that is known of one model, each rule a job; one set is drawn again."""
-    whole = Checkout(copy_finished(finished.folder, tmp_path), finished.overlays)
-    results = whole.folder / "results"
-    known = [path for kind in KNOWN for path in results.glob(kind)]
-    targets = [str(path.relative_to(whole.folder)) for path in known]
-    rules = set(whole.planned("--forceall")) - LOCAL - BETWEEN
-    for folder in (*results.iterdir(), results / "phantom/rsna"):
-        if folder.name != "phantom":
-            shutil.rmtree(folder)
-    planned = whole.planned(*targets)
-    assert set(planned) == rules and planned["draw_phantom"] == 1
-    slurm = ["--cores", "all", "--profile", "slurm", *POLLING]
-    done = whole.snakemake(*targets, *slurm, **on(cluster))
+def test_a_chain_of_stages_runs_on_slurm(copied: Checkout, cluster: Path) -> None:
+    """From raw files to a score, each rule a job."""
+    results = copied.folder / "results"
+    for name in ("corpus", "cohorts", "pixels", "vocabulary", "tokens", "models", "benchmarks"):
+        shutil.rmtree(results / name)
+    shutil.rmtree(results / "phantom/mimic_iii")
+    planned = copied.planned(CHAIN)
+    assert set(planned) == CHAIN_RULES and planned["draw_phantom"] == 1
+    done = copied.snakemake(CHAIN, "--profile", "slurm", *POLLING, **on(cluster))
     assert done.returncode == 0, done.stdout[-6000:]
     assert submissions(done.stdout) == sum(planned.values())
-    assert whole.planned(*targets) == {}
+    assert copied.planned(CHAIN) == {}
 
 
 def test_a_training_on_two_nodes(copied: Checkout, cluster: Path):
     """Two processes on each of two nodes meet; Gloo on one machine's loopback."""
-    overlay = copied.write(
+    spread = {"nodes": 2, "processes": 2, "mem_mb": 3000, "runtime": 10}
+    checkout = copied.write(
         "tiny_nodes.yaml",
         {
-            "models": {"biovil": {"training": {"epochs": 2}}},
-            "resources": {
-                "pretrain_joint": {"nodes": 2, "processes": 2, "mem_mb": 3000, "runtime": 10}
-            },
+            "models": {"toy/joint": {"training": {"steps": 3}}},
+            "resources": {"pretrain_joint": spread},
         },
     )
-    checkout = Checkout(copied.folder, (*copied.overlays, overlay))
     loopback = {"GLOO_SOCKET_IFNAME": "lo"} | on(cluster)
     done = checkout.snakemake(TARGET, "--profile", "slurm", *POLLING, **loopback)
     assert done.returncode == 0, done.stdout[-4000:] + log_of(checkout)[-4000:]

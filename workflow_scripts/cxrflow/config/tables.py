@@ -127,8 +127,8 @@ class Tables(Models):
         return [
             one
             for one in self.chosen[paper].comparisons(name.removeprefix(HEADLINE))
-            if self.task(one.task).benchmark.statistics is not None
-            and {(one.task, one.model), (one.task, one.reference_model)} <= measured
+            if {(one.task, one.model), (one.task, one.reference_model)} <= measured
+            and self.task(one.task).benchmark.statistics is not None
         ]
 
     def orderings(self, paper: str) -> list[Ordering]:
