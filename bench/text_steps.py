@@ -78,7 +78,7 @@ class TrainingStep:
         self.model, self.objective, self.compared = model, objective, compared
         self.precision, self.turn = precision, 0
         # transformers' Trainer steps with the same fused AdamW and the same two groups by default.
-        self.optimiser = build(OptimiserSettings(), [model])
+        self.optimiser = build(OptimiserSettings(), {"model": model})
 
     def __call__(self) -> Compared | None:
         first = self._compare() if self.turn == 0 else None

@@ -46,7 +46,7 @@ class SimCLRStep:
             self.layout = torch.channels_last
         self.views = views_V1HW.expand(-1, encoder.channels, -1, -1)
         self.precision = precision
-        self.optimiser = build(OptimiserSettings(), [self.trunk, self.head])
+        self.optimiser = build(OptimiserSettings(), {"trunk": self.trunk, "head": self.head})
 
     def __call__(self) -> float:
         self.optimiser.zero_grad(set_to_none=True)

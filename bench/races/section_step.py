@@ -37,9 +37,9 @@ from cxrflow.text.masking import WordMasker
 from cxrflow.text.report_batch import SECTIONS, ReportTokens, Section
 from cxrflow.text.settings import MaskingSettings
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
-from cxrflow.training.order import batch_rows
 from cxrflow.training.precision import Precision
 from cxrflow.training.processes import ALONE
+from cxrflow.training.sampler import UniformSampler
 from cxrflow.training.settings import TrainingSettings
 
 PAIRS, REPORTS, SEED = 32, 2000, 0
@@ -103,6 +103,7 @@ def _race(encoder: TextEncoderSettings, pairs: int, precision: Precision) -> Rac
         settings, Run(SEED, torch.device("cpu"), ALONE), ids, reports, reports, text, root
     )
     collator = DataCollatorForLanguageModeling(plain, mlm_probability=0.15)
+    sampler = UniformSampler(len(reports), pairs, SEED)
     sequences = {section: _sequences(reports, section) for section in SECTIONS}
 
     def objective(intact: list[Any], masked: list[Any]) -> Tensor:
@@ -117,7 +118,7 @@ def _race(encoder: TextEncoderSettings, pairs: int, precision: Precision) -> Rac
     def library(turn: int) -> Tensor:
         intact, masked = [], []
         for section in SECTIONS:
-            rows = batch_rows(len(reports), pairs, SEED, 0, turn)
+            rows = sampler.rows(0, turn)
             chosen = [{"input_ids": sequences[section][row]} for row in rows]
             intact.append(plain.pad(chosen, return_tensors="pt"))
             masked.append(collator(chosen))
@@ -126,7 +127,7 @@ def _race(encoder: TextEncoderSettings, pairs: int, precision: Precision) -> Rac
     def library_compared() -> Tensor:
         intact, masked = [], []
         for section in SECTIONS:
-            rows = batch_rows(len(reports), pairs, SEED, 0, 0)
+            rows = sampler.rows(0, 0)
             batch = reports.batch(rows, section, SEED, 0)
             found = masker(
                 batch["input_ids"], batch["attention_mask"].bool(), batch.pop("keys"), SEED, 0

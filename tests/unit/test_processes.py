@@ -1,4 +1,4 @@
-"""Objectives whose batch is spread over processes: the shares add up, with their gradients."""
+"""Batches spread over processes: shares of objectives add up, and so do whole training steps."""
 
 from collections.abc import Callable
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, distributed
+from toy_training import SETTINGS, Toy
 
 from cxrflow.errors import InputError
 from cxrflow.objectives.contrastive import symmetric_cross_entropy
@@ -13,7 +14,10 @@ from cxrflow.objectives.global_alignment import global_alignment
 from cxrflow.objectives.local_alignment import local_similarity
 from cxrflow.objectives.section_matching import section_matching
 from cxrflow.objectives.simclr import nt_xent
+from cxrflow.training.data_clock import DataClock
 from cxrflow.training.processes import ALONE, Processes
+from cxrflow.training.settings import TrainingSettings
+from cxrflow.training.step import Step
 from gloo_processes import run_processes
 
 SAMPLES, FEATURES, REGIONS, WORDS = 13, 5, 6, 4
@@ -82,6 +86,31 @@ def test_shares_of_an_objective_add_up(name: str, world: int) -> None:
     for place, gradient in enumerate(wanted, start=1):
         found = torch.cat([share[place] for share in shares])
         torch.testing.assert_close(found, gradient, rtol=1e-5, atol=1e-6)
+
+
+def some_steps() -> dict[str, Tensor]:
+    """Everything a program has after some steps; without dropout, which each process draws."""
+    processes = here()
+    settings = TrainingSettings(**SETTINGS, gradient_clip=0.5)
+    toy = Toy(settings, {"dropout": 0.0}, processes)
+    toy.inputs, toy.targets = toy.inputs.double(), toy.targets.double()
+    for module in toy.modules.values():
+        module.double()
+    step = Step(toy, settings, 0, 100, torch.device("cpu"), "fp32", processes)
+    clock = DataClock(toy.modules.values())
+    values = [step(number, clock, plateaus=1)[0].read()["loss"] for number in range(8)]
+    states = {f"{m}.{n}": v for m in toy.modules for n, v in toy.modules[m].state_dict().items()}
+    return {**states, "losses": torch.tensor(values, dtype=torch.float64)}
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_steps_in_several_processes_are_those_of_one(world: int) -> None:
+    """Weights, batch statistics, the network that follows and its queue, in every process."""
+    (wanted,) = run_processes(1, some_steps)
+    assert wanted["follower.queue"].abs().min() > 0
+    for state in run_processes(world, some_steps):
+        for name, value in wanted.items():
+            torch.testing.assert_close(state[name], value, rtol=1e-9, atol=1e-12)
 
 
 def exchanged() -> tuple[int, list[str], str | None, Tensor]:

@@ -13,10 +13,7 @@ import pytest
 import torch
 
 from cxrflow.errors import InputError
-from cxrflow.training import optimiser as optimisers
-from cxrflow.training.order import batch_rows, batches_per_epoch
-from cxrflow.training.schedule import learning_rate_factor
-from cxrflow.training.settings import OptimiserSettings, ScheduleSettings, TrainingSettings
+from cxrflow.training.settings import TrainingSettings
 from cxrflow.training.state import StateFolder
 
 TOY = Path(__file__).with_name("toy_training.py")
@@ -43,13 +40,27 @@ def wait_until_training(folder: Path) -> None:
         time.sleep(0.05)
 
 
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return torch.load(folder / "weights.pt", weights_only=True)
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    modules = torch.load(path, weights_only=True)
+    return {f"{m}.{name}": value for m in modules for name, value in modules[m].items()}
 
 
-def assert_same_weights(first: Path, second: Path) -> None:
-    for name, value in weights(first).items():
-        assert torch.equal(value, weights(second)[name]), name
+def lines(folder: Path) -> list[dict[str, float | str]]:
+    """What the log says, but for the time."""
+    read = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return [{name: line[name] for name in line if name != "time"} for line in read]
+
+
+def assert_same_run(first: Path, second: Path) -> None:
+    """Weights, a method's own state, checkpoints and the log, with rates and every value."""
+    files = sorted(path.relative_to(first) for path in first.rglob("weights.pt"))
+    assert len(files) > 3
+    assert files == sorted(path.relative_to(second) for path in second.rglob("weights.pt"))
+    for file in files:
+        others = weights(second / file)
+        for name, value in weights(first / file).items():
+            assert torch.equal(value, others[name]), (file, name)
+    assert lines(first) == lines(second)
 
 
 @pytest.fixture(scope="module")
@@ -64,21 +75,19 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_sigkill_at_random_moments_changes_nothing(undisturbed: Path, tmp_path: Path) -> None:
     generator = random.Random(7)
     kills = 0
-    for _ in range(40):
-        process = start(tmp_path, "run", pause=0.01)
+    for _ in range(6):
+        process = start(tmp_path, "run", pause=0.05)
         assert process.stderr is not None
         process.stderr.readline()  # it has begun; imports take as long as the machine is busy
-        try:
-            process.wait(timeout=generator.uniform(0.0, 1.5))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            kills += 1
-        if process.returncode == 0:
-            break
-    assert kills >= 1
-    assert process.returncode == 0, finish(process)
-    assert_same_weights(undisturbed, tmp_path / "run")
+        time.sleep(generator.uniform(0.0, 1.5))
+        process.kill()
+        process.communicate()
+        kills += process.returncode == -signal.SIGKILL
+    assert kills >= 3
+    process = start(tmp_path, "run")
+    error = finish(process)
+    assert process.returncode == 0 and "resuming at step" in error, error
+    assert_same_run(undisturbed, tmp_path / "run")
     assert not (tmp_path / "state-run").exists(), "the state is dropped after success"
 
 
@@ -91,7 +100,7 @@ def test_finished_run_is_not_trained_again(undisturbed: Path) -> None:
 
 
 def test_sigterm_saves_and_exits_75(undisturbed: Path, tmp_path: Path) -> None:
-    process = start(tmp_path, "run", pause=0.05, save_minutes=60)
+    process = start(tmp_path, "run", pause=0.05, settings={"save_minutes": 60})
     wait_until_training(tmp_path)
     time.sleep(0.5)
     process.send_signal(signal.SIGTERM)
@@ -100,7 +109,7 @@ def test_sigterm_saves_and_exits_75(undisturbed: Path, tmp_path: Path) -> None:
     assert "start the same command again" in error and "Traceback" not in error
     again = start(tmp_path, "run")
     assert "resuming at step" in finish(again)
-    assert_same_weights(undisturbed, tmp_path / "run")
+    assert_same_run(undisturbed, tmp_path / "run")
 
 
 def test_changed_setting_is_refused_and_named(tmp_path: Path) -> None:
@@ -108,14 +117,14 @@ def test_changed_setting_is_refused_and_named(tmp_path: Path) -> None:
     wait_until_training(tmp_path)
     first.send_signal(signal.SIGTERM)
     assert "state of step" in finish(first)
-    second = start(tmp_path, "run", learning_rate=0.5)
+    second = start(tmp_path, "run", settings={"optimiser": {"learning_rate": 0.5}})
     error = finish(second)
     assert second.returncode == 2
-    assert "settings.training.optimiser.learning_rate: 0.01 -> 0.5" in error
+    assert "settings.training.optimiser.learning_rate: 0.02 -> 0.5" in error
 
 
 def test_second_process_on_one_run_leaves_with_a_line(tmp_path: Path) -> None:
-    first = start(tmp_path, "run", pause=0.1)
+    first = start(tmp_path, "run", pause=1.0)
     deadline = time.monotonic() + 60
     while not (tmp_path / "state-run" / "identity.json").is_file():
         assert time.monotonic() < deadline
@@ -151,13 +160,14 @@ def test_speed_is_told(tmp_path: Path) -> None:
     error = finish(process)
     assert process.returncode == 0 and "waited for data" in error, error
     run = json.loads((tmp_path / "run" / "run.json").read_text())
-    # A batch of 20 through two layers, 8 to 16 to 2 values; the input needs no gradient.
-    assert run["flops_per_step"] == 20 * 2 * (2 * 8 * 16 + 3 * 16 * 2)
+    # A batch of 20 through two layers, 8 to 16 to 2 values; the input needs no gradient, the other
+    # network none at all.
+    assert run["flops_per_step"] == 20 * 2 * (2 * 8 * 16 + 3 * 16 * 2) + 20 * 2 * (8 * 16 + 16 * 2)
     rate = run["flops_per_step"] * run["steps"] / run["seconds"]
     assert run["flops_per_second"] == pytest.approx(rate, rel=1e-2)
     assert run["mfu"] is None and run["peak_flops_per_second"] is None  # a CPU
-    # Every step sleeps before the model gets its batch: 200 times 0.02 s.
-    assert 3.99 < run["data_wait_share"] * run["seconds"] < run["seconds"]
+    # Every step sleeps before the model gets its batch: 120 times 0.02 s.
+    assert 2.39 < run["data_wait_share"] * run["seconds"] < run["seconds"]
 
 
 def test_corrupt_newest_state_falls_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -187,44 +197,6 @@ def test_full_disk_while_saving_keeps_the_state_before(
     monkeypatch.undo()
     state = folder.load()
     assert state is not None and state["step"] == 1
-
-
-def test_schedule_warms_up_and_reaches_zero() -> None:
-    settings = ScheduleSettings(decay="linear", warmup=0.1)
-    factors = [learning_rate_factor(settings, step, 100) for step in range(100)]
-    assert factors[0] == pytest.approx(0.1)
-    assert factors[9] == pytest.approx(1.0)
-    assert factors[10] == pytest.approx(1.0)
-    assert factors[-1] == pytest.approx(1 / 90)
-    assert learning_rate_factor(settings, 100, 100) == 0
-
-
-def test_every_sample_is_visited_once_an_epoch() -> None:
-    rows = [batch_rows(103, 10, 3, 5, index) for index in range(batches_per_epoch(103, 10))]
-    flat = [row for batch in rows for row in batch]
-    assert len(flat) == len(set(flat)) == 100
-
-
-def test_lars_scales_the_gradient_as_its_equation() -> None:
-    weight = torch.nn.Parameter(torch.tensor([[3.0, 4.0]], dtype=torch.float64))
-    module = torch.nn.Module()
-    module.weight = weight
-    settings = OptimiserSettings(
-        name="adam", learning_rate=0.1, weight_decay=0.01, lars=True, lars_trust=0.001
-    )
-    optimiser = optimisers.build(settings, [module])
-    weight.grad = torch.tensor([[0.6, 0.8]], dtype=torch.float64)
-    optimisers.apply_lars(optimiser, settings.lars_trust)
-    ratio = min(0.001 * 5.0 / (1.0 + 0.01 * 5.0) / 0.1, 1.0)
-    wanted = (torch.tensor([[0.6, 0.8]]) + 0.01 * torch.tensor([[3.0, 4.0]])) * ratio
-    torch.testing.assert_close(weight.grad, wanted.double(), rtol=1e-7, atol=0)
-
-
-def test_decay_is_kept_off_biases_and_norms() -> None:
-    layer = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.LayerNorm(2))
-    decayed, free = optimisers.parameter_groups([layer, layer], 0.1)
-    assert [tuple(p.shape) for p in decayed["params"]] == [(2, 3)]
-    assert len(free["params"]) == 3 and free["weight_decay"] == 0
 
 
 def test_a_run_has_one_length() -> None:

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from cxrflow.errors import InputError
 from cxrflow.training.data_clock import DataClock
-from cxrflow.training.flops import flop_counter, peak_flops
 from cxrflow.training.memory import explained
+from cxrflow.training.speed import flop_counter, peak_flops
 
 CPU = torch.device("cpu")
 

@@ -4,73 +4,111 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from cxrflow.command import run
+from cxrflow.training.batch_norm import convert
 from cxrflow.training.engine import Engine
-from cxrflow.training.order import batch_rows, batches_per_epoch
-from cxrflow.training.program import Losses
-from cxrflow.training.settings import OptimiserSettings, StoppingSettings, TrainingSettings
+from cxrflow.training.processes import ALONE, Processes
+from cxrflow.training.program import Losses, ParameterRule, Program
+from cxrflow.training.sampler import choose_sampler
+from cxrflow.training.settings import TrainingSettings
+
+SAMPLES, BATCH = 203, 20
+SETTINGS: dict[str, Any] = {
+    "batch_size": BATCH,
+    "epochs": 12,
+    "sampler": {"name": "of_kinds", "shares": 5},
+    "optimiser": {"name": "sgd", "learning_rate": 0.02},
+    "schedule": {"decay": "plateau", "factor": 0.5, "patience": 2},
+    "stopping": {"keep": "best", "monitor": "score", "mode": "max"},
+    "validate_steps": 7,
+    "checkpoint_validations": 5,
+    "save_minutes": 0.0005,
+    "log_steps": 5,
+    "precision": "fp32",
+    "device": "cpu",
+}
 
 
-class Toy:
-    """Regression with dropout and batch statistics, so that hidden state would show."""
+class Toy(Program):
+    """Regression with dropout, batch statistics, another network that follows and a queue of
+    outputs, so that hidden state would show."""
 
-    def __init__(self, pause: float, break_at: int, exhaust_at: int) -> None:
-        self.pause, self.break_at, self.exhaust_at = pause, break_at, exhaust_at
+    parameter_rules = (ParameterRule("model.4.*", rate=0.5, decay=False),)
+
+    def __init__(
+        self, settings: TrainingSettings, options: dict[str, Any], processes: Processes = ALONE
+    ) -> None:
+        self.options, self.processes = options, processes
         generator = torch.Generator().manual_seed(0)
-        self.inputs = torch.randn(203, 8, generator=generator)
+        self.inputs = torch.randn(SAMPLES, 8, generator=generator)
         self.targets = self.inputs @ torch.randn(8, 2, generator=generator)
         torch.manual_seed(0)
         self.model = nn.Sequential(
-            nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Dropout(0.3), nn.ReLU(), nn.Linear(16, 2)
+            nn.Linear(8, 16),
+            nn.BatchNorm1d(16),
+            nn.Dropout(options.get("dropout", 0.3)),
+            nn.ReLU(),
+            nn.Linear(16, 2),
         )
-        self.modules: dict[str, nn.Module] = {"model": self.model}
-        self.batches_per_epoch = batches_per_epoch(203, 20)
+        if processes.world > 1:
+            convert(self.model, None)
+        self.follower = deepcopy(self.model).requires_grad_(False)
+        self.follower.register_buffer("queue", torch.zeros(30, 2))
+        self.modules: dict[str, nn.Module] = {"model": self.model, "follower": self.follower}
+        is_pair = np.arange(SAMPLES) % 3 == 0
+        world = processes.world
+        self.sampler = choose_sampler(settings.sampler, SAMPLES, BATCH, 0, world, is_pair)
+        self.batches_per_epoch = self.sampler.batches_per_epoch
 
     def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
-        return [f"sample-{row}" for row in batch_rows(203, 20, 0, epoch, index)]
+        return [f"sample-{row}" for row in self.sampler.rows(epoch, index)]
 
     def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
-        time.sleep(self.pause)
-        rows = batch_rows(203, 20, 0, epoch, index)
-        loss = (self.model(self.inputs[rows]) - self.targets[rows]).square().mean()
+        time.sleep(self.options.get("pause", 0.0))
+        rows = self.processes.share(self.sampler.rows(epoch, index))
+        output = self.model(self.inputs[rows])
+        (self.outputs,), _ = self.processes.gather(BATCH, output.detach())
+        square = (output - self.targets[rows]).square().sum() / (2 * BATCH)
+        apart = (output - self.follower(self.inputs[rows])).square().sum() / BATCH
+        apart = apart + (output - self.follower.queue.mean(0)).square().sum() / BATCH
         step = epoch * self.batches_per_epoch + index
-        if step == self.break_at:
-            loss = loss * float("nan")
-        if step == self.exhaust_at:
+        if step == self.options.get("break_at"):
+            square = square * float("nan")
+        if step == self.options.get("exhaust_at"):
             torch.empty(2**48)
-        return Losses(loss, {"square": loss.detach()}, len(rows), 0)
+        terms = {"square": square.detach(), "apart": apart.detach()}
+        return Losses(square + 0.01 * apart, terms, len(rows), 0)
+
+    def after_update(self) -> None:
+        for own, trained in zip(self.follower.parameters(), self.model.parameters(), strict=True):
+            own.mul_(0.9).add_(trained, alpha=0.1)
+        self.follower.queue.copy_(torch.cat([self.follower.queue, self.outputs])[-30:])
 
     def validate(self) -> dict[str, float]:
         loss = (self.model(self.inputs) - self.targets).square().mean()
-        return {"loss": float(loss)}
+        return {"loss": float(loss), "score": 1 - float(loss) / float(self.targets.var())}
 
     def export(self, folder: Path) -> None:
-        torch.save(self.model.state_dict(), folder / "weights.pt")
+        states = {name: module.state_dict() for name, module in self.modules.items()}
+        torch.save(states, folder / "weights.pt")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     state, output, text = sys.argv[1:]
     options = json.loads(text)
-    settings = TrainingSettings(
-        batch_size=20,
-        epochs=20,
-        optimiser=OptimiserSettings(learning_rate=options.get("learning_rate", 0.01)),
-        stopping=StoppingSettings(keep="best"),
-        save_minutes=options.get("save_minutes", 0.0005),
-        log_steps=5,
-        precision="fp32",
-        device="cpu",
-    )
-    toy = Toy(options.get("pause", 0.0), options.get("break_at", -1), options.get("exhaust_at", -1))
+    settings = TrainingSettings(**{**SETTINGS, **options.pop("settings", {})})
     chosen = {"training": settings.model_dump(mode="json")}
     identity = {"model": "toy", "seed": 0, "settings": chosen}
     remedies = ("a smaller training.batch_size", "a smaller length")
-    Engine(toy, settings, 0, identity, remedies).run(state, output)
+    Engine(Toy(settings, options), settings, 0, identity, remedies).run(state, output)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,10 @@ from torch import Tensor, nn
 
 from cxrflow.pretrain.inputs import mean_losses, move, require_whole_ghosts
 from cxrflow.pretrain.terms.settings import Terms
-from cxrflow.training.order import batch_rows, batches_per_epoch, contrastive_batches
+from cxrflow.training.order import contrastive_batches, drawn_batches
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses, Program
+from cxrflow.training.sampler import choose_sampler
 
 
 class Run(NamedTuple):
@@ -89,7 +90,9 @@ class TermsProgram(Program):
         ghost_batch: int | None = None,
     ) -> None:
         self.settings, self.run, self.ids, self.validation = settings, run, ids, validation
-        self.batches_per_epoch = batches_per_epoch(len(ids), settings.training.batch_size)
+        training, seed = settings.training, run.seed
+        self.sampler = choose_sampler(training.sampler, len(ids), training.batch_size, seed)
+        self.batches_per_epoch = self.sampler.batches_per_epoch
         self.terms = import_terms(settings.terms, self)
         self.encoded = max(term.encoded for term in self.terms.values())
         self.modules = {**encoders, **self.terms}
@@ -115,23 +118,20 @@ class TermsProgram(Program):
         for term in self.terms.values():
             term.after_update()
 
-    def _rows(self, epoch: int, index: int) -> np.ndarray:
-        size = self.settings.training.batch_size
-        return batch_rows(len(self.ids), size, self.run.seed, epoch, index)
-
     def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
         """Ids of a batch."""
-        return [self.ids[row] for row in self._rows(epoch, index)]
+        return [self.ids[row] for row in self.sampler.rows(epoch, index)]
 
     def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
         """The objective of a batch."""
-        batch = Batch(self._rows(epoch, index), self.run.seed, epoch, self.run.processes)
+        batch = Batch(self.sampler.rows(epoch, index), self.run.seed, epoch, self.run.processes)
         return self.objective(self.views("train", batch))
 
     def validate(self) -> dict[str, float]:
         """Mean objective on the validation samples in their own order."""
-        processes = self.run.processes
-        batches = contrastive_batches(self.validation, self.settings.training.batch_size)
+        processes, training = self.run.processes, self.settings.training
+        batches = contrastive_batches(self.validation, training.batch_size)
+        batches = drawn_batches(batches, training.validation_batches)
         own = [Batch(rows, 0, 0, ALONE) for rows in batches[processes.rank :: processes.world]]
         return mean_losses([self.objective(self.views("validate", b)) for b in own], processes)
 

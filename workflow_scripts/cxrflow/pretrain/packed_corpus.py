@@ -19,6 +19,7 @@ from cxrflow.pretrain.settings import TextPretrainingSettings
 from cxrflow.text.masking import MaskedBatch
 from cxrflow.text.packing import PackedCorpus, Plan
 from cxrflow.text.report_batch import SECTIONS, ReportTokens
+from cxrflow.training.order import drawn_batches
 from cxrflow.training.processes import ALONE
 from cxrflow.training.program import Losses
 
@@ -103,6 +104,7 @@ class PackedCorpusProgram(TermsProgram):
             for rows in [np.flatnonzero(texts.reports.present[section])]
             for begin in range(0, len(rows), size)
         ]
+        batches = drawn_batches(batches, training.validation_batches)
         own = batches[self.run.processes.rank :: self.run.processes.world]
         return mean_losses([self.objective(views) for views in own], self.run.processes)
 

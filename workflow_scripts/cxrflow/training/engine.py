@@ -2,22 +2,26 @@
 
 Killed at any instant and started again, a run ends with the weights of an undisturbed one, bit for
 bit on a CPU: batches, masks, augmentation and dropout are functions of (seed, step) alone, and what
-is left (weights, optimiser, best score, counters) is in the state. SIGTERM saves and exits with 75.
+is left (weights, a method's own state, optimiser, best value, plateaus, counters) is in the state.
+SIGTERM saves and exits with 75. The step itself is in ``training/step.py``.
 """
 
 import contextlib
 import logging
 import math
 import os
+import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from tqdm import tqdm
 
 from cxrflow import __version__
@@ -25,16 +29,16 @@ from cxrflow.errors import InputError, InterruptedRun
 from cxrflow.files import atomic_folder, naming, read_json, write_json
 from cxrflow.training.compilation import compile_modules
 from cxrflow.training.data_clock import DataClock
-from cxrflow.training.flops import flop_counter, peak_flops
 from cxrflow.training.memory import explained, peak_memory_mb
 from cxrflow.training.metrics_log import MetricsLog
+from cxrflow.training.monitor import Monitor
 from cxrflow.training.precision import autocast, choose_device, choose_kernels, choose_precision
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Program
 from cxrflow.training.settings import TrainingSettings
+from cxrflow.training.speed import flop_counter, speed, speed_in_words
 from cxrflow.training.state import StateFolder, differences, without_operations
-from cxrflow.training.step_values import StepValues, not_finite
-from cxrflow.training.update import Update
+from cxrflow.training.step import Step, StepValues, not_finite
 
 log = logging.getLogger("cxrflow")
 
@@ -55,22 +59,25 @@ class Engine:
     ) -> None:
         self.program, self.settings, self.seed, self.identity = program, settings, seed, identity
         self.remedies, self.processes = remedies, processes
-        if program.batches_per_epoch < 1:
+        per_epoch = program.batches_per_epoch
+        if per_epoch < 1:
             raise InputError("no training samples are left: the cohort's train split is empty")
         self.device = choose_device(settings.device)
         self.precision = choose_precision(settings.precision, self.device)
-        self.steps = settings.steps or (settings.epochs or 0) * program.batches_per_epoch
-        self.epochs = math.ceil(self.steps / program.batches_per_epoch)
-        self.update = Update(
+        self.steps = settings.steps or (settings.epochs or 0) * per_epoch
+        epochs = math.ceil(self.steps / per_epoch)
+        every = per_epoch * math.ceil(epochs / settings.validations)
+        self.validate_steps = settings.validate_steps or every
+        self.train_step = Step(
             program, settings, seed, self.steps, self.device, self.precision, processes
         )
-        self.step = 0
-        self.best: dict[str, Any] = {"loss": math.inf, "step": 0, "failures": 0}
+        self.step = 0  # how many are done
+        self.monitor = Monitor()
         self.flops: int | None = None  # of one step, in all processes
         self.totals: dict[str, float] = {"seconds": 0.0, "samples": 0, "tokens": 0, "data": 0.0}
         self._stop = False
         self._unread: list[StepValues] = []
-        self._recent: dict[str, list[float]] = {}
+        self._recent: dict[str, list[float]] = {}  # since the last line of the log
 
     def run(self, state_folder: str | Path, output: str | Path) -> None:
         """Train to the end, resuming what ``state_folder`` holds, and write ``output`` whole.
@@ -118,8 +125,8 @@ class Engine:
         if not path.is_file():
             return False
         run = read_json(path)
-        found = {key: run.get(key) for key in self.identity}
-        return not differences(without_operations(found), without_operations(self.identity))
+        own = {key: run.get(key) for key in self.identity}
+        return not differences(without_operations(own), without_operations(self.identity))
 
     def _ask_to_stop(self, number: int, frame: object) -> None:
         self._stop = True
@@ -129,40 +136,45 @@ class Engine:
         state = self.processes.first(folder.load)
         if not self.processes.is_first:
             state = folder.load()
+        self.processes.first(lambda: folder.drop_checkpoints(0 if state is None else state["step"]))
         if state is None:
             log.info("starting: %d steps on %s in %s", self.steps, self.device, self.precision)
             return
-        for name, module in self.program.modules.items():
-            module.load_state_dict(state["modules"][name])
-        self.update.optimiser.load_state_dict(state["optimiser"])
-        self.step, self.best, self.flops = state["step"], state["best"], state["flops"]
-        self.totals |= state["totals"]
+        self._load_modules(state["modules"])
+        self.train_step.optimiser.load_state_dict(state["optimiser"])
+        self.step, self.flops, self.totals = state["step"], state["flops"], state["totals"]
+        self.monitor, self._recent = Monitor(**state["monitor"]), state["recent"]
         log.info("resuming at step %d of %d", self.step, self.steps)
 
     def _save(self, folder: StateFolder, metrics: MetricsLog | None) -> None:
         if metrics is None:
             return
         metrics.flush()
-        modules = {name: module.state_dict() for name, module in self.program.modules.items()}
-        counters = {
+        content = {
+            "modules": self._module_states(),
+            "optimiser": self.train_step.optimiser.state_dict(),
             "step": self.step,
-            "best": self.best,
             "flops": self.flops,
             "totals": self.totals,
+            "recent": self._recent,
+            "monitor": asdict(self.monitor),
         }
-        content = {"modules": modules, "optimiser": self.update.optimiser.state_dict(), **counters}
         folder.save(self.step, content)
-        for path in folder.path.glob("best-*.pt"):
-            if path.name != self._best_name():
-                path.unlink()
+        folder.keep_best(self.monitor.step)
 
-    def _best_name(self) -> str:
-        return f"best-{self.best['step']:09d}.pt"
+    def _modules(self) -> list[nn.Module]:
+        return list(self.program.modules.values())
+
+    def _module_states(self) -> dict[str, dict[str, Any]]:
+        return {name: module.state_dict() for name, module in self.program.modules.items()}
+
+    def _load_modules(self, states: dict[str, dict[str, Any]]) -> None:
+        for name, module in self.program.modules.items():
+            module.load_state_dict(states[name])
 
     def _loop(self, folder: StateFolder, metrics: MetricsLog | None) -> None:
-        settings, per_epoch = self.settings, self.program.batches_per_epoch
-        every = per_epoch * math.ceil(self.epochs / settings.validations)
-        clock = DataClock(self.program.modules.values())
+        settings, monitor = self.settings, self.monitor
+        clock = DataClock(self._modules())
         saved = logged = begun = time.monotonic()
         before = dict(self.totals)
         bar = tqdm(
@@ -172,10 +184,11 @@ class Engine:
             unit="step",
             disable=metrics is None or not sys.stderr.isatty(),
         )
-        for module in self.program.modules.values():
+        for module in self._modules():
             module.train()
-        while self.step < self.steps and not self._out_of_patience():
-            values, samples, tokens = self._update(clock)
+        while self.step < self.steps and not monitor.out_of_patience(settings):
+            with self._counting_flops():
+                values, samples, tokens = self.train_step(self.step, clock, monitor.plateaus)
             self._unread.append(values)
             self.step += 1
             bar.update()
@@ -187,7 +200,8 @@ class Engine:
             self.totals["seconds"] = before["seconds"] + now - begun
             self.totals["data"] = before["data"] + clock.seconds
             last = self.step == self.steps
-            show, validate = (last or self.step % n == 0 for n in (settings.log_steps, every))
+            show = last or self.step % settings.log_steps == 0
+            validate = last or self.step % self.validate_steps == 0
             self._read(all_of_them=show or validate or bool(stop or save))
             if show:
                 means = {name: sum(items) / len(items) for name, items in self._recent.items()}
@@ -214,14 +228,15 @@ class Engine:
         clock.close()
         self._save(folder, metrics)
 
-    def _update(self, clock: DataClock) -> tuple[StepValues, int, int]:
-        """One step; the FLOPs of a run's first one are counted."""
+    @contextlib.contextmanager
+    def _counting_flops(self) -> Iterator[None]:
+        """Around a step; those of a run's first one are counted."""
         if self.flops is not None:
-            return self.update(self.step, clock)
+            yield
+            return
         with flop_counter(self.settings.compile) as counter:
-            result = self.update(self.step, clock)
+            yield
         self.flops = self.processes.total(counter.get_total_flops())
-        return result
 
     def _agree(self, samples: int, tokens: int, stop: bool, save: bool) -> list[int]:
         """Counts over all processes; whether one is asked to stop; whether the first would save."""
@@ -233,15 +248,16 @@ class Engine:
         """Take in the values of steps; those of a GPU's last step only when they are wanted."""
         left = 0 if all_of_them or self.device.type == "cpu" else 1
         while len(self._unread) > left:
-            one = self._unread.pop(0)
-            values = one.read()
+            step = self._unread.pop(0)
+            values = step.read()
             name = not_finite(values)
             if name is not None:
-                ids = self.program.batch_ids(*divmod(one.step, self.program.batches_per_epoch))
+                place = divmod(step.number, self.program.batches_per_epoch)
+                ids = list(self.program.batch_ids(*place))[:20]
                 raise self.processes.one_voice(
                     InputError(
                         f"{self.identity['model']}: term '{name}' is {values[name]} at step "
-                        f"{one.step}; the batch begins with samples {', '.join(list(ids)[:20])}"
+                        f"{step.number}; the batch begins with samples {', '.join(ids)}"
                     )
                 )
             for name, value in values.items():
@@ -253,32 +269,38 @@ class Engine:
 
     @torch.no_grad()
     def _validate(self, folder: StateFolder, metrics: MetricsLog | None) -> None:
-        for module in self.program.modules.values():
+        for module in self._modules():
             module.eval()
         torch.manual_seed(self.seed)
         with autocast(self.device, self.precision):
             values = self.program.validate()
-        for module in self.program.modules.values():
-            module.train()
         self._record(metrics, "validate", values)
-        log.info("validation after step %d: loss %.4f", self.step, values["loss"])
-        if values["loss"] < self.best["loss"]:
-            self.best = {"loss": values["loss"], "step": self.step, "failures": 0}
-            if self.settings.stopping.keep == "best" and metrics is not None:
-                modules = {name: m.state_dict() for name, m in self.program.modules.items()}
-                folder.save_best(self._best_name(), modules)
-        else:
-            self.best["failures"] += 1
+        said = ", ".join(f"{name} {value:.4f}" for name, value in values.items())
+        log.info("validation after step %d: %s", self.step, said)
+        try:
+            better = self.monitor.take(values, self.step, self.settings)
+        except InputError as error:
+            raise self.processes.one_voice(error) from None
+        if better and self.settings.stopping.keep == "best" and metrics is not None:
+            folder.save_best(self.step, self._module_states())
+        every = self.settings.checkpoint_validations
+        if every is not None and self.step % (every * self.validate_steps) == 0:
+            self.processes.first(lambda: self._checkpoint(folder.checkpoint(self.step), values))
+        for module in self._modules():
+            module.train()
 
-    def _out_of_patience(self) -> bool:
-        patience = self.settings.stopping.patience
-        return patience is not None and self.best["failures"] >= patience
+    def _checkpoint(self, path: Path, values: dict[str, float]) -> None:
+        """The model as it is now, for itself."""
+        with atomic_folder(path, "model") as temporary:
+            self.program.export(temporary)
+            shown = {name: x if math.isfinite(x) else None for name, x in values.items()}
+            write_json(temporary / "validation.json", {"step": self.step, **shown})
 
     def _describe(self, values: dict[str, float]) -> dict[str, float]:
         return {
             "epoch": self.step / self.program.batches_per_epoch,
             "time": round(self.totals["seconds"], 3),
-            "learning_rate": self.update.optimiser.param_groups[0]["lr"],
+            "learning_rate": self.train_step.optimiser.param_groups[0]["lr"],
             **values,
         }
 
@@ -290,55 +312,38 @@ class Engine:
 
     def _finish(self, folder: StateFolder, metrics: MetricsLog | None, output: Path) -> None:
         """Write the model, then drop the state; killed in between, the next start does it again."""
-        if self.settings.stopping.keep == "best" and self.best["step"]:
-            best = torch.load(folder.path / self._best_name(), weights_only=True)
-            for name, module in self.program.modules.items():
-                module.load_state_dict(best[name])
-        for module in self.program.modules.values():
+        if self.settings.stopping.keep == "best" and self.monitor.step:
+            self._load_modules(folder.load_best(self.monitor.step))
+        for module in self._modules():
             module.eval()
         facts = self._facts()
         with atomic_folder(output, "model") as temporary:
             self.program.export(temporary)
+            if folder.checkpoints.is_dir():
+                shutil.copytree(folder.checkpoints, temporary / folder.checkpoints.name)
             if metrics is not None:
                 metrics.export(temporary)
             write_json(temporary / "run.json", {**self.identity, **facts})
         folder.clear()
-        log.info(
-            "%.4g samples/s, %.4g TFLOP/s%s; waited for data %.1f %% of the time; %d MB at most",
-            facts["samples_per_second"],
-            facts["flops_per_second"] / 1e12,
-            "" if facts["mfu"] is None else f" (MFU {facts['mfu']:.1%})",
-            facts["data_wait_share"] * 100,
-            facts["peak_memory_mb"],
-        )
+        log.info("%s", speed_in_words(facts))
         log.info("wrote %s", output)
 
     def _facts(self) -> dict[str, Any]:
         """What ``run.json`` says beside the identity."""
-        seconds = max(self.totals["seconds"], 1e-9)
-        best = self.settings.stopping.keep == "best"
-        parameters = sum(p.numel() for m in self.program.modules.values() for p in m.parameters())
-        peak = peak_flops(self.device, self.precision)
-        rate = (self.flops or 0) * self.step / seconds
+        best, world = self.settings.stopping.keep == "best", self.processes.world
         return {
             "code_version": __version__,
             "torch_version": torch.__version__,
             "device": str(self.device),
             "precision": self.precision,
-            "processes": self.processes.world,
+            "processes": world,
             "threads": torch.get_num_threads(),
             "steps": self.step,
             "epochs": self.step / self.program.batches_per_epoch,
-            "kept_step": self.best["step"] if best else self.step,
+            "kept_step": self.monitor.step if best else self.step,
             "seconds": round(self.totals["seconds"], 2),
-            "samples_per_second": round(self.totals["samples"] / seconds, 2),
-            "tokens_per_second": round(self.totals["tokens"] / seconds, 2),
-            "peak_memory_mb": peak_memory_mb(self.device),
-            "data_wait_share": round(self.totals["data"] / seconds, 4),
-            "flops_per_step": self.flops,
-            "flops_per_second": float(f"{rate:.4g}"),
-            "peak_flops_per_second": None if peak is None else peak * self.processes.world,
-            "mfu": None if peak is None else round(rate / (peak * self.processes.world), 4),
-            "parameters": parameters,
+            "parameters": sum(p.numel() for m in self._modules() for p in m.parameters()),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "peak_memory_mb": peak_memory_mb(self.device),
+            **speed(self.totals, self.step, self.flops, world, self.device, self.precision),
         }

@@ -1,4 +1,4 @@
-"""Optimisers: AdamW or Adam with decay kept off biases and norms, and LARS on top.
+"""Optimisers: AdamW, Adam or SGD with decay kept off biases and norms, and LARS on top.
 
 LARS: You et al. 2017 (arXiv 1708.03888), section 3; used by BioViL Appendix E.2 "on top of ADAM".
 What that means is not said. Here it is what the image-only configurations around the paper use:
@@ -6,33 +6,56 @@ every gradient is scaled by its layer's trust ratio, clipped at the learning rat
 it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from cxrflow.errors import InputError
+from cxrflow.training.program import ParameterRule
 from cxrflow.training.settings import OptimiserSettings
 
 
-def parameter_groups(modules: Iterable[nn.Module], weight_decay: float) -> list[dict[str, object]]:
-    """Two groups: matrices and kernels with decay; biases and normalisation parameters without."""
-    seen: set[int] = set()
-    decayed: list[Tensor] = []
-    free: list[Tensor] = []
-    for module in modules:
-        for parameter in module.parameters():
-            if parameter.requires_grad and id(parameter) not in seen:
-                seen.add(id(parameter))
-                (decayed if parameter.ndim > 1 else free).append(parameter)
+def parameter_groups(
+    modules: Mapping[str, nn.Module], weight_decay: float, rules: Sequence[ParameterRule] = ()
+) -> list[dict[str, Any]]:
+    """Trainable parameters by factor on the learning rate (``rate``) and by decay.
+
+    First matrices and kernels with decay, then biases and normalisation parameters without, then
+    what ``rules`` set apart. InputError for a rule that fits no parameter.
+    """
+    groups: dict[tuple[float, bool], list[nn.Parameter]] = {(1.0, True): [], (1.0, False): []}
+    unused = set(rules)
+    seen = set()
+    for key, module in modules.items():
+        for name, parameter in module.named_parameters(prefix=key):
+            if not parameter.requires_grad or parameter in seen:
+                continue
+            seen.add(parameter)
+            fitting = [rule for rule in rules if fnmatchcase(name, rule.pattern)]
+            unused.difference_update(fitting)
+            rule = fitting[0] if fitting else ParameterRule("*")
+            decay = parameter.ndim > 1 if rule.decay is None else rule.decay
+            groups.setdefault((rule.rate, decay), []).append(parameter)
+    if unused:
+        patterns = ", ".join(rule.pattern for rule in unused)
+        raise InputError(f"parameter rules: no trained parameter has a name like {patterns}")
     return [
-        {"params": decayed, "weight_decay": weight_decay},
-        {"params": free, "weight_decay": 0.0},
+        {
+            "params": parameters,
+            "rate": rate,
+            "decays": decay,
+            "weight_decay": weight_decay if decay else 0.0,
+        }
+        for (rate, decay), parameters in groups.items()
     ]
 
 
 @torch.no_grad()
 def apply_lars(optimiser: torch.optim.Optimizer, trust: float, epsilon: float = 1e-8) -> None:
-    """Scale gradients in place by LARS, for matrices and kernels only.
+    """Scale gradients in place by LARS, for parameters with decay only.
 
     ``g <- (g + w p) * min(trust * |p| / (|g| + w |p|) / lr, 1)``, with weight decay w taken into
     the gradient; the optimiser's own decay of that group must be zero (``build`` sees to it).
@@ -50,15 +73,21 @@ def apply_lars(optimiser: torch.optim.Optimizer, trust: float, epsilon: float = 
             parameter.grad.add_(parameter, alpha=decay).mul_(ratio)
 
 
-def build(settings: OptimiserSettings, modules: Iterable[nn.Module]) -> torch.optim.Optimizer:
+def build(
+    settings: OptimiserSettings,
+    modules: Mapping[str, nn.Module],
+    rules: Sequence[ParameterRule] = (),
+) -> torch.optim.Optimizer:
     """The optimiser of a run over all trainable parameters of ``modules``."""
-    groups = parameter_groups(modules, settings.weight_decay)
-    matrices = groups[0]
+    groups = parameter_groups(modules, settings.weight_decay, rules)
     for group in groups:
         group["lars_decay"] = None
-    if settings.lars:
-        # LARS takes the decay into the gradient, so the optimiser must not apply it again.
-        matrices["lars_decay"], matrices["weight_decay"] = settings.weight_decay, 0.0
+        if settings.lars and group["decays"]:
+            # LARS takes the decay into the gradient, so the optimiser must not apply it again.
+            group["lars_decay"], group["weight_decay"] = settings.weight_decay, 0.0
+    if settings.name == "sgd":
+        rate, momentum = settings.learning_rate, settings.momentum
+        return torch.optim.SGD(groups, lr=rate, momentum=momentum, fused=True)
     kind = torch.optim.AdamW if settings.name == "adamw" else torch.optim.Adam
     return kind(
         groups,

@@ -16,11 +16,23 @@ class Losses(NamedTuple):
     tokens: int  # real tokens, not padding
 
 
+class ParameterRule(NamedTuple):
+    """How parameters whose names (``<module>.<parameter>``) fit a pattern of fnmatch are trained.
+
+    Of several rules of a program the first that fits counts.
+    """
+
+    pattern: str
+    rate: float = 1.0  # factor on the learning rate
+    decay: bool | None = None  # None: on matrices and kernels, not on biases and normalisation
+
+
 class Program(Protocol):
     """A model, its data and its objective."""
 
     modules: dict[str, nn.Module]  # everything with parameters or buffers
     batches_per_epoch: int
+    parameter_rules: Sequence[ParameterRule] = ()
 
     def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
         """Objective of part ``part`` of ``parts`` of batch ``index`` of ``epoch``.
@@ -29,11 +41,23 @@ class Program(Protocol):
         seeds for every step: that is what makes a resumed run equal to an undisturbed one.
         """
 
+    def after_update(self) -> None:
+        """Called when the weights have changed: a method's own state follows them.
+
+        A momentum encoder, a queue or prototypes stand in buffers, or in parameters without
+        gradient, of ``modules``, so that they are saved with them. They are the same in all
+        processes: what comes from a batch is gathered first. Runs without gradients.
+        """
+
     def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
         """Ids of that batch's samples, for the message when its loss is not finite."""
 
     def validate(self) -> dict[str, float]:
-        """Mean objective on the validation split under the key ``loss``, its terms beside it."""
+        """Mean objective on the validation split under the key ``loss``, its terms beside it.
+
+        Other values may stand with them, such as a task's score: ``stopping.monitor`` names the
+        one that counts. They are the same in all processes.
+        """
 
     def export(self, folder: Path) -> None:
         """Write the trained model's files."""

@@ -8,30 +8,62 @@ from cxrflow.command import Settings
 
 
 class OptimiserSettings(Settings):
-    """AdamW, with LARS on top where a recipe asks for it (BioViL Appendix E.2)."""
+    """AdamW, Adam or SGD, with LARS on top where a recipe asks for it (BioViL Appendix E.2)."""
 
-    name: Literal["adamw", "adam"] = "adamw"
+    name: Literal["adamw", "adam", "sgd"] = "adamw"
     learning_rate: float = Field(2e-5, gt=0)
-    weight_decay: float = Field(0.01, ge=0, description="not on biases and normalisation")
+    weight_decay: float = Field(
+        0.01, ge=0, description="not on biases and normalisation; adamw's is decoupled"
+    )
     betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = Field(1e-8, gt=0)
+    momentum: float = Field(0.9, ge=0, lt=1, description="of sgd, without Nesterov's")
     lars: bool = Field(False, description="layer-wise scaling of the gradients before Adam")
     lars_trust: float = Field(0.001, gt=0)
 
 
 class ScheduleSettings(Settings):
-    """Linear warm-up, then the named decay to zero at the last step."""
+    """Linear warm-up, then what ``decay`` says.
 
-    decay: Literal["linear", "cosine", "constant"] = "linear"
+    linear and cosine: to zero at the last step. plateau: times ``factor`` after every ``patience``
+    validations in a row in which the monitored value (``stopping``) has not got better. multistep:
+    times ``factor`` at each of ``milestones``. noam: with the root of the step's number; the rate
+    at the end of the warm-up is ``learning_rate`` (width^-0.5 warmup^-0.5 in Vaswani et al. 2017).
+    """
+
+    decay: Literal["linear", "cosine", "constant", "plateau", "multistep", "noam"] = "linear"
     warmup: float = Field(0.03, ge=0, le=1, description="share of all steps")
+    warmup_steps: int | None = Field(None, ge=0, description="steps, instead of a share of them")
+    factor: float = Field(0.1, gt=0, lt=1, description="plateau, multistep")
+    patience: int = Field(10, ge=1, description="plateau: validations")
+    milestones: tuple[float, ...] = Field((), description="multistep: shares of all steps")
+
+    @model_validator(mode="after")
+    def _milestones(self) -> "ScheduleSettings":
+        if bool(self.milestones) != (self.decay == "multistep"):
+            raise ValueError("set milestones with decay 'multistep', and only with it")
+        return self
 
 
 class StoppingSettings(Settings):
     """Which weights are kept, and when to stop before the last step."""
 
-    keep: Literal["last", "best"] = Field("last", description="best = lowest validation loss")
+    keep: Literal["last", "best"] = Field("last", description="best = of the monitored value")
     patience: int | None = Field(
         None, ge=1, description="validations without improvement before stopping; null = never"
+    )
+    monitor: str = Field("loss", description="which of the values that a validation gives counts")
+    mode: Literal["min", "max"] = Field("min", description="whether less or more of it is better")
+
+
+class SamplerSettings(Settings):
+    """Which samples stand together in a batch (training/sampler.py)."""
+
+    name: Literal["uniform", "of_kinds"] = Field(
+        "uniform", description="of_kinds = shares wholly of pairs or of singles (BioViL-T, E.2)"
+    )
+    shares: int | None = Field(
+        None, ge=1, description="of_kinds: shares of a batch; null = one a process"
     )
 
 
@@ -41,6 +73,7 @@ class TrainingSettings(Settings):
     batch_size: int = Field(256, ge=1)
     epochs: int | None = Field(None, ge=1)
     steps: int | None = Field(None, ge=1)
+    sampler: SamplerSettings = SamplerSettings()
     optimiser: OptimiserSettings = OptimiserSettings()
     schedule: ScheduleSettings = ScheduleSettings()
     stopping: StoppingSettings = StoppingSettings()
@@ -64,6 +97,17 @@ class TrainingSettings(Settings):
     log_steps: int = Field(50, ge=1, description="steps between lines of metrics.jsonl")
     validations: int = Field(
         20, ge=1, description="validations over the whole run, at most one an epoch"
+    )
+    validate_steps: int | None = Field(
+        None, ge=1, description="steps between validations, instead of a number of them"
+    )
+    validation_batches: int | None = Field(
+        None, ge=1, description="so many batches of the validation split, drawn once; null = all"
+    )
+    checkpoint_validations: int | None = Field(
+        None,
+        ge=1,
+        description="after every so many validations the model is kept too, in checkpoints/<step>",
     )
 
     @model_validator(mode="after")

@@ -10,6 +10,7 @@ import fcntl
 import io
 import logging
 import os
+import shutil
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -105,13 +106,42 @@ class StateFolder:
         for old in self._files()[2:]:
             old.unlink()
 
-    def save_best(self, name: str, modules: dict[str, Any]) -> None:
-        """Write the best weights so far as the file ``name``, whole or not at all."""
+    def save_best(self, step: int, modules: dict[str, Any]) -> None:
+        """Write the best weights so far, those after ``step``, whole or not at all."""
         # Through memory, because torch's own writer hides why a disk refused.
         buffer = io.BytesIO()
         torch.save(modules, buffer)
-        with atomic_path(self.path / name) as temporary:
+        with atomic_path(self._best(step)) as temporary:
             temporary.write_bytes(buffer.getvalue())
+
+    def load_best(self, step: int) -> dict[str, Any]:
+        """The weights after ``step`` that were written as the best."""
+        modules: dict[str, Any] = torch.load(self._best(step), weights_only=True)
+        return modules
+
+    def keep_best(self, step: int) -> None:
+        """Drop all best weights but those after ``step``; the state that names them is saved."""
+        for path in self.path.glob("best-*.pt"):
+            if path != self._best(step):
+                path.unlink()
+
+    def _best(self, step: int) -> Path:
+        return self.path / f"best-{step:09d}.pt"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the series of checkpoints, a model folder each."""
+        return self.path / "checkpoints"
+
+    def checkpoint(self, step: int) -> Path:
+        """Model folder of the checkpoint after ``step``."""
+        return self.checkpoints / str(step)
+
+    def drop_checkpoints(self, after: int) -> None:
+        """Drop those later than the state a run goes on from, which writes them again."""
+        for path in self.checkpoints.glob("*"):
+            if not path.name.isdigit() or int(path.name) > after:  # a kill may have left a part
+                shutil.rmtree(path)
 
     def load(self) -> dict[str, Any] | None:
         """The newest intact state, or None. A damaged one is named and left out."""

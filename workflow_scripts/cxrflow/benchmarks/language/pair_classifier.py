@@ -97,7 +97,7 @@ def fine_tune(
     rate = OptimiserSettings(
         learning_rate=settings.learning_rate, weight_decay=settings.weight_decay
     )
-    optimiser = build(rate, [encoder.bert, model.head])
+    optimiser = build(rate, {"bert": encoder.bert, "head": model.head})
     schedule = ScheduleSettings(decay="linear", warmup=settings.warmup)
     batches = -(-len(train.tokens) // settings.batch_size)
     best, best_epoch, predictions_N = -1.0, 0, np.zeros(len(test), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The order of samples: shares of a batch, and batches whose shares are wholly pairs or singles."""
+"""Which samples stand together: shares of a batch; batches that are uniform or of two kinds."""
 
 import itertools
 
@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from cxrflow.errors import InputError
-from cxrflow.training.order import (
-    batch_rows_of_kinds,
-    batches_of_kinds,
-    epoch_of_kinds,
-    left_out_of_kinds,
-    share,
-)
+from cxrflow.training.order import drawn_batches, epoch_order, share
+from cxrflow.training.sampler import KindsSampler, UniformSampler, choose_sampler
+from cxrflow.training.settings import SamplerSettings
 
 
 def cohort(pairs: int, singles: int, seed: int = 0) -> np.ndarray:
     """Which samples are pairs, mixed up."""
     return np.random.default_rng(seed).permutation(np.arange(pairs + singles) < pairs)
+
+
+def of_kinds(pairs: int, singles: int, batch_size: int, shares: int, seed: int = 0) -> KindsSampler:
+    return KindsSampler(cohort(pairs, singles), batch_size, shares, seed)
 
 
 def share_sizes(batch_size: int, world: int) -> list[int]:
@@ -67,11 +67,11 @@ def test_as_many_batches_as_possible() -> None:
     for sizes in random_sizes(800, 60):
         expected = most_batches(*sizes)
         if expected:
-            assert batches_of_kinds(*sizes) == expected, sizes
+            assert of_kinds(*sizes).batches_per_epoch == expected, sizes
         else:
             refused += 1
             with pytest.raises(InputError, match="expected a smaller batch_size"):
-                batches_of_kinds(*sizes)
+                of_kinds(*sizes)
     assert 50 < refused < 500
 
 
@@ -83,15 +83,15 @@ def test_an_epoch_of_kinds() -> None:
             continue
         seen += 1
         is_pair = cohort(pairs, singles, seen)
-        rows = epoch_of_kinds(is_pair, batch_size, world, seed=3, epoch=seen)
-        batches = batches_of_kinds(pairs, singles, batch_size, world)
-        assert rows.shape == (batches, batch_size)
+        sampler = KindsSampler(is_pair, batch_size, world, seed=3)
+        rows = sampler.epoch(seen)
+        assert rows.shape == (sampler.batches_per_epoch, batch_size)
         assert len(np.unique(rows)) == rows.size
         for batch in rows:
             for rank in range(world):
                 assert len(set(is_pair[share(batch, rank, world)])) <= 1
         used = int(is_pair[rows].sum())
-        out = left_out_of_kinds(pairs, singles, batch_size, world)
+        out = sampler.left_out
         assert out == (pairs - used, singles - (rows.size - used))
         if batch_size % world == 0:
             assert sum(out) <= batch_size + batch_size // world - 2
@@ -103,37 +103,31 @@ def test_an_epoch_of_kinds() -> None:
 @pytest.mark.parametrize(("batch_size", "world"), [(240, 8), (100, 8), (32, 1), (64, 3)])
 def test_kinds_are_in_proportion_to_the_data(batch_size: int, world: int) -> None:
     pairs, singles = 1700, 2305
-    out = left_out_of_kinds(pairs, singles, batch_size, world)
+    out = of_kinds(pairs, singles, batch_size, world).left_out
     used, rows = pairs - out[0], pairs + singles - sum(out)
     assert abs(used - rows * pairs / (pairs + singles)) <= max(share_sizes(batch_size, world))
 
 
-def test_ranks_together_make_the_batch_of_the_epoch() -> None:
-    is_pair = cohort(70, 55)
-    for batch_size, world in ((12, 4), (13, 4), (10, 3), (5, 1)):
-        whole = epoch_of_kinds(is_pair, batch_size, world, seed=1, epoch=2)
-        for index in (0, len(whole) - 1):
-            parts = [
-                batch_rows_of_kinds(is_pair, batch_size, world, rank, 1, 2, index)
-                for rank in range(world)
-            ]
-            assert [len(part) for part in parts] == share_sizes(batch_size, world)
-            np.testing.assert_array_equal(np.concatenate(parts), whole[index])
+def test_batches_are_those_of_the_epoch_in_any_order() -> None:
+    sampler = of_kinds(70, 55, 13, 4, seed=1)
+    whole = [sampler.epoch(epoch) for epoch in range(2)]
+    for epoch, index in ((1, 2), (0, 0), (1, 0), (0, 3)):
+        np.testing.assert_array_equal(sampler.rows(epoch, index), whole[epoch][index])
 
 
 def test_epochs_and_seeds_differ_and_repeat() -> None:
-    is_pair = cohort(40, 60)
-    first = epoch_of_kinds(is_pair, 12, 4, seed=0, epoch=0)
-    np.testing.assert_array_equal(first, epoch_of_kinds(is_pair, 12, 4, seed=0, epoch=0))
+    first = of_kinds(40, 60, 12, 4).epoch(0)
+    np.testing.assert_array_equal(first, of_kinds(40, 60, 12, 4).epoch(0))
     for seed, epoch in ((0, 1), (1, 0)):
-        assert (epoch_of_kinds(is_pair, 12, 4, seed, epoch) != first).mean() > 0.8
+        assert (of_kinds(40, 60, 12, 4, seed).epoch(epoch) != first).mean() > 0.8
 
 
 def test_every_sample_has_its_turn() -> None:
     """What one epoch leaves out, another uses; and which shares are pairs changes too."""
     is_pair = cohort(37, 64)
-    assert all(left_out_of_kinds(37, 64, 20, 4))
-    epochs = [epoch_of_kinds(is_pair, 20, 4, 0, epoch) for epoch in range(20)]
+    sampler = KindsSampler(is_pair, 20, 4, 0)
+    assert all(sampler.left_out)
+    epochs = [sampler.epoch(epoch) for epoch in range(20)]
     assert set(np.concatenate(epochs).ravel()) == set(range(101))
     kinds = np.stack([is_pair[rows[:, ::5]] for rows in epochs])  # [epochs, batches, shares]
     assert 0.2 < kinds.mean() < 0.5
@@ -147,7 +141,7 @@ def test_batches_are_mixed_on_average(batch_size: int) -> None:
     The deviation of a mean of 240 drawings is about 0.03, of 950 about 0.016.
     """
     is_pair = cohort(4000, 6000)
-    rows = epoch_of_kinds(is_pair, batch_size, 8, 0, 0)
+    rows = KindsSampler(is_pair, batch_size, 8, 0).epoch(0)
     firsts = np.cumsum([0, *share_sizes(batch_size, 8)[:-1]])
     kinds = is_pair[rows[:, firsts]]
     np.testing.assert_allclose(kinds.mean(axis=0), 0.4, atol=0.13)
@@ -157,8 +151,8 @@ def test_batches_are_mixed_on_average(batch_size: int) -> None:
 
 @pytest.mark.parametrize(("pairs", "singles"), [(0, 50), (50, 0)])
 def test_one_kind_alone_is_left_out_as_little_as_in_plain_batches(pairs: int, singles: int) -> None:
-    assert batches_of_kinds(pairs, singles, 12, 4) == 4
-    assert sum(left_out_of_kinds(pairs, singles, 12, 4)) == 2
+    sampler = of_kinds(pairs, singles, 12, 4)
+    assert sampler.batches_per_epoch == 4 and sum(sampler.left_out) == 2
 
 
 @pytest.mark.parametrize(
@@ -167,8 +161,39 @@ def test_one_kind_alone_is_left_out_as_little_as_in_plain_batches(pairs: int, si
 )
 def test_too_few_of_a_kind(pairs: int, singles: int, batch_size: int, world: int) -> None:
     with pytest.raises(InputError) as caught:
-        epoch_of_kinds(cohort(pairs, singles), batch_size, world, 0, 0)
+        of_kinds(pairs, singles, batch_size, world)
     message = str(caught.value)
-    for part in (f"batch_size is {batch_size}", f"{world} process", f"{pairs} samples with"):
+    for part in (f"batch_size is {batch_size}", f"{world} share", f"{pairs} samples with"):
         assert part in message
     assert "\n" not in message
+
+
+def test_uniform_batches_visit_every_sample_once_an_epoch() -> None:
+    sampler = UniformSampler(103, 10, seed=3)
+    assert sampler.batches_per_epoch == 10
+    rows = np.concatenate([sampler.rows(5, index) for index in range(10)])
+    np.testing.assert_array_equal(rows, epoch_order(103, 3, 5)[:100])
+    assert len(set(rows)) == 100
+    few = UniformSampler(7, 10, seed=3)
+    assert few.batches_per_epoch == 1 and sorted(few.rows(0, 0)) == list(range(7))
+    assert UniformSampler(0, 10, seed=3).batches_per_epoch == 0
+
+
+def test_the_sampler_that_settings_name() -> None:
+    is_pair = cohort(40, 60)
+    kinds = SamplerSettings(name="of_kinds")
+    assert isinstance(choose_sampler(SamplerSettings(), 100, 10, 0), UniformSampler)
+    for settings, shares in ((kinds, 2), (kinds.model_copy(update={"shares": 5}), 5)):
+        sampler = choose_sampler(settings, 100, 10, 0, world=2, is_pair=is_pair)
+        np.testing.assert_array_equal(
+            sampler.rows(1, 2), KindsSampler(is_pair, 10, shares, 0).epoch(1)[2]
+        )
+    with pytest.raises(InputError, match="'training.sampler.name' is 'of_kinds'"):
+        choose_sampler(kinds, 100, 10, 0)
+
+
+def test_validation_batches_are_drawn_once() -> None:
+    batches = list(range(0, 90, 10))
+    assert drawn_batches(batches, None) == drawn_batches(batches, 50) == batches
+    some = drawn_batches(batches, 4)
+    assert len(set(some)) == 4 and some == sorted(some) == drawn_batches(batches, 4)

@@ -1,8 +1,9 @@
-"""FLOPs of a training step, by torch's own counter, and the most a device does in a second."""
+"""How fast a training is: FLOPs of a step by torch's own counter, and the most its device does."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from inspect import unwrap
+from typing import Any
 
 import torch
 from torch.utils.flop_counter import (
@@ -64,3 +65,40 @@ def peak_flops(device: torch.device, precision: Precision) -> float | None:
     words = f" {torch.cuda.get_device_name(device)} ".replace("-", " ")
     peaks = next((peaks for name, peaks in PEAKS.items() if f" {name} " in words), {})
     return peaks[precision] * 1e12 if precision in peaks else None
+
+
+def speed(
+    totals: Mapping[str, float],
+    steps: int,
+    flops: int | None,
+    world: int,
+    device: torch.device,
+    precision: Precision,
+) -> dict[str, float | None]:
+    """What ``run.json`` says about the speed of a run (docs/performance.md).
+
+    ``totals``: seconds, samples, tokens, and seconds of waiting for data. ``flops``: of one step in
+    all of ``world`` processes.
+    """
+    seconds = max(totals["seconds"], 1e-9)
+    rate = (flops or 0) * steps / seconds
+    peak = peak_flops(device, precision)
+    return {
+        "samples_per_second": round(totals["samples"] / seconds, 2),
+        "tokens_per_second": round(totals["tokens"] / seconds, 2),
+        "data_wait_share": round(totals["data"] / seconds, 4),
+        "flops_per_step": flops,
+        "flops_per_second": float(f"{rate:.4g}"),
+        "peak_flops_per_second": None if peak is None else peak * world,
+        "mfu": None if peak is None else round(rate / (peak * world), 4),
+    }
+
+
+def speed_in_words(run: Mapping[str, Any]) -> str:
+    """The speed that ``run.json`` states as one line of the log."""
+    return (
+        f"{run['samples_per_second']:.4g} samples/s, {run['flops_per_second'] / 1e9:.4g} GFLOP/s"
+        + ("" if run["mfu"] is None else f", MFU {run['mfu']:.1%}")
+        + f"; waited for data {run['data_wait_share']:.1%} of the time; "
+        f"{run['peak_memory_mb']} MB at most"
+    )

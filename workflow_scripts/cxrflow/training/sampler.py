@@ -1,0 +1,138 @@
+"""Which samples stand together in a batch: pure functions of seed and epoch, so nothing to save."""
+
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+
+from cxrflow.errors import InputError
+from cxrflow.training.order import epoch_order
+from cxrflow.training.settings import SamplerSettings
+
+
+class Sampler(Protocol):
+    """The batches of every epoch."""
+
+    batches_per_epoch: int
+
+    def rows(self, epoch: int, index: int) -> np.ndarray:
+        """Rows of the data in batch ``index`` of ``epoch``, int64 [batch]."""
+
+
+def choose_sampler(
+    settings: SamplerSettings,
+    samples: int,
+    batch_size: int,
+    seed: int,
+    world: int = 1,
+    is_pair: np.ndarray | None = None,
+) -> Sampler:
+    """The sampler that a run's ``training.sampler`` names.
+
+    ``is_pair`` [samples], bool: which samples have a prior image; None where none can have one.
+    """
+    if settings.name == "uniform":
+        return UniformSampler(samples, batch_size, seed)
+    if is_pair is None:
+        raise InputError(
+            "settings: key 'training.sampler.name' is 'of_kinds', but this program's samples are "
+            "of one kind; expected 'uniform'"
+        )
+    return KindsSampler(is_pair, batch_size, settings.shares or world, seed)
+
+
+class UniformSampler:
+    """Every epoch another permutation, cut into whole batches; the incomplete last one is left out.
+
+    Contrastive objectives need whole batches. A data set smaller than one batch is one batch.
+    """
+
+    def __init__(self, samples: int, batch_size: int, seed: int) -> None:
+        self.samples, self.seed = samples, seed
+        self.batch_size = min(batch_size, samples)
+        self.batches_per_epoch = samples // self.batch_size if samples else 0
+
+    def rows(self, epoch: int, index: int) -> np.ndarray:
+        """Rows of a batch."""
+        order = epoch_order(self.samples, self.seed, epoch)
+        return order[index * self.batch_size : (index + 1) * self.batch_size]
+
+
+class KindsSampler:
+    """Batches whose shares are of one kind each, pairs or singles (BioViL-T, appendix E.2).
+
+    A sample with a prior image is a pair, one without is a single; ``is_pair`` [samples], bool.
+    Each of the ``shares`` of a batch (``order.share``), what a GPU of the paper works on at a
+    time, holds only pairs or only singles. No sample comes twice; as few as possible are left out
+    (``left_out``: pairs and singles), others in every epoch; the kinds are in proportion to the
+    data, as nearly as whole shares allow. Which shares are pairs is drawn anew for every epoch, so
+    that a batch is mixed on average.
+
+    InputError if there is no batch, or if one kind is there but too rare to fill a share.
+    """
+
+    def __init__(self, is_pair: np.ndarray, batch_size: int, shares: int, seed: int) -> None:
+        self.is_pair, self.batch_size, self.shares, self.seed = is_pair, batch_size, shares, seed
+        pairs = int(np.count_nonzero(is_pair))
+        singles = len(is_pair) - pairs
+        self.batches_per_epoch, self._larger, self._smaller = _pair_shares(
+            pairs, singles, batch_size, shares
+        )
+        size, self._extra = divmod(batch_size, shares)  # so many shares are one row larger
+        used = (self._larger + self._smaller) * size + self._larger
+        self.left_out = pairs - used, singles - (self.batches_per_epoch * batch_size - used)
+        self._epoch = lru_cache(maxsize=1)(self.epoch)
+
+    def rows(self, epoch: int, index: int) -> np.ndarray:
+        """Rows of a batch, share by share."""
+        return self._epoch(epoch)[index]
+
+    def epoch(self, epoch: int) -> np.ndarray:
+        """Rows of all batches of an epoch, int64 [batches, batch]."""
+        draw = [self.seed, epoch, len(self.is_pair), self.batch_size, self.shares]
+        generator = np.random.default_rng(draw)
+        pairs = generator.permutation(np.flatnonzero(self.is_pair))
+        singles = generator.permutation(np.flatnonzero(~self.is_pair))
+        holds_pairs = np.zeros((self.batches_per_epoch, self.shares), dtype=bool)
+        larger, smaller = holds_pairs[:, : self._extra], holds_pairs[:, self._extra :]
+        for part, number in ((larger, self._larger), (smaller, self._smaller)):
+            part[...] = generator.permutation(np.arange(part.size) < number).reshape(part.shape)
+        sizes = [len(part) for part in np.array_split(np.arange(self.batch_size), self.shares)]
+        pair_slots = np.repeat(holds_pairs, sizes, axis=1)
+        rows = np.empty((self.batches_per_epoch, self.batch_size), dtype=np.int64)
+        taken = np.count_nonzero(pair_slots)
+        rows[pair_slots], rows[~pair_slots] = pairs[:taken], singles[: rows.size - taken]
+        return rows
+
+
+def _pair_shares(pairs: int, singles: int, batch_size: int, shares: int) -> tuple[int, int, int]:
+    """Batches of an epoch; how many of their larger and of their smaller shares hold pairs.
+
+    ``batch_size % shares`` shares of a batch have one row more than the others.
+    """
+    size, extra = divmod(batch_size, shares)
+    samples = pairs + singles
+    for batches in range(samples // batch_size, 0, -1):
+        # With so many shares of pairs, any number of pairs from fewest to most can be used.
+        numbers = np.arange(batches * shares + 1)
+        fewest = numbers * size + np.maximum(numbers - batches * (shares - extra), 0)
+        most = numbers * size + np.minimum(numbers, batches * extra)
+        # Neither more pairs nor more singles than there are, and some of either if there are any.
+        rows = batches * batch_size
+        fewest = np.maximum(fewest, max(rows - singles, min(pairs, 1)))
+        most = np.minimum(most, min(pairs, rows - min(singles, 1)))
+        wanted = rows * pairs / samples
+        used = np.clip(round(wanted), fewest, most)
+        distance = np.where(fewest <= most, np.abs(used - wanted), np.inf)
+        # Of equals, what gives the larger and the smaller shares the same proportion of pairs.
+        from_even = np.abs(numbers - numbers[-1] * pairs / samples)
+        best = int(np.lexsort((from_even, distance))[0])
+        if distance[best] < np.inf:
+            larger = int(used[best]) - best * size
+            return batches, larger, best - larger
+        # A batch fewer leaves more to choose from.
+    raise InputError(
+        f"training.batch_size is {batch_size}, in {shares} share(s) with samples of one kind each; "
+        f"{pairs} samples with a prior image and {singles} without are too few of a kind; expected "
+        "a smaller batch_size or more shares (training.sampler.shares)"
+    )

@@ -1,0 +1,154 @@
+"""One training step: forward, backward, update. Everything else is in the engine around it."""
+
+import contextlib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from cxrflow.files import fingerprint
+from cxrflow.training import optimiser as optimisers
+from cxrflow.training.data_clock import DataClock
+from cxrflow.training.precision import Precision, autocast
+from cxrflow.training.processes import Processes
+from cxrflow.training.program import Losses, Program
+from cxrflow.training.schedule import learning_rate_factor
+from cxrflow.training.settings import TrainingSettings
+
+
+class Step:
+    """Does the steps of a run of ``steps``; each depends on its number, weights and moments."""
+
+    def __init__(
+        self,
+        program: Program,
+        settings: TrainingSettings,
+        seed: int,
+        steps: int,
+        device: torch.device,
+        precision: Precision,
+        processes: Processes,
+    ) -> None:
+        self.program, self.settings, self.seed, self.steps = program, settings, seed, steps
+        self.device, self.precision, self.processes = device, precision, processes
+        rules = program.parameter_rules
+        self.optimiser = optimisers.build(settings.optimiser, program.modules, rules)
+        self._objective: Any = None
+
+    def __call__(
+        self, number: int, clock: DataClock, plateaus: int = 0
+    ) -> tuple["StepValues", int, int]:
+        """Step ``number`` (from 0): its values, and this process's samples and tokens.
+
+        ``plateaus``: how often the learning rate has fallen to a plateau schedule.
+        """
+        settings, program = self.settings, self.program
+        epoch, index = divmod(number, program.batches_per_epoch)
+        if self._objective is None:  # now the weights are on their device, and resumed
+            self._objective = _objective(program, self.processes)
+        self._seed(number)
+        self._set_rates(learning_rate_factor(settings.schedule, number, self.steps, plateaus))
+        self.optimiser.zero_grad(set_to_none=True)
+
+        terms: dict[str, Tensor] = {}
+        samples = tokens = 0
+        for part in range(settings.accumulate):
+            with self._talking(part == settings.accumulate - 1):
+                with autocast(self.device, self.precision), clock.running():
+                    total, losses = self._objective(epoch, index, part, settings.accumulate)
+                total.backward()
+            for name, value in {**losses.terms, "loss": losses.total}.items():
+                terms[name] = terms[name] + value if name in terms else value
+            samples, tokens = samples + losses.samples, tokens + losses.tokens
+
+        if settings.gradient_clip is not None:
+            parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
+            nn.utils.clip_grad_norm_(parameters, settings.gradient_clip)
+        if settings.optimiser.lars:
+            optimisers.apply_lars(self.optimiser, settings.optimiser.lars_trust)
+        self.optimiser.step()
+        with torch.no_grad():
+            program.after_update()
+        return StepValues(number, terms, self.processes), samples, tokens
+
+    def _seed(self, number: int) -> None:
+        """Dropout and every other torch draw of a step depend on nothing before it."""
+        place = [self.seed, number]
+        if self.processes.world > 1:
+            place += [self.processes.rank, self.processes.world]
+        torch.manual_seed(int(fingerprint(place), 16) % (1 << 63))
+
+    def _set_rates(self, factor: float) -> None:
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.settings.optimiser.learning_rate * factor * group["rate"]
+
+    def _talking(self, last: bool) -> contextlib.AbstractContextManager[None]:
+        """Around a part of a batch: processes sum gradients only in the last one."""
+        if self.processes.world == 1 or last:
+            return contextlib.nullcontext()
+        without: contextlib.AbstractContextManager[None] = self._objective.no_sync()
+        return without
+
+
+def _objective(program: Program, processes: Processes) -> nn.Module:
+    """The program's objective as a module whose gradients are summed over processes."""
+    objective = _Objective(program, processes.world)
+    if processes.world == 1:
+        return objective
+    on_gpu = any(parameter.is_cuda for parameter in objective.parameters())
+    return DistributedDataParallel(
+        objective,
+        device_ids=[torch.cuda.current_device()] if on_gpu else None,
+        gradient_as_bucket_view=True,
+    )
+
+
+class _Objective(nn.Module):
+    """What DistributedDataParallel wraps.
+
+    That one averages gradients over processes, while each of them computes its share of the
+    objective: their number times the share makes the average a sum.
+    """
+
+    def __init__(self, program: Program, world: int) -> None:
+        super().__init__()
+        self.parts = nn.ModuleDict(program.modules)
+        self._program, self._world = program, world
+
+    def forward(self, epoch: int, index: int, part: int, parts: int) -> tuple[Tensor, Losses]:
+        losses = self._program.losses(epoch, index, part, parts)
+        return losses.total * self._world, losses._replace(total=losses.total.detach())
+
+
+class StepValues:
+    """The objective and its terms of a step, summed over its parts and over processes.
+
+    On a GPU they are copied to the host while it goes on with the next step; :meth:`read` waits for
+    the copy alone.
+    """
+
+    def __init__(self, number: int, terms: Mapping[str, Tensor], processes: Processes) -> None:
+        self.number, self.names = number, list(terms)
+        values = processes.sum(torch.stack([value.detach().double() for value in terms.values()]))
+        self._copied: torch.cuda.Event | None = None
+        if values.is_cuda:
+            self._values = torch.empty(len(values), dtype=values.dtype, pin_memory=True)
+            self._values.copy_(values, non_blocking=True)
+            self._copied = torch.cuda.Event()
+            self._copied.record()
+        else:
+            self._values = values
+
+    def read(self) -> dict[str, float]:
+        """The values by name."""
+        if self._copied is not None:
+            self._copied.synchronize()
+        return dict(zip(self.names, self._values.tolist(), strict=True))
+
+
+def not_finite(values: Mapping[str, float]) -> str | None:
+    """The first name whose value is infinite or not a number."""
+    return next((name for name, value in values.items() if not math.isfinite(value)), None)
