@@ -100,6 +100,9 @@ rule make_page:
         papers=lambda wildcards: [
             f"{paper}={extent}" for paper, extent in page_papers(wildcards.page)
         ],
+        contents=lambda wildcards: [
+            paper_contents(paper) for paper, _ in page_papers(wildcards.page)
+        ],
         results=subpath(output.page, ancestor=2),
     shell:
         r"""

@@ -88,10 +88,9 @@ def paper_figures(paper, extent):
 
 
 def paper_contents(paper):
-    """A digest of what a paper's tables say; comments in its file do not count."""
-    said = run.chosen[paper]
-    parts = {"tables": said.tables, "orderings": said.orderings, "headline": said.headline}
-    return fingerprint(said.model_validate({"name": paper, **parts}).model_dump(mode="json"))
+    """A digest of what a paper shows; comments in its file do not count."""
+    shown = {"title", "tables", "orderings", "headline", "leads", "figures"}
+    return fingerprint(run.chosen[paper].model_dump(mode="json", include=shown))
 
 
 def figure(wildcards):

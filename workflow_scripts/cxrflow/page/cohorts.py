@@ -92,7 +92,7 @@ def cohort(run: RunFolder, name: str, flow: Mapping[str, Any] | None) -> dict[st
         return shown
     made = lanes(flow["steps"])
     checks = [*flow["checks"], sums_check(made)]
-    ids = run.privacy.text(bool(flow["synthetic"]))
+    ids = run.config.may_show("text", bool(flow["synthetic"]))
     priors = flow.get("priors") or {}
     studies = priors.get("found", 0) + sum(one["count"] for one in priors.get("none", []))
     return shown | {

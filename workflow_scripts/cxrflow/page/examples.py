@@ -1,7 +1,7 @@
-"""Pictures of the benchmarks: grounding by finding, example heat maps, ROC curves.
+"""Pictures of the benchmarks: example heat maps, ROC curves.
 
 Example pictures show radiographs and their titles report text; both only go into the page where
-:mod:`cxrflow.page.privacy` allows it. Curves and scores are of whole cohorts and always shown.
+``privacy:`` of the configuration allows it. Curves are of whole cohorts and always shown.
 """
 
 import base64
@@ -13,7 +13,7 @@ from cxrflow.errors import InputError
 from cxrflow.files import read_json
 from cxrflow.names import short_name
 from cxrflow.page.inputs import RunFolder
-from cxrflow.page.svg import Dot, Series, dot_chart, line_chart
+from cxrflow.page.svg import Series, line_chart
 
 PNG = b"\x89PNG\r\n\x1a\n"
 BUDGET = 3_500_000  # bytes of pictures before base64: the page stays under 6 MB
@@ -67,7 +67,7 @@ def grounding_examples(run: RunFolder, scored: Scored, spent: int = 0) -> dict[s
     if scores is None:
         return shown
     synthetic = bool(scores["data"]["synthetic"])
-    if not run.privacy.images(synthetic):
+    if not run.config.may_show("images", synthetic):
         return shown | {"hidden": True}
     folder = run.score_folder(scored.task, name, seed) / "figures"
     for entry in _entries(folder / "examples.json"):
@@ -81,7 +81,9 @@ def grounding_examples(run: RunFolder, scored: Scored, spent: int = 0) -> dict[s
         shown["pictures"].append(
             {
                 "uri": png_uri(path),
-                "title": entry["title"] if run.privacy.text(synthetic) else entry["category"],
+                "title": entry["title"]
+                if run.config.may_show("text", synthetic)
+                else entry["category"],
                 "caption": entry["caption"],
                 "rank": rank if rank in ("best", "median", "worst") else "",
             }
@@ -104,37 +106,6 @@ def _entries(path: Path) -> list[dict[str, Any]]:
                 f"{path}: entry {number}: 'file' is {entry['file']!r}, expected a bare name"
             )
     return found
-
-
-def by_finding(run: RunFolder, scored: Scored) -> list[dict[str, Any]]:
-    """CNR and mIoU of each finding with intervals, the first models in one chart (first seed)."""
-    charts = []
-    for metric, label in (("cnr", "Contrast-to-noise ratio"), ("miou", "Mean IoU")):
-        rows: dict[str, list[Dot]] = {}
-        legend: list[dict[str, str]] = []
-        for name in scored.models:
-            scores = run.scores(scored.task, name, run.config.seeds_of(name)[0])
-            if scores is None or len(legend) == CHARTED:
-                continue
-            style = f"series{len(legend)}"
-            legend.append({"style": style, "name": short_name(name)})
-            for key, entry in scores["metrics"].items():
-                if key.startswith(f"{metric}/size_"):
-                    continue  # phrases by the size of their boxes, not a finding
-                if key.startswith(f"{metric}/") and entry["value"] is not None:
-                    finding = key.split("/", 1)[1].replace("_", " ").capitalize()
-                    dot = Dot(style, entry["value"], entry["low"], entry["high"])
-                    rows.setdefault(finding, []).append(dot)
-        if rows:
-            ordered = sorted(rows.items(), key=lambda item: -item[1][0].value)
-            said = "; ".join(
-                f"{finding} {', '.join(f'{dot.value:.2f}' for dot in dots)}"
-                for finding, dots in ordered
-            )
-            names = ", ".join(item["name"] for item in legend)
-            chart = dot_chart(ordered, f"{label} by finding ({names}): {said}.", label)
-            charts.append({"metric": metric, "label": label, "chart": chart, "legend": legend})
-    return charts
 
 
 def roc_curves(run: RunFolder, scored: Scored) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 Beside each picture its program leaves a JSON file: ``data``, what of them the picture ``shows``
 (radiographs, phrases, which are report text, or neither), a ``caption``, and ``lines``, the picture
-in words. It goes into the page only where :mod:`cxrflow.page.privacy` allows what it shows.
+in words. It goes into the page only where ``privacy:`` of the configuration allows what it shows.
 """
 
 from pathlib import Path
@@ -39,9 +39,9 @@ def _figure(run: RunFolder, path: Path, place: str, title: str) -> dict[str, Any
     except (KeyError, TypeError) as error:
         raise InputError(f"{path}: field 'data.synthetic' is missing ({error})") from None
     picture = path.with_suffix(".png")
-    if "radiographs" in content["shows"] and not run.privacy.images(synthetic):
+    if "radiographs" in content["shows"] and not run.config.may_show("images", synthetic):
         shown["why"] = "Not shown: it holds radiographs of real data (privacy.show_images)."
-    elif "phrases" in content["shows"] and not run.privacy.text(synthetic):
+    elif "phrases" in content["shows"] and not run.config.may_show("text", synthetic):
         shown["why"] = "Not shown: it holds report text of real data (privacy.show_text)."
     else:
         shown |= {"uri": png_uri(picture), "bytes": picture.stat().st_size, "why": None}

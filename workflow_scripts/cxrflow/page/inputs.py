@@ -17,7 +17,6 @@ from cxrflow.config.schema import Config
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
 from cxrflow.names import short_name
-from cxrflow.page.privacy import Privacy
 from cxrflow.tables.results import Results
 
 RUN_FIELDS = (
@@ -107,11 +106,6 @@ class RunFolder:
                 )
         overlays = tuple(file for file in content["configfiles"] if file != "config.yaml")
         return cls(config, content["resolved"], root, shown, overlays)
-
-    @property
-    def privacy(self) -> Privacy:
-        """What may be shown."""
-        return Privacy(self.config.privacy.show_images, self.config.privacy.show_text)
 
     @cached_property
     def needs(self) -> Needs:

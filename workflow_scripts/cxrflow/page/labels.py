@@ -1,7 +1,7 @@
 """Our report labels beside given ones: scores by finding, confusion, sentences that differ.
 
 Sentences and the phrases in them are report text: they stand in the page only where
-:mod:`cxrflow.page.privacy` allows it. Counts, findings, labels and names of rules always do.
+``privacy:`` of the configuration allows it. Counts, findings, labels and names of rules always do.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ def agreement(run: RunFolder, dataset: str, reference: str) -> dict[str, Any]:
     classes = {name: protocol["classes"][name] for name in STATES if name in protocol["classes"]}
     differing = _disagreements(folder / "disagreements.parquet")
     told = differing["phrase"] != ""
-    show_text = run.privacy.text(synthetic)
+    show_text = run.config.may_show("text", synthetic)
     read, unread = (
         _sentences(rows) if show_text else [] for rows in (differing[told], differing[~told])
     )

@@ -1,13 +1,13 @@
 """The top of the page: which data, what was run, and the few numbers people look for first."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cxrflow import __version__
 from cxrflow.names import short_name
 from cxrflow.page.inputs import RunFolder, Training
-from cxrflow.papers.tables import Headline, Row, Table
-from cxrflow.tables.cells import Cell, make_cell
+from cxrflow.papers.tables import Lead, Table
+from cxrflow.tables.cells import make_cell
 from cxrflow.tables.results import Results
 from cxrflow.tables.text import number, ours_text
 
@@ -40,59 +40,45 @@ def training_pairs(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -
     return min((count for count in counts if count is not None), default=None)
 
 
-def headline_cards(run: RunFolder) -> list[dict[str, Any]]:
-    """The cell that each part of a paper's headline leads with, and the same of other rows."""
+def leading_cards(run: RunFolder) -> list[dict[str, Any]]:
+    """The cells that a paper leads with, and the same of the table's other rows and of controls."""
     cards = []
     for paper in run.papers:
         chosen, results = run.config.chosen[paper], run.results(paper)
-        for part in chosen.headline:
-            card = _card(chosen.tables[part.table], part, results)
+        for lead in chosen.leads:
+            table = chosen.tables[lead.table]
+            card = _card(table, lead, results, run.config.controls(paper))
             if card is not None:
-                controls = run.config.controls(paper)
-                card["others"] += _controls(chosen.tables[part.table], part, results, controls)
                 cards.append(card | {"paper": paper})
     return cards
 
 
-def _card(table: Table, part: Headline, results: Results) -> dict[str, Any] | None:
-    if part.lead is None:
-        return None
-    column, row = table.column(part.lead.column), table.row(part.lead.row)
+def _card(
+    table: Table, lead: Lead, results: Results, controls: Sequence[str]
+) -> dict[str, Any] | None:
+    column, row = table.column(lead.column), table.row(lead.row)
     cell = make_cell(table, row, column, results)
     if not isinstance(cell.ours, float):
         return None
     runs = results.of(table.result_of(row, column))
-    others = [make_cell(table, table.row(label), column, results) for label in part.rows or []]
+    # A control is scored as if it stood in the leading row.
+    rows = [*table.rows, *(row.model_copy(update={"model": name}) for name in controls)]
+    labels = [*(one.label for one in table.rows), *(f"{short_name(n)} (control)" for n in controls)]
+    others = [make_cell(table, one, column, results).ours for one in rows]
     return {
-        "label": part.lead.label,
-        "meaning": part.lead.meaning,
+        "label": lead.label,
+        "meaning": lead.meaning,
         "row": row.label,
         "shown": {"spread": None, "interval": None} | ours_text(cell, column),
         "seeds": cell.seeds,
         "data": runs[0]["data"]["name"],
         "n": runs[0]["metrics"][row.metric_of(column)]["n"],
         "others": [
-            {"label": other.row, "value": number(other.ours, column)}
-            for other in others
-            if isinstance(other.ours, float) and other.row != row.label
+            {"label": label, "value": number(ours, column)}
+            for label, ours in zip(labels, others, strict=True)
+            if isinstance(ours, float) and label != row.label
         ],
     }
-
-
-def _controls(
-    table: Table, part: Headline, results: Results, controls: list[str]
-) -> list[dict[str, str]]:
-    """The same number of the paper's controls that were scored, as if each were the leading row."""
-    found = []
-    assert part.lead is not None
-    row, column = table.row(part.lead.row), table.column(part.lead.column)
-    for name in controls:
-        label = f"{short_name(name)} (control)"
-        own: Row = row.model_copy(update={"model": name, "label": label, "published": {}})
-        cell: Cell = make_cell(table, own, column, results)
-        if isinstance(cell.ours, float):
-            found.append({"label": label, "value": number(cell.ours, column)})
-    return found
 
 
 def overview(
@@ -106,7 +92,10 @@ def overview(
     runs = [training.run for seeds in trainings.values() for training in seeds.values()]
     versions = sorted({str(one.get("code_version", "not recorded")) for one in runs})
     real = sorted(name for name, drawn in kinds.items() if not drawn)
-    shown = {"radiographs": run.privacy.images(False), "report text": run.privacy.text(False)}
+    shown = {
+        "radiographs": run.config.may_show("images", False),
+        "report text": run.config.may_show("text", False),
+    }
     return {
         "synthetic": sorted(name for name, drawn in kinds.items() if drawn),
         "real": real,
@@ -122,5 +111,5 @@ def overview(
         "versions": versions or [__version__],
         "seconds": sum(float(one.get("seconds", 0)) for one in runs),
         "trained": len(runs),
-        "cards": headline_cards(run),
+        "cards": leading_cards(run),
     }

@@ -97,7 +97,7 @@ def gather(run: RunFolder) -> dict[str, Any]:
         ],
         "runs": training.run_rows(trainings),
         "next": next_steps(run, next((one["leading"] for one in chapters), None)),
-        "privacy": run.privacy,
+        "privacy": config.privacy,
         "configuration": without_folders(config.model_dump(mode="json")),
     }
 
@@ -135,12 +135,9 @@ def _chapter(
         "figures": drawn,
         "grounded": grounded,
         "classified": classified,
-        "findings": examples.by_finding(run, grounded) if grounded else [],
         "examples": pictures,
         "roc": examples.roc_curves(run, classified) if classified else None,
-        "uncharted": any(
-            one is not None and len(one.models) > examples.CHARTED for one in (grounded, classified)
-        ),
+        "uncharted": classified is not None and len(classified.models) > examples.CHARTED,
         "lineage": training.lineage(run, paper, models),
         "models": [
             training.model(run, name, trainings[name])

@@ -1,4 +1,4 @@
-"""Charts as inline SVG: lines, and dots with intervals. Colours and type come from the page's CSS.
+"""Line charts as inline SVG. Colours and type come from the page's CSS.
 
 Drawn here rather than by matplotlib so that a chart follows the reader's light or dark scheme,
 stays a few kilobytes, and keeps its text readable at a phone's width.
@@ -23,16 +23,6 @@ class Series:
     xs: Sequence[float]
     ys: Sequence[float]
     dots: bool = False
-
-
-@dataclass(frozen=True)
-class Dot:
-    """A value with its interval."""
-
-    style: str
-    value: float
-    low: float | None
-    high: float | None
 
 
 def ticks(low: float, high: float, wanted: int = 4) -> list[float]:
@@ -123,7 +113,11 @@ def line_chart(
             parts.append(f'<path class="line {one.style}" d="M{"L".join(points)}"/>')
         if one.dots or len(points) == 1:
             parts += [_dot(one, *item) for item in zip(points, one.xs, one.ys, strict=True)]
-    return _wrap(parts, WIDTH, height, label)
+    opening = (
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {height}" role="img" '
+        f'aria-label="{escape(label)}">'
+    )
+    return Markup(opening + "".join(parts) + "</svg>")
 
 
 def _dot(one: Series, point: str, x: float, y: float) -> str:
@@ -132,55 +126,3 @@ def _dot(one: Series, point: str, x: float, y: float) -> str:
     return (
         f'<circle class="dot {one.style}" cx="{cx}" cy="{cy}" r="3"><title>{title}</title></circle>'
     )
-
-
-def dot_chart(
-    rows: Sequence[tuple[str, Sequence[Dot]]], label: str, x_label: str, start: float = 0.0
-) -> Markup:
-    """One line a row with its dots and intervals; the axis begins at ``start`` or below."""
-    left, right, top, bottom, each = 112, 14, 6, 34, 30
-    height = top + bottom + each * len(rows)
-    ends = [
-        end
-        for _, dots in rows
-        for dot in dots
-        for end in (dot.value, dot.low, dot.high)
-        if end is not None
-    ]
-    low, high = min(start, *ends), max(ends) * 1.04
-    scale = (WIDTH - left - right) / ((high - low) or 1)
-
-    def place(value: float) -> float:
-        return left + (value - low) * scale
-
-    parts = []
-    for value in ticks(low, high):
-        x = f"{place(value):.1f}"
-        parts.append(f'<path class="grid" d="M{x} {top}V{height - bottom}"/>')
-        parts.append(
-            f'<text x="{x}" y="{height - bottom + 15}" class="mid">{tick_text(value)}</text>'
-        )
-    parts.append(
-        f'<text x="{(left + WIDTH - right) / 2}" y="{height - 4}" class="mid">{escape(x_label)}'
-        "</text>"
-    )
-    for number, (name, dots) in enumerate(rows):
-        middle = top + each * (number + 0.5)
-        parts.append(f'<text x="{left - 8}" y="{middle + 4}" class="end">{escape(name)}</text>')
-        for place_of, dot in enumerate(dots):
-            y = middle + 9 * (place_of - (len(dots) - 1) / 2)
-            if dot.low is not None and dot.high is not None:
-                span = f"M{place(dot.low):.1f} {y}H{place(dot.high):.1f}"
-                parts.append(f'<path class="line {dot.style}" d="{span}"/>')
-            parts.append(
-                f'<circle class="dot {dot.style}" cx="{place(dot.value):.1f}" cy="{y}" r="4"/>'
-            )
-    return _wrap(parts, WIDTH, height, label)
-
-
-def _wrap(parts: list[str], width: int, height: int, label: str) -> Markup:
-    opening = (
-        f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" '
-        f'aria-label="{escape(label)}">'
-    )
-    return Markup(opening + "".join(parts) + "</svg>")

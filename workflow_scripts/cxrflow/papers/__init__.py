@@ -20,7 +20,7 @@ from cxrflow.errors import InputError
 from cxrflow.names import ShortName, paper_of, short_name
 from cxrflow.papers.figures import CurveFigure, Figure
 from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
-from cxrflow.papers.tables import Headline, Ordering, Table, check_places
+from cxrflow.papers.tables import Headline, Lead, Ordering, Table, check_places
 
 EXTENDS = "extends"
 KINDS = ("cohorts", "vocabularies", "models", "tasks", "tables")
@@ -38,6 +38,7 @@ class Paper(Settings):
     tables: dict[ShortName, Table] = Field(default_factory=dict)
     orderings: list[Ordering] = Field(default_factory=list)
     headline: list[Headline] = Field(default_factory=list)
+    leads: list[Lead] = Field(default_factory=list, description="numbers that a page begins with")
     figures: dict[ShortName, Figure] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -52,10 +53,8 @@ class Paper(Settings):
                 check_places(key, self.tables, place.table, [place.row], [place.column])
         for part in self.headline:
             check_places("headline", self.tables, part.table, part.rows or [], part.columns or [])
-            if part.lead is not None:
-                check_places(
-                    "headline", self.tables, part.table, [part.lead.row], [part.lead.column]
-                )
+        for lead in self.leads:
+            check_places("leads", self.tables, lead.table, [lead.row], [lead.column])
         return self
 
     def comparisons(self, table: str) -> list[PairedComparison]:

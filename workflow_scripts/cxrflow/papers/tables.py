@@ -185,8 +185,9 @@ class Table(Settings):
 
 
 class Lead(Settings):
-    """The cell that a page begins with, and what to say of it."""
+    """A cell that a page begins with, and what to say of it."""
 
+    table: str
     row: str
     column: str
     label: str
@@ -199,7 +200,6 @@ class Headline(Settings):
     table: str
     rows: list[str] | None = Field(None, description="labels of rows; null: all")
     columns: list[str] | None = Field(None, description="keys of columns; null: all")
-    lead: Lead | None = Field(None, description="a number that a page begins with")
 
 
 class Address(NamedTuple):
