@@ -40,7 +40,7 @@ rule import_text:
     resources:
         **job("import_weights"),
     params:
-        code=code_digest("pretrain.imported"),
+        code=code_digest("pretrain.imported", "encoders.resnet"),
         settings=lambda wildcards: as_json(MODELS[wildcards.model].settings),
         weights=import_options,
         folder=subpath(output.run, parent=True),

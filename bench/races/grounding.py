@@ -22,6 +22,7 @@ from bench.race import Race
 from bench.text_steps import PIECES, WORDS, describe, in_transformers, invent_vocabulary
 from cxrflow.benchmarks.grounding.one_image import similarity_grids
 from cxrflow.encoders.cxr_bert import CXRBert
+from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings
 from cxrflow.model import Model
@@ -48,7 +49,8 @@ def plain(
         batch = tokenizer(phrases, padding=True, return_tensors="pt")
         hidden = text.bert(**batch).last_hidden_state
         phrase = normalize(text.cls_projection_head(hidden[:, 0]), dim=1)
-        patches = image(torch.from_numpy(pixels)[None, None].float() / 255).projected_patches[0]
+        frames = Frames(torch.from_numpy(pixels)[None, None].float() / 255)
+        patches = image(frames).projected_patches[0]
         return torch.einsum("hwp,np->nhw", patches, phrase)
 
 

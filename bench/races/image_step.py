@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from bench.race import Race
-from cxrflow.encoders.image_encoder import Trunk
+from cxrflow.encoders.resnet import ResNet
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.objectives.simclr import nt_xent
 from cxrflow.pretrain.inputs import move
@@ -37,8 +37,8 @@ class SimCLRStep:
     def __init__(self, views_V1HW: Tensor, precision: Precision, channels_last: bool) -> None:
         encoder = ImageEncoderSettings()
         torch.manual_seed(0)
-        self.trunk = Trunk(encoder)
-        self.head = projection(self.trunk.encoder.features, HEAD_HIDDEN, HEAD_OUTPUT)
+        self.trunk = ResNet(encoder)
+        self.head = projection(self.trunk.features, HEAD_HIDDEN, HEAD_OUTPUT)
         self.layout = torch.contiguous_format
         if channels_last:
             for module in (self.trunk, self.head):

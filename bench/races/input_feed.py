@@ -68,8 +68,7 @@ def races() -> list[Race]:
         pin_memory=pinned,
         persistent_workers=True,
     )
-    names = store.index["image_id"]
-    resident, read = SplitImages(store, names, device), SplitImages(store, names, device)
+    resident, read = (SplitImages(store, store.index, device) for _ in range(2))
     read.pixels = None  # as if they had not fitted
 
     def files() -> list[Tensor]:
@@ -77,7 +76,7 @@ def races() -> list[Race]:
 
     def ours(images: SplitImages) -> list[Tensor]:
         assert folder.name  # keeps the folder, which goes with its last reference
-        return [images.take(batch)[0] for batch in batches]
+        return [images.take(batch).current.pixels for batch in batches]
 
     def same(found: list[Tensor], wanted: list[Tensor]) -> None:
         assert len(found) == len(wanted)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from bench.race import Race
 from cxrflow.benchmarks.classification.linear_heads import ProbeRun, train_heads
-from cxrflow.encoders.image_encoder import Trunk
+from cxrflow.encoders.resnet import ResNet
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.training.order import epoch_order
 
@@ -93,7 +93,7 @@ def same(ours: Tensor, peer: Tensor) -> None:
 def races(images: int = 600, side: int = 48, epochs: int = 10) -> list[Race]:
     """30 runs: two invented sets, 1, 10 and 100 % of the labels, five seeds."""
     torch.manual_seed(0)
-    network = Trunk(ENCODER).eval()
+    network = ResNet(ENCODER).eval()
     sets = [draw(images, side, seed) for seed in (1, 2)]
     sweeps = [runs_of(one, [0.01, 0.1, 1.0], 5) for one in sets]
 

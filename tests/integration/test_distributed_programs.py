@@ -28,6 +28,7 @@ from toy_programs import (
 )
 
 from cxrflow.encoders.cxr_bert import CXRBert
+from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import TextEncoderSettings
 from cxrflow.images.store import PixelStore
@@ -87,7 +88,7 @@ def make(name: str, inputs: Path, processes: Processes) -> TermsProgram:
         settings = TextPretrainingSettings(training=training, terms=terms, **NO_DROPOUT)
         return SectionPairsProgram(settings, run, ids, *reports, text, vocabulary)
     store = PixelStore(inputs / "pixels")
-    images = [SplitImages(store, frame["image_id"], run.device) for frame in frames]
+    images = [SplitImages(store, frame, run.device) for frame in frames]
     common = {
         "encoder": FINER if "words" in name else IMAGE,
         "augmentation": {"angle": 20, "noise": 0.05},
@@ -113,7 +114,12 @@ def in_float64(program: TermsProgram) -> TermsProgram:
     """In float32 rounding may turn a ReLU on that is off in the other run."""
 
     def widen(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(one.double() if one.is_floating_point() else one for one in inputs)
+        def double(one: Any) -> Any:
+            if isinstance(one, Frames):
+                return one.each(double)
+            return one.double() if one.is_floating_point() else one
+
+        return tuple(map(double, inputs))
 
     for module in program.modules.values():
         module.double()

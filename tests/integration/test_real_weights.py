@@ -105,4 +105,4 @@ def test_imagenets_trunk_is_taken() -> None:
     files = find_files("imagenet_resnet", there("resnet50.pth"))
     settings = ImportSettings(geometry="shorter512")
     halves = read_halves("imagenet_resnet", files, settings, seed=0)
-    assert halves.image is not None and halves.image.encoder.encoder.features == 2048
+    assert halves.image is not None and halves.image.encoder.features == 2048

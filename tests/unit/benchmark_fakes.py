@@ -15,6 +15,7 @@ import torch
 from PIL import Image
 
 from cxrflow.benchmarks.features import Features
+from cxrflow.encoders.frames import Frames
 from cxrflow.files import write_json
 from cxrflow.images.store_pixels import main
 
@@ -130,7 +131,7 @@ def several_classes(count: int) -> tuple[pd.DataFrame, Features]:
     )
     projected = torch.nn.functional.normalize(torch.tensor(drawn), dim=1)
     by_kind = {"pooled": torch.tensor(drawn).float(), "projected": projected}
-    return table, Features(pd.Index(table["image_id"]), by_kind, "shorter64", "pixels")
+    return table, Features(table[["image_id"]], by_kind, "shorter64", "pixels")
 
 
 @dataclass
@@ -141,7 +142,10 @@ class FakeModel:
     run: dict = field(default_factory=lambda: {"model": "fake"})
     device: torch.device = torch.device("cpu")
 
-    def encode_image(self, pixels: torch.Tensor) -> SimpleNamespace:
+    takes_prior = False
+
+    def encode_image(self, frames: Frames) -> SimpleNamespace:
+        pixels = frames.current
         assert pixels.dtype == torch.float32 and pixels.shape[1:] == (1, SIZE, SIZE)
         assert pixels.min() >= 0 and pixels.max() <= 1
         bright = torch.nn.functional.avg_pool2d(pixels, SIZE // CELLS)[:, 0]
@@ -157,6 +161,6 @@ class FakeModel:
         dark = torch.tensor([text.lower().startswith("no ") for text in texts])
         return torch.nn.functional.one_hot((~dark).long(), 2).float()
 
-    def similarity_map(self, pixels: torch.Tensor, texts: list[str]) -> torch.Tensor:
-        patches = self.encode_image(pixels).projected_patches
+    def similarity_map(self, frames: Frames, texts: list[str]) -> torch.Tensor:
+        patches = self.encode_image(frames).projected_patches
         return torch.einsum("bhwp,bp->bhw", patches, self.encode_text(texts))

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pandas as pd
 import torch
 from benchmark_fakes import FakeModel
 
@@ -15,11 +14,10 @@ from cxrflow.images.store import PixelStore
 def fake_features(pixels: Path) -> Features:
     """Every stored picture; pooled features are what is embedded, at another scale."""
     store = PixelStore(pixels)
-    names = store.index["image_id"].tolist()
-    [(_, images)] = image_batches(store, names, len(names))
-    projected = FakeModel().encode_image(images).projected_global
+    [(_, frames)] = image_batches(store, store.index, len(store))
+    projected = FakeModel().encode_image(frames).projected_global
     by_kind = {"pooled": 3 * projected - 1, "projected": projected}
-    return Features(pd.Index(names), by_kind, FakeModel.geometry, store.fingerprint)
+    return Features(store.index[["image_id"]], by_kind, FakeModel.geometry, store.fingerprint)
 
 
 def write_fake(folder: Path, features: Features, text_half: bool = True) -> tuple[Path, Path]:
@@ -32,6 +30,6 @@ def write_fake(folder: Path, features: Features, text_half: bool = True) -> tupl
     said = {"weights": file_digest(weights_file(model))[:16], "geometry": features.geometry}
     by_kind = {kind: torch.clone(values) for kind, values in features.by_kind.items()}
     write_features(
-        folder / "features", list(features.image_ids), by_kind, {**said, "pixels": features.pixels}
+        folder / "features", features.encoded, by_kind, {**said, "pixels": features.pixels}
     )
     return model, folder / "features"

@@ -24,7 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     **{name: set() for name in SHARED - {"command", "drops", "files", "outputs", "parquet"}},
     **{name: {"errors"} for name in ("command", "drops", "files", "outputs", "parquet")},
     **{name: set() for name in (*LIBRARIES, "training", "papers", "source_files")},
-    "model": {"encoders", "text"},
+    "model": {"encoders", "images", "text"},
     "config": {"papers", "images"},  # a geometry is checked by its own parser
     "pretrain": {*LIBRARIES - {"phantom"}, "training", "model"},
     "benchmarks": {*LIBRARIES - {"phantom"}, "training", "model", "cxrflow"},

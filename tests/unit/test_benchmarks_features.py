@@ -5,12 +5,16 @@ import pandas as pd
 import pytest
 import torch
 from benchmark_fakes import SIZE, classification_samples, make_store
+from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from cxrflow.benchmarks import features as program
 from cxrflow.benchmarks.extract_features import main
 from cxrflow.benchmarks.inputs import image_batches
+from cxrflow.encoders import resnet
+from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.resnet import Trunk
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
 from cxrflow.files import read_json, write_json
@@ -58,19 +62,79 @@ def test_features_are_those_of_the_model(model, cohort, pixels, tmp_path):
     extract(model, cohort, pixels, tmp_path / "out", batch_size=COUNT)
     found = program.read_features(tmp_path / "out", model)
     stored = [f"image{n}" for n in range(COUNT) if n != 4]
-    assert list(found.image_ids) == stored
-    [(_, images)] = image_batches(PixelStore(pixels), stored, COUNT)
+    assert list(found.encoded["image_id"]) == stored
+    samples = pd.DataFrame({"image_id": stored})
+    [(_, frames)] = image_batches(PixelStore(pixels), samples, COUNT)
     loaded = Model.load(model)
     # A loaded model runs with its batch normalisation folded into the convolutions.
-    embedded = loaded.encode_image(images).projected_global
+    embedded = loaded.encode_image(frames).projected_global
     torch.testing.assert_close(found.by_kind["projected"], embedded, rtol=0, atol=1e-5)
     with torch.inference_mode():
-        grid = loaded.image_encoder.patches(images)
+        grid = loaded.image_encoder.encoder(frames).grid
     torch.testing.assert_close(found.by_kind["pooled"], grid.mean((2, 3)))
     said = read_json(tmp_path / "out" / "features.json")
     assert (said["images"], said["not_stored"]) == (8, 1)
     assert said["widths"] == {"pooled": 32, "projected": 6}
-    np.testing.assert_array_equal(found.rows(["image5", "absent", "image0"]), [4, -1, 0])
+    np.testing.assert_array_equal(
+        found.rows(pd.DataFrame({"image_id": ["image5", "absent", "image0"]})), [4, -1, 0]
+    )
+
+
+class Difference(Trunk):
+    """Adds the pooled features of the prior, where there is one."""
+
+    takes_prior = True
+
+    def forward(self, frames):
+        current, prior = super().forward(Frames(frames.current)), frames.prior
+        if prior is None:
+            return current
+        rows = slice(None) if frames.rows is None else frames.rows
+        current.pooled[rows] += super().forward(Frames(prior)).pooled
+        return current
+
+
+def test_a_model_that_compares_has_features_of_pairs(model, cohort, pixels, tmp_path, monkeypatch):
+    """Single where the prior is not stored, which is counted; once for each pair."""
+    extract(model, cohort, pixels, tmp_path / "single")
+    table = pd.read_parquet(cohort / "samples.parquet")
+    table["prior_image_id"] = ["image7", None, "image7", "absent", *[None] * 5, "image8"]
+    table.to_parquet(cohort / "samples.parquet")
+    extract(model, cohort, pixels, tmp_path / "still single")
+    monkeypatch.setattr(resnet, "Trunk", Difference)
+    extract(model, cohort, pixels, tmp_path / "pairs")
+    single, still, pairs = (
+        program.read_features(tmp_path / name, model)
+        for name in ("single", "still single", "pairs")
+    )
+    assert torch.equal(single.by_kind["pooled"], still.by_kind["pooled"])
+    alone, compared = (one.by_kind["pooled"][one.rows(table)] for one in (single, pairs))
+    earlier = single.by_kind["pooled"][single.rows(table.assign(image_id=table["prior_image_id"]))]
+    known = [0, 2, 9]  # the last is the first image once more, with another prior
+    torch.testing.assert_close(compared[known], alone[known] + earlier[known])
+    rest = [1, 3, 5, 6, 7, 8]
+    torch.testing.assert_close(compared[rest], alone[rest])
+    said = read_json(tmp_path / "pairs" / "features.json")
+    assert (said["images"], said["not_stored"], said["priors_not_stored"]) == (9, 1, 1)
+
+
+def test_a_prior_is_for_models_that_compare(model, monkeypatch, tmp_path):
+    pixels, earlier = torch.rand(2, 2, 1, SIZE, SIZE)
+    with pytest.raises(InputError, match="a prior image was given, but the model encodes single"):
+        Model.load(model).encode_image(pixels, earlier)
+    with pytest.raises(ValueError, match="prior image was given to an encoder of one image"):
+        ImageEncoder(SIZES)(Frames(pixels, earlier))
+    file = tmp_path / "x.png"
+    Image.fromarray((255 * pixels[0, 0]).round().byte().numpy()).save(file)
+    alone = Model.load(model).encode_image(file)
+    monkeypatch.setattr(resnet, "Trunk", Difference)
+    loaded = Model.load(model)
+    assert torch.equal(loaded.encode_image(file).pooled, alone.pooled)
+    torch.testing.assert_close(loaded.encode_image(file, file).pooled, 2 * alone.pooled)
+    both, second = Frames(pixels, earlier), Frames(pixels, earlier[1:], torch.tensor([1]))
+    first, later = loaded.encode_image(pixels).pooled, loaded.encode_image(both).pooled
+    mixed = loaded.encode_image(second).pooled
+    torch.testing.assert_close(mixed, torch.stack([first[0], later[1]]))
 
 
 def test_the_batch_size_is_no_part_of_the_result(model, cohort, pixels, tmp_path):

@@ -1,6 +1,7 @@
 """Segmentation from files to files: maps by prompts and by probes, against the boxes."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from cxrflow.benchmarks.grounding.region import make_region
 from cxrflow.benchmarks.inputs import Cohort, image_batches
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.trunk import Patches
 from cxrflow.errors import InputError
 from cxrflow.files import write_json
 from cxrflow.images.geometry import Geometry
@@ -36,17 +38,19 @@ METRICS = ("iou", "dice", "cnr", "signed_cnr")
 class FakeImage(nn.Module):
     """The patches of :class:`FakeModel`: brightness before the projection, its circle after."""
 
-    def __init__(self, unit: float = 1.0) -> None:
+    takes_prior = False
+
+    def __init__(self, unit: float, projects: bool) -> None:
         super().__init__()
-        self.unit = unit
+        self.unit, self.projector = unit, "some" if projects else None
 
-    def patches(self, pixels_B1HW):
-        bright = nn.functional.avg_pool2d(pixels_B1HW, SIZE // CELLS)
-        return torch.cat([bright, torch.ones_like(bright)], dim=1) * self.unit
+    def encoder(self, frames):
+        bright = nn.functional.avg_pool2d(frames.current, SIZE // CELLS)
+        return Patches(torch.cat([bright, torch.ones_like(bright)], dim=1) * self.unit, None)
 
-    def projector(self, patches_BFhw):
-        angle = patches_BFhw[:, 0] * torch.pi / 2
-        return 5 * torch.stack([angle.cos(), angle.sin()], dim=1)
+    def forward(self, frames):
+        angle = self.encoder(frames).grid[:, 0] * torch.pi / 2
+        return SimpleNamespace(projected_patches=torch.stack([angle.cos(), angle.sin()], dim=-1))
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +87,7 @@ def evaluate(store, tmp_path, table=None, model=True, projects=True, unit_of=1.0
     table = samples() if table is None else table
     return program.evaluate(
         FakeModel() if model else None,
-        PatchEncoder(FakeImage(unit_of), projects, torch.device("cpu")),
+        PatchEncoder(FakeImage(unit_of, projects), torch.device("cpu")),
         Cohort(table, DATA),
         tmp_path,
         PixelStore(store),
@@ -127,7 +131,7 @@ def test_scores_are_those_of_the_pixels(store, tmp_path, values):
     test = table[(table["split"] == "test") & (table["boxes"].map(len) > 0)]
     model, wanted = FakeModel(), {name: [] for name in METRICS}
     placement = Geometry.parse(f"shorter{SIZE}").place(96, 64)
-    for _, images in image_batches(PixelStore(store), test["image_id"].tolist(), 1):
+    for _, images in image_batches(PixelStore(store), test, 1):
         present = model.similarity_map(images, ["Findings suggesting pneumonia"])[0].double()
         absent = model.similarity_map(images, ["No evidence of pneumonia"])[0].double()
         grid = 1 / (1 + torch.exp(absent - present))

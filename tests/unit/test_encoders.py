@@ -1,5 +1,7 @@
 """Encoders against independent implementations, and model folders there and back."""
 
+import ast
+import json
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,15 @@ from transformers import (
     ResNetModel,
 )
 
+from cxrflow.encoders.bert import BertConfig as OurConfig
 from cxrflow.encoders.cxr_bert import CXRBert, ProjectionHead, load_text_half, save_text_half
+from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half, save_image_half
 from cxrflow.encoders.resnet import ResNet
 from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings
 from cxrflow.errors import InputError
+from cxrflow.export import export
+from cxrflow.source_files import source_files
 
 SMALL_TEXT = TextEncoderSettings(
     layers=2, width=32, heads=4, feed_forward=64, positions=40, projection=16
@@ -41,9 +47,9 @@ def text_encoder(seed: int = 0) -> CXRBert:
 class Reference(BertForMaskedLM):
     """Our encoder as transformers would build it."""
 
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__(config)
-        self.cls_projection_head = ProjectionHead(config.hidden_size, config.projection_size)
+    def __init__(self, sizes: OurConfig) -> None:
+        super().__init__(BertConfig(**sizes.model_dump()))
+        self.cls_projection_head = ProjectionHead(sizes)
         self.post_init()
 
 
@@ -54,7 +60,7 @@ def test_initial_weights_are_those_that_transformers_draws(sizes: TextEncoderSet
     torch.manual_seed(3)
     ours, state = CXRBert.build(sizes, vocabulary_size=50, pad_id=4), torch.get_rng_state()
     torch.manual_seed(3)
-    theirs = Reference(BertConfig(**ours.config.model_dump()))
+    theirs = Reference(ours.config)
     assert torch.equal(state, torch.get_rng_state())
     for one, other in zip(ours.named_parameters(), theirs.named_parameters(), strict=True):
         assert one[0] == other[0] and torch.equal(one[1], other[1]), one[0]
@@ -111,13 +117,66 @@ def test_global_embedding_is_the_normalised_mean_of_projected_patches() -> None:
     encoder = ImageEncoder(SMALL_IMAGE).eval()
     images = torch.rand(3, 1, 64, 64)
     with torch.no_grad():
-        output = encoder(images)
-        projected = encoder.projector(encoder.patches(images))
+        output = encoder(Frames(images))
+        projected = encoder.projector.model(encoder.encoder(Frames(images)).grid)
     assert output.projected_patches.shape == (3, 8, 8, 16)
     mean = projected.mean((2, 3))
     torch.testing.assert_close(output.projected_global, mean / mean.norm(dim=1, keepdim=True))
     norms = output.projected_patches.norm(dim=3)
     torch.testing.assert_close(norms, torch.ones_like(norms))
+
+
+@pytest.mark.parametrize(("kind", "hidden"), [("mlp", 7), ("mlp", None), ("linear", None)])
+def test_projection_heads_of_convirt(kind: str, hidden: int | None, tmp_path: Path) -> None:
+    """After pooling, ReLU and no normalisation (its section 2.2); kept with the weights."""
+    head = {"projection_head": {"kind": kind, "hidden": hidden}}
+    image = ImageEncoder(ImageEncoderSettings(**SMALL_IMAGE.model_dump() | head)).eval()
+    text = CXRBert.build(TextEncoderSettings(**SMALL_TEXT.model_dump() | head), 50, 0).eval()
+    frames, hidden_BLD = Frames(torch.rand(3, 1, 64, 64)), torch.randn(2, 5, 32)
+    layers = {64: image.projector.model[::2], 32: list(text.cls_projection_head.children())}
+
+    def literal(features: torch.Tensor) -> torch.Tensor:
+        *inner, last = layers[features.shape[-1]]
+        for layer in inner:
+            features = torch.clamp(features @ layer.weight.T + layer.bias, min=0)
+        return features @ last.weight.T + last.bias
+
+    if kind == "mlp":
+        assert [layers[width][0].out_features for width in (64, 32)] == [hidden or 64, hidden or 32]
+    output, patches = image(frames), image.encoder(frames)
+    whole = literal(patches.grid.mean((2, 3)))
+    torch.testing.assert_close(output.projected_global, whole / whole.norm(dim=1, keepdim=True))
+    cells = literal(patches.grid.permute(0, 2, 3, 1))
+    torch.testing.assert_close(output.unnormalised_patches, cells)
+    torch.testing.assert_close(text.project(hidden_BLD), literal(hidden_BLD[:, 0]))
+    save_image_half(image, tmp_path)
+    save_text_half(text, tmp_path)
+    assert torch.equal(load_image_half(tmp_path).eval()(frames)[0], output[0])
+    again = load_text_half(tmp_path)
+    assert again.config == text.config
+    assert torch.equal(again.project(hidden_BLD), text.project(hidden_BLD))
+    with pytest.raises(InputError, match=f"projection of kind {kind}; only biovil is exported"):
+        export(tmp_path, tmp_path / "out")
+
+
+def test_a_folder_that_says_nothing_of_its_head_or_trunk_is_biovils(tmp_path: Path) -> None:
+    save_image_half(ImageEncoder(SMALL_IMAGE), tmp_path)
+    save_text_half(text_encoder(), tmp_path)
+    for config in (tmp_path / "config.json", tmp_path / "image" / "config.json"):
+        values = json.loads(config.read_text())
+        older = {"projection_head", "kind", "text_pooling"}
+        config.write_text(json.dumps({k: v for k, v in values.items() if k not in older}))
+    assert load_image_half(tmp_path).settings == SMALL_IMAGE
+    assert load_text_half(tmp_path).config == text_encoder().config
+
+
+def test_no_program_with_our_encoders_imports_transformers() -> None:
+    """Its model classes cost a job four seconds, its tokenizers one."""
+    for path in source_files("pretrain.text", "pretrain.joint", "pretrain.imported", "ground"):
+        if path.suffix == ".py":
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Import | ast.ImportFrom):
+                    assert "transformers" not in ast.unparse(node), path
 
 
 def test_masked_head_equals_the_full_head() -> None:

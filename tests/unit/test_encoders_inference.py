@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.inference import folded
 from cxrflow.encoders.settings import ImageEncoderSettings
@@ -26,9 +27,9 @@ def test_the_folded_encoder_gives_the_same(block, stem_pool):
     before = {name: value.clone() for name, value in image.state_dict().items()}
     made = folded(image)
     assert not any(isinstance(module, nn.BatchNorm2d) for module in made.modules())
-    pixels = torch.rand(2, 1, 64, 64)
+    frames = Frames(torch.rand(2, 1, 64, 64))
     with torch.inference_mode():
-        for ours, wanted in zip(made(pixels), image(pixels), strict=True):
+        for ours, wanted in zip(made(frames), image(frames), strict=True):
             torch.testing.assert_close(ours, wanted, rtol=1e-4, atol=1e-5)
     assert all(torch.equal(value, before[name]) for name, value in image.state_dict().items())
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from scipy.ndimage import gaussian_filter, gaussian_filter1d, map_coordinates
 
-from cxrflow.images.augment import BAND, Augmentation, Draws, centre, smoothing
+from cxrflow.images.augment import BAND, Augmentation, Draws, Stored, centre, smoothing
 from cxrflow.images.settings import (
     ELASTIC_READINGS,
     OCCLUSION_RATIO_READINGS,
@@ -227,7 +227,7 @@ def test_ranges_of_table_e1_are_used_to_their_ends() -> None:
 def test_flip_mirrors_pixels_exactly() -> None:
     augmentation = Augmentation(only(flip_probability=1.0))
     images = pictures()
-    views = augmentation(images, torch.arange(B), seed=0, epoch=0)
+    views = augmentation(Stored(images, torch.arange(B)), seed=0, epoch=0)
     torch.testing.assert_close(views[:, 0], images.flip(-1) / 255, atol=1e-5, rtol=0)
 
 
@@ -235,12 +235,16 @@ def test_joint_training_keeps_left_left() -> None:
     """A bright mark in the left half stays there under the joint column, for every sample."""
     images = torch.zeros(500, 64, 64, dtype=torch.uint8)
     images[:, 28:36, 8:16] = 255
-    views = Augmentation(AugmentationSettings.joint())(images, torch.arange(500), seed=1, epoch=0)
+    views = Augmentation(AugmentationSettings.joint())(
+        Stored(images, torch.arange(500)), seed=1, epoch=0
+    )
     columns = torch.arange(64) + 0.5
     weight = (views[:, 0] - views[:, 0].amin(dim=(1, 2), keepdim=True)).sum(1)
     middle = (weight * columns).sum(1) / weight.sum(1)
     assert bool((middle < 32).all())
-    flipped = Augmentation(AugmentationSettings.fine_tuning())(images, torch.arange(500), 1, 0)
+    flipped = Augmentation(AugmentationSettings.fine_tuning())(
+        Stored(images, torch.arange(500)), 1, 0
+    )
     assert bool((flipped[:, 0, :, 32:].amax(dim=(1, 2)) > 0.5).any())
 
 
@@ -250,7 +254,7 @@ COLUMNS = ["joint", "image_only", "fine_tuning", "none"]
 @pytest.mark.parametrize("column", COLUMNS)
 def test_views_are_float_in_unit_range(column: str) -> None:
     augmentation = Augmentation(getattr(AugmentationSettings, column)())
-    views = augmentation(pictures(), torch.arange(B), seed=0, epoch=0)
+    views = augmentation(Stored(pictures(), torch.arange(B)), seed=0, epoch=0)
     assert views.shape == (B, 1, H, W) and views.dtype == torch.float32
     assert float(views.min()) >= 0 and float(views.max()) <= 1
     assert bool(views.isfinite().all())
@@ -258,8 +262,10 @@ def test_views_are_float_in_unit_range(column: str) -> None:
 
 def test_no_augmentation_is_the_centre_view() -> None:
     images = pictures()
-    views = Augmentation(AugmentationSettings.none())(images, torch.arange(B), seed=0, epoch=0)
-    assert torch.equal(views, Augmentation.centre(images))
+    views = Augmentation(AugmentationSettings.none())(
+        Stored(images, torch.arange(B)), seed=0, epoch=0
+    )
+    assert torch.equal(views, centre(images))
     torch.testing.assert_close(views[:, 0], images / 255)
 
 
@@ -268,13 +274,18 @@ def test_a_view_depends_on_its_own_key_only(column: str) -> None:
     """The same sample alone, in another order, in a larger batch: the same draws and pixels."""
     augmentation = Augmentation(getattr(AugmentationSettings, column)())
     images, keys = pictures(), torch.arange(B) * 1_000_003
-    whole = augmentation(images, keys, seed=3, epoch=2)
-    assert torch.equal(whole, augmentation(images, keys, seed=3, epoch=2))
+    whole = augmentation(Stored(images, keys), seed=3, epoch=2)
+    assert torch.equal(whole, augmentation(Stored(images, keys), seed=3, epoch=2))
     order = torch.randperm(B, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(
-        augmentation(images[order], keys[order], seed=3, epoch=2), whole[order], atol=1e-6, rtol=0
+        augmentation(Stored(images[order], keys[order]), seed=3, epoch=2),
+        whole[order],
+        atol=1e-6,
+        rtol=0,
     )
-    halves = [augmentation(images[i : i + 5], keys[i : i + 5], 3, 2) for i in range(0, B, 5)]
+    halves = [
+        augmentation(Stored(images[i : i + 5], keys[i : i + 5]), 3, 2) for i in range(0, B, 5)
+    ]
     torch.testing.assert_close(torch.cat(halves), whole, atol=1e-6, rtol=0)
     large, small = (augmentation.draw(KeyedRandom(k, 3, 2, 0), H, W) for k in (keys, keys[4:5]))
     for name, value in vars(large).items():
@@ -284,8 +295,10 @@ def test_a_view_depends_on_its_own_key_only(column: str) -> None:
 def paired_views(settings: AugmentationSettings, current: torch.Tensor, prior: torch.Tensor):
     """Views of both with the same keys, from two calls; one call gives the same."""
     augmentation, keys = Augmentation(settings), torch.arange(len(current)) * 31 + 5
-    views = [augmentation(images, keys, seed=4, epoch=1) for images in (current, prior)]
-    both = augmentation(torch.cat([current, prior]), torch.cat([keys, keys]), seed=4, epoch=1)
+    views = [augmentation(Stored(images, keys), seed=4, epoch=1) for images in (current, prior)]
+    both = augmentation(
+        Stored(torch.cat([current, prior]), torch.cat([keys, keys])), seed=4, epoch=1
+    )
     torch.testing.assert_close(both, torch.cat(views), atol=1e-6, rtol=0)
     return views
 
@@ -299,7 +312,7 @@ def test_a_prior_image_is_moved_and_occluded_like_the_current_one() -> None:
     torch.testing.assert_close(
         first + second, paired_views(settings, current, white)[1], atol=1e-5, rtol=0
     )
-    other = Augmentation(settings)(255 - current, torch.arange(B) + 999, seed=4, epoch=1)
+    other = Augmentation(settings)(Stored(255 - current, torch.arange(B) + 999), seed=4, epoch=1)
     assert ((first + other) > 1.01).flatten(1).any(1).all()
 
 
@@ -331,22 +344,22 @@ def test_smoothing_in_bands_is_the_whole_gaussian() -> None:
 def test_each_part_of_the_key_matters(change: str) -> None:
     augmentation = Augmentation(AugmentationSettings.joint())
     images = pictures()[:1].expand(B, H, W)
-    arguments = {"keys": torch.arange(B), "seed": 0, "epoch": 0, "view": 0}
-    first = augmentation(images, **arguments)
-    if change == "key":
-        arguments["keys"] = torch.arange(B) + 100
-    else:
-        arguments[change] = 1
-    second = augmentation(images, **arguments)
+    arguments = {"key": 0, "seed": 0, "epoch": 0, "view": 0}
+    first, second = (
+        augmentation(Stored(images, torch.arange(B) + 100 * key), **others)
+        for key, others in (
+            (values.pop("key"), values) for values in (dict(arguments), arguments | {change: 1})
+        )
+    )
     assert bool(((first - second).abs().amax(dim=(1, 2, 3)) > 0.01).all())
 
 
 def test_autocast_changes_nothing() -> None:
     augmentation = Augmentation(AugmentationSettings.image_only())
     images, keys = pictures(), torch.arange(B)
-    plain = augmentation(images, keys, seed=0, epoch=0)
+    plain = augmentation(Stored(images, keys), seed=0, epoch=0)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert torch.equal(augmentation(images, keys, seed=0, epoch=0), plain)
+        assert torch.equal(augmentation(Stored(images, keys), seed=0, epoch=0), plain)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -354,8 +367,8 @@ def test_autocast_changes_nothing() -> None:
 def test_a_gpu_gives_the_same_views(column: str) -> None:
     augmentation = Augmentation(getattr(AugmentationSettings, column)())
     images, keys = smooth_pictures(), torch.arange(B)
-    expected = augmentation(images, keys, seed=0, epoch=0)
-    found = augmentation(images.cuda(), keys.cuda(), seed=0, epoch=0).cpu()
+    expected = augmentation(Stored(images, keys), seed=0, epoch=0)
+    found = augmentation(Stored(images.cuda(), keys.cuda()), seed=0, epoch=0).cpu()
     torch.testing.assert_close(found, expected, atol=2e-3, rtol=0)
 
 

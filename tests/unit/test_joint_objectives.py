@@ -14,6 +14,7 @@ from torch.func import functional_call
 from transformers import BertTokenizerFast
 
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
+from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
@@ -141,7 +142,8 @@ def test_local_term_is_glorias_loss_of_projected_words(
     image = ImageEncoder(
         ImageEncoderSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1, projection=8)
     ).eval()
-    output = image(torch.rand(3, 1, 64, 64, generator=torch.Generator().manual_seed(0)))
+    pixels = torch.rand(3, 1, 64, 64, generator=torch.Generator().manual_seed(0))
+    output = image(Frames(pixels))
     regions = output.unnormalised_patches.flatten(1, 2).double()
     texts = ["no pleural effusions .", "nodule", "heart is large . no effusion"]
     encoded = read(text, folder, texts, 3)  # as many layers as another term may read
@@ -196,7 +198,7 @@ def test_shares_of_the_local_loss_add_up_to_the_published_sum(text: CXRBert, fol
     term, encoded = term_of(text, folder, layers=1), read(text, folder, ["no heart", "is large"], 1)
     words = term.words(encoded)
     patches = draw(2, 2, 3, 8).float()
-    output = ImageOutput(patches.mean((1, 2)), patches, patches)
+    output = ImageOutput(patches.mean((1, 2)), patches, patches, patches)
     ours = term.loss(views_of(output, encoded))
     torch.testing.assert_close(
         ours, local_alignment(patches.flatten(1, 2), words.word_BWD, words.lengths)

@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cxrflow.encoders.frames import Frames
+from cxrflow.images.augment import Stored
 from cxrflow.objectives.momentum_contrast import momentum_contrast
 from cxrflow.pretrain.objective import Batch, Run
 from cxrflow.pretrain.settings import ImagePretrainingSettings
@@ -26,12 +28,13 @@ class Noise:
     def __len__(self) -> int:
         return len(self.pixels)
 
-    def take(self, batch: np.ndarray) -> tuple[Tensor, Tensor]:
-        return self.pixels[torch.from_numpy(batch)], torch.from_numpy(batch)
+    def take(self, batch: np.ndarray) -> Frames[Stored]:
+        rows = torch.from_numpy(batch)
+        return Frames(Stored(self.pixels[rows], rows))
 
 
-def view_of(images: Tensor, keys: Tensor, seed: int, epoch: int, view: int) -> Tensor:
-    return (images.flip(-1) if view else images)[:, None] + 0.1 * epoch
+def view_of(images: Stored, seed: int, epoch: int, view: int) -> Tensor:
+    return (images.pixels.flip(-1) if view else images.pixels)[:, None] + 0.1 * epoch
 
 
 def program_of(ghost_batch: int | None = None) -> TwoViewsProgram:
@@ -91,14 +94,14 @@ class Algorithm1:
 def test_updates_are_algorithm_1() -> None:
     program = program_of()
     state = term_of(program)
-    literal = Algorithm1(program.trunk, state.head, state.queue)
+    literal = Algorithm1(program.trunk.encoder, state.head, state.queue)
     trained = [*program.trunk.parameters(), *state.head.parameters()]
     optimiser = torch.optim.SGD(trained, RATE)
     for step in range(5):  # 20 keys go through a queue of 10
         epoch, index = divmod(step, program.batches_per_epoch)
         rows = np.array(program.batch_ids(epoch, index), dtype=np.int64)
-        images = program.images["train"].take(rows)
-        wanted = literal.step(*(view_of(*images, 3, epoch, view) for view in (0, 1)))
+        images = program.images["train"].take(rows).current
+        wanted = literal.step(*(view_of(images, 3, epoch, view) for view in (0, 1)))
         optimiser.zero_grad()
         losses = program.losses(epoch, index, 0, 1)
         losses.total.backward()
@@ -142,7 +145,9 @@ def test_keys_are_shuffled_between_ghost_batches_and_back() -> None:
     term = term_of(program)
     views = TwoViews(program, program.images["train"], Batch(np.arange(8), 3, 0, ALONE))
     groups: list[Tensor] = []
-    hook = term.key_trunk.register_forward_pre_hook(lambda module, args: groups.append(args[0]))
+    hook = term.key_trunk.register_forward_pre_hook(
+        lambda module, args: groups.append(args[0].current)
+    )
     shuffled, _ = term.keys(views)
     hook.remove()
     pixels = views.pixels(1)

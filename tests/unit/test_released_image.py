@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.released.image import (
     read_released_image,
@@ -143,9 +144,9 @@ def test_sizes_that_weights_do_not_tell_stand_beside_them(tmp_path: Path, settin
     write_json(path.with_suffix(".json"), settings.model_dump(mode="json"))
     back, new = read(path)
     assert new == [] and back.settings == settings
-    pixels = torch.rand(2, 1, 64, 64)
+    frames = Frames(torch.rand(2, 1, 64, 64))
     with torch.no_grad():
-        ours, theirs = image(pixels), back.eval()(pixels)
+        ours, theirs = image(frames), back.eval()(frames)
     assert torch.equal(ours.projected_global, theirs.projected_global)
     assert torch.equal(ours.projected_patches, theirs.projected_patches)
     other = settings.model_copy(update={"width": 16})

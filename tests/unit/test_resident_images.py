@@ -61,18 +61,19 @@ def test_batches_are_the_same_wherever_images_are(
     ids = [f"id{i:02d}" for i in np.random.default_rng(1).permutation(COUNT)[:17]]
     device = torch.device(name)
     with_free(monkeypatch, len(ids))
-    resident = SplitImages(store, ids, device)
+    samples = pd.DataFrame({"image_id": ids})
+    resident = SplitImages(store, samples, device)
     with_free(monkeypatch, len(ids) - 1)
-    read = SplitImages(store, ids, device)
+    read = SplitImages(store, samples, device)
     assert resident.pixels is not None and read.pixels is None
     assert len(resident) == len(read) == len(ids)
     for batch in (np.array([16, 0, 7, 7, 3]), np.arange(17), np.array([4])):
-        pixels, keys = resident.take(batch)
+        pixels, keys = resident.take(batch).current
         expected = store.read(store.rows([ids[i] for i in batch]))
         assert pixels.dtype == torch.uint8 and pixels.device.type == name
         np.testing.assert_array_equal(pixels.cpu().numpy(), expected)
         assert keys.tolist() == store.rows([ids[i] for i in batch]).tolist()
-        for ours, theirs in zip(read.take(batch), (pixels, keys), strict=True):
+        for ours, theirs in zip(read.take(batch).current, (pixels, keys), strict=True):
             assert torch.equal(ours, theirs) and ours.device == theirs.device
 
 
@@ -83,7 +84,7 @@ def test_one_line_says_where_the_images_are(
         caplog.clear()
         with_free(monkeypatch, free)
         with caplog.at_level(logging.INFO, logger="cxrflow"):
-            SplitImages(store, [f"id{i:02d}" for i in range(COUNT)], CPU)
+            SplitImages(store, store.index, CPU)
         (line,) = caplog.messages
         assert f"{COUNT} images" in line and words in line
 
@@ -94,10 +95,36 @@ def test_a_batch_that_is_read_is_free_to_be_changed(
     """Neither kind hands out the memory that later batches are taken from."""
     for free in (1, 0):
         with_free(monkeypatch, free)
-        images = SplitImages(store, ["id03"], CPU)
-        before = images.take(np.array([0]))[0].clone()
-        images.take(np.array([0]))[0].zero_()
-        assert torch.equal(images.take(np.array([0]))[0], before)
+        images = SplitImages(store, store.index[3:4], CPU)
+        before = images.take(np.array([0])).current.pixels.clone()
+        images.take(np.array([0])).current.pixels.zero_()
+        assert torch.equal(images.take(np.array([0])).current.pixels, before)
+
+
+def test_priors_come_with_the_keys_of_their_current_images(
+    store: PixelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A prior may be another sample's current image; one that is missing or not stored is none."""
+    samples = pd.DataFrame(
+        {
+            "image_id": ["id05", "id02", "id07", "id02"],
+            "prior_image_id": ["id02", "absent", "id09", None],
+        }
+    )
+    for free in (4, 3):
+        with_free(monkeypatch, free)
+        images = SplitImages(store, samples, CPU, priors=True)
+        assert (images.pixels is None) == (free == 3)
+        frames = images.take(np.array([2, 1, 0]))
+        assert frames.prior is not None and frames.rows is not None
+        assert frames.rows.tolist() == [0, 2] and frames.prior.keys.tolist() == [7, 5]
+        for part, names in (
+            (frames.current, ["id07", "id02", "id05"]),
+            (frames.prior, ["id09", "id02"]),
+        ):
+            np.testing.assert_array_equal(part.pixels.numpy(), store.read(store.rows(names)))
+        assert images.take(np.array([3, 1])).prior is None
+        assert SplitImages(store, samples, CPU).take(np.arange(4)).prior is None
 
 
 def machine(root: Path, available_kb: int, groups: str, files: dict[str, str]) -> Path:

@@ -44,6 +44,7 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
 
     from cxrflow.encoders.cxr_bert import load_text_half, untied
     from cxrflow.encoders.image_encoder import load_image_half
+    from cxrflow.encoders.released.halves import require_released_head
     from cxrflow.encoders.released.image import released_image, released_image_name
     from cxrflow.encoders.released.text import released_config
     from cxrflow.errors import InputError
@@ -58,6 +59,7 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
     with atomic_folder(output, "exported model") as made:
         if has_text:
             text = load_text_half(model)
+            require_released_head(text.config.projection_head, model)
             write_json(made / "config.json", released_config(text.config))
             if form == "bin":
                 torch.save(untied(text), made / "pytorch_model.bin")
@@ -67,6 +69,7 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
             sources.append(model / "model.safetensors")
         if has_image:
             image = load_image_half(model)
+            require_released_head(image.settings.projection_head, model)
             path = made / released_image_name(image.settings)
             torch.save(released_image(image), path)
             # Where stride became dilation no weight tells.

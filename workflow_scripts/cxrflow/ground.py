@@ -26,11 +26,12 @@ def ground(
     image: str | Path,
     phrases: Sequence[str],
     settings: OneImageSettings | None = None,
+    prior: str | Path | None = None,
 ) -> "Grounding":
     """See :func:`cxrflow.benchmarks.grounding.one_image.ground`."""
     from cxrflow.benchmarks.grounding import one_image
 
-    return one_image.ground(model, image, phrases, settings or OneImageSettings())
+    return one_image.ground(model, image, phrases, settings or OneImageSettings(), prior)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -38,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--model", type=Path, default=MODEL, help=f"model folder; else {MODEL}")
     arguments.add_argument("--image", type=Path, required=True, help="DICOM, PNG or JPEG file")
+    arguments.add_argument("--prior", type=Path, help="an earlier one of the patient, likewise")
     arguments.add_argument("--phrase", action="append", required=True, help="give it once a phrase")
     arguments.add_argument(
         "--output", type=Path, default=Path("grounding.png"), help="picture; else grounding.png"
@@ -56,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from cxrflow.benchmarks.grounding.one_image import draw
 
-    draw(options.model, options.image, options.phrase, options.output, settings)
+    draw(options.model, options.image, options.phrase, options.output, settings, options.prior)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, require_embeddings
+from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, load_image_half
 from cxrflow.encoders.inference import folded
 from cxrflow.encoders.released.halves import (
@@ -31,6 +32,8 @@ from cxrflow.encoders.released.settings import ImportSettings
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
 from cxrflow.text.tokenizer import read_tokenizer
+
+Image = str | Path | Tensor | Frames[Tensor]
 
 
 @dataclass
@@ -100,12 +103,43 @@ class Model:
                 f"{self.folder / 'run.json'}: field data.geometry is missing"
             ) from None
 
+    @property
+    def takes_prior(self) -> bool:
+        """Whether the image half compares an image with an earlier one."""
+        return self.image_encoder is not None and self.image_encoder.takes_prior
+
     @torch.inference_mode()
-    def encode_image(self, pixels_B1HW: Tensor) -> ImageOutput:
-        """Embed images in [0, 1]; see :class:`ImageOutput` for the shapes."""
+    def encode_image(self, image: Image, prior: "str | Path | Tensor | None" = None) -> ImageOutput:
+        """Embed studies; see :class:`ImageOutput` for the shapes.
+
+        ``image`` is the file of a radiograph, which is brought to the model's geometry, or pixels
+        [B, 1, H, W] in [0, 1]; so is ``prior``, of the same patients and earlier. Or it is both as
+        :class:`Frames`, where not every study needs a prior.
+
+        Raises:
+            InputError: there is no image half, or it is one of single images and gets a prior; the
+                file cannot be used.
+        """
         if self.image_encoder is None:
             raise InputError(f"{self.folder}: the model has no image half")
-        return self._inference_encoder(pixels_B1HW.to(self.device))
+        if not isinstance(image, Frames):
+            earlier = None if prior is None else self._pixels(prior)
+            image = Frames(self._pixels(image), earlier)
+        if image.prior is not None and not self.takes_prior:
+            raise InputError(
+                f"{self.folder}: a prior image was given, but the model encodes single images"
+            )
+        return self._inference_encoder(image.each(lambda part: part.to(self.device)))
+
+    def _pixels(self, image: "str | Path | Tensor") -> Tensor:
+        if isinstance(image, Tensor):
+            return image
+        from cxrflow.images.geometry import Geometry
+        from cxrflow.images.settings import PixelSettings
+        from cxrflow.images.shards import read_image
+
+        _, (stored,) = read_image(image, PixelSettings(), Geometry.parse(self.geometry))
+        return torch.from_numpy(stored)[None, None].float() / 255
 
     @cached_property
     def _inference_encoder(self) -> ImageEncoder:
@@ -136,7 +170,7 @@ class Model:
         projected = self.text_encoder.project(hidden, mask_BL).float()
         return nn.functional.normalize(projected, dim=1) if normalise else projected
 
-    def similarity_map(self, pixels_B1HW: Tensor, texts: list[str]) -> Tensor:
-        """Cosine of every patch of image b with text b: [B, h, w] in [-1, 1] (section 4.1)."""
-        patches = self.encode_image(pixels_B1HW).projected_patches
+    def similarity_map(self, image: Image, texts: list[str]) -> Tensor:
+        """Cosine of every patch of study b with text b: [B, h, w] in [-1, 1] (section 4.1)."""
+        patches = self.encode_image(image).projected_patches
         return torch.einsum("bhwp,bp->bhw", patches, self.encode_text(texts))

@@ -4,28 +4,34 @@ The images are only resized and cropped (BioViL Appendix E.2: at inference nothi
 that an image has the same features wherever it is used: zero-shot scores, every seed and share of
 a linear probe. Written into the output folder: ``features.safetensors`` with ``pooled`` [N, F],
 the trunk's features averaged over the grid, and ``projected`` [N, P], the L2-normalised embedding
-in the joint space (only where the model has a projection); ``index.parquet`` with the image of each
-row; ``features.json`` with what they were computed from.
+in the joint space (only where the model has a projection); ``index.parquet`` with what was encoded
+in each row, an image or, by a model that compares, an image with its prior; ``features.json`` with
+what they were computed from.
 """
 
 import logging
 from argparse import Namespace
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
-from cxrflow.benchmarks.inputs import Cohort, Pixels, image_batches, open_pixels
+from cxrflow.benchmarks.inputs import (
+    PRIOR,
+    Cohort,
+    Pixels,
+    image_batches,
+    lost_priors,
+    open_pixels,
+)
 from cxrflow.benchmarks.settings import FeatureSettings
-from cxrflow.encoders.image_encoder import ImageEncoder, read_image_settings
-from cxrflow.encoders.weights import load_weights, read_weights
+from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
+from cxrflow.encoders.weights import read_weights
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, file_digest, fingerprint, read_object, write_json
 from cxrflow.parquet import read_table
@@ -34,21 +40,24 @@ from cxrflow.training.precision import choose_device
 log = logging.getLogger("cxrflow")
 
 FIELDS = ("weights", "geometry", "pixels")
-TRUNK, PROJECTOR = "encoder.", "projector."
 
 
 @dataclass(frozen=True)
 class Features:
     """The features of N images, and what they were computed from."""
 
-    image_ids: pd.Index
+    encoded: pd.DataFrame  # image_id and, where a model compared them, prior_image_id
     by_kind: dict[str, Tensor]  # pooled [N, F]; projected [N, P]
     geometry: str
     pixels: str  # fingerprint of the pixel store
 
-    def rows(self, image_ids: Sequence[str]) -> NDArray[np.int64]:
-        """The row of each image, -1 for one that has no features: it was not in the store."""
-        return np.asarray(self.image_ids.get_indexer(pd.Index(image_ids)), dtype=np.int64)
+    def rows(self, samples: pd.DataFrame) -> NDArray[Any]:
+        """The row of each sample's image, int64; -1 for one that was not in the store."""
+        keys, wanted = (
+            pd.MultiIndex.from_frame(table[self.encoded.columns].fillna(""))
+            for table in (self.encoded, samples)
+        )
+        return keys.get_indexer(wanted).astype("int64")
 
     def data_fingerprint(self, cohort: Cohort) -> str:
         """A hash of the cohort's rows and of the pictures."""
@@ -60,26 +69,17 @@ def weights_file(model: Path) -> Path:
     return model / "image" / "model.safetensors"
 
 
-def load_image_encoder(model: Path) -> tuple[ImageEncoder, bool]:
-    """The image half, and whether it has a projection: image pretraining leaves the trunk alone."""
-    image = ImageEncoder(read_image_settings(model / "image" / "config.json"))
-    path = weights_file(model)
-    weights = read_weights(path)
-    projects = any(name.startswith(PROJECTOR) for name in weights)
-    if projects:
-        load_weights(image, weights, path)
-    else:
-        trunk = {name.removeprefix(TRUNK): value for name, value in weights.items()}
-        load_weights(image.encoder, trunk, path)
-    return image.eval(), projects
+def images_to_encode(samples: pd.DataFrame, takes_prior: bool) -> pd.DataFrame:
+    """Each image of the samples once, or each with each of its priors."""
+    columns = ["image_id", PRIOR] if takes_prior and PRIOR in samples else ["image_id"]
+    return samples[columns].drop_duplicates(ignore_index=True)
 
 
 @torch.inference_mode()
 def encode(
     image: ImageEncoder,
-    projects: bool,
     pixels: Pixels,
-    image_ids: Sequence[str],
+    images: pd.DataFrame,
     batch_size: int,
     device: torch.device,
 ) -> dict[str, Tensor]:
@@ -88,24 +88,24 @@ def encode(
     The projected ones are those of ``Model.encode_image`` up to rounding, from one pass through the
     trunk.
     """
-    image = image.to(device)
-    found: dict[str, list[Tensor]] = {"pooled": [], **({"projected": []} if projects else {})}
-    for _, pixels_B1HW in image_batches(pixels, image_ids, batch_size):
-        patches_BFhw = image.patches(pixels_B1HW.to(device))
-        found["pooled"].append(patches_BFhw.float().mean((2, 3)).cpu())
-        if projects:
-            pooled_BP = image.projector(patches_BFhw).float().mean((2, 3))
-            found["projected"].append(nn.functional.normalize(pooled_BP, dim=1).cpu())
+    image = image.to(device).eval()
+    found: dict[str, list[Tensor]] = {}
+    for _, frames in image_batches(pixels, images, batch_size, image.takes_prior):
+        frames = frames.each(lambda part: part.to(device))
+        output = image.encoder(frames) if image.projector is None else image(frames)
+        found.setdefault("pooled", []).append(output.pooled.float().cpu())
+        if image.projector is not None:
+            found.setdefault("projected", []).append(output.projected_global.cpu())
     return {kind: torch.cat(parts) for kind, parts in found.items()}
 
 
 def write_features(
-    folder: Path, image_ids: Sequence[str], by_kind: dict[str, Tensor], said: dict[str, Any]
+    folder: Path, encoded: pd.DataFrame, by_kind: dict[str, Tensor], said: dict[str, Any]
 ) -> None:
     """Write the feature folder in one piece; ``said`` is what ``features.json`` says."""
     with atomic_folder(folder, "image features") as made:
         save_file(by_kind, made / "features.safetensors")
-        pd.DataFrame({"image_id": list(image_ids)}).to_parquet(made / "index.parquet", index=False)
+        encoded.to_parquet(made / "index.parquet", index=False)
         write_json(made / "features.json", said)
 
 
@@ -132,7 +132,7 @@ def read_features(folder: Path, model: Path) -> Features:
                 f"{path}: '{kind}' has {len(values)} rows, but index.parquet has {len(index)}; "
                 "expected as many"
             )
-    return Features(pd.Index(index["image_id"]), by_kind, said["geometry"], said["pixels"])
+    return Features(index, by_kind, said["geometry"], said["pixels"])
 
 
 def require(path: Path) -> Path:
@@ -146,16 +146,16 @@ def extract(options: Namespace, settings: FeatureSettings) -> None:
     """What ``cxrflow.benchmarks.extract_features`` calls."""
     device = choose_device(settings.device)
     table = read_table(options.cohort / "samples.parquet", ("image_id",))
-    image, projects = load_image_encoder(options.model)
+    image = load_image_half(options.model, trunk_alone=True)
     pixels = open_pixels(options.pixels, trained_geometry(options.model))
-    named = table["image_id"].drop_duplicates()
-    stored = named[pixels.holds(named.tolist())].tolist()
-    if not stored:
+    named = images_to_encode(table, image.takes_prior)
+    stored = named[pixels.holds(named["image_id"])]
+    if stored.empty:
         raise InputError(
             f"{options.cohort / 'samples.parquet'}: no sample is left: image is not in the pixel "
             f"store {options.pixels}"
         )
-    by_kind = encode(image, projects, pixels, stored, settings.batch_size, device)
+    by_kind = encode(image, pixels, stored, settings.batch_size, device)
     said = {
         "weights": file_digest(weights_file(options.model))[:16],
         "geometry": str(pixels.geometry),
@@ -163,6 +163,7 @@ def extract(options: Namespace, settings: FeatureSettings) -> None:
         "cohort": file_digest(options.cohort / "samples.parquet")[:16],
         "images": len(stored),
         "not_stored": len(named) - len(stored),
+        "priors_not_stored": lost_priors(pixels, stored),
         "widths": {kind: values.shape[1] for kind, values in by_kind.items()},
     }
     write_features(options.output, stored, by_kind, said)

@@ -1,7 +1,7 @@
 """What the benchmark programs read: a cohort's rows, the model, the pixels; checked together."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -19,7 +19,11 @@ from cxrflow.progress import progress
 if TYPE_CHECKING:
     import torch
 
+    from cxrflow.encoders.frames import Frames
+
 log = logging.getLogger("cxrflow")
+
+PRIOR = "prior_image_id"
 
 
 class Pixels(Protocol):
@@ -29,9 +33,11 @@ class Pixels(Protocol):
     fingerprint: str
     index: pd.DataFrame
 
-    def holds(self, image_ids: Sequence[str]) -> NDArray[np.bool_]: ...
+    def holds(self, image_ids: Iterable[str]) -> NDArray[np.bool_]: ...
 
-    def rows(self, image_ids: Sequence[str]) -> NDArray[np.int64]: ...
+    def find(self, image_ids: Iterable[str]) -> NDArray[np.int64]: ...
+
+    def rows(self, image_ids: Iterable[str]) -> NDArray[np.int64]: ...
 
     def read(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]: ...
 
@@ -91,20 +97,40 @@ def data_fingerprint(cohort: Cohort, pixels: Pixels) -> str:
 
 
 def image_batches(
-    pixels: Pixels, image_ids: Sequence[str], size: int
-) -> "Iterator[tuple[NDArray[np.int64], torch.Tensor]]":
-    """Yield positions in ``image_ids`` and their pictures, float [B, 1, H, W] in [0, 1].
+    pixels: Pixels, samples: pd.DataFrame, size: int, takes_prior: bool = False
+) -> "Iterator[tuple[NDArray[np.int64], Frames[torch.Tensor]]]":
+    """Yield positions among the samples and their images, float [B, 1, H, W] in [0, 1].
 
+    For a model that ``takes_prior`` with those of ``prior_image_id`` that are in the store.
     Appendix E.2: at inference images are only resized and centre-cropped, which the store did.
     """
     import torch
 
-    stored = pixels.rows(list(image_ids))
-    starts = range(0, len(stored), size)
-    parts = (np.arange(i, min(i + size, len(stored)), dtype=np.int64) for i in starts)
-    for positions in progress(parts, len(stored), "image"):
-        block = np.ascontiguousarray(pixels.read(stored[positions]))
-        yield positions, torch.from_numpy(block)[:, None].float() / 255
+    from cxrflow.encoders.frames import Frames
+
+    def read(rows: NDArray[np.int64]) -> torch.Tensor:
+        block = np.ascontiguousarray(pixels.read(rows))
+        return torch.from_numpy(block)[:, None].float() / 255
+
+    current = pixels.rows(samples["image_id"])
+    paired = takes_prior and PRIOR in samples
+    prior = pixels.find(samples[PRIOR]) if paired else np.full(len(samples), -1)
+    starts = range(0, len(current), size)
+    parts = (np.arange(i, min(i + size, len(current)), dtype=np.int64) for i in starts)
+    for positions in progress(parts, len(current), "image"):
+        having = np.flatnonzero(prior[positions] >= 0)
+        frames = Frames(read(current[positions]))
+        if len(having):
+            earlier = read(prior[positions][having])
+            frames = frames._replace(prior=earlier, rows=torch.from_numpy(having))
+        yield positions, frames
+
+
+def lost_priors(pixels: Pixels, samples: pd.DataFrame) -> int:
+    """How many samples have a prior that is not in the store: they go without it."""
+    if PRIOR not in samples:
+        return 0
+    return int((samples[PRIOR].notna() & (pixels.find(samples[PRIOR]) < 0)).sum())
 
 
 def drop_rows(

@@ -188,10 +188,12 @@ class Models(Values):
         return list(dict.fromkeys([*before, name]))
 
     def code_of(self, name: str) -> list[str]:
-        """The modules behind a training: its program's, and the terms that its recipe composes."""
-        terms = self.model(name).settings.model_dump().get("terms", {})
-        program = f"pretrain.{self.recipes[name].program}"
-        return [program, *(f"pretrain.terms.{term}" for term in terms)]
+        """The modules behind a training: its program's, its image trunk's, its recipe's terms'."""
+        settings = self.model(name).settings.model_dump()
+        kind = settings.get("encoder", {}).get("kind")
+        names = [f"pretrain.{self.recipes[name].program}"]
+        names += [f"encoders.{kind}"] if kind else []
+        return names + [f"pretrain.terms.{term}" for term in settings.get("terms", {})]
 
     # --- the texts of text models -------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from cxrflow.command import Settings
-from cxrflow.encoders.settings import TextPooling
+from cxrflow.encoders.settings import ProjectionHeadSettings, TextPooling
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
@@ -41,6 +41,7 @@ class BertConfig(Settings, extra="ignore"):
     is_decoder: Literal[False] = False
     add_cross_attention: Literal[False] = False
     projection_size: int = Field(ge=2)
+    projection_head: ProjectionHeadSettings = ProjectionHeadSettings()
     text_pooling: TextPooling = "cls"
 
     @model_validator(mode="after")

@@ -20,6 +20,7 @@ import torch
 from pydantic import ValidationError
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from torch.nn.functional import gelu, relu
 
 from cxrflow.command import explain
 from cxrflow.encoders.bert import Bert, BertConfig, Layer, TokenHead, initialised
@@ -40,17 +41,31 @@ TIED = {
 
 
 class ProjectionHead(nn.Module):
-    """Two-layer perceptron from the raw last-layer [CLS] to the joint space (no BERT pooler)."""
+    """From the pooled states of the last layer to the joint space (no BERT pooler).
 
-    def __init__(self, width: int, projection: int) -> None:
+    BioViL's is a two-layer perceptron with GELU and layer normalisation, ``mlp`` one with ReLU.
+    """
+
+    def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.dense_to_hidden = nn.Linear(width, projection)
-        self.LayerNorm = nn.LayerNorm(projection, eps=1e-12)
-        self.dense_to_output = nn.Linear(projection, projection)
+        self.kind = config.projection_head.kind
+        width, projection = config.hidden_size, config.projection_size
+        if self.kind == "biovil":
+            self.dense_to_hidden = nn.Linear(width, projection)
+            self.LayerNorm = nn.LayerNorm(projection, eps=1e-12)
+            width = projection
+        elif self.kind == "mlp":
+            hidden = config.projection_head.hidden or width
+            self.dense_to_hidden = nn.Linear(width, hidden)
+            width = hidden
+        self.dense_to_output = nn.Linear(width, projection)
 
-    def forward(self, cls_BD: Tensor) -> Tensor:
-        hidden = nn.functional.gelu(self.dense_to_hidden(cls_BD))
-        return self.dense_to_output(self.LayerNorm(hidden))
+    def forward(self, states: Tensor) -> Tensor:
+        if self.kind == "biovil":
+            states = self.LayerNorm(gelu(self.dense_to_hidden(states)))
+        elif self.kind == "mlp":
+            states = relu(self.dense_to_hidden(states))
+        return self.dense_to_output(states)
 
 
 class CXRBert(nn.Module):
@@ -66,8 +81,7 @@ class CXRBert(nn.Module):
         deviation = config.initializer_range
         self.bert = initialised(Bert(config), deviation)
         self.cls = initialised(TokenHead(config), deviation)
-        head = ProjectionHead(config.hidden_size, config.projection_size)
-        self.cls_projection_head = initialised(head, deviation)
+        self.cls_projection_head = initialised(ProjectionHead(config), deviation)
         self.cls.predictions.decoder.weight = self.bert.embeddings.word_embeddings.weight
         self.cls.predictions.decoder.bias = self.cls.predictions.bias
         self._before_attention: TokenWise = Layer.before_attention
@@ -86,6 +100,7 @@ class CXRBert(nn.Module):
                 max_position_embeddings=settings.positions,
                 pad_token_id=pad_id,
                 projection_size=settings.projection,
+                projection_head=settings.projection_head,
             )
         )
 

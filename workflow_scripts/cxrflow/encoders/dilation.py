@@ -7,18 +7,27 @@ resolution. At use, not in training; a trunk trained with dilation is :mod:`.res
 from torch import nn
 
 from cxrflow.encoders.resnet import ResNet
+from cxrflow.errors import InputError
 
 
-def refine_grid(trunk: ResNet, stages: tuple[bool, bool, bool]) -> None:
+def refine_grid(trunk: nn.Module, stages: tuple[bool, bool, bool]) -> None:
     """Turn the stride of chosen stages, of 2 to 4, into dilation, in place.
 
     Each makes the grid twice as fine. The old cells keep their features and new ones come between
     them: kernels after such a stride step over the new cells. A stage that was trained with
     dilation has no stride and stays as it is.
+
+    Raises:
+        InputError: stages are chosen and there is no ResNet in the trunk.
     """
+    if not any(stages):
+        return
+    resnet = next((part for part in trunk.modules() if isinstance(part, ResNet)), None)
+    if resnet is None:
+        raise InputError("settings: key 'dilate' chooses a stage, but the image trunk is no ResNet")
     factor = 1
     for number, chosen in zip((2, 3, 4), stages, strict=True):
-        for module in getattr(trunk, f"layer{number}").modules():  # in the order of use
+        for module in getattr(resnet, f"layer{number}").modules():  # in the order of use
             if not isinstance(module, nn.Conv2d):
                 continue
             refined = chosen and module.stride != (1, 1)

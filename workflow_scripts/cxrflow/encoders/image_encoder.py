@@ -1,10 +1,10 @@
-"""The image half of BioViL: a ResNet and a projection of its patches to the joint space.
+"""The image half: a trunk and a projection of its features to the joint space.
 
 BioViL section 2.2 and Appendix E.2: the projection is a two-layer perceptron of 1x1 convolutions
 with batch normalisation, applied to the patches before they are averaged. Parameter names are the
 released ones (``encoder.encoder.*``, ``projector.model.*``).
 
-Shapes: B images, F trunk features, P joint space, h x w grid.
+Shapes: B studies, F trunk features, P joint space, h x w grid.
 """
 
 from pathlib import Path
@@ -13,70 +13,81 @@ from typing import NamedTuple
 from pydantic import ValidationError
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from cxrflow.command import explain
-from cxrflow.encoders.resnet import ResNet
+from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.trunk import Patches, build_trunk
 from cxrflow.encoders.weights import load_weights, read_weights
 from cxrflow.errors import InputError
 from cxrflow.files import read_object, write_json
 
 
 class ImageOutput(NamedTuple):
-    """What the image half gives for B images."""
+    """What the image half gives for B studies."""
 
-    projected_global: Tensor  # [B, P], L2-normalised mean of the un-normalised patches
+    projected_global: Tensor  # [B, P], L2-normalised; BioViL's mean of the un-normalised patches
     projected_patches: Tensor  # [B, h, w, P], L2-normalised
     unnormalised_patches: Tensor  # [B, h, w, P], the same before
-
-
-class Trunk(nn.Module):
-    """Holds the ResNet under the name the released checkpoints use."""
-
-    def __init__(self, settings: ImageEncoderSettings) -> None:
-        super().__init__()
-        self.encoder = ResNet(settings)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.encoder(x)
+    pooled: Tensor  # [B, F], the trunk's, not projected
 
 
 class Projector(nn.Module):
-    """1x1 convolution, batch normalisation, ReLU, 1x1 convolution."""
+    """The projection head: by patch (``biovil``), else of pooled and patch features alike."""
 
-    def __init__(self, features: int, projection: int) -> None:
+    def __init__(self, features: int, settings: ImageEncoderSettings) -> None:
         super().__init__()
-        self.model = nn.Sequential(
-            nn.Conv2d(features, projection, 1, bias=False),
-            nn.BatchNorm2d(projection),
-            nn.ReLU(inplace=True),
-            nn.Conv2d(projection, projection, 1),
-        )
+        head, width = settings.projection_head, settings.projection
+        hidden = head.hidden or features
+        self.of_patches = head.kind == "biovil"
+        if head.kind == "biovil":
+            self.model = nn.Sequential(
+                nn.Conv2d(features, width, 1, bias=False),
+                nn.BatchNorm2d(width),
+                nn.ReLU(inplace=True),
+                nn.Conv2d(width, width, 1),
+            )
+        elif head.kind == "mlp":
+            self.model = nn.Sequential(
+                nn.Linear(features, hidden), nn.ReLU(inplace=True), nn.Linear(hidden, width)
+            )
+        else:
+            self.model = nn.Sequential(nn.Linear(features, width))
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.model(x)
+    def forward(self, patches: Patches) -> tuple[Tensor, Tensor]:
+        """Whole studies [B, P] and their patches [B, h, w, P], not normalised."""
+        if self.of_patches:
+            projected_BPhw = self.model(patches.grid).float()
+            return projected_BPhw.mean((2, 3)), projected_BPhw.permute(0, 2, 3, 1)
+        projected_BhwP = self.model(patches.grid.permute(0, 2, 3, 1)).float()
+        return self.model(patches.pooled).float(), projected_BhwP
 
 
 class ImageEncoder(nn.Module):
-    """Images [B, 1, H, W] in [0, 1] to an :class:`ImageOutput`."""
+    """Frames of pixels in [0, 1] to an :class:`ImageOutput`."""
 
     def __init__(self, settings: ImageEncoderSettings) -> None:
         super().__init__()
         self.settings = settings
-        self.encoder = Trunk(settings)
-        self.projector = Projector(self.encoder.encoder.features, settings.projection)
+        self.encoder = build_trunk(settings)
+        # Image pretraining keeps the trunk alone.
+        self.projector: Projector | None = Projector(self.encoder.features, settings)
 
-    def patches(self, pixels_B1HW: Tensor) -> Tensor:
-        """Trunk features [B, F, h, w] before projection."""
-        return self.encoder(pixels_B1HW.expand(-1, self.settings.channels, -1, -1))
+    @property
+    def takes_prior(self) -> bool:
+        """Whether it compares an image with its prior."""
+        return self.encoder.takes_prior
 
-    def forward(self, pixels_B1HW: Tensor) -> ImageOutput:
-        projected_BPhw = self.projector(self.patches(pixels_B1HW)).float()
-        projected_BhwP = projected_BPhw.permute(0, 2, 3, 1)
+    def forward(self, frames: Frames[Tensor]) -> ImageOutput:
+        assert self.projector is not None
+        patches = self.encoder(frames)
+        projected_BP, projected_BhwP = self.projector(patches)
         return ImageOutput(
-            nn.functional.normalize(projected_BPhw.mean((2, 3)), dim=1),
-            nn.functional.normalize(projected_BhwP, dim=3),
+            normalize(projected_BP, dim=1),
+            normalize(projected_BhwP, dim=3),
             projected_BhwP,
+            patches.pooled,
         )
 
 
@@ -89,12 +100,18 @@ def save_image_half(image: ImageEncoder, folder: Path) -> None:
     save_file(state, target / "model.safetensors")
 
 
-def load_image_half(folder: Path) -> ImageEncoder:
-    """Read the image half; every parameter must be there and none may be left over."""
+def load_image_half(folder: Path, trunk_alone: bool = False) -> ImageEncoder:
+    """Read the image half; every parameter must be there and none may be left over.
+
+    ``trunk_alone``: it may have no projection, and then has none.
+    """
     source = folder / "image"
     image = ImageEncoder(read_image_settings(source / "config.json"))
     path = source / "model.safetensors"
-    load_weights(image, read_weights(path), path)
+    weights = read_weights(path)
+    if trunk_alone and not any(name.startswith("projector.") for name in weights):
+        image.projector = None
+    load_weights(image, weights, path)
     return image
 
 

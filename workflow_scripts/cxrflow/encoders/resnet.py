@@ -11,7 +11,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.trunk import ImageTrunk, Patches, only_current
 
 
 class BasicBlock(nn.Module):
@@ -119,3 +121,17 @@ class ResNet(nn.Module):
         Batches keep their shape, so there is a graph for training and one for validation.
         """
         self.compile(**options)
+
+
+class Trunk(ImageTrunk):
+    """A ResNet under the name that the released checkpoints use."""
+
+    def __init__(self, settings: ImageEncoderSettings) -> None:
+        super().__init__()
+        self.channels = settings.channels
+        self.encoder = ResNet(settings)
+        self.features = self.encoder.features
+
+    def forward(self, frames: Frames[Tensor]) -> Patches:
+        grid = self.encoder(only_current(frames).expand(-1, self.channels, -1, -1))
+        return Patches(grid, grid.mean((2, 3)))

@@ -10,6 +10,20 @@ from cxrflow.command import Settings
 TextPooling = Literal["cls", "max", "mean"]
 
 
+class ProjectionHeadSettings(Settings):
+    """How features come to the joint space; kept in the half's config.json."""
+
+    kind: Literal["biovil", "mlp", "linear"] = Field(
+        "biovil",
+        description="biovil: BioViL's, of images with batch normalisation and before patches are "
+        "averaged, of text with layer normalisation; mlp: linear, ReLU, linear, and linear: both "
+        "after pooling (ConVIRT sections 2.2 and 4.4)",
+    )
+    hidden: int | None = Field(
+        None, ge=1, description="width inside an mlp; null: that of its input"
+    )
+
+
 class TextEncoderSettings(Settings):
     """CXR-BERT: BERT base (BioViL Appendix E.1) with a projection to the joint space."""
 
@@ -19,11 +33,13 @@ class TextEncoderSettings(Settings):
     feed_forward: int = Field(3072, ge=8)
     positions: int = Field(512, ge=8, description="longest sequence in tokens")
     projection: int = Field(128, ge=2, description="width of the joint space")
+    projection_head: ProjectionHeadSettings = ProjectionHeadSettings()
 
 
 class ImageEncoderSettings(Settings):
     """ResNet and its projection (BioViL Appendix E.2); the defaults are ResNet-50."""
 
+    kind: Literal["resnet"] = Field("resnet", description="module of the trunk, see trunk.py")
     block: Literal["basic", "bottleneck"] = "bottleneck"
     layers: tuple[int, int, int, int] = (3, 4, 6, 3)
     width: int = Field(64, ge=4, description="channels of the stem and the first stage")
@@ -34,3 +50,4 @@ class ImageEncoderSettings(Settings):
     )
     stem_pool: bool = Field(True, description="3x3 max pooling after the stem, as published")
     projection: int = Field(128, ge=2, description="width of the joint space")
+    projection_head: ProjectionHeadSettings = ProjectionHeadSettings()

@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +28,13 @@ _PARAMETER_COUNT = 17
 
 #: Lines that are smoothed by one product; see :func:`smoothing`.
 BAND = 64
+
+
+class Stored(NamedTuple):
+    """B images as a pixel store keeps them."""
+
+    pixels: Tensor  # uint8 [B, H, W]
+    keys: Tensor  # int64 [B], what their augmentation is drawn by
 
 
 @dataclass(frozen=True)
@@ -59,14 +67,13 @@ class Augmentation:
         self.settings = settings
 
     @torch.no_grad()
-    def __call__(
-        self, images: Tensor, keys: Tensor, seed: int, epoch: int, view: int = 0
-    ) -> Tensor:
-        """One view of each image: uint8 [B, H, W], int64 [B] sample ids -> float32 [B, 1, H, W].
+    def __call__(self, stored: Stored, seed: int, epoch: int, view: int = 0) -> Tensor:
+        """One view of each image: float32 [B, 1, H, W] in [0, 1].
 
-        What is drawn depends on ``keys``, never on pixels or the place in the batch. ``view`` tells
-        apart the two views of SimCLR. Values are in [0, 1].
+        What is drawn depends on the keys, never on pixels or the place in the batch. ``view`` tells
+        apart the two views of SimCLR.
         """
+        images, keys = stored
         # Autocast would do the smoothing and the coordinates in half precision.
         with torch.autocast(images.device.type, enabled=False):
             random = KeyedRandom(keys.to(images.device), seed, epoch, view)
@@ -77,9 +84,9 @@ class Augmentation:
             return self.add_noise(views, draws, random)
 
     @staticmethod
-    def centre(images: Tensor) -> Tensor:
+    def centre(stored: Stored) -> Tensor:
         """See :func:`centre`."""
-        return centre(images)
+        return centre(stored.pixels)
 
     def draw(self, random: KeyedRandom, height: int, width: int) -> Draws:
         """All parameters of a batch, each in its range of the settings."""

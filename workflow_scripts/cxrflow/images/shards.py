@@ -123,6 +123,25 @@ def stored_pixels(
     return image
 
 
+def read_image(
+    path: str | Path, settings: PixelSettings, *geometries: Geometry
+) -> tuple[tuple[int, int], list[NDArray[np.uint8]]]:
+    """Height and width of a radiograph in a file, and what stores of these geometries would keep.
+
+    Raises:
+        InputError: the file cannot be used.
+    """
+    try:
+        decoded = decode(path)
+        stored = [stored_pixels(decoded, geometry, settings) for geometry in geometries]
+    except DecodeError as error:
+        raise InputError(
+            f"{path}: {error}; expected a radiograph as a DICOM, PNG or JPEG file"
+        ) from None
+    height, width = decoded.values.shape
+    return (height, width), stored
+
+
 def shard_name(number: int) -> str:
     """``shard-00000.npy``."""
     return f"shard-{number:05d}.npy"

@@ -58,18 +58,23 @@ class PixelStore:
     def rows(self, image_ids: Iterable[str]) -> NDArray[np.int64]:
         """The row of each image id; ids that are not in the store are an :class:`InputError`."""
         names = list(image_ids)
-        missing = [str(name) for name in names if name not in self._by_id]
+        rows = self.find(names)
+        missing = [str(name) for name, row in zip(names, rows, strict=True) if row < 0]
         if missing:
             more = ", …" if len(missing) > 5 else ""
             raise InputError(
                 f"{self.path}: {len(missing)} of {len(names)} images are not in the pixel store:"
                 f" {', '.join(missing[:5])}{more} (store.json lists what failed)"
             )
-        return np.array([self._by_id[name] for name in names], dtype=np.int64)
+        return rows
+
+    def find(self, image_ids: Iterable[str]) -> NDArray[np.int64]:
+        """The row of each image id; -1 for what is not in the store, a missing value included."""
+        return np.array([self._by_id.get(name, -1) for name in image_ids], dtype=np.int64)
 
     def holds(self, image_ids: Iterable[str]) -> NDArray[np.bool_]:
         """Which of the image ids are in the store: a program drops the others, and counts them."""
-        return np.array([name in self._by_id for name in image_ids], dtype=bool)
+        return self.find(image_ids) >= 0
 
     def read(self, rows: ArrayLike, out: NDArray[np.uint8] | None = None) -> NDArray[np.uint8]:
         """The images of ``rows`` [n], in that order: uint8 [n, S, S], in ``out`` if given."""

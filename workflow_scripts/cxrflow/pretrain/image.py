@@ -34,18 +34,17 @@ def run_training(given: Namespace, settings: ImagePretrainingSettings, run: "Run
     from cxrflow.pretrain.two_views import TwoViewsProgram
 
     pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
-    train_ids, validation_ids = (
-        pairs.split(name, (), store, settings.max_dropped_share)["image_id"].tolist()
-        for name in ("train", "validate")
-    )
-    images = (SplitImages(store, ids, run.device) for ids in (train_ids, validation_ids))
-    program = TwoViewsProgram(settings, run, train_ids, *images)
+    splits = [
+        pairs.split(name, (), store, settings.max_dropped_share) for name in ("train", "validate")
+    ]
+    images = (SplitImages(store, split, run.device) for split in splits)
+    program = TwoViewsProgram(settings, run, splits[0]["image_id"].tolist(), *images)
     data = {
         **pairs.describe(),
         "geometry": str(store.geometry),
         "pixels": file_digest(given.pixels / "store.json")[:16],
-        "train_samples": len(train_ids),
-        "validation_samples": len(validation_ids),
+        "train_samples": len(splits[0]),
+        "validation_samples": len(splits[1]),
     }
     train(given, program, "image", data, ("a smaller training.batch_size", SMALLER_IMAGES))
 

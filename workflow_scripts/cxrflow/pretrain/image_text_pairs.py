@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import torch
 
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.encoders.image_encoder import (
@@ -50,12 +49,10 @@ class PairViews(TextViews):
     def image(self) -> ImageOutput:
         """The images after their encoder, augmented in training."""
         program, (_, seed, epoch, _) = self._program, self.batch
-        pixels, keys = program.images[self._split].take(self.batch.own)
+        frames = program.images[self._split].take(self.batch.own)
         if self._split == "train":
-            images = program.augmentation(pixels, keys, seed, epoch)
-        else:
-            images = program.augmentation.centre(pixels)
-        return program.image(images.contiguous(memory_format=torch.channels_last))
+            return program.image(frames.each(lambda one: program.augmentation(one, seed, epoch)))
+        return program.image(frames.each(program.augmentation.centre))
 
     @property
     def text(self) -> TextOutput:
@@ -128,7 +125,8 @@ def start_image(folder: str | Path | None, settings: ImageEncoderSettings) -> Im
     if folder is None:
         return ImageEncoder(settings)
     source = Path(folder) / "image"
-    free = {"projection": settings.projection, "dilate": settings.dilate}
+    new = ("projection", "projection_head", "dilate")
+    free = {name: getattr(settings, name) for name in new}
     known = read_image_settings(source / "config.json").model_copy(update=free)
     if known != settings:
         raise InputError(

@@ -26,6 +26,7 @@ from cxrflow.training.program import Losses
 log = logging.getLogger("cxrflow")
 
 TOKENIZER_FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")
+PRIOR = "prior_image_id"
 COLUMNS = ("subject_id", "study_id", "image_id", "findings", "impression", "split")
 
 
@@ -66,10 +67,12 @@ class Pairs:
         sections: Sequence[str] = (),
         store: PixelStore | None = None,
         max_dropped_share: float = 0.0,
+        priors: bool = False,
     ) -> pd.DataFrame:
         """Rows of a split with text in each of ``sections`` and, if given, pixels in ``store``.
 
-        What is left out is counted in ``dropped``.
+        What is left out is counted in ``dropped``, with ``priors`` those too that are not in the
+        store: their studies stay, without them.
 
         Raises:
             InputError: no row is left, or the store lacks more than ``max_dropped_share`` of the
@@ -86,6 +89,9 @@ class Pairs:
             tally = Tally(f"pixel store, {name}", "images", int(stored.sum()), [lost])
             tally.require_few(store.path, max_dropped_share, "max_dropped_share")
             frame = self._keep(frame, stored, name, "image is not in the pixel store")
+            if priors:
+                stored = frame[PRIOR].isna().to_numpy() | store.holds(frame[PRIOR])
+                self._keep(frame, stored, name, "prior is not in the pixel store, its study stays")
         if frame.empty:
             raise InputError(
                 f"{self.path}: no row of split '{name}' has text in {', '.join(sections)}"

@@ -43,9 +43,10 @@ def run_training(given: Namespace, settings: JointPretrainingSettings, run: "Run
     from cxrflow.text.tokenizer import read_tokenizer
 
     pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
-    required = required_section(settings)
+    image = start_image(given.image, settings.encoder)
+    sections, share = (required_section(settings),), settings.max_dropped_share
     splits = {
-        name: pairs.split(name, (required,), store, settings.max_dropped_share)
+        name: pairs.split(name, sections, store, share, image.takes_prior)
         for name in ("train", "validate")
     }
     text = start_text(
@@ -55,16 +56,18 @@ def run_training(given: Namespace, settings: JointPretrainingSettings, run: "Run
     tokenizer = read_tokenizer(folder)
     require_embeddings(text, tokenizer.get_vocab_size(), folder)
     require_positions(text, settings.length)
-    image_ids = {name: split["image_id"] for name, split in splits.items()}
+    shown = dict(splits)
     if settings.shuffled_pairs:
         others = other_patients(splits["train"]["subject_id"], run.seed)
-        image_ids["train"] = image_ids["train"].iloc[others]
-    images = {name: SplitImages(store, ids, run.device) for name, ids in image_ids.items()}
+        shown["train"] = splits["train"].iloc[others]
+    images = {
+        name: SplitImages(store, split, run.device, image.takes_prior)
+        for name, split in shown.items()
+    }
     texts = {
         name: pair_texts(settings, split, tokenizer, training=name == "train")
         for name, split in splits.items()
     }
-    image = start_image(given.image, settings.encoder)
     ids = splits["train"]["study_id"].tolist()
     program = ImageTextProgram(settings, run, ids, images, texts, image, text, folder)
     data = {

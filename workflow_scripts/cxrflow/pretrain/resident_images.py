@@ -6,7 +6,6 @@ byte.
 """
 
 import logging
-from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
@@ -14,9 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cxrflow.encoders.frames import Frames
 from cxrflow.errors import InputError
+from cxrflow.images.augment import Stored
 from cxrflow.images.free_memory import free_memory
 from cxrflow.images.store import PixelStore
+from cxrflow.pretrain.inputs import PRIOR
 from cxrflow.training.memory import explained
 
 log = logging.getLogger("cxrflow")
@@ -28,22 +30,31 @@ RESIDENT_SHARE = 0.5
 
 
 class SplitImages:
-    """N stored images, uint8 [N, S, S], and the keys their augmentation is drawn by, int64 [N].
+    """Stored images of N samples and, for a model that compares, those of their priors.
 
-    ``pixels`` is None where they are read batch by batch.
+    ``samples`` has ``image_id`` and, with ``priors``, ``prior_image_id``; where that is missing or
+    not stored, a sample has no prior. ``pixels`` are the different images, uint8 [M, S, S], or None
+    where they are read batch by batch.
     """
 
-    def __init__(self, store: PixelStore, image_ids: Iterable[str], device: torch.device) -> None:
+    def __init__(
+        self,
+        store: PixelStore,
+        samples: pd.DataFrame,
+        device: torch.device,
+        priors: bool = False,
+    ) -> None:
         self.store, self.device = store, device
-        self.rows = store.rows(image_ids)
-        self.keys = torch.as_tensor(self.rows, device=device)
+        self.rows = store.rows(samples["image_id"])
+        self.priors = store.find(samples[PRIOR]) if priors else np.full(len(samples), -1)
+        every = np.union1d(self.rows, self.priors[self.priors >= 0])
         self.pixels: Tensor | None = None
-        need, free = len(self.rows) * store.size**2, free_memory(device)
+        need, free = len(every) * store.size**2, free_memory(device)
         resident = need <= RESIDENT_SHARE * free
         log.info(
             "%s: %d images, %.1f GiB, %s; %s has %.1f GiB free",
             store.path,
-            len(self.rows),
+            len(every),
             need / 2**30,
             f"stay on {device}" if resident else "are read batch by batch",
             device,
@@ -51,24 +62,37 @@ class SplitImages:
         )
         if resident:
             remedies = (SMALLER_IMAGES, "training.device: cpu where that has more memory")
-            with explained(f"{store.path}, {len(self.rows)} images", device, remedies):
-                self.pixels = store.resident(device, self.rows)
+            with explained(f"{store.path}, {len(every)} images", device, remedies):
+                self.pixels = store.resident(device, every)
+                self._places = np.zeros(len(store), np.int64)
+                self._places[every] = np.arange(len(every))
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def take(self, batch: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        """Pixels uint8 [B, S, S] and keys [B] of a batch of positions."""
-        positions = torch.as_tensor(batch, device=self.device)
-        pixels = self._read(batch) if self.pixels is None else self.pixels[positions]
-        return pixels, self.keys[positions]
+    def take(self, batch: NDArray[np.int64]) -> Frames[Stored]:
+        """The images of a batch of positions; a prior is augmented by the key of its current."""
+        having = np.flatnonzero(self.priors[batch] >= 0)
+        frames = Frames(self._stored(self.rows[batch], self.rows[batch]))
+        if not len(having):
+            return frames
+        earlier = self._stored(self.priors[batch[having]], self.rows[batch[having]])
+        return frames._replace(prior=earlier, rows=self._there(having))
 
-    def _read(self, batch: NDArray[np.int64]) -> Tensor:
+    def _stored(self, rows: NDArray[np.int64], keys: NDArray[np.int64]) -> Stored:
+        if self.pixels is None:
+            return Stored(self._read(rows), self._there(keys))
+        return Stored(self.pixels[self._there(self._places[rows])], self._there(keys))
+
+    def _there(self, numbers: NDArray[np.int64]) -> Tensor:
+        return torch.as_tensor(numbers, device=self.device)
+
+    def _read(self, rows: NDArray[np.int64]) -> Tensor:
         # From pinned memory the copy to a GPU runs beside what the GPU still has to do.
         pinned = self.device.type == "cuda"
-        shape = (len(batch), self.store.size, self.store.size)
+        shape = (len(rows), self.store.size, self.store.size)
         pixels = torch.empty(shape, dtype=torch.uint8, pin_memory=pinned)
-        self.store.read(self.rows[batch], out=pixels.numpy())
+        self.store.read(rows, out=pixels.numpy())
         return pixels.to(self.device, non_blocking=pinned)
 
 

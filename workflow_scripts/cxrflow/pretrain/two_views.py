@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from cxrflow.encoders.image_encoder import Trunk
+from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.trunk import build_trunk
 from cxrflow.files import write_json
 from cxrflow.images.augment import Augmentation
 from cxrflow.pretrain.objective import Batch, Run, TermsProgram, Views
@@ -21,12 +22,12 @@ class TwoViews(Views):
     def __init__(self, program: "TwoViewsProgram", images: SplitImages, batch: Batch) -> None:
         super().__init__(batch)
         self.program = program
-        self._stored, self._keys = images.take(batch.own)
+        self._stored = images.take(batch.own).current
 
     def pixels(self, *numbers: int) -> Tensor:
         """Views [N * V, C, H, W] of these numbers; those of an image are neighbours."""
         augment, (_, seed, epoch, _) = self.program.augmentation, self.batch
-        views = [augment(self._stored, self._keys, seed, epoch, number) for number in numbers]
+        views = [augment(self._stored, seed, epoch, number) for number in numbers]
         channels = self.program.settings.encoder.channels
         pixels = torch.stack(views, dim=1).flatten(0, 1).expand(-1, channels, -1, -1)
         return pixels.contiguous(memory_format=torch.channels_last)
@@ -39,8 +40,8 @@ class TwoViews(Views):
         image are neighbours, so that a ghost batch holds all of them.
         """
         encoded = self.program.encoded
-        features = self.program.trunk(self.pixels(*range(encoded)))
-        return features.mean((2, 3)).unflatten(0, (-1, encoded))
+        patches = self.program.trunk(Frames(self.pixels(*range(encoded))))
+        return patches.pooled.unflatten(0, (-1, encoded))
 
 
 class TwoViewsProgram(TermsProgram):
@@ -56,7 +57,7 @@ class TwoViewsProgram(TermsProgram):
     ) -> None:
         self.images = {"train": train, "validate": validation}
         self.augmentation = Augmentation(settings.augmentation)
-        self.trunk = Trunk(settings.encoder)
+        self.trunk = build_trunk(settings.encoder)
         super().__init__(
             settings, run, {"trunk": self.trunk}, ids, len(validation), settings.ghost_batch
         )

@@ -115,7 +115,7 @@ def labelled_images(
         )
     labels = pd.DataFrame(np.stack(table["labels"].tolist()), columns=list(known))
     labels_NC = _counted(labels[list(classes)], settings)
-    rows = features.rows(table["image_id"].tolist())
+    rows = features.rows(table)
     tests = {
         "image is not in the pixel store": rows < 0,
         "label is missing": np.isnan(labels_NC).all(axis=1),

@@ -22,12 +22,11 @@ from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.phrases import plain_phrases
 from cxrflow.benchmarks.grounding.region import image_map, prepare_grid
 from cxrflow.benchmarks.grounding.settings import OneImageSettings
+from cxrflow.encoders.frames import Frames
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_path
-from cxrflow.images.decode import decode
-from cxrflow.images.decoded import DecodeError
 from cxrflow.images.geometry import Geometry, Placement
-from cxrflow.images.shards import stored_pixels
+from cxrflow.images.shards import read_image
 from cxrflow.model import Model
 from cxrflow.training.precision import Precision, autocast, choose_device, choose_precision
 
@@ -85,15 +84,21 @@ class Grounding:
 
 
 def similarity_grids(
-    model: Model, pixels_SS: NDArray[np.uint8], phrases: list[str], precision: Precision = "fp32"
+    model: Model,
+    pixels_SS: NDArray[np.uint8],
+    phrases: list[str],
+    precision: Precision = "fp32",
+    prior_SS: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.float64]:
     """Cosines [N, h, w] of N phrases with the patches of one image, which is encoded once.
 
     ``precision`` is that of the text encoder: bf16 moves a cosine by less than 0.003, that of the
     image encoder would by up to 0.2 (docs/grounding.md).
     """
-    image_B1HW = torch.from_numpy(pixels_SS)[None, None].float() / 255
-    patches_hwP = model.encode_image(image_B1HW).projected_patches[0]
+    frames = Frames(pixels_SS, prior_SS).each(
+        lambda one: torch.from_numpy(one)[None, None].float() / 255
+    )
+    patches_hwP = model.encode_image(frames).projected_patches[0]
     with autocast(model.device, precision):
         text_NP = model.encode_text(phrases)
     return torch.einsum("hwp,np->nhw", patches_hwP, text_NP).double().cpu().numpy()
@@ -104,30 +109,25 @@ def ground(
     image: str | Path,
     phrases: Sequence[str],
     settings: OneImageSettings | None = None,
+    prior: str | Path | None = None,
 ) -> Grounding:
-    """Ground ``phrases`` in the radiograph of a file.
+    """Ground ``phrases`` in the radiograph of a file; ``prior`` is an earlier one of the patient.
 
     Raises:
-        InputError: the file cannot be used, a phrase is empty, or the model lacks a half.
+        InputError: a file cannot be used, a phrase is empty, the model lacks a half, or it takes
+            single images and a prior is given.
     """
     settings = settings or OneImageSettings()
     if not phrases or not all(phrase.strip() for phrase in phrases):
         raise InputError(f"phrases: {list(phrases)} holds no words; expected at least one phrase")
     geometry = Geometry.parse(model.geometry)
-    try:
-        decoded = decode(image)
-        pixels_SS = stored_pixels(decoded, geometry, settings.pixels)
-        whole = Geometry("longer", SHOWN, SHOWN)
-        shown_SS = stored_pixels(decoded, whole, settings.pixels)
-    except DecodeError as error:
-        raise InputError(
-            f"{image}: {error}; expected a radiograph as a DICOM, PNG or JPEG file"
-        ) from None
-    height, width = decoded.values.shape
+    whole = Geometry("longer", SHOWN, SHOWN)
+    (height, width), (pixels_SS, shown_SS) = read_image(image, settings.pixels, geometry, whole)
+    prior_SS = None if prior is None else read_image(prior, settings.pixels, geometry)[1][0]
     x, y, w, h = (int(value) for value in whole.place(height, width).inside_stored())
     asked = plain_phrases(list(phrases), settings.strip_punctuation)
     precision = choose_precision(settings.text_precision, model.device)
-    grids_Nhw = similarity_grids(model, pixels_SS, asked, precision)
+    grids_Nhw = similarity_grids(model, pixels_SS, asked, precision, prior_SS)
     prepared = [prepare_grid(grid, settings.smoothing_sigma, "none") for grid in grids_Nhw]
     return Grounding(
         list(phrases),
@@ -140,11 +140,16 @@ def ground(
 
 
 def draw(
-    folder: Path, image: Path, phrases: list[str], output: Path, settings: OneImageSettings
+    folder: Path,
+    image: Path,
+    phrases: list[str],
+    output: Path,
+    settings: OneImageSettings,
+    prior: Path | None = None,
 ) -> None:
     """Write the picture, print where each phrase answers most."""
     model = cxrflow.load(folder, choose_device(settings.device))
-    found = ground(model, image, phrases, settings)
+    found = ground(model, image, phrases, settings, prior)
     with atomic_path(output) as temporary:
         temporary.write_bytes(found.draw())
     size = f"{found.placement.original_width} x {found.placement.original_height}"

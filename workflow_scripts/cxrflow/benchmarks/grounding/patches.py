@@ -5,7 +5,7 @@ one, or the trunk's where a model has no projection. The annotation of an image 
 boxes; a patch is annotated by the part of its pixels that lie in it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from cxrflow.benchmarks.grounding.region import Space, make_window
 from cxrflow.benchmarks.inputs import Pixels, drop_rows, image_batches
+from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
 
@@ -28,26 +29,30 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class PatchEncoder:
-    """An image half, and whether its patches are projected to the joint space."""
+    """An image half; its patches are projected to the joint space where it has a projection."""
 
-    image: Any  # cxrflow.encoders.image_encoder.ImageEncoder
-    projects: bool
+    image: ImageEncoder
     device: torch.device
+
+    @property
+    def projects(self) -> bool:
+        return self.image.projector is not None
 
     @torch.no_grad()
     def batches(
-        self, pixels: Pixels, image_ids: Sequence[str], size: int
+        self, pixels: Pixels, samples: pd.DataFrame, size: int
     ) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
-        """Positions in ``image_ids`` and their patches [B, h, w, F], float32 on the device."""
+        """Positions among the samples and their patches [B, h, w, F], float32 on the device."""
         image = self.image.to(self.device)
-        for positions, pixels_B1HW in image_batches(pixels, image_ids, size):
-            patches_BFhw = image.patches(pixels_B1HW.to(self.device))
+        for positions, frames in image_batches(pixels, samples, size, image.takes_prior):
+            frames = frames.each(lambda part: part.to(self.device))
             if self.projects:
-                patches_BFhw = nn.functional.normalize(image.projector(patches_BFhw).float(), dim=1)
-            yield positions, patches_BFhw.float().permute(0, 2, 3, 1)
+                yield positions, image(frames).projected_patches
+            else:
+                yield positions, image.encoder(frames).grid.float().permute(0, 2, 3, 1)
 
     def cells(
-        self, pixels: Pixels, image_ids: Sequence[str], size: int
+        self, pixels: Pixels, samples: pd.DataFrame, size: int
     ) -> tuple[Tensor, float, tuple[int, int]]:
         """Patches [N, h * w, F] of all images on the device, in units of a length; it; the grid.
 
@@ -57,11 +62,11 @@ class PatchEncoder:
         """
         whole_NPF, grid = torch.empty(0), (0, 0)
         lengths: list[float] = []
-        for positions, patches_BhwF in self.batches(pixels, image_ids, size):
+        for positions, patches_BhwF in self.batches(pixels, samples, size):
             patches_BPF = patches_BhwF.flatten(1, 2)
             if not lengths:
                 grid = (patches_BhwF.shape[1], patches_BhwF.shape[2])
-                shape = (len(image_ids), *patches_BPF.shape[1:])
+                shape = (len(samples), *patches_BPF.shape[1:])
                 whole_NPF = torch.empty(shape, dtype=torch.float16, device=self.device)
             whole_NPF[positions[0] : positions[-1] + 1] = patches_BPF
             lengths += patches_BPF.norm(dim=2).mean(1).tolist()

@@ -74,9 +74,8 @@ def similarity_grids(
     """Cosines [N, h, w] of every sample's phrase with the patches of its image."""
     phrases = plain_phrases(samples["phrase"].tolist(), settings.strip_punctuation)
     blocks = []
-    image_ids = samples["image_id"].tolist()
-    for positions, images in image_batches(pixels, image_ids, settings.batch_size):
-        grids = model.similarity_map(images, [phrases[i] for i in positions])
+    for positions, frames in image_batches(pixels, samples, settings.batch_size, model.takes_prior):
+        grids = model.similarity_map(frames, [phrases[i] for i in positions])
         blocks.append(grids.double().cpu().numpy())
     return np.concatenate(blocks)
 

@@ -12,7 +12,7 @@ mean over the seeds, its spread over them stands beside it (``<metric>_sd``).
 
 import logging
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from cxrflow.benchmarks.classification.labelled_images import prompt_embeddings
 from cxrflow.benchmarks.classification.linear_heads import LinearHeads
 from cxrflow.benchmarks.classification.linear_probe import percent
 from cxrflow.benchmarks.classification.settings import SegmentationSettings
-from cxrflow.benchmarks.features import load_image_encoder, trained_geometry
+from cxrflow.benchmarks.features import trained_geometry
 from cxrflow.benchmarks.grounding.patch_heads import share_rows, train_patch_heads
 from cxrflow.benchmarks.grounding.patches import (
     COLUMNS,
@@ -52,6 +52,7 @@ from cxrflow.benchmarks.inputs import (
 )
 from cxrflow.benchmarks.result import Result
 from cxrflow.encoders.dilation import refine_grid
+from cxrflow.encoders.image_encoder import load_image_half
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import rescale_minmax
@@ -77,9 +78,7 @@ def train_probes(
     settings: SegmentationSettings,
 ) -> tuple[dict[str, LinearHeads], dict[str, int]]:
     """The heads of every share, one a seed, and the images each share has."""
-    features_NPF, length, grid = encoder.cells(
-        pixels, train["image_id"].tolist(), settings.encoder_batch_size
-    )
+    features_NPF, length, grid = encoder.cells(pixels, train, settings.encoder_batch_size)
     geometry = Geometry.parse(str(pixels.geometry))
     annotated_NP, used_NP = annotated_cells(train, geometry, grid, settings.space)
     start_FC = torch.zeros(features_NPF.shape[2], 2)
@@ -123,14 +122,14 @@ def zero_shot_map(
 def make_maps(
     encoder: PatchEncoder,
     pixels: Pixels,
-    image_ids: Sequence[str],
+    samples: pd.DataFrame,
     heads: Mapping[str, LinearHeads],
     classes_CP: NDArray[np.float64] | None,
     settings: SegmentationSettings,
 ) -> dict[str, NDArray[np.float64]]:
     """Maps of all images by name, in [0, 1]: probes' probabilities, and the zero-shot scores."""
     found: dict[str, list[NDArray[np.float64]]] = {}
-    for _, patches_BhwF in encoder.batches(pixels, image_ids, settings.encoder_batch_size):
+    for _, patches_BhwF in encoder.batches(pixels, samples, settings.encoder_batch_size):
         made = {
             share: torch.einsum("bhwf,sfc->sbhwc", patches_BhwF, one.weight_KFC)
             .add(one.bias_KC[:, None, None, None])
@@ -173,7 +172,7 @@ def evaluate(
     prompts = (settings.positive_prompts, settings.negative_prompts, settings.prompt_average)
     classes_CP = None if model is None else prompt_embeddings(model, *prompts)
     heads, labelled = train_probes(encoder, pixels, train, classes_CP, settings)
-    maps = make_maps(encoder, pixels, test["image_id"].tolist(), heads, classes_CP, settings)
+    maps = make_maps(encoder, pixels, test, heads, classes_CP, settings)
     test = test.assign(row=np.arange(len(test)))
     samples = one_box_each(test) if settings.unit == "box" else test
     geometry = Geometry.parse(str(pixels.geometry))
@@ -210,12 +209,12 @@ def score(options: Namespace, settings: SegmentationSettings) -> Result:
     """What ``cxrflow.benchmarks.evaluate`` calls."""
     device = choose_device(settings.device)
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS)
-    image, projects = load_image_encoder(options.model)
-    refine_grid(image.encoder.encoder, settings.dilate)
+    image = load_image_half(options.model, trunk_alone=True).eval()
+    refine_grid(image.encoder, settings.dilate)
     pixels = open_pixels(options.pixels, trained_geometry(options.model))
-    has_text = projects and (options.model / "config.json").is_file()
+    encoder = PatchEncoder(image, device)
+    has_text = encoder.projects and (options.model / "config.json").is_file()
     model = cxrflow.load(options.model, device) if has_text else None
-    encoder = PatchEncoder(image, projects, device)
     result = evaluate(model, encoder, cohort, options.cohort, pixels, settings)
     for kind in ("", *(f"/{share}" for share in result.data["labelled"])):
         if f"dice{kind}" in result.metrics:

@@ -24,6 +24,7 @@ from cxrflow.encoders.released.text import (
     read_released_text,
     text_weights_file,
 )
+from cxrflow.encoders.settings import ProjectionHeadSettings
 from cxrflow.errors import InputError
 
 
@@ -110,6 +111,12 @@ def _require_one_space(text: CXRBert, image: ImageEncoder, files: Files) -> None
             f"{files.image}: projects to {image.settings.projection}, but {files.text} to "
             f"{text.config.projection_size}; expected one joint space"
         )
+
+
+def require_released_head(head: ProjectionHeadSettings, folder: Path) -> None:
+    """The released layout has names for BioViL's projections alone."""
+    if head.kind != "biovil":
+        raise InputError(f"{folder}: has a projection of kind {head.kind}; only biovil is exported")
 
 
 def is_released(path: Path) -> bool:

@@ -101,7 +101,7 @@ def sizes_of(
 
 
 def _fc_shapes(image: ImageEncoder) -> dict[str, tuple[int, ...]]:
-    features = image.encoder.encoder.features
+    features = image.encoder.features
     return {f"{TRUNK}fc.weight": (CLASSES, features), f"{TRUNK}fc.bias": (CLASSES,)}
 
 

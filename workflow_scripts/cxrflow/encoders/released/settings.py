@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from cxrflow.command import Settings
+from cxrflow.encoders.settings import ProjectionHeadSettings
 
 Kind = Literal["cxr_bert", "bert", "biovil_image", "biovil", "imagenet_resnet"]
 
@@ -38,6 +39,9 @@ class ImportSettings(Settings):
     )
     projection: int = Field(
         128, ge=2, description="width of a projection to the joint space that the files lack"
+    )
+    projection_head: ProjectionHeadSettings = Field(
+        ProjectionHeadSettings(), description="of a text encoder whose files lack a projection"
     )
     new_token_head: bool = Field(
         False,

@@ -42,10 +42,12 @@ class ReleasedTextConfig(BertConfig):
         """Whether these are the sizes of a CXR-BERT, ours included: it projects [CLS]."""
         return self.model_type == "cxr-bert" or self.projection_size is not None
 
-    def as_bert(self, projection: int) -> BertConfig:
-        """The configuration of the encoder; ``projection`` where the file does not name one."""
-        sizes = self.model_dump() | {"projection_size": self.projection_size or projection}
-        return BertConfig.model_validate(sizes)
+    def as_bert(self, settings: ImportSettings) -> BertConfig:
+        """The configuration of the encoder; ``settings`` say what projection the file lacks."""
+        head = self.projection_head if self.projects else settings.projection_head
+        size = self.projection_size or settings.projection
+        projection = {"projection_size": size, "projection_head": head.model_dump()}
+        return BertConfig.model_validate(self.model_dump() | projection)
 
 
 def text_weights_file(folder: Path) -> Path:
@@ -118,7 +120,7 @@ def read_released_text(
         )
     path = text_weights_file(folder)
     weights = our_names(read_checkpoint(path), path)
-    sizes = config.as_bert(settings.projection)
+    sizes = config.as_bert(settings)
     weights = drop(weights, unused_names(sizes), path, required=False)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

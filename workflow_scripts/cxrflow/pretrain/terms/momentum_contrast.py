@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from cxrflow.encoders.frames import Frames
 from cxrflow.keyed_random import row_state
 from cxrflow.objectives.momentum_contrast import momentum_contrast
 from cxrflow.pretrain.objective import Term
@@ -38,7 +39,7 @@ class MomentumContrast(Term):
 
     def __init__(self, settings: MomentumContrastSettings, program: "TwoViewsProgram") -> None:
         super().__init__(settings, program)
-        features, hidden = program.trunk.encoder.features, settings.hidden
+        features, hidden = program.trunk.features, settings.hidden
         self.head = nn.Sequential(
             nn.Linear(features, hidden), nn.ReLU(inplace=True), nn.Linear(hidden, settings.output)
         )
@@ -69,7 +70,7 @@ class MomentumContrast(Term):
             rows = torch.from_numpy(batch.rows)
             order_N = row_state(rows, batch.seed, batch.epoch, SHUFFLING).argsort()
             pixels = pixels[order_N.to(pixels.device)][own]
-        key_NP = self.key_head(self.key_trunk(pixels).mean((2, 3))).to(self.queue.dtype)
+        key_NP = self.key_head(self.key_trunk(Frames(pixels)).pooled).to(self.queue.dtype)
         (key_NP,), own = batch.gather(normalize(key_NP, dim=1))
         return key_NP[order_N.argsort().to(key_NP.device)], own
 

@@ -30,7 +30,7 @@ class Simclr(Term):
 
     def __init__(self, settings: SimclrSettings, program: "TwoViewsProgram") -> None:
         super().__init__(settings, program)
-        self.head = projection(program.trunk.encoder.features, settings.hidden, settings.output)
+        self.head = projection(program.trunk.features, settings.hidden, settings.output)
 
     def loss(self, views: "TwoViews") -> Tensor:
         projected_NVP = self.head(views.features.flatten(0, 1)).unflatten(0, (-1, self.encoded))
