@@ -5,12 +5,6 @@ Outputs: `<results>/cohorts/<paper>/<cohort>/`; flow.json counts every filter wi
 """
 
 
-def cohort_corpus(wildcards):
-    """The corpus whose reports a cohort pairs; none for samples."""
-    found = run.known_cohorts[wildcards.cohort]
-    return [f"<results>/corpus/{found.dataset}/corpus.json"] if found.recipe.kind == "pairs" else []
-
-
 rule build_pairs:
     """Pair each study's image with its report; hold evaluation patients out."""
     input:

@@ -96,7 +96,7 @@ def as_json(values):
 
 
 def need(rule, benchmark=None):
-    """What a job of a rule asks for (`resources:`); of an evaluation, first of its benchmark."""
+    """What one job asks for under `resources`; an evaluation, first under its benchmark."""
     return run.resources_of(benchmark if benchmark in run.resources else rule)
 
 

@@ -5,43 +5,6 @@ no model the data themselves. Outputs: `<results>/benchmarks/<paper>/<task>/<mod
 """
 
 
-def benchmark_of(wildcards):
-    """The name of a task's benchmark."""
-    return run.library.tasks[wildcards.task].benchmark
-
-
-def cohort_table(cohort):
-    """The table of a cohort's rows."""
-    kind = "pairs" if run.known_cohorts[cohort].recipe.kind == "pairs" else "samples"
-    return f"<results>/cohorts/{cohort}/{kind}.parquet"
-
-
-def task_inputs(wildcards):
-    """What a benchmark reads beside the model, by the option of its program."""
-    task = run.task(wildcards.task)
-    cohort = task.task.cohort
-    found = {"cohort": cohort_table(cohort)}
-    if task.benchmark.reads == "pixels":
-        found["pixels"] = pixels(cohort, wildcards.model)
-    if task.benchmark.reads == "features":
-        folder = f"<results>/features/{wildcards.model}/seed{wildcards.seed}/{cohort}"
-        found["features"] = f"{folder}/features.json"
-    if task.task.training is not None:
-        found["training"] = cohort_table(task.task.training)
-    return found
-
-
-def task_options(wildcards, input):
-    """The same as options: the folders they lie in."""
-    names = task_inputs(wildcards)
-    return [word for name in names for word in option(f"--{name}", *folders([input[name]]))]
-
-
-def evaluation_need(what):
-    """A resource of an evaluation: its benchmark's, or what all of them ask for."""
-    return lambda wildcards: getattr(need("evaluate", benchmark_of(wildcards)), what)
-
-
 rule extract_features:
     """Encode the images of a cohort with a model, once for all that start from them."""
     input:
@@ -207,24 +170,6 @@ rule count_ms_cxr:
             --output {params.folder:q} \
             >{log:q} 2>&1
         """
-
-
-def statistics_options(annotated, studies, *demographics):
-    """The data sets that are counted."""
-    options = ["--dataset", annotated, "--root", root(annotated)]
-    options += ["--studies-layout", layout(studies), "--studies-root", root(studies)]
-    return [*options, *option("--demographics", *map(root, demographics))]
-
-
-def given_labels(wildcards):
-    """The given labels of a comparison."""
-    return GIVEN_LABELS[wildcards.dataset, wildcards.reference]
-
-
-def given_labels_place(wildcards):
-    """The table of the given labels, or the folder whose index terms they are."""
-    given = given_labels(wildcards)
-    return given.file if given.holder is None else os.path.join(root(given.holder), given.file)
 
 
 rule compare_labels:

@@ -4,12 +4,6 @@ Inputs: none. Outputs: `<results>/phantom/<layout>/`, of which MANIFEST.json is 
 """
 
 
-def drawn_pictures(wildcards):
-    """`--jpg`, when a cohort's images lie in this copy of MIMIC-CXR-JPG; else tables are enough."""
-    holders = {layout(dataset) for dataset, _ in run.stores}
-    return ["--jpg"] if wildcards.phantom == "mimic_cxr_jpg" and "mimic_cxr_jpg" in holders else []
-
-
 rule draw_phantom:
     """Draw one data set of the synthetic hospital."""
     output:

@@ -6,20 +6,6 @@ Outputs: `<results>/models/<paper>/<model>/seed<k>/`, as the training in whose p
 """
 
 
-def published_weights(wildcards):
-    """The files of an imported model's weights."""
-    model = wildcards.model
-    files = weights_files(run.weights[model], model, run.recipes[model].weights)
-    return [str(path) for _, path, kind in files if kind == "file"]
-
-
-def import_options(wildcards):
-    """Which weights an imported model is made of."""
-    kind = run.recipes[wildcards.model].weights
-    weights, image = run.weights[wildcards.model].places(kind)
-    return ["--kind", kind, "--weights", weights, *option("--image", *([image] if image else []))]
-
-
 rule import_text:
     """Make a model folder of a published text encoder."""
     input:

@@ -10,40 +10,6 @@ localrules:
     make_page,
 
 
-def page_papers(page):
-    """(paper, extent) of what a page shows."""
-    return [(page, "all")] if page in run.chosen else [(p, run.extent) for p in run.chosen]
-
-
-def page_inputs(wildcards):
-    """Everything that a page shows."""
-    shown = page_papers(wildcards.page)
-    needs = run.needs(*shown)
-    text = [name for name in needs.models if name in trained_by("text")]
-    results = [one for paper, extent in shown for one in run.results_of(paper, extent)]
-    return {
-        "corpora": [f"<results>/corpus/{name}/corpus.json" for name in needs.corpora],
-        "vocabularies": [f"<results>/vocabulary/{v}/vocabulary.json" for v in needs.vocabularies],
-        "tokens": [
-            f"<results>/tokens/{run.vocabulary_of(name)}/{dataset}/tokens.json"
-            for name in text
-            for dataset in run.corpora_of(name)
-        ],
-        "flows": [f"<results>/cohorts/{cohort}/flow.json" for cohort in needs.cohorts],
-        "models": model_runs(needs.models),
-        "tables": [path for paper, extent in shown for path in paper_tables(paper, extent)],
-        "figures": [path for paper, extent in shown for path in paper_figures(paper, extent)],
-        "metrics": list(dict.fromkeys(path for one in results for path in metrics(*one))),
-        "agreements": label_agreements(),
-    }
-
-
-def label_agreements():
-    """How our report labels agree with each of the given ones."""
-    folder = "<results>/benchmarks/label_agreement"
-    return [f"{folder}/{dataset}/{reference}/metrics.json" for dataset, reference in GIVEN_LABELS]
-
-
 rule record_config:
     """Write down the configuration of this run, every default filled in."""
     output:

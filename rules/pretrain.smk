@@ -5,54 +5,6 @@ Outputs: `<results>/models/<paper>/<model>/seed<k>/`; state in `<results>/state/
 """
 
 
-def training_inputs(wildcards):
-    """What a training reads, by the option of its program."""
-    name = wildcards.model
-    recipe = MODELS[name].recipe
-    found = {}
-    if recipe.cohort is not None:
-        found["pairs"] = f"<results>/cohorts/{recipe.cohort}/pairs.parquet"
-    if MODELS[name].geometry is not None:
-        found["pixels"] = pixels(recipe.cohort, name)
-    if recipe.program == "text":
-        vocabulary = run.vocabulary_of(name)
-        found["vocabulary"] = model_vocabulary(name)
-        found["tokens"] = [
-            f"<results>/tokens/{vocabulary}/{dataset}/tokens.json"
-            for dataset in run.corpora_of(name)
-        ]
-    for parent, (model, seed) in run.parents(name, int(wildcards.seed)).items():
-        found[parent] = model_run(model, seed)
-    return {key: files for key, files in found.items() if files}
-
-
-def training_options(wildcards, input):
-    """The same as options: folders, but of the pairs the file itself."""
-    options = []
-    for name in training_inputs(wildcards):
-        files = input[name] if name == "tokens" else [input[name]]
-        options += option(f"--{name}", *(files if name == "pairs" else folders(files)))
-    return options
-
-
-def trainings_behind(model):
-    """How many trainings, one after the other, wait for this one."""
-    waiting = [name for name in MODELS if model in run.parents_of(name).values()]
-    return 1 + max((trainings_behind(name) for name in waiting), default=0)
-
-
-def training_resources(program):
-    """The resources of a training: its processes and nodes, and what Slurm is asked for then."""
-    asked = need(f"pretrain_{program}")
-    several = {"tasks": asked.nodes, "mpi": "srun"} if asked.nodes > 1 else {}
-    spread = {"processes": asked.processes, "nodes": asked.nodes, **several}
-    return {
-        **job(f"pretrain_{program}"),
-        **spread,
-        "attempt": lambda wildcards, attempt: attempt,
-    }
-
-
 rule pretrain_text:
     """Train a text encoder."""
     input:

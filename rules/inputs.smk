@@ -1,0 +1,294 @@
+"""What jobs read beside what their paths say, and how that stands on their command lines."""
+
+# --- cohorts ------------------------------------------------------------------------------------
+
+
+def cohort_corpus(wildcards):
+    """The corpus whose reports a cohort pairs; none for samples."""
+    found = run.known_cohorts[wildcards.cohort]
+    return [f"<results>/corpus/{found.dataset}/corpus.json"] if found.recipe.kind == "pairs" else []
+
+
+# --- hospital -----------------------------------------------------------------------------------
+
+
+def drawn_pictures(wildcards):
+    """`--jpg`, when a cohort's images lie in this copy of MIMIC-CXR-JPG; else tables are enough."""
+    holders = {layout(dataset) for dataset, _ in run.stores}
+    return ["--jpg"] if wildcards.phantom == "mimic_cxr_jpg" and "mimic_cxr_jpg" in holders else []
+
+
+# --- trainings ----------------------------------------------------------------------------------
+
+
+def training_inputs(wildcards):
+    """What a training reads, by the option of its program."""
+    name = wildcards.model
+    recipe = MODELS[name].recipe
+    found = {}
+    if recipe.cohort is not None:
+        found["pairs"] = f"<results>/cohorts/{recipe.cohort}/pairs.parquet"
+    if MODELS[name].geometry is not None:
+        found["pixels"] = pixels(recipe.cohort, name)
+    if recipe.program == "text":
+        vocabulary = run.vocabulary_of(name)
+        found["vocabulary"] = model_vocabulary(name)
+        found["tokens"] = [
+            f"<results>/tokens/{vocabulary}/{dataset}/tokens.json"
+            for dataset in run.corpora_of(name)
+        ]
+    for parent, (model, seed) in run.parents(name, int(wildcards.seed)).items():
+        found[parent] = model_run(model, seed)
+    return {key: files for key, files in found.items() if files}
+
+
+def training_options(wildcards, input):
+    """The same as options: folders, but of the pairs the file itself."""
+    options = []
+    for name in training_inputs(wildcards):
+        files = input[name] if name == "tokens" else [input[name]]
+        options += option(f"--{name}", *(files if name == "pairs" else folders(files)))
+    return options
+
+
+def trainings_behind(model):
+    """How many trainings, one after the other, wait for this one."""
+    waiting = [name for name in MODELS if model in run.parents_of(name).values()]
+    return 1 + max((trainings_behind(name) for name in waiting), default=0)
+
+
+def training_resources(program):
+    """The resources of a training: its processes and nodes, and what Slurm is asked for then."""
+    asked = need(f"pretrain_{program}")
+    several = {"tasks": asked.nodes, "mpi": "srun"} if asked.nodes > 1 else {}
+    spread = {"processes": asked.processes, "nodes": asked.nodes, **several}
+    return {
+        **job(f"pretrain_{program}"),
+        **spread,
+        "attempt": lambda wildcards, attempt: attempt,
+    }
+
+
+# --- published weights --------------------------------------------------------------------------
+
+
+def published_weights(wildcards):
+    """The files of an imported model's weights."""
+    model = wildcards.model
+    files = weights_files(run.weights[model], model, run.recipes[model].weights)
+    return [str(path) for _, path, kind in files if kind == "file"]
+
+
+def import_options(wildcards):
+    """Which weights an imported model is made of."""
+    kind = run.recipes[wildcards.model].weights
+    weights, image = run.weights[wildcards.model].places(kind)
+    return ["--kind", kind, "--weights", weights, *option("--image", *([image] if image else []))]
+
+
+# --- evaluations --------------------------------------------------------------------------------
+
+
+def benchmark_of(wildcards):
+    """The name of a task's benchmark."""
+    return run.library.tasks[wildcards.task].benchmark
+
+
+def cohort_table(cohort):
+    """The table of a cohort's rows."""
+    kind = "pairs" if run.known_cohorts[cohort].recipe.kind == "pairs" else "samples"
+    return f"<results>/cohorts/{cohort}/{kind}.parquet"
+
+
+def task_inputs(wildcards):
+    """What a benchmark reads beside the model, by the option of its program."""
+    task = run.task(wildcards.task)
+    cohort = task.task.cohort
+    found = {"cohort": cohort_table(cohort)}
+    if task.benchmark.reads == "pixels":
+        found["pixels"] = pixels(cohort, wildcards.model)
+    if task.benchmark.reads == "features":
+        folder = f"<results>/features/{wildcards.model}/seed{wildcards.seed}/{cohort}"
+        found["features"] = f"{folder}/features.json"
+    if task.task.training is not None:
+        found["training"] = cohort_table(task.task.training)
+    return found
+
+
+def task_options(wildcards, input):
+    """The same as options: the folders they lie in."""
+    names = task_inputs(wildcards)
+    return [word for name in names for word in option(f"--{name}", *folders([input[name]]))]
+
+
+def evaluation_need(what):
+    """A resource of an evaluation: its benchmark's, or what all of them ask for."""
+    return lambda wildcards: getattr(need("evaluate", benchmark_of(wildcards)), what)
+
+
+def statistics_options(annotated, studies, *demographics):
+    """The data sets that are counted."""
+    options = ["--dataset", annotated, "--root", root(annotated)]
+    options += ["--studies-layout", layout(studies), "--studies-root", root(studies)]
+    return [*options, *option("--demographics", *map(root, demographics))]
+
+
+def given_labels(wildcards):
+    """The given labels of a comparison."""
+    return GIVEN_LABELS[wildcards.dataset, wildcards.reference]
+
+
+def given_labels_place(wildcards):
+    """The table of the given labels, or the folder whose index terms they are."""
+    given = given_labels(wildcards)
+    return given.file if given.holder is None else os.path.join(root(given.holder), given.file)
+
+
+# --- tables and figures -------------------------------------------------------------------------
+
+
+def paper_source(paper):
+    """How a paper is named on a command line: one of ours by its name, another by its file."""
+    sources = {load_paper(source).name: source for source in run.papers}
+    return sources[paper]
+
+
+def metrics(task, model):
+    """The results of a model in a task, one a seed."""
+    if model is None:
+        return [f"<results>/benchmarks/{task}/metrics.json"]
+    return [
+        f"<results>/benchmarks/{task}/{model}/seed{seed}/metrics.json"
+        for seed in run.seeds_of(model)
+    ]
+
+
+def table_metrics(paper, table):
+    """The results that a table of a paper shows: none where this run has no data for them."""
+    cells = run.table_cells(paper, table)
+    return [path for task, model in cells for path in metrics(task, model)]
+
+
+def table_comparisons(paper, table):
+    """What is compared between the rows of a table, as the settings of the comparison."""
+    asked = [one.model_dump(mode="json") for one in run.comparisons(paper, table)]
+    return as_json({**run.paired_tests.model_dump(mode="json"), "comparisons": asked})
+
+
+def table_predictions(paper, table):
+    """The predictions behind the comparisons of a table, one file a model and seed."""
+    pairs = [
+        (one.task, model)
+        for one in run.comparisons(paper, table)
+        for model in (one.model, one.reference_model)
+    ]
+    found = [path for task, model in dict.fromkeys(pairs) for path in metrics(task, model)]
+    return [path.replace("metrics.json", "predictions.parquet") for path in found]
+
+
+def table_statistics(paper, table):
+    """The modules whose statistics the comparisons of a table are made of."""
+    compared = {one.task for one in run.comparisons(paper, table)}
+    return sorted({run.task(task).benchmark.statistics.split(":")[0] for task in compared})
+
+
+def table_tests(paper, table):
+    """The paired tests that a table shows: none where it has nothing to compare."""
+    made = [f"<results>/tables/{paper}/{table}.tests.json"]
+    return made if run.comparisons(paper, table) else []
+
+
+def ordering_metrics(paper):
+    """The results behind the orders that a paper claims."""
+    places = [place for claim in run.orderings(paper) for place in claim.addresses()]
+    names = dict.fromkeys(place.table for place in places)
+    return list(dict.fromkeys(path for name in names for path in table_metrics(paper, name)))
+
+
+def ordering_tests(paper):
+    """The paired tests that claims of a paper are judged by."""
+    names = dict.fromkeys(claim.table for claim in run.orderings(paper) if claim.paired)
+    return [path for name in names for path in table_tests(paper, name)]
+
+
+def paper_tables(paper, extent):
+    """The tables of a paper in this extent, and whole the orders that it claims in them."""
+    names = run.table_names(paper, extent)
+    names += ["orderings"] if extent == "all" and run.orderings(paper) else []
+    return [f"<results>/tables/{paper}/{name}.html" for name in names]
+
+
+def paper_figures(paper, extent):
+    """The figures of a paper that this run draws in this extent."""
+    return [f"<results>/figures/{paper}/{name}.png" for name in run.figures(paper, extent)]
+
+
+def paper_contents(paper):
+    """A digest of what a paper shows; comments in its file do not count."""
+    shown = {"title", "tables", "orderings", "headline", "leads", "figures"}
+    return fingerprint(run.chosen[paper].model_dump(mode="json", include=shown))
+
+
+def figure(wildcards):
+    """A figure of a paper."""
+    return run.figures(wildcards.paper)[wildcards.figure]
+
+
+def figures_of(kind):
+    """The figures of a kind, as a wildcard takes them."""
+    drawn = [figure for paper in run.chosen for figure in run.figures(paper).items()]
+    return one_of(name for name, figure in drawn if figure.kind == kind)
+
+
+def figure_metrics(wildcards):
+    """The results that a figure shows, all seeds."""
+    shown = run.figure_results(wildcards.paper, wildcards.figure)
+    return [path for task, model in shown for path in metrics(task, model)]
+
+
+def figure_first_metrics(wildcards):
+    """The results that a figure shows, first seeds."""
+    shown = run.figure_results(wildcards.paper, wildcards.figure)
+    return [metrics(task, model)[0] for task, model in shown]
+
+
+def figure_cohort(wildcards):
+    """The cohort of a figure's phrases."""
+    return run.library.tasks[figure(wildcards).task].cohort
+
+
+# --- pages --------------------------------------------------------------------------------------
+
+
+def page_papers(page):
+    """(paper, extent) of what a page shows."""
+    return [(page, "all")] if page in run.chosen else [(p, run.extent) for p in run.chosen]
+
+
+def page_inputs(wildcards):
+    """Everything that a page shows."""
+    shown = page_papers(wildcards.page)
+    needs = run.needs(*shown)
+    text = [name for name in needs.models if name in trained_by("text")]
+    results = [one for paper, extent in shown for one in run.results_of(paper, extent)]
+    return {
+        "corpora": [f"<results>/corpus/{name}/corpus.json" for name in needs.corpora],
+        "vocabularies": [f"<results>/vocabulary/{v}/vocabulary.json" for v in needs.vocabularies],
+        "tokens": [
+            f"<results>/tokens/{run.vocabulary_of(name)}/{dataset}/tokens.json"
+            for name in text
+            for dataset in run.corpora_of(name)
+        ],
+        "flows": [f"<results>/cohorts/{cohort}/flow.json" for cohort in needs.cohorts],
+        "models": model_runs(needs.models),
+        "tables": [path for paper, extent in shown for path in paper_tables(paper, extent)],
+        "figures": [path for paper, extent in shown for path in paper_figures(paper, extent)],
+        "metrics": list(dict.fromkeys(path for one in results for path in metrics(*one))),
+        "agreements": label_agreements(),
+    }
+
+
+def label_agreements():
+    """How our report labels agree with each of the given ones."""
+    folder = "<results>/benchmarks/label_agreement"
+    return [f"{folder}/{dataset}/{reference}/metrics.json" for dataset, reference in GIVEN_LABELS]
