@@ -55,25 +55,29 @@ def sample(image: NDArray, x: float, y: float) -> float:
     return total
 
 
-def literal_warp(image: NDArray, draws: Draws, i: int, shift: NDArray | None) -> NDArray:
-    """Each pixel of the view asks where it comes from: warp, flip, crop, rotation, shear."""
+def literal_warp(
+    image: NDArray, draws: Draws, i: int, shift: NDArray | None, size: int | None = None
+) -> NDArray:
+    """Each pixel of the view asks where it comes from: warp, flip, crop, shift, scale, rotation."""
     height, width = image.shape
+    rows, columns = (height, width) if size is None else (size, size)
     # torchvision's _get_inverse_affine_matrix, scale 1, shear along x only.
     rotation, shear = float(draws.angle[i]), float(draws.shear[i])
     a, b = math.cos(rotation), -math.cos(rotation) * math.tan(shear) - math.sin(rotation)
     c, d = math.sin(rotation), -math.sin(rotation) * math.tan(shear) + math.cos(rotation)
-    inverse = np.linalg.inv(np.array([[a, b], [c, d]]))
+    inverse = np.linalg.inv(float(draws.scale[i]) * np.array([[a, b], [c, d]]))
+    centre_xy = np.array([width / 2, height / 2])
     left, top, crop_width, crop_height = draws.crop[i].tolist()
-    view = np.zeros_like(image)
-    for row in range(height):
-        for column in range(width):
+    view = np.zeros((rows, columns))
+    for row in range(rows):
+        for column in range(columns):
             x, y = column + 0.5, row + 0.5
             if shift is not None:
                 x, y = x + shift[row, column, 0], y + shift[row, column, 1]
             if draws.flip[i]:
-                x = width - x
-            x, y = left + x * crop_width / width, top + y * crop_height / height
-            x, y = inverse @ [x - width / 2, y - height / 2] + [width / 2, height / 2]
+                x = columns - x
+            x, y = left + x * crop_width / columns, top + y * crop_height / rows
+            x, y = inverse @ ([x, y] - centre_xy - draws.shift[i].numpy()) + centre_xy
             view[row, column] = sample(image, x, y)
     return view
 
@@ -84,6 +88,16 @@ GEOMETRIC = {
     "rotation and shear": only(angle=180, shear=40),
     "flip": only(flip_probability=0.5),
     "crop": only(crop_scale=(0.3, 0.9)),
+    "translation and scaling": only(angle=20, translation=0.2, scaling=(0.8, 1.3)),
+    "window": only(size=24),
+    "ConVIRT's": only(
+        angle=20,
+        translation=0.1,
+        scaling=(0.95, 1.05),
+        crop_scale=(0.6, 1.0),
+        size=28,
+        flip_probability=0.5,
+    ),
     "all": only(angle=180, shear=40, flip_probability=0.5, crop_scale=(0.5, 1.0)),
     "all with elastic": only(
         angle=60,
@@ -104,10 +118,12 @@ def test_one_resampling_equals_the_steps_one_after_another(name: str) -> None:
     images = centre(smooth_pictures()[:4])
     views = augmentation.warp(images, draws, random)[:, 0].numpy()
     shifts = augmentation.displacement(random, H, W).numpy()
-    assert not np.allclose(views, images[:, 0].numpy(), atol=0.01)
+    size = GEOMETRIC[name].size
+    assert size or not np.allclose(views, images[:, 0].numpy(), atol=0.01)
     for i in range(4):
         shift = shifts[i].transpose(1, 2, 0) if draws.elastic[i] else None
-        expected = literal_warp(images[i, 0].numpy().astype(np.float64), draws, i, shift)
+        image = images[i, 0].numpy().astype(np.float64)
+        expected = literal_warp(image, draws, i, shift, size)
         np.testing.assert_allclose(views[i], expected, atol=2e-3)
 
 
@@ -179,6 +195,46 @@ def test_occlusion_is_one_black_rectangle() -> None:
             assert 0.15 - 0.05 < share < 0.4 + 0.05  # whole pixels
             assert 0.33 * 0.85 < height / width < 3 * 1.15
     assert hit / count == pytest.approx(0.7, abs=0.08)
+
+
+def test_blur_is_a_gaussian_of_its_own_width() -> None:
+    augmentation, random = Augmentation(only(blur_sigma=(0.5, 2.0), blur_probability=0.6)), keyed()
+    draws, images = augmentation.draw(random, H, W), centre(pictures())
+    views = augmentation.blur(images, draws)[:, 0].numpy()
+    for i, sigma in enumerate(draws.blur.tolist()):
+        image = images[i, 0].numpy().astype(np.float64)
+        expected = gaussian_filter(image, sigma, mode="mirror", radius=8) if sigma else image
+        np.testing.assert_allclose(views[i], expected, atol=1e-5)
+    assert 0 < int((draws.blur > 0).sum()) < B and float(draws.blur.max()) <= 2
+
+
+def test_crops_of_unpadded_images_stay_inside_them() -> None:
+    """White images of different places and shapes in black squares: no view shows black."""
+    inside = torch.tensor([[6, 0, 20, 32], [0, 5, 32, 22], [0, 0, 32, 32]]).repeat(40, 1).float()
+    pixels = torch.zeros(120, 32, 32, dtype=torch.uint8)
+    for image, (x, y, w, h) in zip(pixels, inside.int().tolist(), strict=True):
+        image[y : y + h, x : x + w] = 255
+    stored = Stored(pixels, torch.arange(120), inside)
+    for settings in (only(crop_scale=(0.3, 0.9), size=16), only(size=18)):
+        augmentation = Augmentation(settings)
+        views = augmentation(stored, seed=0, epoch=0)
+        assert views.shape == (120, 1, settings.size, settings.size)
+        # At its rim a crop that reaches the image's edge is half beyond it.
+        assert float(views[..., 1:-1, 1:-1].min()) > 0.999
+        assert float(Augmentation(settings)(stored._replace(inside=None), 0, 0).min()) == 0
+        assert float(augmentation.centre(stored)[..., 1:-1, 1:-1].min()) > 0.999
+
+
+def test_validation_sees_the_central_window_or_the_whole_image() -> None:
+    images, keys = smooth_pictures(32, 32), torch.arange(B)
+    window = Augmentation(only(size=20)).centre(Stored(images, keys))
+    torch.testing.assert_close(window[:, 0], images[:, 6:26, 6:26] / 255, atol=1e-5, rtol=0)
+    inside = torch.tensor([[4.0, 0.0, 24.0, 32.0]]).expand(B, 4)
+    whole = Augmentation(only(size=16, crop_scale=(0.6, 1))).centre(Stored(images, keys, inside))
+    image = images[3].numpy() / 255
+    for row, column in ((0, 0), (7, 3), (15, 15)):
+        expected = sample(image, 4 + (column + 0.5) * 24 / 16, (row + 0.5) * 2)
+        assert float(whole[3, 0, row, column]) == pytest.approx(expected, abs=1e-5)
 
 
 def test_noise_has_its_width_and_share() -> None:
@@ -395,6 +451,8 @@ def test_settings_say_no() -> None:
         {"occlusion_scale": (0.1, 1.5)},
         {"flip_probability": 1.5},
         {"flip": 0.5},
+        {"scaling": (1.1, 0.9)},
+        {"blur_sigma": (0, 1)},
     ):
         with pytest.raises(ValidationError):
             AugmentationSettings.model_validate(wrong)

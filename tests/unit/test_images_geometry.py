@@ -9,7 +9,10 @@ from cxrflow.images.geometry import Geometry
 from cxrflow.images.resize import WEIGHT_BITS, blocks, resize
 
 SHAPES = [(3056, 2544), (2544, 3056), (512, 512), (1024, 1024), (37, 911), (100, 99), (301, 255)]
-NAMES = ["shorter128", "shorter128crop112", "longer96", "square64", "shorter97", "longer97"]
+NAMES = [
+    *("shorter128", "shorter128crop112", "longer96", "square64", "shorter97", "longer97"),
+    *("longer96crop80", "longer96unpadded"),
+]
 
 
 def torchvision_resized(height: int, width: int, side: int) -> tuple[int, int]:
@@ -49,7 +52,7 @@ def test_the_visible_part_lies_in_both_images(name: str, shape: tuple[int, int])
     np.testing.assert_allclose(placed.boxes([[x, y, w, h]])[0], [sx, sy, sw, sh], atol=1e-9)
     if geometry.rule == "shorter":
         assert (sx, sy, sw, sh) == (0, 0, geometry.size, geometry.size)
-    else:
+    elif geometry.size == geometry.side:
         assert (x, y, w, h) == pytest.approx((0, 0, shape[1], shape[0]))
 
 
@@ -70,6 +73,14 @@ def test_a_drawn_box_is_where_the_mapping_says(name: str, shape: tuple[int, int]
     tolerance = 0.12 if stored.shape[0] < max(shape) else 0.25  # pixels
     assert (stored.sum(0) @ centres) / stored.sum() == pytest.approx(sx + sw / 2, abs=tolerance)
     assert (stored.sum(1) @ centres) / stored.sum() == pytest.approx(sy + sh / 2, abs=tolerance)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_crop_of_a_padded_square_is_its_middle(shape: tuple[int, int]) -> None:
+    values = np.random.default_rng(0).random(shape)
+    whole, _ = Geometry.parse("longer96").place(*shape).apply(values)
+    part, _ = Geometry.parse("longer96crop80").place(*shape).apply(values)
+    np.testing.assert_array_equal(part, whole[8:88, 8:88])
 
 
 def test_padding_is_marked_and_zero() -> None:
@@ -125,7 +136,18 @@ def test_names_come_back(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "512", "shorter", "shorter0", "Shorter512", "longer64crop32", "shorter64crop65"]
+    "name",
+    [
+        "",
+        "512",
+        "shorter",
+        "shorter0",
+        "Shorter512",
+        "square64crop32",
+        "shorter64crop65",
+        "square64unpadded",
+        "longer64crop32unpadded",
+    ],
 )
 def test_wrong_names(name: str) -> None:
     with pytest.raises(InputError, match="geometry"):

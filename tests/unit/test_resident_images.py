@@ -68,13 +68,32 @@ def test_batches_are_the_same_wherever_images_are(
     assert resident.pixels is not None and read.pixels is None
     assert len(resident) == len(read) == len(ids)
     for batch in (np.array([16, 0, 7, 7, 3]), np.arange(17), np.array([4])):
-        pixels, keys = resident.take(batch).current
+        pixels, keys, _ = resident.take(batch).current
         expected = store.read(store.rows([ids[i] for i in batch]))
         assert pixels.dtype == torch.uint8 and pixels.device.type == name
         np.testing.assert_array_equal(pixels.cpu().numpy(), expected)
         assert keys.tolist() == store.rows([ids[i] for i in batch]).tolist()
-        for ours, theirs in zip(read.take(batch).current, (pixels, keys), strict=True):
+        for ours, theirs in zip(read.take(batch).current[:2], (pixels, keys), strict=True):
             assert torch.equal(ours, theirs) and ours.device == theirs.device
+
+
+def test_unpadded_images_come_with_their_place(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 20), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    table = pd.DataFrame({"image_id": ["a"], "image_path": ["a.png"]})
+    table.to_parquet(tmp_path / "images.parquet")
+    for geometry, inside in (("longer24unpadded", [[6.0, 0.0, 12.0, 24.0]]), ("longer24", None)):
+        main(
+            [
+                *("--root", str(tmp_path), "--images", str(tmp_path / "images.parquet")),
+                *("--geometry", geometry, "--output", str(tmp_path / geometry)),
+            ]
+        )
+        stored = (
+            SplitImages(PixelStore(tmp_path / geometry), table, CPU).take(np.array([0])).current
+        )
+        assert (None if stored.inside is None else stored.inside.tolist()) == inside
+        assert stored.pixels[0, :, 6:18].any() and not stored.pixels[0, :, :6].any()
 
 
 def test_one_line_says_where_the_images_are(

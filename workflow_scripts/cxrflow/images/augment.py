@@ -1,10 +1,10 @@
 """Training views of stored images (BioViL Appendix E.2, Table E.1), batched, on the images' device.
 
 Order, as in the authors' public SimCLR settings: affine, crop, flip, brightness and contrast,
-elastic warp, occlusion, noise. All geometric steps are composed into one displacement field and
-one bilinear resampling, so nothing is interpolated twice; brightness and contrast therefore come
-after the warp. What lies outside the image is black. Every number that is drawn depends on (seed,
-epoch, sample, view) only (:mod:`cxrflow.keyed_random`).
+elastic warp, blur, occlusion, noise. All geometric steps are composed into one displacement field
+and one bilinear resampling, so nothing is interpolated twice; brightness and contrast therefore
+come after the warp. What lies outside the image is black. Every number that is drawn depends on
+(seed, epoch, sample, view) only (:mod:`cxrflow.keyed_random`).
 
 Shapes: B images, H x W pixels. Coordinates are pixels from the image's centre, y downwards.
 """
@@ -23,8 +23,8 @@ from cxrflow.images.settings import AugmentationSettings
 from cxrflow.keyed_random import KeyedRandom
 
 # Streams of the keyed generator. Numbers are part of what a seed means: never renumber.
-_PARAMETERS, _ELASTIC, _NOISE = 0, 1, 2
-_PARAMETER_COUNT = 17
+_PARAMETERS, _ELASTIC, _NOISE, _FURTHER = 0, 1, 2, 3
+_PARAMETER_COUNT, _FURTHER_COUNT = 17, 7
 
 #: Lines that are smoothed by one product; see :func:`smoothing`.
 BAND = 64
@@ -35,6 +35,7 @@ class Stored(NamedTuple):
 
     pixels: Tensor  # uint8 [B, H, W]
     keys: Tensor  # int64 [B], what their augmentation is drawn by
+    inside: Tensor | None = None  # [B, 4] left, top, width, height of the image; None: all of it
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,9 @@ class Draws:
     elastic: Tensor  # bool
     occlusion: Tensor  # [B, 4] left, top, width, height in whole pixels; no area: none
     noise: Tensor  # standard deviation
+    shift: Tensor  # [B, 2] x, y in pixels
+    scale: Tensor
+    blur: Tensor  # standard deviation; 0: none
 
 
 class Augmentation:
@@ -73,33 +77,53 @@ class Augmentation:
         What is drawn depends on the keys, never on pixels or the place in the batch. ``view`` tells
         apart the two views of SimCLR.
         """
-        images, keys = stored
+        images, keys, inside = stored
         # Autocast would do the smoothing and the coordinates in half precision.
         with torch.autocast(images.device.type, enabled=False):
             random = KeyedRandom(keys.to(images.device), seed, epoch, view)
-            draws = self.draw(random, images.shape[-2], images.shape[-1])
+            draws = self.draw(random, images.shape[-2], images.shape[-1], inside)
             views = self.warp(centre(images), draws, random)
             views = self.jitter(views, draws)
+            views = self.blur(views, draws)
             views = self.occlude(views, draws)
             return self.add_noise(views, draws, random)
 
-    @staticmethod
-    def centre(stored: Stored) -> Tensor:
-        """See :func:`centre`."""
-        return centre(stored.pixels)
+    def centre(self, stored: Stored) -> Tensor:
+        """The views of validation: the stored square or, with ``size``, its central part."""
+        images, _, inside = stored
+        side = self.settings.size
+        if side is None:
+            return centre(images)
+        height, width = images.shape[-2:]
+        crop = _whole(len(images), height, width, images.device) if inside is None else inside
+        if self.settings.crop_scale is None:
+            crop = _window(crop, side, 0.5, 0.5)
+        left, top, crop_width, crop_height = crop[:, :, None].unbind(1)  # [B, 1] each
+        places = (torch.arange(side, device=images.device) + 0.5) / side
+        x = (left + places * crop_width) / (width / 2) - 1
+        y = (top + places * crop_height) / (height / 2) - 1
+        grid = [x[:, None, :].expand(-1, side, -1), y[:, :, None].expand(-1, -1, side)]
+        return sampled(centre(images), torch.stack(grid, dim=1))
 
-    def draw(self, random: KeyedRandom, height: int, width: int) -> Draws:
-        """All parameters of a batch, each in its range of the settings."""
+    def draw(
+        self, random: KeyedRandom, height: int, width: int, inside: Tensor | None = None
+    ) -> Draws:
+        """All parameters of a batch of [H, W] images, each in its range of the settings."""
         s = self.settings
         u = random.uniform(_PARAMETERS, _PARAMETER_COUNT).unbind(1)
-        whole = torch.tensor([0.0, 0.0, width, height], device=u[0].device).expand(len(u[0]), 4)
+        v = random.uniform(_FURTHER, _FURTHER_COUNT).unbind(1)
+        whole = _whole(len(u[0]), height, width, u[0].device)
         crop, occlusion = whole, torch.zeros_like(whole)
+        inside = whole if inside is None else inside
         if s.crop_scale is not None:
-            crop = _rectangle(u[2:6], s.crop_scale, s.crop_ratio, height, width)
+            crop = _rectangle(u[2:6], s.crop_scale, s.crop_ratio, inside)
+        elif s.size is not None:
+            crop = _window(inside, s.size, v[3], v[4])
         if s.occlusion_scale is not None:
             # The ratio is height over width here, as in torchvision's RandomErasing.
             low, high = s.occlusion_ratio
-            box = _rectangle(u[6:10], s.occlusion_scale, (1 / high, 1 / low), height, width)
+            view = whole if s.size is None else _whole(len(u[0]), s.size, s.size, u[0].device)
+            box = _rectangle(u[6:10], s.occlusion_scale, (1 / high, 1 / low), view)
             chosen = u[10] < s.occlusion_probability
             occlusion = torch.where(chosen[:, None], box.round(), occlusion)
         return Draws(
@@ -114,36 +138,36 @@ class Augmentation:
             elastic=u[16] < s.elastic_probability,
             occlusion=occlusion,
             noise=torch.where(u[15] < s.noise_probability, s.noise, 0.0),
+            shift=torch.stack(
+                [_spread(v[0], s.translation * width), _spread(v[1], s.translation * height)], dim=1
+            ),
+            scale=_between(v[2], *(s.scaling or (1.0, 1.0))),
+            blur=_between(v[6], *(s.blur_sigma or (0.0, 0.0))) * (v[5] < s.blur_probability),
         )
 
     def warp(self, images: Tensor, draws: Draws, random: KeyedRandom) -> Tensor:
         """Affine, crop, flip and elastic warp in one resampling of float32 [B, 1, H, W]."""
         s = self.settings
-        moves = s.angle or s.shear or s.crop_scale or s.flip_probability
-        if not moves and not s.elastic_probability:
+        moves = (s.angle, s.shear, s.crop_scale, s.flip_probability, s.elastic_probability)
+        if not any((*moves, s.translation, s.scaling, s.size)):
             return images
         height, width = images.shape[-2:]
-        matrix, offset = source_map(draws, height, width)
+        view_height, view_width = (height, width) if s.size is None else (s.size, s.size)
+        matrix, offset = source_map(draws, height, width, view_height, view_width)
         # grid_sample wants [-1, 1] from edge to edge.
         half = torch.tensor([width / 2, height / 2], device=images.device)
         matrix, offset = matrix / half[:, None], offset / half
-        x = torch.arange(width, device=images.device) + (0.5 - width / 2)
-        y = torch.arange(height, device=images.device) + (0.5 - height / 2)
+        x = torch.arange(view_width, device=images.device) + (0.5 - view_width / 2)
+        y = torch.arange(view_height, device=images.device) + (0.5 - view_height / 2)
         columns = matrix[:, :, :1] * x  # [B, 2, W]
         rows = matrix[:, :, 1:] * y + offset[:, :, None]  # [B, 2, H]
         grid = columns[:, :, None, :] + rows[:, :, :, None]  # [B, 2, H, W]
         if s.elastic_probability:
             for part in chosen_parts(draws.elastic):
-                shift = self.displacement(random.rows(part), height, width)
+                shift = self.displacement(random.rows(part), view_height, view_width)
                 shift *= draws.elastic[part, None, None, None]
                 grid[part] += (matrix[part] @ shift.flatten(2)).view_as(shift)
-        return F.grid_sample(
-            images,
-            grid.permute(0, 2, 3, 1),
-            mode="bilinear",
-            padding_mode="zeros",
-            align_corners=False,
-        )
+        return sampled(images, grid)
 
     def displacement(self, random: KeyedRandom, height: int, width: int) -> Tensor:
         """Elastic displacement (Simard et al. 2003): pixels, x then y, float32 [B, 2, H, W].
@@ -175,6 +199,19 @@ class Augmentation:
             images = torch.addcmul(shift, images, factor[:, None, None, None]).clamp_(0, 1)
         return images
 
+    def blur(self, images: Tensor, draws: Draws) -> Tensor:
+        """Gaussian blur, edges reflected (torchvision); the kernel ends at 4 sigma at most."""
+        if self.settings.blur_sigma is None:
+            return images
+        radius = int(4 * self.settings.blur_sigma[1] + 0.5)
+        taps = torch.arange(-radius, radius + 1, device=images.device)
+        # Without blur the kernel is 1 at its middle.
+        weights = torch.exp(-0.5 * (taps / draws.blur.clamp(min=1e-6)[:, None]) ** 2)
+        weights = (weights / weights.sum(1, keepdim=True))[:, None]  # [B, 1, taps]
+        views = F.pad(images[:, 0][None], (radius,) * 4, mode="reflect")
+        views = F.conv2d(views, weights[:, :, :, None], groups=len(images))
+        return F.conv2d(views, weights[:, :, None, :], groups=len(images))[0][:, None]
+
     def occlude(self, images: Tensor, draws: Draws) -> Tensor:
         """Black out one rectangle (torchvision's RandomErasing with value 0)."""
         if self.settings.occlusion_scale is None:
@@ -204,21 +241,36 @@ def centre(images: Tensor) -> Tensor:
     return images[:, None].to(torch.float32).mul_(1 / 255)
 
 
-def source_map(draws: Draws, height: int, width: int) -> tuple[Tensor, Tensor]:
+def sampled(images: Tensor, grid: Tensor) -> Tensor:
+    """``images`` [B, 1, H, W] at places [B, 2, h, w] in [-1, 1] from edge to edge; 0 outside."""
+    return F.grid_sample(
+        images,
+        grid.permute(0, 2, 3, 1),
+        mode="bilinear",
+        padding_mode="zeros",
+        align_corners=False,
+    )
+
+
+def source_map(
+    draws: Draws, height: int, width: int, view_height: int, view_width: int
+) -> tuple[Tensor, Tensor]:
     """Where a pixel of the view comes from: source = matrix [B, 2, 2] @ pixel + offset [B, 2].
 
     The affine step is torchvision's RandomAffine: the image is sheared along x, then rotated
-    about its centre by ``angle`` (positive: clockwise). A view is made by asking backwards, so
-    this is flip, then crop, then the inverse of rotation and of shear.
+    about its centre by ``angle`` (positive: clockwise) and scaled, then shifted. A view is made by
+    asking backwards, so this is flip, then crop, then the inverses of these.
     """
     cos, sin = torch.cos(draws.angle), torch.sin(draws.angle)
     tan = torch.tan(draws.shear)
     # Forwards: rotation [[cos, -sin], [sin, cos]] after shear [[1, -tan], [0, 1]].
     inverse = torch.stack([cos - tan * sin, sin + tan * cos, -sin, cos], dim=1).view(-1, 2, 2)
     left, top, crop_width, crop_height = draws.crop.unbind(1)
-    scale_x = crop_width / width * torch.where(draws.flip, -1.0, 1.0)
-    scale_y = crop_height / height
+    inverse = inverse / draws.scale[:, None, None]
+    scale_x = crop_width / view_width * torch.where(draws.flip, -1.0, 1.0)
+    scale_y = crop_height / view_height
     shift = torch.stack([left + (crop_width - width) / 2, top + (crop_height - height) / 2], dim=1)
+    shift = shift - draws.shift
     matrix = inverse * torch.stack([scale_x, scale_y], dim=1)[:, None, :]
     return matrix, (inverse @ shift[:, :, None])[:, :, 0]
 
@@ -259,23 +311,34 @@ def _rectangle(
     u: tuple[Tensor, ...],
     scale: tuple[float, float],
     ratio: tuple[float, float],
-    height: int,
-    width: int,
+    inside: Tensor,
 ) -> Tensor:
-    """A rectangle inside the image: float32 [B, 4] left, top, width, height.
+    """A rectangle ``inside`` another: float32 [B, 4] left, top, width, height.
 
     Area uniform in ``scale`` of the image's, width over height log-uniform in the part of
     ``ratio`` that fits. (torchvision draws both again until they fit, at most ten times.)
     """
+    first, second, width, height = inside.unbind(1)
     area = _between(u[0], *scale) * (height * width)
     # width = sqrt(area * ratio) <= W and height = sqrt(area / ratio) <= H.
     low = (area / height**2).clamp(min=ratio[0])
     high = torch.maximum((width**2 / area).clamp(max=ratio[1]), low)
     shape = torch.exp(torch.log(low) + u[1] * (torch.log(high) - torch.log(low)))
-    box_width = torch.sqrt(area * shape).clamp(max=width)
-    box_height = torch.sqrt(area / shape).clamp(max=height)
-    left, top = u[2] * (width - box_width), u[3] * (height - box_height)
+    box_width = torch.minimum(torch.sqrt(area * shape), width)
+    box_height = torch.minimum(torch.sqrt(area / shape), height)
+    left, top = first + u[2] * (width - box_width), second + u[3] * (height - box_height)
     return torch.stack([left, top, box_width, box_height], dim=1)
+
+
+def _window(inside: Tensor, side: int, u: Tensor | float, v: Tensor | float) -> Tensor:
+    """A square of ``side`` at the share (u, v) of the places it can have in a rectangle: [B, 4]."""
+    left, top, width, height = inside.unbind(1)
+    square = torch.full_like(left, side)
+    return torch.stack([left + u * (width - side), top + v * (height - side), square, square], 1)
+
+
+def _whole(count: int, height: int, width: int, device: torch.device) -> Tensor:
+    return torch.tensor([0.0, 0.0, width, height], device=device).expand(count, 4)
 
 
 def _spread(u: Tensor, reach: float) -> Tensor:

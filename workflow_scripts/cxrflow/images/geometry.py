@@ -3,6 +3,9 @@
 ``shorter512``        shorter side to 512, then the central 512 x 512 (BioViL section 4.1)
 ``shorter512crop480`` the same with the central 480 x 480 (the released BioViL's inference)
 ``longer256``         longer side to 256, zero-padded to a square (GLoRIA, MGCA)
+``longer256crop224``  the central 224 x 224 of that (MGCA's inference)
+``longer256unpadded`` longer side to 256, not padded (ConVIRT): stored as ``longer256``, but crops
+                      in training stay inside the image
 ``square512``         both sides to 512, whatever the shape
 
 Coordinates are continuous and measured from the image's upper left corner: pixel i covers
@@ -88,25 +91,28 @@ class Geometry:
     rule: str  # "shorter", "longer" or "square"
     side: int  # what the rule's side is resized to
     size: int  # of the stored square
+    padded: bool = True  # False: what lies around the image in the square is no part of it
 
     @classmethod
     def parse(cls, name: str) -> Self:
         """Read a name such as ``shorter512``; anything else is an :class:`InputError`."""
-        found = re.fullmatch(r"(shorter|longer|square)([1-9]\d{0,3})(?:crop([1-9]\d{0,3}))?", name)
-        if found is None:
+        pattern = r"(shorter|longer|square)([1-9]\d{0,3})(?:crop([1-9]\d{0,3})|(unpadded))?"
+        found = re.fullmatch(pattern, name)
+        ends = {"shorter": (3,), "longer": (3, 4), "square": ()}  # groups that may follow
+        if found is None or any(found[n] and n not in ends[found[1]] for n in (3, 4)):
             raise InputError(
-                f"geometry '{name}': expected shorter<N>, shorter<N>crop<M>, longer<N> or square<N>"
+                f"geometry '{name}': expected shorter<N>, shorter<N>crop<M>, longer<N>, "
+                "longer<N>crop<M>, longer<N>unpadded or square<N>"
             )
-        rule, side, crop = found[1], int(found[2]), int(found[3] or found[2])
-        if rule != "shorter" and found[3]:
-            raise InputError(f"geometry '{name}': only shorter<N> can be followed by crop<M>")
+        rule, side = found[1], int(found[2])
+        crop = int(found[3] or side)
         if crop > side:
             raise InputError(f"geometry '{name}': crop {crop} is larger than the side {side}")
-        return cls(rule, side, crop)
+        return cls(rule, side, crop, padded=not found[4])
 
     def __str__(self) -> str:
         crop = f"crop{self.size}" if self.size != self.side else ""
-        return f"{self.rule}{self.side}{crop}"
+        return f"{self.rule}{self.side}{crop}{'' if self.padded else 'unpadded'}"
 
     def place(self, height: int, width: int) -> Placement:
         """Where an image of ``height`` x ``width`` pixels lies in the stored square.
@@ -125,6 +131,6 @@ class Geometry:
         return Placement(height, width, new_height, new_width, top, left, self.size)
 
     def _offset(self, length: int) -> int:
-        if length >= self.size:
-            return round((length - self.size) / 2)
-        return -((self.size - length) // 2)
+        if self.rule == "longer":
+            return round((self.side - self.size) / 2) - (self.side - length) // 2
+        return round((length - self.size) / 2)

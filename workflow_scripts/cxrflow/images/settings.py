@@ -59,6 +59,12 @@ class PixelSettings(Settings):
         return self
 
 
+_INTERVALS = (
+    *("crop_scale", "occlusion_scale", "crop_ratio", "occlusion_ratio"),
+    *("scaling", "blur_sigma"),
+)
+
+
 class AugmentationSettings(Settings):
     """What a training view may look like. The defaults are Table E.1's image–text column."""
 
@@ -68,6 +74,19 @@ class AugmentationSettings(Settings):
     contrast: float = Field(default=0.2, ge=0, description="Factor within 1 ± this.")
     flip_probability: float = Field(
         default=0.0, ge=0, le=1, description="Horizontal flip; 0 keeps left and right."
+    )
+    translation: float = Field(
+        default=0.0, ge=0, lt=1, description="Shift within ± this share of each side."
+    )
+    scaling: tuple[float, float] | None = Field(
+        default=None, description="Factor of the image's size, about its centre; null: none."
+    )
+    size: int | None = Field(
+        default=None,
+        ge=8,
+        description="Side of a view; null: that of the stored image. Without crop_scale a window of"
+        " this side at a random place (validation: the central one), else what a crop is resized to"
+        " (validation: the whole image).",
     )
     crop_scale: tuple[float, float] | None = Field(
         default=None, description="Share of the area a random resized crop keeps; null: no crop."
@@ -96,6 +115,10 @@ class AugmentationSettings(Settings):
         ge=0,
         description="What the smoothed noise of [-1, 1] is multiplied with, in pixels.",
     )
+    blur_sigma: tuple[float, float] | None = Field(
+        default=None, description="Width of a Gaussian blur in pixels of the view; null: none."
+    )
+    blur_probability: float = Field(default=1.0, ge=0, le=1, description="Of the blur.")
     noise: float = Field(
         default=0.0, ge=0, description="Standard deviation of Gaussian noise; the image is [0, 1]."
     )
@@ -105,7 +128,7 @@ class AugmentationSettings(Settings):
 
     @model_validator(mode="after")
     def _intervals_are_ordered(self) -> Self:
-        for name in ("crop_scale", "occlusion_scale", "crop_ratio", "occlusion_ratio"):
+        for name in _INTERVALS:
             interval = getattr(self, name)
             if interval is not None and not 0 < interval[0] <= interval[1]:
                 raise ValueError(f"{name} must be two numbers 0 < low <= high, not {interval}")

@@ -86,6 +86,13 @@ class PixelStore:
             pixels[i] = self._shard(int(shards[i]))[positions[i]]
         return pixels
 
+    def inside(self, rows: ArrayLike) -> NDArray[np.float32] | None:
+        """Left, top, width, height [n, 4] of the images in their squares; None where all counts."""
+        if self.geometry.padded:
+            return None
+        placed = [self.placement(row).inside_stored() for row in np.asarray(rows)]
+        return np.array(placed, dtype=np.float32)
+
     def placement(self, row: int) -> Placement:
         """Where the original of a row lies in its stored square, for boxes."""
         image = self.index.iloc[row]

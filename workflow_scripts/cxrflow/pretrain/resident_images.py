@@ -80,9 +80,11 @@ class SplitImages:
         return frames._replace(prior=earlier, rows=self._there(having))
 
     def _stored(self, rows: NDArray[np.int64], keys: NDArray[np.int64]) -> Stored:
+        inside = self.store.inside(rows)
+        there = None if inside is None else torch.as_tensor(inside, device=self.device)
         if self.pixels is None:
-            return Stored(self._read(rows), self._there(keys))
-        return Stored(self.pixels[self._there(self._places[rows])], self._there(keys))
+            return Stored(self._read(rows), self._there(keys), there)
+        return Stored(self.pixels[self._there(self._places[rows])], self._there(keys), there)
 
     def _there(self, numbers: NDArray[np.int64]) -> Tensor:
         return torch.as_tensor(numbers, device=self.device)
