@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cxrflow.errors import InputError
-from cxrflow.phantom.writers.stanza_text import tagged_lines
+from cxrflow.phantom.writers.stanza_entities import tagged_lines
 from cxrflow.reports.entities.tagged_text import read_tagged, span_scores
 
 SENTENCE = "Small right pleural effusion, PICC line unchanged."
