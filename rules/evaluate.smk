@@ -26,7 +26,7 @@ rule extract_features:
     resources:
         **job("extract_features"),
     params:
-        code=code_digest("benchmarks.features"),
+        code=lambda wildcards: code_digest("benchmarks.features", *trunk_code(wildcards)),
         stored=STORED,
         settings=as_json(run.features),
         model=subpath(input.model, parent=True),
@@ -69,7 +69,7 @@ rule evaluate:
         gpu=evaluation_need("gpu"),
     params:
         code=lambda wildcards: code_digest(
-            f"benchmarks.{run.task(wildcards.task).benchmark.program}"
+            f"benchmarks.{run.task(wildcards.task).benchmark.program}", *trunk_code(wildcards)
         ),
         stored=lambda wildcards: STORED if "pixels" in task_inputs(wildcards) else [],
         benchmark=benchmark_of,

@@ -51,6 +51,15 @@ def training_options(wildcards, input):
     return options
 
 
+def trunk_code(wildcards):
+    """The module of a model's image trunk, which programs import by its name."""
+    model = MODELS[wildcards.model]
+    if model.recipe.program == "text":
+        return []
+    encoder = getattr(model.settings, "encoder", None)  # published weights are of a ResNet
+    return [f"encoders.{encoder.kind if encoder else 'resnet'}"]
+
+
 def trainings_behind(model):
     """How many trainings, one after the other, wait for this one."""
     waiting = [name for name in MODELS if model in run.parents_of(name).values()]

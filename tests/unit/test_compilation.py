@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 from cxrflow.encoders.cxr_bert import CXRBert
+from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings
 from cxrflow.training.compilation import compile_modules
@@ -110,7 +111,7 @@ def test_dropout_is_on_in_what_is_compared() -> None:
 def test_images_equal_eager_with_a_graph_for_training_and_one_for_validation() -> None:
     torch.manual_seed(0)
     image = ImageEncoder(IMAGE).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    pixels = torch.rand(4, 1, 64, 64).contiguous(memory_format=torch.channels_last)
+    pixels = Frames(torch.rand(4, 1, 64, 64).contiguous(memory_format=torch.channels_last))
     state = {name: value.clone() for name, value in image.state_dict().items()}
 
     def results() -> list[Tensor]:
