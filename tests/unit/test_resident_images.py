@@ -14,6 +14,7 @@ from cxrflow.images.free_memory import free_memory, host_memory
 from cxrflow.images.store import PixelStore
 from cxrflow.images.store_pixels import main
 from cxrflow.pretrain import resident_images
+from cxrflow.pretrain.inputs import Pairs
 from cxrflow.pretrain.resident_images import RESIDENT_SHARE, SplitImages
 
 COUNT, SIDE = 23, 24
@@ -144,6 +145,32 @@ def test_priors_come_with_the_keys_of_their_current_images(
             np.testing.assert_array_equal(part.pixels.numpy(), store.read(store.rows(names)))
         assert images.take(np.array([3, 1])).prior is None
         assert SplitImages(store, samples, CPU).take(np.arange(4)).prior is None
+
+
+def test_a_study_whose_prior_is_not_stored_stays_without_it(
+    store: PixelStore, tmp_path: Path
+) -> None:
+    table = pd.DataFrame(
+        {
+            "subject_id": ["a", "b", "c"],
+            "study_id": ["1", "2", "3"],
+            "image_id": ["id01", "id02", "id03"],
+            "prior_image_id": ["id04", "absent", None],
+            "findings": "x",
+            "impression": "y",
+            "split": "train",
+        }
+    )
+    table.to_parquet(tmp_path / "pairs.parquet")
+    flow = {"dataset": "toy", "cohort": "toy", "synthetic": True}
+    (tmp_path / "flow.json").write_text(json.dumps(flow))
+    reason = "prior is not in the pixel store, its study stays"
+    for priors, counts in ((True, [(reason, 1)]), (False, [])):
+        pairs = Pairs(tmp_path / "pairs.parquet")
+        split = pairs.split("train", (), store, priors=priors)
+        assert len(split) == 3
+        assert [(drop.reason, drop.count) for drop in pairs.dropped] == counts
+    assert SplitImages(store, split, CPU, priors=True).take(np.arange(3)).rows.tolist() == [0]
 
 
 def machine(root: Path, available_kb: int, groups: str, files: dict[str, str]) -> Path:

@@ -48,7 +48,7 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
     from cxrflow.encoders.released.image import released_image, released_image_name
     from cxrflow.encoders.released.text import released_config
     from cxrflow.errors import InputError
-    from cxrflow.files import atomic_folder, file_digest, write_json
+    from cxrflow.files import atomic_folder, file_digest, read_object, write_json
     from cxrflow.text.tokenizer import rewrite_tokenizer
 
     has_text = (model / "config.json").is_file()
@@ -75,7 +75,10 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
             # Where stride became dilation no weight tells.
             write_json(path.with_suffix(".json"), image.settings.model_dump(mode="json"))
             sources.append(model / "image" / "model.safetensors")
+        record = model / "run.json"
+        data = read_object(record).get("data") or {} if record.is_file() else {}
         said = {
+            "geometry": data.get("geometry"),
             "sources": {str(path.relative_to(model)): file_digest(path) for path in sources},
             "zeros": ["encoder.encoder.fc.weight", "encoder.encoder.fc.bias"] if has_image else [],
         }

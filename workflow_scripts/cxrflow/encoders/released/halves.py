@@ -26,6 +26,7 @@ from cxrflow.encoders.released.text import (
 )
 from cxrflow.encoders.settings import ProjectionHeadSettings
 from cxrflow.errors import InputError
+from cxrflow.files import read_object
 
 
 class Halves(NamedTuple):
@@ -94,7 +95,7 @@ def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -
         imagenet = kind == "imagenet_resnet"
         image, names = read_released_image(files.image, imagenet, settings.projection, seed)
         new += names
-        geometry = settings.geometry or GEOMETRIES.get(kind)
+        geometry = settings.geometry or _exported_geometry(files.image) or GEOMETRIES.get(kind)
         if geometry is None:
             raise InputError(
                 f"settings: key 'geometry' is missing; weights of kind {kind} do not come with one"
@@ -103,6 +104,12 @@ def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -
     if text is not None and image is not None:
         _require_one_space(text, image, files)
     return Halves(text, image, run | {"initialised": new})
+
+
+def _exported_geometry(image: Path) -> str | None:
+    """What our own export says beside the file of the pixels that it was trained on."""
+    said = image.with_name("export.json")
+    return read_object(said).get("geometry") if said.is_file() else None
 
 
 def _require_one_space(text: CXRBert, image: ImageEncoder, files: Files) -> None:
