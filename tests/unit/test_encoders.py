@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from bench.text_steps import in_transformers
+from pydantic import ValidationError
 from transformers import (
     AutoModel,
     AutoModelForMaskedLM,
@@ -110,6 +111,22 @@ def test_dilation_refines_the_grid_with_the_same_weights(
     fine.load_state_dict(coarse.state_dict())
     with torch.no_grad():
         assert fine(torch.rand(1, 3, 128, 128)).shape == (1, 256, grid, grid)
+
+
+@pytest.mark.parametrize("name", ["imagenet", "half"])
+def test_pixels_are_normalised_before_the_trunk(name: str) -> None:
+    sizes = {"layers": (1, 1, 1, 1), "width": 8, "normalisation": name}
+    encoder = ImageEncoder(ImageEncoderSettings(**sizes)).eval()
+    pixels, seen = torch.rand(2, 1, 32, 32), []
+    encoder.encoder.encoder.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
+    encoder(Frames(pixels))
+    colours = {"imagenet": ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])}
+    mean, deviation = colours.get(name, ([0.5] * 3, [0.5] * 3))
+    for channel in range(3):
+        expected = (pixels[:, 0] - mean[channel]) / deviation[channel]
+        torch.testing.assert_close(seen[0][:, channel], expected)
+    with pytest.raises(ValidationError, match="imagenet needs channels 3"):
+        ImageEncoderSettings(channels=1, normalisation="imagenet")
 
 
 def test_global_embedding_is_the_normalised_mean_of_projected_patches() -> None:

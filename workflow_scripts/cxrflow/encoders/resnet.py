@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.settings import ImageEncoderSettings
-from cxrflow.encoders.trunk import ImageTrunk, Patches, only_current
+from cxrflow.encoders.trunk import ImageTrunk, Patches, coloured, only_current
 
 
 class BasicBlock(nn.Module):
@@ -128,10 +128,10 @@ class Trunk(ImageTrunk):
 
     def __init__(self, settings: ImageEncoderSettings) -> None:
         super().__init__()
-        self.channels = settings.channels
+        self.settings = settings
         self.encoder = ResNet(settings)
         self.features = self.encoder.features
 
     def forward(self, frames: Frames[Tensor]) -> Patches:
-        grid = self.encoder(only_current(frames).expand(-1, self.channels, -1, -1))
+        grid = self.encoder(coloured(only_current(frames), self.settings))
         return Patches(grid, grid.mean((2, 3)))

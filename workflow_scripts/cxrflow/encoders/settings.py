@@ -1,8 +1,8 @@
 """Sizes of the encoders. The defaults are the papers'; a scale makes them smaller."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from cxrflow.command import Settings
 
@@ -44,6 +44,11 @@ class ImageEncoderSettings(Settings):
     layers: tuple[int, int, int, int] = (3, 4, 6, 3)
     width: int = Field(64, ge=4, description="channels of the stem and the first stage")
     channels: Literal[1, 3] = Field(3, description="3 repeats the grey image, as the released")
+    normalisation: Literal["none", "imagenet", "half"] = Field(
+        "none",
+        description="of pixels in [0, 1], before the trunk: none (BioViL), imagenet: mean and "
+        "deviation of its colours (three channels), half: both 0.5 (MGCA)",
+    )
     dilate: tuple[bool, bool, bool] = Field(
         (False, False, False),
         description="replace the stride of stages 2 to 4 by dilation, for a finer grid",
@@ -51,3 +56,9 @@ class ImageEncoderSettings(Settings):
     stem_pool: bool = Field(True, description="3x3 max pooling after the stem, as published")
     projection: int = Field(128, ge=2, description="width of the joint space")
     projection_head: ProjectionHeadSettings = ProjectionHeadSettings()
+
+    @model_validator(mode="after")
+    def _colours_are_three(self) -> Self:
+        if self.normalisation == "imagenet" and self.channels != 3:
+            raise ValueError(f"normalisation imagenet needs channels 3, not {self.channels}")
+        return self

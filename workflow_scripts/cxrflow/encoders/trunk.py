@@ -14,6 +14,12 @@ from torch import Tensor, nn
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.settings import ImageEncoderSettings
 
+# Mean and deviation of the three channels.
+NORMALISATIONS = {
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),  # torchvision's
+    "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+}
+
 
 class Patches(NamedTuple):
     """Features of studies: of every cell of a grid, and of the whole."""
@@ -36,6 +42,18 @@ def build_trunk(settings: ImageEncoderSettings) -> ImageTrunk:
     """A trunk of the kind and sizes of ``settings``, randomly initialised."""
     trunk: ImageTrunk = import_module(f"cxrflow.encoders.{settings.kind}").Trunk(settings)
     return trunk
+
+
+def coloured(pixels_B1HW: Tensor, settings: ImageEncoderSettings) -> Tensor:
+    """Grey pixels in [0, 1] as the trunk takes them, [B, C, H, W]: repeated, normalised."""
+    pixels = pixels_B1HW.expand(-1, settings.channels, -1, -1)
+    if settings.normalisation == "none":
+        return pixels
+    mean, deviation = (
+        pixels.new_tensor(values[: settings.channels])[:, None, None]
+        for values in NORMALISATIONS[settings.normalisation]
+    )
+    return (pixels - mean) / deviation
 
 
 def only_current(frames: Frames[Tensor]) -> Tensor:

@@ -28,7 +28,7 @@ COUNTER = ".num_batches_tracked"
 CLASSES = 1000  # of ImageNet, which ``fc`` was for
 STAGES = 4
 STEM, LAST = f"{TRUNK}conv1.weight", "projector.model.3.weight"
-NO_WEIGHTS = {"dilate", "stem_pool"}  # settings that a state dict does not show
+NO_WEIGHTS = {"dilate", "stem_pool", "normalisation"}  # settings that a state dict does not show
 
 
 def read_released_image(
