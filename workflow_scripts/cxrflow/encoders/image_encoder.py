@@ -59,7 +59,9 @@ class Projector(nn.Module):
         """Whole studies [B, P] and their patches [B, h, w, P], not normalised."""
         if self.of_patches:
             projected_BPhw = self.model(patches.grid).float()
-            return projected_BPhw.mean((2, 3)), projected_BPhw.permute(0, 2, 3, 1)
+            # Before the mean: the gradient, summed the other way round, has the layout of this one.
+            projected_BhwP = projected_BPhw.permute(0, 2, 3, 1)
+            return projected_BPhw.mean((2, 3)), projected_BhwP
         projected_BhwP = self.model(patches.grid.permute(0, 2, 3, 1)).float()
         return self.model(patches.pooled).float(), projected_BhwP
 
