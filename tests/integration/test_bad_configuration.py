@@ -112,7 +112,7 @@ def test_wrong_settings_of_a_program(
         ("pixels: {geometri: shorter64}\n", ["unknown key 'pixels.geometri'"]),
         ("seeds: zero\n", ["key 'seeds' is 'zero'"]),
         ("synthetic_hospital: {patients: [3]}\n", ["key 'synthetic_hospital.patients'"]),
-        ("models: {biovil: {momentum: 1}}\n", ["biovil", "momentum"]),
+        ("models: {biovil/biovil: {momentum: 1}}\n", ["biovil/biovil", "momentum"]),
         ("pixels: {geometry: [unclosed\n", ["not valid YAML"]),
         ("- a list\n", ["expected keys and values"]),
     ],
@@ -125,17 +125,11 @@ def test_wrong_configuration(tmp_path: Path, text: str, words: list[str]) -> Non
 
 
 def test_configuration_with_a_missing_data_root(tmp_path: Path) -> None:
-    values = yaml.safe_load(Path("config.yaml").read_text())
-    name = next(n for n, d in values["datasets"].items() if d["layout"] == "mimic_cxr")
     overlay = tmp_path / "overlay.yaml"
-    overlay.write_text(yaml.safe_dump(
-        {
-            "datasets": {name: {"synthetic": False, "root": str(tmp_path / "nowhere")}},
-            "benchmarks": {"phrase_grounding": {"figures": 0, "figure_phrases": False}},
-        }
-    ))  # fmt: skip
+    moved = {"mimic_cxr": {"root": str(tmp_path / "nowhere")}}
+    overlay.write_text(yaml.safe_dump({"synthetic_hospital": None, "datasets": moved}))
     end = program("config", None, "check", configfile=["config.yaml", overlay], real=True)
-    end.refuses(overlay, f"datasets.{name}.root", tmp_path / "nowhere", "no such folder")
+    end.refuses(overlay, "datasets.mimic_cxr.root", tmp_path / "nowhere", "no such folder")
 
 
 def test_wrong_configuration_stops_the_workflow_before_it_runs(tmp_path: Path) -> None:

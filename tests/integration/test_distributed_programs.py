@@ -31,6 +31,7 @@ from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import TextEncoderSettings
+from cxrflow.encoders.trunk import Patches
 from cxrflow.images.store import PixelStore
 from cxrflow.pretrain.image_text_pairs import ImageTextProgram, pair_texts
 from cxrflow.pretrain.objective import Run, TermsProgram
@@ -117,6 +118,8 @@ def in_float64(program: TermsProgram) -> TermsProgram:
         def double(one: Any) -> Any:
             if isinstance(one, Frames):
                 return one.each(double)
+            if isinstance(one, Patches):
+                return Patches(*map(double, one))
             return one.double() if one.is_floating_point() else one
 
         return tuple(map(double, inputs))

@@ -162,7 +162,7 @@ class Stages:
 
     def ground(self, output: Path, pixels: Path | None = None) -> End:
         return self._score(
-            "grounding.phrase_grounding",
+            "phrase_grounding",
             {},
             model=self.models / "joint",
             cohort=self.grounding,
@@ -188,7 +188,7 @@ class Stages:
         if extracted.code:
             return extracted
         return self._score(
-            "classification.zero_shot_classification",
+            "zero_shot_classification",
             {"split": None},
             model=self.models / "joint",
             cohort=self.rsna,
@@ -198,7 +198,7 @@ class Stages:
 
     def predict_masks(self, output: Path, model: Path | None = None) -> End:
         return self._score(
-            "language.mask_prediction",
+            "mask_prediction",
             {"max_length": 48},
             model=model or self.models / "joint",
             cohort=self.cohort,
