@@ -285,7 +285,8 @@ def read_config(folder: Path, kind: type[ConfigT]) -> ConfigT:
     try:
         return kind.model_validate(read_object(path))
     except ValidationError as error:
-        raise InputError(explain(error, str(path))) from None
+        first, *_ = explain(error, str(path)).splitlines()  # a folder of another kind lacks many
+        raise InputError(first) from None
 
 
 def require_positions(text: CXRBert, length: int) -> None:
