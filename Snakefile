@@ -7,7 +7,7 @@ Path grammar (`<results>` is `results`, or what `pathvars:` of the configuration
     <results>/corpus/<dataset>/entities.parquet     named entities of the sentences
     <results>/stanza/<name>/resources.json          sentence splitter, entity tagger
     <results>/cohorts/<paper>/<cohort>/...          pairs or samples, images, split, flow.json
-    <results>/pixels/<dataset>/<geometry>/...       decoded images, memory-mapped
+    <results>/pixels/<paper>/<cohort>/<geometry>/... decoded images, memory-mapped
     <results>/vocabulary/<paper>/<name>/...         WordPiece tokenizer
     <results>/tokens/<paper>/<vocabulary>/<dataset>/...  documents as token ids
     <results>/models/<paper>/<model>/seed<k>/...    weights, run.json, metrics.jsonl

@@ -174,18 +174,9 @@ def cohort_options(wildcards):
     return options
 
 
-# What decides how an image looks in a pixel store, beside the image and the geometry.
-STORED = [as_json(run.pixels), code_digest("images.store")]
-
-
 def pixels(cohort, model):
-    """The pixel store that holds the images of a cohort as a model sees them.
-
-    A store to which another paper's images are added is the same to those who read it: its age does
-    not count, what it is made with does (`STORED`), and of which images the cohort says.
-    """
-    holder = run.known_cohorts[cohort].holder
-    return ancient(f"<results>/pixels/{holder}/{MODELS[model].geometry}/store.json")
+    """The pixel store that holds the images of a cohort as a model sees them."""
+    return f"<results>/pixels/{cohort}/{MODELS[model].geometry}/store.json"
 
 
 # --- models -----------------------------------------------------------------------------------------

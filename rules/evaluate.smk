@@ -26,8 +26,7 @@ rule extract_features:
     resources:
         **job("extract_features"),
     params:
-        code=lambda wildcards: code_digest("benchmarks.features", *trunk_code(wildcards)),
-        stored=STORED,
+        code=lambda wildcards: code_digest("benchmarks.features", *run.trunk_of(wildcards.model)),
         settings=as_json(run.features),
         model=subpath(input.model, parent=True),
         cohort=subpath(input.cohort, parent=True),
@@ -69,9 +68,9 @@ rule evaluate:
         gpu=evaluation_need("gpu"),
     params:
         code=lambda wildcards: code_digest(
-            f"benchmarks.{run.task(wildcards.task).benchmark.program}", *trunk_code(wildcards)
+            f"benchmarks.{run.task(wildcards.task).benchmark.program}",
+            *run.trunk_of(wildcards.model),
         ),
-        stored=lambda wildcards: STORED if "pixels" in task_inputs(wildcards) else [],
         benchmark=benchmark_of,
         settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
         model=subpath(input.model, parent=True),

@@ -14,7 +14,7 @@ def cohort_corpus(wildcards):
 
 def drawn_pictures(wildcards):
     """`--jpg`, when a cohort's images lie in this copy of MIMIC-CXR-JPG; else tables are enough."""
-    holders = {layout(dataset) for dataset, _ in run.stores}
+    holders = {layout(run.known_cohorts[cohort].holder) for cohort, _ in run.stores}
     return ["--jpg"] if wildcards.phantom == "mimic_cxr_jpg" and "mimic_cxr_jpg" in holders else []
 
 
@@ -49,15 +49,6 @@ def training_options(wildcards, input):
         files = input[name] if name == "tokens" else [input[name]]
         options += option(f"--{name}", *(files if name == "pairs" else folders(files)))
     return options
-
-
-def trunk_code(wildcards):
-    """The module of a model's image trunk, which programs import by its name."""
-    model = MODELS[wildcards.model]
-    if model.recipe.program == "text":
-        return []
-    encoder = getattr(model.settings, "encoder", None)  # published weights are of a ResNet
-    return [f"encoders.{encoder.kind if encoder else 'resnet'}"]
 
 
 def trainings_behind(model):

@@ -1,26 +1,23 @@
 """Pixel stores: each needed image decoded and resized once, as memory-mapped 8-bit shards.
 
-Inputs: the images of every cohort in use that lie in the data set. A store a geometry.
-Outputs: `<results>/pixels/<dataset>/<geometry>/`. Shards are not declared as outputs: a store that
-was interrupted goes on with the shards it has.
+Inputs: the images of a cohort. A store a cohort and geometry, so that another cohort, of another
+paper perhaps, changes nothing for who reads it. Outputs: `<results>/pixels/<paper>/<cohort>/<geometry>/`.
+Shards are not declared: a store that was interrupted goes on with the shards it has.
 """
 
 
 rule store_pixels:
-    """Decode and resize the images of a data set."""
+    """Decode and resize the images of a cohort."""
     input:
-        data=lambda wildcards: marker(wildcards.dataset),
-        images=lambda wildcards: [
-            f"<results>/cohorts/{cohort}/images.parquet"
-            for cohort in run.stores[wildcards.dataset, wildcards.geometry]
-        ],
+        data=lambda wildcards: marker(run.known_cohorts[wildcards.cohort].holder),
+        images="<results>/cohorts/{cohort}/images.parquet",
     output:
-        index="<results>/pixels/{dataset}/{geometry}/index.parquet",
-        store="<results>/pixels/{dataset}/{geometry}/store.json",
+        index="<results>/pixels/{cohort}/{geometry}/index.parquet",
+        store="<results>/pixels/{cohort}/{geometry}/store.json",
     log:
-        "<logs>/store_pixels/{dataset}.{geometry}.log",
+        "<logs>/store_pixels/{cohort}.{geometry}.log",
     benchmark:
-        "<timings>/store_pixels/{dataset}.{geometry}.tsv"
+        "<timings>/store_pixels/{cohort}.{geometry}.tsv"
     priority: 50
     retries: need("store_pixels").retries
     conda:
@@ -30,7 +27,7 @@ rule store_pixels:
         **job("store_pixels"),
     params:
         code=code_digest("images.store"),
-        root=lambda wildcards: root(wildcards.dataset),
+        root=lambda wildcards: root(run.known_cohorts[wildcards.cohort].holder),
         settings=as_json(run.pixels),
         folder=subpath(output.store, parent=True),
     shell:

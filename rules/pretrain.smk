@@ -28,7 +28,6 @@ rule pretrain_text:
         **training_resources("text"),
     params:
         code=lambda wildcards: code_digest(*run.code_of(wildcards.model)),
-        stored=lambda wildcards: STORED if MODELS[wildcards.model].geometry else [],
         program=lambda wildcards: MODELS[wildcards.model].recipe.program,
         settings=lambda wildcards: as_json(MODELS[wildcards.model].settings),
         data=training_options,

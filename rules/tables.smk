@@ -152,7 +152,6 @@ rule draw_figure:
         **job("draw_figure"),
     params:
         code=code_digest("benchmarks.grounding.comparison"),
-        stored=STORED,
         settings=lambda wildcards: as_json(figure(wildcards)),
         results=lambda wildcards, input: folders(input.metrics),
         cohort=subpath(input.cohort, parent=True),

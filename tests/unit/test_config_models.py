@@ -118,10 +118,16 @@ def test_what_a_text_model_is_trained_on(overlay):
     assert without.vocabularies_in_use == ["biovil/cxr_bert", "biovil/clinical_bert"]
 
 
-def test_the_code_of_a_training_is_its_programs():
+def test_the_code_of_a_training_is_its_program_and_what_it_imports_by_name(overlay):
     config = load_config([DEMO])
-    for name, program in (("cxr_bert", "text"), ("simclr", "image"), ("biovil", "joint")):
-        assert config.code_of(f"biovil/{name}")[0] == f"pretrain.{program}"
+    assert config.code_of("biovil/cxr_bert_phase2") == ["pretrain.text", "pretrain.terms.mlm"]
+    assert config.code_of("biovil/simclr") == [
+        *("pretrain.image", "pretrain.terms.simclr", "encoders.resnet")
+    ]
+    named = ["pretrain.terms.global_alignment", "pretrain.terms.mlm", "encoders.resnet"]
+    assert config.code_of("biovil/biovil") == ["pretrain.joint", *named]
+    imported = overlay({"weights": {"biovil/simclr": "/w"}}, check_roots=False)
+    assert imported.trunk_of("biovil/biovil") == ["encoders.resnet"]
 
 
 # --- what is measured and shown -----------------------------------------------------------------

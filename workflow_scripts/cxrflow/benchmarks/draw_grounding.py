@@ -16,7 +16,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
     arguments.add_argument(
-        "--pixels", type=Path, required=True, help="results/pixels/<d>/<geometry>"
+        "--pixels", type=Path, required=True, help="results/pixels/<cohort>/<geometry>"
     )
     arguments.add_argument(
         "--phrases",

@@ -2,7 +2,7 @@
 
     python -m cxrflow.benchmarks.evaluate phrase_grounding \\
         --model results/models/biovil/biovil/seed0 --cohort results/cohorts/biovil/ms_cxr \\
-        --pixels results/pixels/mimic_cxr/square512 --output scores
+        --pixels results/pixels/biovil/ms_cxr/square512 --output scores
 
 What a benchmark reads beside the model and the cohort is in ``cxrflow.benchmarks.registry``.
 """
@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--seed", type=int, default=0, help="seed the model was trained with")
     arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
     arguments.add_argument("--training", type=Path, help="cohort to fine-tune on")
-    arguments.add_argument("--pixels", type=Path, help="results/pixels/<d>/<geometry>")
+    arguments.add_argument("--pixels", type=Path, help="results/pixels/<cohort>/<geometry>")
     arguments.add_argument("--features", type=Path, help="results/features/<m>/seed<k>/<cohort>")
     arguments.add_argument("--task", help="name of the task; else the benchmark's")
     arguments.add_argument("--output", type=Path, required=True, help="result folder")

@@ -12,7 +12,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
     arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
-    arguments.add_argument("--pixels", type=Path, required=True, help="results/pixels/<d>/<g>")
+    arguments.add_argument("--pixels", type=Path, required=True, help="results/pixels/<cohort>/<g>")
     arguments.add_argument("--output", type=Path, required=True, help="feature folder")
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, FeatureSettings)

@@ -188,12 +188,20 @@ class Models(Values):
         return list(dict.fromkeys([*before, name]))
 
     def code_of(self, name: str) -> list[str]:
-        """The modules behind a training: its program's, its image trunk's, its recipe's terms'."""
-        settings = self.model(name).settings.model_dump()
-        kind = settings.get("encoder", {}).get("kind")
-        names = [f"pretrain.{self.recipes[name].program}"]
-        names += [f"encoders.{kind}"] if kind else []
-        return names + [f"pretrain.terms.{term}" for term in settings.get("terms", {})]
+        """The modules behind a training: its program, the terms and the trunk imported by name."""
+        terms = self.model(name).settings.model_dump().get("terms", {})
+        program = f"pretrain.{self.recipes[name].program}"
+        return [program, *(f"pretrain.terms.{term}" for term in terms), *self.trunk_of(name)]
+
+    def trunk_of(self, name: str) -> list[str]:
+        """The module of a model's image trunk, which is that of the image model it starts from."""
+        recipe = self.recipes[name]
+        if recipe.image is not None and not self.imported(name):
+            return self.trunk_of(recipe.image)
+        encoder = getattr(self.model(name).settings, "encoder", None)
+        # Published image weights are a ResNet's.
+        kind = getattr(encoder, "kind", None if recipe.program == "text" else "resnet")
+        return [] if kind is None else [f"encoders.{kind}"]
 
     # --- the texts of text models -------------------------------------------------------------
 

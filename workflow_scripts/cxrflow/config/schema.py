@@ -53,17 +53,20 @@ class Config(Tables):
         return self.all_needs.cohorts
 
     @cached_property
-    def stores(self) -> dict[tuple[str, str], list[str]]:
-        """The cohorts whose images each pixel store holds, by (data set, geometry)."""
+    def stores(self) -> list[tuple[str, str]]:
+        """(cohort, geometry) of each pixel store.
+
+        Every cohort has its own: another one, of another paper perhaps, changes nothing for those
+        who read it.
+        """
         seen = {(self.recipes[name].cohort, name) for name in self.models_in_use}
         seen |= {(self.library.tasks[task].cohort, name) for task, name in self._reading_images()}
-        stores: dict[tuple[str, str], list[str]] = {}
-        # In the order of the papers: an index that lists images in another order is another store.
-        for name, cohort in self.known_cohorts.items():
-            geometries = {self.model(model).geometry for place, model in seen if place == name}
-            for geometry in sorted(filter(None, geometries)) if cohort.pictured else ():
-                stores.setdefault((cohort.holder, geometry), []).append(name)
-        return stores
+        stores = {(cohort, self.model(name).geometry) for cohort, name in seen}
+        return sorted(
+            (cohort, geometry)
+            for cohort, geometry in stores
+            if cohort and geometry and self.known_cohorts[cohort].pictured
+        )
 
     def _reading_images(self) -> set[tuple[str, str]]:
         """The (task, model) pairs that read pixels: those of one paper, and those it shows."""

@@ -104,7 +104,10 @@ def _extended(raw: dict[str, Any], file: Path) -> dict[str, Any]:
         for name, entry in (raw.get(kind) or {}).items():
             if isinstance(entry, dict) and EXTENDS in entry:
                 source = str(entry[EXTENDS])
-                base = getattr(load_paper(paper_of(source)), kind) if paper_of(source) else {}
+                paper = paper_of(source)
+                beside = file.with_name(f"{paper}.yaml")  # a user's own, where it is none of ours
+                place = paper if paper in paper_names() or not beside.is_file() else str(beside)
+                base = getattr(load_paper(place), kind) if paper else {}
                 if short_name(source) not in base:
                     raise InputError(
                         f"{file}: key '{kind}.{name}.{EXTENDS}' is '{source}'; expected "

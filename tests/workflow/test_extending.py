@@ -1,0 +1,179 @@
+"""What docs/extending.md shows, done to a copy of the workflow: files touched, runs, and reruns."""
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from .conftest import ROOT, Checkout, copy_of, models_of
+
+PAGE = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
+OWN = ("config.yaml", "my_method.yaml", "my_tables.yaml")  # what is not of the package
+BUDGETS = {"A paper's tables": 1, "A term": 4, "A data set": 5, "A benchmark": 4}
+PACKAGE = "workflow_scripts/cxrflow"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A file that the page shows, whole or as lines to be added to it and taken from it."""
+
+    section: str
+    file: str
+    lines: list[str]
+
+    def apply(self, folder: Path) -> None:
+        """Make the file, or edit it."""
+        path = folder / self.file if self.file in OWN else folder / PACKAGE / self.file
+        if not any(line[:1] in ("+", "-") for line in self.lines):
+            path.write_text("\n".join(self.lines) + "\n", encoding="utf-8")
+            return
+        text, at, before = path.read_text(encoding="utf-8").split("\n"), 0, list[str]()
+        for line in filter(None, self.lines):
+            sign, said = line[0], line[1:]
+            if sign != "+":  # a line that is there: kept, or taken out
+                at = text.index(said, at)
+                text[at : at + (sign == "-")] = before
+                at, before = at + len(before) + (sign == " "), []
+            elif at:
+                text.insert(at, said)
+                at += 1
+            else:
+                before.append(said)
+        path.write_text("\n".join(text), encoding="utf-8")
+
+
+def blocks() -> list[Block]:
+    """What the page shows, in its order."""
+    shown = []
+    for section in re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:]:
+        title = section.split(":")[0]
+        for code in re.findall(r"(?:^    .*\n|^\n(?=    |\n))+", section, re.MULTILINE):
+            lines = [line[4:] for line in code.strip("\n").split("\n")]
+            if named := re.fullmatch(r"# ([\w/]+\.(?:py|yaml))", lines[0]):
+                shown.append(Block(title, named[1], lines[1:]))
+    return shown
+
+
+def extend(folder: Path) -> Path:
+    """Do all that the page shows."""
+    for block in blocks():
+        block.apply(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """A checkout with the page's term, data set and benchmark, and papers that use them."""
+    checkout = Checkout(extend(copy_of(ROOT, tmp_path_factory.mktemp("extended"))))
+    checkout.write("three.yaml", {"papers": ["biovil", *OWN[1:]], "extent": "all"})
+    return checkout
+
+
+def python(folder: Path, *arguments: str) -> str:
+    """Run Python on a checkout's package."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=Checkout(folder).environment(PYTHONPATH=str(folder / "workflow_scripts")),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(("section", "budget"), BUDGETS.items())
+def test_files_touched(section: str, budget: int) -> None:
+    files = {block.file for block in blocks() if block.section == section}
+    assert len(files) == budget
+    assert f"## {section}: {budget} file{'s' * (budget > 1)}\n" in PAGE
+
+
+def test_what_is_new_is_all_that_is_planned(extended: Checkout) -> None:
+    before = extended.write("biovil.yaml", {"extent": "all"}).plan()
+    after = extended.with_overlay("three.yaml").plan()
+    assert models_of(after) - models_of(before) == {"my_method/my_method"}
+    assert models_of(before) <= models_of(after)
+    new = {path for job in after for path in job.output}
+    new -= {path for job in before for path in job.output}
+    for made in (
+        "phantom/shenzhen/MANIFEST.json",
+        "cohorts/my_method/shenzhen/samples.parquet",
+        "pixels/my_method/shenzhen/shorter128/store.json",
+        "benchmarks/my_method/isotropy/my_method/my_method/seed0/metrics.json",
+        "benchmarks/my_method/isotropy/biovil/simclr/seed0/metrics.json",
+        "tables/my_method/tuberculosis.html",
+        "tables/my_tables/probes.tests.json",
+        "tables/my_tables/orderings.html",
+    ):
+        assert f"results/{made}" in new
+    # Of BioViL's models nothing is made again.
+    assert not [path for path in new if path.startswith("results/models/biovil/")]
+
+
+DIGESTS = """
+from cxrflow.config import load_config
+from cxrflow.source_files import code_digest
+run = load_config(["config.yaml"])
+for name in run.models_in_use:
+    print(name, code_digest(*run.code_of(name)), run.model(name).settings.model_dump_json())
+for name in run.tasks_in_use:
+    print(name, code_digest(f"benchmarks.{run.task(name).benchmark.program}"))
+"""
+
+
+def test_what_was_trained_and_scored_is_as_before(extended: Checkout) -> None:
+    assert python(extended.folder, "-c", DIGESTS) == python(ROOT, "-c", DIGESTS)
+
+
+def test_the_data_set_and_the_benchmark_run(extended: Checkout) -> None:
+    """Drawn, made a cohort, measured: with features that are known."""
+    hospital = '{"rsna_images": 12, "image_size": 64}'
+    cohort = '{"kind": "classification", "splits": {"method": "patients", "shares": {"test": 1}}}'
+    python(extended.folder, "-m", "cxrflow.phantom", "--dataset", "shenzhen", "--output", "drawn",
+           "--settings", hospital)  # fmt: skip
+    python(extended.folder, "-m", "cxrflow.data.build_cohort", "--layout", "shenzhen", "--root",
+           "drawn", "--settings", cohort, "--output", "cohort")  # fmt: skip
+    said = python(extended.folder, "-c", """
+import json, pandas, torch
+from pathlib import Path
+from safetensors.torch import save_file
+from cxrflow.benchmarks.features import weights_file, write_features
+from cxrflow.files import file_digest
+rows = pandas.read_parquet("cohort/samples.parquet")
+flow = json.loads(Path("cohort/flow.json").read_text())
+assert flow["classes"] == ["Tuberculosis"] and len(rows) == 12, flow
+assert [labels[0] for labels in rows["labels"]] == [float(name[-1]) for name in rows["image_id"]]
+weights_file(Path("model")).parent.mkdir(parents=True)
+save_file({"x": torch.zeros(1)}, weights_file(Path("model")))
+said = {"weights": file_digest(weights_file(Path("model")))[:16], "geometry": "x", "pixels": "x"}
+features = torch.nn.functional.one_hot(torch.arange(12) % 2).float()
+write_features(Path("features"), rows[["image_id"]], {"pooled": features}, said)
+""")  # fmt: skip
+    assert said == ""
+    python(extended.folder, "-m", "cxrflow.benchmarks.evaluate", "isotropy", "--model", "model",
+           "--cohort", "cohort", "--features", "features", "--output", "scores")  # fmt: skip
+    scores = (extended.folder / "scores/metrics.json").read_text()
+    assert f'"value": {5 / 11:.8f}'[:16] in scores and '"n": 12' in scores
+
+
+def test_the_term_is_its_equation(extended: Checkout) -> None:
+    python(extended.folder, "-c", """
+from types import SimpleNamespace as Of
+import torch
+from cxrflow.config import load_config
+from cxrflow.pretrain.terms.pair_distance import PairDistance
+text, image = torch.randn(2, 4, 8, dtype=torch.float64)
+views = Of(image=Of(projected_global=image), text=Of(projected=text), batch=Of(rows=range(6)))
+loss = PairDistance(Of(weight=0.1), None).loss(views)
+torch.testing.assert_close(loss, ((image - text) ** 2).sum().float() / 6)
+run = load_config(["config.yaml", "three.yaml"])
+named = run.model("my_method/my_method").settings.terms.named()
+assert list(named) == ["global_alignment", "mlm", "pair_distance"]
+assert named["pair_distance"].weight == 0.1
+assert "pretrain.terms.pair_distance" in run.code_of("my_method/my_method")
+""")  # fmt: skip
