@@ -85,7 +85,7 @@ def test_a_changed_setting_reruns_only_what_depends_on_it(finished_copy: Checkou
     assert scored == {"toy/joint": 4}
     assert {job.rule for job in jobs if job.output} == {
         "pretrain_joint", "extract_features", "evaluate", "compare_rows", "make_table",
-        "check_orderings", "draw_figure", "make_page", "record_config",
+        "check_orderings", "draw_curve", "draw_figure", "make_page", "record_config",
     }  # fmt: skip
 
 
