@@ -69,7 +69,7 @@ def _statements(tree: ast.AST, typing: bool) -> Iterator[ast.Import | ast.Import
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node
-        elif typing or not _is_for_type_checkers(node):
+        elif not isinstance(node, ast.expr) and (typing or not _is_for_type_checkers(node)):
             yield from _statements(node, typing)
 
 
@@ -200,6 +200,9 @@ def _names(statement: ast.Import | ast.ImportFrom) -> Iterator[str]:
 
 class _Logic(ast.NodeTransformer):
     """Takes docstrings out of a module, and imports, which count wherever they stand."""
+
+    def visit(self, node: ast.AST) -> ast.AST | None:
+        return node if isinstance(node, ast.expr) else super().visit(node)  # quick: no statement
 
     def visit_Import(self, node: ast.Import) -> None:
         return None
