@@ -4,7 +4,7 @@ import logging
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -15,13 +15,15 @@ from torch import nn
 from cxrflow.drops import EXAMPLES, Drop, Tally
 from cxrflow.errors import InputError
 from cxrflow.files import file_digest, read_object
-from cxrflow.images.store import PixelStore
 from cxrflow.parquet import read_table
 from cxrflow.text.sentences import has_text, sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer, write_tokenizer
 from cxrflow.training.batch_norm import convert
 from cxrflow.training.processes import Processes
 from cxrflow.training.program import Losses
+
+if TYPE_CHECKING:
+    from cxrflow.images.store import PixelStore
 
 log = logging.getLogger("cxrflow")
 
@@ -65,7 +67,7 @@ class Pairs:
         self,
         name: str,
         sections: Sequence[str] = (),
-        store: PixelStore | None = None,
+        store: "PixelStore | None" = None,
         max_dropped_share: float = 0.0,
         priors: bool = False,
     ) -> pd.DataFrame:
