@@ -185,7 +185,7 @@ def _logic(text: str, suffix: str) -> str:
     if suffix == ".py":
         tree = ast.parse(text)
         names = sorted({name for node in _statements(tree, typing=False) for name in _names(node)})
-        return _digest(f"{names} {ast.dump(_Logic().visit(tree))}".encode())
+        return _digest(f"{names} {ast.dump(_Logic().generic_visit(tree))}".encode())
     if suffix == ".yaml":
         text = repr(yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     return _digest(text.encode())
