@@ -69,7 +69,6 @@ rule process_reports:
             "reports.corpus",
             "reports/rules/mimic_cxr/*.yaml",
             "reports/rules/scope/*.yaml",
-            "reports/rules/chexpert_labeler/**/*.txt",
             *readers("reports", wildcards.dataset),
         ),
         layout=lambda wildcards: layout(wildcards.dataset),

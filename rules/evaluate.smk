@@ -201,7 +201,6 @@ rule compare_labels:
             "benchmarks.data.label_agreement",
             "data/open_i_terms.yaml",
             "reports/rules/scope/*.yaml",
-            "reports/rules/chexpert_labeler/**/*.txt",
         ),
         settings=lambda wildcards: as_json(given_labels(wildcards).settings),
         labels=given_labels_place,

@@ -165,7 +165,7 @@ def _engine(most: int) -> Race:
             present = {n for n, negated, unsure in mentions if not negated and not unsure}
             absent = {n for n, negated, _ in mentions if negated}
             for name in ("Pleural Effusion", "Pneumothorax", "Atelectasis", "Edema", "Fracture"):
-                value = labels.values[position[name]]
+                value = labels[position[name]]
                 if value == 1 or name in present:
                     mentioned += 1
                     agreed += value == 1 and name in present

@@ -12,8 +12,8 @@ from cxrflow.errors import InputError
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.writers.stanza_entities import write_stanza_entities
 from cxrflow.phantom.writers.stanza_text import write_stanza_text
-from cxrflow.reports.entities import extract
-from cxrflow.reports.entities.settings import EntityTaggerSettings
+from cxrflow.reports.entities.extract import extract
+from cxrflow.reports.entities.settings import EntitySettings, EntityTaggerSettings
 from cxrflow.reports.entities.tagged_text import read_tagged
 from cxrflow.reports.entities.taggers import StanzaTagger
 from cxrflow.reports.settings import SentenceSplitterSettings
@@ -85,12 +85,10 @@ def test_extraction_does_not_depend_on_processes(text: Path, stanza: Path, tmp_p
     pd.DataFrame(rows, columns=names).to_parquet(corpus / "sentences.parquet")
     (corpus / "corpus.json").write_text('{"synthetic": true, "fingerprint": "f00d"}')
     tables = []
-    for threads in ("1", "2"):
-        output = tmp_path / threads
-        given = {"--corpus": corpus, "--stanza": stanza, "--output": output, "--threads": threads}
-        options = [str(part) for pair in given.items() for part in pair]
-        extract.main([*options, "--settings", '{"chunk": 40}'])
-        tables.append(pd.read_parquet(output / "entities.parquet"))
+    for threads in (1, 2):
+        output = tmp_path / f"{threads}.parquet"
+        extract(corpus, stanza, output, EntitySettings(chunk=40), threads)
+        tables.append(pd.read_parquet(output))
     pd.testing.assert_frame_equal(*tables)
     found = tables[0].merge(pd.DataFrame(rows, columns=names), on=names[:3])
     cut = [s[a:b] for s, a, b in zip(found.sentence, found.start, found.end, strict=True)]

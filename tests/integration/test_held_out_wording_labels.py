@@ -47,7 +47,7 @@ def test_each_observation_and_state_is_read() -> None:
     hits: Counter[tuple[str, int]] = Counter()
     extra, missed = hits.copy(), hits.copy()
     for report, labels in zip(written, read, strict=True):
-        values = zip(OBSERVATIONS, labels.values, strict=True)
+        values = zip(OBSERVATIONS, labels, strict=True)
         found = {(n, int(v)) for n, v in values if n in CODES and not math.isnan(v)}
         told = set(report.labels.items())
         hits.update(found & told)

@@ -1,14 +1,8 @@
-"""The labelling program on every kind of input, good and bad, interrupted and not."""
+"""The labelling program on every kind of input, good and bad."""
 
-import fcntl
+import csv
 import gzip
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +11,10 @@ import pandas as pd
 import pytest
 from programs import End, program
 
-from cxrflow.outputs import claim_folder
-from cxrflow.reports.corpus import build_corpus
-from cxrflow.reports.labels.aggregate import aggregate
+from cxrflow.errors import InputError
+from cxrflow.reports.label import find_source
 from cxrflow.reports.labels.observations import OBSERVATIONS
-from cxrflow.reports.settings import ReportSettings
+from cxrflow.reports.labels.scope.labeller import aggregate
 
 TEXTS = (
     "Small left effusion, no pneumothorax.\n2. Possible pneumonia.",
@@ -74,32 +67,28 @@ def test_a_csv_is_labelled_as_the_published_files_are_written(tmp_path: Path) ->
     assert lines[0] == ",".join(("study", *OBSERVATIONS))
     assert lines[1] == "s0,,,,,,,,-1.0,,0.0,1.0,,,"
     assert lines[3] == "s2" + "," * 14 and lines[5] == "s4" + "," * 14 and lines[6:] == [""]
-    assert not list(output.parent.glob("*.parts"))
     told = summary(output)
-    assert told["reports"] == 5 and told["empty"] == 2
+    assert told["reports"] == 5
     assert told["outcomes"] == {"labelled": 3, "empty": 2}
     assert told["labels"]["Pneumothorax"] == {"negative": 1, "blank": 4}
     assert told["labels"]["Pneumonia"] == {"uncertain": 1, "blank": 4}
     assert "effusion" not in output.read_text().lower().split("\n", 1)[1]
 
 
-@pytest.mark.parametrize("kind", ["csv.gz", "tsv", "parquet", "bare.csv", "dictionary.parquet"])
+@pytest.mark.parametrize("kind", ["csv.gz", "parquet", "dictionary.parquet"])
 def test_every_kind_of_table_gives_the_same(
     tmp_path: Path, kind: str, expected: np.ndarray
 ) -> None:
-    path, words = tmp_path / f"in.{kind}", []
+    path = tmp_path / f"in.{kind}"
     frame = pd.DataFrame({"Report Impression": TEXTS, "other": 1})
-    if kind == "bare.csv":
-        words = ["--no-header"]
-        frame[["Report Impression"]].to_csv(path, index=False, header=False)
-    elif kind.endswith("parquet"):
+    if kind.endswith("parquet"):
         if kind.startswith("dictionary"):
             frame["Report Impression"] = frame["Report Impression"].astype("category")
         frame.to_parquet(path)
     else:
-        frame.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
+        frame.to_csv(path, index=False)
     output = tmp_path / "labels.parquet"
-    label(path, output, *words).succeeds()
+    label(path, output).succeeds()
     np.testing.assert_array_equal(values(output), expected)
     assert list(pd.read_parquet(output)["row"]) == ["0", "1", "2", "3", "4"]
 
@@ -110,58 +99,6 @@ def test_ids_keep_their_leading_zeros_and_a_byte_order_mark_is_no_column(tmp_pat
     label(tmp_path / "in.csv", output, id_column="id").succeeds()
     assert [line.split(",")[0] for line in output.read_text().split()[1:]][-2:] == ["007", "08"]
     assert list(values(output)[:, OBSERVATIONS.index("Edema")]) == [0, 1]
-
-
-def write_mimic(root: Path, texts: dict[str, str | bytes]) -> Path:
-    """A live tree of reports by study."""
-    for study, text in texts.items():
-        place = root / "files" / "p19" / "p19990001" / f"s{study}.txt"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(text.encode() if isinstance(text, str) else text)
-    return root
-
-
-@pytest.mark.parametrize("choice", ["conclusion", "findings_and_impression"])
-def test_a_data_set_gets_the_labels_that_the_corpus_has(tmp_path: Path, choice: str) -> None:
-    texts: dict[str, str | bytes] = {
-        "59990001": MIMIC,
-        "59990002": "\n COMPARISON: \n \n Pneumonia of last week.\n",
-        "59990003": "Two views. \n \n Right pneumothorax.",
-        "59990004": "\n INDICATION: Cough.\n",
-        "59990005": b"\xff",
-        "59990006": "\n FINDINGS: ___\n \n IMPRESSION: 1.\n",
-    }
-    root = write_mimic(tmp_path / "mimic", texts)
-    settings = {"labels": {"text": choice}, "max_failed_share": 0.5}
-    output = tmp_path / "labels.csv"
-    label(root, output, layout="mimic_cxr", settings=settings).succeeds()
-    build_corpus("mimic_cxr", str(root), tmp_path / "c", ReportSettings.model_validate(settings))
-    corpus = pd.read_parquet(tmp_path / "c" / "labels.parquet").set_index("study_id")
-    ours = pd.read_csv(output, dtype={"study_id": str}).set_index("study_id")
-    assert list(corpus.index) == ["59990001", "59990002", "59990003"]
-    pd.testing.assert_frame_equal(ours.loc[corpus.index], corpus)
-    assert ours.drop(corpus.index).isna().all(axis=None)
-    edema = 0.0 if choice == "conclusion" else -1.0
-    assert ours.loc["59990001", "Edema"] == edema
-    assert summary(output)["outcomes"] == {
-        "labelled": 3,
-        "no usable section": 1,
-        "not UTF-8 text": 1,
-        "empty": 1,
-    }
-
-
-def test_an_archive_needs_no_layout(tmp_path: Path) -> None:
-    tree = write_mimic(tmp_path / "tree", {"59990001": MIMIC, "59990002": MIMIC})
-    archive = tmp_path / "zipped" / "mimic-cxr-reports.zip"
-    archive.parent.mkdir()
-    with zipfile.ZipFile(archive, "w") as made:
-        for path in sorted(tree.rglob("*.txt")):
-            made.write(path, path.relative_to(tree))
-    label(archive, tmp_path / "a.csv").succeeds()
-    label(tree, tmp_path / "b.csv", layout="mimic_cxr").succeeds()
-    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
-    assert (tmp_path / "a.csv").read_text().count("\n5999000") == 2
 
 
 def test_a_folder_of_texts_with_and_without_headings(tmp_path: Path) -> None:
@@ -178,13 +115,14 @@ def test_a_folder_of_texts_with_and_without_headings(tmp_path: Path) -> None:
     # Without a heading all of it is read, not only the last paragraph.
     assert found.loc["deep/plain.txt", ["Pleural Effusion", "Edema"]].tolist() == [1, 0]
     assert found.loc["headed.txt", ["Pleural Effusion", "Edema"]].tolist() == [1, 0]
-    assert found.loc["empty.txt"].isna().all() and summary(output)["empty"] == 1
+    assert found.loc["empty.txt"].isna().all() and summary(output)["outcomes"]["empty"] == 1
 
 
 def test_lists_and_limits_of_the_settings_hold_for_tables(tmp_path: Path) -> None:
-    typos = tmp_path / "typos.csv"
-    typos.write_text("study_id,wrong,right\n0,xyzzy,effusion\n")
-    path = table(tmp_path / "in.csv", ("Left xyzzy.", "No edema. " * 20))
+    typos = tmp_path / "typos.py"
+    typos.write_text("{'s50000001': [['xyzzy', 'effusion']]}")
+    path = tmp_path / "in.csv"
+    path.write_text(f"study,report\ns50000001,Left xyzzy.\ns1,{'No edema. ' * 20}\n")
     settings = {
         "typo_list": str(typos),
         "sections": {"max_characters": 100},
@@ -200,7 +138,7 @@ def test_lists_and_limits_of_the_settings_hold_for_tables(tmp_path: Path) -> Non
     }
 
 
-def test_too_many_unusable_reports_write_nothing_and_keep_what_is_done(tmp_path: Path) -> None:
+def test_too_many_unusable_reports_write_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "reports"
     folder.mkdir()
     (folder / "a.txt").write_bytes(b"\xff")
@@ -209,14 +147,9 @@ def test_too_many_unusable_reports_write_nothing_and_keep_what_is_done(tmp_path:
     label(folder, output, settings={"max_failed_share": 0.4}).refuses(
         folder, "1 of 2 reports failed", "(1): not UTF-8 text"
     )
-    assert not output.exists() and not summary_path(output).exists()
+    assert not list(tmp_path.glob("labels*"))
     label(folder, output, settings={"max_failed_share": 0.6}).succeeds()
-    assert summary(output)["parts_resumed"] == 1
     assert values(output)[1, OBSERVATIONS.index("Edema")] == 1
-
-
-def summary_path(output: Path) -> Path:
-    return output.with_name(f"{output.name}.json")
 
 
 def test_reasons_say_where_each_label_comes_from(tmp_path: Path) -> None:
@@ -236,81 +169,14 @@ def test_reasons_say_where_each_label_comes_from(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(pd.read_parquet(bare), found.drop(columns=["phrase", "text"]))
 
 
-MANY = tuple(f"{text} Nodule of {n} mm." for n in range(600) for text in TEXTS[:2])
-SMALL_CHUNKS = {"chunk": 10}
-
-
-def start(path: Path, output: Path, *words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "cxrflow.reports.label", "--input", str(path)]
-    command += ["--output", str(output), "--settings", json.dumps(SMALL_CHUNKS), *words]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-
-
-def wait_for_parts(output: Path, running: subprocess.Popen[str]) -> None:
-    folder = output.with_name(f"{output.name}.parts")
-    end = time.monotonic() + 120
-    while len(list(folder.glob("*.arrow"))) < 3:
-        assert running.poll() is None and time.monotonic() < end, "ended before it was stopped"
-        time.sleep(0.002)
-
-
-@pytest.mark.parametrize("threads", ["1", "2"])
-def test_killed_or_stopped_it_goes_on_to_the_same_bytes(tmp_path: Path, threads: str) -> None:
-    path = table(tmp_path / "in.csv", MANY)
-    whole, reasons = tmp_path / "whole.csv", tmp_path / "whole.parquet"
-    label(path, whole, reasons=reasons, settings=SMALL_CHUNKS).succeeds()
-    output, said = tmp_path / "labels.csv", tmp_path / "reasons.parquet"
-    words = ["--threads", threads, "--reasons", str(said)]
-    for number, code in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 75)):
-        for part in output.with_name(f"{output.name}.parts").glob("*.arrow"):
-            part.unlink()
-        running = start(path, output, *words)
-        wait_for_parts(output, running)
-        running.send_signal(number)
-        _, stderr = running.communicate()
-        assert running.returncode == code, stderr
-        assert "Traceback" not in stderr and not output.exists()
-    assert "asked to stop" in stderr
-    running = start(path, output, *words)
-    _, stderr = running.communicate()
-    assert running.returncode == 0 and "going on with" in stderr, stderr
-    assert output.read_bytes() == whole.read_bytes()
-    assert said.read_bytes() == reasons.read_bytes()
-    assert not output.with_name(f"{output.name}.parts").exists()
-    assert not list(tmp_path.glob(".*"))
-
-
-def stop_early(path: Path, output: Path, **settings: Any) -> None:
-    """Leave finished parts behind: the reports end as too long."""
-    settings = {"max_failed_share": 0, **settings}
-    label(path, output, settings=settings).refuses("failed at 'reports read'")
-    assert list(output.with_name(f"{output.name}.parts").glob("*.arrow"))
-
-
-def test_parts_of_other_settings_or_texts_are_not_used(tmp_path: Path) -> None:
-    limit = {"sections": {"max_characters": 60}}
-    texts = ("Pneumonia or edema.", "Too long. " * 10)
-    path, output = table(tmp_path / "in.csv", texts), tmp_path / "labels.csv"
-    stop_early(path, output, **limit)
-    chosen = {**limit, "labels": {"alternatives": "positive"}, "max_failed_share": 1}
-    label(path, output, settings=chosen).succeeds()
-    edema = OBSERVATIONS.index("Edema")
-    assert values(output)[0, edema] == 1 and summary(output)["parts_resumed"] == 0
-    stop_early(path, output, **limit)
-    table(path, ("No pneumonia or edema.", texts[1]))
-    label(path, output, settings={**limit, "max_failed_share": 1}).succeeds()
-    assert values(output)[0, edema] == 0
-
-
-def test_a_second_process_leaves_at_once(tmp_path: Path) -> None:
-    output = tmp_path / "labels.csv"
-    folder = tmp_path / "labels.csv.parts"
-    claim_folder(folder, "finished labels")
-    with open(folder / "lock", "w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        label(table(tmp_path / "in.csv"), output).refuses(folder, "another process")
-    label(tmp_path / "in.csv", output).succeeds()
+def test_the_result_does_not_depend_on_processes_or_chunks(tmp_path: Path) -> None:
+    many = tuple(f"{text} Nodule of {n} mm." for n in range(20) for text in TEXTS[:2])
+    path, written = table(tmp_path / "in.csv", many), []
+    for threads, chunk in ((1, 500), (2, 3)):
+        output, reasons = tmp_path / f"{threads}.csv", tmp_path / f"{threads}.parquet"
+        label(path, output, reasons=reasons, threads=threads, settings={"chunk": chunk}).succeeds()
+        written.append((output.read_bytes(), reasons.read_bytes()))
+    assert written[0] == written[1] and len(values(output)) == 40
 
 
 BAD: dict[str, tuple[str, bytes, list[str], tuple[str, ...]]] = {
@@ -323,16 +189,13 @@ BAD: dict[str, tuple[str, bytes, list[str], tuple[str, ...]]] = {
     "no id": ("a.csv", b"id,text\n7,a\n,b\n", ["--id-column", "id"], ("row 1", "no id")),
     "not UTF-8": ("a.csv", b"id,text\n1,h\xe9morragie\n", [], ("UTF-8",)),
     "UTF-16": ("a.csv", "id,text\n1,a\n".encode("utf-16"), [], ("UTF-8",)),
-    "uneven rows": ("a.csv", b"id,text\n1,a,b\n", [], ("line 2: 3 fields, expected 2",)),
-    "open quote": ("a.csv", b'id,text\n1,"a\n', [], ("CSV", "unexpected end")),
+    "uneven rows": ("a.csv", b"id,text\n1,a,b\n", [], ("a.csv:2", "expected 2", "quotes")),
+    "open quote": ("a.csv", b'id,text\n1,"a\n', [], ("a.csv:2", "closed quotes")),
     "cut off": ("a.csv.gz", gzip.compress(b"id,text\n1,a\n" * 99)[:-20], [], ("a.csv.gz",)),
-    "nothing": ("a.csv", b"", [], ("no row",)),
+    "nothing": ("a.csv", b"", [], ("empty",)),
     "header only": ("a.csv", b"id,text\n", [], ("no row",)),
     "no Parquet": ("a.parquet", b"id,text\n", [], ("Parquet",)),
-    "commas": ("a.csv", b"Clear, no edema\n", ["--no-header"], ("found 2 columns", "quotes")),
     "other kind": ("a.xlsx", b"", [], (".csv", ".parquet")),
-    "layout": ("a.csv", b"text\na\n", ["--layout", "open_i"], ("folder or archive",)),
-    "bad archive": ("mimic-cxr-reports.zip", b"PK", [], ("zip",)),
 }
 
 
@@ -354,12 +217,66 @@ def test_other_bad_requests_are_one_line(tmp_path: Path) -> None:
     label(path, output, "--with-text").refuses("--with-text", "--reasons")
     label(path, output, settings={"splitter": "stanza"}).refuses("--stanza")
     (tmp_path / "none").mkdir()
-    label(tmp_path / "none", output).refuses("none", "no .txt", "--layout")
+    label(tmp_path / "none", output).refuses("none", "no .txt", "cxrflow.reports.corpus")
     label(tmp_path / "none", output, text_column="text").refuses("none", "no table")
     pd.DataFrame({"text": [1, 2]}).to_parquet(tmp_path / "numbers.parquet")
     label(tmp_path / "numbers.parquet", output).refuses("'text'", "int64", "expected text")
-    listed = write_mimic(tmp_path / "mimic", {"59990001": MIMIC})
-    row = "19990001,59990001,files/p19/p19990001/s59990001.txt\n"
-    (listed / "cxr-study-list.csv").write_text("subject_id,study_id,path\n" + 2 * row)
-    label(listed, output, layout="mimic_cxr").refuses("59990001", "twice")
+    network = {"labels": {"engine": "chexbert", "chexbert": "weights"}}
+    label(path, output, settings=network, reasons=tmp_path / "r.parquet").refuses("no reasons")
     assert not list(tmp_path.glob("labels*"))
+
+
+def texts_of(path: Path, **options: str) -> list[tuple[str, str | None, str | None]]:
+    reports = find_source(path, **options).reports
+    return [(report.study_id, report.text, report.failure) for report in reports]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_texts_come_back_as_written(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    letters = [*"ab ,.;'\"\n", "\r\n", "ü", "\t", '""', "NA", "null"]
+    texts = ["".join(rng.choice(letters, size=rng.integers(0, 200))) for _ in range(300)]
+    path = tmp_path / "in.csv"
+    with open(path, "w", encoding="utf-8", newline="") as handle:
+        rows = [(f"{number:04d}", text) for number, text in enumerate(texts)]
+        csv.writer(handle).writerows([("id", "text"), *rows])
+    assert texts_of(path) == [(str(number), text, None) for number, text in enumerate(texts)]
+    assert texts_of(path, id_column="id") == [(name, text, None) for name, text in rows]
+
+
+@pytest.mark.parametrize(
+    ("columns", "chosen"),
+    [
+        (["id", "Report Impression"], 1),
+        (["REPORT", "findings_count"], 0),
+        (["study", "report_text", "labels"], 1),
+        (["anything"], 0),
+        (["a", " Text "], 1),
+        (["a", "b"], None),
+        (["report", "impression"], None),
+        (["text", "text"], None),
+    ],
+)
+def test_one_obvious_text_column_is_found(
+    tmp_path: Path, columns: list[str], chosen: int | None
+) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text(",".join(columns) + "\n" + ",".join(map(str, range(len(columns)))) + "\n")
+    if chosen is None:
+        with pytest.raises(InputError, match=rf"found '{columns[0]}', '{columns[1]}"):
+            find_source(path)
+    else:
+        assert texts_of(path) == [("0", str(chosen), None)]
+
+
+def test_files_are_listed_by_path_and_read_only_when_asked(tmp_path: Path) -> None:
+    for name in ("b.txt", "a/z.txt", "a/b/c.txt", "d.text"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    source = find_source(tmp_path)
+    (tmp_path / "a" / "z.txt").unlink()
+    assert [(r.study_id, r.text, r.failure) for r in source.reports] == [
+        ("a/b/c.txt", "a/b/c.txt", None),
+        ("a/z.txt", None, "file cannot be read"),
+        ("b.txt", "b.txt", None),
+    ]

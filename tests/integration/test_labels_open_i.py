@@ -38,7 +38,7 @@ def test_labels_agree_with_the_human_index_terms(root: Path) -> None:
         ]
         for study in truth["study_id"]
     ]
-    ours_NC = np.array([labels.values for labels in ScopeLabeller().label(sentences)]) == 1
+    ours_NC = np.array(ScopeLabeller().label(sentences)) == 1
     written_N = np.array([bool(report) for report in sentences])
     ours_NC, given_NC = ours_NC[written_N], truth[list(OBSERVATIONS)].to_numpy()[written_N] == 1
     hits_C = (ours_NC & given_NC).sum(0)

@@ -27,7 +27,7 @@ def test_sections_sentences_and_labels_are_those_written() -> None:
             sentences = splitter.split_one(parsed.conclusion)
             written = report.impression or report.findings or report.last_paragraph
             assert sentences == [" ".join(sentence.split()) for sentence in written]
-            read = dict(zip(OBSERVATIONS, labeller.label([sentences])[0].values, strict=True))
+            read = dict(zip(OBSERVATIONS, labeller.label([sentences])[0], strict=True))
             for name in FINDINGS:
                 value = None if math.isnan(read[name]) else int(read[name])
                 counts["right" if value == report.labels.get(name) else "wrong"] += 1

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from cxrflow.files import write_json
-from cxrflow.reports.labels.engines import make_labeller
+from cxrflow.reports.labels.labeller import make_labeller
 from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.settings import ReportSettings
 
@@ -35,7 +35,7 @@ def write_corpus(
     folder.mkdir(parents=True)
     studies = list(reports)
     texts = [list(sentences) for sentences in reports.values()]
-    values = [found.values for found in make_labeller(settings.labels).label(texts)]
+    values = make_labeller(settings.labels).label(texts)
     labels = pd.DataFrame(values, columns=list(OBSERVATIONS))
     labels.insert(0, "study_id", studies)
     labels.to_parquet(folder / "labels.parquet")

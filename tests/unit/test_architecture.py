@@ -14,8 +14,8 @@ from cxrflow.source_files import PACKAGE, ROOT, imported_by
 TOP = ROOT.parent
 # Know no part of the package:
 SHARED = {
-    *("command", "drops", "errors", "files", "keyed_random", "names", "outputs", "parquet"),
-    "progress",
+    *("command", "csv_table", "drops", "errors", "files", "keyed_random", "names", "outputs"),
+    *("parallel", "parquet", "progress"),
 }
 LIBRARIES = {"data", "encoders", "images", "metrics", "objectives", "phantom", "reports", "text"}
 # What each part may import besides itself, the shared modules, other parts' settings and the

@@ -19,12 +19,11 @@ from cxrflow.benchmarks.data.label_disagreements import (
     find_disagreements,
     labelled_sentences,
     rank,
-    reasons_given,
 )
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
 from cxrflow.data import mimic_cxr_jpg
 from cxrflow.errors import InputError
-from cxrflow.reports.labels.engines import make_labeller
+from cxrflow.reports.labels.labeller import make_labeller
 from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.settings import LabelSettings, ReportSettings
 
@@ -309,7 +308,6 @@ def test_what_was_labelled_is_what_is_read_again(tmp_path):
 
 
 def test_an_engine_without_reasons_names_every_sentence():
-    assert reasons_given(LabelSettings(engine="chexbert", chexbert="weights.pth")) is None
     labels = np.array([[1.0], [0.0]])
     rows = list(
         find_disagreements(

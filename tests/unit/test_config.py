@@ -135,10 +135,6 @@ def test_the_paper_overlay_is_real(monkeypatch):
         ),
         ({"reports": {"typo_list": "/x.csv"}}, "key 'reports.typo_list' is '/x.csv': no such file"),
         (
-            {"reports": {"sections": {"special_cases": "/x.csv"}}},
-            "key 'reports.sections.special_cases' is '/x.csv': no such file",
-        ),
-        (
             {"cohorts": {"biovil/rsna": {"splits": {"method": "file", "file": "/x.csv"}}}},
             "key 'cohorts.biovil/rsna.splits.file' is '/x.csv': no such file",
         ),

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from data_fixtures import write_csv, write_dicom
 
+from cxrflow.csv_table import bare_ids, read_csv
 from cxrflow.data import dicom_headers, study_time
-from cxrflow.data.csv_table import bare_ids, read_csv
 from cxrflow.data.tables import drop_repeats, require_unique
 from cxrflow.drops import Drop
 from cxrflow.errors import InputError

@@ -35,7 +35,7 @@ def labeller() -> ScopeLabeller:
 
 def labels_read(sentence: str) -> dict[str, int]:
     """What the engine reads in a sentence, No Finding left out."""
-    values = labeller().label([RuleSplitter().split_one(sentence)])[0].values
+    values = labeller().label([RuleSplitter().split_one(sentence)])[0]
     named = dict(zip(OBSERVATIONS, values, strict=True))
     return {name: int(v) for name, v in named.items() if name in CODES and not math.isnan(v)}
 

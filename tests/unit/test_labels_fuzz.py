@@ -82,8 +82,8 @@ def test_labels_are_those_of_the_reasons(corpus: list[str]) -> None:
     labeller, rank = ScopeLabeller(), {0: 0, -1: 1, 1: 2}
     for i in range(0, 1000, 5):
         report = corpus[i : i + 5]
-        labels = labeller.label([report])[0].values
-        assert repr(labels) == repr(labeller.label([report[::-1]])[0].values)
+        labels = labeller.label([report])[0]
+        assert repr(labels) == repr(labeller.label([report[::-1]])[0])
         reasons = labeller.explain(report)
         for name, value in zip(OBSERVATIONS[1:], labels[1:], strict=True):
             said = [reason.value for reason in reasons if reason.observation == name]

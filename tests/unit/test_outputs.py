@@ -15,7 +15,6 @@ from cxrflow.images.settings import PixelSettings
 from cxrflow.outputs import MARK, claim_folder, empty_folder
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.writers.folder import write_dataset
-from cxrflow.reports.label_parts import locked
 from cxrflow.text import corpus
 from cxrflow.training.state import StateFolder
 
@@ -117,7 +116,6 @@ FILLED: dict[str, Fill] = {
         path, [], Geometry.parse("square8"), PixelSettings(), path, 1
     ),
     "training state": StateFolder,
-    "labels": lambda path: locked(path).__enter__(),
     "phantom": lambda path: write_dataset("rsna", HospitalSettings(), path, lambda _: {}),
 }
 

@@ -5,9 +5,8 @@ import time
 
 import pytest
 
-from cxrflow.reports.labels.aggregate import aggregate
 from cxrflow.reports.labels.observations import OBSERVATIONS
-from cxrflow.reports.labels.scope.labeller import ScopeLabeller
+from cxrflow.reports.labels.scope.labeller import ScopeLabeller, aggregate
 from cxrflow.reports.settings import ReportSettings
 
 SHORT = {
@@ -141,7 +140,7 @@ MARKS = {"+": 1.0, "-": 0.0, "?": -1.0}
 
 
 def labels(sentence: str, **settings: str) -> dict[str, float]:
-    values = ScopeLabeller(**settings).label([[sentence]])[0].values
+    values = ScopeLabeller(**settings).label([[sentence]])[0]
     return {o: v for o, v in zip(OBSERVATIONS, values, strict=True) if not math.isnan(v)}
 
 

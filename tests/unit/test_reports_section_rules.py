@@ -15,9 +15,7 @@ from cxrflow.reports.sections import parse_report, split_sections
 from cxrflow.reports.settings import SectionSettings
 
 SETTINGS = SectionSettings()
-PUBLISHED = SectionSettings(
-    heading_spelling="published", published_ndication=True, published_empty_paragraph=True
-)
+PUBLISHED = SectionSettings(as_published=True)
 MEANINGS = {
     "IMPRESSION": "impression",
     "CONCLUSION": "impression",

@@ -1,5 +1,6 @@
-"""Sections by MIMIC-CXR's conventions, on hand-made reports; typo list; misspelt words."""
+"""Sections by MIMIC-CXR's conventions; special cases; typo list; misspelt words."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,15 @@ from cxrflow.reports.sections import (
     labelled_report,
     parse_report,
     section_name,
+    special_cases,
     split_sections,
 )
 from cxrflow.reports.settings import SectionSettings
 from cxrflow.reports.spelling import Speller, one_slip_apart
-from cxrflow.reports.typos import TypoList
+from cxrflow.reports.typos import TypoList, read_typo_list
 
 SETTINGS = SectionSettings()
+PUBLISHED = SectionSettings(as_published=True)
 FULL = """                                 FINAL REPORT
  EXAMINATION:  CHEST (PORTABLE AP)
  
@@ -101,11 +104,10 @@ def test_headings_are_normalised(heading: str, name: str) -> None:
     ],
 )
 def test_heading_spelling_is_a_setting(heading: str, published: str, nearest: str) -> None:
-    assert section_name(heading, "published") == published
-    assert section_name(heading, "nearest") == nearest
+    assert section_name(heading, as_published=True) == published
+    assert section_name(heading) == nearest
     text = f"\n {heading}: Text.\n"
-    spelling = SectionSettings(heading_spelling="published")
-    assert [s.name for s in split_sections(text, spelling)] == ["preamble", published]
+    assert [s.name for s in split_sections(text, PUBLISHED)] == ["preamble", published]
     assert [s.name for s in split_sections(text, SETTINGS)] == ["preamble", nearest]
 
 
@@ -113,14 +115,12 @@ def test_published_slips_can_be_repeated() -> None:
     text = "\n NDICATION: Cough.\n"
     assert parse_report(text, SETTINGS).sections["indication"] == "Cough."
     assert parse_report(text, SETTINGS).conclusion == ""
-    published = SectionSettings(published_ndication=True)
-    assert parse_report(text, published).conclusion == "Cough."
+    assert parse_report(text, PUBLISHED).conclusion == "Cough."
 
     text = "\n COMPARISON: None. Clear lungs.\n \n TECHNIQUE: AP.\n \n"
     assert parse_report(text, SETTINGS).conclusion == "None. Clear lungs."
-    published = SectionSettings(published_empty_paragraph=True)
-    assert parse_report(text, published).conclusion_from == "last_paragraph"
-    assert parse_report(text, published).outcome == "no usable section"
+    assert parse_report(text, PUBLISHED).conclusion_from == "last_paragraph"
+    assert parse_report(text, PUBLISHED).outcome == "no usable section"
 
 
 def test_last_section_of_a_name_wins() -> None:
@@ -196,11 +196,41 @@ def test_labelled_sections_drop_empty_ones() -> None:
     assert report.outcome == "impression only"
 
 
-def test_typo_list_corrects_whole_words_of_its_study(tmp_path: Path) -> None:
-    path = tmp_path / "typos.csv"
-    path.write_text("study_id,wrong,right\ns59990001,dobhof,Dobbhoff\n59990001,The the,The\n")
-    typos = TypoList.read(path)
-    assert len(typos) == 2
+def test_special_cases_by_name_and_by_offset() -> None:
+    text = "\n INDICATION: Lungs are clear.\n"
+    named = parse_report(text, SETTINGS, SpecialCase(section="indication"))
+    assert named.conclusion == "Lungs are clear."
+    assert named.outcome == "special case: indication"
+    cut = parse_report(text, SETTINGS, SpecialCase(start=14, end=19))
+    assert (cut.conclusion, cut.conclusion_from) == ("Lungs", "special case: offsets")
+    nothing = parse_report(text, SETTINGS, SpecialCase(start=0, end=0))
+    assert nothing.outcome == "special case: no usable text"
+    absent = parse_report(text, SETTINGS, SpecialCase(section="technique"))
+    assert absent.outcome == "special case: no usable text"
+
+
+def test_published_special_cases_are_built_in() -> None:
+    cases = special_cases()
+    assert all(len(study) == 8 and study.startswith("5") for study in cases)
+    named = Counter(case.section for case in cases.values())
+    assert named == {
+        "recommendations": 7,
+        "indication": 6,
+        "examination": 5,
+        "technique": 3,
+        "note": 1,
+        "history": 1,
+        None: 31,
+    }
+    spans = [(case.start, case.end) for case in cases.values() if case.section is None]
+    assert spans.count((0, 0)) == 8
+    assert all(0 < start < end for start, end in spans if end)
+    assert cases["50525523"] == SpecialCase(start=201, end=349)
+    assert cases["56451190"] == SpecialCase(section="note")
+
+
+def test_typo_list_corrects_whole_words_of_its_study() -> None:
+    typos = TypoList({"59990001": {"dobhof": "Dobbhoff", "the the": "The"}})
     assert typos.correct("59990001", "DOBHOF tube; dobhoffs. The the lung") == (
         "Dobbhoff tube; dobhoffs. The lung",
         2,
@@ -211,16 +241,6 @@ def test_typo_list_corrects_whole_words_of_its_study(tmp_path: Path) -> None:
 def test_letters_that_only_look_alike_are_no_typo() -> None:
     # Without regard to case, a dotless i matches an i, but no list knows it.
     assert TypoList({"1": {"rib": "Rib"}}).correct("1", "r\u0131b RIB")[0] == "r\u0131b Rib"
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [("study_id,wrong\n", "column 'right'"), ("study_id,wrong,right\n,a,b\n", "line 2")],
-)
-def test_bad_typo_list_names_the_place(tmp_path: Path, content: str, message: str) -> None:
-    (tmp_path / "typos.csv").write_text(content)
-    with pytest.raises(InputError, match=message):
-        TypoList.read(tmp_path / "typos.csv")
 
 
 @pytest.mark.parametrize(
@@ -256,7 +276,7 @@ def test_typo_list_of_the_public_fork_is_read_from_its_source(tmp_path: Path) ->
         "             's5': [['a', 'b']]}\n"
         "    cases = {'s50000002': 'impression', 's50000003': [3, 5]}\n"
     )
-    typos = TypoList.read(source)
+    typos = read_typo_list(source)
     assert len(typos) == 2
     assert typos.correct("50000001", "Atelectases of teh base.") == ("atelectasis of the base.", 2)
     assert typos.correct("50000003", "Atelectases.") == ("Atelectases.", 0)
@@ -267,4 +287,4 @@ def test_source_without_corrections_is_an_input_error(tmp_path: Path, content: s
     source = tmp_path / "section_parser.py"
     source.write_text(content)
     with pytest.raises(InputError, match="section_parser.py"):
-        TypoList.read(source)
+        read_typo_list(source)

@@ -26,8 +26,9 @@ from cxrflow.outputs import require_own
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 log = logging.getLogger("cxrflow")
 
-# What the machine refuses, whatever the program does: no space, over quota, may not, read-only.
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+# What the machine refuses, whatever the program does: no space, over quota, too large, read-only,
+# may not.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 REFUSALS = (*FULL, errno.EACCES, errno.EPERM)
 # Options that name what a program writes.
 WRITTEN = ("output", "reasons", "state")

@@ -117,7 +117,6 @@ def _check_files(config: Config) -> None:
     reports = config.reports
     expected: list[tuple[Key, str | Path | None, str]] = [
         (("reports", "typo_list"), reports.typo_list, "file"),
-        (("reports", "sections", "special_cases"), reports.sections.special_cases_file, "file"),
         (("reports", "entities", "stanza_folder"), reports.entities.stanza_folder, "folder"),
     ]
     if reports.splitter == "stanza":

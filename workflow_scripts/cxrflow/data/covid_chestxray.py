@@ -7,7 +7,7 @@ taken as a study of its own; its id is the file name.
 
 from pathlib import Path
 
-from cxrflow.data.csv_table import read_csv, require_file, require_root
+from cxrflow.csv_table import read_csv, require_file, require_root
 from cxrflow.data.presence import file_failures
 from cxrflow.data.request import Request
 from cxrflow.data.tables import Tables, drop_repeats, require_unique, shaped

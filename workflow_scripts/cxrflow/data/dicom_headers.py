@@ -4,16 +4,15 @@ Pixels are never read (``stop_before_pixels``); files are scanned by several pro
 they are listed, so the result does not depend on how many.
 """
 
-import multiprocessing
 import os
 import warnings
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from cxrflow.parallel import chunks, ordered_map
 from cxrflow.progress import progress
 
 _TAGS = [
@@ -33,21 +32,14 @@ def scan(root: Path, paths: Sequence[str], threads: int = 1) -> pd.DataFrame:
         absent or blank), ``image_height`` and ``image_width`` (pixels), ``failure`` (null, or why
         the file cannot be used).
     """
-    chunks = [[root / path for path in paths[i : i + _CHUNK]] for i in range(0, len(paths), _CHUNK)]
-    parts = progress(_parts(chunks, threads), len(paths), "DICOM header")
-    rows = [row for part in parts for row in part]
+    parts = ordered_map(
+        _read_chunk,
+        chunks((root / path for path in paths), _CHUNK),
+        threads if len(paths) > _CHUNK else 1,
+    )
+    rows = [row for part in progress(parts, len(paths), "DICOM header") for row in part]
     frame = pd.DataFrame(rows, columns=[*_TEXT, *_SIZE])
     return frame.astype(dict.fromkeys(_TEXT, "str") | dict.fromkeys(_SIZE, "float64"))
-
-
-def _parts(chunks: list[list[Path]], threads: int) -> Iterator[list[tuple[Any, ...]]]:
-    if threads <= 1 or len(chunks) <= 1:
-        yield from map(_read_chunk, chunks)
-        return
-    # Spawned, not forked: arrow has threads by now, which a forked child would lack.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(threads, len(chunks)), context) as pool:
-        yield from pool.map(_read_chunk, chunks)
 
 
 def _read_chunk(paths: list[Path]) -> list[tuple[Any, ...]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxrflow.data.csv_table import bare_ids, find_file, read_csv, require_file, require_root
+from cxrflow.csv_table import bare_ids, find_file, read_csv, require_file, require_root
 from cxrflow.data.tables import drop_repeats, require_unique
 from cxrflow.drops import Drop
 

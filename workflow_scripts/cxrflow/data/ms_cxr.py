@@ -7,7 +7,7 @@ height in pixels of the original image.
 
 from pathlib import Path
 
-from cxrflow.data.csv_table import read_csv, require_file, require_root
+from cxrflow.csv_table import read_csv, require_file, require_root
 from cxrflow.data.request import Request
 from cxrflow.data.tables import Tables, drop_repeats, require_unique, shaped
 from cxrflow.drops import Drop

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from cxrflow.data.csv_table import require_file, require_root
+from cxrflow.csv_table import require_file, require_root
 from cxrflow.data.request import Request
 from cxrflow.data.tables import COLUMNS, Tables
 from cxrflow.drops import Drop

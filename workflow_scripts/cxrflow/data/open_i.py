@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from cxrflow.csv_table import find_file, read_csv, require_root
 from cxrflow.data import dicom_headers
-from cxrflow.data.csv_table import find_file, read_csv, require_root
 from cxrflow.data.request import Request
 from cxrflow.data.tables import Tables, require_unique, shaped
 from cxrflow.drops import Drop

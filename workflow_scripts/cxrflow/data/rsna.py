@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxrflow.csv_table import read_csv, require_file, require_root
 from cxrflow.data import dicom_headers
-from cxrflow.data.csv_table import read_csv, require_file, require_root
 from cxrflow.data.request import Request
 from cxrflow.data.tables import Tables, drop_repeats, shaped
 from cxrflow.drops import Drop

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Set
 import numpy as np
 import pandas as pd
 
-from cxrflow.data.csv_table import bare_ids, read_csv, require_file
+from cxrflow.csv_table import bare_ids, read_csv, require_file
 from cxrflow.data.filters import unit_hash
 from cxrflow.data.settings import SPLITS, CohortSettings, SplitSettings
 from cxrflow.errors import InputError

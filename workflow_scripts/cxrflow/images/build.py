@@ -6,16 +6,11 @@ noticed in one place.
 """
 
 import contextlib
-import errno
 import fcntl
 import logging
-import multiprocessing
-import os
-import threading
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +34,7 @@ from cxrflow.images.shards import (
     write_shard,
 )
 from cxrflow.outputs import claim_folder
+from cxrflow.parallel import chunks, ordered_map
 from cxrflow.progress import progress
 
 log = logging.getLogger("cxrflow.images")
@@ -74,13 +70,13 @@ def build_store(
     ``settings.max_failed_share`` of the images failed, or the disk is full; finished shards stay.
     """
     claim_folder(folder, "pixel store")
-    with _lock(folder), _plain_disk_errors(folder):
+    with _lock(folder):
         for name in ("store.json", "index.parquet"):  # not whole until the end
             (folder / name).unlink(missing_ok=True)
         for left_over in folder.glob(".*.partial"):
             left_over.unlink()
         per_shard = settings.images_per_shard
-        parts = [sources[i : i + per_shard] for i in range(0, len(sources), per_shard)]
+        parts = list(chunks(sources, per_shard))
         with ThreadPoolExecutor(threads) as pool:
             plans = list(
                 pool.map(lambda part: plan_fingerprint(root, part, geometry, settings), parts)
@@ -103,10 +99,14 @@ def build_store(
         for record in records.values():
             spend(Failure(**failure) for failure in record["failures"])
         missing = [number for number in range(len(parts)) if number not in records]
+        images = sum(len(parts[number]) for number in missing)
         with contextlib.closing(
-            _blocks(root, [parts[i] for i in missing], geometry, settings, threads)
+            ordered_map(
+                partial(store_block, root, geometry=geometry, settings=settings),
+                (block for number in missing for block in chunks(parts[number], BLOCK)),
+                threads if images >= WORTH_PROCESSES else 1,
+            )
         ) as decoded:
-            images = sum(len(parts[number]) for number in missing)
             blocks = progress(decoded, images, "image", _images, "pixel store")
             for number in missing:
                 shard_blocks = []
@@ -120,54 +120,8 @@ def build_store(
         return _write_index(folder, ordered, geometry, settings)
 
 
-def _blocks(
-    root: Path,
-    parts: Sequence[Sequence[Source]],
-    geometry: Geometry,
-    settings: PixelSettings,
-    threads: int,
-) -> Generator[Block, None, None]:
-    """The blocks of all ``parts`` in order, decoded by ``threads`` processes."""
-    tasks = [part[i : i + BLOCK] for part in parts for i in range(0, len(part), BLOCK)]
-    total = sum(len(task) for task in tasks)
-    if threads == 1 or total < WORTH_PROCESSES:
-        for task in tasks:
-            yield store_block(root, task, geometry, settings)
-        return
-    # Fresh processes: a fork would copy the locks of the threads that pandas has started.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(threads, mp_context=context, initializer=_die_with_parent)
-    waiting: deque[Future[Block]] = deque()
-    try:
-        for task in tasks:
-            waiting.append(pool.submit(store_block, root, task, geometry, settings))
-            if len(waiting) >= 3 * threads:  # bounds the memory of finished blocks
-                yield waiting.popleft().result()
-        for future in waiting:
-            yield future.result()
-    except BrokenProcessPool:
-        raise InputError(
-            f"{root}: a decoding process was killed, perhaps for want of memory; finished shards"
-            " are kept, run again with fewer --threads"
-        ) from None
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
 def _images(block: Block) -> int:
     return len(block.stored) + len(block.failures)
-
-
-def _die_with_parent() -> None:
-    """End this process when its parent is gone, which SIGKILL gives it no chance to arrange."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _remove_other_shards(folder: Path, count: int) -> None:
@@ -228,17 +182,3 @@ def _lock(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             raise InputError(f"{folder}: another process is building this store") from None
         yield
-
-
-@contextlib.contextmanager
-def _plain_disk_errors(folder: Path) -> Iterator[None]:
-    """Say in one line that the disk is full, or a quota or size limit is reached."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise
-        raise InputError(
-            f"{folder}: {os.strerror(error.errno)} while writing the pixel store; finished shards"
-            " are kept, make room and run again"
-        ) from None

@@ -7,12 +7,10 @@ texts; above ``max_failed_share`` the program fails. The result does not depend 
 
 import hashlib
 import logging
-import multiprocessing
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +22,9 @@ from cxrflow.data.layouts import holders
 from cxrflow.drops import Drop, Tally
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, fingerprint, is_synthetic, write_json
+from cxrflow.parallel import chunks, ordered_map
 from cxrflow.progress import progress
-from cxrflow.reports.labels.observations import OBSERVATIONS
+from cxrflow.reports.labels.observations import NAMES, OBSERVATIONS
 from cxrflow.reports.reading import KEPT, Processor, Rows
 from cxrflow.reports.settings import ReportSettings
 from cxrflow.reports.texts import Reference, list_reports
@@ -65,7 +64,7 @@ _processor: Processor | None = None
 
 def _start(layout: str, root: str, settings: ReportSettings, stanza: str | None) -> None:
     global _processor
-    if settings.splitter == "stanza":
+    if settings.uses_torch:
         import torch
 
         torch.set_num_threads(1)
@@ -75,39 +74,6 @@ def _start(layout: str, root: str, settings: ReportSettings, stanza: str | None)
 def _work(references: Sequence[Reference]) -> Rows:
     assert _processor is not None, "the process was not started"
     return _processor.process(references)
-
-
-def _chunks(references: Sequence[Reference], size: int) -> list[Sequence[Reference]]:
-    return [references[i : i + size] for i in range(0, len(references), size)]
-
-
-def _process(
-    layout: str,
-    root: str,
-    references: Sequence[Reference],
-    settings: ReportSettings,
-    stanza: str | None,
-    threads: int,
-) -> Iterator[Rows]:
-    """The rows of all reports, chunk by chunk in order."""
-    chunks = _chunks(references, settings.chunk)
-    start = (layout, root, settings, stanza)
-    # In this process first: bad settings or a bad model folder end here with one clear line.
-    _start(*start)
-    if threads <= 1 or len(chunks) <= 1:
-        yield from map(_work, chunks)
-        return
-    # Spawned, not forked: torch and arrow have threads that a forked child would lack.
-    context = multiprocessing.get_context("spawn")
-    workers = min(threads, len(chunks))
-    try:
-        with ProcessPoolExecutor(workers, context, _start, start) as pool:
-            yield from pool.map(_work, chunks)
-    except BrokenProcessPool:
-        raise InputError(
-            "a worker process ended without an answer (out of memory?); "
-            "try fewer --threads or a smaller reports.chunk"
-        ) from None
 
 
 class _Tables:
@@ -169,12 +135,10 @@ class _Account:
             labelled=len(rows.labels),
             documents=len(rows.documents),
             typos_corrected=rows.typos,
-            sentences_unread=rows.unread,
         )
-        names = {1.0: "positive", 0.0: "negative", -1.0: "uncertain"}
         for _, values in rows.labels:
             for observation, value in zip(OBSERVATIONS, values, strict=True):
-                self.labels[observation][names.get(value, "blank")] += 1
+                self.labels[observation][NAMES.get(value, "blank")] += 1
 
     def summary(self) -> dict[str, Any]:
         """The counts as JSON."""
@@ -214,7 +178,12 @@ def build_corpus(
     account, started = _Account(), time.monotonic()
     with atomic_folder(output, "report corpus") as folder:
         with _Tables(folder) as tables:
-            parts = _process(layout, root, references, settings, stanza, threads)
+            parts = ordered_map(
+                _work,
+                chunks(references, settings.chunk),
+                threads if len(references) > settings.chunk else 1,
+                partial(_start, layout, root, settings, stanza),
+            )
             for rows in progress(parts, len(references), "report", lambda rows: len(rows.sections)):
                 tables.write(rows)
                 account.add(rows)

@@ -1,136 +1,223 @@
 """Label anyone's reports with the 14 CheXpert observations.
 
---input is a table with a column of texts (.csv, .csv.gz, .tsv, .tsv.gz, .parquet), a folder of
-.txt files, or a data set: its folder with --layout, or mimic-cxr-reports.zip, NLMCXR_reports.tgz.
-
-What is labelled: a table's text as a whole, as the published CheXpert labeller does; of a .txt
-file or a data set the part that the setting labels.text names (by default the conclusion of
-MIMIC-CXR's reports, findings and impression of others); a .txt file without any heading as a whole.
+--input is a table with a column of texts (.csv, .csv.gz, .parquet) or a folder of .txt files; of a
+data set, cxrflow.reports.corpus writes the same labels. A table's text is labelled as a whole, as
+the published CheXpert labeller does; of a .txt file with headings the part that the setting
+labels.text names (by default findings and impression), without any heading all of it.
 
 --output (.csv or .parquet) gets one row a report, in the order of the input: the id (--id-column,
-else the row's number from 0; a file's path; a data set's study_id), then the observations in
-CheXpert's order: 1.0 positive, 0.0 negative, -1.0 uncertain, blank not mentioned. A report without
-a sentence, or one that cannot be read, gives 14 blanks and is counted in <output>.json (the
-published labeller gives an empty text No Finding = 1). No text is written, except by --with-text.
-
-Finished reports are kept in <output>.parts until all are done: a killed run that is started again
-goes on, to the same bytes. The result does not depend on --threads either.
+else the row's number from 0; a file's path), then the observations in CheXpert's order: 1.0
+positive, 0.0 negative, -1.0 uncertain, blank not mentioned. A report without a sentence, or one
+that cannot be read, gives 14 blanks and is counted in <output>.json (the published labeller gives
+an empty text No Finding = 1). No text is written, except by --with-text. The result does not depend
+on --threads.
 """
 
-import csv
 import logging
-import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pandas as pd
 
 from cxrflow.command import parser, read_settings, run
-from cxrflow.data.layouts import holders
-from cxrflow.drops import Drop, Tally
-from cxrflow.errors import InputError, InterruptedRun
+from cxrflow.csv_table import read_text
+from cxrflow.drops import Tally
+from cxrflow.errors import InputError
 from cxrflow.files import atomic_path, write_json
-from cxrflow.outputs import remove_folder
+from cxrflow.parallel import chunks, ordered_map
+from cxrflow.parquet import read_table
 from cxrflow.progress import progress
-from cxrflow.reports.label_input import Source, find_source
-from cxrflow.reports.label_parts import (
-    EMPTY,
-    LABELLED,
-    PART,
-    REASONS,
-    REASONS_WITH_TEXT,
-    Job,
-    identity,
-    locked,
-    read_part,
-    reasons_of,
-    remove_others,
-)
-from cxrflow.reports.label_pool import finished_parts
-from cxrflow.reports.labels.observations import OBSERVATIONS
+from cxrflow.reports.labels.labeller import make_labeller
+from cxrflow.reports.labels.observations import NAMES, OBSERVATIONS, Labels
+from cxrflow.reports.labels.scope.labeller import ScopeLabeller
+from cxrflow.reports.parsing import ReportParser, labelled_sections
+from cxrflow.reports.sections import HEADING
+from cxrflow.reports.sentences import make_splitter
 from cxrflow.reports.settings import ReportSettings
+from cxrflow.reports.texts import RawReport, decode
 
 log = logging.getLogger(__name__)
 
-NAMES = {1.0: "positive", 0.0: "negative", -1.0: "uncertain", None: "blank"}
+# Names of a text column, in lower case; more than one of them in a table is not obvious.
+TEXT_COLUMNS = ("report", "reports", "report text", "report impression", "text", "impression")
+LABELLED, EMPTY = "labelled", "empty"
+REASONS = (
+    *("id", "sentence", "start", "end", "observation", "value", "rule", "cue_start", "cue_end"),
+    *("phrase", "text"),
+)
 
 
-@contextmanager
-def _output(path: Path, id_name: str) -> Iterator[Callable[[pa.Table], None]]:
-    """What adds a part's rows to the labels' file, CSV or Parquet by its name."""
-    fields = [id_name, *OBSERVATIONS]
+@dataclass(frozen=True)
+class Source:
+    """Reports to label: a "table" or "files" at ``root``; ``total`` counts them."""
 
-    def renamed(part: pa.Table) -> pa.Table:
-        return part.select(["id", *OBSERVATIONS]).rename_columns(fields)
-
-    with atomic_path(path) as temporary:
-        if path.suffix == ".parquet":
-            schema = pa.schema(list(zip(fields, PART.types, strict=False)))
-            with pq.ParquetWriter(temporary, schema) as parquet:
-                yield lambda part: parquet.write_table(renamed(part))
-        else:
-            with open(temporary, "w", encoding="utf-8", newline="") as handle:
-                rows = csv.writer(handle, lineterminator="\n")
-                rows.writerow(fields)
-                # A float and None are written as the published files have them: "-1.0", nothing.
-                yield lambda part: rows.writerows(
-                    zip(*(c.to_pylist() for c in renamed(part).columns), strict=True)
-                )
+    kind: str
+    root: Path
+    id_name: str
+    total: int
+    reports: Iterator[RawReport]
 
 
-class _Account:
-    """Counts for ``<output>.json``."""
+class Rows(NamedTuple):
+    """Of a run of reports: id, outcome and labels of each, and a row an assertion."""
 
-    def __init__(self) -> None:
-        self.outcomes: Counter[str] = Counter()
-        self.unread = 0
-        self.labels = {name: Counter[str]() for name in OBSERVATIONS}
-
-    def add(self, part: pa.Table) -> None:
-        """Count a part."""
-        self.outcomes.update(part["outcome"].to_pylist())
-        self.unread += sum(part["unread"].to_pylist())
-        for name in OBSERVATIONS:
-            for count in part[name].value_counts().to_pylist():
-                self.labels[name][NAMES[count["values"]]] += count["counts"]
-
-    def check(self, total: int, root: Path, most: float) -> None:
-        """End the run when too many reports are unusable; an empty one is only counted."""
-        bad = {k: n for k, n in self.outcomes.items() if k not in (LABELLED, EMPTY)}
-        drops = [Drop(reason, count, failed=True) for reason, count in bad.items()]
-        kept = total - sum(bad.values())
-        Tally("reports read", "reports", kept, drops).require_few(root, most)
+    labels: list[tuple[str, str, Labels | None]]
+    reasons: list[tuple[Any, ...]]
 
 
-@contextmanager
-def _stoppable(output: Path) -> Iterator[None]:
-    """SIGTERM ends the run; every finished part is on the disk already."""
+def find_source(path: Path, text_column: str | None = None, id_column: str | None = None) -> Source:
+    """The reports at ``path``; the other arguments are those of the command line.
 
-    def stop(signum: int, frame: FrameType | None) -> None:
-        raise InterruptedRun(
-            f"{output}: asked to stop; finished reports are kept, run the same command again"
+    Raises:
+        InputError: nothing there, not readable, no or several text columns, or an id repeated.
+    """
+    if not path.exists():
+        raise InputError(f"{path}: not found")
+    if path.is_file():
+        return _table(path, text_column, id_column)
+    if text_column or id_column:
+        raise InputError(
+            f"{path}: --text-column and --id-column are for tables, and this is no table"
         )
+    files = sorted(file.relative_to(path) for file in path.rglob("*.txt"))
+    if not files:
+        raise InputError(
+            f"{path}: no .txt file below it; cxrflow.reports.corpus labels the reports of data sets"
+        )
+    return Source("files", path, "path", len(files), (_read_file(path, file) for file in files))
 
-    previous = signal.signal(signal.SIGTERM, stop)
+
+def _read_file(root: Path, file: Path) -> RawReport:
+    # A name that is no UTF-8 can be opened, but not written.
+    name = str(file).encode("utf-8", "backslashreplace").decode()
     try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+        content = (root / file).read_bytes()
+    except OSError:
+        return RawReport(name, None, failure="file cannot be read")
+    text, failure = decode(content)
+    return RawReport(name, None, text=text, failure=failure)
+
+
+def _table(path: Path, text_column: str | None, id_column: str | None) -> Source:
+    if path.suffix == ".parquet":
+        frame = read_table(path)
+    elif path.name.endswith((".csv", ".csv.gz")):
+        frame, damaged = read_text(path)
+        for drop in damaged:
+            raise InputError(
+                f"{drop.reason}: {', '.join(drop.examples)} (a text with commas needs quotes)"
+            )
+    else:
+        raise InputError(f"{path}: expected a folder or a name ending in .csv, .csv.gz or .parquet")
+    columns = [str(name) for name in frame.columns]
+    found = ", ".join(f"'{column}'" for column in columns)
+    named = [c for c in columns if c.strip().lower().replace("_", " ") in TEXT_COLUMNS]
+    candidates = [text_column] if text_column else columns if len(columns) == 1 else named
+    if len(candidates) != 1:
+        raise InputError(
+            f"{path}: {len(candidates)} columns look like the report's text; name it with "
+            f"--text-column; found {found}"
+        )
+    for name in (*candidates, *([id_column] if id_column else [])):
+        if name not in columns or f"{name}.1" in columns:  # pandas numbers repeated names
+            raise InputError(f"{path}: expected one column '{name}'; found {found}")
+    if frame.empty:
+        raise InputError(f"{path}: holds no row")
+    texts = frame[candidates[0]]
+    if isinstance(texts.dtype, pd.CategoricalDtype):
+        texts = texts.astype(texts.dtype.categories.dtype)
+    if not (pd.api.types.is_string_dtype(texts) or texts.isna().all()):
+        raise InputError(f"{path}: column '{candidates[0]}' holds {texts.dtype}, expected text")
+    numbers = pd.Series(range(len(frame))).astype("str")
+    ids = numbers if id_column is None else _ids(frame, path, id_column)
+    reports = (
+        RawReport(name, None, text="" if pd.isna(text) else text)
+        for name, text in zip(ids, texts, strict=True)
+    )
+    return Source("table", path, id_column or "row", len(frame), reports)
+
+
+def _ids(frame: pd.DataFrame, path: Path, column: str) -> pd.Series:
+    ids = frame[column].astype("str")
+    blank = frame[column].isna() | (ids.str.strip() == "")
+    if blank.any():
+        raise InputError(f"{path}: row {int(blank.to_numpy().argmax())} has no id")
+    twice = ids[ids.duplicated()]
+    if len(twice):
+        raise InputError(f"{path}: id '{twice.iloc[0]}' is given twice")
+    return ids
+
+
+class Worker:
+    """Reads, splits and labels runs of reports in one process."""
+
+    def __init__(self, kind: str, root: Path, settings: ReportSettings, stanza: str | None):
+        self._whole = kind == "table"
+        self._choice = settings.labels.text
+        self._parser = ReportParser(settings, kind, root)
+        self._splitter = make_splitter(settings.splitter, stanza)
+        self._labeller = make_labeller(settings.labels)
+
+    def label(self, reports: Sequence[RawReport], reasons: bool) -> Rows:
+        """The rows of these reports, in order."""
+        texts = [self._texts(report) for report in reports]
+        split = iter(self._splitter.split([text for found, _ in texts for text in found]))
+        sentences = [[s for _ in found for s in next(split)] for found, _ in texts]
+        labels = iter(self._labeller.label([of_report for of_report in sentences if of_report]))
+        rows = Rows([], [])
+        for report, of_report, (_, outcome) in zip(reports, sentences, texts, strict=True):
+            if not of_report and outcome == LABELLED:
+                outcome = EMPTY
+            rows.labels.append((report.study_id, outcome, next(labels) if of_report else None))
+            if reasons:
+                assert isinstance(self._labeller, ScopeLabeller), "the network gives none"
+                for r in self._labeller.explain(of_report):
+                    place = (report.study_id, r.sentence, r.start, r.end, r.observation, r.value)
+                    cue = (r.rule, r.cue_start, r.cue_end, r.phrase, of_report[r.sentence])
+                    rows.reasons.append((*place, *cue))
+        return rows
+
+    def _texts(self, report: RawReport) -> tuple[list[str], str]:
+        """The texts to label in order, and the outcome."""
+        if self._whole or (report.text and not HEADING.search(report.text)):
+            text, failure = self._parser.correct(report)
+            return [text], failure or LABELLED
+        parsed = self._parser.parse(report)
+        if parsed.content is None or parsed.failure is not None:
+            failure = parsed.failure or LABELLED
+            return [], EMPTY if failure == "empty file" else failure
+        return list(labelled_sections(parsed.content, self._choice).values()), LABELLED
+
+
+_worker: Worker | None = None
+
+
+def _start(kind: str, root: Path, settings: ReportSettings, stanza: str | None) -> None:
+    global _worker
+    if settings.uses_torch:
+        import torch
+
+        torch.set_num_threads(1)
+    _worker = Worker(kind, root, settings, stanza)
+
+
+def _label(reports: Sequence[RawReport], reasons: bool) -> Rows:
+    assert _worker is not None, "the process was not started"
+    return _worker.label(reports, reasons)
 
 
 def label_reports(
     source: Source,
-    output: str | Path,
+    output: Path,
     settings: ReportSettings,
     stanza: str | None = None,
     threads: int = 1,
-    reasons: str | Path | None = None,
+    reasons: Path | None = None,
     with_text: bool = False,
 ) -> dict[str, Any]:
     """Label all reports of ``source`` and write the table; gives ``<output>.json``'s content.
@@ -139,70 +226,68 @@ def label_reports(
 
     Raises:
         InputError: a file, a setting or too many reports are bad; no output is written.
-        InterruptedRun: SIGTERM; the finished parts are kept.
     """
-    output, started = Path(output), time.monotonic()
+    started = time.monotonic()
     settings = settings.of_layout(source.kind)
-    schema = (REASONS_WITH_TEXT if with_text else REASONS) if reasons is not None else None
-    made_from = identity(source, settings, stanza, schema)
-    folder = output.with_name(f"{output.name}.parts")
-    job = Job(source.kind, source.root, settings, stanza, schema, folder, made_from)
-    account = _Account()
-    with _stoppable(output), locked(folder):
-        remove_others(folder, made_from, [output, *([Path(reasons)] if reasons else [])])
-        kept = len(list(folder.glob("*.arrow")))
-        if kept:
-            log.info("%s: going on with %d finished parts", folder, kept)
-        with ExitStack() as stack:
-            write = stack.enter_context(_output(output, source.id_name))
-            said = None
-            if reasons is not None:
-                temporary = stack.enter_context(atomic_path(reasons))
-                said = stack.enter_context(pq.ParquetWriter(temporary, schema))
-            parts = stack.enter_context(closing(finished_parts(job, source, threads)))
-            tables = ((part, read_part(part)) for part in parts)
-            for part, table in progress(tables, source.total, "report", _rows):
-                write(table)
-                account.add(table)
-                if said is not None:
-                    said.write_table(read_part(reasons_of(part)))
-            account.check(source.total, source.root, settings.max_failed_share)
-        seconds = time.monotonic() - started
-        summary = {
-            "input": str(source.root),
-            "kind": source.kind,
-            "reports": source.total,
-            "empty": account.outcomes[EMPTY],
-            "outcomes": dict(account.outcomes),
-            "unread_sentences": account.unread,
-            "labels": {name: dict(counts) for name, counts in account.labels.items()},
-            "settings": settings.model_dump(mode="json"),
-            "parts_resumed": kept,
-            "seconds": round(seconds, 1),
-            "reports_per_second": round(source.total / max(seconds, 1e-9), 1),
-        }
-        write_json(output.with_name(f"{output.name}.json"), summary)
-        remove_folder(folder)
-    _tell(summary, output)
+    if reasons is not None and settings.labels.engine != "scope":
+        raise InputError("labels.engine is 'chexbert': a network gives no reasons; expected scope")
+    rows = Rows([], [])
+    parts = ordered_map(
+        partial(_label, reasons=reasons is not None),
+        chunks(source.reports, settings.chunk),
+        threads if source.total > settings.chunk else 1,
+        partial(_start, source.kind, source.root, settings, stanza),
+    )
+    for part in progress(parts, source.total, "report", lambda part: len(part.labels)):
+        rows.labels.extend(part.labels)
+        rows.reasons.extend(part.reasons)
+    tally = Tally("reports read", "reports")
+    for name, outcome, _ in rows.labels:
+        if outcome in (LABELLED, EMPTY):
+            tally.kept += 1
+        else:
+            tally.drop(outcome, [name], failed=True)
+    tally.require_few(source.root, settings.max_failed_share)
+    blank = (None,) * len(OBSERVATIONS)
+    table = pd.DataFrame(
+        [values or blank for *_, values in rows.labels], columns=list(OBSERVATIONS), dtype="float64"
+    )
+    counts = {name: Counter(map(NAMES.get, table[name].dropna())) for name in OBSERVATIONS}
+    table.insert(0, source.id_name, [name for name, *_ in rows.labels])
+    _write(table, output)
+    if reasons is not None:
+        given = pd.DataFrame(rows.reasons, columns=list(REASONS))
+        _write(given if with_text else given.drop(columns=["phrase", "text"]), reasons)
+    seconds = time.monotonic() - started
+    summary = {
+        "input": str(source.root),
+        "kind": source.kind,
+        "reports": source.total,
+        "outcomes": dict(Counter(outcome for _, outcome, _ in rows.labels)),
+        "labels": {
+            name: {**found, "blank": source.total - found.total()} for name, found in counts.items()
+        },
+        "settings": settings.model_dump(mode="json"),
+        "seconds": round(seconds, 1),
+    }
+    write_json(output.with_name(f"{output.name}.json"), summary)
+    log.info(
+        "%s: %d reports in %.1f s (%.0f a second); positive: %s",
+        output,
+        source.total,
+        seconds,
+        source.total / max(seconds, 1e-9),
+        ", ".join(f"{name} {found['positive']}" for name, found in counts.items()),
+    )
     return summary
 
 
-def _tell(summary: dict[str, Any], output: Path) -> None:
-    positive = {name: counts.get("positive", 0) for name, counts in summary["labels"].items()}
-    log.info(
-        "%s: %d reports in %.1f s (%.0f a second), %d empty, %d sentences unread; positive: %s",
-        output,
-        summary["reports"],
-        summary["seconds"],
-        summary["reports_per_second"],
-        summary["empty"],
-        summary["unread_sentences"],
-        ", ".join(f"{name} {count}" for name, count in positive.items()),
-    )
-
-
-def _rows(part: tuple[Path, pa.Table]) -> int:
-    return len(part[1])
+def _write(table: pd.DataFrame, path: Path) -> None:
+    with atomic_path(path) as temporary:
+        if path.suffix == ".parquet":
+            table.to_parquet(temporary, index=False)
+        else:
+            table.to_csv(temporary, index=False)
 
 
 def _check_outputs(given: Any) -> None:
@@ -224,20 +309,12 @@ def _check_outputs(given: Any) -> None:
 def main(argv: Sequence[str] | None = None) -> None:
     """Command line; see the module's docstring."""
     arguments = parser(__doc__)
-    arguments.add_argument(
-        "--input", type=Path, required=True, help="table, folder of .txt, or data set"
-    )
+    arguments.add_argument("--input", type=Path, required=True, help="table, or folder of .txt")
     arguments.add_argument(
         "--output", type=Path, required=True, help="labels.csv or labels.parquet"
     )
-    arguments.add_argument(
-        "--layout", choices=holders("reports"), help="a data set's, as published"
-    )
     arguments.add_argument("--text-column", help="of a table; found when one name is obvious")
     arguments.add_argument("--id-column", help="of a table; default: the row's number from 0")
-    arguments.add_argument(
-        "--no-header", action="store_true", help="a CSV of one column whose first row is a report"
-    )
     arguments.add_argument("--stanza", type=Path, help="stanza model folder, for splitter: stanza")
     arguments.add_argument("--threads", type=int, default=1, help="processes")
     arguments.add_argument(
@@ -249,17 +326,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = arguments.parse_args(argv)
     _check_outputs(given)
     settings = read_settings(given.settings, ReportSettings)
-    source = find_source(
-        given.input, given.layout, given.text_column, given.id_column, not given.no_header
-    )
+    source = find_source(given.input, given.text_column, given.id_column)
     label_reports(
-        source,
-        given.output,
-        settings,
-        given.stanza,
-        given.threads,
-        given.reasons,
-        given.with_text,
+        source, given.output, settings, given.stanza, given.threads, given.reasons, given.with_text
     )
 
 

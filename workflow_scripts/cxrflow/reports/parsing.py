@@ -9,15 +9,10 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from cxrflow.files import is_synthetic
-from cxrflow.reports.sections import (
-    ParsedReport,
-    labelled_report,
-    parse_report,
-    special_cases,
-)
+from cxrflow.reports.sections import ParsedReport, labelled_report, parse_report, special_cases
 from cxrflow.reports.settings import ReportSettings
 from cxrflow.reports.texts import RawReport
-from cxrflow.reports.typos import TypoList
+from cxrflow.reports.typos import TypoList, read_typo_list
 
 NOTHING = ("no usable section", "special case: no usable text")
 
@@ -31,18 +26,20 @@ class Parsed(NamedTuple):
 
 
 class ReportParser:
-    """Corrects and parses reports; holds the lists that the settings name.
+    """Corrects and parses reports; holds the list of corrections that the settings name.
 
-    ``layout`` and ``root`` tell whose special cases hold; reports of no known layout have none.
+    The special cases hold for the real MIMIC-CXR alone: a synthetic one draws its ids from the same
+    range, and may draw one of theirs.
 
     Raises:
-        InputError: a list that the settings name cannot be read.
+        InputError: the list that the settings name cannot be read.
     """
 
     def __init__(self, settings: ReportSettings, layout: str, root: str | Path):
         self._settings = settings.sections
-        self._typos = TypoList.read(settings.typo_list) if settings.typo_list else TypoList({})
-        self._cases = special_cases(settings.sections.special_cases, layout, is_synthetic(root))
+        self._typos = read_typo_list(settings.typo_list) if settings.typo_list else TypoList({})
+        real = layout == "mimic_cxr" and not is_synthetic(root)
+        self._cases = special_cases() if real else {}
 
     def parse(self, report: RawReport) -> Parsed:
         """The report's sections; one that came with a failure keeps it."""
@@ -70,7 +67,7 @@ class ReportParser:
         if report.text is None:
             sections = {}
             for name, text in (report.sections or {}).items():
-                name = settings.notes_section if name == "notes" else name
+                name = "impression" if name == "notes" else name
                 sections[name], changed = self._typos.correct(study, text)
                 typos += changed
             return labelled_report(sections), typos

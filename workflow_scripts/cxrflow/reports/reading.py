@@ -7,7 +7,8 @@ references and gives the rows of the tables, so that chunks can be shared out.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cxrflow.reports.labels.engines import make_labeller
+from cxrflow.reports.labels.labeller import make_labeller
+from cxrflow.reports.labels.observations import Labels
 from cxrflow.reports.parsing import ReportParser, labelled_sections
 from cxrflow.reports.sections import ParsedReport
 from cxrflow.reports.sentences import make_splitter
@@ -38,11 +39,10 @@ class Rows:
 
     sections: list[dict[str, str | None]] = field(default_factory=list)
     sentences: list[tuple[str, str, int, str]] = field(default_factory=list)
-    labels: list[tuple[str, tuple[float, ...]]] = field(default_factory=list)
+    labels: list[tuple[str, Labels]] = field(default_factory=list)
     documents: list[tuple[str, str]] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
     typos: int = 0
-    unread: int = 0
 
 
 class Processor:
@@ -97,8 +97,7 @@ class Processor:
                 for index, sentence in enumerate(sentences_of.get(name, ())):
                     rows.sentences.append((study, name, index, sentence))
             if labelled:
-                rows.labels.append((study, labels.values))
-                rows.unread += labels.unread
+                rows.labels.append((study, labels))
             names = [n for n in ("findings", "impression") if n in content.sections]
             texts = [content.sections[n] for n in names] or [content.conclusion]
             document = "\n".join(" ".join(text.split()) for text in texts)

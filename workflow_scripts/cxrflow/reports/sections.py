@@ -8,19 +8,15 @@ is read from its last paragraph. The "conclusion" is the first present of impres
 last paragraph and comparison. Headings and special cases are data: ``rules/mimic_cxr``.
 """
 
-import ast
-import csv
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
-from cxrflow.errors import InputError
 from cxrflow.reports.settings import SectionSettings
 from cxrflow.reports.spelling import Speller
 
@@ -91,18 +87,14 @@ class ParsedReport:
 
 
 @lru_cache(maxsize=2_000)
-def section_name(
-    heading: str,
-    spelling: Literal["published", "nearest"] = "nearest",
-    published_ndication: bool = False,
-) -> str:
+def section_name(heading: str, as_published: bool = False) -> str:
     """Normalise a heading ("FINDINS" -> "findings"); an unknown one comes back in lower case.
 
-    With ``spelling`` "nearest", a heading of no known word counts as the known one that stands
-    one slip away from it.
+    Unless ``as_published``, a heading of no known word counts as the known one that stands one
+    slip away from it.
     """
     heading = heading.lower().strip()
-    if published_ndication and heading == "ndication":
+    if as_published and heading == "ndication":
         return "impression"
     known = _headings.known.get(heading)
     if known:
@@ -112,9 +104,9 @@ def section_name(
             return name
     if _headings.title.search(heading):
         return "findings"
-    if spelling == "nearest":
-        return _headings.known.get(_headings.speller.correct(heading), heading)
-    return heading
+    if as_published:
+        return heading
+    return _headings.known.get(_headings.speller.correct(heading), heading)
 
 
 def split_sections(text: str, settings: SectionSettings) -> list[Section]:
@@ -124,7 +116,6 @@ def split_sections(text: str, settings: SectionSettings) -> list[Section]:
     section "full report". A second heading on a line is text, and so is one on the line below a
     heading that ends its own line: the line end between them belongs to the first.
     """
-    spelling, ndication = settings.heading_spelling, settings.published_ndication
     headings = list(HEADING.finditer(text))
     if not headings:
         sections = [Section("full report", text, 0)]
@@ -132,14 +123,14 @@ def split_sections(text: str, settings: SectionSettings) -> list[Section]:
         sections = [Section("preamble", text[: headings[0].start(1)], 0)]
     for number, heading in enumerate(headings, start=1):
         end = headings[number].start() if number < len(headings) else len(text)
-        name, start = section_name(heading[1], spelling, ndication), heading.end()
+        name, start = section_name(heading[1], settings.as_published), heading.end()
         body = text[start:end]
         if name not in MAIN or body.strip():
             sections.append(Section(name, body, start))
     if MAIN.isdisjoint([section.name for section in sections]):
         name, body, start = sections[-1]
         head, gap, tail = body.partition(PARAGRAPH_BREAK)
-        if tail.strip() or (gap and settings.published_empty_paragraph):
+        if tail.strip() or (gap and settings.as_published):
             at = start + len(head) + len(gap)
             sections[-1:] = [Section(name, head, start), Section("last_paragraph", tail, at)]
     return sections
@@ -178,90 +169,11 @@ def labelled_report(sections: Mapping[str, str | None]) -> ParsedReport:
     return ParsedReport(filled, *conclude(filled))
 
 
-def special_cases(setting: str | None, layout: str, synthetic: bool) -> dict[str, SpecialCase]:
-    """The special cases of a data set by study id (without the leading 's').
-
-    Only MIMIC-CXR's reports have any. The published ones hold for the real data set alone: a
-    synthetic one draws its ids from the same range, and may draw one of theirs.
-
-    Raises:
-        InputError: ``setting`` is a file that cannot be read, see :func:`read_special_cases`.
-    """
-    if layout != "mimic_cxr" or setting in (None, "none"):
-        return {}
-    if setting != "published":
-        return read_special_cases(setting)
-    return {} if synthetic else published_special_cases()
-
-
 @cache
-def published_special_cases() -> dict[str, SpecialCase]:
-    """The 54 special cases of MIMIC-CXR's parser by study id."""
+def special_cases() -> dict[str, SpecialCase]:
+    """The 54 special cases of MIMIC-CXR's parser by study id (without the leading 's')."""
     data = _published("special_cases")
     return {
         **{str(study): SpecialCase(section=name) for study, name in data["named"].items()},
         **{str(study): SpecialCase(None, *span) for study, span in data["offsets"].items()},
     }
-
-
-def read_special_cases(path: str | Path) -> dict[str, SpecialCase]:
-    """Read special cases by study id (without the leading 's') from a file.
-
-    ``path`` is a CSV with columns study_id,section,start,end (section, or start and end), or the
-    published ``section_parser.py``: its two dictionaries are taken from the syntax tree.
-
-    Raises:
-        InputError: the file cannot be read, lacks a column, or a row or entry says nothing usable.
-    """
-    path = Path(path)
-    try:
-        content = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot read the special cases ({error})") from None
-    if path.suffix == ".py":
-        return _cases_in_source(path, content)
-    cases: dict[str, SpecialCase] = {}
-    rows = csv.DictReader(content.splitlines())
-    missing = {"study_id", "section", "start", "end"} - set(rows.fieldnames or ())
-    if missing:
-        raise InputError(f"{path}: column '{sorted(missing)[0]}' is missing")
-    for row in rows:
-        study = (row["study_id"] or "").strip().removeprefix("s")
-        section, start, end = ((row[c] or "").strip() for c in ("section", "start", "end"))
-        if section:
-            cases[study] = SpecialCase(section=section_name(section))
-        elif start.isdecimal() and end.isdecimal():
-            cases[study] = SpecialCase(start=int(start), end=int(end))
-        else:
-            raise InputError(
-                f"{path}: study {study}: start '{start}', end '{end}': "
-                "expected a section, or whole numbers start and end"
-            )
-    return cases
-
-
-def _cases_in_source(path: Path, content: str) -> dict[str, SpecialCase]:
-    cases: dict[str, SpecialCase] = {}
-    try:
-        tree = ast.parse(content)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise InputError(f"{path}: not Python source") from None
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Dict):
-            continue
-        for key, value in zip(node.keys, node.values, strict=True):
-            match key, value:
-                case ast.Constant(value=str(study)), ast.Constant(value=str(name)):
-                    case_ = SpecialCase(section=section_name(name))
-                case (
-                    ast.Constant(value=str(study)),
-                    ast.List(elts=[ast.Constant(value=int(start)), ast.Constant(value=int(end))]),
-                ):
-                    case_ = SpecialCase(start=start, end=end)
-                case _:
-                    continue
-            if re.fullmatch(r"s\d{8}", study):
-                cases[study[1:]] = case_
-    if not cases:
-        raise InputError(f"{path}: holds no special cases (keys like s50000000)")
-    return cases

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from cxrflow.errors import InputError
+from cxrflow.reports.stanza_models import StanzaPipeline
 
 BLANK_LINE = re.compile(r"\n[ \t\r]*+\n")
 LIST_MARK = re.compile(r"(?:\(?\d{1,2}[.)]|[-*•–])(?=\s|$)\s*|\d{1,2}[.)](?=[A-Za-z])")
@@ -110,46 +111,24 @@ class RuleSplitter:
 
 
 class StanzaSplitter:
-    """Sentences by a stanza tokenizer that lies in a local folder; never goes to the network.
+    """Sentences by the stanza tokenizer ``en/tokenize/<package>.pt`` of a local folder.
 
-    ``folder`` holds ``resources.json`` and ``en/tokenize/<package>.pt``, as a stanza download of
-    the biomedical package "mimic" does, or as ``cxrflow.reports.train_sentence_splitter`` writes.
+    The published biomedical one is called "mimic"; ``cxrflow.reports.train_sentence_splitter``
+    writes a small one of that name.
     """
 
     def __init__(self, folder: str | Path, package: str = "mimic"):
-        folder = Path(folder)
-        model = folder / "en" / "tokenize" / f"{package}.pt"
-        for path in (folder / "resources.json", model):
-            if not path.is_file():
-                raise InputError(f"{path}: not found; expected a stanza model folder")
-        import stanza
-
-        self._stanza = stanza
-        try:
-            self._pipeline = stanza.Pipeline(
-                "en",
-                dir=str(folder),
-                package=None,
-                processors={"tokenize": package},
-                download_method=None,
-                use_gpu=False,
-                verbose=False,
-            )
-        except Exception as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise InputError(f"{model}: stanza cannot load it ({reason})") from None
+        self._pipeline = StanzaPipeline(folder, {"tokenize": package})
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
         """The sentences of each text, in order; empty texts have none."""
-        filled = [i for i, text in enumerate(texts) if text.strip()]
-        documents = [self._stanza.Document([], text=texts[i]) for i in filled]
-        result: list[list[str]] = [[] for _ in texts]
-        if not documents:
-            return result
-        for i, document in zip(filled, self._pipeline.bulk_process(documents), strict=True):
-            cleaned = (clean_sentence(sentence.text) for sentence in document.sentences)
-            result[i] = [sentence for sentence in cleaned if sentence]
-        return result
+        cleaned = (
+            map(clean_sentence, (sentence.text for sentence in document.sentences))
+            if document is not None
+            else ()
+            for document in self._pipeline.read(texts)
+        )
+        return [[sentence for sentence in found if sentence] for found in cleaned]
 
 
 def make_splitter(kind: str, folder: str | Path | None = None) -> SentenceSplitter:

@@ -10,56 +10,24 @@ from cxrflow.command import Settings
 class SectionSettings(Settings):
     """How a report's text becomes sections."""
 
-    special_cases: str | None = Field(
-        "published",
-        description="the studies of mimic_cxr whose conclusion stands in an odd place: published "
-        "(the 54 of MIMIC-CXR's parser), none, or a file: a CSV with study_id,section,start,end, "
-        "or a copy of section_parser.py, which is read and never run",
-    )
-    heading_spelling: Literal["published", "nearest"] = Field(
-        "nearest",
-        description="misspelt headings that are read: published (those on MIMIC-CXR's list), "
-        "nearest (also those one letter away from a known heading)",
-    )
-    published_ndication: bool = Field(
+    as_published: bool = Field(
         False,
-        description="repeat the published parser's slip of reading the heading 'NDICATION' as "
-        "the impression instead of the indication",
-    )
-    published_empty_paragraph: bool = Field(
-        False,
-        description="repeat the published parser's slip of letting a last paragraph without text "
-        "stand before a comparison with text",
-    )
-    notes_section: Literal["impression", "findings"] = Field(
-        "impression", description="the section a text without headings counts as (covid_chestxray)"
+        description="only the misspelt headings on MIMIC-CXR's list are read, not those one letter "
+        "away from a known one, and its parser's slips are repeated: 'NDICATION' is the "
+        "impression, and a last paragraph without text stands before a comparison with text",
     )
     max_characters: int = Field(
         200_000, ge=1, description="a longer report is counted as bad and skipped"
     )
 
-    @property
-    def special_cases_file(self) -> str | None:
-        """The file that ``special_cases`` names, if it names one."""
-        return None if self.special_cases in ("published", "none") else self.special_cases
-
 
 class LabelSettings(Settings):
     """How labels are read off a report."""
 
-    engine: Literal["scope", "dependency", "chexbert"] = Field(
+    engine: Literal["scope", "chexbert"] = Field(
         "scope",
         description="what reads the labels: scope (phrases, cue words and their reach; no model), "
-        "dependency (the CheXpert labeller's published phrases and patterns on dependency "
-        "graphs), chexbert (that network, with weights of yours)",
-    )
-    parser: str | None = Field(
-        None,
-        description="engine dependency: stanza model folder with tokenize, pos, lemma, depparse",
-    )
-    parses: str | None = Field(
-        None,
-        description="engine dependency: CoNLL-U file, or folder of them, in place of a parser",
+        "chexbert (that network, with weights of yours)",
     )
     chexbert: str | None = Field(
         None, description="engine chexbert: the weights, chexbert.pth or a folder that holds it"
@@ -84,7 +52,9 @@ class ReportSettings(Settings):
         "rules", description="sentence splitter; stanza needs --stanza, a local model folder"
     )
     typo_list: str | None = Field(
-        None, description="CSV study_id,wrong,right: spelling corrections made before sectioning"
+        None,
+        description="spelling corrections made before sectioning: a copy of the section_parser.py "
+        "that BioViL-T points to, which is read and never run",
     )
     sections: SectionSettings = SectionSettings()
     labels: LabelSettings = LabelSettings()
@@ -92,6 +62,11 @@ class ReportSettings(Settings):
     max_failed_share: float = Field(
         0.05, ge=0, le=1, description="the program fails above this share of unusable reports"
     )
+
+    @property
+    def uses_torch(self) -> bool:
+        """Whether a network splits or labels."""
+        return self.splitter == "stanza" or self.labels.engine == "chexbert"
 
     def of_layout(self, layout: str) -> "ReportSettings":
         """The settings with what is labelled filled in, as the data set's layout says."""

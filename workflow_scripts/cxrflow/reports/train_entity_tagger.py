@@ -9,10 +9,7 @@ test part from plain text. Word vectors are random at the start. Nothing is down
 
 import json
 import logging
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -27,6 +24,7 @@ from cxrflow.files import atomic_folder, is_synthetic, write_json
 from cxrflow.reports.entities.settings import EntityTaggerSettings
 from cxrflow.reports.entities.tagged_text import TaggedSentence, read_tagged, span_scores
 from cxrflow.reports.entities.taggers import NEEDED, StanzaTagger
+from cxrflow.reports.stanza_models import train_model
 
 log = logging.getLogger(__name__)
 
@@ -71,9 +69,23 @@ def train(
         with tempfile.TemporaryDirectory() as scratch:
             for name in ("train", "dev"):
                 _write_stanza(Path(scratch, f"{name}.json"), parts[name])
-            _run_stanza(text, Path(scratch), folder / "en", settings)
-        if not (folder / "en" / "ner" / f"{PACKAGE}.pt").is_file():
-            raise InputError(f"{text}: stanza wrote no model; see the log")
+            options = {
+                "shorthand": f"en_{PACKAGE}",
+                "train_file": Path(scratch, "train.json"),
+                "eval_file": Path(scratch, "dev.json"),
+                "wordvec_pretrain_file": folder / "en" / "pretrain" / f"{VECTORS}.pt",
+                "hidden_dim": settings.hidden_size,
+                "char_hidden_dim": settings.character_size,
+                "char_emb_dim": settings.character_size,
+                "optim": "adam",
+                "lr": settings.learning_rate,
+                "dropout": settings.dropout,
+                "batch_size": settings.batch_size,
+                "max_steps": settings.steps,
+                "eval_interval": max(1, settings.steps // 3),
+                "seed": settings.seed,
+            }
+            train_model("ner_tagger", folder / "en" / "ner" / f"{PACKAGE}.pt", text, options)
         write_json(folder / "resources.json", RESOURCES)
         test = _score(folder, parts["test"])
         summary = {
@@ -112,37 +124,6 @@ def _write_stanza(path: Path, sentences: Sequence[TaggedSentence]) -> None:
         for one in sentences
     ]
     path.write_text(json.dumps(rows), encoding="utf-8")
-
-
-def _run_stanza(text: Path, scratch: Path, models: Path, settings: EntityTaggerSettings) -> None:
-    options: dict[str, object] = {
-        "mode": "train",
-        "shorthand": f"en_{PACKAGE}",
-        "train_file": scratch / "train.json",
-        "eval_file": scratch / "dev.json",
-        "wordvec_pretrain_file": models / "pretrain" / f"{VECTORS}.pt",
-        "hidden_dim": settings.hidden_size,
-        "char_hidden_dim": settings.character_size,
-        "char_emb_dim": settings.character_size,
-        "optim": "adam",
-        "lr": settings.learning_rate,
-        "dropout": settings.dropout,
-        "batch_size": settings.batch_size,
-        "max_steps": settings.steps,
-        "eval_interval": max(1, settings.steps // 3),
-        "seed": settings.seed,
-        "save_dir": models / "ner",
-        "save_name": f"{PACKAGE}.pt",
-    }
-    command = [sys.executable, "-m", "stanza.models.ner_tagger", "--cpu"]
-    for name, value in options.items():
-        command += [f"--{name}", str(value)]
-    # More threads make so small a model several times slower.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise InputError(f"{text}: stanza's training ended with {done.returncode}: {last}")
 
 
 def _score(folder: Path, sentences: Sequence[TaggedSentence]) -> dict[str, Any]:

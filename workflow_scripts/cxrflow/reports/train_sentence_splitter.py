@@ -7,9 +7,6 @@ the demo runs the code path of the published biomedical package. Nothing is down
 """
 
 import logging
-import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -20,6 +17,7 @@ from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, is_synthetic, write_json
 from cxrflow.reports.settings import SentenceSplitterSettings
+from cxrflow.reports.stanza_models import train_model
 
 log = logging.getLogger(__name__)
 
@@ -62,16 +60,28 @@ def train(
     }
     started = time.monotonic()
     with atomic_folder(output, "sentence splitter") as folder:
-        models = folder / "en" / "tokenize"
-        models.mkdir(parents=True)
+        model = folder / "en" / "tokenize" / f"{PACKAGE}.pt"
+        model.parent.mkdir(parents=True)
         with tempfile.TemporaryDirectory() as scratch:
             # Without a table of multi-word tokens stanza's training ends in an AttributeError.
             words = Path(scratch) / "mwt.json"
             words.write_text("[]", encoding="utf-8")
-            _run_stanza(text, words, models, settings)
-        model = models / f"{PACKAGE}.pt"
-        if not model.is_file():
-            raise InputError(f"{text}: stanza wrote no model; see the log")
+            options = {
+                "lang": "en",
+                "shorthand": f"en_{PACKAGE}",
+                "txt_file": text / "train.txt",
+                "label_file": text / "train.toklabels",
+                "dev_txt_file": text / "dev.txt",
+                "dev_label_file": text / "dev.toklabels",
+                "mwt_json_file": words,
+                "steps": settings.steps,
+                "eval_steps": max(1, settings.steps // 2),
+                "batch_size": settings.batch_size,
+                "hidden_dim": settings.hidden_size,
+                "emb_dim": settings.embedding_size,
+                "seed": settings.seed,
+            }
+            train_model("tokenizer", model, text, options)
         write_json(
             folder / "resources.json",
             {
@@ -93,36 +103,6 @@ def train(
         write_json(folder / "splitter.json", summary)
     log.info("trained on %d sentences in %.1f s", counts["train"], time.monotonic() - started)
     return summary
-
-
-def _run_stanza(text: Path, words: Path, models: Path, settings: SentenceSplitterSettings) -> None:
-    options: dict[str, object] = {
-        "mode": "train",
-        "lang": "en",
-        "shorthand": f"en_{PACKAGE}",
-        "txt_file": text / "train.txt",
-        "label_file": text / "train.toklabels",
-        "dev_txt_file": text / "dev.txt",
-        "dev_label_file": text / "dev.toklabels",
-        "mwt_json_file": words,
-        "steps": settings.steps,
-        "eval_steps": max(1, settings.steps // 2),
-        "batch_size": settings.batch_size,
-        "hidden_dim": settings.hidden_size,
-        "emb_dim": settings.embedding_size,
-        "seed": settings.seed,
-        "save_dir": models,
-        "save_name": f"{PACKAGE}.pt",
-    }
-    command = [sys.executable, "-m", "stanza.models.tokenizer", "--cpu"]
-    for name, value in options.items():
-        command += [f"--{name}", str(value)]
-    # More threads make so small a model several times slower.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise InputError(f"{text}: stanza's training ended with {done.returncode}: {last}")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -1,19 +1,16 @@
 """Spelling corrections for single studies.
 
-From a CSV with study_id,wrong,right, or from the public list for MIMIC-CXR that BioViL-T points to
-(appendix E, footnote): the dictionary ``{"s5…": [["wrong", "right"], …]}`` in that fork's
-section_parser.py, which is read and never run. A correction applies to whole words, whatever
-their case, and before the report is cut into sections.
+From the public list for MIMIC-CXR that BioViL-T points to (appendix E, footnote): the dictionary
+``{"s5…": [["wrong", "right"], …]}`` in that fork's section_parser.py, which is read and never run.
+A correction applies to whole words, whatever their case, and before the report is cut into
+sections.
 """
 
 import ast
-import csv
 import re
 from pathlib import Path
 
 from cxrflow.errors import InputError
-
-COLUMNS = ("study_id", "wrong", "right")
 
 
 class TypoList:
@@ -24,28 +21,6 @@ class TypoList:
 
     def __len__(self) -> int:
         return sum(len(words) for words in self._corrections.values())
-
-    @classmethod
-    def read(cls, path: str | Path) -> "TypoList":
-        """Read a CSV (study_id with or without 's', wrong, right) or a Python source file."""
-        path = Path(path)
-        if path.suffix == ".py":
-            return cls(_corrections_in_source(path))
-        corrections: dict[str, dict[str, str]] = {}
-        try:
-            with open(path, encoding="utf-8", newline="") as handle:
-                rows = csv.DictReader(handle)
-                for column in COLUMNS:
-                    if column not in (rows.fieldnames or ()):
-                        raise InputError(f"{path}: column '{column}' is missing")
-                for number, row in enumerate(rows, start=2):
-                    study, wrong, right = ((row[c] or "").strip() for c in COLUMNS)
-                    if not study or not wrong:
-                        raise InputError(f"{path}: line {number}: study_id or wrong is empty")
-                    corrections.setdefault(study.removeprefix("s"), {})[wrong.lower()] = right
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise InputError(f"{path}: cannot read the typo list ({error})") from None
-        return cls(corrections)
 
     def correct(self, study_id: str, text: str) -> tuple[str, int]:
         """The text with its study's corrections made, and how many places changed."""
@@ -62,9 +37,10 @@ class TypoList:
         return re.subn(pattern, right, text, flags=re.IGNORECASE)
 
 
-def _corrections_in_source(path: Path) -> dict[str, dict[str, str]]:
+def read_typo_list(path: str | Path) -> TypoList:
+    """The corrections in a Python source file."""
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = ast.parse(Path(path).read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise InputError(f"{path}: cannot read the typo list ({error})") from None
     corrections: dict[str, dict[str, str]] = {}
@@ -78,7 +54,7 @@ def _corrections_in_source(path: Path) -> dict[str, dict[str, str]]:
                     corrections.setdefault(str(key.value)[1:], {}).update(words)
     if not corrections:
         raise InputError(f"{path}: holds no corrections (like 's50000000': [['wrong', 'right']])")
-    return corrections
+    return TypoList(corrections)
 
 
 def _pairs(value: ast.expr) -> dict[str, str]:

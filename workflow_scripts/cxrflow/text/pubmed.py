@@ -21,9 +21,9 @@ import numpy as np
 
 from cxrflow.drops import Tally
 from cxrflow.errors import InputError
+from cxrflow.parallel import ordered_map
 from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.id_set import LARGEST, IdSet
-from cxrflow.text.parallel import ordered_map
 from cxrflow.text.settings import CorpusSettings
 
 log = logging.getLogger("cxrflow")

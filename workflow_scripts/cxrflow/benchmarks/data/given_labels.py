@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
-from cxrflow.data.csv_table import Kind, bare_ids, find_file, read_csv
+from cxrflow.csv_table import Kind, bare_ids, find_file, read_csv
 from cxrflow.data.open_i_terms import read_term_labels
 from cxrflow.errors import InputError
 from cxrflow.parquet import read_table

@@ -29,7 +29,7 @@ from cxrflow.benchmarks.data.label_disagreements import NO_FINDING, ranked_disag
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
 from cxrflow.benchmarks.result import Result
 from cxrflow.command import explain
-from cxrflow.data.csv_table import bare_ids
+from cxrflow.csv_table import bare_ids
 from cxrflow.drops import Drop
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, fingerprint, read_object

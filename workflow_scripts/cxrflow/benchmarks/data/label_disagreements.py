@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from cxrflow.metrics.label_agreement import STATES, state_codes
 from cxrflow.parquet import read_table
-from cxrflow.reports.labels.engines import make_labeller
-from cxrflow.reports.labels.labeller import Labeller, Reason
 from cxrflow.reports.labels.observations import NEGATIVE, POSITIVE
+from cxrflow.reports.labels.scope.labeller import Reason, ScopeLabeller
 from cxrflow.reports.settings import LabelSettings
 
 NO_FINDING, DEVICES = "No Finding", "Support Devices"
@@ -36,11 +35,6 @@ class Behind(NamedTuple):
     sentence: str | None
     phrase: str
     rule: str
-
-
-def reasons_given(settings: LabelSettings) -> Labeller | None:
-    """The engine again, for its reasons; None for the network, which has none."""
-    return None if settings.engine == "chexbert" else make_labeller(settings)
 
 
 def labelled_sentences(
@@ -114,7 +108,7 @@ def find_disagreements(
     given_NF: NDArray[np.float64],
     differ_NF: NDArray[np.bool_],
     sentences: Mapping[str, Sequence[str]],
-    labeller: Labeller | None,
+    labeller: ScopeLabeller | None,
 ) -> Iterator[dict[str, object]]:
     """A row for each label that differs and each sentence behind it.
 
@@ -183,7 +177,8 @@ def ranked_disagreements(
     for study, text in zip(ids.tolist(), texts.tolist(), strict=True):
         sentences.setdefault(study, []).append(text)
     studies = sections["study_id"].tolist()
-    labeller = reasons_given(settings)
+    # The engine again, for its reasons; the network has none.
+    labeller = ScopeLabeller(settings.alternatives) if settings.engine == "scope" else None
     rows = pd.DataFrame(
         find_disagreements(studies, findings, ours_NF, given_NF, differ_NF, sentences, labeller),
         columns=["study_id", "finding", "ours", "given", "sentence", "phrase", "rule"],

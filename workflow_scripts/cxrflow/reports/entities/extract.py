@@ -8,12 +8,10 @@ which counts them. A sentence that occurs many times is read once. The result do
 """
 
 import logging
-import multiprocessing
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +19,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cxrflow.errors import InputError
 from cxrflow.files import atomic_path, file_digest, read_object, write_json
+from cxrflow.parallel import chunks, ordered_map
 from cxrflow.parquet import read_table
 from cxrflow.progress import progress
 from cxrflow.reports.entities.settings import EntitySettings
@@ -61,29 +59,6 @@ def _work(sentences: Sequence[str]) -> list[list[Entity]]:
     return _tagger.tag(sentences)
 
 
-def _tag(
-    sentences: Sequence[str], folder: str, settings: EntitySettings, threads: int
-) -> Iterator[list[list[Entity]]]:
-    """The entities of the sentences, chunk by chunk in order."""
-    chunks = [sentences[i : i + settings.chunk] for i in range(0, len(sentences), settings.chunk)]
-    # In this process first: a bad model folder ends here with one clear line.
-    _start(folder, settings)
-    if threads <= 1 or len(chunks) <= 1:
-        yield from map(_work, chunks)
-        return
-    # Spawned, not forked: torch has threads that a forked child would lack.
-    context = multiprocessing.get_context("spawn")
-    workers = min(threads, len(chunks))
-    try:
-        with ProcessPoolExecutor(workers, context, _start, (folder, settings)) as pool:
-            yield from pool.map(_work, chunks)
-    except BrokenProcessPool:
-        raise InputError(
-            "a worker process ended without an answer (out of memory?); "
-            "try fewer --threads or a smaller reports.entities.chunk"
-        ) from None
-
-
 def extract(
     corpus: str | Path,
     stanza: str | Path,
@@ -101,8 +76,13 @@ def extract(
     sentences = read_table(corpus / "sentences.parquet", KEYS)
     different = list(dict.fromkeys(sentences["sentence"]))
     started = time.monotonic()
-    chunks = progress(_tag(different, str(stanza), settings, threads), len(different), "sentence")
-    found = [entities for chunk in chunks for entities in chunk]
+    parts = ordered_map(
+        _work,
+        chunks(different, settings.chunk),
+        threads if len(different) > settings.chunk else 1,
+        partial(_start, str(stanza), settings),
+    )
+    found = [entities for part in progress(parts, len(different), "sentence") for entities in part]
     table = _table(sentences, dict(zip(different, found, strict=True)))
     with atomic_path(output) as temporary:
         pq.write_table(table, temporary, compression="zstd")

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from cxrflow.errors import InputError
 from cxrflow.reports.entities.temporal import temporal_words
+from cxrflow.reports.stanza_models import StanzaPipeline
 
 TYPES = ("ANATOMY", "OBSERVATION", "ANATOMY_MODIFIER", "OBSERVATION_MODIFIER", "UNCERTAINTY")
 #: Those that TEM and NEM count: no model does without.
@@ -71,63 +72,31 @@ class KeywordTagger:
 
 
 class StanzaTagger:
-    """Entities by stanza models that lie in a local folder; never goes to the network.
+    """Entities by stanza: ``en/tokenize/<tokenizer>.pt`` and ``en/ner/<package>.pt`` of a folder.
 
-    ``folder`` holds ``resources.json``, ``en/tokenize/<tokenizer>.pt``, ``en/ner/<package>.pt`` and
-    what that one builds on (word vectors, character models), as a stanza download does, or as
-    ``cxrflow.reports.train_entity_tagger`` writes.
+    The folder also holds what the latter builds on (word vectors, character models), as a stanza
+    download does, or as ``cxrflow.reports.train_entity_tagger`` writes.
     """
 
     def __init__(self, folder: str | Path, package: str = "radiology", tokenizer: str = "mimic"):
-        folder = Path(folder)
-        model = folder / "en" / "ner" / f"{package}.pt"
-        for path in (
-            folder / "resources.json",
-            folder / "en" / "tokenize" / f"{tokenizer}.pt",
-            model,
-        ):
-            if not path.is_file():
-                raise InputError(f"{path}: not found; expected a stanza model folder")
-        import stanza
-
-        self._stanza = stanza
-        try:
-            self._pipeline = stanza.Pipeline(
-                "en",
-                dir=str(folder),
-                package=None,
-                processors={"tokenize": tokenizer, "ner": package},
-                download_method=None,
-                use_gpu=False,
-                verbose=False,
-            )
-        except Exception as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise InputError(f"{model}: stanza cannot load it ({reason})") from None
-        known = set(self._pipeline.processors["ner"].get_known_tags())
+        self._stanza = StanzaPipeline(folder, {"tokenize": tokenizer, "ner": package})
+        known = set(self._stanza.pipeline.processors["ner"].get_known_tags())
         missing = [name for name in NEEDED if name not in known]
         if missing:
             raise InputError(
-                f"{model}: it knows the entity types {', '.join(sorted(known))}; "
+                f"{Path(folder, 'en', 'ner', package)}.pt: it knows the entity types "
+                f"{', '.join(sorted(known))}; "
                 f"expected {', '.join(missing)} too, as in stanza's package radiology"
             )
 
     def tag(self, texts: Sequence[str]) -> list[list[Entity]]:
         """The entities of each text; empty texts have none."""
-        filled = [i for i, text in enumerate(texts) if text.strip()]
-        documents = [self._stanza.Document([], text=texts[i]) for i in filled]
-        result: list[list[Entity]] = [[] for _ in texts]
-        if not documents:
-            return result
-        for i, document in zip(filled, self._pipeline.bulk_process(documents), strict=True):
-            result[i] = [
+        return [
+            [
                 Entity(
-                    texts[i][span.start_char : span.end_char],
-                    span.type,
-                    span.start_char,
-                    span.end_char,
-                    len(span.tokens),
+                    text[s.start_char : s.end_char], s.type, s.start_char, s.end_char, len(s.tokens)
                 )
-                for span in document.ents
+                for s in (document.ents if document is not None else ())
             ]
-        return result
+            for text, document in zip(texts, self._stanza.read(texts), strict=True)
+        ]

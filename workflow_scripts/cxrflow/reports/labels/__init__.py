@@ -1,1 +1,1 @@
-"""CheXpert labels of reports: one interface, three engines (scope, dependency, chexbert)."""
+"""CheXpert labels of reports: one interface, two engines (scope, chexbert)."""

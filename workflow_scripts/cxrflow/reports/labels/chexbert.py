@@ -18,8 +18,14 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
 from cxrflow.errors import InputError
-from cxrflow.reports.labels.labeller import Reason, ReportLabels
-from cxrflow.reports.labels.observations import BLANK, NEGATIVE, OBSERVATIONS, POSITIVE, UNCERTAIN
+from cxrflow.reports.labels.observations import (
+    BLANK,
+    NEGATIVE,
+    OBSERVATIONS,
+    POSITIVE,
+    UNCERTAIN,
+    Labels,
+)
 
 WEIGHTS: Final = "chexbert.pth"
 VOCABULARY: Final = "vocab.txt"
@@ -131,27 +137,20 @@ class CheXbertLabeller:
         )
         self._batch_size = batch_size
 
-    def label(self, reports: Sequence[Sequence[str]]) -> list[ReportLabels]:
+    def label(self, reports: Sequence[Sequence[str]]) -> list[Labels]:
         """The labels of each report; its sentences are joined by a blank."""
         texts = [" ".join(" ".join(sentences).split()) for sentences in reports]
         ids = [encoding.ids for encoding in self._tokenizer.encode_batch(texts)]
         # Texts of like length together, so that little is padded.
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
-        labels: dict[int, ReportLabels] = {}
+        labels: dict[int, Labels] = {}
         for start in range(0, len(order), self._batch_size):
             batch = order[start : start + self._batch_size]
-            found = self._classify([ids[i] for i in batch])
-            labels.update(zip(batch, map(ReportLabels, found), strict=True))
+            labels.update(zip(batch, self._classify([ids[i] for i in batch]), strict=True))
         return [labels[i] for i in range(len(ids))]
 
-    def explain(self, sentences: Sequence[str]) -> list[Reason]:
-        """Not to be had from this engine: always an InputError."""
-        raise InputError(
-            "labels.engine is 'chexbert': a network gives no reasons; expected scope or dependency"
-        )
-
     @torch.inference_mode()
-    def _classify(self, ids: Sequence[Sequence[int]]) -> Iterator[tuple[float, ...]]:
+    def _classify(self, ids: Sequence[Sequence[int]]) -> Iterator[Labels]:
         longest = max(map(len, ids))
         ids_BL = torch.tensor([[*one, *[0] * (longest - len(one))] for one in ids])
         lengths_B = torch.tensor([len(one) for one in ids])

@@ -25,5 +25,8 @@ OTHER_FINDING: Final = "Other finding"
 POSITIVE: Final = 1
 NEGATIVE: Final = 0
 UNCERTAIN: Final = -1
+NAMES: Final = {1.0: "positive", 0.0: "negative", -1.0: "uncertain"}
 # Not mentioned.
 BLANK: Final = float("nan")
+# A report's labels: 1, 0, -1 or BLANK, in the order of OBSERVATIONS.
+Labels = tuple[float, ...]

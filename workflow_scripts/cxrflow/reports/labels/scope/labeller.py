@@ -1,16 +1,29 @@
 """The ``scope`` engine: mentions, cues and their reach; and why each label is what it is.
 
 Follows the three stages of the CheXpert labeller (Irvin et al. 2019, section "Label extraction")
-with the ``scope`` engine in place of its parsers. A sentence is read once: its assertions are
-kept, as reports repeat the same sentences by the thousand.
+with cue words and how far they reach in place of its parsers. A sentence is read once: its
+assertions are kept, as reports repeat the same sentences by the thousand.
+
+From assertions to labels, as published: positive outranks uncertain outranks negative; an
+observation that is nowhere mentioned stays blank. Heart failure, positive or uncertain, makes
+Cardiomegaly at least uncertain. No Finding is 1 when nothing but support devices is positive or
+uncertain, other findings (emphysema, hernia, granuloma …) included, and is otherwise blank, never
+0 or -1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
-from cxrflow.reports.labels.aggregate import aggregate
-from cxrflow.reports.labels.labeller import Reason, ReportLabels
-from cxrflow.reports.labels.observations import POSITIVE, UNCERTAIN
+from cxrflow.reports.labels.observations import (
+    BLANK,
+    NEGATIVE,
+    OBSERVATIONS,
+    OTHER_FINDING,
+    POSITIVE,
+    UNCERTAIN,
+    Labels,
+)
 from cxrflow.reports.labels.scope.assertions import assess
 from cxrflow.reports.labels.scope.cues import knows
 from cxrflow.reports.labels.scope.mentions import find_mentions, mention_tree, speller
@@ -19,6 +32,39 @@ from cxrflow.reports.labels.scope.phrases import Token, tokenize
 CACHED_SENTENCES = 200_000
 CACHED_LENGTH = 1_000
 HEART_FAILURE = frozenset(("chf", "failure"))
+RANK = {NEGATIVE: 0, UNCERTAIN: 1, POSITIVE: 2}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why an observation has a value: the phrase, the rule, and where they stand.
+
+    ``start``–``end`` is the phrase's span in sentence number ``sentence``; ``cue_start`` and
+    ``cue_end`` the span of the words that the rule goes by (equal when there are none).
+    """
+
+    observation: str
+    value: int
+    sentence: int
+    phrase: str
+    rule: str
+    start: int
+    end: int
+    cue_start: int
+    cue_end: int
+
+
+def aggregate(values: Iterable[tuple[str, int]]) -> Labels:
+    """From (observation, value) pairs the 14 labels."""
+    best: dict[str, int] = {}
+    for observation, value in values:
+        if observation not in best or RANK[value] > RANK[best[observation]]:
+            best[observation] = value
+    ignored = ("Support Devices", "No Finding")
+    if not any(v != NEGATIVE for o, v in best.items() if o not in ignored):
+        best["No Finding"] = POSITIVE
+    best.pop(OTHER_FINDING, None)
+    return tuple(float(best[o]) if o in best else BLANK for o in OBSERVATIONS)
 
 
 def corrected_words(tokens: Sequence[Token]) -> list[str]:
@@ -71,10 +117,10 @@ class ScopeLabeller:
                 self._known[sentence] = known
         return known
 
-    def label(self, reports: Sequence[Sequence[str]]) -> list[ReportLabels]:
-        """The labels of each report; every sentence can be read."""
+    def label(self, reports: Sequence[Sequence[str]]) -> list[Labels]:
+        """The labels of each report."""
         return [
-            ReportLabels(aggregate(pair for s in sentences for pair in self._assertions(s)))
+            aggregate(pair for s in sentences for pair in self._assertions(s))
             for sentences in reports
         ]
 

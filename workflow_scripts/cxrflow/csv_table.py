@@ -59,7 +59,7 @@ def read_csv(
         InputError: the file is empty, cut off, not UTF-8, or lacks a column.
     """
     wanted = {**columns, **(optional or {})}
-    frame, damaged = _read_text(path)
+    frame, damaged = read_text(path)
     frame.columns = [str(name).strip() for name in frame.columns]
     for name in columns:
         if name not in frame:
@@ -95,8 +95,12 @@ def read_csv(
     return pd.DataFrame(made)[good].reset_index(drop=True), damaged
 
 
-def _read_text(path: Path) -> tuple[pd.DataFrame, list[Drop]]:
-    """All columns as text, indexed by line number, and the rows with a wrong number of fields."""
+def read_text(path: Path) -> tuple[pd.DataFrame, list[Drop]]:
+    """All columns as text by line number; rows with a wrong number of fields are left out, counted.
+
+    Raises:
+        InputError: as :func:`read_csv`.
+    """
     try:
         try:
             # Blank alone means missing: a phrase or a class may well be called "None" or "NA".

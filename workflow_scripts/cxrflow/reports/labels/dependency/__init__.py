@@ -1,1 +1,0 @@
-"""The ``dependency`` engine: the CheXpert labeller's published rules on dependency graphs."""
