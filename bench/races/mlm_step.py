@@ -78,7 +78,7 @@ def _race(encoder: TextEncoderSettings, rows: int, precision: Precision) -> Race
     text = CXRBert.build(encoder, PIECES, vocabulary.pad)
     text.set_dropout(settings.dropout, settings.attention_dropout)
     theirs = in_transformers(text)
-    masker = WordMasker.from_settings(vocabulary, MaskingSettings())
+    masker = WordMasker(vocabulary, MaskingSettings())
     unused = ReportTokens(pd.DataFrame({"findings": ["w1."], "impression": ["w2."]}), tokenizer, 8)
     mixed_program, single_program = (
         PackedCorpusProgram(

@@ -97,7 +97,7 @@ def _race(encoder: TextEncoderSettings, pairs: int, precision: Precision) -> Rac
     text = CXRBert.build(encoder, PIECES, vocabulary.pad)
     text.set_dropout(settings.dropout, settings.attention_dropout)
     theirs = in_transformers(text)
-    masker = WordMasker.from_settings(vocabulary, MaskingSettings())
+    masker = WordMasker(vocabulary, MaskingSettings())
     ids = [str(number) for number in range(len(reports))]
     program = SectionPairsProgram(
         settings, Run(SEED, torch.device("cpu"), ALONE), ids, reports, reports, text, root

@@ -72,16 +72,7 @@ def reference(ids, maskable, keys, seed, epoch, settings):
         if settings.unit == "token":
             words = [[place] for word in words for place in word]
         drawn = {word[0]: draw(seed, epoch, 1, key, word[0]) for word in words}
-        if settings.selection == "independent":
-            chosen = [w for w in words if drawn[w[0]] < round(settings.rate * 2**32)]
-        else:
-            total = sum(map(len, words))
-            budget = max(1, round(total * settings.rate)) if total else 0
-            chosen, used = [], 0
-            for word in sorted(words, key=lambda word: (drawn[word[0]], word[0])):
-                if used + len(word) <= budget:
-                    chosen.append(word)
-                    used += len(word)
+        chosen = [w for w in words if drawn[w[0]] < round(settings.rate * 2**32)]
         for place in sorted(place for word in chosen for place in word):
             positions.append(row * ids.shape[1] + place)
             action = draw(seed, epoch, 2, key, place)
@@ -94,13 +85,10 @@ def reference(ids, maskable, keys, seed, epoch, settings):
 
 
 @pytest.mark.parametrize("unit", ["word", "token"])
-@pytest.mark.parametrize("selection", ["independent", "budget"])
 @pytest.mark.parametrize("rate", [0.15, 0.5])
-def test_equal_to_the_reference(unit, selection, rate):
-    settings = MaskingSettings(
-        rate=rate, unit=unit, selection=selection, mask_share=0.6, random_share=0.3
-    )
-    masker = WordMasker.from_settings(INFO, settings)
+def test_equal_to_the_reference(unit, rate):
+    settings = MaskingSettings(rate=rate, unit=unit, mask_share=0.6, random_share=0.3)
+    masker = WordMasker(INFO, settings)
     ids, maskable = make_batch(40, 50)
     maskable &= torch.from_numpy(np.random.default_rng(1).random(ids.shape) < 0.95)
     keys = torch.arange(40) * 7_000_000_019
@@ -131,7 +119,7 @@ def test_uniform_numbers():
 def test_statistics_of_the_defaults():
     """15 % of the words, of the tokens too, and 80/10/10 of those."""
     ids, maskable = make_batch(1500, 128)
-    masked = WordMasker(INFO)(ids, maskable, torch.arange(1500), 0, 0)
+    masked = WordMasker(INFO, MaskingSettings())(ids, maskable, torch.arange(1500), 0, 0)
     ordinary = int((ids >= 5).sum())
     total = len(masked.targets)
     assert total / ordinary == pytest.approx(0.15, abs=0.004)
@@ -145,19 +133,9 @@ def test_statistics_of_the_defaults():
     assert set(drawn.tolist()) == set(range(5, INFO.size)), "all ordinary pieces, nothing special"
 
 
-def test_budget_is_met():
-    ids, maskable = make_batch(300, 128)
-    masked = WordMasker(INFO, selection="budget")(ids, maskable, torch.arange(300), 0, 0)
-    tokens = ((ids >= 5) & maskable).sum(1)
-    found = torch.bincount(masked.positions // 128, minlength=300)
-    budget = (tokens * 0.15).round().clamp(min=1)
-    assert (found <= budget).all()
-    assert (found == budget).double().mean() > 0.9, "only a row of long words may fall short"
-
-
 def test_whole_words_and_nothing_special():
     ids, maskable = make_batch(200, 60)
-    masked = WordMasker(INFO, rate=0.3)(ids, maskable, torch.arange(200), 1, 1)
+    masked = WordMasker(INFO, MaskingSettings(rate=0.3))(ids, maskable, torch.arange(200), 1, 1)
     chosen = torch.zeros(ids.numel(), dtype=torch.bool)
     chosen[masked.positions] = True
     chosen = chosen.view_as(ids)
@@ -170,7 +148,7 @@ def test_whole_words_and_nothing_special():
 
 def test_masks_depend_on_key_epoch_and_seed_only():
     ids, maskable = make_batch(30, 64)
-    masker = WordMasker(INFO)
+    masker = WordMasker(INFO, MaskingSettings())
     keys = torch.arange(30) + 100
     whole = masker(ids, maskable, keys, 4, 5)
     order = torch.randperm(30, generator=torch.Generator().manual_seed(0))[:11]
@@ -186,15 +164,14 @@ def test_masks_depend_on_key_epoch_and_seed_only():
 
 def test_nothing_to_mask():
     ids = torch.tensor([[CLS, SEP, PAD], [CLS, UNK, SEP]])
-    for selection in ("independent", "budget"):
-        masked = WordMasker(INFO, selection=selection)(ids, ids != PAD, torch.arange(2), 0, 0)
-        assert torch.equal(masked.input_ids, ids) and len(masked.positions) == 0
+    masked = WordMasker(INFO, MaskingSettings())(ids, ids != PAD, torch.arange(2), 0, 0)
+    assert torch.equal(masked.input_ids, ids) and len(masked.positions) == 0
 
 
 def test_the_input_is_not_changed():
     ids, maskable = make_batch(5, 40)
     before = ids.clone()
-    WordMasker(INFO, rate=0.9)(ids, maskable, torch.arange(5), 0, 0)
+    WordMasker(INFO, MaskingSettings(rate=0.9))(ids, maskable, torch.arange(5), 0, 0)
     assert torch.equal(ids, before)
 
 
@@ -206,9 +183,8 @@ def test_shares_must_fit():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 def test_the_same_on_a_gpu():
     ids, maskable = make_batch(50, 64)
-    for selection in ("independent", "budget"):
-        masker = WordMasker(INFO, selection=selection)
-        here = masker(ids, maskable, torch.arange(50), 1, 2)
-        there = masker(ids.cuda(), maskable.cuda(), torch.arange(50).cuda(), 1, 2)
-        assert torch.equal(here.input_ids, there.input_ids.cpu())
-        assert torch.equal(here.positions, there.positions.cpu())
+    masker = WordMasker(INFO, MaskingSettings())
+    here = masker(ids, maskable, torch.arange(50), 1, 2)
+    there = masker(ids.cuda(), maskable.cuda(), torch.arange(50).cuda(), 1, 2)
+    assert torch.equal(here.input_ids, there.input_ids.cpu())
+    assert torch.equal(here.positions, there.positions.cpu())

@@ -93,7 +93,7 @@ class TextPasses:
         self.encoder, self.device = encoder, device
         self.layers = max(term.layers for term in terms)
         masks = next((term.masks for term in terms if term.masks), None)
-        self.masker = masks and WordMasker.from_settings(vocabulary, masks.masking)
+        self.masker = masks and WordMasker(vocabulary, masks.masking)
         self.stacked = masks and masks.forward == "separate" and self.layers > 0
         train_only(encoder, tokens=masks is not None, projection=self.layers > 0)
 

@@ -1,11 +1,9 @@
 """Dynamic whole-word masking for MLM (BioViL section 2.1: "dynamic whole-word masking").
 
-*Words* are BERT's: a piece and the ``##`` pieces that follow it. *Selection*: by default every
-word is chosen independently with probability ``rate``, as RoBERTa's and transformers' collators
-do; the expected share of chosen tokens is then ``rate``, and it varies from row to row. With
-``selection="budget"`` words are taken in random order, skipping those that would overshoot, until
-``max(1, round(rate × tokens))`` tokens of the row are chosen, as BERT's data script does.
-All pieces of a chosen word are predicted. *Replacement* is decided for each piece, as in BERT's
+*Words* are BERT's: a piece and the ``##`` pieces that follow it. *Selection*: every word is chosen
+independently with probability ``rate``, as RoBERTa's and transformers' collators do; the expected
+share of chosen tokens is then ``rate``, and it varies from row to row. All pieces of a chosen word
+are predicted. *Replacement* is decided for each piece, as in BERT's
 script (whole-word variant included): ``mask_share`` become [MASK], ``random_share`` an ordinary
 piece drawn uniformly, the rest stay. Special tokens are neither chosen nor drawn.
 
@@ -14,7 +12,6 @@ Shapes: ``B`` rows, ``L`` places, ``M`` predicted tokens, ``V`` pieces.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
@@ -37,29 +34,15 @@ class MaskedBatch:
 class WordMasker:
     """Masks batches on whatever device they are."""
 
-    def __init__(
-        self,
-        vocabulary: VocabularyInfo,
-        rate: float = 0.15,
-        mask_share: float = 0.8,
-        random_share: float = 0.1,
-        unit: Literal["word", "token"] = "word",
-        selection: Literal["independent", "budget"] = "independent",
-    ) -> None:
-        self._rate = rate
+    def __init__(self, vocabulary: VocabularyInfo, settings: MaskingSettings) -> None:
+        self._chosen_below = threshold(settings.rate)
         self._mask_id = vocabulary.mask
-        self._mask_below = threshold(mask_share)
-        self._random_below = threshold(mask_share + random_share)
-        self._budget = selection == "budget"
+        self._mask_below = threshold(settings.mask_share)
+        self._random_below = threshold(settings.mask_share + settings.random_share)
         continues = torch.from_numpy(vocabulary.continues)
-        self._continues = continues if unit == "word" else torch.zeros_like(continues)
+        self._continues = continues if settings.unit == "word" else torch.zeros_like(continues)
         self._special = torch.from_numpy(vocabulary.special)
         self._ordinary = torch.nonzero(~self._special).flatten()
-
-    @classmethod
-    def from_settings(cls, vocabulary: VocabularyInfo, settings: MaskingSettings) -> "WordMasker":
-        """The masker a settings object describes."""
-        return cls(vocabulary, **settings.model_dump())
 
     def __call__(
         self,
@@ -78,11 +61,7 @@ class WordMasker:
         first = self._word_starts(input_ids, candidates)
         state = row_state(keys, seed, epoch, _SELECT)[:, None]
         # A word's number is that of the place where it starts, so it is drawn once for all pieces.
-        draw = uniform(state, first)
-        if self._budget:
-            chosen = _within_budget(draw, first, candidates, self._rate)
-        else:
-            chosen = candidates & (draw < threshold(self._rate))
+        chosen = candidates & (uniform(state, first) < self._chosen_below)
         positions = torch.nonzero(chosen.flatten()).flatten()
         targets = input_ids.flatten()[positions]
         return MaskedBatch(
@@ -124,33 +103,3 @@ class WordMasker:
         new = torch.where(action < self._random_below, random_ids, targets)
         new = torch.where(action < self._mask_below, self._mask_id, new)
         return input_ids.flatten().index_copy(0, positions, new).view_as(input_ids)
-
-
-def _within_budget(
-    draw: torch.Tensor, first: torch.Tensor, candidates: torch.Tensor, rate: float
-) -> torch.Tensor:
-    """``[B, L]``: BERT's rule. Words in the order of ``draw``; one that overshoots is skipped.
-
-    Each turn fixes the words before the first overshoot of every row and drops, of the later
-    ones, all that can no longer fit; what is left shrinks, so the turns are fewer than the pieces
-    of the longest word.
-    """
-    batch, length = draw.shape
-    sizes = torch.zeros_like(draw).scatter_add_(1, first, candidates.to(draw.dtype))
-    tokens = candidates.sum(dim=1, keepdim=True)
-    budget = torch.where(tokens > 0, (tokens * rate).round().long().clamp(min=1), 0)
-    is_word = sizes > 0  # at the place where the word starts
-    order = torch.where(is_word, draw, 1 << BITS).argsort(dim=1, stable=True)
-    ordered = sizes.gather(1, order)
-    taken = ordered > 0
-    while True:
-        total = (ordered * taken).cumsum(dim=1)
-        over = taken & (total > budget)
-        if not bool(over.any()):
-            break
-        # Everything before the first overshoot is settled; room is what it leaves.
-        after = over.cummax(dim=1).values
-        room = budget - (ordered * (taken & ~after)).sum(dim=1, keepdim=True)
-        taken = taken & ~(after & (ordered > room))
-    chosen = torch.zeros_like(taken).scatter_(1, order, taken)
-    return candidates & chosen.gather(1, first)

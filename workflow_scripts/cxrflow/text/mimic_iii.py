@@ -11,17 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-import numpy as np
-
 from cxrflow.drops import Tally
 from cxrflow.errors import InputError
 from cxrflow.text.documents import DocumentWriter
-from cxrflow.text.id_set import LARGEST, IdSet
 from cxrflow.text.settings import CorpusSettings
 
 _BRACKETS = re.compile(r"\[\*\*.*?\*\*\]", re.DOTALL)
-_REPLACEMENT = {"underscores": "___", "remove": " "}
-_COLUMNS = ("ROW_ID", "CATEGORY", "ISERROR", "TEXT")
+# The mark that MIMIC-CXR uses, so that invented names and dates are not learnt.
+_REPLACEMENT = "___"
+_COLUMNS = ("ROW_ID", "ISERROR", "TEXT")
 _LONGEST_FIELD = 2**31 - 1
 
 
@@ -35,33 +33,24 @@ def find_notes(root: Path) -> Path:
     return found[0]
 
 
-def replace_brackets(text: str, how: str) -> str:
-    """Treat de-identification marks ``[** … **]`` as the setting ``brackets`` says."""
-    return text if how == "keep" else _BRACKETS.sub(_REPLACEMENT[how], text)
-
-
-def _open(path: Path, encoding: str) -> IO[str]:
+def _open(path: Path) -> IO[str]:
     if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding=encoding, newline="")
-    return open(path, encoding=encoding, newline="")
+        return gzip.open(path, "rt", encoding="utf-8", newline="")
+    return open(path, encoding="utf-8", newline="")
 
 
-def _rows(path: Path, encoding: str) -> Iterator[list[str]]:
+def _rows(path: Path) -> Iterator[list[str]]:
     """Rows of the CSV; whatever breaks the stream becomes one line that names the place."""
     csv.field_size_limit(_LONGEST_FIELD)
     line = 0
     try:
-        with _open(path, encoding) as stream:
+        with _open(path) as stream:
             reader = csv.reader(stream, strict=True)
             for row in reader:
                 line = reader.line_num
                 yield row
-    except LookupError:
-        raise InputError(f"settings: key 'encoding' is {encoding!r}: no such encoding") from None
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}: not {encoding} after line {line} ({error.reason}); see the setting encoding"
-        ) from None
+        raise InputError(f"{path}: not UTF-8 after line {line} ({error.reason})") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{path}: not a whole gzip file after line {line} ({error})") from None
     except csv.Error as error:
@@ -73,35 +62,31 @@ def read_notes(
 ) -> list[Tally]:
     """Write the notes that are not marked as errors, one document a row; one file, one thread."""
     path = find_notes(root)
-    rows = _rows(path, settings.encoding)
+    rows = _rows(path)
     header = [name.strip().lstrip("\ufeff").upper() for name in next(rows, [])]
     for column in _COLUMNS:
         if column not in header:
             raise InputError(f"{path}: column '{column}' is missing")
     place = [header.index(column) for column in _COLUMNS]
-    wanted = {category.strip().lower() for category in settings.categories}
     tally = Tally("take notes", "notes")
-    seen = IdSet()
+    seen: set[int] = set()
     for total, row in enumerate(rows, start=1):
         reason = None
         if len(row) != len(header):
             tally.drop("malformed row", [f"row {total}"], failed=True)
             continue
-        row_id, category, is_error, text = (row[index].strip() for index in place)
-        if not (row_id.isascii() and row_id.isdigit() and int(row_id) <= LARGEST):
+        row_id, is_error, text = (row[index].strip() for index in place)
+        if not (row_id.isascii() and row_id.isdigit()):
             tally.drop("malformed row", [f"row {total}"], failed=True)
             continue
-        number = np.array([int(row_id)])
         if is_error not in ("", "0"):
             reason = "marked as error (ISERROR)"
-        elif wanted and category.lower() not in wanted:
-            reason = "other category"
-        elif seen.contains(number)[0]:
+        elif int(row_id) in seen:
             reason = "ROW_ID there before"
         else:
-            text = replace_brackets(text, settings.brackets).strip()
+            text = _BRACKETS.sub(_REPLACEMENT, text).strip()
             reason = None if text else "no text"
-        seen.add(number)
+        seen.add(int(row_id))
         if reason is None:
             writer.add(row_id, text)
             tally.kept += 1

@@ -1,8 +1,8 @@
 """PubMed's annual baseline and update files: ``pubmedYYnNNNN.xml.gz`` → abstracts.
 
 A later file replaces or deletes the records of earlier ones (file order is year and number), so
-files are read from the newest to the oldest and the first version of a PMID that is met wins. A
-bitmap of the PMIDs met is then all that has to be remembered: 37 million records in megabytes.
+files are read from the newest to the oldest and the first version of a PMID that is met wins. Which
+PMIDs were met is then all that has to be remembered: 37 million records in megabytes.
 """
 
 import gzip
@@ -12,21 +12,21 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import IO
 from xml.etree import ElementTree
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cxrflow.drops import Tally
 from cxrflow.errors import InputError
 from cxrflow.parallel import ordered_map
 from cxrflow.text.documents import DocumentWriter
-from cxrflow.text.id_set import LARGEST, IdSet
 from cxrflow.text.settings import CorpusSettings
 
 log = logging.getLogger("cxrflow")
+LARGEST = 2**27 - 1  # of PMIDs, which are below 2^26 as yet
 _NAME = re.compile(r"pubmed(\d\d)n(\d{4,})\.xml(\.gz)?$")
 
 
@@ -77,14 +77,14 @@ def inner_text(element: ElementTree.Element | None) -> str:
     return " ".join("".join(element.itertext()).split()) if element is not None else ""
 
 
-def abstract_text(article: ElementTree.Element, headings: bool) -> str:
-    """The parts of Abstract joined by spaces; ``Label`` is the printed heading of a part."""
+def abstract_text(article: ElementTree.Element) -> str:
+    """The parts of Abstract joined by spaces, each after its printed heading, ``Label``."""
     parts = []
     for part in article.iterfind("Abstract/AbstractText"):
         text = inner_text(part)
         label = part.get("Label", "").strip()
         if text:
-            parts.append(f"{label}: {text}" if headings and label else text)
+            parts.append(f"{label}: {text}" if label else text)
     return " ".join(parts)
 
 
@@ -93,18 +93,12 @@ def _number(element: ElementTree.Element | None) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and int(text) <= LARGEST else None
 
 
-def _read_record(citation: ElementTree.Element, settings: CorpusSettings) -> tuple[str, str | None]:
+def _read_record(citation: ElementTree.Element) -> tuple[str, str | None]:
     article = citation.find("Article")
     if article is None:
         return "", "no Article element"
-    languages = {inner_text(item).lower() for item in article.iterfind("Language")}
-    if settings.languages and not languages & {code.lower() for code in settings.languages}:
-        return "", "other language"
-    text = abstract_text(article, settings.headings)
-    if not text:
-        return "", "no abstract"
-    title = inner_text(article.find("ArticleTitle")) if settings.titles else ""
-    return f"{title} {text}".lstrip(), None
+    text = abstract_text(article)
+    return text, None if text else "no abstract"
 
 
 def _elements(stream: gzip.GzipFile | IO[bytes]) -> Iterator[ElementTree.Element]:
@@ -122,13 +116,12 @@ def _elements(stream: gzip.GzipFile | IO[bytes]) -> Iterator[ElementTree.Element
             root.clear()
 
 
-def read_file(path: Path, settings: CorpusSettings) -> PubMedFile:
+def read_file(path: Path) -> PubMedFile:
     """Read one file; what makes it unreadable is returned in ``error``, not raised."""
     found = PubMedFile(str(path))
     versions: dict[int, int] = {}
     try:
-        if settings.check_md5:
-            _check_md5(path)
+        _check_md5(path)
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as stream:
             for element in _elements(stream):
                 if element.tag == "DeleteCitation":
@@ -136,7 +129,7 @@ def read_file(path: Path, settings: CorpusSettings) -> PubMedFile:
                     found.unnumbered += numbers.count(None)
                     found.deleted += [number for number in numbers if number is not None]
                 elif element.tag == "PubmedArticle":
-                    _add_record(found, versions, element, settings)
+                    _add_record(found, versions, element)
     except InputError as error:
         found.error = str(error)
     except (OSError, EOFError, zlib.error) as error:
@@ -146,12 +139,7 @@ def read_file(path: Path, settings: CorpusSettings) -> PubMedFile:
     return found
 
 
-def _add_record(
-    found: PubMedFile,
-    versions: dict[int, int],
-    element: ElementTree.Element,
-    settings: CorpusSettings,
-) -> None:
+def _add_record(found: PubMedFile, versions: dict[int, int], element: ElementTree.Element) -> None:
     citation = element.find("MedlineCitation")
     identifier = citation.find("PMID") if citation is not None else None
     number = _number(identifier)
@@ -165,7 +153,7 @@ def _add_record(
         if rank < versions[number]:
             return
     versions[number] = rank
-    found.records[number] = _read_record(citation, settings)
+    found.records[number] = _read_record(citation)
 
 
 def read_pubmed(
@@ -174,9 +162,10 @@ def read_pubmed(
     """Write every current abstract below ``root``; newest files first."""
     files, articles = Tally("read files", "files"), Tally("take abstracts", "articles")
     paths = find_files(root)
-    seen = IdSet()
-    gone = IdSet()  # deleted by a newer file than the one being read
-    for found in ordered_map(partial(read_file, settings=settings), reversed(paths), threads):
+    # A byte an id; the system gives memory only for pages that are written to.
+    seen = np.zeros(LARGEST + 1, dtype=bool)
+    gone = np.zeros_like(seen)  # deleted by a newer file than the one being read
+    for found in ordered_map(read_file, reversed(paths), threads):
         if found.error is not None:
             if settings.max_failed_share == 0:
                 raise InputError(found.error)
@@ -191,14 +180,18 @@ def read_pubmed(
 
 
 def _take(
-    found: PubMedFile, seen: IdSet, gone: IdSet, writer: DocumentWriter, articles: Tally
+    found: PubMedFile,
+    seen: NDArray[np.bool_],
+    gone: NDArray[np.bool_],
+    writer: DocumentWriter,
+    articles: Tally,
 ) -> None:
     name = Path(found.path).name
     articles.drop("PMID is not a number", [name] * found.unnumbered)
     articles.drop("replaced by a newer record", found.replaced)
-    gone.add(np.array(found.deleted, dtype=np.int64))
+    gone[np.array(found.deleted, dtype=np.int64)] = True
     numbers = np.fromiter(found.records, dtype=np.int64, count=len(found.records))
-    deleted, replaced = gone.contains(numbers), seen.contains(numbers)
+    deleted, replaced = gone[numbers], seen[numbers]
     articles.drop("deleted (DeleteCitation)", numbers[deleted])
     articles.drop("replaced by a newer record", numbers[replaced & ~deleted])
     for number in numbers[~(deleted | replaced)].tolist():
@@ -208,4 +201,4 @@ def _take(
             articles.kept += 1
         else:
             articles.drop(reason, [number])
-    seen.add(numbers)
+    seen[numbers] = True

@@ -11,29 +11,8 @@ from cxrflow.command import Settings
 
 
 class CorpusSettings(Settings):
-    """Which texts of PubMed and MIMIC-III become documents; the paper states no filter."""
+    """How PubMed and MIMIC-III become documents; the paper states no filter, so there is none."""
 
-    languages: list[str] = Field(
-        default=[],
-        description="PubMed: keep articles of these Language codes (eng …); empty: all, since an "
-        "Abstract is English even where the article is not",
-    )
-    titles: bool = Field(default=False, description="PubMed: put the title before the abstract")
-    headings: bool = Field(
-        default=True, description="PubMed: keep the headings of structured abstracts (METHODS: …)"
-    )
-    check_md5: bool = Field(
-        default=True, description="PubMed: compare each file with its .md5 twin where there is one"
-    )
-    categories: list[str] = Field(
-        default=[], description="MIMIC-III: keep notes of these categories; empty: all"
-    )
-    brackets: Literal["underscores", "keep", "remove"] = Field(
-        default="underscores",
-        description="MIMIC-III: what becomes of [** … **]; underscores: ___, the mark MIMIC-CXR "
-        "uses, so that invented names and dates are not learnt",
-    )
-    encoding: str = Field(default="utf-8", description="MIMIC-III: encoding of the CSV file")
     max_failed_share: float = Field(
         default=0.0,
         ge=0,
@@ -75,11 +54,6 @@ class MaskingSettings(Settings):
     random_share: float = Field(default=0.1, ge=0, le=1, description="chosen pieces → any piece")
     unit: Literal["word", "token"] = Field(
         default="word", description="what is chosen as a whole; word: BERT's ## rule"
-    )
-    selection: Literal["independent", "budget"] = Field(
-        default="independent",
-        description="independent: each word with probability `rate` (RoBERTa, transformers); "
-        "budget: words in random order until `rate` of a row's tokens are chosen (BERT)",
     )
 
     @field_validator("random_share")

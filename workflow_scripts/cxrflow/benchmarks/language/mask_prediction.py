@@ -86,7 +86,7 @@ def mask_reports(
     reports: pd.DataFrame, tokenizer: Any, max_length: int, settings: MaskPredictionSettings
 ) -> MaskedReports:
     """Tokenise and get ready to mask."""
-    masker = WordMasker.from_settings(VocabularyInfo.from_tokenizer(tokenizer), settings.masking)
+    masker = WordMasker(VocabularyInfo.from_tokenizer(tokenizer), settings.masking)
     return MaskedReports(
         reports, ReportTokens(reports, tokenizer, max_length), masker, settings.mask_seed
     )
