@@ -18,7 +18,12 @@ NOTE = "written by cxrflow; a later run may replace this folder"
 
 def write_mark(folder: Path, product: str) -> None:
     """Say in ``folder`` what it is."""
-    (folder / MARK).write_text(f"{product}: {NOTE}\n", encoding="utf-8")
+    mark = folder / MARK
+    try:
+        mark.write_text(f"{product}: {NOTE}\n", encoding="utf-8")
+    except OSError as error:
+        error.filename = error.filename or str(mark)  # a full disk does not say where it is
+        raise
 
 
 def read_mark(folder: Path) -> str | None:
