@@ -33,6 +33,10 @@ from cxrflow.errors import InputError
 COUNT = 60
 CLASS = ("Pneumonia",)
 DATA = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
+ADAMW = {"name": "adamw"}
+STILL = {"solver": {**ADAMW, "learning_rate": 1e-12, "epochs": 1}}
+CONVERGED = {"name": "converged"}
+HELD = {"solver": {**CONVERGED, "inverse_penalty": 1e-12}}  # to its start, but for the bias
 QUICK = {"intervals": {"replicates": 200}, "fractions": [0.1, 1.0], "probe_seeds": [0, 1, 7]}
 
 
@@ -100,7 +104,7 @@ def test_metrics_are_means_over_the_seeds(features, tmp_path):
 
 def test_an_untrained_head_is_the_zero_shot_classifier(features, tmp_path):
     table = samples(noise=0.3)
-    result = evaluate(features, tmp_path, table, learning_rate=1e-12, epochs=1)
+    result = evaluate(features, tmp_path, table, **STILL)
     test = table[table["split"] == "test"].reset_index(drop=True)
     wanted = zero_shot_classification.evaluate(
         FakeModel(), Cohort(test, DATA, CLASS), features,
@@ -117,10 +121,11 @@ def test_training_turns_round_a_start_that_is_wrong(features, tmp_path):
         "positive_prompts": ["No evidence of pneumonia"],
         "negative_prompts": ["Findings suggesting pneumonia"],
     }
-    before = evaluate(features, tmp_path, learning_rate=1e-12, epochs=1, **swapped)
-    after = evaluate(features, tmp_path, learning_rate=0.1, **swapped)
-    assert before.metrics["auroc/100"].value == 0.0
-    assert after.metrics["auroc/100"].value == 1.0
+    before = [evaluate(features, tmp_path, **still, **swapped) for still in (STILL, HELD)]
+    trained = {"solver": {**ADAMW, "learning_rate": 0.1}}
+    after = [evaluate(features, tmp_path, **solver, **swapped) for solver in (trained, {})]
+    assert [one.metrics["auroc/100"].value for one in before] == [0.0, 0.0]
+    assert [one.metrics["auroc/100"].value for one in after] == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -134,18 +139,34 @@ def test_training_turns_round_a_start_that_is_wrong(features, tmp_path):
     ],
 )
 def test_what_auto_stands_for(features, tmp_path, model, values, kind, start):
-    result = evaluate(features, tmp_path, model=model, **values, learning_rate=0.03)
+    result = evaluate(features, tmp_path, model=model, **values)
     assert (result.protocol["features"], result.protocol["start"]) == (kind, start)
     assert result.metrics["auroc/100"].value == 1.0
 
 
 def test_random_starts_differ_by_seed_and_standardising_changes_the_scores(features, tmp_path):
-    still = {"learning_rate": 1e-12, "epochs": 1}
-    rows = evaluate(features, tmp_path, start="random", **still).predictions
+    rows = evaluate(features, tmp_path, start="random", **STILL).predictions
     assert not np.allclose(rows["score_100_seed0"], rows["score_100_seed1"])
-    plain = evaluate(features, tmp_path).predictions["score_100_seed0"]
-    scaled = evaluate(features, tmp_path, standardise=True).predictions["score_100_seed0"]
-    assert not np.allclose(plain, scaled)
+    for solver in (ADAMW, CONVERGED):
+        plain, scaled = (
+            evaluate(features, tmp_path, solver={**solver, "standardise": own}).predictions
+            for own in (False, True)
+        )
+        assert not np.allclose(plain["score_100_seed0"], scaled["score_100_seed0"])
+
+
+def test_a_probe_is_the_optimum_and_says_how_near(features, tmp_path):
+    result = evaluate(features, tmp_path, samples(noise=0.3))
+    assert result.protocol["solver"]["name"] == "converged"
+    for share in ("10", "100"):
+        assert 0 < result.protocol["solution"][share]["gradient"] <= 1e-6
+        assert result.protocol["solution"][share]["iterations"] > 1
+    # With all labels every seed has the same rows, and the optimum knows no order.
+    rows = result.predictions
+    assert rows["score_100_seed0"].equals(rows["score_100_seed7"])
+    assert not np.allclose(rows["score_10_seed0"], rows["score_10_seed7"])
+    trained = evaluate(features, tmp_path, solver=ADAMW)
+    assert trained.protocol["solution"] == {} and trained.protocol["solver"]["epochs"] == 40
 
 
 def test_shares_are_nested_and_hold_both_classes():
@@ -192,6 +213,8 @@ def test_wrong_input_is_named(features, tmp_path):
         ({"probe_seeds": [1]}, "at least 2"),
         ({"split": "train"}, "also the train_split"),
         ({"start": "prompts", "features": "pooled"}, "go with projected"),
+        ({"solver": {"name": "converged", "epochs": 3}}, "epochs"),
+        ({"solver": {"name": "sgd"}}, "'converged', 'adamw'"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(values, message):
@@ -212,9 +235,7 @@ def test_probes_of_several_classes_start_as_the_zero_shot_classifier(tmp_path, e
     if exclusive:
         table["labels"] = list(np.eye(3)[np.arange(200) % 3])
     features = replace(features, by_kind={k: v.float() for k, v in features.by_kind.items()})
-    still = evaluate_several(
-        tmp_path, table, features, learning_rate=1e-12, epochs=1, exclusive=exclusive
-    )
+    still = evaluate_several(tmp_path, table, features, **STILL, exclusive=exclusive)
     assert still.protocol["head"] == ("softmax" if exclusive else "sigmoid")
     zero_shot = ZeroShotClassificationSettings.model_validate(
         {
@@ -231,7 +252,7 @@ def test_probes_of_several_classes_start_as_the_zero_shot_classifier(tmp_path, e
             still.predictions[f"score_100_seed1/{name}"], wanted[f"score/{name}"], atol=1e-6
         )
     if not exclusive:
-        learnt = evaluate_several(tmp_path, table, features, learning_rate=0.1)
+        learnt = evaluate_several(tmp_path, table, features)
         areas = [learnt.metrics[f"auroc/100/{n}"].value for n in ("edema", "mass", "no_finding")]
         assert learnt.metrics["auroc/100"].value == pytest.approx(np.mean(areas))
         assert learnt.metrics["auroc/100"].value > still.metrics["auroc/100"].value

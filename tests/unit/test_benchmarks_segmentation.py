@@ -30,8 +30,9 @@ COUNT = 60
 DATA = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
 QUICK = {
     "intervals": {"replicates": 200}, "fractions": [0.1, 1.0], "probe_seeds": [0, 1, 7],
-    "epochs": 3, "encoder_batch_size": 7, "device": "cpu",
+    "encoder_batch_size": 7, "device": "cpu",
 }  # fmt: skip
+ADAMW = {"name": "adamw", "epochs": 3}
 METRICS = ("iou", "dice", "cnr", "signed_cnr")
 
 
@@ -164,7 +165,7 @@ def test_scores_are_those_of_the_pixels(store, tmp_path, values):
 
 def test_an_untrained_probe_is_the_zero_shot_map(store, tmp_path):
     rows = evaluate(
-        store, tmp_path, shifted(samples()), learning_rate=1e-12, epochs=1
+        store, tmp_path, shifted(samples()), solver={**ADAMW, "learning_rate": 1e-12}
     ).predictions  # fmt: skip
     for metric in METRICS:
         for share in ("10", "100"):
@@ -176,13 +177,15 @@ def test_training_turns_round_a_start_that_is_wrong(store, tmp_path):
         "positive_prompts": ["No evidence of pneumonia"],
         "negative_prompts": ["Findings suggesting pneumonia"],
     }
-    found = evaluate(store, tmp_path, learning_rate=0.1, epochs=40, **swapped).metrics
-    assert found["iou"].value == 0.0 and found["signed_cnr"].value < -3
-    assert found["iou/100"].value == 1.0 and found["signed_cnr/100"].value > 3
+    for solver in ({"name": "adamw"}, {"name": "converged"}):
+        found = evaluate(store, tmp_path, solver=solver, **swapped)
+        assert found.metrics["iou"].value == 0.0 and found.metrics["signed_cnr"].value < -3
+        assert found.metrics["iou/100"].value == 1.0 and found.metrics["signed_cnr/100"].value > 3
+    assert 0 < found.protocol["solution"]["100"]["gradient"] <= 1e-6
 
 
 def test_a_model_without_text_has_probes_alone(store, tmp_path):
-    result = evaluate(store, tmp_path, model=False, projects=False, learning_rate=0.1, epochs=60)
+    result = evaluate(store, tmp_path, model=False, projects=False)
     assert {name.split("/")[-1] for name in result.metrics} == {"10", "100"}
     assert result.metrics["dice/100"].value == 1.0
     assert (result.protocol["features"], result.protocol["start"]) == ("trunk", "zeros")

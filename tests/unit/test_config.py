@@ -53,8 +53,8 @@ def test_the_paper_overlay_is_real(monkeypatch):
             "unknown key 'models.biovil/biovil.training.momentum'",
         ),
         (
-            {"tasks": {"biovil/linear_probe": {"epochs": "x"}}},
-            "key 'tasks.biovil/linear_probe.epochs' is 'x'",
+            {"tasks": {"biovil/linear_probe": {"fractions": "x"}}},
+            "key 'tasks.biovil/linear_probe.fractions' is 'x'",
         ),
         ({"cohorts": {"biovil/rsna": {"views": []}}}, "key 'cohorts.biovil/rsna.views' is []"),
         (
@@ -211,7 +211,7 @@ def test_show_prints_yaml_that_is_complete(capsys):
     main(["show", "--configfile", str(DEMO)])
     shown = yaml.safe_load(capsys.readouterr().out)
     assert shown["synthetic_hospital"]["ap_share"] == 0.55
-    assert shown["tasks"]["biovil/linear_probe"]["settings"]["epochs"] > 0
+    assert shown["tasks"]["biovil/linear_probe"]["settings"]["solver"]["tolerance"] > 0
     main(["show", "--configfile", str(DEMO), "--model", "biovil/biovil"])
     shown = yaml.safe_load(capsys.readouterr().out)
     settings = load_config([DEMO]).model("biovil/biovil").settings.model_dump(mode="json")

@@ -56,14 +56,14 @@ def test_overlays_lie_over_the_scale(overlay):
     changed = overlay(
         {
             "models": {"biovil/biovil": {"training": {"batch_size": 7}}},
-            "tasks": {"biovil/linear_probe": {"epochs": 3}},
+            "tasks": {"biovil/linear_probe": {"fractions": [0.3]}},
             "vocabularies": {"biovil/cxr_bert": {"size": 50, "documents": ["pubmed"]}},
         }
     )
     before, after = load_config([DEMO]).model("biovil/biovil"), changed.model("biovil/biovil")
     assert after.settings.training.batch_size == 7 != before.settings.training.batch_size
     assert after.settings.training.epochs == before.settings.training.epochs
-    assert changed.task("biovil/linear_probe").settings.epochs == 3
+    assert changed.task("biovil/linear_probe").settings.fractions == [0.3]
     assert changed.known_vocabularies["biovil/cxr_bert"].size == 50
     assert changed.vocabulary_datasets("biovil/cxr_bert") == ["pubmed"]
     assert changed.model("biovil/gloria") == load_config([DEMO]).model("biovil/gloria")

@@ -82,7 +82,7 @@ def test_a_paper_has_cohorts_tasks_and_vocabularies_of_its_own(overlay, paper):
             "text": {"extends": "biovil/cxr_bert_phase2", "vocabulary": "words", "cohort": "pairs"},
             "joint": {"extends": "biovil/biovil", "text": "text", "cohort": "pairs"},
         },
-        "tasks": {"probe": {"extends": "biovil/linear_probe", "settings": {"epochs": 2}}},
+        "tasks": {"probe": {"extends": "biovil/linear_probe", "settings": {"fractions": [0.5]}}},
         "tables": {
             "probes": {
                 "title": "Probes",
@@ -100,7 +100,7 @@ def test_a_paper_has_cohorts_tasks_and_vocabularies_of_its_own(overlay, paper):
     assert config.ancestors("mine/joint") == ["mine/text", "biovil/simclr", "mine/joint"]
     assert config.vocabulary_of("mine/text") == "mine/words"
     assert config.known_cohorts["mine/pairs"].recipe.choose == "first"
-    assert config.task("mine/probe").settings.epochs == 2
+    assert config.task("mine/probe").settings.fractions == [0.5]
     # Without a headline of its own all of it is the headline.
     cells = [("mine/probe", "mine/joint"), ("mine/probe", "biovil/simclr")]
     assert config.table_cells("mine", "headline/probes") == cells

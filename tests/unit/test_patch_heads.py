@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 
+from cxrflow.benchmarks.classification.settings import PatchAdamW
 from cxrflow.benchmarks.grounding.patch_heads import share_rows, train_patch_heads
 from cxrflow.training.order import epoch_order
 
@@ -55,7 +56,7 @@ def test_every_head_ends_where_it_would_have_ended_alone(fraction):
     start = torch.randn(WIDTH, 2, generator=torch.Generator().manual_seed(5))
     heads = train_patch_heads(
         features, annotated, used, rows, seeds, start,
-        epochs=3, batch_size=4, learning_rate=0.05, weight_decay=0.1,
+        PatchAdamW(epochs=3, batch_size=4, learning_rate=0.05, weight_decay=0.1),
     )  # fmt: skip
     for number, seed in enumerate(seeds):
         wanted = one_alone(
@@ -73,7 +74,7 @@ def test_a_planted_pattern_is_found():
     rows = np.arange(IMAGES)[None]
     heads = train_patch_heads(
         features, annotated, used, rows, [0], torch.zeros(WIDTH, 2),
-        epochs=300, batch_size=4, learning_rate=0.05, weight_decay=0.0,
+        PatchAdamW(epochs=300, batch_size=4, learning_rate=0.05, weight_decay=0.0),
     )  # fmt: skip
     difference = heads.weight_KFC[0, :, 1] - heads.weight_KFC[0, :, 0]
     torch.testing.assert_close(difference, planted, atol=0.1, rtol=0)

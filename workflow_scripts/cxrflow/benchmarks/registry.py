@@ -78,7 +78,7 @@ BENCHMARKS = {
         reads="features",
         split=True,
         statistics="classification.linear_probe:statistics",
-        own=("features", "start"),
+        own=("features", "start", "solution"),
     ),
     "segmentation": Benchmark(
         "grounding.segmentation",
@@ -89,7 +89,7 @@ BENCHMARKS = {
         split=True,
         statistics="grounding.segmentation_scores:statistics",
         clusters="grounding.segmentation_scores:image_clusters",
-        own=("features", "grid", "start"),
+        own=("features", "grid", "start", "solution"),
     ),
     "mask_prediction": Benchmark(
         "language.mask_prediction",

@@ -31,7 +31,7 @@ class ProbeRun:
     seed: int  # of the order; runs of equal rows and seed see the same batches
     weight_FC: Tensor
     bias_C: Tensor
-    learning_rate: float
+    learning_rate: float = 0.0  # of AdamW
 
     def updates(self, epochs: int, batch_size: int) -> int:
         """Number of updates: the last batch of an epoch may be short."""

@@ -7,7 +7,8 @@ model without a text half (SimCLR) has neither: its probes take the trunk's pool
 start at 0. A single class is a softmax over its absence and presence, several are a sigmoid each,
 exclusive ones a softmax over them all (``head``).
 
-All shares and seeds are trained together on features computed once. A metric is the mean over the
+All shares and seeds start from features computed once; a head is the optimum of a penalised loss,
+or trained with AdamW for a set time (``solver``). A metric is the mean over the
 seeds, its spread over them stands beside it (``<metric>_sd``), both with an interval over the test
 images.
 """
@@ -32,7 +33,8 @@ from cxrflow.benchmarks.classification.labelled_images import (
     class_embeddings,
     labelled_images,
 )
-from cxrflow.benchmarks.classification.linear_heads import ProbeRun, train_heads
+from cxrflow.benchmarks.classification.linear_heads import LinearHeads, ProbeRun, train_heads
+from cxrflow.benchmarks.classification.logistic_regression import Solution, longest, solve_each
 from cxrflow.benchmarks.classification.scores import (
     class_metrics,
     class_names,
@@ -40,7 +42,11 @@ from cxrflow.benchmarks.classification.scores import (
     sizes,
     threshold_words,
 )
-from cxrflow.benchmarks.classification.settings import LinearProbeSettings
+from cxrflow.benchmarks.classification.settings import (
+    AdamW,
+    ConvergedSolver,
+    LinearProbeSettings,
+)
 from cxrflow.benchmarks.features import Features, read_features
 from cxrflow.benchmarks.inputs import Cohort, choose_split, read_cohort
 from cxrflow.benchmarks.result import Result
@@ -123,6 +129,33 @@ def prompt_starts(
     return embeddings[0] if len(classes) == 1 else np.stack([pair[1] for pair in embeddings])
 
 
+def train_probes(
+    train_NF: Tensor,
+    labels: NDArray[Any],
+    runs: Sequence[ProbeRun],
+    solver: ConvergedSolver | AdamW,
+) -> tuple[LinearHeads, list[Solution]]:
+    """The heads of all runs; of a search for the optimum, how far each went."""
+    if isinstance(solver, AdamW):
+        heads = train_heads(
+            train_NF,
+            torch.tensor(labels),
+            runs,
+            epochs=solver.epochs,
+            batch_size=solver.batch_size,
+            weight_decay=solver.weight_decay,
+            standardise=solver.standardise,
+        )
+        return heads, []
+    exclusive = labels.ndim == 1
+    targets = np.eye(len(runs[0].bias_C))[labels] if exclusive else labels
+    problems = [(run.rows, torch.cat([run.weight_FC, run.bias_C[None]])) for run in runs]
+    try:
+        return solve_each(train_NF, torch.from_numpy(targets), problems, exclusive, solver)
+    except ValueError as error:
+        raise InputError(f"samples.parquet: column 'labels': {error}") from None
+
+
 def probe_scores(
     train_NF: Tensor,
     labels: NDArray[Any],
@@ -131,8 +164,8 @@ def probe_scores(
     outputs: int,
     starts_CP: NDArray[np.float64] | None,
     settings: LinearProbeSettings,
-) -> tuple[dict[str, NDArray[np.float64]], dict[str, int]]:
-    """Probabilities [seeds, M, outputs] by share, and the images each share has."""
+) -> tuple[dict[str, NDArray[np.float64]], dict[str, int], dict[str, Any]]:
+    """Probabilities [seeds, M, outputs] by share, the images each has, and how it was solved."""
     device = choose_device(settings.device)
     shape = (train_NF.shape[1], outputs)
     runs = [
@@ -141,20 +174,12 @@ def probe_scores(
             seed,
             start_weights(choices["start"], shape, seed, starts_CP),
             torch.zeros(outputs),
-            settings.learning_rate,
+            settings.solver.learning_rate if isinstance(settings.solver, AdamW) else 0.0,
         )
         for fraction in settings.fractions
         for seed in settings.probe_seeds
     ]
-    heads = train_heads(
-        train_NF.to(device),
-        torch.tensor(labels),
-        runs,
-        epochs=settings.epochs,
-        batch_size=settings.batch_size,
-        weight_decay=settings.weight_decay,
-        standardise=settings.standardise,
-    )
+    heads, solutions = train_probes(train_NF.to(device), labels, runs, settings.solver)
     logits_KMC = heads.logits(test_MF.to(device)).double()
     softmax = choices["head"] == "softmax"
     scores_KMC = (logits_KMC.softmax(2) if softmax else logits_KMC.sigmoid()).cpu().numpy()
@@ -162,7 +187,12 @@ def probe_scores(
     names = [percent(fraction) for fraction in settings.fractions]
     labelled = {name: len(runs[number * seeds].rows) for number, name in enumerate(names)}
     by_share = scores_KMC.reshape(len(names), seeds, len(test_MF), outputs)
-    return dict(zip(names, by_share, strict=True)), labelled
+    solved = {}
+    if isinstance(settings.solver, ConvergedSolver):
+        for number, name in enumerate(names):
+            own = solutions[number * seeds : (number + 1) * seeds]
+            solved[name] = longest(name, own, settings.solver)
+    return dict(zip(names, by_share, strict=True)), labelled, solved
 
 
 def score_column(share: str, seed: int) -> str:
@@ -237,7 +267,7 @@ def evaluate(
     starts_CP = None
     if choices["start"] == "prompts":
         starts_CP = prompt_starts(model, classes, head, settings)
-    scores, labelled = probe_scores(
+    scores, labelled, solved = probe_scores(
         train.features(features, kind),
         targets(train, head),
         test.features(features, kind),
@@ -259,7 +289,7 @@ def evaluate(
     protocol = {
         **settings.model_dump(mode="json", exclude={"device"}),
         **choices,
-        "optimiser": "AdamW, constant rate; no augmentation, since the features are fixed",
+        "solution": solved,
         "geometry": features.geometry,
         "threshold_rule": f"{threshold_words(settings)}, for each seed",
     }

@@ -157,11 +157,49 @@ class ZeroShotClassificationSettings(ClassificationSettings):
         return pairs
 
 
+class ConvergedSolver(Settings):
+    """The minimum of the loss with an L2 penalty: logistic regression to a tolerance."""
+
+    name: Literal["converged"] = "converged"
+    inverse_penalty: float = Field(
+        default=1.0,
+        gt=0,
+        description="C of sum of losses + |weights - start|^2 / 2C; scikit-learn's default",
+    )
+    standardise: bool = Field(
+        default=True,
+        description="features, over a share's rows, so that the penalty is the same for every "
+        "model's",
+    )
+    tolerance: float = Field(
+        default=1e-6, gt=0, description="of the mean loss's gradient, greatest absolute value"
+    )
+    max_iterations: int = Field(default=10_000, ge=1)
+
+
+class PatchAdamW(Settings):
+    """AdamW for a set time."""
+
+    name: Literal["adamw"] = "adamw"
+    epochs: int = Field(default=40, ge=1, description="passes over a share's rows, or images")
+    batch_size: int = Field(default=32, ge=1, description="rows, or images with all their patches")
+    learning_rate: float = Field(
+        default=0.1, gt=0, description="for features whose mean length is one"
+    )
+    weight_decay: float = Field(default=0.01, ge=0, description="not on the bias")
+
+
+class AdamW(PatchAdamW):
+    """AdamW for a set time, as the paper's successor for the same head (BioViL-T, App. F.3)."""
+
+    learning_rate: float = Field(default=1e-3, gt=0)
+    standardise: bool = Field(default=False, description="features, over a share's rows")
+
+
 class LinearProbeSettings(ClassificationSettings):
     """Linear probes (BioViL sections 2.2 and 4.4: on RSNA).
 
-    The paper gives no optimiser, rate, batch or length; these are its successor's for the same head
-    (BioViL-T, Appendix F.3, "few-shot").
+    The paper gives no optimiser, rate, batch or length.
     """
 
     split: str = Field(default="test", description="rows that are scored")
@@ -187,15 +225,11 @@ class LinearProbeSettings(ClassificationSettings):
     )
     start: Literal["auto", "prompts", "zeros", "random"] = Field(
         default="auto",
-        description="heads before training; prompts: the class embeddings, bias 0 (paper); "
-        "random: uniform within 1/sqrt(features), bias 0; auto: prompts where the model has a "
-        "text half, else zeros",
+        description="heads before training, and what a penalty draws them to; prompts: the class "
+        "embeddings, bias 0 (paper); random: uniform within 1/sqrt(features), bias 0; auto: "
+        "prompts where the model has a text half, else zeros",
     )
-    standardise: bool = Field(default=False, description="features, over a share's rows")
-    epochs: int = Field(default=40, ge=1, description="passes over a share's rows")
-    batch_size: int = Field(default=32, ge=1)
-    learning_rate: float = Field(default=1e-3, gt=0)
-    weight_decay: float = Field(default=0.01, ge=0, description="of AdamW; not on the bias")
+    solver: ConvergedSolver | AdamW = Field(default=ConvergedSolver(), discriminator="name")
 
     @model_validator(mode="after")
     def _prompts_live_in_the_joint_space(self) -> "LinearProbeSettings":
@@ -210,8 +244,8 @@ class SegmentationSettings(PromptSettings):
     """Segmentation of pneumonia on RSNA, by prompts and by linear probes (BioViL section 4.5).
 
     Samples are images with boxes. The paper gives no optimiser, rate, batch or length of its
-    probes; these are those of the linear probes of whole images, but for the rate: few patches
-    are annotated, and at 0.001 the probes of small shares end below the prompts they start from.
+    probes. AdamW's rate is not that of the linear probes of whole images: few patches are
+    annotated, and at 0.001 the probes of small shares end below the prompts they start from.
     """
 
     split: str = Field(default="test", description="rows that are scored")
@@ -265,15 +299,11 @@ class SegmentationSettings(PromptSettings):
     )
     start: Literal["auto", "prompts", "zeros"] = Field(
         default="auto",
-        description="probes before training; prompts: the class embeddings, bias 0 (section 2.2); "
-        "auto: prompts where the model has a text half, else zeros",
+        description="probes before training, and what a penalty draws them to; prompts: the class "
+        "embeddings, bias 0 (section 2.2); auto: prompts where the model has a text half, else "
+        "zeros",
     )
-    epochs: int = Field(default=40, ge=1, description="passes over a share's images")
-    batch_size: int = Field(default=32, ge=1, description="images of an update, all their patches")
-    learning_rate: float = Field(
-        default=0.1, gt=0, description="for features whose mean length is one"
-    )
-    weight_decay: float = Field(default=0.01, ge=0, description="of AdamW; not on the bias")
+    solver: ConvergedSolver | PatchAdamW = Field(default=ConvergedSolver(), discriminator="name")
 
     @model_validator(mode="after")
     def _parts_fit(self) -> "SegmentationSettings":

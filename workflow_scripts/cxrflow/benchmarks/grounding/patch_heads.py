@@ -1,9 +1,10 @@
 """Linear heads on the cells of images: the part of a cell that is annotated, from its features.
 
 BioViL section 2.2 ("Few-shot Tasks"), local representations: logits = features · weight + bias for
-two classes, cross-entropy with the annotated part of the cell as the positive class's target,
-AdamW on batches of images. Heads of several seeds are trained in one product; each ends where it
-would have ended alone, since Adam treats every number by itself.
+two classes, cross-entropy with the annotated part of the cell as the positive class's target. A
+head is the optimum over the cells of its images, or trained with AdamW on batches of images; then
+those of several seeds are trained in one product, and each ends where it would have ended alone,
+since Adam treats every number by itself.
 
 Shapes: N images, P cells of one, F features, S heads, M images of a head, B images of a batch,
 C = 2 classes.
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cxrflow.benchmarks.classification.linear_heads import LinearHeads
+from cxrflow.benchmarks.classification.logistic_regression import Solution, solve_each
+from cxrflow.benchmarks.classification.settings import ConvergedSolver, PatchAdamW
 from cxrflow.training.order import epoch_order
 
 
@@ -24,6 +27,22 @@ def share_rows(images: int, fraction: float, seed: int) -> NDArray[np.int64]:
     return np.random.default_rng([seed, images]).permutation(images)[:count].astype(np.int64)
 
 
+def solve_patch_heads(
+    features_NPF: Tensor,
+    annotated_NP: Tensor,
+    used_NP: Tensor,
+    rows_SM: NDArray[np.int64],
+    start_FC: Tensor,
+    solver: ConvergedSolver,
+) -> tuple[LinearHeads, list[Solution]]:
+    """The optimum over the used cells of each head's images; arguments as of the training."""
+    start_GC = torch.cat([start_FC, start_FC.new_zeros(1, 2)])
+    targets_NPC = torch.stack([1 - annotated_NP, annotated_NP], dim=2)
+    used, cells = used_NP.numpy(), np.arange(used_NP.numel()).reshape(used_NP.shape)
+    problems = [(cells[rows][used[rows]], start_GC) for rows in rows_SM]
+    return solve_each(features_NPF.flatten(0, 1), targets_NPC.flatten(0, 1), problems, True, solver)
+
+
 def train_patch_heads(
     features_NPF: Tensor,
     annotated_NP: Tensor,
@@ -31,11 +50,7 @@ def train_patch_heads(
     rows_SM: NDArray[np.int64],
     seeds: list[int],
     start_FC: Tensor,
-    *,
-    epochs: int,
-    batch_size: int,
-    learning_rate: float,
-    weight_decay: float,
+    solver: PatchAdamW,
 ) -> LinearHeads:
     """Train S heads that start alike, bias 0, on images and in orders of their own.
 
@@ -47,30 +62,27 @@ def train_patch_heads(
         rows_SM: the images of each head.
         seeds: of the heads' orders.
         start_FC: weights of the negative and the positive class.
-        epochs: passes of each head over its images.
-        batch_size: images of an update; the last one of an epoch may have fewer.
-        learning_rate: of AdamW, constant.
-        weight_decay: of AdamW, not on the bias.
+        solver: its batches are of images; the last one of an epoch may have fewer.
     """
     device = features_NPF.device
     heads, size = rows_SM.shape
     weight_SFC = nn.Parameter(start_FC.to(device).float().repeat(heads, 1, 1))
     bias_S1C = nn.Parameter(torch.zeros(heads, 1, 2, device=device))
     groups = [
-        {"params": [weight_SFC], "weight_decay": weight_decay},
+        {"params": [weight_SFC], "weight_decay": solver.weight_decay},
         {"params": [bias_S1C], "weight_decay": 0.0},
     ]
-    optimiser = torch.optim.AdamW(groups, lr=learning_rate)
+    optimiser = torch.optim.AdamW(groups, lr=solver.learning_rate)
     targets_NP, counted_NP = annotated_NP.to(device).float(), used_NP.to(device).float()
-    for epoch in range(epochs):
+    for epoch in range(solver.epochs):
         order_SM = np.stack(
             [
                 rows[epoch_order(size, seed, epoch)]
                 for rows, seed in zip(rows_SM, seeds, strict=True)
             ]
         )
-        for begin in range(0, size, batch_size):
-            batch_SB = torch.from_numpy(order_SM[:, begin : begin + batch_size]).to(device)
+        for begin in range(0, size, solver.batch_size):
+            batch_SB = torch.from_numpy(order_SM[:, begin : begin + solver.batch_size]).to(device)
             x_SQF = features_NPF[batch_SB].flatten(1, 2).float()
             logits_SQC = torch.baddbmm(bias_S1C, x_SQF, weight_SFC)
             # Two-class cross-entropy is that of the difference of the two logits.

@@ -26,9 +26,14 @@ import cxrflow
 from cxrflow.benchmarks.classification.labelled_images import prompt_embeddings
 from cxrflow.benchmarks.classification.linear_heads import LinearHeads
 from cxrflow.benchmarks.classification.linear_probe import percent
-from cxrflow.benchmarks.classification.settings import SegmentationSettings
+from cxrflow.benchmarks.classification.logistic_regression import longest
+from cxrflow.benchmarks.classification.settings import ConvergedSolver, SegmentationSettings
 from cxrflow.benchmarks.features import trained_geometry
-from cxrflow.benchmarks.grounding.patch_heads import share_rows, train_patch_heads
+from cxrflow.benchmarks.grounding.patch_heads import (
+    share_rows,
+    solve_patch_heads,
+    train_patch_heads,
+)
 from cxrflow.benchmarks.grounding.patches import (
     COLUMNS,
     PatchEncoder,
@@ -76,8 +81,8 @@ def train_probes(
     train: pd.DataFrame,
     classes_CP: NDArray[np.float64] | None,
     settings: SegmentationSettings,
-) -> tuple[dict[str, LinearHeads], dict[str, int]]:
-    """The heads of every share, one a seed, and the images each share has."""
+) -> tuple[dict[str, LinearHeads], dict[str, int], dict[str, Any]]:
+    """The heads of every share, one a seed, the images each share has, how it was solved."""
     features_NPF, length, grid = encoder.cells(pixels, train, settings.encoder_batch_size)
     geometry = Geometry.parse(str(pixels.geometry))
     annotated_NP, used_NP = annotated_cells(train, geometry, grid, settings.space)
@@ -85,25 +90,20 @@ def train_probes(
     if start_of(settings, classes_CP) == "prompts":
         assert classes_CP is not None  # settled by `start_of`
         start_FC = torch.from_numpy(classes_CP.T.copy()).float()
-    heads, sizes = {}, {}
-    for fraction in settings.fractions:
+    heads, sizes, solved = {}, {}, {}
+    for share, fraction in zip(map(percent, settings.fractions), settings.fractions, strict=True):
         rows_SM = np.stack([share_rows(len(train), fraction, s) for s in settings.probe_seeds])
-        sizes[percent(fraction)] = rows_SM.shape[1]
-        trained = train_patch_heads(
-            features_NPF,
-            torch.from_numpy(annotated_NP),
-            torch.from_numpy(used_NP),
-            rows_SM,
-            settings.probe_seeds,
-            start_FC,
-            epochs=settings.epochs,
-            batch_size=settings.batch_size,
-            learning_rate=settings.learning_rate,
-            weight_decay=settings.weight_decay,
-        )
+        sizes[share] = rows_SM.shape[1]
+        cells = (features_NPF, torch.from_numpy(annotated_NP), torch.from_numpy(used_NP), rows_SM)
+        solver = settings.solver
+        if isinstance(solver, ConvergedSolver):
+            own, solutions = solve_patch_heads(*cells, start_FC, solver)
+            solved[share] = longest(share, solutions, solver)
+        else:
+            own = train_patch_heads(*cells, settings.probe_seeds, start_FC, solver)
         # As heads of the features as they are.
-        heads[percent(fraction)] = LinearHeads(trained.weight_KFC / length, trained.bias_KC)
-    return heads, sizes
+        heads[share] = LinearHeads(own.weight_KFC / length, own.bias_KC)
+    return heads, sizes, solved
 
 
 def zero_shot_map(
@@ -171,7 +171,7 @@ def evaluate(
     train, test = parts
     prompts = (settings.positive_prompts, settings.negative_prompts, settings.prompt_average)
     classes_CP = None if model is None else prompt_embeddings(model, *prompts)
-    heads, labelled = train_probes(encoder, pixels, train, classes_CP, settings)
+    heads, labelled, solved = train_probes(encoder, pixels, train, classes_CP, settings)
     maps = make_maps(encoder, pixels, test, heads, classes_CP, settings)
     test = test.assign(row=np.arange(len(test)))
     samples = one_box_each(test) if settings.unit == "box" else test
@@ -185,7 +185,7 @@ def evaluate(
         **settings.model_dump(mode="json", exclude={"encoder_batch_size", "device"}),
         "start": start_of(settings, classes_CP),
         "features": "projected" if encoder.projects else "trunk",
-        "optimiser": "AdamW, constant rate; no augmentation, since the features are fixed",
+        "solution": solved,
         "geometry": str(geometry),
         "grid": grid,
         "boxes": "each by itself" if settings.unit == "box" else "union of an image's boxes",
