@@ -68,7 +68,7 @@ def test_severities_and_places_and_absences_have_tags() -> None:
             found = {word: kind for word, kind in every if word not in JOINING | WHERE}
             assert set(found.values()) <= {"OBSERVATION_MODIFIER"}, (name, degree, found)
     for side in ("left", "right", "both", "none"):
-        for zone in ("upper", "middle", "lower", "apex", "hilum", "whole"):
+        for zone in places.ZONES:
             for template in (places.noun(side, zone), places.adjective(side, zone)):
                 for place in alternatives(template):
                     every = kinds(place.replace(" -sided", "-sided")).items()

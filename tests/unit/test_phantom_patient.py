@@ -70,15 +70,34 @@ def test_shares_are_those_that_were_asked_for(
 ) -> None:
     assert 0.62 < np.mean([len(patient.studies) > 1 for patient in patients]) < 0.72
     counts = np.array([len(study.findings) for study in studies])
-    assert 0.27 < np.mean(counts == 0) < 0.37
-    assert counts.max() <= 3 and 0.2 < np.mean(counts >= 2) < 0.35
+    assert 0.2 < np.mean(counts == 0) < 0.32
+    assert counts.max() <= 4 and 0.33 < np.mean(counts >= 2) < 0.5
     seen = Counter(finding.name for study in studies for finding in study.findings)
     shares = [seen[name] / len(studies) for name in EIGHT]
-    assert min(shares) > 0.05 and max(shares) < 0.16
-    assert max(seen, key=lambda name: seen[name] if name in EIGHT else 0) == "Pneumonia"
+    assert min(shares) > 0.05 and max(shares) < 0.25
     assert all(1 <= len(study.images) <= 3 for study in studies)
     views = Counter(image.view for study in studies for image in study.images)
     assert set(views) == {"AP", "PA", "LATERAL", "LL", ""}
+
+
+def test_twins_stand_on_the_other_side_at_another_degree(patients: list[Patient]) -> None:
+    twins = 0
+    for findings in (patient.studies[0].findings for patient in patients):
+        for first, second in itertools.combinations(findings, 2):
+            if first.name == second.name:
+                twins += 1
+                assert {first.side, second.side} == {"left", "right"}
+                assert abs(first.severity - second.severity) >= 0.3
+    assert twins > 0.05 * len(patients)
+
+
+@pytest.mark.parametrize("name", [name for name in EIGHT if name != "Cardiomegaly"])
+def test_a_finding_does_not_give_its_place_away(studies: list[Study], name: str) -> None:
+    found = [f for study in studies for f in study.findings if f.name == name]
+    sides, zones = Counter(f.side for f in found), Counter(f.zone for f in found)
+    assert min(sides["left"], sides["right"]) > 0.2 * len(found)
+    assert max(zones.values()) < 0.85 * len(found)
+    assert np.std([f.across for f in found]) > 0.3 and np.std([f.along for f in found]) > 0.3
 
 
 def test_changes_agree_with_severities(patients: list[Patient]) -> None:
@@ -162,7 +181,7 @@ def test_rsna_cases_are_reproducible_and_of_three_classes() -> None:
     opacities = {"Pneumonia", "Consolidation", "Lung Opacity"}
     for case in cases:
         boxed = {f.name for f in case.study.findings if f.key in case.boxed}
-        assert len(case.boxed) == (case.label == OPACITY)
+        assert len(case.boxed) in ((1, 2) if case.label == OPACITY else (0,))
         assert boxed <= opacities
         assert (case.label == NORMAL) == (not case.study.findings)
         if case.label == NOT_NORMAL:

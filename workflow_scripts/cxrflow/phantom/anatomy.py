@@ -5,7 +5,7 @@ A side is +1 (the patient's left, right in the image) or -1. Inside a lung ``t``
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
@@ -42,6 +42,16 @@ class Place:
     side: int
     centre: tuple[float, float]
     reach: tuple[float, float]
+
+    def of(self, finding: Finding) -> "Place":
+        """The part of the zone that one finding takes."""
+        x, y = self.centre
+        moved = (x + self.side * finding.across * self.reach[0], y + finding.along * self.reach[1])
+        return replace(
+            self,
+            centre=moved,
+            reach=(self.reach[0] * finding.size, self.reach[1] * finding.size),
+        )
 
 
 def sides_of(finding: Finding) -> Sequence[int]:
@@ -126,7 +136,7 @@ class Chest:
         high = 0.31 + 0.10 * self.enlarged
         centre = self.base - 0.16 - high * 0.85
         y = centre + high * np.sin(angle) + np.where(x > 0, 0.30 * x, 0.12 * x)
-        return self.bend(np.stack([x, y], 1))
+        return self.bend(np.stack([x + self.anatomy.heart_shift, y], 1))
 
     def mediastinum(self) -> Points:
         """The closed outline of the great vessels and what lies between the lungs."""

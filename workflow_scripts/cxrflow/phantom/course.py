@@ -1,9 +1,11 @@
 """Findings, and how they come, change and go between the studies of one patient.
 
-A finding is one of the CheXpert observations that can be drawn, with side, zone and severity. At
-most two pathologies and one device stand in a study. Names are drawn independently of each other
-(only places already taken are refused), and devices independently of pathologies, so that no
-finding announces another.
+A finding is one of the CheXpert observations that can be drawn, with side, zone, place within the
+zone, size and severity. At most three pathologies and one device stand in a study. Names are drawn
+independently of each other (only places already taken are refused), and devices independently of
+pathologies, so that no finding announces another. Often a second pathology is the first one's twin:
+the same observation on the other side at another degree. A phrase of one of them is only grounded
+by who reads its side and degree.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,7 +52,37 @@ _DYNAMICS: Mapping[str, tuple[float, float, float, float]] = {
 #: Below this a change is not called a change; severities stay inside these bounds.
 LEAST_SEVERITY, GREATEST_SEVERITY, LEAST_CHANGE = 0.2, 1.0, 0.15
 #: Chance of a new pathology in a later study, by how many are still there.
-_ONSET_LATER = (0.42, 0.18)
+_ONSET_LATER = (0.42, 0.24, 0.08)
+MOST_PATHOLOGIES = len(_ONSET_LATER)
+#: Zones that a new finding takes, with their shares; the rest take the lung's three evenly.
+_LUNG = dict.fromkeys(ZONES, 1 / 3)
+_ZONES: Mapping[str, Mapping[str, float]] = {
+    "Atelectasis": {"base": 0.5, "upper": 0.2, "middle": 0.3},
+    "Cardiomegaly": {"heart": 1.0},
+    "Edema": {"hilum": 0.4, "upper": 0.2, "lower": 0.4},
+    "Pleural Effusion": {"base": 0.75, "lateral": 0.25},
+    "Pneumothorax": {"apex": 0.6, "base": 0.2, "lateral": 0.2},
+}
+#: How often a new finding is on both sides.
+_BOTH = {
+    "Edema": 0.4,
+    "Pleural Effusion": 0.15,
+    "Atelectasis": 0.15,
+    "Pneumonia": 0.1,
+    "Lung Opacity": 0.1,
+}
+#: Findings that can stand on both sides of a chest at degrees of their own, and how often a second
+#: pathology is such a twin of the first. Degrees of twins differ at least by ``_TWIN_DEGREES``.
+_TWINS = (
+    "Atelectasis",
+    "Consolidation",
+    "Edema",
+    "Lung Opacity",
+    "Pleural Effusion",
+    "Pneumonia",
+    "Pneumothorax",
+)
+_TWIN_SHARE, _TWIN_DEGREES = 0.4, 0.3
 
 
 @dataclass(frozen=True)
@@ -58,10 +90,12 @@ class Finding:
     """One finding in one study.
 
     ``name``: CheXpert observation. ``side``: left, right, both or none, the patient's own.
-    ``zone``: upper, middle, lower (of the lung), apex, base, hilum, heart or empty.
+    ``zone``: upper, middle, lower (of the lung), apex, base, lateral, hilum, heart or empty.
     ``severity``: (0, 1], mild < 0.4 <= moderate < 0.7 <= severe. ``kind``: a device's kind,
     ``acute`` or ``healing`` of a fracture, ``nodule`` or ``mass`` of a lesion, else empty.
-    ``key``: the same number for the same finding over the patient's whole course.
+    ``key``: the same number for the same finding over the patient's whole course. ``across``,
+    ``along``: where in its zone it stands, away from the midline and downwards, in half extents
+    of the zone. ``size``: how much of the zone it takes, beside what its severity does.
     """
 
     name: str
@@ -70,6 +104,9 @@ class Finding:
     severity: float
     kind: str
     key: int
+    across: float = 0.0
+    along: float = 0.0
+    size: float = 1.0
 
     @property
     def grade(self) -> str:
@@ -92,21 +129,16 @@ def lesion_kind(severity: float) -> str:
 
 
 def sample_finding(rng: np.random.Generator, name: str, key: int) -> Finding:
-    """Draw side, zone, severity and kind of a new finding called ``name``."""
+    """Draw side, zone, place, size, severity and kind of a new finding called ``name``."""
     severity = round(float(rng.uniform(0.25, 0.95)), 3)
+    zones = _ZONES.get(name, _LUNG)
+    zone = str(rng.choice(list(zones), p=list(zones.values())))
     side = str(rng.choice(["left", "right"]))
-    zone, kind = str(rng.choice(ZONES)), ""
-    both = rng.random()
+    if rng.random() < _BOTH.get(name, 0.0):
+        side = "both"
+    kind = ""
     if name == "Cardiomegaly":
-        side, zone = "none", "heart"
-    elif name == "Edema":
-        side, zone = "both", "hilum"
-    elif name == "Pneumothorax":
-        zone = "apex"
-    elif name in ("Pleural Effusion", "Atelectasis"):
-        zone, side = "base", "both" if both < 0.2 else side
-    elif name in ("Pneumonia", "Lung Opacity"):
-        side = "both" if both < 0.1 else side
+        side = "none"
     elif name == "Lung Lesion":
         kind = lesion_kind(severity)
     elif name == "Fracture":
@@ -115,15 +147,27 @@ def sample_finding(rng: np.random.Generator, name: str, key: int) -> Finding:
         kind, zone, severity = str(rng.choice(DEVICES)), "", 0.5
         if kind in ("endotracheal tube", "nasogastric tube", "sternal wires"):
             side = "none"
-    return Finding(name, side, zone, severity, kind, key)
+    across, along = (round(float(rng.uniform(-0.6, 0.6)), 3) for _ in range(2))
+    size = round(float(rng.uniform(0.7, 1.2)), 3)
+    return Finding(name, side, zone, severity, kind, key, across, along, size)
+
+
+def sample_twin(rng: np.random.Generator, finding: Finding, key: int) -> Finding | None:
+    """The same observation on the other side at another degree; None where there is no such."""
+    if finding.name not in _TWINS or finding.side == "both":
+        return None
+    while True:
+        twin = sample_finding(rng, finding.name, key)
+        if twin.side != "both" and abs(twin.severity - finding.severity) >= _TWIN_DEGREES:
+            return replace(twin, side="left" if finding.side == "right" else "right")
 
 
 def places(finding: Finding) -> set[tuple[str, str]]:
     """The (side, zone) places that a finding fills so that another would not be told apart."""
-    if finding.name in ("Cardiomegaly", "Edema", "Pneumothorax", "Support Devices", "Fracture"):
+    if finding.name in ("Cardiomegaly", "Support Devices", "Fracture"):
         return set()
     sides = ("left", "right") if finding.side == "both" else (finding.side,)
-    zone = "lower" if finding.zone == "base" else finding.zone
+    zone = {"base": "lower", "hilum": "middle"}.get(finding.zone, finding.zone)
     return {(side, zone) for side in sides}
 
 
@@ -132,10 +176,15 @@ def _new_pathology(
 ) -> Finding:
     weights = np.array(list(names.values()))
     taken = set().union(*(places(finding) for finding in present))
+    there = {finding.name for finding in present}
+    if len(present) == 1 and present[0].name in names and rng.random() < _TWIN_SHARE:
+        twin = sample_twin(rng, present[0], key)
+        if twin is not None:
+            return twin
     while True:
         name = str(rng.choice(list(names), p=weights / weights.sum()))
         made = sample_finding(rng, name, key)
-        if name not in {finding.name for finding in present} and not places(made) & taken:
+        if name not in there and not places(made) & taken:
             return made
 
 
@@ -146,7 +195,7 @@ def first_findings(
     present: Sequence[Finding] = (),
     first_key: int = 1,
 ) -> list[Finding]:
-    """Draw ``count`` new pathologies with different names and places, also from ``present``."""
+    """Draw ``count`` new pathologies with places of their own, also beside ``present``."""
     made = list(present)
     for number in range(count):
         made.append(_new_pathology(rng, made, first_key + number, names))
@@ -175,9 +224,11 @@ def sample_course(
     rng: np.random.Generator, settings: HospitalSettings, studies: int
 ) -> list[Chapter]:
     """Draw the findings of ``studies`` studies in order of time."""
-    none, two = settings.no_pathology_share, settings.two_pathologies_share
-    drawn = rng.random()
-    pathologies = first_findings(rng, 0 if drawn < none else 2 if drawn > 1 - two else 1)
+    none, several = settings.no_pathology_share, settings.several_pathologies_share
+    drawn, third = rng.random(), rng.random() < 0.3
+    pathologies = first_findings(
+        rng, 0 if drawn < none else 1 if drawn < 1 - several else 3 if third else 2
+    )
     key = len(pathologies) + 1
     devices: list[Finding] = []
     if rng.random() < settings.device_share:
@@ -198,7 +249,8 @@ def sample_course(
         devices = [finding for finding in kept if finding.name == "Support Devices"]
         gone = {finding.name for finding in resolved}
         names = {name: share for name, share in ONSET.items() if name not in gone}
-        if len(pathologies) < 2 and rng.random() < _ONSET_LATER[len(pathologies)]:
+        most = len(pathologies) == MOST_PATHOLOGIES
+        if not most and rng.random() < _ONSET_LATER[len(pathologies)]:
             made = first_findings(rng, 1, names, pathologies, key)
             pathologies, key = pathologies + made, key + 1
             changes[made[0].key] = "new"

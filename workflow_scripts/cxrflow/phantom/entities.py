@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from cxrflow.phantom.grammar import alternatives
 from cxrflow.phantom.wording import devices, entities
-from cxrflow.phantom.wording.observations import WORDINGS
+from cxrflow.phantom.wording.observations import ALL_WORDINGS
 from cxrflow.phantom.wording.spelling import MISSPELLINGS
 
 #: Tokens, as stanza's tokenizer learns them from the same text.
@@ -82,7 +82,7 @@ def _lexicon() -> tuple[Mapping[tuple[str, ...], str], int]:
 
 def _phrases() -> Iterator[tuple[str, str]]:
     """(type, phrase); where one stands twice, the later counts."""
-    for wording in WORDINGS.values():
+    for wording in ALL_WORDINGS:
         for degree in wording.degrees.values():
             for text in alternatives(degree):
                 if _MEASURE.fullmatch(text):

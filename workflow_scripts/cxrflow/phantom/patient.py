@@ -45,7 +45,8 @@ class Anatomy:
 
     ``chest_width``, ``chest_height``: half width of the rib cage and height of the lungs.
     ``heart_ratio``: heart over chest width (cardiothoracic ratio), normal below 0.5.
-    ``heart_tilt``: share of the heart left of the midline. ``mediastinum``: half width.
+    ``heart_tilt``: share of the heart left of the midline. ``heart_shift``: how far the heart is
+    drawn to the patient's left. ``mediastinum``: half width.
     ``dome_right``, ``dome_left``: rise of the diaphragm's domes. ``rib_pairs``, ``rib_slope``,
     ``rib_contrast``: what the ribs look like. ``clavicle_slope``, ``spine_curve``, ``aorta`` (size
     of the knob), ``breast`` (0 none to 1), ``fat`` (soft tissue beside the ribs), ``vessels``
@@ -56,6 +57,7 @@ class Anatomy:
     chest_height: float
     heart_ratio: float
     heart_tilt: float
+    heart_shift: float
     mediastinum: float
     dome_right: float
     dome_left: float
@@ -136,7 +138,8 @@ def sample_anatomy(rng: np.random.Generator, sex: str) -> Anatomy:
         chest_width=around(0.73 - smaller, 0.03),
         chest_height=around(1.30 - smaller, 0.05),
         heart_ratio=around(0.435, 0.02),
-        heart_tilt=around(0.68, 0.025),
+        heart_shift=around(0.0, 0.045),
+        heart_tilt=around(0.68, 0.045),
         mediastinum=around(0.135, 0.012),
         dome_right=around(0.24, 0.025),
         dome_left=around(0.22, 0.025),

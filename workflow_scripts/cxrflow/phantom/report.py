@@ -98,9 +98,9 @@ def _impression(study: Study, rng: np.random.Generator) -> list[Sentence]:
     ]
     pathologies = [finding for finding in told if finding.name != "Support Devices"]
     sentences: list[Sentence] = []
-    if len(pathologies) == 2 and rng.random() < 0.2:
+    if len(pathologies) > 1 and rng.random() < 0.2:
         sentences.append(statements.pair(pathologies[0], pathologies[1], rng))
-        told = [finding for finding in told if finding.name == "Support Devices"]
+        told = [finding for finding in told if finding not in pathologies[:2]]
     sentences += [
         statements.present(finding, study.changes.get(finding.key), rng, impression=True)
         for finding in told
@@ -136,12 +136,10 @@ def _impression(study: Study, rng: np.random.Generator) -> list[Sentence]:
 def _findings(study: Study, rng: np.random.Generator) -> list[Sentence]:
     """Devices, lungs, pleura, heart, mediastinum, bones, abdomen, each with what is normal."""
     names = {finding.name for finding in study.findings}
-    found = {
-        finding.name: statements.present(
-            finding, study.changes.get(finding.key), rng, impression=False
-        )
+    found = [
+        statements.present(finding, study.changes.get(finding.key), rng, impression=False)
         for finding in study.findings
-    }
+    ]
     sentences: list[Sentence] = []
 
     def say(templates: Sequence[str], chance: float) -> None:
@@ -149,7 +147,12 @@ def _findings(study: Study, rng: np.random.Generator) -> list[Sentence]:
             sentences.append(write(pick(templates, rng), rng))
 
     def tell(*which: str) -> None:
-        sentences.extend(found[name] for name in which if name in found)
+        sentences.extend(
+            sentence
+            for name in which
+            for finding, sentence in zip(study.findings, found, strict=True)
+            if finding.name == name
+        )
 
     tell("Support Devices")
     deep = max(image.inspiration for image in study.images)
@@ -214,8 +217,9 @@ def write_report(
     settings = settings or HospitalSettings()
     findings = _typed(_findings(study, rng), rng, settings.typo_share)
     impression = _typed(_impression(study, rng), rng, settings.typo_share)
+    names = [finding.name for finding in study.findings]
     phrases = tuple(
-        (finding.key, statements.phrase(finding, rng))
+        (finding.key, statements.phrase(finding, rng, alone=names.count(finding.name) == 1))
         for finding in study.findings
         if finding.name in GROUNDED
     )

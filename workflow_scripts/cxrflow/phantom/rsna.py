@@ -52,8 +52,8 @@ def make_rsna_case(settings: HospitalSettings, index: int) -> RsnaCase:
     findings: list[Finding] = []
     if drawn < settings.rsna_opacity_share:
         label = OPACITY
-        findings = first_findings(course, 1, _OPACITIES)
-        findings += first_findings(course, int(course.random() < 0.3), _OTHERS, findings, 2)
+        findings = first_findings(course, 1 + int(course.random() < 0.35), _OPACITIES)
+        findings += first_findings(course, int(course.random() < 0.4), _OTHERS, findings, 3)
     elif drawn < settings.rsna_opacity_share + settings.rsna_not_normal_share:
         label = NOT_NORMAL
         findings = first_findings(course, 1 + int(course.random() < 0.25), _OTHERS)

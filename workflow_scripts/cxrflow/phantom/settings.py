@@ -21,10 +21,10 @@ class HospitalSettings(Settings):
         0.67, ge=0, le=1, description="patients with two to five studies (BioViL-T: 67 %)"
     )
     no_pathology_share: float = Field(
-        0.42, ge=0, le=1, description="first studies without any pathology (devices not counted)"
+        0.34, ge=0, le=1, description="first studies without any pathology (devices not counted)"
     )
-    two_pathologies_share: float = Field(
-        0.18, ge=0, le=1, description="first studies with two pathologies, never more than two"
+    several_pathologies_share: float = Field(
+        0.36, ge=0, le=1, description="first studies with two or three pathologies, never more"
     )
     device_share: float = Field(
         0.13, ge=0, le=1, description="first studies with a device, independent of the rest"

@@ -12,7 +12,7 @@ import numpy as np
 from cxrflow.phantom.grammar import Sentence, pick, write
 from cxrflow.phantom.patient import Finding, Study
 from cxrflow.phantom.wording import context, devices, places
-from cxrflow.phantom.wording.observations import WORDINGS
+from cxrflow.phantom.wording.observations import wording_of
 
 #: Positives are listed with the most urgent first.
 URGENCY = (
@@ -34,6 +34,7 @@ _HEDGED = {"mild": 0.20, "moderate": 0.07, "severe": 0.02}
 _UNPLACED = {
     "Atelectasis": 0.2,
     "Consolidation": 0.3,
+    "Edema": 0.5,
     "Lung Opacity": 0.2,
     "Pleural Effusion": 0.2,
     "Pneumonia": 0.4,
@@ -48,8 +49,12 @@ _RIBS = {
 
 def slots_of(finding: Finding) -> dict[str, str]:
     """The slots that the templates of ``wording.observations`` and ``.context`` may name."""
-    wording = WORDINGS[finding.name]
+    wording = wording_of(finding.name, finding.zone)
     both = finding.side == "both"
+    told = finding.side in ("left", "right", "both")
+    # A lobe holds no pleural air.
+    pleural = finding.name == "Pneumothorax" and finding.zone == "base"
+    zone = "pleural base" if pleural else finding.zone
     side = "bilateral" if both else finding.side
     grade = finding.grade
     plural = both and finding.name in ("Pleural Effusion", "Lung Opacity")
@@ -64,8 +69,11 @@ def slots_of(finding: Finding) -> dict[str, str]:
         "costophrenic": "both costophrenic angles" if both else f"the {side} costophrenic angle",
         "baseplace": "both lung bases" if both else f"the {side} {{lung base|base}}",
         "lat": places.laterality(finding.side),
-        "adj": places.adjective(finding.side, finding.zone),
-        "place": places.noun(finding.side, finding.zone),
+        "adj": places.adjective(finding.side, zone),
+        "place": places.noun(finding.side, zone),
+        "at": " in $place" if told else "",
+        "onside": " on $sidenoun" if told else "",
+        "where": ", {most pronounced|greatest|predominantly} in $place" if told else "",
         "pis": "are" if both else "is",
         "s": "s" if plural else "",
         "ies": "ies" if plural else "y",
@@ -79,7 +87,7 @@ def slots_of(finding: Finding) -> dict[str, str]:
 
 
 def _full_and_bare(finding: Finding, rng: np.random.Generator) -> dict[str, str]:
-    wording = WORDINGS[finding.name]
+    wording = wording_of(finding.name, finding.zone)
     slots = slots_of(finding)
     return slots | {"np": pick(wording.full, rng), "bare": pick(wording.bare, rng)}
 
@@ -116,14 +124,13 @@ def present(
     """
     if finding.name == "Support Devices":
         return device(finding, change, rng)
-    wording = WORDINGS[finding.name]
+    wording = wording_of(finding.name, finding.zone)
     if change is not None and rng.random() < (0.55 if impression else 0.45):
         return write(pick(context.CHANGED[change], rng), rng, _full_and_bare(finding, rng))
     if rng.random() < _HEDGED[finding.grade]:
         return write(pick(wording.hedges, rng), rng, slots_of(finding))
     if impression and rng.random() < _UNPLACED.get(finding.name, 0.0):
-        options = [text for text in wording.sums if "$sidenoun" not in text]
-        return write(pick(options, rng), rng, slots_of(replace(finding, side="none", zone="")))
+        return _unplaced(finding, rng)
     own = wording.sums * 2 if impression else wording.describes
     return write(pick(wording.states + own, rng), rng, slots_of(finding))
 
@@ -132,8 +139,8 @@ def pair(first: Finding, second: Finding, rng: np.random.Generator) -> Sentence:
     """Two findings in one sentence, as in "Small left pleural effusion and mild edema."."""
     joint = "{$one and $two*3|$one with $two|$one, and $two|There $is $a $one and $two}."
     slots = slots_of(first)
-    one = write(pick(WORDINGS[first.name].full, rng), rng, slots)
-    two = write(pick(WORDINGS[second.name].full, rng), rng, slots_of(second))
+    one = write(pick(wording_of(first.name, first.zone).full, rng), rng, slots)
+    two = write(pick(wording_of(second.name, second.zone).full, rng), rng, slots_of(second))
     made = write(
         joint,
         rng,
@@ -147,11 +154,30 @@ def pair(first: Finding, second: Finding, rng: np.random.Generator) -> Sentence:
     return Sentence(made.text, one.mentions + two.mentions)
 
 
-def phrase(finding: Finding, rng: np.random.Generator) -> str:
-    """A phrase for MS-CXR: one finding, no word of change, at most 30 words."""
-    wording = WORDINGS[finding.name]
-    kind = wording.hedges if rng.random() < 0.5 * _HEDGED[finding.grade] else None
-    text = write(pick(kind or wording.states + wording.sums, rng), rng, slots_of(finding)).text
+def _unplaced(finding: Finding, rng: np.random.Generator) -> Sentence:
+    """A sentence that names the finding without saying where."""
+    bare = replace(finding, side="none", zone="")
+    options = [text for text in wording_of(bare.name, "").sums if "$sidenoun" not in text]
+    return write(pick(options, rng), rng, slots_of(bare))
+
+
+def phrase(finding: Finding, rng: np.random.Generator, *, alone: bool) -> str:
+    """A phrase for MS-CXR: one finding, no word of change, at most 30 words.
+
+    Half of the phrases are in words that no report has. A finding that is the only one of its name
+    (``alone``) is named without its place as often as in reports.
+    """
+    unplaced = alone and rng.random() < _UNPLACED.get(finding.name, 0.0)
+    wording = wording_of(finding.name, "" if unplaced else finding.zone)
+    if wording.held_out and rng.random() < 0.5:
+        told = replace(finding, side="none", zone="") if unplaced else finding
+        text = write(pick(wording.held_out, rng), rng, slots_of(told)).text
+    elif unplaced:
+        text = _unplaced(finding, rng).text
+    else:
+        hedged = rng.random() < 0.5 * _HEDGED[finding.grade]
+        options = wording.hedges if hedged else wording.states + wording.sums
+        text = write(pick(options, rng), rng, slots_of(finding)).text
     text = text.rstrip(".")
     return text[0].lower() + text[1:] if rng.random() < 0.4 else text
 

@@ -14,6 +14,10 @@ _OPACITIES = {
     "Lung Lesion": opacities.lesion,
 }
 
+#: Where edema is: between which heights of the chest wall its lines end, and how far below the
+#: hilum its haze is, as shares of the lung's height.
+_EDEMA = {"hilum": (0.35, 0.7, 0.0), "upper": (0.15, 0.4, -0.2), "lower": (0.6, 0.92, 0.2)}
+
 
 def effects(scene: Scene, finding: Finding, patient_seed: int) -> list[Effect]:
     """The effects of one finding, one a side; empty where the view does not show it.
@@ -35,11 +39,15 @@ def _frontal(scene: Scene, finding: Finding, side: int, patient_seed: int) -> Ef
     chest, rng = scene.chest, random_shape(patient_seed, finding, side)
     assert isinstance(chest, Chest)
     if finding.name in _OPACITIES:
-        effect = _OPACITIES[finding.name](scene, chest.place(side, finding.zone), finding, rng)
+        place = chest.place(side, finding.zone).of(finding)
+        effect = _OPACITIES[finding.name](scene, place, finding, rng)
     elif finding.name == "Edema":
-        septa = opacities.kerley_lines(side, chest.wall(side, 0.6, 0.92), finding.severity, rng)
-        reach = (chest.width * 0.42, chest.height * 0.26)
-        effect = opacities.edema(scene, chest.hilum(side), side, reach, septa, finding)
+        low, high, down = _EDEMA[finding.zone]
+        septa = opacities.kerley_lines(side, chest.wall(side, low, high), finding.severity, rng)
+        reach = (chest.width * 0.42 * finding.size, chest.height * 0.26 * finding.size)
+        x, y = chest.hilum(side)
+        hilum = (x, y + down * chest.height)
+        effect = opacities.edema(scene, hilum, side, reach, septa, finding)
     elif finding.name == "Pleural Effusion":
         return pleura.effusion(scene, side, finding)
     elif finding.name == "Pneumothorax":
@@ -59,7 +67,7 @@ def _lateral(scene: Scene, finding: Finding, patient_seed: int) -> list[Effect]:
     assert not isinstance(chest, Chest)
     forward = bool(rng.random() < 0.5)
     if finding.name in _OPACITIES:
-        place = chest.place(finding.zone, forward)
+        place = chest.place(finding.zone, forward).of(finding)
         return [_OPACITIES[finding.name](scene, place, finding, rng)]
     if finding.name == "Edema":
         reach = (chest.depth * 0.5, chest.height * 0.26)

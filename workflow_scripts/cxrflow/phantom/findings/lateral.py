@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from cxrflow.phantom.canvas import Array
 from cxrflow.phantom.course import Finding
 from cxrflow.phantom.findings.effect import Effect, Scene
 from cxrflow.phantom.lateral import LateralChest
@@ -15,6 +16,8 @@ def _chest(scene: Scene) -> LateralChest:
 def effusion(scene: Scene, finding: Finding) -> Effect:
     """Fluid that blunts the rear costophrenic angle."""
     chest = _chest(scene)
+    if finding.zone == "lateral":
+        return Effect(fill=_pocket(scene, finding), box_share=0.3)
     depth = 0.10 + 0.42 * finding.severity
     rear, front = chest.back()[-1], chest.sternum()[-1]
     s = np.linspace(-0.05, 0.95, 20)
@@ -25,9 +28,19 @@ def effusion(scene: Scene, finding: Finding) -> Effect:
     return Effect(fill=fluid, dense=0.08 * fluid, box_share=0.3)
 
 
+def _pocket(scene: Scene, finding: Finding) -> Array:
+    """Fluid or air at the chest wall, seen face on: a shadow without an edge."""
+    place = _chest(scene).place("lower" if finding.zone == "base" else "middle", True).of(finding)
+    grown = 0.5 + 0.5 * finding.severity
+    reach = np.array([[place.reach[0] * grown, place.reach[1] * grown]])
+    return scene.canvas.bumps(np.array([place.centre]), reach, [0.7], 3.0) * scene.lungs
+
+
 def pneumothorax(scene: Scene, finding: Finding) -> Effect:
     """Free air at the apex and behind the sternum, and the pleural line."""
     chest = _chest(scene)
+    if finding.zone != "apex":
+        return Effect(air=_pocket(scene, finding), box_share=0.35)
     retreat = 0.06 + 0.14 * finding.severity
     wall = np.concatenate([chest.back()[2::-1], chest.sternum()[:14]])
     t = np.linspace(0, 1, len(wall))[:, None]
@@ -40,8 +53,15 @@ def pneumothorax(scene: Scene, finding: Finding) -> Effect:
 
 
 def atelectasis(scene: Scene, finding: Finding, rng: np.random.Generator) -> Effect:
-    """Plates of collapse above a raised dome."""
+    """Plates of collapse above a raised dome, or in a zone."""
     chest = _chest(scene)
+    if finding.zone != "base":
+        place = chest.place(finding.zone, bool(rng.random() < 0.5)).of(finding)
+        reach = np.array([[place.reach[0], 0.03]] * 2)
+        centres = np.array([[place.centre[0], place.centre[1] + step] for step in (-0.07, 0.07)])
+        return Effect(
+            fill=scene.canvas.bumps(centres, reach, [0.8, 0.8], 4.5) * scene.lungs, box_share=0.3
+        )
     old, new = chest.dome(), chest.dome(-0.05 - 0.10 * finding.severity)
     dome = scene.canvas.mask([np.concatenate([new, old[::-1]])], 0.008) * scene.lungs
     top = float(new[:, 1].min())

@@ -49,6 +49,7 @@ def pneumonia(scene: Scene, place: Place, finding: Finding, rng: np.random.Gener
     offsets = np.stack([np.cos(angle), np.sin(angle)], 1) * away[:, None]
     centres = np.array(place.centre) + offsets * np.array(place.reach) * 0.95 * grown
     radii = rng.uniform(0.065, 0.100, (spots, 1)) * rng.uniform(0.8, 1.25, (spots, 2)) * grown
+    radii *= finding.size
     strengths = rng.uniform(0.65, 1.0, spots)
     fill = scene.canvas.bumps(centres[:shown], radii[:shown], strengths[:shown].tolist(), 2.6)
     return Effect(fill=np.float32(0.72 + 0.2 * finding.severity) * fill, box_share=0.3)

@@ -2,36 +2,75 @@
 
 import numpy as np
 
-from cxrflow.phantom.anatomy import Chest
-from cxrflow.phantom.canvas import Points
+from cxrflow.phantom.anatomy import Chest, Place
+from cxrflow.phantom.canvas import Array, Points
 from cxrflow.phantom.course import Finding
 from cxrflow.phantom.findings.effect import Effect, Scene
 
 
-def effusion_level(chest: Chest, side: int, severity: float) -> Points:
+def effusion_level(chest: Chest, side: int, severity: float, size: float = 1.0) -> Points:
     """The fluid's upper edge, from the wall inwards: a meniscus that climbs at the wall."""
-    depth = 0.28 + 0.48 * severity
+    depth = (0.22 + 0.52 * severity) * size
     u = np.linspace(1.02, 0.10, 24)
     climb = 0.50 + 0.50 * np.clip((u - 0.10) / 0.9, 0, 1) ** 2.5
     return chest.bend(np.stack([side * chest.width * u, chest.base + 0.02 - depth * climb], 1))
 
 
 def effusion(scene: Scene, side: int, finding: Finding) -> Effect:
-    """Fluid that blunts the costophrenic angle and hides the dome."""
+    """Fluid that blunts the costophrenic angle and hides the dome, or a pocket at the wall."""
     chest = scene.chest
     assert isinstance(chest, Chest)
-    level = effusion_level(chest, side, finding.severity)
+    if finding.zone == "lateral":
+        pocket, _ = _pocket(scene, side, finding, _beside(chest, side, finding), 0.10, 0.26)
+        return Effect(fill=pocket, dense=0.10 * pocket, box_share=0.3)
+    level = effusion_level(chest, side, finding.severity, finding.size)
     below = np.array([[level[-1, 0], chest.base + 0.1], [level[0, 0], chest.base + 0.1]])
     fluid = scene.canvas.mask([np.concatenate([level, below])], 0.012) * scene.lung(side)
     return Effect(fill=fluid, dense=0.10 * fluid, box_share=0.3)
 
 
-def pneumothorax(scene: Scene, side: int, finding: Finding) -> Effect:
-    """Air over the apex and along the wall, and the thin line of the retracted pleura."""
+def _beside(chest: Chest, side: int, finding: Finding) -> Points:
+    """The stretch of the side's chest wall that a pocket of fluid or air lies at."""
+    middle = 0.46 + 0.25 * finding.along
+    half = (0.10 + 0.16 * finding.severity) * finding.size
+    return chest.wall(side, middle - half, middle + half)
+
+
+def _pocket(
+    scene: Scene, side: int, finding: Finding, edge: Points, least: float, more: float
+) -> tuple[Array, Points]:
+    """A lens between an edge of the lung [N, 2] and the lung; its mask, and the lung's new edge.
+
+    Its depth is ``least`` and ``more`` with severity, towards the middle of the lung.
+    """
     chest = scene.chest
     assert isinstance(chest, Chest)
-    retreat = 0.085 + 0.20 * finding.severity
-    reach = 0.62 + 0.25 * finding.severity
+    depth = (least + more * finding.severity) * finding.size
+    middle = np.array([side * 0.5 * chest.width, chest.top + 0.5 * chest.height])
+    inwards = middle - edge
+    inwards /= np.linalg.norm(inwards, axis=1, keepdims=True)
+    swell = np.sin(np.pi * np.linspace(0, 1, len(edge)))[:, None] ** 0.6
+    inner, outer = edge + depth * swell * inwards, edge - 0.06 * inwards
+    lens = scene.canvas.mask([np.concatenate([inner, outer[::-1]])], 0.008)
+    return lens * scene.lung(side), inner
+
+
+def pneumothorax(scene: Scene, side: int, finding: Finding) -> Effect:
+    """Air between lung and wall, and the thin line of the retracted pleura.
+
+    At the apex it follows the wall downwards; elsewhere it is a pocket at the wall or on the dome.
+    """
+    chest = scene.chest
+    assert isinstance(chest, Chest)
+    if finding.zone != "apex":
+        edge = _beside(chest, side, finding)
+        if finding.zone == "base":
+            edge = np.concatenate([chest.wall(side, 0.72, 1.0), chest.diaphragm(side)[:14]])
+        air, line = _pocket(scene, side, finding, edge, 0.08, 0.20)
+        edge_line = scene.canvas.strokes([(line, 0.020, 1.0)], 0.003) * scene.lung(side)
+        return Effect(air=air, dense=0.17 * edge_line, box_share=0.35)
+    retreat = (0.085 + 0.20 * finding.severity) * finding.size
+    reach = (0.45 + 0.40 * finding.severity) * finding.size
     wall = chest.wall(side, 0.0, reach)
     # The gap is widest at the apex and closes towards the base.
     t = np.linspace(0, 1, len(wall))[:, None]
@@ -49,9 +88,11 @@ def pneumothorax(scene: Scene, side: int, finding: Finding) -> Effect:
 
 
 def atelectasis(scene: Scene, side: int, finding: Finding, rng: np.random.Generator) -> Effect:
-    """Plates of collapsed lung above a raised dome."""
+    """Plates of collapsed lung: above a raised dome, or in a zone of the lung."""
     chest = scene.chest
     assert isinstance(chest, Chest)
+    if finding.zone != "base":
+        return _plates(scene, chest.place(side, finding.zone).of(finding), finding, rng)
     raised = 0.05 + 0.13 * finding.severity
     old, new = chest.diaphragm(side), chest.diaphragm(side, raised)
     dome = scene.canvas.mask([np.concatenate([new, old[::-1]])], 0.008)
@@ -69,3 +110,16 @@ def atelectasis(scene: Scene, side: int, finding: Finding, rng: np.random.Genera
     bands = scene.canvas.strokes(strokes, 0.006)
     fill = np.maximum(dome, (0.75 + 0.2 * finding.severity) * bands) * scene.lung(side)
     return Effect(fill=fill, dense=0.06 * dome * scene.lung(side), box_share=0.3)
+
+
+def _plates(scene: Scene, place: Place, finding: Finding, rng: np.random.Generator) -> Effect:
+    """Two to four bands across a zone of the lung."""
+    strokes = []
+    levels = np.linspace(-0.6, 0.6, 2 + round(2 * finding.severity))
+    for level in levels:
+        s = np.linspace(-1, 1, 8)
+        x = place.centre[0] + place.reach[0] * s * rng.uniform(0.8, 1.0)
+        y = place.centre[1] + place.reach[1] * level + 0.04 * s * rng.uniform(-1, 1)
+        strokes.append((np.stack([x, y], 1), 0.034 + 0.016 * finding.severity, 1.0))
+    bands = scene.canvas.strokes(strokes, 0.006) * scene.lung(place.side)
+    return Effect(fill=(0.75 + 0.2 * finding.severity) * bands, box_share=0.3)

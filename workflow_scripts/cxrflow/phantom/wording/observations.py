@@ -1,8 +1,10 @@
 """How each finding is named and stated when it is there, surely or with a hedge.
 
 Slots that the templates may use: ``$deg`` (word for the severity, may be empty), ``$lat`` (side),
-``$adj`` and ``$place`` (see ``places``; the latter with its article), ``$s`` and ``$ies`` (plural
-where both sides are meant), ``$a`` (article, empty in the plural), ``$is``, ``$has``. Marks are
+``$adj`` and ``$place`` (see ``places``; the latter with its article), ``$at``, ``$onside`` and
+``$where`` (" in" the place, " on" the side, ", mainly in" the place; empty where it is not told),
+``$s`` and ``$ies`` (plural where both sides are meant), ``$a`` (article, empty in the plural),
+``$is``, ``$has``. Marks are
 the CheXpert labeller's: "concerning for" is uncertain, "suggesting", "likely" and "consistent with"
 mean present.
 """
@@ -17,8 +19,8 @@ class Wording:
 
     ``degrees``: severity word by grade. ``full``: noun phrase with degree. ``bare``: noun phrase
     without. ``states``: whole sentences for either section. ``describes``: sentences of FINDINGS
-    only. ``sums``: sentences of IMPRESSION only. ``hedges``: uncertain sentences. ``countable``:
-    takes an article in the singular.
+    only. ``sums``: sentences of IMPRESSION only. ``hedges``: uncertain sentences. ``held_out``:
+    phrases of MS-CXR in words that no report has. ``countable``: takes an article in the singular.
     """
 
     degrees: Mapping[str, str]
@@ -28,6 +30,7 @@ class Wording:
     describes: tuple[str, ...]
     sums: tuple[str, ...]
     hedges: tuple[str, ...]
+    held_out: tuple[str, ...] = ()
     countable: bool = True
 
 
@@ -60,6 +63,28 @@ _EFFUSION = Wording(
         "$a $deg $lat pleural effusion$s<PE?> {cannot be excluded|is possible|is difficult to "
         "exclude}.",
     ),
+    held_out=(
+        "$a $deg amount of fluid is collecting in the pleural space$onside<PE+>.",
+        "The pleural space$onside holds $a $deg effusion$s<PE+>.",
+    ),
+)
+
+_LOCULATED = Wording(
+    degrees=_EFFUSION.degrees,
+    full=("$deg loculated $lat pleural effusion$s<PE+>",),
+    bare=("loculated $lat pleural effusion$s<PE+>", "$lat loculated pleural fluid<PE+>"),
+    states=(
+        "There $is $a $deg loculated $lat pleural effusion$s<PE+>.",
+        "$deg $lat pleural effusion$s<PE+>, loculated laterally.",
+        "$deg loculated pleural effusion$s<PE+> along $place.",
+    ),
+    describes=(
+        "Lenticular opacification<LO+> along $place {represents|reflects} $a $deg loculated "
+        "pleural effusion$s<PE+>.",
+    ),
+    sums=("$deg loculated $lat pleural effusion$s<PE+>.",),
+    hedges=("{Possible|Probable|Suspected} $deg loculated $lat pleural effusion$s<PE?>.",),
+    held_out=("$a $deg pocket of pleural fluid<PE+> is trapped along $place.",),
 )
 
 _PNEUMOTHORAX = Wording(
@@ -68,27 +93,31 @@ _PNEUMOTHORAX = Wording(
         "moderate": "{moderate*5|moderate-sized*2|moderately sized}",
         "severe": "{large*6|sizeable|moderate to large}",
     },
-    full=("$deg $lat {apical*3|} pneumothorax<Px+>",),
-    bare=("$lat {apical|*2} pneumothorax<Px+>",),
+    full=("$deg {$adj*3|$lat} pneumothorax<Px+>",),
+    bare=("{$adj|$lat*2} pneumothorax<Px+>",),
     states=(
-        "There is $a $deg $lat {apical*3|} pneumothorax<Px+>.",
-        "$deg $lat {apical*4|} pneumothorax<Px+>{ is {seen|noted|present}|*2}.",
-        "$deg pneumothorax<Px+> {at|in} the $side {apex|lung apex}.",
+        "There is $a $deg {$adj*3|$lat} pneumothorax<Px+>.",
+        "$deg {$adj*4|$lat} pneumothorax<Px+>{ is {seen|noted|present}|*2}.",
+        "$deg pneumothorax<Px+> {at|in} $place.",
         "$deg pneumothorax<Px+> on the $side.",
     ),
     describes=(
-        "{A visceral pleural line is seen at|A thin pleural line projects over} the $side apex, "
+        "{A visceral pleural line is seen at|A thin pleural line projects over} $place, "
         "{consistent with|compatible with|in keeping with} $a $deg pneumothorax<Px+>.",
-        "Absent lung markings {at|beyond} the $side apex {indicate|reflect} $a $deg "
+        "Absent lung markings {at|in} $place {indicate|reflect} $a $deg "
         "pneumothorax<Px+>.",
-        "$a $deg $lat apical pneumothorax<Px+> is {seen|present|identified|demonstrated}.",
+        "$a $deg $adj pneumothorax<Px+> is {seen|present|identified|demonstrated}.",
     ),
-    sums=("$deg $lat apical pneumothorax<Px+>.", "$deg $lat pneumothorax<Px+>."),
+    sums=("$deg $adj pneumothorax<Px+>.", "$deg $lat pneumothorax<Px+>."),
     hedges=(
-        "{Possible|Questionable|Suspected} $deg $lat {apical|} pneumothorax<Px?>.",
-        "A lucency at the $side apex may {represent|reflect} $a $deg pneumothorax<Px?>.",
-        "$a $deg $lat {apical|} pneumothorax<Px?> {cannot be excluded|is not excluded|is "
+        "{Possible|Questionable|Suspected} $deg {$adj|$lat} pneumothorax<Px?>.",
+        "A lucency at $place may {represent|reflect} $a $deg pneumothorax<Px?>.",
+        "$a $deg {$adj|$lat} pneumothorax<Px?> {cannot be excluded|is not excluded|is "
         "possible}.",
+    ),
+    held_out=(
+        "$a $deg collection of pleural air<Px+> has gathered at $place.",
+        "The lung$onside is separated from the chest wall by $a $deg pneumothorax<Px+>.",
     ),
 )
 
@@ -98,33 +127,35 @@ _EDEMA = Wording(
         "moderate": "{moderate*6|mild to moderate|moderate interstitial}",
         "severe": "{severe*5|marked|moderate to severe|extensive|alveolar}",
     },
-    full=("$deg pulmonary edema<Ed+>",),
-    bare=("{pulmonary edema*4|edema|interstitial edema}<Ed+>",),
+    full=("$deg $adj pulmonary edema<Ed+>",),
+    bare=("$adj {pulmonary edema*4|edema|interstitial edema}<Ed+>",),
     states=(
-        "There is $deg pulmonary edema<Ed+>.",
-        "$deg pulmonary edema<Ed+>{ is {seen|present}|*2}.",
+        "There is $deg pulmonary edema<Ed+>$where.",
+        "$deg $adj pulmonary edema<Ed+>{ is {seen|present}|*2}.",
         "{Findings|Appearances} {consistent with|compatible with|in keeping with} $deg "
-        "{pulmonary edema<Ed+>*3|edema<Ed+>}.",
-        "$deg pulmonary vascular congestion<Ed+> {and|with} {perihilar|interstitial} edema<Ed+>.",
+        "{pulmonary edema<Ed+>*3|edema<Ed+>}$where.",
+        "$deg pulmonary vascular congestion<Ed+> {and|with} interstitial edema<Ed+>$where.",
     ),
     describes=(
-        "{Bilateral perihilar haziness<LO+>|Perihilar haziness<LO+> and indistinct vessels|Diffuse "
-        "interstitial markings<LO+>|Bilateral perihilar opacities<LO+>} {are|is} {consistent with|"
-        "compatible with|due to} $deg pulmonary edema<Ed+>.",
+        "{Haziness<LO+> and indistinct vessels|Interstitial markings<LO+>|Hazy opacities<LO+>} in "
+        "$place are {consistent with|compatible with|due to} $deg pulmonary edema<Ed+>.",
         "The pulmonary vasculature is {engorged and indistinct|indistinct|cephalized}, "
-        "{consistent with|reflecting} $deg pulmonary edema<Ed+>.",
+        "{consistent with|reflecting} $deg pulmonary edema<Ed+>$where.",
     ),
     sums=(
-        "$deg pulmonary edema<Ed+>.",
-        "$deg pulmonary edema<Ed+> {in both perihilar regions|with perihilar predominance|"
-        "bilaterally}.",
+        "$deg pulmonary edema<Ed+>$where.",
+        "$deg $adj pulmonary edema<Ed+>.",
         "{Findings of|Evidence of} {fluid overload with|volume overload and|"
-        "heart failure<Ca?> with} $deg pulmonary edema<Ed+>.",
+        "heart failure<Ca?> with} $deg pulmonary edema<Ed+>$where.",
     ),
     hedges=(
-        "{Possible<Ed?>|Probable<Ed?>|Suspected<Ed?>|Likely<Ed+>} $deg pulmonary edema.",
-        "{Perihilar haziness<LO+>|Prominent interstitial markings<LO+>} {may|could} "
+        "{Possible<Ed?>|Probable<Ed?>|Suspected<Ed?>|Likely<Ed+>} $deg $adj pulmonary edema.",
+        "{Haziness<LO+>|Prominent interstitial markings<LO+>} in $place {may|could} "
         "{represent|reflect} $deg pulmonary edema<Ed?>.",
+    ),
+    held_out=(
+        "$deg fluid overload of the lungs with edema<Ed+>$where.",
+        "Congested vessels{ and Kerley lines|}$at speak for $deg edema<Ed+>.",
     ),
     countable=False,
 )
@@ -153,6 +184,10 @@ _CARDIOMEGALY = Wording(
         "The heart {may be|is possibly|appears} {mildly|borderline|top normal to mildly} "
         "enlarged<Ca?>.",
         "{Possible|Probable} $deg cardiomegaly<Ca?>.",
+    ),
+    held_out=(
+        "The heart shadow is $degly widened<Ca+>.",
+        "The cardiothoracic ratio is above normal, as in $deg cardiomegaly<Ca+>.",
     ),
     countable=False,
 )
@@ -185,6 +220,10 @@ _ATELECTASIS = Wording(
         "{Opacity<LO+>|Streaky density} {in|at} $place {may|could} {represent|reflect} "
         "atelectasis<At?>.",
     ),
+    held_out=(
+        "$deg partial collapse of the lung tissue$at, as in atelectasis<At+>.",
+        "The lung tissue$at is incompletely aerated: $deg atelectasis<At+>.",
+    ),
     countable=False,
 )
 
@@ -211,6 +250,10 @@ _CONSOLIDATION = Wording(
     hedges=(
         "{Possible|Probable|Suspected} {focal|early|developing|} consolidation<Co?> in $place.",
         "{Dense area|Opacity<LO+>} in $place may {represent|reflect} consolidation<Co?>.",
+    ),
+    held_out=(
+        "$deg area$at where the airspaces are filled, as in consolidation<Co+>.",
+        "The airspaces$at are replaced by $deg consolidation<Co+>.",
     ),
     countable=False,
 )
@@ -243,6 +286,10 @@ _OPACITY = Wording(
         "{Possible|Questionable} {faint|subtle|hazy|} $adj opacit$ies<LO?>.",
         "$deg $adj opacit$ies<LO+>, {which may|may|could} {represent|reflect} {aspiration|"
         "asymmetric edema<Ed?>|atelectasis<At?>|an inflammatory process|early infection<Pn?>}.",
+    ),
+    held_out=(
+        "$a $deg shadow of high density$at<LO+>.",
+        "Loss of normal lucency$at with $deg opacification<LO+>.",
     ),
 )
 
@@ -292,6 +339,10 @@ _PNEUMONIA = Wording(
         "reflect} {early|developing|} pneumonia<Pn?>.",
         "{Early|Developing} pneumonia<Pn?> in $place {is possible|cannot be excluded|should "
         "be considered}.",
+    ),
+    held_out=(
+        "$deg pneumonic infiltrate<Pn+>$at.",
+        "An infection with $deg pneumonia<Pn+> has settled$at.",
     ),
     countable=False,
 )
@@ -349,3 +400,11 @@ WORDINGS: Mapping[str, Wording] = {
     "Pneumonia": _PNEUMONIA,
     "Pneumothorax": _PNEUMOTHORAX,
 }
+#: Words of a finding that are those of its place as well: (observation, zone).
+_LOCATED: Mapping[tuple[str, str], Wording] = {("Pleural Effusion", "lateral"): _LOCULATED}
+ALL_WORDINGS = (*WORDINGS.values(), *_LOCATED.values())
+
+
+def wording_of(name: str, zone: str) -> Wording:
+    """The words for an observation in a zone."""
+    return _LOCATED.get((name, zone), WORDINGS[name])

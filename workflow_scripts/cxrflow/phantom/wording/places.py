@@ -12,6 +12,8 @@ _ONE_SIDE_NOUN = {
     "lower": "the $side {lower lobe*5|lung base*4|lower lung*3|base*2|lower lung zone}",
     "apex": "the $side {apex*3|lung apex*2|apical region}",
     "hilum": "the $side {hilum*2|perihilar region*2|hilar region}",
+    "lateral": "the $side {lateral chest wall*2|lateral pleural surface}",
+    "pleural base": "the $side {lung base*2|base}",
     "whole": "the $side lung",
 }
 _BOTH_SIDES_NOUN = {
@@ -21,6 +23,8 @@ _BOTH_SIDES_NOUN = {
     "|the lower lungs bilaterally}",
     "apex": "{both apices|the lung apices}",
     "hilum": "{both perihilar regions|the perihilar regions bilaterally}",
+    "lateral": "{both lateral chest walls|the lateral pleural surfaces bilaterally}",
+    "pleural base": "{both lung bases|the lung bases}",
     "whole": "{both lungs*3|the lungs bilaterally}",
 }
 _ONE_SIDE_ADJECTIVE = {
@@ -29,6 +33,8 @@ _ONE_SIDE_ADJECTIVE = {
     "lower": "$side {lower lobe*4|basilar*3|lower lung*2|basal|base}",
     "apex": "$side apical",
     "hilum": "$side {perihilar*2|hilar}",
+    "lateral": "$side lateral",
+    "pleural base": "$side {basilar*2|basal}",
     "whole": "$side {|-sided|lung}",
 }
 _BOTH_SIDES_ADJECTIVE = {
@@ -37,8 +43,12 @@ _BOTH_SIDES_ADJECTIVE = {
     "lower": "{bibasilar*6|bilateral lower lobe*3|bilateral basilar*2|bibasal}",
     "apex": "biapical",
     "hilum": "{bilateral perihilar*2|perihilar}",
+    "lateral": "bilateral lateral",
+    "pleural base": "{bibasilar|bilateral basilar}",
     "whole": "bilateral",
 }
+
+ZONES = tuple(_ONE_SIDE_NOUN)
 
 
 def noun(side: str, zone: str) -> str:
