@@ -89,6 +89,48 @@ rule evaluate:
         """
 
 
+rule score_reference:
+    """Score what has learnt nothing: a reference row of a benchmark (docs/references.md)."""
+    input:
+        cohort=lambda wildcards: cohort_table(run.library.tasks[wildcards.task].cohort),
+        pixels=reference_pixels,
+    output:
+        metrics="<results>/benchmarks/{task}/reference/{name}/seed0/metrics.json",
+        predictions="<results>/benchmarks/{task}/reference/{name}/seed0/predictions.parquet",
+    log:
+        "<logs>/score_reference/{task}/{name}.log",
+    benchmark:
+        "<timings>/score_reference/{task}/{name}.tsv"
+    wildcard_constraints:
+        task=one_of(t for t in tasks_with(models=True) if run.task(t).benchmark.references),
+        name="[a-z_]+",
+    retries: need("score_reference").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("score_reference").threads
+    resources:
+        **job("score_reference"),
+    params:
+        code=lambda wildcards: code_digest(
+            f"benchmarks.{run.task(wildcards.task).benchmark.reference_program}"
+        ),
+        benchmark=benchmark_of,
+        settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
+        cohort=subpath(input.cohort, parent=True),
+        pixels=subpath(input.pixels, parent=True),
+        folder=subpath(output.metrics, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.benchmarks.score_reference {params.benchmark:q} {wildcards.name:q} \
+            --task {wildcards.task:q} \
+            --cohort {params.cohort:q} \
+            --pixels {params.pixels:q} \
+            --settings {params.settings:q} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
 rule compare_vocabularies:
     """Compare a paper's vocabularies on report text (BioViL Tables 1 and 3)."""
     input:

@@ -115,6 +115,12 @@ def task_inputs(wildcards):
     return found
 
 
+def reference_pixels(wildcards):
+    """The pixel store that reference rows of a task read: one that a model of it sees."""
+    cohort, geometry = run.reference_store(wildcards.task)
+    return f"<results>/pixels/{cohort}/{geometry}/store.json"
+
+
 def task_options(wildcards, input):
     """The same as options: the folders they lie in."""
     names = task_inputs(wildcards)

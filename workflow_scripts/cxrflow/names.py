@@ -8,6 +8,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, StringConstraints, ValidationInfo
 
+#: Where a paper's name would stand: what a benchmark scores without a model.
+REFERENCE = "reference"
+
 
 def full_name(name: str, paper: str) -> str:
     """A name as it stands outside of its paper's YAML: ``paper/name``."""
@@ -22,6 +25,16 @@ def paper_of(name: str) -> str:
 def short_name(name: str) -> str:
     """What its own paper calls it."""
     return name.rpartition("/")[2]
+
+
+def reference_name(name: str) -> str:
+    """A reference row of a benchmark, where other rows have a model."""
+    return f"{REFERENCE}/{name}"
+
+
+def is_reference(name: str | None) -> bool:
+    """Whether a row has learnt nothing: it is no paper's model."""
+    return name is not None and paper_of(name) == REFERENCE
 
 
 def anchor(name: str) -> str:

@@ -3,6 +3,7 @@
 Light: the configuration reads it in every job. What computes is named, not imported.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cxrflow.benchmarks.classification.settings import (
@@ -35,6 +36,9 @@ class Benchmark:
     ``cxrflow.benchmarks``) gives the metrics of predictions.parquet. ``key``: the columns that name
     a sample; ``clusters`` (module:function): which samples are drawn together; ``own``: protocol
     that belongs to the model, and may differ between models that are compared.
+
+    ``references``: rows that have learnt nothing and are scored like models, by
+    ``reference_program`` with ``score_reference(name, options, settings)``.
     """
 
     program: str
@@ -48,6 +52,8 @@ class Benchmark:
     key: tuple[str, ...] = ("sample_id",)
     clusters: str = "paired_tests:patients"
     own: tuple[str, ...] = ()
+    references: Sequence[str] = ()
+    reference_program: str = ""
 
 
 JOINT, IMAGE, TEXT = (frozenset({name}) for name in ("joint", "image", "text"))
@@ -61,6 +67,8 @@ BENCHMARKS = {
         reads="pixels",
         statistics="grounding.phrase_grounding:statistics",
         own=("grid", "rescale"),  # Appendix A.3 rescales the maps of models with a local loss
+        references=("centre", "mean_box", "finding_box", "place_box"),
+        reference_program="grounding.references",
     ),
     "zero_shot_classification": Benchmark(
         "classification.zero_shot_classification",
@@ -78,7 +86,9 @@ BENCHMARKS = {
         reads="features",
         split=True,
         statistics="classification.linear_probe:statistics",
-        own=("features", "start", "solution"),
+        own=("features", "start", "standardise", "solution"),
+        references=("nothing", "intensity", "thumbnail", "random"),
+        reference_program="classification.references",
     ),
     "segmentation": Benchmark(
         "grounding.segmentation",
@@ -90,6 +100,8 @@ BENCHMARKS = {
         statistics="grounding.segmentation_scores:statistics",
         clusters="grounding.segmentation_scores:image_clusters",
         own=("features", "grid", "start", "solution"),
+        references=("mean_box", "brightness"),
+        reference_program="grounding.segmentation_references",
     ),
     "mask_prediction": Benchmark(
         "language.mask_prediction",

@@ -12,7 +12,7 @@ from cxrflow.config.schema import Config
 from cxrflow.data.layouts import holders
 from cxrflow.data.layouts.overlap import Rows, overlap
 from cxrflow.data.settings import SPLITS
-from cxrflow.names import paper_of
+from cxrflow.names import is_reference, paper_of
 
 
 def check_all(config: Config) -> None:
@@ -144,7 +144,7 @@ def check_held_out(config: Config) -> None:
     """
     for paper in config.chosen:
         for task, model in config.results_of(paper, "all"):
-            if model is not None:
+            if model is not None and not is_reference(model):
                 _check_pair(config, model, task)
         for model in config.controls(paper):
             for task in config.tasks_of(model):

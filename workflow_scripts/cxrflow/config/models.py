@@ -13,7 +13,7 @@ from cxrflow.config.problems import Key, WrongKey
 from cxrflow.config.values import Values
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
-from cxrflow.names import paper_of
+from cxrflow.names import is_reference, paper_of
 from cxrflow.papers import Paper
 from cxrflow.papers.recipes import CohortRecipe, ModelScale, Recipe, VocabularyRecipe
 from cxrflow.pretrain.settings import (
@@ -165,7 +165,9 @@ class Models(Values):
         return name in self.weights
 
     def seeds_of(self, name: str) -> list[int]:
-        """The seeds a model is trained with; there is one of the imported ones."""
+        """The seeds a model is trained with; there is one of what is not trained."""
+        if is_reference(name):
+            return [0]
         one = self.imported(name) or self.recipes[name].seeds == "shared"
         return self.seeds[:1] if one else list(self.seeds)
 

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.command import SettingsT, overlay
 from cxrflow.config.problems import WrongKey
 from cxrflow.errors import InputError
-from cxrflow.names import paper_of, short_name
+from cxrflow.names import is_reference, paper_of, short_name
 from cxrflow.papers import Paper, load_paper, paper_file
 from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
 from cxrflow.papers.tables import cells_of
@@ -83,7 +84,9 @@ class Library:
                 shown += figure.results(paper.tables)
             for task, model in shown:
                 self._add_task(task, f"a table or figure of {paper.name}")
-                if model is not None:
+                if is_reference(model):
+                    self._check_reference(model, task, paper.name)
+                elif model is not None:
                     self._add_model(model, f"a table or figure of {paper.name}")
 
     def source(self, paper: str) -> str:
@@ -126,6 +129,15 @@ class Library:
                 f"{user} names '{name}', which is not known; {kind} of {paper} are {known}",
             )
         return entries[short_name(name)]
+
+    def _check_reference(self, name: str, task: str, paper: str) -> None:
+        known = BENCHMARKS[self.tasks[task].benchmark].references
+        if short_name(name) not in known:
+            raise WrongKey(
+                ("papers",),
+                f"a table of {paper} shows '{name}' in {task}, which is not known; reference rows "
+                f"of {self.tasks[task].benchmark} are {', '.join(known) or 'none'}",
+            )
 
     def _add_model(self, name: str, user: str, *waiting: str) -> None:
         if name in waiting:

@@ -11,7 +11,7 @@ from typing import Any
 from cxrflow.config.label_comparisons import GivenLabels, label_comparisons
 from cxrflow.config.needs import Needs
 from cxrflow.config.tables import Tables
-from cxrflow.names import paper_of
+from cxrflow.names import is_reference, paper_of
 
 
 class Config(Tables):
@@ -20,7 +20,7 @@ class Config(Tables):
     def needs(self, *shown: tuple[str, str]) -> Needs:
         """The models and tasks of papers, each in an extent, and all that they rest on."""
         results = [result for part in shown for result in self.results_of(*part)]
-        scored = [model for _, model in results if model is not None]
+        scored = [model for _, model in results if model and not is_reference(model)]
         made = {name for model in scored for name in self.ancestors(model)}
         tasks = list(dict.fromkeys(task for task, _ in results))
         return Needs(self, [name for name in self.recipes if name in made], tasks)
@@ -73,8 +73,13 @@ class Config(Tables):
         pairs = [(task, name) for name in self.models_in_use for task in self.tasks_of(name)]
         for paper in self.chosen:
             shown = self.results_of(paper, "all")
-            pairs += [(task, name) for task, name in shown if name is not None]
+            pairs += [(task, name) for task, name in shown if name and not is_reference(name)]
         return {pair for pair in pairs if self.task(pair[0]).benchmark.reads != "samples"}
+
+    def reference_store(self, task: str) -> tuple[str, str] | None:
+        """(cohort, geometry) of the pixels that reference rows of a task read, if there are any."""
+        cohort = self.library.tasks[task].cohort
+        return next((store for store in self.stores if store[0] == cohort), None)
 
     def datasets_in_use(self) -> list[str]:
         """Every data set that a cohort, a corpus or a comparison of labels of this run reads."""

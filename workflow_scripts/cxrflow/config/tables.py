@@ -9,7 +9,7 @@ from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.command import Settings
 from cxrflow.config.models import Models
 from cxrflow.config.papers import Layer, laid_over
-from cxrflow.names import paper_of
+from cxrflow.names import is_reference, paper_of, short_name
 from cxrflow.papers.figures import CurveFigure, Figure
 from cxrflow.papers.recipes import Task
 from cxrflow.papers.tables import HEADLINE, Ordering, Result, Table, cells_of
@@ -71,8 +71,11 @@ class Tables(Models):
         return not self.task(task).benchmark.split or method != "all"
 
     def can_do(self, model: str, task: str) -> bool:
-        """Whether this run can score a model in a task."""
+        """Whether this run can score a model or a reference row in a task."""
         needs = self.task(task).benchmark.needs
+        if is_reference(model):
+            known = short_name(model) in self.task(task).benchmark.references
+            return known and self.available(task)
         return (
             self.available(task) and self.trainable(model) and needs <= self.recipes[model].offers
         )

@@ -11,7 +11,7 @@ from typing import Any
 
 from cxrflow.errors import InputError
 from cxrflow.files import read_json
-from cxrflow.names import short_name
+from cxrflow.names import is_reference, short_name
 from cxrflow.page.inputs import RunFolder
 from cxrflow.page.svg import Series, line_chart
 
@@ -47,7 +47,8 @@ class Scored:
         tasks = [task for task, model in results if model and recipes[task].benchmark == benchmark]
         if not tasks:
             return None
-        models = [model for task, model in results if task == tasks[0] and model is not None]
+        shown = [model for task, model in results if task == tasks[0]]
+        models = [model for model in shown if model is not None and not is_reference(model)]
         # The one named like its paper leads.
         models.sort(key=lambda name: name != f"{paper}/{paper}")
         return cls(tasks[0], tuple(models))

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.command import Settings
-from cxrflow.names import Name
+from cxrflow.names import Name, is_reference
 
 # Tables cut to a paper's headline stand in a folder of their own.
 HEADLINE = "headline/"
@@ -52,6 +52,11 @@ class Row(Settings):
     blank: list[str] = Field(default_factory=list, description="columns without meaning here")
     reason: str | None = Field(None, description="why there is no value of ours")
     published: dict[str, list[str | None]] = Field(default_factory=dict)
+
+    @property
+    def apart(self) -> bool:
+        """Whether the row has learnt nothing: no row of the paper's, shown below the others."""
+        return is_reference(self.model)
 
     @field_validator("published")
     @classmethod
@@ -133,12 +138,15 @@ class Table(Settings):
     def results(
         self, rows: Sequence[str] | None = None, columns: Sequence[str] | None = None
     ) -> list[Result]:
-        """Each (task, model) that fills a cell of these rows and columns (None: of all), once."""
+        """Each (task, model) that fills a cell of these rows and columns (None: of all), once.
+
+        Rows that have learnt nothing are always among them.
+        """
         found = {
             self.result_of(row, column): None
             for row in self.rows
             for column in self.columns
-            if rows is None or row.label in rows
+            if rows is None or row.label in rows or row.apart
             if columns is None or column.key in columns
             if column.reason is None
         }

@@ -28,6 +28,7 @@ TEST_COLUMNS = {
     "p_holm": "p_holm",
 }  # fmt: skip
 MINUS = "−"
+APART = "What has learnt nothing"
 
 
 def number(value: float, column: Column, sign: bool = False) -> str:
@@ -172,6 +173,7 @@ def _lines(table: Table, cells: list[Cell], results: Results) -> list[dict]:
         lines.append(
             {
                 "label": row.label,
+                "apart": row.apart,
                 "ours": ours,
                 "published": [published_text(cell) for cell in own],
                 "reason": reason,  # of the whole row: printed once, across it
@@ -187,6 +189,7 @@ def table_markdown(
     """A GitHub table with two lines a row, then the notes."""
     heads = ["", "", *(column.label for column in table.columns)]
     text = [f"**{table.title}**", "", markdown_row(heads), markdown_row(["---"] * len(heads))]
+    apart = False
     for line in _lines(table, cells, results):
         ours = []
         for parts in line["ours"]:
@@ -196,8 +199,12 @@ def table_markdown(
             shown += f" Δ {parts['difference']}" if "difference" in parts else ""
             ours.append(shown)
         published = [value or "–" for value in line["published"]]
+        if line["apart"] and not apart:
+            text.append(markdown_row([f"*{APART}*", *[""] * (len(heads) - 1)]))
+        apart = line["apart"]
         text.append(markdown_row([line["label"], "ours", *ours]))
-        text.append(markdown_row(["", "published", *published]))
+        if not apart:
+            text.append(markdown_row(["", "published", *published]))
     notes = [*_notes(table, cells, results, tests), *_reasons(table, cells)]
     return "\n".join([*text, "", *(f"- {note}" for note in notes)]) + "\n"
 
@@ -259,6 +266,7 @@ def table_html(
         id=name,
         table=table,
         lines=_lines(table, cells, results),
+        apart=APART,
         notes=_notes(table, cells, results, tests) + [f"In grey: {why}." for why in left_out],
         synthetic=bool(results.runs) and results.synthetic,
     )

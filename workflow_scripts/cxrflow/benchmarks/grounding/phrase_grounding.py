@@ -3,7 +3,9 @@
 BioViL sections 4.1 and 4.3, Tables 4, 5, A.3 and A.4. Every phrase is compared with every patch
 of its image; the grid of cosines is brought to pixels and scored against the union of the phrase's
 boxes with CNR and mIoU. Scores are averaged per finding, then over findings (the paper's "Avg.").
-The grids are kept with the scores, so that pictures of several models need no model.
+Beside them stand the controls (:mod:`cxrflow.benchmarks.grounding.controls`), and the phrases with
+and without a place apart. The grids are kept with the scores, so that pictures of several models
+need no model.
 
 One image by itself, without boxes and scores: ``--model … --image x.dcm --phrase "…"``, which is
 ``python -m cxrflow.ground``.
@@ -16,9 +18,16 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
 import cxrflow
+from cxrflow.benchmarks.grounding.controls import (
+    CONTROLS,
+    control_phrases,
+    names_place,
+    of_samples,
+)
 from cxrflow.benchmarks.grounding.phrases import plain_phrases
 from cxrflow.benchmarks.grounding.region import by_box_size, make_region, prepare_grid
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
@@ -31,7 +40,7 @@ from cxrflow.benchmarks.inputs import (
     open_pixels,
     read_cohort,
 )
-from cxrflow.benchmarks.result import Figure, Result, slug
+from cxrflow.benchmarks.result import Result, slug
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import miou, signed_cnr
 from cxrflow.metrics.intervals import (
@@ -70,14 +79,26 @@ def chosen_rescaling(
 
 def similarity_grids(
     model: Any, samples: pd.DataFrame, pixels: Pixels, settings: PhraseGroundingSettings
-) -> NDArray[np.float64]:
-    """Cosines [N, h, w] of every sample's phrase with the patches of its image."""
-    phrases = plain_phrases(samples["phrase"].tolist(), settings.strip_punctuation)
-    blocks = []
+) -> dict[str, NDArray[np.float64]]:
+    """Cosines [N, h, w] of every sample's phrase with the patches of its image, and of controls.
+
+    Each image is encoded once for all phrases that are put to it. A control's grids are NaN where
+    it has no phrase.
+    """
+    asked: dict[str, list[str | None]] = {"own": samples["phrase"].tolist()}
+    if settings.controls:
+        asked |= control_phrases(samples)
+    blocks: dict[str, list[NDArray[np.float64]]] = {name: [] for name in asked}
     for positions, frames in image_batches(pixels, samples, settings.batch_size, model.takes_prior):
-        grids = model.similarity_map(frames, [phrases[i] for i in positions])
-        blocks.append(grids.double().cpu().numpy())
-    return np.concatenate(blocks)
+        patches_BhwP = model.encode_image(frames).projected_patches
+        for name, phrases in asked.items():
+            chosen = [phrases[i] for i in positions]
+            plain = plain_phrases([text or "none" for text in chosen], settings.strip_punctuation)
+            grids = torch.einsum("bhwp,bp->bhw", patches_BhwP, model.encode_text(plain))
+            block = grids.double().cpu().numpy()
+            block[[text is None for text in chosen]] = np.nan
+            blocks[name].append(block)
+    return {name: of_samples(name, np.concatenate(parts), samples) for name, parts in blocks.items()}
 
 
 def score_samples(
@@ -121,9 +142,26 @@ def score_samples(
                 "box_share": region.share,
                 "missed_pixels": region.missed,
                 "unscored": reason,
+                "placed": names_place(str(sample["phrase"])),
             }
         )
     return pd.DataFrame(rows)
+
+
+def score_controls(
+    grids: Mapping[str, NDArray[np.float64]],
+    samples: pd.DataFrame,
+    geometry: Geometry,
+    settings: PhraseGroundingSettings,
+    rescale: Literal["none", "minmax"],
+) -> dict[str, list[float]]:
+    """Signed CNR of every sample in each control; NaN where there is none."""
+    found: dict[str, list[float]] = {}
+    for name in CONTROLS:
+        if name in grids:
+            scored = score_samples(grids[name], samples, geometry, settings, rescale)
+            found[f"signed_cnr_{name}"] = scored["signed_cnr"].tolist()
+    return found
 
 
 def scored_categories(scores: pd.DataFrame, settings: PhraseGroundingSettings) -> list[str]:
@@ -139,22 +177,40 @@ def scored_categories(scores: pd.DataFrame, settings: PhraseGroundingSettings) -
 def parts_of(
     scores: pd.DataFrame, settings: PhraseGroundingSettings
 ) -> dict[str, NDArray[np.bool_]]:
-    """Which samples are of each finding, and of each size of boxes (``size_small`` …) there is."""
+    """Which samples are of each finding; of each size of boxes (``size_small`` …); with a place.
+
+    ``placed`` and ``unplaced`` phrases do and do not say where, ``sided`` ones name one side.
+    """
     category = scores["category"].map(slug).to_numpy()
     parts = {name: category == name for name in scored_categories(scores, settings)}
     scored = np.isfinite(scores["cnr"].to_numpy())
-    sizes = by_box_size(scores["box_share"], settings.size_limits)
-    return parts | {name: chosen for name, chosen in sizes.items() if (scored & chosen).any()}
+    more = by_box_size(scores["box_share"], settings.size_limits)
+    placed = scores["placed"].to_numpy(dtype=bool)
+    more |= {"placed": placed, "unplaced": ~placed}
+    if "signed_cnr_other_side" in scores:
+        more["sided"] = np.isfinite(scores["signed_cnr_other_side"].to_numpy())
+    return parts | {name: chosen for name, chosen in more.items() if (scored & chosen).any()}
+
+
+def scored_controls(scores: pd.DataFrame) -> list[str]:
+    """The controls that some sample was scored in."""
+    return [
+        name
+        for name in CONTROLS
+        if f"signed_cnr_{name}" in scores and scores[f"signed_cnr_{name}"].notna().any()
+    ]
 
 
 def statistics(scores: pd.DataFrame, settings: PhraseGroundingSettings) -> Statistic:
     """Means per finding, over findings (``cnr``, ``miou`` …) and over all samples (``…_micro``).
 
-    Besides, means over the samples with small, medium and large boxes (``cnr/size_small`` …), as
-    far as there are any.
+    Besides, means over the samples of other parts (``cnr/size_small``, ``cnr/placed`` …), as far
+    as there are any, and controls: ``signed_cnr/other_finding`` and ``signed_cnr/other_image`` as
+    ``signed_cnr`` over findings, ``signed_cnr/other_side`` as ``signed_cnr/sided`` over samples.
     """
     parts, present = parts_of(scores, settings), scored_categories(scores, settings)
     by_metric = {metric: scores[metric].to_numpy() for metric in METRICS}
+    controls = scored_controls(scores) if present else []
 
     def means(counts: Floats) -> dict[str, Floats]:
         found = {}
@@ -164,6 +220,13 @@ def statistics(scores: pd.DataFrame, settings: PhraseGroundingSettings) -> Stati
             each = [of_parts[name] for name in present]
             found[metric] = np.mean(each, axis=0) if each else np.full(len(counts), np.nan)
             found[f"{metric}_micro"] = weighted_mean(counts, values)
+        for name in controls:
+            values = scores[f"signed_cnr_{name}"].to_numpy()
+            if name == "other_side":
+                found[f"signed_cnr/{name}"] = weighted_mean(counts, values)
+            else:
+                each = [weighted_mean(counts, values, parts[one]) for one in present]
+                found[f"signed_cnr/{name}"] = np.mean(each, axis=0)
         return found
 
     return means
@@ -180,6 +243,8 @@ def summarise(
         for name, part in parts.items():
             sizes[f"{metric}/{name}"] = int((known & part).sum())
         sizes[metric] = sizes[f"{metric}_micro"] = int(known.sum())
+    for name in scored_controls(scores):
+        sizes[f"signed_cnr/{name}"] = int(scores[f"signed_cnr_{name}"].notna().sum())
     chosen = settings.intervals
     clusters = clusters_of(scores["subject_id"], chosen.unit)
     means = statistics(scores, settings)
@@ -213,22 +278,39 @@ def evaluate(
     geometry = Geometry.parse(str(pixels.geometry))
     grids = similarity_grids(model, samples, pixels, settings)
     rescale = chosen_rescaling(settings.rescale, model.run)
-    scores = score_samples(grids, samples, geometry, settings, rescale)
-    for reason, count in scores["unscored"].value_counts().items():
-        log.warning("%d samples have no CNR: %s", count, reason)
-    metrics, present = summarise(scores, settings)
-    figures: list[Figure] = []
+    own = grids["own"]
+    scores = score_samples(own, samples, geometry, settings, rescale)
+    scores = scores.assign(**score_controls(grids, samples, geometry, settings, rescale))
+    result = make_result(cohort, pixels, scores, dropped, own, settings, rescale)
     if settings.figures:
         from cxrflow.benchmarks.grounding.pictures import draw_examples
 
-        figures = draw_examples(samples, scores, grids, pixels, geometry, settings, rescale)
+        result.figures.extend(
+            draw_examples(samples, scores, own, pixels, geometry, settings, rescale)
+        )
+    return result
+
+
+def make_result(
+    cohort: Cohort,
+    pixels: Pixels,
+    scores: pd.DataFrame,
+    dropped: list[dict[str, Any]],
+    grids: NDArray[np.float64],
+    settings: PhraseGroundingSettings,
+    rescale: Literal["none", "minmax"],
+) -> Result:
+    """The result of scored samples, without pictures."""
+    for reason, count in scores["unscored"].value_counts().items():
+        log.warning("%d samples have no CNR: %s", count, reason)
+    metrics, present = summarise(scores, settings)
     protocol = {
         **settings.model_dump(
             mode="json", exclude={"batch_size", "device", "figures", "figure_phrases"}
         ),
         "rescale": rescale,
         "rescale_setting": settings.rescale,
-        "geometry": str(geometry),
+        "geometry": str(pixels.geometry),
         "grid": list(grids.shape[1:]),
         "boxes": "union of a phrase's boxes",
         "average": "over findings",
@@ -236,13 +318,13 @@ def evaluate(
     data = {
         **cohort.data,
         "fingerprint": data_fingerprint(cohort, pixels),
-        "samples": len(samples),
+        "samples": len(scores),
         "dropped": dropped,
         "categories_scored": present,
         "unscored": {str(k): int(v) for k, v in scores["unscored"].value_counts().items()},
     }
     arrays = {"grids": grids.astype(np.float32)}
-    return Result("phrase_grounding", data, protocol, metrics, scores, figures, arrays)
+    return Result("phrase_grounding", data, protocol, metrics, scores, arrays=arrays)
 
 
 def score(options: Namespace, settings: PhraseGroundingSettings) -> Result:

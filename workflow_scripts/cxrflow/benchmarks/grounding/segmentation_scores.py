@@ -81,9 +81,11 @@ def score_samples(
 
 
 def scores_of(predictions: pd.DataFrame, settings: SegmentationSettings) -> Scores:
-    """The scores that :func:`columns_of` laid out: zero-shot if there are any, and each share's."""
+    """The scores that :func:`columns_of` laid out: those there are of zero-shot and each share."""
     names: dict[str, list[int | None]] = {ZERO_SHOT: [None]} if METRICS[0] in predictions else {}
-    names |= {percent(fraction): [*settings.probe_seeds] for fraction in settings.fractions}
+    for share in map(percent, settings.fractions):
+        if column_of(METRICS[0], share, settings.probe_seeds[0]) in predictions:
+            names[share] = [*settings.probe_seeds]
     return {
         name: {
             metric: np.stack([predictions[column_of(metric, name, seed)] for seed in seeds])

@@ -56,6 +56,11 @@ class PhraseGroundingSettings(EncodingSettings):
         min_length=1,
         description="of mIoU, on the similarity (section 4.1)",
     )
+    controls: bool = Field(
+        default=True,
+        description="score each sample with another finding's phrase, another patient's image, and "
+        "left and right exchanged (not in the paper)",
+    )
     size_limits: SizeLimits = Field(
         default=(0.05, 0.15),
         description="shares of the image between small, medium and large box unions, which are "

@@ -1,0 +1,83 @@
+"""What classifies images without an image encoder: probes on next to nothing.
+
+Each takes the place of a model's features and goes through the same probe as a model's, so that
+what a trained encoder adds stands beside it. Not in the papers.
+"""
+
+from argparse import Namespace
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from cxrflow.benchmarks.classification.labelled_images import COLUMNS
+from cxrflow.benchmarks.classification.linear_probe import evaluate
+from cxrflow.benchmarks.classification.settings import LinearProbeSettings
+from cxrflow.benchmarks.features import Features
+from cxrflow.benchmarks.inputs import Pixels, read_cohort
+from cxrflow.benchmarks.result import Result
+from cxrflow.images.store import PixelStore
+
+_BATCH = 256
+_BINS, _THUMBNAIL, _RANDOM_INPUT, _RANDOM = 32, 8, 32, 512
+
+Floats = NDArray[np.float64]
+
+
+def thumbnails(images: NDArray[np.uint8], size: int) -> Floats:
+    """Mean brightness [N, size * size] in [0, 1] of the cells of square images [N, S, S]."""
+    images = images.astype(np.float64) / 255
+    cells = torch.nn.functional.adaptive_avg_pool2d(torch.from_numpy(images), size)
+    return cells.flatten(1).numpy()
+
+
+def intensities(images: NDArray[np.uint8]) -> Floats:
+    """The share [N, 32] of pixels of each brightness: what is known without any place."""
+    flat = images.reshape(len(images), -1).astype(np.int64) * _BINS // 256
+    offsets = np.arange(len(images))[:, None] * _BINS
+    counted = np.bincount((flat + offsets).ravel(), minlength=len(images) * _BINS)
+    return counted.reshape(len(images), _BINS) / flat.shape[1]
+
+
+def random_features(images: NDArray[np.uint8]) -> Floats:
+    """512 random cosines of the image at 32 x 32 (Rahimi and Recht 2007): nothing is learnt."""
+    rng = np.random.default_rng(0)
+    inputs = thumbnails(images, _RANDOM_INPUT)
+    # A kernel width of the order of the distance between two images.
+    weights = rng.normal(0, 1 / (0.2 * _RANDOM_INPUT), (inputs.shape[1], _RANDOM))
+    return np.sqrt(2 / _RANDOM) * np.cos(inputs @ weights + rng.uniform(0, 2 * np.pi, _RANDOM))
+
+
+def described(name: str, images: NDArray[np.uint8]) -> Floats:
+    """The features [N, F] of one reference row for images [N, S, S]."""
+    if name == "nothing":
+        return np.zeros((len(images), 1))
+    if name == "thumbnail":
+        return thumbnails(images, _THUMBNAIL)
+    return intensities(images) if name == "intensity" else random_features(images)
+
+
+def score_reference(name: str, options: Namespace, settings: LinearProbeSettings) -> Result:
+    """What ``cxrflow.benchmarks.score_reference`` calls."""
+    cohort = read_cohort(options.cohort, "samples.parquet", (*COLUMNS, "split"))
+    pixels: Pixels = PixelStore(options.pixels)
+    encoded = cohort.table[["image_id"]].drop_duplicates(ignore_index=True)
+    encoded = encoded[pixels.holds(encoded["image_id"])].reset_index(drop=True)
+    rows = pixels.rows(encoded["image_id"])
+    blocks = [
+        described(name, pixels.read(rows[start : start + _BATCH]))
+        for start in range(0, len(rows), _BATCH)
+    ]
+    pooled = torch.from_numpy(np.concatenate(blocks)).float()
+    features = Features(
+        pd.DataFrame(encoded), {"pooled": pooled}, str(pixels.geometry), pixels.fingerprint
+    )
+    # Pixel features have no length in common with an encoder's: the probe sees them standardised.
+    return evaluate(
+        None,
+        cohort,
+        options.cohort,
+        features,
+        settings.model_copy(update={"features": "pooled", "start": "zeros", "standardise": True}),
+    )

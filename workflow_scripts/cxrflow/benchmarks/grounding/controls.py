@@ -1,0 +1,93 @@
+"""Controls of phrase grounding: does the map follow the phrase, the image and the side?
+
+Each sample is scored again, on its own boxes, with one thing exchanged: its phrase for one of
+another finding, its image for another patient's, left and right within its phrase. A map that
+follows the phrase loses its contrast. Not in the papers, whose CNR is without a sign and hardly
+sees which phrase was asked; these are signed.
+"""
+
+import re
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+CONTROLS = ("other_finding", "other_image", "other_side")
+
+_SIDES = {"left": "right", "right": "left"}
+_SIDE = re.compile(r"\b(left|right)\b", re.IGNORECASE)
+_BOTH = re.compile(r"\b(bilateral\w*|both|bi\w*(?:basilar|basal|apical))\b", re.IGNORECASE)
+_ZONE = re.compile(
+    r"\b(upper|mid|middle|lower|lingula\w*|apex|apices|apical|bases?|basilar|basal|retrocardiac"
+    r"|(?:peri)?hil\w+|costophrenic|lateral|midlung)\b",
+    re.IGNORECASE,
+)
+
+
+def place_words(phrase: str) -> list[str]:
+    """The words of a phrase that say where, in lower case and alphabetical order, each once."""
+    found = [word for words in (_SIDE, _BOTH, _ZONE) for word in words.findall(phrase)]
+    return sorted({word.lower() for word in found})
+
+
+def names_place(phrase: str) -> bool:
+    """Whether a phrase says where: a side, both sides, or a zone of the lungs."""
+    return bool(place_words(phrase))
+
+
+def side_exchanged(phrase: str) -> str | None:
+    """The phrase with left for right and right for left; None unless it names just one of them."""
+    named = {word.lower() for word in _SIDE.findall(phrase)}
+    if len(named) != 1 or _BOTH.search(phrase):
+        return None
+
+    def other(found: re.Match[str]) -> str:
+        word = _SIDES[found.group().lower()]
+        return word.capitalize() if found.group()[0].isupper() else word
+
+    return _SIDE.sub(other, phrase)
+
+
+def exchange(groups: pd.Series, seed: int = 0) -> NDArray[np.int64]:
+    """A permutation [N] that gives each sample one of another group; -1 where none is left.
+
+    Samples are ordered by group, groups and samples at random, and moved on by the size of the
+    largest group: none then meets its own, as long as no group holds more than half of them.
+    """
+    codes = pd.factorize(groups)[0]
+    rng = np.random.default_rng(seed)
+    order = np.lexsort((rng.permutation(len(codes)), rng.permutation(codes.max() + 1)[codes]))
+    partner = np.empty(len(codes), dtype=np.int64)
+    partner[order] = np.roll(order, -int(np.bincount(codes).max()))
+    return np.where(codes[partner] == codes, -1, partner)
+
+
+def control_phrases(samples: pd.DataFrame) -> dict[str, list[str | None]]:
+    """For each image, the phrase that each control puts to it; None where it has none.
+
+    ``other_image`` is the phrase of the sample whose image is exchanged for this one.
+    """
+    phrases = samples["phrase"].tolist()
+    image = exchange(samples["subject_id"])
+    asked: list[str | None] = [None] * len(phrases)
+    for sample, other in enumerate(image):
+        if other >= 0:
+            asked[other] = phrases[sample]
+    finding = exchange(samples["category"])
+    return {
+        "other_finding": [phrases[i] if i >= 0 else None for i in finding],
+        "other_image": asked,
+        "other_side": [side_exchanged(phrase) for phrase in phrases],
+    }
+
+
+def of_samples(
+    name: str, grids: NDArray[np.float64], samples: pd.DataFrame
+) -> NDArray[np.float64]:
+    """The grids [N, h, w] of a control by sample instead of by image; NaN where it has none."""
+    if name != "other_image":
+        return grids
+    image = exchange(samples["subject_id"])
+    found = grids[image]
+    found[image < 0] = np.nan
+    return found

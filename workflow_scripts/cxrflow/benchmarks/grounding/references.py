@@ -1,0 +1,94 @@
+"""What grounds phrases without having learnt: maps made of other patients' boxes, or of nothing.
+
+Scored by the programs that score models; nobody has published them for MS-CXR. Each patient's maps
+are means over the boxes of all *other* patients, so none is told its own answer.
+"""
+
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cxrflow.benchmarks.grounding.controls import place_words
+from cxrflow.benchmarks.grounding.phrase_grounding import (
+    COLUMNS,
+    make_result,
+    score_samples,
+    usable_samples,
+)
+from cxrflow.benchmarks.grounding.region import box_mask
+from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
+from cxrflow.benchmarks.inputs import Pixels, read_cohort
+from cxrflow.benchmarks.result import Result
+from cxrflow.images.geometry import Geometry
+from cxrflow.images.store import PixelStore
+
+Maps = NDArray[np.float64]
+_MOST_CELLS = 32
+
+
+def covered(boxes: Sequence[Sequence[float]], sample: pd.Series, geometry: Geometry) -> Maps:
+    """The covered share [h, w] of each cell of the model's square, by boxes of the image."""
+    placement = geometry.place(int(sample["image_height"]), int(sample["image_width"]))
+    size = placement.size
+    cells = max(n for n in range(1, _MOST_CELLS + 1) if size % n == 0)
+    mask = box_mask(placement.boxes([list(map(float, box)) for box in boxes]), size, size)
+    step = size // cells
+    return mask.reshape(cells, step, cells, step).mean((1, 3))
+
+
+def centre(cells: int) -> Maps:
+    """A round blob in the middle, whose standard deviation is a quarter of the square: [h, w]."""
+    away = (np.arange(cells) + 0.5) / cells - 0.5
+    return np.exp(-(away[:, None] ** 2 + away[None] ** 2) / (2 * 0.25**2))
+
+
+def mean_of_others(
+    maps: Maps, keys: Sequence[str], patients: Sequence[str], fallback: Maps | None = None
+) -> Maps:
+    """For each sample [N, h, w] the mean map of the same key's samples of other patients.
+
+    Where there is none, ``fallback``'s (else a flat map).
+    """
+    means = np.zeros_like(maps) if fallback is None else fallback.copy()
+    key, patient = np.asarray(keys), np.asarray(patients)
+    for one in np.unique(key):
+        chosen = np.flatnonzero(key == one)
+        total, count = maps[chosen].sum(0), len(chosen)
+        for own in np.unique(patient[chosen]):
+            members = chosen[patient[chosen] == own]
+            if count > len(members):
+                means[members] = (total - maps[members].sum(0)) / (count - len(members))
+    return means
+
+
+def reference_maps(name: str, samples: pd.DataFrame, geometry: Geometry) -> Maps:
+    """The maps [N, h, w] of one reference row."""
+    truths = np.stack([covered(row["boxes"], row, geometry) for _, row in samples.iterrows()])
+    if name == "centre":
+        return np.repeat(centre(truths.shape[1])[None], len(truths), 0)
+    patients = samples["subject_id"].astype(str).tolist()
+    by_finding = samples["category"].astype(str)
+    words = samples["phrase"].map(lambda phrase: " ".join(place_words(str(phrase))))
+    keys: dict[str, Callable[[], pd.Series]] = {
+        "mean_box": lambda: pd.Series("all", index=samples.index),
+        "finding_box": lambda: by_finding,
+        "place_box": lambda: by_finding + ": " + words,
+    }
+    every = mean_of_others(truths, ["all"] * len(truths), patients)
+    return mean_of_others(truths, keys[name]().tolist(), patients, every)
+
+
+def score_reference(name: str, options: Namespace, settings: PhraseGroundingSettings) -> Result:
+    """What ``cxrflow.benchmarks.score_reference`` calls."""
+    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
+    pixels: Pixels = PixelStore(options.pixels)
+    samples, dropped = usable_samples(cohort.table, pixels, settings)
+    geometry = Geometry.parse(str(pixels.geometry))
+    maps = reference_maps(name, samples, geometry)
+    # Means of boxes are not similarities: smoothing and stretching, for models, are not theirs.
+    plain = settings.model_copy(update={"smoothing_sigma": None, "rescale": "none"})
+    scores = score_samples(maps, samples, geometry, plain, "none")
+    return make_result(cohort, pixels, scores, dropped, maps, plain, "none")

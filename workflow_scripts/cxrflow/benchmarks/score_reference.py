@@ -1,0 +1,41 @@
+"""Score what has learnt nothing: one reference row of a benchmark (docs/references.md).
+
+    python -m cxrflow.benchmarks.score_reference phrase_grounding finding_box \\
+        --cohort results/cohorts/biovil/ms_cxr --pixels results/pixels/biovil/ms_cxr/square512 \\
+        --output scores
+
+Which rows a benchmark has is in ``cxrflow.benchmarks.registry``.
+"""
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxrflow.benchmarks.registry import BENCHMARKS
+from cxrflow.command import parser, read_settings, run
+from cxrflow.names import reference_name
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = parser(__doc__)
+    scored = sorted(name for name, benchmark in BENCHMARKS.items() if benchmark.references)
+    arguments.add_argument("benchmark", choices=scored)
+    arguments.add_argument("reference", help="one of the benchmark's reference rows")
+    arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
+    arguments.add_argument("--pixels", type=Path, required=True, help="results/pixels/<cohort>/<g>")
+    arguments.add_argument("--task", help="name of the task; else the benchmark's")
+    arguments.add_argument("--output", type=Path, required=True, help="result folder")
+    options = arguments.parse_args(argv)
+    benchmark = BENCHMARKS[options.benchmark]
+    if options.reference not in benchmark.references:
+        known = ", ".join(benchmark.references)
+        arguments.error(f"{options.benchmark} has no reference '{options.reference}'; has {known}")
+    settings = read_settings(options.settings, benchmark.settings)
+    module = importlib.import_module(f"cxrflow.benchmarks.{benchmark.reference_program}")
+    result = module.score_reference(options.reference, options, settings)
+    result.write(options.output, reference_name(options.reference), 0, options.task)
+
+
+if __name__ == "__main__":
+    run(main)
