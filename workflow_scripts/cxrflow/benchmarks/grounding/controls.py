@@ -81,9 +81,7 @@ def control_phrases(samples: pd.DataFrame) -> dict[str, list[str | None]]:
     }
 
 
-def of_samples(
-    name: str, grids: NDArray[np.float64], samples: pd.DataFrame
-) -> NDArray[np.float64]:
+def of_samples(name: str, grids: NDArray[np.float64], samples: pd.DataFrame) -> NDArray[np.float64]:
     """The grids [N, h, w] of a control by sample instead of by image; NaN where it has none."""
     if name != "other_image":
         return grids

@@ -98,7 +98,9 @@ def similarity_grids(
             block = grids.double().cpu().numpy()
             block[[text is None for text in chosen]] = np.nan
             blocks[name].append(block)
-    return {name: of_samples(name, np.concatenate(parts), samples) for name, parts in blocks.items()}
+    return {
+        name: of_samples(name, np.concatenate(parts), samples) for name, parts in blocks.items()
+    }
 
 
 def score_samples(

@@ -54,7 +54,9 @@ def score_reference(name: str, options: Namespace, settings: SegmentationSetting
     predictions = known.assign(**columns_of(scores, settings.probe_seeds))
     protocol = settings.model_dump(mode="json", exclude={"encoder_batch_size", "device"})
     protocol |= {"geometry": str(geometry), "grid": list(maps.shape[1:])}
-    protocol |= {"boxes": "each by itself" if settings.unit == "box" else "union of an image's boxes"}
+    protocol |= {
+        "boxes": "each by itself" if settings.unit == "box" else "union of an image's boxes"
+    }
     data = {
         **cohort.data,
         "fingerprint": data_fingerprint(cohort, pixels),

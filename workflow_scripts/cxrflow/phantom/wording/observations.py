@@ -104,16 +104,14 @@ _PNEUMOTHORAX = Wording(
     describes=(
         "{A visceral pleural line is seen at|A thin pleural line projects over} $place, "
         "{consistent with|compatible with|in keeping with} $a $deg pneumothorax<Px+>.",
-        "Absent lung markings {at|in} $place {indicate|reflect} $a $deg "
-        "pneumothorax<Px+>.",
+        "Absent lung markings {at|in} $place {indicate|reflect} $a $deg pneumothorax<Px+>.",
         "$a $deg $adj pneumothorax<Px+> is {seen|present|identified|demonstrated}.",
     ),
     sums=("$deg $adj pneumothorax<Px+>.", "$deg $lat pneumothorax<Px+>."),
     hedges=(
         "{Possible|Questionable|Suspected} $deg {$adj|$lat} pneumothorax<Px?>.",
         "A lucency at $place may {represent|reflect} $a $deg pneumothorax<Px?>.",
-        "$a $deg {$adj|$lat} pneumothorax<Px?> {cannot be excluded|is not excluded|is "
-        "possible}.",
+        "$a $deg {$adj|$lat} pneumothorax<Px?> {cannot be excluded|is not excluded|is possible}.",
     ),
     held_out=(
         "$a $deg collection of pleural air<Px+> has gathered at $place.",
