@@ -84,7 +84,7 @@ class Library:
                 shown += figure.results(paper.tables)
             for task, model in shown:
                 self._add_task(task, f"a table or figure of {paper.name}")
-                if is_reference(model):
+                if model is not None and is_reference(model):
                     self._check_reference(model, task, paper.name)
                 elif model is not None:
                     self._add_model(model, f"a table or figure of {paper.name}")

@@ -27,8 +27,8 @@ Floats = NDArray[np.float64]
 
 def thumbnails(images: NDArray[np.uint8], size: int) -> Floats:
     """Mean brightness [N, size * size] in [0, 1] of the cells of square images [N, S, S]."""
-    images = images.astype(np.float64) / 255
-    cells = torch.nn.functional.adaptive_avg_pool2d(torch.from_numpy(images), size)
+    scaled = torch.from_numpy(images.astype(np.float64) / 255)
+    cells = torch.nn.functional.adaptive_avg_pool2d(scaled, size)
     return cells.flatten(1).numpy()
 
 

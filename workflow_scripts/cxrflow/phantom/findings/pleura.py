@@ -67,8 +67,7 @@ def pneumothorax(scene: Scene, side: int, finding: Finding) -> Effect:
         if finding.zone == "base":
             edge = np.concatenate([chest.wall(side, 0.72, 1.0), chest.diaphragm(side)[:14]])
         air, line = _pocket(scene, side, finding, edge, 0.08, 0.20)
-        edge_line = scene.canvas.strokes([(line, 0.020, 1.0)], 0.003) * scene.lung(side)
-        return Effect(air=air, dense=0.17 * edge_line, box_share=0.35)
+        return Effect(air=air, dense=0.17 * _line(scene, side, line), box_share=0.35)
     retreat = (0.085 + 0.20 * finding.severity) * finding.size
     reach = (0.45 + 0.40 * finding.severity) * finding.size
     wall = chest.wall(side, 0.0, reach)
@@ -83,8 +82,12 @@ def pneumothorax(scene: Scene, side: int, finding: Finding) -> Effect:
     line = np.concatenate([apex, pleura])
     rim = scene.canvas.mask([np.concatenate([line, beyond[::-1], top[::-1]])], 0.006)
     rim = rim * scene.lung(side)
-    edge = scene.canvas.strokes([(line, 0.020, 1.0)], 0.003) * scene.lung(side)
-    return Effect(air=rim, dense=0.17 * edge, box_share=0.35)
+    return Effect(air=rim, dense=0.17 * _line(scene, side, line), box_share=0.35)
+
+
+def _line(scene: Scene, side: int, pleura: Points) -> Array:
+    """The retracted pleura, thin and dense."""
+    return scene.canvas.strokes([(pleura, 0.020, 1.0)], 0.003) * scene.lung(side)
 
 
 def atelectasis(scene: Scene, side: int, finding: Finding, rng: np.random.Generator) -> Effect:
