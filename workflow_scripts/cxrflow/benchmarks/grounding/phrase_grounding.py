@@ -156,13 +156,17 @@ def score_controls(
     geometry: Geometry,
     settings: PhraseGroundingSettings,
     rescale: Literal["none", "minmax"],
-) -> dict[str, list[float]]:
+) -> dict[str, NDArray[np.float64]]:
     """Signed CNR of every sample in each control; NaN where there is none."""
-    found: dict[str, list[float]] = {}
+    found: dict[str, NDArray[np.float64]] = {}
     for name in CONTROLS:
         if name in grids:
-            scored = score_samples(grids[name], samples, geometry, settings, rescale)
-            found[f"signed_cnr_{name}"] = scored["signed_cnr"].tolist()
+            there = np.isfinite(grids[name]).all((1, 2))
+            values = found[f"signed_cnr_{name}"] = np.full(len(samples), np.nan)
+            if there.any():
+                chosen, maps = samples[there], grids[name][there]
+                scored = score_samples(maps, chosen, geometry, settings, rescale)
+                values[there] = scored["signed_cnr"]
     return found
 
 
