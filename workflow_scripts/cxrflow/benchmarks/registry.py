@@ -86,7 +86,7 @@ BENCHMARKS = {
         reads="features",
         split=True,
         statistics="classification.linear_probe:statistics",
-        own=("features", "start", "standardise", "solution"),
+        own=("features", "start", "solution"),
         references=("nothing", "intensity", "thumbnail", "random"),
         reference_program="classification.references",
     ),

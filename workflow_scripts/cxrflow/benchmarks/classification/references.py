@@ -73,11 +73,5 @@ def score_reference(name: str, options: Namespace, settings: LinearProbeSettings
     features = Features(
         pd.DataFrame(encoded), {"pooled": pooled}, str(pixels.geometry), pixels.fingerprint
     )
-    # Pixel features have no length in common with an encoder's: the probe sees them standardised.
-    return evaluate(
-        None,
-        cohort,
-        options.cohort,
-        features,
-        settings.model_copy(update={"features": "pooled", "start": "zeros", "standardise": True}),
-    )
+    plain = settings.model_copy(update={"features": "pooled", "start": "zeros"})
+    return evaluate(None, cohort, options.cohort, features, plain)
