@@ -161,10 +161,10 @@ def score_controls(
     found: dict[str, NDArray[np.float64]] = {}
     for name in CONTROLS:
         if name in grids:
-            there = np.isfinite(grids[name]).all((1, 2))
+            there = np.flatnonzero(np.isfinite(grids[name]).all((1, 2)))
             values = found[f"signed_cnr_{name}"] = np.full(len(samples), np.nan)
-            if there.any():
-                chosen, maps = samples[there], grids[name][there]
+            if len(there):
+                chosen, maps = samples.iloc[there], grids[name][there]
                 scored = score_samples(maps, chosen, geometry, settings, rescale)
                 values[there] = scored["signed_cnr"]
     return found
