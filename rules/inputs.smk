@@ -117,8 +117,8 @@ def task_inputs(wildcards):
 
 def reference_pixels(wildcards):
     """The pixel store that reference rows of a task read: one that a model of it sees."""
-    cohort, geometry = run.reference_store(wildcards.task)
-    return f"<results>/pixels/{cohort}/{geometry}/store.json"
+    cohort = run.library.tasks[wildcards.task].cohort
+    return pixels(cohort, run.first_model(wildcards.task))
 
 
 def task_options(wildcards, input):

@@ -9,7 +9,8 @@ from cxrflow.names import short_name
 
 JOINT = {"phrase_grounding", "zero_shot_classification", "linear_probe", "segmentation"}
 TEXT = {"mask_prediction", "natural_language_inference", "sentence_similarity"}
-ALL_TASKS = {*JOINT, *TEXT, "phrase_grounding_raw", "vocabulary", "ms_cxr_statistics"}
+MORE = {"phrase_grounding_raw", "zero_shot_other_words", "vocabulary", "ms_cxr_statistics"}
+ALL_TASKS = {*JOINT, *TEXT, *MORE}
 
 
 def tasks(config):
@@ -34,7 +35,14 @@ def models(config):
             {"phrase_grounding", "phrase_grounding_raw", "ms_cxr_statistics"},
             {"biovil_more", "biovil_raw", "biovil_l", "baseline_pubmed_bert"},
         ),
-        ("rsna", {"zero_shot_classification", "linear_probe", "segmentation"}, set()),
+        (
+            "rsna",
+            {
+                *("zero_shot_classification", "zero_shot_other_words"),
+                *("linear_probe", "segmentation"),
+            },
+            set(),
+        ),
         ("radnli", {"natural_language_inference", "sentence_similarity"}, set()),
         ("mednli", {"natural_language_inference"}, set()),
         ("pubmed", set(), {"pubmed_bert", "baseline_pubmed_bert"}),

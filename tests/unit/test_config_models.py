@@ -6,7 +6,7 @@ from config_overlays import DEMO, ROOT
 from cxrflow.benchmarks.classification.settings import SegmentationSettings
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config import load_config
-from cxrflow.names import short_name
+from cxrflow.names import is_reference, short_name
 from cxrflow.papers import load_paper, paper_names
 from cxrflow.papers.recipes import Recipe, Task
 
@@ -138,6 +138,9 @@ def test_tables_ask_only_for_what_a_model_can_do():
     programs = {"joint": ("joint",), "image": ("image", "joint"), "text": ("text", "joint")}
     for table in config.table_names("biovil", "all"):
         for task, model in config.table_cells("biovil", table):
+            if is_reference(model):
+                assert short_name(model) in config.task(task).benchmark.references
+                continue
             for needed in config.task(task).benchmark.needs:
                 assert config.recipes[model].program in programs[needed]
     both = {"biovil/natural_language_inference", "biovil/sentence_similarity"}
@@ -155,9 +158,9 @@ def test_each_paper_has_every_model_and_benchmark_somewhere():
     assert measured == set(BENCHMARKS)
 
 
-def test_the_headline_is_three_tables_and_the_models_they_need(overlay):
+def test_the_headline_is_four_tables_and_the_models_they_need(overlay):
     config = load_config([DEMO])
-    tables = [f"headline/table{number}" for number in (5, 6, 7)]
+    tables = [f"headline/{name}" for name in ("table5", "controls", "table6", "table7")]
     assert config.table_names("biovil", "headline") == tables
     needs = config.needs(("biovil", "headline"))
     assert {short_name(name) for name in needs.models} == {
@@ -165,10 +168,11 @@ def test_the_headline_is_three_tables_and_the_models_they_need(overlay):
         "baseline_clinical_bert",
     }
     cells = [cell for table in tables for cell in config.table_cells("biovil", table)]
-    assert len(set(cells)) == 8 < len(set(config.results_of("biovil", "all")))
-    assert {c.model for c in config.comparisons("biovil", tables[0])} == {
-        "biovil/baseline_clinical_bert"
-    }
+    scored = {cell for cell in cells if not is_reference(cell[1])}
+    assert len(scored) == 9 and len({*cells}) == 19
+    assert {*cells} < {*config.results_of("biovil", "all")}
+    compared = {c.model for c in config.comparisons("biovil", tables[0])}
+    assert {m for m in compared if not is_reference(m)} == {"biovil/baseline_clinical_bert"}
     assert "headline/table5" not in config.table_names("biovil", "all")
     assert config.figures("biovil", "headline").keys() < config.figures("biovil", "all").keys()
 
@@ -183,8 +187,14 @@ def test_controls_stand_apart():
 def test_rows_are_compared_where_both_were_measured(overlay):
     compared = load_config([DEMO]).comparisons("biovil", "table5")
     assert {one.reference_model for one in compared} == {"biovil/biovil"}
-    models = {short_name(one.model) for one in compared}
-    assert {"biovil_l", "gloria", "convirt", "baseline_clinical_bert"} < models
+    models = {one.model.removeprefix("biovil/") for one in compared}
+    assert {
+        "reference/finding_box",
+        "biovil_l",
+        "gloria",
+        "convirt",
+        "baseline_clinical_bert",
+    } < models
     assert len(compared) == 9 * len(models)  # eight findings and their average
     assert overlay({"datasets": {"ms_cxr": None}}).comparisons("biovil", "table5") == []
 

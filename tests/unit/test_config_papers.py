@@ -9,6 +9,7 @@ from config_overlays import DEMO, ROOT
 
 from cxrflow.config import load_config
 from cxrflow.errors import InputError
+from cxrflow.names import is_reference
 from cxrflow.papers import load_paper
 
 PAGE = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
@@ -54,7 +55,8 @@ def test_a_method_is_a_row_without_touching_the_package(overlay, example):
     assert {c.reference_model for c in config.comparisons("my_method", "table5")} == {
         "biovil/biovil"
     }
-    assert config.table_cells("my_method", "headline/table5") == [
+    cells = config.table_cells("my_method", "headline/table5")
+    assert [cell for cell in cells if not is_reference(cell[1])] == [
         ("biovil/phrase_grounding", name) for name in ("biovil/biovil", "my_method/my_method")
     ]
     needed = config.needs(("my_method", "headline")).models

@@ -76,11 +76,6 @@ class Config(Tables):
             pairs += [(task, name) for task, name in shown if name and not is_reference(name)]
         return {pair for pair in pairs if self.task(pair[0]).benchmark.reads != "samples"}
 
-    def reference_store(self, task: str) -> tuple[str, str] | None:
-        """(cohort, geometry) of the pixels that reference rows of a task read, if there are any."""
-        cohort = self.library.tasks[task].cohort
-        return next((store for store in self.stores if store[0] == cohort), None)
-
     def datasets_in_use(self) -> list[str]:
         """Every data set that a cohort, a corpus or a comparison of labels of this run reads."""
         named = list(self.all_needs.text_datasets)

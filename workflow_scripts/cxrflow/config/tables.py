@@ -75,10 +75,21 @@ class Tables(Models):
         needs = self.task(task).benchmark.needs
         if is_reference(model):
             known = short_name(model) in self.task(task).benchmark.references
-            return known and self.available(task)
+            return known and self.first_model(task) is not None
         return (
             self.available(task) and self.trainable(model) and needs <= self.recipes[model].offers
         )
+
+    def first_model(self, task: str) -> str | None:
+        """The first model that a table of this run scores in a task; references see its images."""
+        shown = (
+            result
+            for paper in self.chosen.values()
+            for table in paper.tables.values()
+            for result in table.results()
+        )
+        models = (model for one, model in shown if one == task and model is not None)
+        return next((m for m in models if not is_reference(m) and self.can_do(m, task)), None)
 
     def measures(self, task: str, model: str | None) -> bool:
         """Whether this run can score a model in a task, or without a model the data themselves."""
@@ -119,7 +130,7 @@ class Tables(Models):
         results = table.results()
         if name.startswith(HEADLINE):
             parts = [one for one in self.chosen[paper].headline if f"{HEADLINE}{one.table}" == name]
-            results = [cell for one in parts for cell in table.results(one.rows, one.columns)]
+            results = [cell for one in parts for cell in table.results(one.rows, one.columns, True)]
         return [
             (task, model) for task, model in dict.fromkeys(results) if self.measures(task, model)
         ]

@@ -136,17 +136,20 @@ class Table(Settings):
         return self.task_of(row, column), row.model
 
     def results(
-        self, rows: Sequence[str] | None = None, columns: Sequence[str] | None = None
+        self,
+        rows: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        apart: bool = False,
     ) -> list[Result]:
         """Each (task, model) that fills a cell of these rows and columns (None: of all), once.
 
-        Rows that have learnt nothing are always among them.
+        With ``apart`` the rows that have learnt nothing are among them.
         """
         found = {
             self.result_of(row, column): None
             for row in self.rows
             for column in self.columns
-            if rows is None or row.label in rows or row.apart
+            if rows is None or row.label in rows or (apart and row.apart)
             if columns is None or column.key in columns
             if column.reason is None
         }
@@ -292,5 +295,5 @@ def cells_of(tables: Mapping[str, Table], headline: Sequence[Headline] | None) -
     if headline is None:
         headline = [Headline(table=name) for name in tables]
     for part in headline:
-        found |= dict.fromkeys(tables[part.table].results(part.rows, part.columns))
+        found |= dict.fromkeys(tables[part.table].results(part.rows, part.columns, apart=True))
     return list(found)

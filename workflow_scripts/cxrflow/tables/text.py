@@ -158,7 +158,7 @@ def _lines(table: Table, cells: list[Cell], results: Results) -> list[dict]:
     """What both renderings print: a line for ours and one for the published values of each row."""
     by_place: Mapping[tuple[str, str], Cell] = {(cell.row, cell.column): cell for cell in cells}
     lines = []
-    for row in table.rows:
+    for row in sorted(table.rows, key=lambda row: row.apart):
         own = [by_place[row.label, column.key] for column in table.columns]
         ours = []
         for cell, column in zip(own, table.columns, strict=True):
