@@ -11,6 +11,7 @@ from cxrflow.data.open_i_terms import read_term_labels
 from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.labels.scope.labeller import ScopeLabeller
 from cxrflow.reports.sentences import RuleSplitter
+from cxrflow.reports.texts import read_texts
 from cxrflow.source_files import ROOT
 
 REAL = os.environ.get("CXR_REAL_DATA")
@@ -27,13 +28,13 @@ def root() -> Path:
 
 def test_labels_agree_with_the_human_index_terms(root: Path) -> None:
     """Positive against not positive; the published NIH labeller has a total F1 of about 0.90."""
-    texts = {report.study_id: report.sections for report in read_reports(root)[0]}
+    texts = {report.study_id: report.sections or {} for report in read_texts("open_i", root)}
     truth = read_term_labels(root)
     splitter = RuleSplitter()
     sentences = [
         [
             sentence
-            for section in ("FINDINGS", "IMPRESSION")
+            for section in ("findings", "impression")
             for sentence in splitter.split_one(texts[study].get(section, ""))
         ]
         for study in truth["study_id"]

@@ -210,11 +210,11 @@ def test_study_listed_twice_is_read_once(tmp_path: Path) -> None:
     [
         ("mimic_cxr", {}, "no report"),
         ("mimic_cxr", {"cxr-study-list.csv": b"study_id,path\n"}, "column 'subject_id'"),
-        ("mimic_cxr", {"cxr-study-list.csv.gz": b"not gzip"}, "cannot be read"),
+        ("mimic_cxr", {"cxr-study-list.csv.gz": b"not gzip"}, "not gzip"),
         ("mimic_cxr", {"mimic-cxr-reports.zip": b"not zip"}, "not a whole zip"),
         ("open_i", {}, "neither ecgen-radiology"),
         ("open_i", {"NLMCXR_reports.tgz": b"not tar"}, "not a tar archive"),
-        ("covid_chestxray", {}, "metadata.csv: not found"),
+        ("covid_chestxray", {}, "metadata.csv not found"),
         ("covid_chestxray", {"metadata.csv": b"Patientid,filename\n"}, "column 'modality'"),
     ],
 )

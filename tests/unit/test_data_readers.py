@@ -244,7 +244,6 @@ def open_i(root: Path, archive: bool) -> Path:
 def test_open_i_reads_reports_from_folder_or_archive(tmp_path: Path, archive: bool) -> None:
     tables = read("open_i", open_i(tmp_path, archive))
     assert tables.studies["study_id"].tolist() == ["CXR7", "CXR12"]
-    assert tables.texts["section"].value_counts().to_dict() == {"impression": 2, "findings": 1}
     assert tables.images["image_path"].isna().all() and "3 named" in tables.notes[-1]
 
 
@@ -289,7 +288,6 @@ def test_covid_chestxray_leaves_out_ct_and_counts_missing_files(tmp_path: Path) 
     }
     assert images["failure"].dropna().to_dict() == {"gone.jpg": "file not found"}
     assert images["order"]["b.jpg"] == 3 and pd.isna(images["order"]["e.jpg"])
-    assert set(tables.texts["study_id"]) == {"a.jpg", "b.jpg", "c.jpg", "gone.jpg"}
 
 
 def test_study_listed_in_metadata_under_two_patients_is_refused(tmp_path: Path) -> None:

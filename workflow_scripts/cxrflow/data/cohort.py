@@ -9,7 +9,7 @@ docs/data.md.
 import logging
 from argparse import Namespace
 
-from cxrflow.data import classification, grounding, inference, pairs
+from cxrflow.data import classification, grounding, nli, pairs
 from cxrflow.data.flow import Flow
 from cxrflow.data.held_out import held_out_patients, held_out_sets
 from cxrflow.data.layouts import Layout, layout
@@ -40,7 +40,7 @@ def make_cohort(given: Namespace, settings: CohortSettings) -> None:
         "pairs": _pairs,
         "grounding": _grounding,
         "classification": _classification,
-        "nli": _inference,
+        "nli": _nli,
     }
     cohort = build[settings.kind](given, own, settings, flow)
     if cohort.rows.empty:
@@ -93,10 +93,10 @@ def _classification(given: Namespace, own: Layout, settings: CohortSettings, flo
     return classification.build(tables, held, settings, flow)
 
 
-def _inference(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
+def _nli(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
     tables = own.read(given.root, Request(given.threads))
     flow.notes += tables.notes
-    return inference.build(tables, flow)
+    return nli.build(tables, flow)
 
 
 def _hardest(flow: Flow) -> str:

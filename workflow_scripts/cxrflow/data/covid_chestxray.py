@@ -1,8 +1,8 @@
 """The public covid-chestxray collection: ``metadata.csv`` and ``images/``, gathered from papers.
 
-A row is an image with its clinical notes (the text) and ``offset``, days since the first symptoms,
-which orders a patient's images. CT slices stand in the same list and are left out. Every image is
-taken as a study of its own; its id is the file name.
+A row is an image with its clinical notes, which ``cxrflow.reports`` reads, and ``offset``, days
+since the first symptoms, which orders a patient's images. CT slices stand in the same list and are
+left out. Every image is taken as a study of its own; its id is the file name.
 """
 
 from pathlib import Path
@@ -53,7 +53,6 @@ def read(root: Path, request: Request) -> Tables:
     )
     if request.headers:
         images["failure"] = file_failures(root, paths.tolist(), request.threads)
-    notes = rows["clinical notes"].str.strip()
     return Tables(
         source=root,
         studies=shaped(
@@ -66,9 +65,6 @@ def read(root: Path, request: Request) -> Tables:
             },
         ),
         images=images,
-        texts=shaped(
-            "texts", {"study_id": rows["filename"], "section": "notes", "text": notes}
-        ).dropna(subset="text"),
         dropped={"images": [drop for drop in drops if drop.count]},
         opened=request.headers,
     )

@@ -31,7 +31,7 @@ def read(root: Path, request: Request) -> Tables:
     for frame in (images, studies):
         frame["subject_id"] = bare_ids(frame["subject_id"])
         frame["study_id"] = bare_ids(frame["study_id"])
-        frame["path"] = frame["path"].str.removeprefix(prefix)
+    images["path"] = images["path"].str.removeprefix(prefix)
     images, image_repeats = drop_repeats(images, "dicom_id")
     studies, study_repeats = drop_repeats(studies, "study_id")
     require_unique(images, "dicom_id", record_list)
@@ -54,12 +54,7 @@ def read(root: Path, request: Request) -> Tables:
     return Tables(
         source=root,
         studies=shaped(
-            "studies",
-            {
-                "study_id": studies["study_id"],
-                "subject_id": studies["subject_id"],
-                "report_path": studies["path"],
-            },
+            "studies", {"study_id": studies["study_id"], "subject_id": studies["subject_id"]}
         ),
         images=table,
         dropped={

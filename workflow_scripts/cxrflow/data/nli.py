@@ -13,7 +13,9 @@ from typing import Any
 import pandas as pd
 
 from cxrflow.csv_table import require_file, require_root
+from cxrflow.data.flow import Flow
 from cxrflow.data.request import Request
+from cxrflow.data.result import Cohort
 from cxrflow.data.tables import COLUMNS, Tables
 from cxrflow.drops import Drop
 
@@ -104,3 +106,33 @@ def _pair(line: bytes, id_key: str) -> dict[str, str] | str:
     if found["label"] not in LABELS:
         return f"gold_label is none of {', '.join(LABELS)}"
     return found
+
+
+def build(tables: Tables, flow: Flow) -> Cohort:
+    """Every labelled pair is a sample; the files are the splits."""
+    rows = tables.sentence_pairs[list(COLUMNS["sentence_pairs"])]
+    flow.step("pairs listed", "samples", len(rows), tables.dropped.get("sentence_pairs", []))
+    flow.checks.append(_check_splits(rows))
+    counts = (rows["split"] + "/" + rows["label"]).value_counts().sort_index()
+    return Cohort(
+        rows=rows,
+        images=pd.DataFrame({"image_id": [], "image_path": []}, dtype="str"),
+        split=rows.set_index("sample_id")["split"],
+        unit="samples",
+        extra={"labels": {str(name): int(count) for name, count in counts.items()}},
+    )
+
+
+def _check_splits(rows: pd.DataFrame) -> dict[str, object]:
+    """Whether the same two sentences, in either order, stand in several splits.
+
+    The splits are as published, so what is found is recorded and nothing is taken out.
+    """
+    texts = [frozenset(pair) for pair in zip(rows["premise"], rows["hypothesis"], strict=True)]
+    splits = pd.Series(rows["split"].to_numpy(), index=pd.Index(texts, dtype=object))
+    shared = int((splits.groupby(level=0).nunique() > 1).sum())
+    return {
+        "name": "sentence pair in one split",
+        "passed": shared == 0,
+        "detail": f"{shared} pairs of sentences stand in several of the published splits",
+    }

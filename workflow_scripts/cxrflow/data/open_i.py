@@ -26,18 +26,16 @@ from cxrflow.errors import InputError
 
 REPORTS = ("ecgen-radiology", "NLMCXR_reports.tgz")
 PROJECTIONS = "indiana_projections.csv"
-SECTIONS = ("COMPARISON", "INDICATION", "FINDINGS", "IMPRESSION")
 _IMAGE_SUFFIXES = (".png", ".dcm", ".jpg", ".jpeg")
 
 
 class Report(NamedTuple):
-    """One report: id as in ``uId`` (``CXR<n>``), text by section, ids of its images.
+    """One report: id as in ``uId`` (``CXR<n>``), ids of its images; its text is for others.
 
     ``terms``: the human index terms ("Opacity/lung/base"), none where they are not given.
     """
 
     study_id: str
-    sections: dict[str, str]
     images: list[str]
     terms: list[str]
 
@@ -50,11 +48,6 @@ def read(root: Path, request: Request) -> Tables:
         columns=["image_id", "study_id"],
         dtype="str",
     )
-    texts = [
-        (report.study_id, section.lower(), text)
-        for report in reports
-        for section, text in report.sections.items()
-    ]
     studies = pd.DataFrame({"study_id": [report.study_id for report in reports]}, dtype="str")
     require_unique(studies, "study_id", root)
     require_unique(images, "image_id", root)
@@ -65,7 +58,6 @@ def read(root: Path, request: Request) -> Tables:
         source=root,
         studies=shaped("studies", {"study_id": studies["study_id"]}),
         images=table,
-        texts=pd.DataFrame(texts, columns=["study_id", "section", "text"], dtype="str"),
         dropped={"studies": damage, "images": image_drops},
         notes=["Open-I does not name patients: every report counts as one", *notes],
     )
@@ -114,15 +106,9 @@ def _parse(content: bytes) -> Report:
     study_id = (identity.get("id") or "").strip() if identity is not None else ""
     if not study_id:
         raise ValueError("no uId")
-    sections = {
-        label: " ".join("".join(element.itertext()).split())
-        for element in root.iter("AbstractText")
-        if (label := element.get("Label", "")) in SECTIONS
-    }
     images = [name for element in root.iter("parentImage") if (name := element.get("id"))]
     terms = [term for element in root.iter("major") if (term := (element.text or "").strip())]
-    filled = {name: text for name, text in sections.items() if text}
-    return Report(study_id, filled, list(dict.fromkeys(images)), terms)
+    return Report(study_id, list(dict.fromkeys(images)), terms)
 
 
 def _number(study_id: str) -> tuple[int, str]:

@@ -17,12 +17,11 @@ from cxrflow.errors import InputError
 # `failure` says why an image cannot be used (null = nothing known against it); `subgroup` is the
 # publisher's word for what else tells images of one label apart.
 COLUMNS: dict[str, tuple[str, ...]] = {
-    "studies": ("study_id", "subject_id", "study_time", "order", "report_path"),
+    "studies": ("study_id", "subject_id", "study_time", "order"),
     "images": (
         *("image_id", "study_id", "subject_id", "image_path", "view"),
         *("study_time", "order", "image_width", "image_height", "failure", "subgroup"),
     ),
-    "texts": ("study_id", "section", "text"),
     "boxes": ("image_id", "category", "phrase", "x", "y", "w", "h"),
     "labels": (),
     "sentence_pairs": ("sample_id", "pair_id", "premise", "hypothesis", "label", "split"),
@@ -57,7 +56,7 @@ class Tables:
 
     Attributes:
         source: the data set's root; named in errors.
-        studies, images, texts, boxes: see :data:`COLUMNS`.
+        studies, images, boxes: see :data:`COLUMNS`.
         labels: ``study_id`` or ``image_id``, then a column a class: 1, 0, −1 (uncertain), NaN (not
             known, or not mentioned).
         sentence_pairs: premises and hypotheses with their relation (natural language inference).
@@ -73,7 +72,6 @@ class Tables:
     source: Path
     studies: pd.DataFrame = field(default_factory=lambda: empty("studies"))
     images: pd.DataFrame = field(default_factory=lambda: empty("images"))
-    texts: pd.DataFrame = field(default_factory=lambda: empty("texts"))
     boxes: pd.DataFrame = field(default_factory=lambda: empty("boxes"))
     labels: pd.DataFrame = field(default_factory=pd.DataFrame)
     sentence_pairs: pd.DataFrame = field(default_factory=lambda: empty("sentence_pairs"))
@@ -83,7 +81,7 @@ class Tables:
     opened: bool = True
 
     def __post_init__(self) -> None:
-        for table in ("studies", "images", "texts", "boxes"):
+        for table in ("studies", "images", "boxes"):
             missing = [name for name in COLUMNS[table] if name not in getattr(self, table)]
             if missing:
                 raise ValueError(f"the reader of {self.source} made no {table}.{missing[0]}")

@@ -6,9 +6,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrflow.images.grey import GreyScale, grey_scale
-from cxrflow.images.settings import PixelSettings
-
 #: Above this an image is refused; the largest chest radiographs have some 20 million pixels.
 MAX_PIXELS = 150_000_000
 
@@ -36,15 +33,14 @@ class Decoded:
         """The smallest and the largest value."""
         return float(self.values.min()), float(self.values.max())
 
-    def scale(self, settings: PixelSettings) -> GreyScale:
-        """The values with what brings them to 8 bits by ``settings``."""
-        return grey_scale(self.values, settings, self.ends)
+    def to_bytes(self, values: NDArray) -> NDArray[np.uint8]:
+        """Resampled ``values``, the image's smallest to 0 and its largest to 255 (BioViL E.2).
 
-    @property
-    def pixels(self) -> NDArray[np.float32]:
-        """The values stretched between their smallest and largest: float32 [H, W] in [0, 255]."""
-        scale = self.scale(PixelSettings())
-        return scale.to_float(scale.values)
+        A linear stretch is done after resizing, on far fewer pixels and rounded once.
+        """
+        low, high = self.ends
+        scaled = (values.astype(np.float32) - np.float32(low)) * np.float32(255.0 / (high - low))
+        return np.rint(np.clip(scaled, 0, 255, out=scaled)).astype(np.uint8)
 
 
 def luminance(colour: NDArray) -> NDArray:

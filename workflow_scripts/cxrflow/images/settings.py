@@ -1,46 +1,19 @@
 """Settings of the image part: how pixels are stored, how training views are drawn.
 
-The numbers are those of BioViL Table E.1. Where the table can be read in two ways, both readings
-are named here (:data:`ELASTIC_READINGS`, :data:`OCCLUSION_RATIO_READINGS`).
+The numbers are those of BioViL Table E.1; where the table can be read in two ways, see
+docs/pixels.md.
 """
 
-from typing import Literal, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
 from cxrflow.command import Settings
 
-Intensity = Literal["minmax", "percentile", "mimic_jpg"]
-
-#: Table E.1 prints "Elastic transform (σ, α) = (4, 34)". As labelled, σ = 4 and α = 34: the values
-#: of Simard et al. [68], which the label cites. torchvision's own function takes (α, σ), so the
-#: same pair handed to it in the printed order means the opposite. Values are (sigma, alpha).
-ELASTIC_READINGS: dict[str, tuple[float, float]] = {
-    "sigma_4_alpha_34": (4.0, 34.0),
-    "sigma_34_alpha_4": (34.0, 4.0),
-}
-
-#: Table E.1 prints the occlusion ratio as (0.33, 0.3), an interval whose ends are swapped. The
-#: authors' public SimCLR settings have (0.33, 3), torchvision's default is (0.3, 3.3).
-OCCLUSION_RATIO_READINGS: dict[str, tuple[float, float]] = {
-    "one_third_to_three": (0.33, 3.0),
-    "as_printed": (0.3, 0.33),
-}
-
 
 class PixelSettings(Settings):
     """How the pixel store is made; the geometry is given beside them."""
 
-    intensity: Intensity = Field(
-        default="minmax",
-        description="How grey values become 8 bits, per image. minmax: smallest value to 0, largest"
-        " to 255 (the authors' public code). percentile: the same between two percentiles."
-        " mimic_jpg: minmax, then histogram equalisation, as MIMIC-CXR-JPG was made;"
-        " for DICOM input that shall look like that edition.",
-    )
-    percentiles: tuple[float, float] = Field(
-        default=(1.0, 99.0), description="Ends of the stretch when intensity is percentile."
-    )
     min_side: int = Field(
         default=16, ge=2, description="Images with a shorter side below this count as failed."
     )
@@ -50,13 +23,6 @@ class PixelSettings(Settings):
     max_failed_share: float = Field(
         default=0.01, ge=0, le=1, description="The build stops when more than this share failed."
     )
-
-    @model_validator(mode="after")
-    def _percentiles_are_an_interval(self) -> Self:
-        low, high = self.percentiles
-        if not 0 <= low < high <= 100:
-            raise ValueError("percentiles must be two numbers 0 <= low < high <= 100")
-        return self
 
 
 _INTERVALS = (
@@ -98,20 +64,17 @@ class AugmentationSettings(Settings):
         default=None, description="Share of the area that is blacked out; null: no occlusion."
     )
     occlusion_ratio: tuple[float, float] = Field(
-        default=OCCLUSION_RATIO_READINGS["one_third_to_three"],
-        description="Height over width of the occlusion; see OCCLUSION_RATIO_READINGS.",
+        default=(0.33, 3.0), description="Height over width of the occlusion (public settings)."
     )
     occlusion_probability: float = Field(
         default=0.5, ge=0, le=1, description="Not in the paper; torchvision's default."
     )
     elastic_probability: float = Field(default=0.0, ge=0, le=1, description="Elastic warp.")
     elastic_sigma: float = Field(
-        default=ELASTIC_READINGS["sigma_4_alpha_34"][0],
-        gt=0,
-        description="Width of the smoothing, in pixels of the image; see ELASTIC_READINGS.",
+        default=4.0, gt=0, description="Width of the smoothing, in pixels of the image."
     )
     elastic_alpha: float = Field(
-        default=ELASTIC_READINGS["sigma_4_alpha_34"][1],
+        default=34.0,
         ge=0,
         description="What the smoothed noise of [-1, 1] is multiplied with, in pixels.",
     )
@@ -137,31 +100,3 @@ class AugmentationSettings(Settings):
             if interval is not None and interval[1] > 1:
                 raise ValueError(f"{name} is a share of the area, at most 1, not {interval}")
         return self
-
-    @classmethod
-    def joint(cls) -> Self:
-        """Table E.1, column Image-Text Pretraining: no flip, so that left stays left."""
-        return cls()
-
-    @classmethod
-    def image_only(cls) -> Self:
-        """Table E.1, column Image-only Pretraining (SimCLR)."""
-        return cls(
-            angle=180.0,
-            shear=40.0,
-            flip_probability=0.5,
-            crop_scale=(0.75, 1.0),
-            occlusion_scale=(0.15, 0.4),
-            elastic_probability=0.4,
-            noise=0.05,
-        )
-
-    @classmethod
-    def fine_tuning(cls) -> Self:
-        """Table E.1, column Fine-tuning for Downstream Tasks."""
-        return cls(angle=45.0, shear=25.0, flip_probability=0.5)
-
-    @classmethod
-    def none(cls) -> Self:
-        """No augmentation: a view is the stored image."""
-        return cls(angle=0.0, shear=0.0, brightness=0.0, contrast=0.0)

@@ -116,9 +116,8 @@ def stored_pixels(
         raise DecodeError(
             f"image of {height} x {width} pixels is below min_side {settings.min_side}"
         )
-    scale = decoded.scale(settings)
-    resized, inside = geometry.place(height, width).apply(scale.values)
-    image = scale.to_bytes(resized)
+    resized, inside = geometry.place(height, width).apply(decoded.values)
+    image = decoded.to_bytes(resized)
     image[~inside] = 0
     return image
 
@@ -164,7 +163,8 @@ def plan_fingerprint(
             files.append([source.image_id, source.path, None, None])
         else:
             files.append([source.image_id, source.path, status.st_size, status.st_mtime_ns])
-    content = settings.model_dump(include={"intensity", "percentiles", "min_side"})
+    # Format 2 named the rule of grey values, of which there is one left: old shards stay whole.
+    content = {"intensity": "minmax", "percentiles": (1.0, 99.0), "min_side": settings.min_side}
     return fingerprint([FORMAT_VERSION, str(geometry), content, files])
 
 

@@ -5,9 +5,6 @@ each reads its own. A report that cannot be read comes back with the reason, nev
 only a root that is not the data set at all is one.
 """
 
-import csv
-import gzip
-import io
 import re
 import tarfile
 import xml.etree.ElementTree as ElementTree
@@ -18,12 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+import pandas as pd
+
+from cxrflow.csv_table import bare_ids, find_file, read_csv, require_file, require_root
 from cxrflow.data import layouts
 from cxrflow.drops import Drop, Tally
 from cxrflow.errors import InputError
 
 MIMIC_ARCHIVE = "mimic-cxr-reports.zip"
-MIMIC_LISTS = ("cxr-study-list.csv.gz", "cxr-study-list.csv")
+MIMIC_LIST = "cxr-study-list.csv"
 OPEN_I_FOLDER, OPEN_I_ARCHIVE = "ecgen-radiology", "NLMCXR_reports.tgz"
 COVID_LIST = "metadata.csv"
 
@@ -87,19 +87,6 @@ def decode(content: bytes) -> tuple[str | None, str | None]:
     return (text, None) if text.strip() else (None, "empty file")
 
 
-def _open_csv(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
-    try:
-        content = path.read_bytes()
-        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read ({error})") from None
-    rows = csv.DictReader(io.StringIO(text, newline=""))
-    for column in columns:
-        if column not in (rows.fieldnames or ()):
-            raise InputError(f"{path}: column '{column}' is missing")
-    return list(rows)
-
-
 def _archive(root: Path) -> zipfile.ZipFile:
     path = root / MIMIC_ARCHIVE
     try:
@@ -114,19 +101,12 @@ class MimicReports:
     @staticmethod
     def listing(root: Path) -> Listing:
         """From the study list; without one, from the archive's members or the live tree."""
-        for name in MIMIC_LISTS:
-            if (root / name).is_file():
-                rows = _open_csv(root / name, ("subject_id", "study_id", "path"))
-                return Listing(
-                    [
-                        Reference(
-                            row["study_id"].strip().removeprefix("s"),
-                            row["subject_id"].strip().removeprefix("p"),
-                            row["path"].strip(),
-                        )
-                        for row in rows
-                    ]
-                )
+        path = find_file(root, MIMIC_LIST)
+        if path is not None:
+            columns = ("study_id", "subject_id", "path")
+            rows, damage = read_csv(path, {name: "id" for name in columns})
+            ids = (bare_ids(rows["study_id"]), bare_ids(rows["subject_id"]))
+            return Listing(list(map(Reference, *ids, rows["path"])), tuple(damage))
         if (root / MIMIC_ARCHIVE).is_file():
             places = _archive(root).namelist()
         else:
@@ -135,7 +115,7 @@ class MimicReports:
         references = [Reference(m[2], m[1], place) for m, place in found if m]
         if not references:
             raise InputError(
-                f"{root}: no report; expected {MIMIC_LISTS[0]}, {MIMIC_ARCHIVE} "
+                f"{root}: no report; expected {MIMIC_LIST}, {MIMIC_ARCHIVE} "
                 "or files/pNN/pNNNNNNNN/sNNNNNNNN.txt"
             )
         return Listing(references)
@@ -215,11 +195,10 @@ class OpenIReports:
         return RawReport(study, subject, sections=sections)
 
 
-def _covid_rows(root: Path) -> list[dict[str, str]]:
-    path = root / COVID_LIST
-    if not path.is_file():
-        raise InputError(f"{path}: not found")
-    return _open_csv(path, ("Patientid", "filename", "modality", "clinical notes"))
+def _covid_rows(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
+    columns = ("Patientid", "filename", "modality", "clinical notes")
+    rows, damage = read_csv(require_file(root, COVID_LIST), {name: "text" for name in columns})
+    return rows.fillna(""), damage
 
 
 class CovidReports:
@@ -229,9 +208,10 @@ class CovidReports:
     def listing(root: Path) -> Listing:
         """A radiograph's row is a study named by its file; CT slices and repeats are left out."""
         references: dict[str, Reference] = {}
-        tally = Tally("reports listed", "reports")
-        for number, row in enumerate(_covid_rows(root)):
-            name, modality = (row["filename"] or "").strip(), (row["modality"] or "").strip()
+        rows, damage = _covid_rows(root)
+        tally = Tally("reports listed", "reports", 0, damage)
+        for number, (patient, name, modality, _) in enumerate(rows.itertuples(index=False)):
+            name, modality = name.strip(), modality.strip()
             if modality.casefold() != "x-ray":
                 tally.drop(f"modality {modality or 'not given'}", [name])
             elif not name:
@@ -239,11 +219,11 @@ class CovidReports:
             elif name in references:
                 tally.drop("filename repeated", [name])
             else:
-                references[name] = Reference(name, row["Patientid"].strip(), str(number))
+                references[name] = Reference(name, patient.strip(), str(number))
         return Listing(list(references.values()), tuple(tally.drops))
 
     def __init__(self, root: Path):
-        self._notes = [row["clinical notes"] or "" for row in _covid_rows(root)]
+        self._notes = _covid_rows(root)[0]["clinical notes"].tolist()
 
     def read(self, reference: Reference) -> RawReport:
         study, subject, place = reference
@@ -255,9 +235,7 @@ class CovidReports:
 
 def _reader(layout: str, root: str | Path) -> tuple[type[Reports], Path]:
     kind: type[Reports] = layouts.layout(layout).reader("reports")
-    if not Path(root).is_dir():
-        raise InputError(f"{root}: data root not found")
-    return kind, Path(root)
+    return kind, require_root(Path(root))
 
 
 def list_reports(layout: str, root: str | Path) -> Listing:
