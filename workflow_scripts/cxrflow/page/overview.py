@@ -6,7 +6,7 @@ from typing import Any
 from cxrflow import __version__
 from cxrflow.names import short_name
 from cxrflow.page.inputs import RunFolder, Training
-from cxrflow.papers.tables import Lead, Table
+from cxrflow.papers.tables import Column, Lead, Row, Table
 from cxrflow.tables.cells import make_cell
 from cxrflow.tables.results import Results
 from cxrflow.tables.text import number, ours_text
@@ -41,7 +41,7 @@ def training_pairs(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -
 
 
 def leading_cards(run: RunFolder) -> list[dict[str, Any]]:
-    """The cells that a paper leads with, and the same of the table's other rows and of controls."""
+    """The cells that a paper leads with, beside those of the same task, of controls, of nothing."""
     cards = []
     for paper in run.papers:
         chosen, results = run.config.chosen[paper], run.results(paper)
@@ -62,8 +62,9 @@ def _card(
         return None
     runs = results.of(table.result_of(row, column))
     # A control is scored as if it stood in the leading row.
-    rows = [*table.rows, *(row.model_copy(update={"model": name}) for name in controls)]
-    labels = [*(one.label for one in table.rows), *(f"{short_name(n)} (control)" for n in controls)]
+    beside = _beside(table, row, column)
+    rows = [*beside, *(row.model_copy(update={"model": name}) for name in controls)]
+    labels = [*(one.label for one in beside), *(f"{short_name(n)} (control)" for n in controls)]
     others = [make_cell(table, one, column, results).ours for one in rows]
     return {
         "label": lead.label,
@@ -79,6 +80,19 @@ def _card(
             if isinstance(ours, float) and label != row.label
         ],
     }
+
+
+def _beside(table: Table, row: Row, column: Column) -> list[Row]:
+    """The rows of the same task, and what has learnt nothing, of probes with the fewest labels."""
+    fewest = min(
+        (one.share for one in table.rows if one.apart and one.share), key=float, default=""
+    )
+    return [
+        one
+        for one in sorted(table.rows, key=lambda one: one.apart)
+        if (one.apart and one.share in (None, fewest))
+        or table.task_of(one, column) == table.task_of(row, column)
+    ]
 
 
 def overview(

@@ -88,7 +88,5 @@ def score_reference(name: str, options: Namespace, settings: PhraseGroundingSett
     samples, dropped = usable_samples(cohort.table, pixels, settings)
     geometry = Geometry.parse(str(pixels.geometry))
     maps = reference_maps(name, samples, geometry)
-    # Means of boxes are not similarities: smoothing and stretching, for models, are not theirs.
-    plain = settings.model_copy(update={"smoothing_sigma": None, "rescale": "none"})
-    scores = score_samples(maps, samples, geometry, plain, "none")
-    return make_result(cohort, pixels, scores, dropped, maps, plain, "none")
+    scores = score_samples(maps, samples, geometry, settings, "none")
+    return make_result(cohort, pixels, scores, dropped, maps, settings, "none")
