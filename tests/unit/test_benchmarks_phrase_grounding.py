@@ -2,6 +2,7 @@
 
 import io
 import json
+from argparse import Namespace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from benchmark_fakes import (
     write_cohort,
 )
 from PIL import Image
+from torch.nn import Conv2d
 
 import cxrflow
 from cxrflow.benchmarks.evaluate import main
@@ -23,6 +25,8 @@ from cxrflow.benchmarks.grounding.phrase_grounding import chosen_rescaling
 from cxrflow.benchmarks.grounding.pictures import MAX_BYTES, choose_examples, draw_pair
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Cohort
+from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
 from cxrflow.files import write_json
 from cxrflow.images.store import PixelStore
@@ -86,6 +90,22 @@ def test_the_program_writes_a_whole_result(pixels, tmp_path, monkeypatch):
         picture = output / "figures" / example["file"]
         assert picture.stat().st_size <= MAX_BYTES and Image.open(picture).format == "PNG"
         assert "secret" not in json.dumps(example)  # phrases are report text
+
+
+def test_a_stage_of_the_trunk_can_be_dilated(pixels, tmp_path, monkeypatch):
+    model = FakeModel()
+    sizes = ImageEncoderSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1)
+    model.image_encoder = ImageEncoder(sizes)
+    monkeypatch.setattr(cxrflow, "load", lambda folder, device: model)
+    cohort = write_cohort(tmp_path, "samples.parquet", grounding_samples(COUNT))
+    options = Namespace(cohort=cohort, model=tmp_path, pixels=pixels)
+    strides = []
+    for last in (False, True):
+        result = phrase_grounding.score(options, settings(dilate=[False, False, last]))
+        assert result.protocol["dilate"] == [False, False, last]
+        trunk = model.image_encoder.encoder
+        strides.append([part.stride for part in trunk.modules() if isinstance(part, Conv2d)])
+    assert strides[0].count((2, 2)) == strides[1].count((2, 2)) + 2  # one convolution, one shortcut
 
 
 def test_thresholded_maps_find_the_squares(pixels):

@@ -25,6 +25,7 @@ def test_the_paper_overlay_is_real(monkeypatch):
     config = load_config([DEMO, ROOT / "paper.yaml"], check_roots=False)
     assert (config.scale, config.extent, config.results) == ("paper", "all", "results/paper")
     assert config.data.present["ms_cxr"].root == "/data/ms-cxr/0.1"
+    assert str(config.reports.typo_list).endswith("farrell236-mimic-cxr/txt/section_parser.py")
     assert not any(config.data.drawn(name) for name in config.datasets_in_use())
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cxrflow.errors import InputError
-from cxrflow.training.order import drawn_batches, epoch_order, share
+from cxrflow.training.order import contrastive_batches, drawn_batches, epoch_order, share
 from cxrflow.training.sampler import KindsSampler, UniformSampler, choose_sampler
 from cxrflow.training.settings import SamplerSettings
 
@@ -197,3 +197,15 @@ def test_validation_batches_are_drawn_once() -> None:
     assert drawn_batches(batches, None) == drawn_batches(batches, 50) == batches
     some = drawn_batches(batches, 4)
     assert len(set(some)) == 4 and some == sorted(some) == drawn_batches(batches, 4)
+
+
+def test_validation_batches_part_neighbours_and_stay_the_same():
+    """Two studies a patient, neighbours in the split: few of a batch are of one patient."""
+    batches = contrastive_batches(400, 32)
+    rows = np.concatenate(batches)
+    assert [len(batch) for batch in batches] == [32] * 12 and len(set(rows)) == len(rows)
+    assert np.mean([len(set(batch // 2)) for batch in batches]) > 29
+    np.testing.assert_array_equal(rows, np.concatenate(contrastive_batches(400, 32)))
+    assert sorted(contrastive_batches(5, 32)[0]) == list(range(5))
+    with pytest.raises(InputError, match="has 1 sample"):
+        contrastive_batches(1, 32)

@@ -18,6 +18,7 @@ FOLDERS = {
         "mimic-cxr-2.0.0-chexpert.csv.gz",
         "mimic-cxr-2.0.0-negbio.csv.gz",
     ],
+    "farrell236-mimic-cxr/txt": ["section_parser.py"],
     **dict.fromkeys(
         ["ms-cxr/0.1", "rsna-pneumonia-detection-challenge", "pubmed/baseline", "mimic-iii/1.4",
          "mimic-iv/3.1", "radnli/1.0.0", "mednli/1.0.0", "stanza"], [],

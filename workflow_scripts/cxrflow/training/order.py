@@ -15,16 +15,18 @@ def epoch_order(samples: int, seed: int, epoch: int) -> np.ndarray:
 
 
 def contrastive_batches(samples: int, batch_size: int) -> list[np.ndarray]:
-    """Whole batches of ``range(samples)`` in order, for validation with a contrastive objective.
+    """Whole batches of ``range(samples)``, for validation with a contrastive objective.
 
-    One sample has nothing to be told apart from: its loss would be zero whatever the model.
+    Shuffled, always alike: a split's neighbours are studies of one patient, whose images are no
+    fair negatives of each other, and training's batches are shuffled too. One sample has nothing to be told apart from: its loss would be zero whatever the model.
     """
     if samples < 2:
         raise InputError(
             f"the validation split has {samples} sample(s); contrastive objectives need at least 2"
         )
     size = min(batch_size, samples)
-    return [np.arange(begin, begin + size) for begin in range(0, samples - size + 1, size)]
+    order = epoch_order(samples, 0, 0)
+    return [order[begin : begin + size] for begin in range(0, samples - size + 1, size)]
 
 
 def drawn_batches(batches: list[Batch], number: int | None) -> list[Batch]:

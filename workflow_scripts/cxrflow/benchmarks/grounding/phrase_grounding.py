@@ -41,6 +41,7 @@ from cxrflow.benchmarks.inputs import (
     read_cohort,
 )
 from cxrflow.benchmarks.result import Result, slug
+from cxrflow.encoders.dilation import refine_grid
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import miou, signed_cnr
 from cxrflow.metrics.intervals import (
@@ -337,6 +338,8 @@ def score(options: Namespace, settings: PhraseGroundingSettings) -> Result:
     """What ``cxrflow.benchmarks.evaluate`` calls."""
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
     model = cxrflow.load(options.model, choose_device(settings.device))
+    if any(settings.dilate):
+        refine_grid(model.image_encoder, settings.dilate)
     pixels = open_pixels(options.pixels, model.geometry)
     result = evaluate(model, cohort, pixels, settings)
     found = result.metrics

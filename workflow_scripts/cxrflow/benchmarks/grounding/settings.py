@@ -27,6 +27,12 @@ class PhraseGroundingSettings(EncodingSettings):
         min_length=1,
         description="findings of the macro average, in the order of Table 5",
     )
+    dilate: tuple[bool, bool, bool] = Field(
+        default=(False, False, False),
+        description="trunk stages 2 to 4 whose stride becomes dilation here, as in segmentation "
+        "(section 2.2 names it for segmentation); all false: the grid as trained, and released "
+        "code's",
+    )
     smoothing_sigma: float | None = Field(
         default=None,
         gt=0,
