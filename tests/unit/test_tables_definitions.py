@@ -155,7 +155,7 @@ def test_a_table_says_which_results_it_reads():
     assert cells_of({"t": found}, []) == []
 
 
-def test_the_headline_of_biovil_is_ten_results():
+def test_the_headline_of_biovil_is_eleven_results():
     paper = load_paper("biovil")
     assert {
         (task.removeprefix("biovil/"), model.removeprefix("biovil/"))

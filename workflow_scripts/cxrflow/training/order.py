@@ -18,7 +18,8 @@ def contrastive_batches(samples: int, batch_size: int) -> list[np.ndarray]:
     """Whole batches of ``range(samples)``, for validation with a contrastive objective.
 
     Shuffled, always alike: a split's neighbours are studies of one patient, whose images are no
-    fair negatives of each other, and training's batches are shuffled too. One sample has nothing to be told apart from: its loss would be zero whatever the model.
+    fair negatives of each other, and training's batches are shuffled too. One sample has nothing
+    to be told apart from: its loss would be zero whatever the model.
     """
     if samples < 2:
         raise InputError(
