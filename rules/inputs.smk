@@ -182,26 +182,39 @@ def table_comparisons(paper, table):
 
 
 def table_predictions(paper, table):
-    """The predictions behind the comparisons of a table, one file a model and seed."""
+    """The predictions behind the comparisons and intervals of a table."""
+    return predictions(table_paired(paper, table))
+
+
+def predictions(results):
+    """The predictions of results, one file a seed."""
+    found = [path for task, model in results for path in metrics(task, model)]
+    return [path.replace("metrics.json", "predictions.parquet") for path in found]
+
+
+def table_paired(paper, table):
+    """The results of a table that are compared, or have an interval over seeds and samples."""
     pairs = [
         (one.task, model)
         for one in run.comparisons(paper, table)
         for model in (one.model, one.reference_model)
     ]
-    found = [path for task, model in dict.fromkeys(pairs) for path in metrics(task, model)]
-    return [path.replace("metrics.json", "predictions.parquet") for path in found]
+    several = run.of_several_seeds(run.table_cells(paper, table))
+    return list(dict.fromkeys([*pairs, *several]))
 
 
-def table_statistics(paper, table):
-    """The modules whose statistics the comparisons of a table are made of."""
-    compared = {one.task for one in run.comparisons(paper, table)}
-    return sorted({run.task(task).benchmark.statistics.split(":")[0] for task in compared})
+def statistics(results):
+    """The modules that make metrics of predictions."""
+    tasks = {task for task, _ in results}
+    return sorted(
+        f"benchmarks.{run.task(task).benchmark.statistics.split(':')[0]}" for task in tasks
+    )
 
 
 def table_tests(paper, table):
-    """The paired tests that a table shows: none where it has nothing to compare."""
+    """The intervals and paired tests that a table shows, if it has any."""
     made = [f"<results>/tables/{paper}/{table}.tests.json"]
-    return made if run.comparisons(paper, table) else []
+    return made if table_paired(paper, table) else []
 
 
 def ordering_metrics(paper):
@@ -212,8 +225,9 @@ def ordering_metrics(paper):
 
 
 def ordering_tests(paper):
-    """The paired tests that claims of a paper are judged by."""
-    names = dict.fromkeys(claim.table for claim in run.orderings(paper) if claim.paired)
+    """The intervals and paired tests that claims of a paper are judged by."""
+    places = [place for claim in run.orderings(paper) for place in claim.addresses()]
+    names = dict.fromkeys(place.table for place in places)
     return [path for name in names for path in table_tests(paper, name)]
 
 
@@ -250,6 +264,11 @@ def figure_metrics(wildcards):
     """The results that a figure shows, all seeds."""
     shown = run.figure_results(wildcards.paper, wildcards.figure)
     return [path for task, model in shown for path in metrics(task, model)]
+
+
+def figure_paired(wildcards):
+    """The results that a figure shows with an interval over seeds and samples."""
+    return run.of_several_seeds(run.figure_results(wildcards.paper, wildcards.figure))
 
 
 def figure_first_metrics(wildcards):

@@ -12,7 +12,7 @@ localrules:
 
 
 rule compare_rows:
-    """Test the rows of a table against its reference row, on the same samples."""
+    """Intervals over seeds and samples, and tests of a table's rows against its reference row."""
     input:
         predictions=lambda wildcards: table_predictions(wildcards.paper, wildcards.table),
         metrics=lambda wildcards: table_metrics(wildcards.paper, wildcards.table),
@@ -31,7 +31,7 @@ rule compare_rows:
     params:
         code=lambda wildcards: code_digest(
             "benchmarks.paired_tests",
-            *(f"benchmarks.{name}" for name in table_statistics(wildcards.paper, wildcards.table)),
+            *statistics(table_paired(wildcards.paper, wildcards.table)),
         ),
         settings=lambda wildcards: table_comparisons(wildcards.paper, wildcards.table),
     shell:
@@ -178,9 +178,11 @@ rule draw_curve:
     """Draw cells of a paper's tables over a common quantity."""
     input:
         metrics=figure_metrics,
+        predictions=lambda wildcards: predictions(figure_paired(wildcards)),
     output:
         picture="<results>/figures/{paper}/{figure}.png",
         content="<results>/figures/{paper}/{figure}.json",
+        tests="<results>/figures/{paper}/{figure}.tests.json",
     log:
         "<logs>/draw_curve/{paper}.{figure}.log",
     benchmark:
@@ -194,16 +196,25 @@ rule draw_curve:
     resources:
         **job("draw_curve"),
     params:
-        code=code_digest("tables.curve"),
+        code=lambda wildcards: code_digest(
+            "tables.curve", "benchmarks.paired_tests", *statistics(figure_paired(wildcards))
+        ),
         settings=lambda wildcards: as_json(figure(wildcards)),
+        protocol=as_json(run.paired_tests),
         content=lambda wildcards: paper_contents(wildcards.paper),
         paper=lambda wildcards: paper_source(wildcards.paper),
     shell:
         r"""
+        python -m cxrflow.benchmarks.compare_rows \
+            --predictions {input.predictions:q} \
+            --settings {params.protocol:q} \
+            --output {output.tests:q} \
+            >{log:q} 2>&1
         python -m cxrflow.tables.curve \
             --paper {params.paper:q} \
             --figure {wildcards.figure:q} \
             --metrics {input.metrics:q} \
+            --tests {output.tests:q} \
             --output {output.picture:q} \
-            >{log:q} 2>&1
+            >>{log:q} 2>&1
         """

@@ -65,6 +65,7 @@ def _write_metrics(
     resolved = config.task(task)
     dataset = config.known_cohorts[resolved.task.cohort].dataset
     content = {"task": task, "benchmark": resolved.task.benchmark, "model": model, "seed": seed}
+    content["learnt"] = True if place else None
     content["data"] = {
         "name": dataset, "synthetic": config.data.drawn(dataset), "fingerprint": "77aa",
     }  # fmt: skip
@@ -172,11 +173,15 @@ def _tests(output: Path, config: Config, paper: str, table: str) -> list[str]:
     entries = [
         one.model_dump()
         | {"difference": -0.2, "difference_low": -0.4, "difference_high": -0.01, "reason": None}
-        | {"p": (0.3, 0.04, 0.0004)[number % 3], "p_holm": (0.6, 0.2, 0.004)[number % 3]}
+        | {
+            "seeds": 3,
+            "p": (0.3, 0.04, 0.0004)[number % 3],
+            "p_holm": (0.6, 0.2, 0.004)[number % 3],
+        }
         for number, one in enumerate(asked)
     ]
     path = output.with_name(f"{output.name}.tests.json")
-    write_json(path, {"protocol": {"level": 0.95, "replicates": 5000}, "comparisons": entries})
+    write_json(path, {"protocol": {"level": 0.95}, "cells": [], "comparisons": entries})
     return ["--tests", str(path)]
 
 

@@ -28,7 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "config": {"papers", "images"},  # a geometry is checked by its own parser
     "pretrain": {*LIBRARIES - {"phantom"}, "training", "model"},
     "benchmarks": {*LIBRARIES - {"phantom"}, "training", "model", "cxrflow"},
-    "tables": {"papers"},
+    "tables": {"papers", "metrics"},
     "page": {*LIBRARIES - {"phantom"}, "papers", "config", "tables"},
     "export": {"encoders", "text"},
     "cxrflow": {"model"},  # `cxrflow.load`

@@ -1,4 +1,4 @@
-"""Paired tests between models, against a bootstrap written out, and what is not compared."""
+"""Intervals over seeds and samples, paired tests between models, and what is not compared."""
 
 import json
 
@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from benchmark_fakes import FakeModel, classification_samples, make_store
 from feature_fakes import fake_features
+from scipy import stats
 
 from cxrflow.benchmarks import paired_tests as program
 from cxrflow.benchmarks.classification import linear_probe
@@ -65,6 +66,8 @@ def write(folder, model, seed, table, benchmark="phrase_grounding", settings=SET
         "benchmark": benchmark,
         "model": model,
         "seed": seed,
+        "learnt": changes.pop("learnt", True),
+        "metrics": changes.pop("metrics", {}),
         "data": {"fingerprint": changes.pop("fingerprint", "f")},
         "protocol": {
             **settings.model_dump(mode="json", exclude={"device", "batch_size"}),
@@ -77,44 +80,127 @@ def write(folder, model, seed, table, benchmark="phrase_grounding", settings=SET
 
 def outcome(files, *comparisons, **values):
     asked = {"replicates": 300, "comparisons": comparisons or [CNR]} | values
+    return inference(files, asked).comparisons()
+
+
+def inference(files, asked):
     runs = program.read_predictions(files)
-    return program.compare_all(runs, PairedTestSettings.model_validate(asked))
+    return program.Inference(runs, PairedTestSettings.model_validate(asked))
 
 
-def test_it_is_the_bootstrap_of_the_difference_written_out(tmp_path):
-    own = [grounding(1, 0.15), grounding(2, 0.05)]
-    other = [grounding(3)]
+def macro(table, counts):
+    """Mean CNR over both findings, written out."""
+    means = []
+    for name in ("Edema", "Pneumonia"):
+        rows = np.flatnonzero(table["category"] == name)
+        drawn = [table["cnr"][row] for row in rows for _ in range(int(counts[row]))]
+        means.append(np.mean(drawn))
+    return np.mean(means)
+
+
+def drawn_like(table, score):
+    """A score on the resamples of the samples in the order of their keys."""
+    sorted_ = table.sort_values("sample_id").reset_index(drop=True)
+    clusters = clusters_of(sorted_["subject_id"])
+    return [score(sorted_, row) for block in resamples(clusters, 300, 0) for row in block]
+
+
+def test_it_is_the_interval_of_the_differences_written_out(tmp_path):
+    better = np.random.default_rng(7).normal(0, 0.5, 30)  # on some samples, in every training
+    own = [grounding(seed, 0.1 + 0.05 * seed + better) for seed in (1, 2, 4)]
+    other = [grounding(seed) for seed in (3, 5, 6)]
     shuffled = own[1].sample(frac=1, random_state=0)  # joined by sample, not by place
     files = [
-        write(tmp_path, "m", 0, own[0], grid=[7, 7]),
-        write(tmp_path, "m", 1, shuffled, grid=[7, 7]),
-        write(tmp_path, "r", 0, other[0], grid=[14, 14]),  # the grid belongs to the model
+        *(
+            write(tmp_path, "m", seed, table, grid=[7, 7])
+            for seed, table in enumerate((own[0], shuffled, own[2]))
+        ),
+        # The grid belongs to the model.
+        *(write(tmp_path, "r", seed, table, grid=[14, 14]) for seed, table in enumerate(other)),
     ]
     entry = outcome(files)[0]
+    ones = np.ones(30)
+    values = [macro(a, ones) - macro(b, ones) for a, b in zip(own, other, strict=True)]
+    drawn = [
+        np.array(drawn_like(a, macro)) - np.array(drawn_like(b, macro))
+        for a, b in zip(own, other, strict=True)
+    ]
+    covariance = np.cov(drawn)
+    common = (covariance.sum() - np.trace(covariance)) / 6 * 10 / 9  # of ten patients
+    between = np.var(values, ddof=1) / 3
+    share = between / (between + common)
+    freedom = 1 / (share / 2 + (1 - share) / 9)
+    error = np.sqrt(between + common)
+    half = stats.t.ppf(0.975, freedom) * error
+    assert entry["difference"] == pytest.approx(np.mean(values)) and entry["seeds"] == 3
+    assert entry["difference_low"] == pytest.approx(np.mean(values) - half)
+    assert entry["difference_high"] == pytest.approx(np.mean(values) + half)
+    p = 2 * stats.t.sf(abs(np.mean(values)) / error, freedom)
+    assert entry["p"] == entry["p_holm"] == pytest.approx(p) and entry["reason"] is None
+    (cell,) = (c for c in inference(files, {"replicates": 300}).cells() if c["model"] == "m")
+    interval = cell["metrics"]["cnr"]
+    mean = np.mean([macro(table, ones) for table in own])
+    assert interval["low"] < mean < interval["high"] and cell["task"] == "phrase_grounding"
+    assert interval["low"] + interval["high"] == pytest.approx(2 * mean)
 
-    def macro(table, counts):
-        means = []
-        for name in ("Edema", "Pneumonia"):
-            rows = np.flatnonzero(table["category"] == name)
-            drawn = [table["cnr"][row] for row in rows for _ in range(int(counts[row]))]
-            means.append(np.mean(drawn))
-        return np.mean(means)
 
-    def difference(counts):
-        return np.mean([macro(t, counts) for t in own]) - macro(other[0], counts)
+def several(folder, model, shifts, **changes):
+    """Results of as many seeds as there are shifts."""
+    return [
+        write(folder, model, seed, grounding(10 * len(model) + seed, shift), **changes)
+        for seed, shift in enumerate(shifts)
+    ]
 
-    clusters = clusters_of(own[0]["subject_id"])
-    drawn = [difference(row) for block in resamples(clusters, 300, 0) for row in block]
-    assert entry["difference"] == pytest.approx(difference(np.ones(30)))
-    assert entry["difference_low"] == pytest.approx(np.quantile(drawn, 0.025))
-    assert entry["difference_high"] == pytest.approx(np.quantile(drawn, 0.975))
-    smaller = min(sum(d <= 0 for d in drawn), sum(d >= 0 for d in drawn))
-    assert entry["p"] == pytest.approx(min(1, 2 * (smaller + 1) / 301))
-    assert entry["p_holm"] == entry["p"] and entry["reason"] is None
+
+def test_p_is_given_from_three_seeds_of_both(tmp_path):
+    files = several(tmp_path, "m", (0.5, 0.6, 0.7, 0.5))
+    two = inference([*files, *several(tmp_path / "two", "r", (0.0, 0.1))], {"comparisons": [CNR]})
+    (entry,) = two.comparisons()
+    assert entry["seeds"] == 2 and entry["p"] is None and entry["p_holm"] is None
+    assert entry["difference_low"] < entry["difference"] < entry["difference_high"]
+    (entry,) = outcome([*files, *several(tmp_path / "three", "r", (0.0, 0.1, 0.0))])
+    assert entry["seeds"] == 3 and entry["p"] < 0.05
+    (entry,) = outcome([files[0], write(tmp_path / "one", "r", 0, grounding(3))])
+    assert entry["seeds"] == 1 and entry["p"] is None and entry["difference"] > 0.2
+    other = write(tmp_path / "other", "r", 7, grounding(3))
+    assert outcome([*files, other])[0]["reason"] == "trained with different seeds"
+
+
+def test_what_was_not_trained_stands_beside_every_training(tmp_path):
+    files = several(tmp_path, "m", (0.5, 0.6, 0.7))
+    fixed = write(tmp_path, "r", 0, grounding(3), learnt=None)
+    (entry,) = outcome([*files, fixed])
+    assert entry["seeds"] == 3 and entry["p"] < 0.05
+    mean = np.mean([macro(pd.read_parquet(file), np.ones(30)) for file in files])
+    assert entry["difference"] == pytest.approx(mean - macro(grounding(3), np.ones(30)))
+    # Two that were not trained have no seeds; their samples alone judge.
+    (entry,) = outcome([write(tmp_path / "b", "m", 0, grounding(1, 0.6), learnt=None), fixed])
+    assert entry["seeds"] == 0 and entry["p"] < 0.05
+
+
+def test_a_model_that_did_not_learn_is_not_compared(tmp_path):
+    files = several(tmp_path, "m", (0.5, 0.6, 0.7))
+    other = several(tmp_path, "r", (0.0, 0.1))
+    other.append(write(tmp_path, "r", 2, grounding(3), learnt=False))
+    (entry,) = outcome([*files, *other])
+    assert entry["reason"] == "r did not learn" and entry["p"] is None
+    assert len(inference([*files, *other], {"replicates": 100}).cells()) == 2
+
+
+def test_few_samples_behind_a_metric_widen_its_interval(tmp_path):
+    counts = {"cnr": {"n": 30}, "cnr/edema": {"n": 5}}
+    files = several(tmp_path, "m", (0.5, 0.6, 0.7), metrics=counts)
+    (many,) = inference(several(tmp_path / "n", "m", (0.5, 0.6, 0.7)), {}).cells()
+    (few,) = inference(files, {}).cells()
+    widths = [
+        c["metrics"]["cnr/edema"]["high"] - c["metrics"]["cnr/edema"]["low"] for c in (few, many)
+    ]
+    assert widths[0] > 1.05 * widths[1]
+    assert few["metrics"]["cnr"] == many["metrics"]["cnr"]
 
 
 def test_p_is_corrected_for_all_comparisons(tmp_path):
-    files = [write(tmp_path, "m", 0, grounding(1, 0.2)), write(tmp_path, "r", 0, grounding(3))]
+    files = several(tmp_path, "m", (0.2, 0.3, 0.2)) + several(tmp_path, "r", (0.0, 0.1, 0.0))
     names = ("cnr", "miou", "cnr/edema")
     entries = outcome(files, *(CNR | {"metric": n, "reference_metric": n} for n in names))
     assert [entry["metric"] for entry in entries] == list(names)
@@ -143,7 +229,7 @@ def test_what_was_not_measured_alike_is_not_compared(tmp_path, table, changes, r
         write(tmp_path, "r", 0, table, **changes),
     ]
     [entry] = outcome(files)
-    assert entry["reason"] == reason and "p" not in entry and "p_holm" not in entry
+    assert entry["reason"] == reason and entry["p"] is None and entry["p_holm"] is None
     assert outcome(files[:1])[0]["reason"] == "no predictions of both"
 
 
@@ -197,9 +283,10 @@ def test_similarities_are_compared_by_pairs_of_sentences(tmp_path):
     asked = CNR | {"task": name, "metric": "cont_gap", "reference_metric": "cont_gap"}
     [entry] = outcome(files, asked)
     assert entry["difference"] == pytest.approx((0.75 + 0.5) - 0.5)
-    # Of the first pair of sentences alone 1 - 0.5, of the second 1.5 - 0.5.
-    assert entry["difference_low"] == pytest.approx(0.5)
-    assert entry["difference_high"] == pytest.approx(1.0)
+    # Of the first pair of sentences alone 0.5, of the second 1.0: a spread over two clusters.
+    drawn = np.array([0.5, 0.75, 0.75, 1.0])
+    half = stats.t.ppf(0.975, 1) * np.sqrt(2 * drawn.var())
+    assert entry["difference_high"] - 0.75 == pytest.approx(half, rel=0.1)
 
 
 def test_segmentation_is_compared_by_images(tmp_path):
@@ -263,7 +350,7 @@ def test_the_sections_of_a_study_are_drawn_together(tmp_path):
     named = {"metric": "mask_accuracy", "reference_metric": "mask_accuracy"}
     [entry] = outcome(files, CNR | named | {"task": "mask_prediction"})
     ends = (entry["difference_low"], entry["difference"], entry["difference_high"])
-    assert ends == pytest.approx((0.2, 0.2, 0.2)) and entry["p"] < 0.01
+    assert ends == pytest.approx((0.2, 0.2, 0.2))
 
 
 def test_wrong_input_is_named(tmp_path):
@@ -286,7 +373,8 @@ def test_the_program_writes_its_protocol(tmp_path):
     main(["--predictions", *map(str, files), "--settings", settings, "--output", str(output)])
     found = json.loads(output.read_text())
     assert found["protocol"] == {"replicates": 200, "level": 0.95, "unit": "subject", "seed": 0}
-    assert found["comparisons"][0].keys() >= {"difference", "p", "p_holm", *CNR}
+    assert found["comparisons"][0].keys() >= {"difference", "p", "p_holm", "seeds", *CNR}
+    assert found["cells"] == []  # of one seed metrics.json has the interval
 
 
 def test_every_statistic_and_cluster_that_a_benchmark_names_is_there():

@@ -115,6 +115,38 @@ def test_the_speed_of_a_training(results):
     assert speed_row(html, "simclr")[7:] == ["–", "5.2", "–", "2.1 %", "1,184 MB"]
 
 
+def card(html: str, model: str) -> str:
+    """The part of the page that shows a training."""
+    return html.partition(f'id="model-biovil-{model}"')[2].partition("</article>")[0]
+
+
+def test_a_training_that_did_not_learn_is_said(results):
+    term = {"loss": 6.899, "upper": 6.91, "chance": 6.931, "learnt": False}
+    facts = {"learnt": False, "validation": {"global_alignment": term}}
+    edit(results / "models/biovil/biovil/seed0/run.json", **facts)
+    simclr = {"simclr": term | {"loss": 4.816, "chance": 4.844}}
+    edit(results / "models/biovil/simclr/seed0/run.json", learnt=False, validation=simclr)
+    html = build(results)
+    assert '<span class="chip">did not learn</span>' in card(html, "simclr")
+    own = card(html, "biovil")
+    assert "seed 0: Global alignment (6.899, at chance 6.931). No order is taken" in own
+    assert "It starts from simclr, which did not learn." in own
+    assert re.search(r"validation [\d.]+[^<]*, chance 6.93<", own)
+    blameless = card(html, "cxr_bert")
+    assert "did not learn" not in blameless and "chance 5.7<" in blameless
+
+
+def test_a_leading_model_at_chance_and_its_interval(results):
+    task = "benchmarks/biovil/zero_shot_classification/biovil"
+    for model, learnt in (("biovil", False), ("baseline_phase2", False)):
+        edit(results / f"{task}/{model}/seed0/metrics.json", learnt=learnt)
+    html = build(results)
+    cards = html.partition('<ul class="cards">')[2].partition("</header>")[0]
+    assert cards.count('<p class="fact"><span class="chip">at chance</span></p>') == 1
+    assert cards.count('</b> <span class="chip">at chance</span></li>') == 1
+    assert "over samples" in cards
+
+
 def test_runs_from_before_speed_was_counted_can_be_shown(results):
     path = results / "models/biovil/biovil/seed0/run.json"
     found = read_json(path)

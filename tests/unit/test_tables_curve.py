@@ -44,18 +44,23 @@ def test_ours_and_the_published_values_are_drawn_over_the_axis(tmp_path, monkeyp
     for seed, value in enumerate((0.5, 0.7)):
         entry = {"value": value, "low": value - 0.1, "high": value + 0.1, "n": 9}
         files.append(tmp_path / f"{seed}.json")
-        content = {"task": "t", "model": "m", "seed": seed, "protocol": {}}
+        content = {"task": "t", "model": "m", "seed": seed, "learnt": True, "protocol": {}}
         content["data"] = {"name": "tiny", "synthetic": True}
         files[-1].write_text(json.dumps(content | {"metrics": {"auroc/1": entry}}))
     output = tmp_path / "deep/f.png"
     options = ["--paper", "p", "--figure", "f", "--output", str(output)]
-    curve.main([*options, "--metrics", *map(str, files)])
+    tests = tmp_path / "f.tests.json"
+    interval = {"auroc/1": {"low": 0.45, "high": 0.75}}
+    cells = [{"task": "t", "model": "m", "metrics": interval}]
+    content = {"protocol": {"level": 0.95}, "cells": cells, "comparisons": []}
+    tests.write_text(json.dumps(content))
+    curve.main([*options, "--metrics", *map(str, files), "--tests", str(tests)])
     with Image.open(output) as picture:
         assert picture.format == "PNG" and len(picture.convert("RGB").getcolors(9999)) > 10
     found = json.loads(output.with_suffix(".json").read_text())
     ours, absent = found["series"]
     assert ours["points"][0] == {
-        "x": 1, "ours": pytest.approx(60), "low": pytest.approx(50), "high": pytest.approx(70),
+        "x": 1, "ours": pytest.approx(60), "low": pytest.approx(45), "high": pytest.approx(75),
         "published": 80, "reason": None,
     }  # fmt: skip
     assert (ours["points"][1]["ours"], ours["points"][1]["published"]) == (None, 90)

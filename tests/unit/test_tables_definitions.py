@@ -15,7 +15,7 @@ from cxrflow.benchmarks.classification.settings import (
 from cxrflow.benchmarks.data.ms_cxr_statistics import BACKGROUND, FINDINGS, TOTAL
 from cxrflow.names import is_reference
 from cxrflow.papers import Paper, load_paper
-from cxrflow.papers.tables import Headline, Table, cells_of
+from cxrflow.papers.tables import Headline, Table, cells_of, comparisons
 
 TABLES = sorted(load_paper("biovil").tables)
 
@@ -198,7 +198,7 @@ def test_rows_are_compared_with_their_reference_in_the_same_task():
     ]  # fmt: skip
     columns = {"f": {"metric": "auroc"}, "g": {"metric": "f1"}, "h": {"reason": "not run"}}
     found = small_table(rows, columns, reference="r")
-    assert [tuple(one.model_dump().values()) for one in found.comparisons()] == [
+    assert [tuple(one.model_dump().values()) for one in comparisons(found.pairs())] == [
         ("main", "b", "auroc", "a", "auroc"),
         ("main", "b", "f1", "a", "f1"),
         ("probe", "a", "auroc/10", "b", "auroc/10"),

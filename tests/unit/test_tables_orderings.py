@@ -9,28 +9,22 @@ from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.tables import Address, Column, Ordering
 from cxrflow.tables import orderings
 from cxrflow.tables.cells import Cell
-from cxrflow.tables.orderings import (
-    HOLDS,
-    OVERLAP,
-    REVERSED,
-    UNSURE,
-    UNTESTED,
-    Compared,
-    Side,
-)
+from cxrflow.tables.orderings import HOLDS, OVERLAP, REVERSED, UNSURE, Compared, Side
 
-MODELS = ("best", "good", "level", "poor", "absent", "twice", "also twice")
-RUNS = (  # model, seed, ends of its interval, of which the middle is the value
-    ("best", 0, 0.8, 0.9), ("good", 0, 0.6, 0.75), ("level", 0, 0.5, 0.7), ("poor", 0, 0.1, 0.2),
-    ("twice", 0, 0.6, 0.8), ("twice", 1, 0.4, 0.6),
-    ("also twice", 0, 0.7, 0.74), ("also twice", 1, 0.2, 0.4),
-)  # fmt: skip
+# Values of a model's seeds; Student's intervals of three seeds are 0.06, of two 1.3 wide.
+SCORES = {
+    "best": (0.84, 0.85, 0.86), "good": (0.66, 0.68, 0.67), "level": (0.6, 0.64, 0.63),
+    "poor": (0.14, 0.15, 0.16), "absent": (), "once": (0.9,), "twice": (0.9, 1.0),
+    "fixed": (0.4,), "flat": (0.3, 0.31, 0.3), "wide": (0.3, 0.7, 0.65),
+}  # fmt: skip
+LEARNT = {"fixed": [None], "flat": [True, False, True]}
+FEW = "{}: not judged"
 
 
 def table(name="Table 9"):
     rows = [
         {"label": f"Row {name}", "model": name, "published": {"cnr": [str(place), None]}}
-        for place, name in enumerate(MODELS)
+        for place, name in enumerate(SCORES)
     ]
     columns = [
         {"key": "cnr", "label": "CNR", "metric": "cnr", "scale": 100, "digits": 0},
@@ -63,17 +57,19 @@ def written(tmp_path, monkeypatch):
         made = paper(*claims)
         monkeypatch.setattr(orderings, "load_paper", lambda name: made)
         files = []
-        for name, seed, low, high in RUNS:
-            entry = {"value": (low + high) / 2, "low": low, "high": high, "n": 9}
+        runs = [(name, *run) for name, scores in SCORES.items() for run in enumerate(scores)]
+        for name, seed, value in runs:
+            entry = {"value": value, "low": value - 0.01, "high": value + 0.01, "n": 9}
             half = {key: value / 2 for key, value in entry.items()}
             content = {"task": "g", "model": name, "seed": seed, "protocol": {}}
+            content["learnt"] = LEARNT.get(name, [True] * 3)[seed]
             content["data"] = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
             files.append(tmp_path / f"{name} {seed}.json")
             metrics = {"metrics": {"cnr": entry, "half": half}}
             files[-1].write_text(json.dumps(content | metrics))
         tested = tmp_path / "table9.tests.json"
-        protocol = {"level": 0.95, "replicates": 1000}
-        tested.write_text(json.dumps({"protocol": protocol, "comparisons": tests}))
+        content = {"protocol": {"level": 0.95}, "cells": [], "comparisons": tests}
+        tested.write_text(json.dumps(content))
         output = tmp_path / "orderings"
         orderings.main(
             ["--paper", "p", "--metrics", *map(str, files), "--tests", str(tested)]
@@ -94,9 +90,12 @@ def test_neighbours_of_a_claim_are_compared_best_first(written):
         ("Row level", "Row poor", HOLDS),
     ]
     first = lines[0]
-    values = [float(first[f"better_{name}"]) for name in ("ours", "low", "high", "published")]
-    assert values == pytest.approx([85, 80, 90, 0])
-    assert "2 of the 3 comparisons measured hold" in markdown
+    assert (float(first["better_ours"]), first["better_published"]) == (pytest.approx(85), "0")
+    half = 100 * 4.302653 * 0.01 / 3**0.5  # over seeds alone: no predictions were given
+    ends = (float(first["better_low"]), float(first["better_high"]))
+    assert ends == pytest.approx((85 - half, 85 + half), abs=1e-3)
+    assert "2 of the 3 comparisons measured hold; 3 were judged" in markdown
+    assert "(in order in 3 of 3 seeds)" in markdown
     assert markdown.count("Claim 0") == html.count("Claim 0") == 1
     assert "synthetic data (tiny)" in html and html.count("<section") == 1
 
@@ -106,6 +105,35 @@ def test_what_is_reversed_or_absent_is_said(written):
     assert [line["found"] for line in lines] == [REVERSED, "not measured", REVERSED]
     assert lines[1]["worse_ours"] == "" and "not run in this configuration" in html
     assert "0 of the 2 comparisons measured hold" in markdown
+
+
+def test_fewer_than_three_seeds_are_not_judged(written):
+    lines, markdown, html = written(("once", "poor"), ("poor", "once"), ("twice", "best", "once"))
+    found = [line["found"] for line in lines]
+    assert found == [FEW.format(n) for n in ("one seed", "one seed", "2 seeds", "one seed")]
+    assert (lines[2]["seeds"], lines[2]["seeds_in_order"]) == ("2", "2")
+    for text in (markdown, html):
+        assert "2 seeds: not judged (in order in 2 of 2 seeds)" in text
+        assert "0 were judged, which needs 3 training seeds" in text
+    # Nor by a test over the one seed that both have.
+    test = comparison("best", "once", 0.1, 0.2, seeds=1)
+    assert written(("best", "once"), tests=[test])[0][0]["found"] == "one seed: not judged"
+
+
+def test_what_was_not_trained_needs_no_seeds(written):
+    lines, _, _ = written(("best", "fixed", 0), ("poor", "fixed"))
+    assert [line["found"] for line in lines] == [HOLDS, HOLDS, REVERSED]
+    assert (lines[0]["seeds"], lines[0]["seeds_in_order"]) == ("3", "3")
+    assert lines[1]["seeds"] == "0"
+
+
+def test_no_order_is_taken_from_a_model_that_did_not_learn(written):
+    lines, markdown, html = written(("best", "flat"), ("flat", "poor"), ("once", "flat"))
+    assert {line["found"] for line in lines} == {"not comparable: flat did not learn"}
+    for text in (markdown, html):
+        assert "not comparable: flat did not learn" in text
+        assert "at chance in 1 of 3 seeds" in text and "It did not learn" in text
+    assert "0 of the 3 comparisons measured hold; 0 were judged" in markdown
 
 
 def test_several_seeds_are_counted_one_by_one():
@@ -131,64 +159,57 @@ def test_smaller_may_be_better(written):
 def test_cells_of_other_columns_and_tables_and_numbers_are_compared(written):
     other = {"row": "Row best", "column": "half"}
     elsewhere = {"row": "Row poor", "table": "table10"}
-    lines, markdown, _ = written({"rows": ("level", other, elsewhere, 0)}, ("twice", 50))
+    lines, markdown, _ = written({"rows": ("level", other, elsewhere, 0)}, ("wide", 50))
     assert [(line["better"], line["worse"], line["found"]) for line in lines] == [
         ("Row level", "Row best, Half", HOLDS),
         ("Row best, Half", "Row poor, CNR (Table 10)", HOLDS),
         ("Row poor, CNR (Table 10)", "0", HOLDS),
-        ("Row twice", "50", OVERLAP),
+        ("Row wide", "50", OVERLAP),
     ]
     assert lines[1]["better_ours"] == "42.5" and lines[2]["worse_high"] == "0"
-    assert (lines[3]["seeds"], lines[3]["seeds_in_order"]) == ("2", "1")  # of 70 and 50, over 50
-    assert "(in order in 1 of 2 seeds)" in markdown
+    assert (lines[3]["seeds"], lines[3]["seeds_in_order"]) == ("3", "2")  # 30, 70 and 65 over 50
+    assert "(in order in 2 of 3 seeds)" in markdown
 
 
-def comparison(better, worse, low, high):
+def comparison(better, worse, low, high, seeds=3, reason=None):
     entry = {"task": "g", "model": better, "metric": "cnr", "reference_model": worse}
-    entry |= {"reference_metric": "cnr", "reason": None, "p": 0.01, "p_holm": 0.01}
+    entry |= {"reference_metric": "cnr", "reason": reason, "seeds": seeds}
     ends = {"difference": (low + high) / 2, "difference_low": low, "difference_high": high}
-    return entry | ends
+    return entry | (dict.fromkeys(ends) if reason else {"p": 0.01, "p_holm": 0.01} | ends)
 
 
-def test_a_paired_claim_is_judged_by_the_tests_of_its_rows(written):
-    claim = {"rows": ("good", "level", "poor", "best"), "paired": True}
+def test_cells_of_one_task_are_judged_by_their_difference(written):
+    claim = {"rows": ("good", "level", "poor", "best")}
     assert [tuple(one.model_dump().values()) for one in paper(claim).comparisons("table9")] == [
         ("g", "good", "cnr", "level", "cnr"),
         ("g", "level", "cnr", "poor", "cnr"),
         ("g", "poor", "cnr", "best", "cnr"),
     ]
     assert paper(claim).comparisons("table10") == []
-    lines, markdown, _ = written(claim, tests=[
-        comparison("good", "level", 0.1, 0.2), comparison("poor", "level", -0.2, 0.1),
-    ])  # fmt: skip
-    assert [line["found"] for line in lines] == [HOLDS, UNSURE, UNTESTED]
-    assert "CNR, paired" in markdown and "interval of the difference without 0" in markdown
+    tests = [comparison("good", "level", 0.01, 0.09), comparison("level", "poor", -0.01, 0.5)]
+    lines, markdown, _ = written(claim, tests=tests)
+    assert [line["found"] for line in lines] == [HOLDS, UNSURE, REVERSED]
+    assert "95 % interval of their difference" in markdown
     reverse = comparison("level", "good", -0.2, -0.1)
+    assert written(("good", "level"), tests=[reverse])[0][0]["found"] == HOLDS
+    down = {"rows": ("poor", "level"), "smaller": True}
     small = comparison("poor", "level", -0.2, -0.1)
-    assert (
-        written({"rows": ("good", "level"), "paired": True}, tests=[reverse])[0][0]["found"]
-        == HOLDS
-    )
-    down = {"rows": ("poor", "level"), "paired": True, "smaller": True}
     assert written(down, tests=[small])[0][0]["found"] == HOLDS
-    assert written(("good", "level"), tests=[reverse])[0][0]["found"] == OVERLAP
 
 
-def test_a_paired_claim_is_of_one_column():
-    with pytest.raises(ValueError, match="paired; expected rows of one column"):
-        paper({"rows": ("good", 0), "paired": True})
+def test_where_no_difference_could_be_tested_intervals_judge(written):
+    why = comparison("good", "level", 0, 0, reason="measured on different samples")
+    assert written(("good", "level"), tests=[why])[0][0]["found"] == OVERLAP
 
 
-def test_seeds_of_both_rows_are_paired(written):
-    """A row of seeds 0 and 1 beside one of seed 0: the mean is compared, one seed is common."""
-    lines, markdown, html = written(("good", "twice"))
-    assert lines[0]["worse_ours"] == "60" and lines[0]["found"] == OVERLAP
-    assert (lines[0]["seeds"], lines[0]["seeds_in_order"]) == ("1", "0")
-    assert "in order in" not in markdown + html
-    lines, markdown, html = written(("twice", "also twice"))
-    assert (lines[0]["seeds"], lines[0]["seeds_in_order"]) == ("2", "1")
-    for text in (markdown, html):
-        assert f"{OVERLAP} (in order in 1 of 2 seeds)" in text and "standard deviation" in text
+def test_neighbours_in_other_tables_are_paired_where_task_and_unit_are_the_same():
+    other = {"row": "Row best", "table": "table10"}
+    half = {"row": "Row good", "column": "half", "table": "table10"}
+    asked = paper({"rows": ("level", other, half, 0.5)}).comparisons("table9")
+    assert [tuple(one.model_dump().values()) for one in asked] == [
+        ("g", "level", "cnr", "best", "cnr"),
+        ("g", "best", "cnr", "good", "half"),
+    ]
 
 
 def test_equal_values_do_not_hold(written):

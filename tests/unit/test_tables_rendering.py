@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import statistics
 from html.parser import HTMLParser
 
@@ -14,6 +15,7 @@ from cxrflow.papers.tables import Headline, Row, Table
 from cxrflow.tables import tables
 from cxrflow.tables.cells import make_cells
 from cxrflow.tables.results import read_results
+from cxrflow.tables.tests import Tests as Inference
 from cxrflow.tables.tests import read_tests
 from cxrflow.tables.text import table_csv, table_html, table_markdown
 
@@ -40,12 +42,15 @@ TABLE = Table.model_validate(
 )  # fmt: skip
 
 
-def result(folder, seed, value, task="grounding", model="m", synthetic=False, **metrics):
+def result(
+    folder, seed, value, task="grounding", model="m", synthetic=False, learnt=True, **metrics
+):
     entries = {"cnr": {"value": value, "low": value - 0.2, "high": value + 0.1, "n": 50}}
     content = {
         "task": task,
         "model": model,
         "seed": seed,
+        "learnt": learnt,
         "data": {"name": "tiny", "synthetic": synthetic, "fingerprint": "f"},
         "protocol": {"crop": True},
         "metrics": entries | metrics,
@@ -72,16 +77,53 @@ def cells_of(files):
 
 
 def test_seeds_become_a_mean_a_spread_and_an_interval(files):
-    _, _, cell = cells_of(files)
+    results, _, cell = cells_of(files)
     ours = cell["Ours | both", "avg"]
     assert ours.ours == pytest.approx(1.1) and ours.seeds == 3 and ours.reason is None
     assert ours.ours_sd == pytest.approx(statistics.stdev([1.0, 1.2, 1.1]))
-    assert (ours.low, ours.high) == (pytest.approx(0.9), pytest.approx(1.2))
-    assert ours.difference == pytest.approx(1.1 - 1.027)
+    # Without predictions: Student's of three seeds.
+    half = 4.302653 * 0.1 / math.sqrt(3)
+    assert (ours.low, ours.high) == (pytest.approx(1.1 - half), pytest.approx(1.1 + half))
+    assert ours.over == "seeds" and ours.difference == pytest.approx(1.1 - 1.027)
+    text = table_markdown(TABLE, list(cell.values()), results)
+    assert "mean of 3 training seeds, ± their standard deviation" in text
+    assert "interval over seeds (of one seed: over samples" in text
     rate = cell["Ours | both", "rate"]
-    assert rate.ours == pytest.approx(12.5) and rate.low is None
+    assert rate.ours == pytest.approx(12.5) and rate.low == rate.high == rate.ours
     assert rate.difference == pytest.approx(15.0)
     assert cell["Ours | both", "words"].ours == "✓"
+
+
+def test_the_interval_of_several_seeds_is_over_samples_too(files):
+    results = read_results(files)
+    intervals = {("grounding", "m"): {"rate": {"low": 0.1, "high": 0.2}}}
+    cells = make_cells(TABLE, results, Inference(intervals=intervals))
+    rate = next(cell for cell in cells if cell.ours is not None and cell.column == "rate")
+    assert (rate.low, rate.high, rate.over) == (10.0, 20.0, "seeds and samples")
+    text = table_markdown(TABLE, cells, results)
+    assert "12.5 ± 0.0 (10.0 to 20.0)" in text
+    assert "95 % interval over seeds and samples or seeds (of one seed" in text
+
+
+def test_what_was_not_trained_has_no_seeds(tmp_path):
+    _, _, cell = cells_of([result(tmp_path, 0, 1.0, learnt=None)])
+    ours = cell["Ours | both", "avg"]
+    assert (ours.seeds, ours.ours, ours.low) == (0, 1.0, 0.8)
+
+
+@pytest.mark.parametrize(
+    ("learnt", "badge", "count"),
+    [((False,), "at chance", "1"), ((True, False, True), "at chance in 1 of 3 seeds", "1"),
+     ((False, False), "at chance", "2"), ((True,), "", "0")],
+)  # fmt: skip
+def test_a_model_that_did_not_learn_wears_a_badge(tmp_path, learnt, badge, count):
+    files = [result(tmp_path, seed, 1.0, learnt=one) for seed, one in enumerate(learnt)]
+    results, cells, _ = cells_of(files)
+    html, text = table_html("t", TABLE, cells, results), table_markdown(TABLE, cells, results)
+    assert (f'<small class="chance">{badge}</small>' in html) == bool(badge)
+    assert (f"[{badge}]" in text) == ("It did not learn" in text) == bool(badge)
+    rows = csv.DictReader(table_csv(cells).splitlines())
+    assert [row["at_chance"] for row in rows if row["ours"]] == [count]
 
 
 def test_every_missing_value_has_a_reason(files):
@@ -160,7 +202,7 @@ def test_csv_has_the_contract_s_columns(files):
     rows = list(csv.DictReader(table_csv(cells).splitlines()))
     assert list(rows[0]) == [
         "row", "column", "ours", "ours_sd", "low", "high", "seeds", "published", "published_sd",
-        "reason", "difference", "difference_low", "difference_high", "p", "p_holm",
+        "reason", "difference", "difference_low", "difference_high", "p", "p_holm", "at_chance",
     ]  # fmt: skip
     assert len(rows) == 9
     assert rows[0]["published"] == "0.70" and rows[0]["ours"] == "" and rows[0]["seeds"] == "0"
@@ -172,7 +214,7 @@ def test_csv_has_the_contract_s_columns(files):
 def test_markdown_keeps_ours_and_published_on_their_own_lines(files):
     results, cells, _ = cells_of(files)
     text = table_markdown(TABLE, cells, results)
-    assert "| Ours \\| both | ours | 1.100 ± 0.100 (0.900 to 1.200) Δ +0.073 | 12.5" in text
+    assert "| Ours \\| both | ours | 1.100 ± 0.100 (0.852 to 1.348) Δ +0.073 | 12.5" in text
     assert "|  | published | 1.027 ± 0.02 | −2.50 | – |" in text
     assert "|  | published | 0.70 ± 0.03 | – | op-acity |" in text
     assert "measured on real data (tiny)" in text and "- A note." in text
@@ -225,7 +267,7 @@ def test_synthetic_results_are_marked_and_not_compared(tmp_path):
     html, text = table_html("t", TABLE, cells, results), table_markdown(TABLE, cells, results)
     assert 'class="synthetic"' in html and "synthetic data (tiny)" in html
     assert "&#916;" not in html and "Δ" not in text
-    assert "mean of 1 training seed;" in text
+    assert "Ours: one training seed;" in text and "for this training" in text
 
 
 def compared_table():
@@ -240,12 +282,13 @@ def write_tests(folder, **values):
     """Paired tests of the rows of `compared_table`: CNR tested, the rate not."""
     named = {"task": "grounding", "model": "n", "reference_model": "m"}
     entries = [
-        named | {"metric": "cnr", "reference_metric": "cnr", "reason": None} | values,
-        named | {"metric": "rate", "reference_metric": "rate", "reason": "no data of both"},
+        named | {"metric": "cnr", "reference_metric": "cnr", "reason": None, "seeds": 3} | values,
+        named
+        | {"metric": "rate", "reference_metric": "rate", "reason": "no data of both", "seeds": 0},
     ]
     path = folder / "t.tests.json"
-    protocol = {"level": 0.95, "replicates": 5000}
-    path.write_text(json.dumps({"protocol": protocol, "comparisons": entries}))
+    content = {"protocol": {"level": 0.95}, "cells": [], "comparisons": entries}
+    path.write_text(json.dumps(content))
     return path
 
 
@@ -266,7 +309,7 @@ def test_a_difference_to_the_reference_row_is_marked(tmp_path, p, p_holm, mark):
     assert f"| 1.300{mark} (1.100 to 1.400) |" in text
     assert "Not tested: Second: no data of both." in text
     marked = "1 of 1 is marked" if mark else "None of 1 are marked"
-    assert marked in text and "differs from “First” on the same samples, p < 0.05" in text
+    assert marked in text and "differs from “First”, p < 0.05" in text
     html = table_html("t", table, cells, results, tests)
     title = f"+0.300 against First (&#8722;0.100 to +0.500), p = {p:.2g}, corrected {p_holm:.2g}"
     assert html.count(title) == (2 if mark else 1)
@@ -274,6 +317,19 @@ def test_a_difference_to_the_reference_row_is_marked(tmp_path, p, p_holm, mark):
     outline = Outline()
     outline.feed(html)
     assert outline.open == []
+
+
+def test_one_seed_has_a_difference_and_no_mark(tmp_path):
+    files = [result(tmp_path, 0, 1.0), result(tmp_path, 0, 1.3, model="n")]
+    ends = {"difference": 0.3, "difference_low": 0.1, "difference_high": 0.5, "seeds": 1}
+    tests = read_tests([write_tests(tmp_path, p=None, p_holm=None, **ends)])
+    table, results = compared_table(), read_results(files)
+    cells = make_cells(table, results, tests)
+    text = table_markdown(table, cells, results, tests)
+    assert "†" not in text and "With fewer than 3 training seeds of both rows nothing is" in text
+    html = table_html("t", table, cells, results, tests)
+    assert "+0.300 against First (+0.100 to +0.500), one seed: not tested" in html
+    assert "</sup>" not in html
 
 
 def test_without_tests_nothing_is_said_of_them(tmp_path):
@@ -292,7 +348,7 @@ def test_a_file_of_tests_that_lacks_a_field_is_named(tmp_path):
 
 def test_rows_of_data_and_blank_cells(tmp_path):
     counted = {f"cnr/{name}": {"value": 3.0, "low": None, "high": None, "n": 3} for name in "xy"}
-    files = [result(tmp_path, 0, 1.0, task="grounding", model="counts", **counted)]
+    files = [result(tmp_path, 0, 1.0, task="grounding", model="counts", learnt=None, **counted)]
     rows = [
         {"label": "X", "data": True, "variant": "x", "blank": ["rate", "words"]},
         {"label": "Y", "data": True, "variant": "y"},

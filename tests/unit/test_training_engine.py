@@ -61,6 +61,8 @@ def assert_same_run(first: Path, second: Path) -> None:
         for name, value in weights(first / file).items():
             assert torch.equal(value, others[name]), (file, name)
     assert lines(first) == lines(second)
+    said, again = (json.loads((folder / "run.json").read_text()) for folder in (first, second))
+    assert said["validation"] == again["validation"] and said["learnt"] is again["learnt"]
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +91,24 @@ def test_sigkill_at_random_moments_changes_nothing(undisturbed: Path, tmp_path: 
     assert process.returncode == 0 and "resuming at step" in error, error
     assert_same_run(undisturbed, tmp_path / "run")
     assert not (tmp_path / "state-run").exists(), "the state is dropped after success"
+
+
+@pytest.mark.parametrize("keep", ["best", "last"])
+def test_the_record_is_that_of_the_kept_weights(
+    undisturbed: Path, tmp_path: Path, keep: str
+) -> None:
+    folder = undisturbed
+    if keep == "last":
+        stopping = {"keep": "last", "monitor": "score", "mode": "max"}
+        process = start(tmp_path, "run", settings={"stopping": stopping})
+        error = finish(process)
+        assert process.returncode == 0, error
+        folder = tmp_path / "run"
+    run = json.loads((folder / "run.json").read_text())
+    validations = {one["step"]: one for one in lines(folder) if one["split"] == "validate"}
+    assert run["kept_step"] in validations
+    assert run["validation"]["square"]["loss"] == validations[run["kept_step"]]["loss"]
+    assert (run["kept_step"] == run["steps"]) or keep == "best"
 
 
 def test_finished_run_is_not_trained_again(undisturbed: Path) -> None:

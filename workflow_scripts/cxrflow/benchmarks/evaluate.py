@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     record = options.model / "run.json"
     made = read_object(record) if record.is_file() else {}
     name = str(made.get("model") or options.model.resolve().parent.name)
-    result.write(options.output, name, options.seed, options.task)
+    result.write(options.output, name, options.seed, options.task, made.get("learnt"))
 
 
 if __name__ == "__main__":

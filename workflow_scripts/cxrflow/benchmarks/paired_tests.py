@@ -1,13 +1,15 @@
-"""Paired tests between rows of a table: are two models' scores on the same samples different?
+"""Scores over training seeds and test samples: intervals of cells, paired tests between rows.
 
-Not in the papers, which print means and spreads over seeds alone. Both models saw the same test
-samples, so their difference is bootstrapped on the same resamples: what makes a sample hard for
-both cancels. A metric is recomputed from predictions.parquet by the benchmark's own ``statistics``
-and averaged over the training seeds of each model within a resample, so the interval is over test
-samples, given these trainings.
+Not in the papers, which print means and spreads over seeds alone. A metric is recomputed from
+predictions.parquet by the benchmark's own ``statistics``, on the same resamples of the samples for
+every training; :mod:`cxrflow.metrics.crossed` says what is made of them. Two models are paired
+twice: they saw the same samples, and their trainings of one seed, which often start from the same
+weights, stand together. What was not trained (published weights, a reference row) stands beside
+every training of the other.
 
-Writes one entry a comparison: the difference (first less reference) with its interval and
-two-sided p, or the reason why there is none.
+Writes an entry for each result of several trainings, with the interval of each metric, and one for
+each comparison: the difference (first less reference) with its interval, or the reason why there is
+none. p is given from ``LEAST_SEEDS`` trainings on.
 """
 
 import importlib
@@ -24,16 +26,21 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from cxrflow.benchmarks.registry import BENCHMARKS
-from cxrflow.benchmarks.settings import PairedComparison, PairedTestSettings
+from cxrflow.benchmarks.settings import LEAST_SEEDS, PairedComparison, PairedTestSettings
 from cxrflow.command import explain
 from cxrflow.errors import InputError
 from cxrflow.files import read_object, write_json
-from cxrflow.metrics.intervals import Floats, Statistic, clusters_of, holm, paired_bootstrap
+from cxrflow.metrics.crossed import DIFFERENCE, Resampled, over_trainings_and_samples, resampled
+from cxrflow.metrics.intervals import Statistic, clusters_of, holm
+from cxrflow.names import short_name
 from cxrflow.parquet import read_table
 
 log = logging.getLogger("cxrflow")
 
-FIELDS = ("task", "benchmark", "model", "seed", "data", "protocol")
+FIELDS = ("task", "benchmark", "model", "seed", "learnt", "data", "protocol", "metrics")
+
+
+ENDS = ("difference", "difference_low", "difference_high")
 
 
 def patients(predictions: pd.DataFrame, unit: str) -> NDArray[np.int64]:
@@ -53,25 +60,38 @@ class Predictions:
 
     benchmark: str
     file: Path
+    model: str
+    seed: int
+    learnt: bool | None  # None: it was not trained
     fingerprint: str
     protocol: Mapping[str, Any]
-    samples: pd.DataFrame
+    samples: pd.DataFrame  # in the order of their keys
+    behind: Mapping[str, int]  # samples behind each metric
 
-    def statistic(self, samples: pd.DataFrame) -> Statistic:
-        """The benchmark's metrics of these samples, at the protocol they were measured with."""
+    @property
+    def keys(self) -> pd.MultiIndex:
+        """What names the samples."""
+        return _keys(self.samples, BENCHMARKS[self.benchmark].key)
+
+    def statistic(self) -> Statistic:
+        """The benchmark's metrics of the samples, at the protocol they were measured with."""
         benchmark = BENCHMARKS[self.benchmark]
         chosen = {k: v for k, v in self.protocol.items() if k in benchmark.settings.model_fields}
         try:
             settings = benchmark.settings.model_validate(chosen)
-            made: Statistic = function(str(benchmark.statistics))(samples, settings)
-            return made
+            metrics: Statistic = function(str(benchmark.statistics))(self.samples, settings)
+            return metrics
         except ValidationError as error:
             raise InputError(explain(error, str(self.file.parent / "metrics.json"))) from None
         except KeyError as error:
             raise InputError(f"{self.file}: column {error} is missing; run it again") from None
 
 
-Runs = dict[tuple[str, str], list[Predictions]]
+Runs = dict[tuple[str, str], list[Predictions]]  # by task and model, a run a seed
+
+
+def _keys(samples: pd.DataFrame, columns: Sequence[str]) -> pd.MultiIndex:
+    return pd.MultiIndex.from_frame(samples[list(columns)].astype(str))
 
 
 def read_predictions(files: Sequence[Path]) -> Runs:
@@ -80,117 +100,143 @@ def read_predictions(files: Sequence[Path]) -> Runs:
     pairable = {name: one for name, one in BENCHMARKS.items() if one.statistics is not None}
     for file in files:
         said = read_object(file.parent / "metrics.json", FIELDS)
-        benchmark = str(said["benchmark"])
-        if benchmark not in pairable:
+        name, model = str(said["benchmark"]), str(said["model"])
+        if name not in pairable:
             raise InputError(
-                f"{file.parent / 'metrics.json'}: benchmark is '{benchmark}'; expected one of "
+                f"{file.parent / 'metrics.json'}: benchmark is '{name}'; expected one of "
                 f"{', '.join(pairable)}"
             )
-        found = Predictions(
-            benchmark,
-            file,
-            str(said["data"].get("fingerprint")),
-            {k: v for k, v in said["protocol"].items() if k not in pairable[benchmark].own},
-            read_table(file, pairable[benchmark].key),
+        benchmark = pairable[name]
+        samples = read_table(file, benchmark.key)
+        run = Predictions(
+            benchmark=name,
+            file=file,
+            model=model,
+            seed=int(said["seed"]),
+            learnt=said["learnt"],
+            fingerprint=str(said["data"].get("fingerprint")),
+            protocol={k: v for k, v in said["protocol"].items() if k not in benchmark.own},
+            samples=samples.iloc[_keys(samples, benchmark.key).argsort()].reset_index(drop=True),
+            behind={metric: int(entry["n"]) for metric, entry in said["metrics"].items()},
         )
-        runs.setdefault((str(said["task"]), str(said["model"])), []).append(found)
+        runs.setdefault((str(said["task"]), model), []).append(run)
     return runs
 
 
-def aligned(runs: Sequence[Predictions], key: Sequence[str]) -> list[pd.DataFrame] | None:
-    """The samples of all runs in the first one's order; None when they are not the same ones."""
-    first = pd.MultiIndex.from_frame(runs[0].samples[list(key)].astype(str))
-    tables = []
-    for one in runs:
-        index = pd.MultiIndex.from_frame(one.samples[list(key)].astype(str))
-        if index.has_duplicates or len(index) != len(first):
-            return None
-        places = index.get_indexer(first)
-        if (places < 0).any():
-            return None
-        tables.append(one.samples.iloc[places].reset_index(drop=True))
-    return tables
-
-
-def why_not(own: Sequence[Predictions], other: Sequence[Predictions]) -> str | None:
-    """The reason two models were not measured alike, or None."""
-    if not own or not other:
-        return "no predictions of both"
-    if len({one.fingerprint for one in (*own, *other)}) > 1:
+def why_not(runs: Sequence[Predictions]) -> str | None:
+    """The reason why runs were not measured alike, or None."""
+    first = runs[0]
+    if any(run.fingerprint != first.fingerprint for run in runs):
         return "measured on different data"
-    for one in (*own[1:], *other):
+    for run in runs[1:]:
         names = sorted(
             name
-            for name in own[0].protocol.keys() | one.protocol.keys()
-            if own[0].protocol.get(name) != one.protocol.get(name)
+            for name in first.protocol.keys() | run.protocol.keys()
+            if first.protocol.get(name) != run.protocol.get(name)
         )
         if names:
             return f"measured with different protocols ({', '.join(names)})"
+        if run.keys.has_duplicates or not run.keys.equals(first.keys):
+            return "measured on different samples"
     return None
 
 
-def mean_over_seeds(statistics: Sequence[Statistic], names: Sequence[str]) -> Statistic:
-    """The chosen metrics, numbered as in ``names``, averaged over trainings in each resample."""
-
-    def averaged(counts: Floats) -> dict[str, Floats]:
-        each = [statistic(counts) for statistic in statistics]
-        return {
-            str(number): np.mean([found[name] for found in each], axis=0)
-            for number, name in enumerate(names)
-            if all(name in found for found in each)
-        }
-
-    return averaged
+def paired_by_seed(
+    own: Sequence[Predictions], other: Sequence[Predictions]
+) -> list[tuple[Predictions, Predictions]]:
+    """The trainings of each seed that both have; what was not trained goes with all of them."""
+    fixed = any(len(runs) == 1 and runs[0].learnt is None for runs in (own, other))
+    return [(a, b) for a in own for b in other if fixed or a.seed == b.seed]
 
 
-def compare(
-    comparisons: Sequence[PairedComparison], runs: Runs, settings: PairedTestSettings
-) -> list[dict[str, Any]]:
-    """The comparisons of one benchmark between the same two models, made together."""
-    asked = comparisons[0]
-    own = runs.get((asked.task, asked.model), [])
-    other = runs.get((asked.task, asked.reference_model), [])
-    reason = why_not(own, other)
-    found = {}
-    if reason is None:
-        benchmark = BENCHMARKS[own[0].benchmark]
-        tables = aligned([*own, *other], benchmark.key)
-        if tables is None:
-            reason = "measured on different samples"
-        else:
-            made = [one.statistic(table) for one, table in zip((*own, *other), tables, strict=True)]
-            found = paired_bootstrap(
-                mean_over_seeds(made[: len(own)], [one.metric for one in comparisons]),
-                mean_over_seeds(made[len(own) :], [one.reference_metric for one in comparisons]),
-                function(benchmark.clusters)(tables[0], settings.unit),
-                **settings.resampling(),
-            )
-    entries = []
-    for number, one in enumerate(comparisons):
-        entry: dict[str, Any] = {**one.model_dump(), "reason": reason}
-        if str(number) in found and np.isfinite(found[str(number)].value):
-            entry |= found[str(number)].as_json()
-        elif reason is None:
-            entry["reason"] = "not defined for both"
-        entries.append(entry)
-    return entries
+def why_not_compared(
+    own: Sequence[Predictions],
+    other: Sequence[Predictions],
+    pairs: Sequence[tuple[Predictions, Predictions]],
+) -> str | None:
+    """The reason why two models are not compared, or None."""
+    if not own or not other:
+        return "no predictions of both"
+    for run in (*own, *other):
+        if run.learnt is False:
+            return f"{short_name(run.model)} did not learn"
+    return why_not([*own, *other]) or (None if pairs else "trained with different seeds")
 
 
-def compare_all(runs: Runs, settings: PairedTestSettings) -> list[dict[str, Any]]:
-    """Every comparison in its order, with ``p_holm``: p corrected for all of them (Holm 1979)."""
-    groups: dict[tuple[str, str, str], list[PairedComparison]] = {}
-    for one in settings.comparisons:
-        groups.setdefault((one.task, one.model, one.reference_model), []).append(one)
-    entries = [entry for group in groups.values() for entry in compare(group, runs, settings)]
-    tested = [entry for entry in entries if entry["reason"] is None]
-    for entry, corrected in zip(tested, holm([entry["p"] for entry in tested]), strict=True):
-        entry["p_holm"] = float(corrected)
-    return entries
+class Inference:
+    """Intervals and differences of runs, each of which is resampled once."""
+
+    def __init__(self, runs: Runs, settings: PairedTestSettings) -> None:
+        self.runs, self.settings = runs, settings
+        self._resampled: dict[Path, tuple[Resampled, int]] = {}
+
+    def resampled(self, run: Predictions) -> tuple[Resampled, int]:
+        """A run's scores on resamples of its samples, and how many patients these are of."""
+        if run.file not in self._resampled:
+            settings = self.settings
+            clusters = function(BENCHMARKS[run.benchmark].clusters)(run.samples, settings.unit)
+            scores = resampled(run.statistic(), clusters, settings.replicates, settings.seed)
+            self._resampled[run.file] = scores, len(np.unique(clusters))
+        return self._resampled[run.file]
+
+    def cells(self) -> list[dict[str, Any]]:
+        """The interval of every metric of each result of several trainings."""
+        entries = []
+        for (task, model), runs in self.runs.items():
+            if len(runs) == 1 or why_not(runs) is not None:
+                continue
+            scores, (count, *_) = zip(*map(self.resampled, runs), strict=True)
+            metrics = {}
+            for name in sorted(set.intersection(*(set(one.value) for one in scores))):
+                behind = min(count, *(run.behind.get(name, count) for run in runs))
+                found = over_trainings_and_samples(scores, name, behind, self.settings.level)
+                if np.isfinite(found.low):
+                    metrics[name] = {"low": found.low, "high": found.high}
+            entries.append({"task": task, "model": model, "metrics": metrics})
+        return entries
+
+    def comparisons(self) -> list[dict[str, Any]]:
+        """Every comparison in its order, with ``p_holm``: p corrected for all of them."""
+        entries = [self.compare(one) for one in self.settings.comparisons]
+        tested = [entry for entry in entries if entry["p"] is not None]
+        for entry, p_holm in zip(tested, holm([entry["p"] for entry in tested]), strict=True):
+            entry["p_holm"] = float(p_holm)
+        return entries
+
+    def compare(self, asked: PairedComparison) -> dict[str, Any]:
+        """A comparison; ``seeds`` are those that both models have, 0 where nothing was trained."""
+        entry: dict[str, Any] = {**asked.model_dump(), "seeds": 0, "reason": None}
+        entry |= dict.fromkeys((*ENDS, "p", "p_holm"))
+        own = self.runs.get((asked.task, asked.model), [])
+        other = self.runs.get((asked.task, asked.reference_model), [])
+        pairs = paired_by_seed(own, other)
+        reason = why_not_compared(own, other, pairs)
+        if reason is not None:
+            return entry | {"reason": reason}
+        metrics = (asked.metric, asked.reference_metric)
+        scores = [self.resampled(a)[0].minus(self.resampled(b)[0], *metrics) for a, b in pairs]
+        values = [one.value.get(DIFFERENCE, np.nan) for one in scores]
+        if not np.isfinite(values).all():
+            return entry | {"reason": "not defined for both"}
+        count = self.resampled(own[0])[1]
+        runs = [(run, name) for pair in pairs for run, name in zip(pair, metrics, strict=True)]
+        behind = min(count, *(run.behind.get(name, count) for run, name in runs))
+        found = over_trainings_and_samples(scores, DIFFERENCE, behind, self.settings.level)
+        trained = any(run.learnt is not None for run, _ in runs)
+        judged = not trained or len(pairs) >= LEAST_SEEDS
+        ends = (float(np.mean(values)), found.low, found.high, found.p if judged else np.nan)
+        known = (end if np.isfinite(end) else None for end in ends)
+        return entry | dict(zip((*ENDS, "p"), known, strict=True), seeds=len(pairs) * trained)
 
 
 def compare_rows(options: Namespace, settings: PairedTestSettings) -> None:
     """What ``cxrflow.benchmarks.compare_rows`` calls."""
-    entries = compare_all(read_predictions(options.predictions), settings)
+    inference = Inference(read_predictions(options.predictions), settings)
+    cells, comparisons = inference.cells(), inference.comparisons()
     protocol = settings.model_dump(mode="json", exclude={"comparisons"})
-    write_json(options.output, {"protocol": protocol, "comparisons": entries})
-    log.info("%d comparisons, %d tested", len(entries), sum(e["reason"] is None for e in entries))
+    write_json(options.output, {"protocol": protocol, "cells": cells, "comparisons": comparisons})
+    tested = sum(entry["p"] is not None for entry in comparisons)
+    log.info(
+        "%d results of several seeds; %d comparisons, %d tested",
+        *(len(cells), len(comparisons), tested),
+    )

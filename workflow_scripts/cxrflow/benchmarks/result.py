@@ -1,7 +1,7 @@
 """What every benchmark writes: metrics.json, predictions.parquet and figures/, whole or not at all.
 
-``metrics.json`` has one shape for all: task, benchmark, model, seed, data, protocol and metrics,
-where a metric is a value with its interval and the number of samples behind it.
+``metrics.json`` has one shape for all: task, benchmark, model, seed, learnt, data, protocol and
+metrics, where a metric is a value with its interval and the number of samples behind it.
 """
 
 from collections.abc import Mapping
@@ -41,8 +41,18 @@ class Result:
     figures: list[Figure] = field(default_factory=list)
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # by file name without .npy
 
-    def write(self, folder: Path, model: str, seed: int, task: str | None = None) -> None:
-        """Write the result folder in one piece."""
+    def write(
+        self,
+        folder: Path,
+        model: str,
+        seed: int,
+        task: str | None = None,
+        learnt: bool | None = None,
+    ) -> None:
+        """Write the result folder in one piece.
+
+        ``learnt``: what the model's run.json says of its training; None where none was trained.
+        """
         with atomic_folder(folder, f"{self.benchmark} result") as made:
             self.predictions.to_parquet(made / "predictions.parquet", index=False)
             for name, values in self.arrays.items():
@@ -70,6 +80,7 @@ class Result:
                     "benchmark": self.benchmark,
                     "model": model,
                     "seed": seed,
+                    "learnt": learnt,
                     "data": dict(self.data),
                     "protocol": dict(self.protocol),
                     "metrics": {name: found.as_json() for name, found in self.metrics.items()},

@@ -29,13 +29,17 @@ def _limits_rise(limits: tuple[float, float]) -> tuple[float, float]:
     return limits
 
 
+# Fewer trainings of a model say too little of what another seed would give: rows get no marks, and
+# no claim is judged.
+LEAST_SEEDS = 3
+
 Seeds = Annotated[list[int], Field(min_length=2), AfterValidator(_seeds_differ)]
 Shares = Annotated[list[float], Field(min_length=1), AfterValidator(_shares_differ)]
 SizeLimits = Annotated[tuple[float, float], AfterValidator(_limits_rise)]
 
 
 class IntervalSettings(Settings):
-    """Percentile bootstrap over the test samples; not in the papers."""
+    """Bootstrap over the test samples; not in the papers."""
 
     replicates: int = Field(default=2000, ge=100, description="number of resamples")
     level: float = Field(default=0.95, gt=0, lt=1, description="share of resamples inside")
@@ -70,17 +74,6 @@ class FeatureSettings(Settings):
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:<n>")
 
 
-class PairedTestProtocol(IntervalSettings):
-    """Paired bootstrap between the rows of a table; not in the papers."""
-
-    replicates: int = Field(
-        default=5000,
-        ge=100,
-        description="number of resamples; the smallest p is 2 / (this + 1), and what is left of "
-        "it after correction for many comparisons needs it to be small",
-    )
-
-
 class PairedComparison(Settings):
     """One metric of one model against one of another (or the same) model, same task."""
 
@@ -93,7 +86,7 @@ class PairedComparison(Settings):
     )
 
 
-class PairedTestSettings(PairedTestProtocol):
+class PairedTestSettings(IntervalSettings):
     """The protocol, and what is compared."""
 
     comparisons: list[PairedComparison] = Field(default_factory=list)

@@ -1,5 +1,6 @@
 """The tasks, tables and figures of a run: what is measured of which model, in which extent."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -136,13 +137,27 @@ class Tables(Models):
         ]
 
     def comparisons(self, paper: str, name: str) -> list[PairedComparison]:
-        """The tests of a table between rows that this run measures, in the table's order."""
-        measured = set(self.table_cells(paper, name))
+        """The tests of a table between cells that this run measures, in the table's order."""
+        shown = set(self.table_cells(paper, name))
+        whole = not name.startswith(HEADLINE)  # claims may name cells of other tables
         return [
             one
             for one in self.chosen[paper].comparisons(name.removeprefix(HEADLINE))
-            if {(one.task, one.model), (one.task, one.reference_model)} <= measured
+            if all(
+                (one.task, model) in shown or (whole and self.measures(one.task, model))
+                for model in (one.model, one.reference_model)
+            )
             and self.task(one.task).benchmark.statistics is not None
+        ]
+
+    def of_several_seeds(self, results: Iterable[Result]) -> list[Result]:
+        """Those of models trained with several seeds whose predictions give intervals."""
+        return [
+            (task, model)
+            for task, model in results
+            if model is not None
+            and len(self.seeds_of(model)) > 1
+            and self.task(task).benchmark.statistics is not None
         ]
 
     def orderings(self, paper: str) -> list[Ordering]:

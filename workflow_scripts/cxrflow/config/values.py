@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from cxrflow.benchmarks.settings import FeatureSettings, PairedTestProtocol
+from cxrflow.benchmarks.settings import FeatureSettings, IntervalSettings
 from cxrflow.command import Settings
 from cxrflow.config.parts import Dataset, LabelAgreement, Privacy, Reports, Resources
 from cxrflow.config.weights import Weights
@@ -32,7 +32,7 @@ class Values(Settings):
     pixels: PixelSettings = PixelSettings()
     features: FeatureSettings = FeatureSettings()
     label_agreement: LabelAgreement = LabelAgreement()
-    paired_tests: PairedTestProtocol = PairedTestProtocol()
+    paired_tests: IntervalSettings = IntervalSettings()
     cohorts: dict[str, dict[str, Any] | None] = Field(
         default_factory=dict, description="laid over the papers'; null leaves one out"
     )

@@ -17,13 +17,15 @@ from cxrflow.config.schema import Config
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
 from cxrflow.names import short_name
+from cxrflow.papers.tables import HEADLINE
 from cxrflow.tables.results import Results
+from cxrflow.tables.tests import Tests, read_tests
 
 RUN_FIELDS = (
     *("model", "seed", "program", "settings", "data", "steps", "seconds", "samples_per_second"),
-    *("tokens_per_second", "peak_memory_mb", "parameters", "device"),
+    *("tokens_per_second", "peak_memory_mb", "parameters", "device", "learnt", "validation"),
 )
-METRICS_FIELDS = ("task", "benchmark", "model", "seed", "data", "protocol", "metrics")
+METRICS_FIELDS = ("task", "benchmark", "model", "seed", "learnt", "data", "protocol", "metrics")
 STALE = "run the workflow again, or remove the file"
 
 
@@ -190,6 +192,12 @@ class RunFolder:
                 seeds = [self.scores(task, model, seed) for seed in config.seeds_of(model)]
                 runs[task, model] = [scores for scores in seeds if scores is not None]
         return Results(runs, {})
+
+    def tests(self, paper: str, table: str) -> Tests:
+        """Intervals and comparisons of a table as this page shows it, if there are any."""
+        cut = "" if self.papers[paper] == "all" else HEADLINE
+        path = self.root / "tables" / paper / f"{cut}{table}.tests.json"
+        return read_tests([path] if path.is_file() else [])
 
     def agreement_folder(self, dataset: str, reference: str) -> Path:
         """Where a comparison of report labels with given ones lies."""

@@ -6,10 +6,11 @@ from typing import Any
 from cxrflow import __version__
 from cxrflow.names import short_name
 from cxrflow.page.inputs import RunFolder, Training
-from cxrflow.papers.tables import Column, Lead, Row, Table
+from cxrflow.papers.tables import Column, Lead, Row, Spot, Table
 from cxrflow.tables.cells import make_cell
 from cxrflow.tables.results import Results
-from cxrflow.tables.text import number, ours_text
+from cxrflow.tables.tests import Tests
+from cxrflow.tables.text import chance_text, number, ours_text
 
 # Fewer training pairs than this show that the path works, not how well the method does: published
 # models were trained on a hundred thousand and more.
@@ -47,17 +48,19 @@ def leading_cards(run: RunFolder) -> list[dict[str, Any]]:
         chosen, results = run.config.chosen[paper], run.results(paper)
         for lead in chosen.leads:
             table = chosen.tables[lead.table]
-            card = _card(table, lead, results, run.config.controls(paper))
+            card = _card(
+                table, lead, results, run.tests(paper, lead.table), run.config.controls(paper)
+            )
             if card is not None:
                 cards.append(card | {"paper": paper})
     return cards
 
 
 def _card(
-    table: Table, lead: Lead, results: Results, controls: Sequence[str]
+    table: Table, lead: Lead, results: Results, tests: Tests, controls: Sequence[str]
 ) -> dict[str, Any] | None:
     column, row = table.column(lead.column), table.row(lead.row)
-    cell = make_cell(table, row, column, results)
+    cell = make_cell(Spot(table, row, column), results, tests)
     if not isinstance(cell.ours, float):
         return None
     runs = results.of(table.result_of(row, column))
@@ -65,19 +68,20 @@ def _card(
     beside = _beside(table, row, column)
     rows = [*beside, *(row.model_copy(update={"model": name}) for name in controls)]
     labels = [*(one.label for one in beside), *(f"{short_name(n)} (control)" for n in controls)]
-    others = [make_cell(table, one, column, results).ours for one in rows]
+    others = [make_cell(Spot(table, one, column), results) for one in rows]
     return {
         "label": lead.label,
         "meaning": lead.meaning,
         "row": row.label,
-        "shown": {"spread": None, "interval": None} | ours_text(cell, column),
+        "shown": {"spread": None, "interval": None, "chance": None} | ours_text(cell, column),
+        "over": cell.over,
         "seeds": cell.seeds,
         "data": runs[0]["data"]["name"],
         "n": runs[0]["metrics"][row.metric_of(column)]["n"],
         "others": [
-            {"label": label, "value": number(ours, column)}
-            for label, ours in zip(labels, others, strict=True)
-            if isinstance(ours, float) and label != row.label
+            {"label": label, "value": number(other.ours, column), "chance": chance_text(other)}
+            for label, other in zip(labels, others, strict=True)
+            if isinstance(other.ours, float) and label != row.label
         ],
     }
 

@@ -140,9 +140,7 @@ def _chapter(
         "uncharted": classified is not None and len(classified.models) > examples.CHARTED,
         "lineage": training.lineage(run, paper, models),
         "models": [
-            training.model(run, name, trainings[name])
-            for name in models
-            if name not in shown["models"]
+            training.model(run, name, trainings) for name in models if name not in shown["models"]
         ],
         "untrainable": [name for name in untrainable if not run.config.trainable(name)],
         "cohorts": [cohorts.cohort(run, name, flow) for name, flow in flows.items()],

@@ -70,6 +70,7 @@ def curve(trainings: Mapping[int, Training], term: str) -> dict[str, Any] | None
         rows.append(
             {
                 "seed": seed,
+                "chance": training.run["validation"].get(term, {}).get("chance"),
                 "first": known["train"][0] if "train" in known else None,
                 "last": known["train"][-1] if "train" in known else None,
                 "validate": known["validate"][-1] if "validate" in known else None,
@@ -94,16 +95,33 @@ def _short(value: float | None) -> str:
     return "not measured" if value is None else f"{value:.3g}"
 
 
-def model(run: RunFolder, name: str, trainings: Mapping[int, Training]) -> dict[str, Any]:
-    """A model's curves and settings; ``trainings`` is empty where it was not trained."""
-    recipe = run.config.recipes[name]
+def unlearnt(trainings: Mapping[int, Training]) -> list[str]:
+    """What did not learn, in words: the terms of each seed whose loss is at chance."""
+    words = []
+    for seed, found in trainings.items():
+        terms = [
+            f"{TERMS.get(term, term)} ({one['loss']:.4g}, at chance {one['chance']:.4g})"
+            for term, one in found.run["validation"].items()
+            if one["learnt"] is False and one["loss"] is not None
+        ]
+        if not found.run["learnt"]:
+            words.append(f"seed {seed}: {', '.join(terms) or 'not finite'}")
+    return words
+
+
+def model(run: RunFolder, name: str, made: Mapping[str, Mapping[int, Training]]) -> dict[str, Any]:
+    """A model's curves and settings; of ``made`` it is no part where it was not trained."""
+    recipe, trainings = run.config.recipes[name], made.get(name, {})
+    parents = list(run.config.parents_of(name).values())
     terms = term_names([found.log for found in trainings.values()]) if trainings else []
     curves = [curve(trainings, term) for term in terms]
     return {
         "name": name,
         "kind": PROGRAMS[recipe.program],
         "control": recipe.control,
-        "parents": list(run.config.parents_of(name).values()),
+        "parents": parents,
+        "unlearnt": unlearnt(trainings),
+        "unlearnt_parents": [one for one in parents if unlearnt(made.get(one, {}))],
         "imported": run.config.imported(name),
         "curves": [one for one in curves if one is not None],
         "trained": bool(trainings),

@@ -9,6 +9,7 @@ its models and tables may start from another paper's by ``extends: biovil/table5
 
 from functools import cache
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,7 +21,16 @@ from cxrflow.errors import InputError
 from cxrflow.names import ShortName, paper_of, short_name
 from cxrflow.papers.figures import CurveFigure, Figure
 from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
-from cxrflow.papers.tables import Headline, Lead, Ordering, Table, check_places
+from cxrflow.papers.tables import (
+    Address,
+    Headline,
+    Lead,
+    Ordering,
+    Spot,
+    Table,
+    check_places,
+    comparisons,
+)
 
 EXTENDS = "extends"
 KINDS = ("cohorts", "vocabularies", "models", "tasks", "tables")
@@ -58,9 +68,22 @@ class Paper(Settings):
         return self
 
     def comparisons(self, table: str) -> list[PairedComparison]:
-        """The paired tests of a table: its own, and those that claims are judged by."""
-        claims = [claim for claim in self.orderings if claim.paired and claim.table == table]
-        return self.tables[table].comparisons(claims)
+        """The paired tests of a table: its own, and those that claims in it are judged by."""
+        pairs = self.tables[table].pairs()
+        for claim in self.orderings:
+            if claim.table == table:
+                neighbours = pairwise(claim.places())
+                pairs += [
+                    (self.spot(better), self.spot(worse))
+                    for better, worse in neighbours
+                    if isinstance(better, Address) and isinstance(worse, Address)
+                ]
+        return comparisons(pairs)
+
+    def spot(self, place: Address) -> Spot:
+        """The table, row and column of a place."""
+        table = self.tables[place.table]
+        return Spot(table, table.row(place.row), table.column(place.column))
 
 
 def paper_names() -> list[str]:

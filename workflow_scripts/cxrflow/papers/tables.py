@@ -5,8 +5,7 @@ Read from ``papers/<paper>.yaml``. Published values are kept as the paper prints
 cell of ours is a metric of a *task* (a benchmark on a cohort) and a model.
 """
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -160,39 +159,52 @@ class Table(Settings):
         name = row.reference or self.reference
         return None if name is None else self.row(name)
 
-    def comparison(self, row: Row, other: Row, column: Column) -> PairedComparison | None:
-        """A cell against that of another row; None where not both are a model's in one task."""
-        if column.key in (*row.blank, *other.blank) or column.reason is not None:
+    def pairs(self) -> list[tuple["Spot", "Spot"]]:
+        """Each row with its reference, in every column."""
+        return [
+            (Spot(self, row, column), Spot(self, other, column))
+            for row in self.rows
+            if (other := self.reference_of(row))
+            for column in self.columns
+        ]
+
+
+class Spot(NamedTuple):
+    """Where a cell stands."""
+
+    table: Table
+    row: Row
+    column: Column
+
+    def against(self, other: "Spot") -> PairedComparison | None:
+        """With another cell; None where not both are a model's in one task, in one unit."""
+        for _, row, column in (self, other):
+            if column.key in row.blank or column.reason is not None:
+                return None
+        own, theirs = (spot.table.result_of(spot.row, spot.column) for spot in (self, other))
+        if own is None or theirs is None or own[0] != theirs[0]:
             return None
-        if row.model is None or other.model is None or column.of_vocabularies:
-            return None
-        if self.task_of(row, column) != self.task_of(other, column):
+        if own[1] is None or theirs[1] is None or self.column.scale != other.column.scale:
             return None
         compared = PairedComparison(
-            task=self.task_of(row, column),
-            model=row.model,
-            metric=row.metric_of(column),
-            reference_model=other.model,
-            reference_metric=other.metric_of(column),
+            task=own[0],
+            model=own[1],
+            metric=self.row.metric_of(self.column),
+            reference_model=theirs[1],
+            reference_metric=other.row.metric_of(other.column),
         )
-        same = compared.metric == compared.reference_metric and row.model == other.model
+        same = compared.metric == compared.reference_metric and own == theirs
         return None if same else compared
 
-    def comparisons(self, claims: Sequence["Ordering"] = ()) -> list[PairedComparison]:
-        """What is tested, in order: each row of ours with its reference, neighbours of claims."""
-        pairs = [
-            (row, other, self.columns) for row in self.rows if (other := self.reference_of(row))
-        ]
-        for claim in claims:
-            rows = [self.row(label) for label in claim.rows if isinstance(label, str)]
-            pairs += [(*pair, [self.column(claim.column)]) for pair in pairwise(rows)]
-        tested: list[PairedComparison] = []
-        for row, other, columns in pairs:
-            for column in columns:
-                compared = self.comparison(row, other, column)
-                if compared and not {compared, self.comparison(other, row, column)} & {*tested}:
-                    tested.append(compared)
-        return tested
+
+def comparisons(pairs: Iterable[tuple[Spot, Spot]]) -> list[PairedComparison]:
+    """What is tested, in order; what stands there already, in either direction, once."""
+    tested: list[PairedComparison] = []
+    for spot, other in pairs:
+        compared = spot.against(other)
+        if compared and not {compared, other.against(spot)} & {*tested}:
+            tested.append(compared)
+    return tested
 
 
 class Lead(Settings):
@@ -247,15 +259,6 @@ class Ordering(Settings):
         description="best first: labels of rows, cells of other columns or tables, or numbers",
     )
     smaller: bool = Field(False, description="smaller values are better")
-    paired: bool = Field(
-        False, description="judged by the table's paired tests; false: by intervals that are apart"
-    )
-
-    @model_validator(mode="after")
-    def _rows_can_be_paired(self) -> Self:
-        if self.paired and not all(isinstance(row, str) for row in self.rows):
-            raise ValueError(f"'{self.claim}' is paired; expected rows of one column and table")
-        return self
 
     def places(self) -> list[Address | float]:
         """Each cell's address; a number is itself."""

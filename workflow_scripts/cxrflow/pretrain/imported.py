@@ -69,6 +69,7 @@ def import_weights(
             "model": model,
             "program": PROGRAMS[kind],
             "seed": seed,
+            "learnt": None,  # nothing was trained here
             "settings": settings.model_dump(mode="json"),
             "data": {"name": "published weights", "synthetic": False, **halves.run.get("data", {})},
             "sources": {path.name: file_digest(path) for path in source_files(files)},

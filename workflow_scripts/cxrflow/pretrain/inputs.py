@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ from cxrflow.text.sentences import has_text, sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer, write_tokenizer
 from cxrflow.training.batch_norm import convert
 from cxrflow.training.processes import Processes
-from cxrflow.training.program import Losses
 
 if TYPE_CHECKING:
     from cxrflow.images.store import PixelStore
@@ -154,20 +153,6 @@ def model_fingerprint(folder: str | Path | None) -> str | None:
         if path.is_file():
             return file_digest(path)[:16]
     raise InputError(f"{folder}: holds no model.safetensors")
-
-
-def mean_losses(parts: Iterable[Losses], processes: Processes) -> dict[str, float]:
-    """Validation means over the batches of all processes, weighted by their samples."""
-    own = [
-        (part.samples, {n: float(v) for n, v in {**part.terms, "loss": part.total}.items()})
-        for part in parts
-    ]
-    found = [item for items in processes.collect(own) for item in items]
-    total = sum(samples for samples, _ in found)
-    return {
-        name: sum(samples * values[name] for samples, values in found) / total
-        for name in found[0][1]
-    }
 
 
 def require_whole_ghosts(batch_size: int, ghost_batch: int | None, processes: Processes) -> None:

@@ -6,7 +6,7 @@ views, the terms' losses, the sum; batches and validation are here too. What is 
 is its encoders, its data and its views.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cxrflow.pretrain.inputs import mean_losses, move, require_whole_ghosts
+from cxrflow.pretrain.chance import Answers, Validated, Validation
+from cxrflow.pretrain.inputs import move, require_whole_ghosts
 from cxrflow.pretrain.terms.settings import Terms
 from cxrflow.training.order import contrastive_batches, drawn_batches
 from cxrflow.training.processes import ALONE, Processes
@@ -73,6 +74,10 @@ class Term(nn.Module):
         """This process's share of the term, without its weight; a scalar."""
         raise NotImplementedError
 
+    def answers(self, views: Any) -> Answers | None:
+        """What it chooses from in a validation batch; None: its loss at chance is not known."""
+        return None
+
     def after_update(self) -> None:
         """Called without gradients when the weights have changed."""
 
@@ -96,6 +101,7 @@ class TermsProgram(Program):
         self.terms = import_terms(settings.terms, self)
         self.encoded = max(term.encoded for term in self.terms.values())
         self.modules = {**encoders, **self.terms}
+        self._record: dict[str, Any] = {}
         require_whole_ghosts(settings.training.batch_size, ghost_batch, run.processes)
         for name, module in self.modules.items():
             views = self.terms[name].encoded if name in self.terms else self.encoded
@@ -133,7 +139,24 @@ class TermsProgram(Program):
         batches = contrastive_batches(self.validation, training.batch_size)
         batches = drawn_batches(batches, training.validation_batches)
         own = [Batch(rows, 0, 0, ALONE) for rows in batches[processes.rank :: processes.world]]
-        return mean_losses([self.objective(self.views("validate", b)) for b in own], processes)
+        return self.validated(self.views("validate", batch) for batch in own)
+
+    def validated(self, batches: Iterable[Any]) -> dict[str, float]:
+        """The mean objective of this process's validation batches and those of all others."""
+        found = (
+            Validated(
+                self.objective(views),
+                {name: term.answers(views) for name, term in self.terms.items()},
+            )
+            for views in batches
+        )
+        validation = Validation(found, self.run.processes)
+        self._record = validation.record(list(self.terms))
+        return validation.means()
+
+    def validation_record(self) -> dict[str, Any]:
+        """Whether each term has learnt, by the last validation."""
+        return self._record
 
 
 def import_terms(settings: Terms, program: TermsProgram) -> dict[str, Term]:

@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
-from cxrflow.pretrain.inputs import copy_tokenizer, mean_losses
+from cxrflow.pretrain.inputs import copy_tokenizer
 from cxrflow.pretrain.objective import Batch, Run, TermsProgram
 from cxrflow.pretrain.report_text import MaskedText, TextPasses, Texts, TextViews, totals
 from cxrflow.pretrain.settings import TextPretrainingSettings
@@ -106,7 +106,7 @@ class PackedCorpusProgram(TermsProgram):
         ]
         batches = drawn_batches(batches, training.validation_batches)
         own = batches[self.run.processes.rank :: self.run.processes.world]
-        return mean_losses([self.objective(views) for views in own], self.run.processes)
+        return self.validated(own)
 
     def export(self, folder: Path) -> None:
         """The text half and its tokenizer."""

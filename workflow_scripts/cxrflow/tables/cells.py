@@ -1,15 +1,17 @@
 """Joining a table's definition with results: one cell a (row, column).
 
-Ours are the mean over training seeds with its sample standard deviation. The interval is over test
-samples: the mean, over the seeds, of the ends of each seed's bootstrap interval.
+Ours are the mean over training seeds with its sample standard deviation. The interval of one
+training is over test samples; that of several is over both (docs/inference.md), or over seeds alone
+where a benchmark's metrics do not follow from its predictions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
-from typing import Any
+from typing import Literal
 
-from cxrflow.papers.tables import Column, Row, Table
+from cxrflow.metrics.crossed import over_trainings
+from cxrflow.papers.tables import Spot, Table
 from cxrflow.tables.results import NOT_RUN, Results
 from cxrflow.tables.tests import Tested, Tests
 
@@ -26,7 +28,9 @@ class Cell:
     ours_sd: float | None = None
     low: float | None = None
     high: float | None = None
-    seeds: int = 0  # of trainings; data have none
+    over: Literal["samples", "seeds and samples", "seeds"] = "samples"  # what the interval is of
+    seeds: int = 0  # of trainings; none of data, published weights and reference rows
+    at_chance: int = 0  # trainings that did not learn
     published: str | None = None
     published_sd: str | None = None
     reason: str | None = None
@@ -44,13 +48,9 @@ class Cell:
             return None
 
 
-def _mean_or_none(values: Sequence[Any]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
-
-
-def make_cell(table: Table, row: Row, column: Column, results: Results) -> Cell:
+def make_cell(spot: Spot, results: Results, tests: Tests | None = None) -> Cell:
     """One cell: ours over seeds, the published value, and the reason where ours are missing."""
+    table, row, column = spot
     published, published_sd = row.published.get(column.key, [None, None])
     cell = Cell(row.label, column.key, published=published, published_sd=published_sd)
     if column.key in row.blank:
@@ -72,18 +72,28 @@ def make_cell(table: Table, row: Row, column: Column, results: Results) -> Cell:
         if reason is None and wanted:
             reason = UNDEFINED if runs else results.left_out.get(result or ("", None), NOT_RUN)
         return replace(cell, reason=reason)
-    cell = replace(cell, seeds=0 if row.data else len(entries))
+    learnt = [run["learnt"] for run in runs if run["seed"] in by_seed]
+    fixed = len(entries) == 1 and learnt[0] is None  # nothing was trained
+    cell = replace(cell, seeds=0 if fixed else len(entries), at_chance=learnt.count(False))
     values = [entry["value"] for entry in entries]
     if isinstance(values[0], str):
         return replace(cell, ours=values[0])
-    ends = [_mean_or_none([entry.get(end) for entry in entries]) for end in ("low", "high")]
-    low, high = (None if end is None else end * column.scale for end in ends)
+    known = tests.intervals.get(result, {}).get(name) if tests and result else None
+    over: Literal["samples", "seeds and samples", "seeds"] = "samples"
+    if len(entries) == 1:
+        ends = [entries[0].get("low"), entries[0].get("high")]
+    elif known is not None:
+        ends, over = [known["low"], known["high"]], "seeds and samples"
+    else:
+        low, high, _ = over_trainings(values)
+        ends, over = [float(low), float(high)], "seeds"
     return replace(
         cell,
         ours=fmean(values) * column.scale,
         ours_sd=stdev(values) * column.scale if len(values) > 1 else None,
-        low=low,
-        high=high,
+        low=None if ends[0] is None else ends[0] * column.scale,
+        high=None if ends[1] is None else ends[1] * column.scale,
+        over=over,
         by_seed={seed: entry["value"] * column.scale for seed, entry in by_seed.items()},
     )
 
@@ -91,8 +101,5 @@ def make_cell(table: Table, row: Row, column: Column, results: Results) -> Cell:
 def make_cells(table: Table, results: Results, tests: Tests | None = None) -> list[Cell]:
     """All cells, row by row, with what was tested against a reference row."""
     known = tests or Tests()
-    return [
-        replace(make_cell(table, row, column, results), tested=known.of(table, row, column))
-        for row in table.rows
-        for column in table.columns
-    ]
+    spots = [Spot(table, row, column) for row in table.rows for column in table.columns]
+    return [replace(make_cell(s, results, known), tested=known.of(s)) for s in spots]

@@ -19,20 +19,19 @@ from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.figures import CurveFigure
 from cxrflow.tables.cells import Cell, make_cell
 from cxrflow.tables.results import Results, read_results, results_parser
+from cxrflow.tables.tests import Tests, read_tests
 from cxrflow.tables.text import note_on_data, number
 
 log = logging.getLogger("cxrflow")
 
 
-def read_series(paper: Paper, figure: CurveFigure, results: Results) -> list[dict[str, Any]]:
+def read_series(
+    paper: Paper, figure: CurveFigure, results: Results, tests: Tests
+) -> list[dict[str, Any]]:
     """What is drawn: of each series its points, a single cell at every value of the x axis."""
     series = []
     for line in figure.series:
-        cells = []
-        for place in figure.cells(line):
-            table = paper.tables[place.table]
-            row, column = table.row(place.row), table.column(place.column)
-            cells.append(make_cell(table, row, column, results))
+        cells = [make_cell(paper.spot(place), results, tests) for place in figure.cells(line)]
         if len(cells) == 1:
             cells *= len(figure.x.values)
         points = [_point(x, cell) for x, cell in zip(figure.x.values, cells, strict=True)]
@@ -103,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not isinstance(figure, CurveFigure):
         raise InputError(f"paper {paper.name}: no figure '{options.figure}' of the kind curve")
     column = paper.tables[figure.table].column(figure.column)
-    series = read_series(paper, figure, results)
+    series = read_series(paper, figure, results, read_tests(options.tests))
     ours = "ours, on synthetic data" if results.synthetic else "ours"
     png = draw(figure, series, column.label, ours)
     with atomic_path(options.output) as temporary:

@@ -1,19 +1,20 @@
 """The orders that a paper claims beside those found here: ``<output>.csv``, ``.md`` and ``.html``.
 
-A claim names cells of a table, best first; each is compared with the next one. Of models trained
-with several seeds the means are compared; beside it stands in how many seeds the order holds. An
-order holds where the intervals are apart, or, for a ``paired`` claim, where the interval of the
-difference on the same samples does not hold zero.
+A claim names cells of a table, best first; each is compared with the next one: by their difference
+over seeds and samples where both are of one task, else by whether their intervals are apart. Beside
+it stands in how many seeds the order holds. With fewer than ``LEAST_SEEDS`` trainings of a model no
+order is judged, and none is taken from a model that did not learn.
 """
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
+from cxrflow.benchmarks.settings import LEAST_SEEDS
 from cxrflow.command import run
+from cxrflow.names import short_name
 from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.tables import Address, Column, Ordering
 from cxrflow.tables.cells import Cell, make_cell
@@ -23,9 +24,12 @@ from cxrflow.tables.text import (
     csv_text,
     in_ascii,
     markdown_row,
+    note_on_chance,
     note_on_data,
+    note_on_spread,
     ours_text,
     published_text,
+    seeds_text,
     template,
     write_texts,
 )
@@ -37,14 +41,11 @@ CSV_COLUMNS = (
     "better_published", "worse", "worse_ours", "worse_low", "worse_high", "worse_published",
     "found", "seeds", "seeds_in_order",
 )  # fmt: skip
-HOLDS, OVERLAP, UNSURE, REVERSED, ABSENT, UNTESTED = (
-    "holds", "holds, intervals overlap", "holds, interval of the difference holds 0",
-    "does not hold", "not measured", "not tested",
+HOLDS, OVERLAP, UNSURE, REVERSED, ABSENT = (
+    "holds", "in order, intervals overlap", "in order, interval of the difference holds 0",
+    "does not hold", "not measured",
 )  # fmt: skip
-SEEDS = (
-    "Models trained with several seeds are compared by their means; after ± stands the standard "
-    "deviation over seeds, and the interval is the mean of the seeds' ends."
-)
+FEW, UNLEARNT = "{seeds}: not judged", "not comparable: {model} did not learn"
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Side:
     label: str
     column: Column
     cell: Cell
+    model: str = ""
 
     def of_seed(self, seed: int) -> float:
         """Ours of one training seed; what was not trained is the same for all."""
@@ -80,15 +82,20 @@ class Compared:
         better, worse = self.better.cell, self.worse.cell
         if not isinstance(better.ours, float) or not isinstance(worse.ours, float):
             return ABSENT
-        if self.claim.paired and (self.tested is None or self.tested.value is None):
-            return UNTESTED
+        unlearnt = [side.model for side in (self.better, self.worse) if side.cell.at_chance]
+        if unlearnt:
+            return UNLEARNT.format(model=" and ".join(dict.fromkeys(unlearnt)))
+        paired = self.tested if self.tested is not None and self.tested.value is not None else None
+        trained = [cell.seeds for cell in (better, worse) if cell.seeds]
+        trained += [paired.seeds] if paired and trained else []
+        if trained and min(trained) < LEAST_SEEDS:
+            return FEW.format(seeds=seeds_text(min(trained)))
         if self.gain(better.ours, worse.ours) <= 0:
             return REVERSED
-        if self.tested is not None:
-            ends = [self.tested.low, self.tested.high]
-            return (
-                HOLDS if all(end is not None and self.gain(end, 0) > 0 for end in ends) else UNSURE
-            )
+        if paired is not None:
+            ends = [paired.low, paired.high]
+            holds = all(end is not None and self.gain(end, 0) > 0 for end in ends)
+            return HOLDS if holds else UNSURE
         if self.claim.smaller:
             better, worse = worse, better
         if better.low is None or worse.high is None:
@@ -118,34 +125,37 @@ def compare(paper: Paper, results: Results, tests: Tests) -> list[Compared]:
 
 
 def _neighbours(paper: Paper, claim: Ordering, results: Results, tests: Tests) -> list[Compared]:
-    table = paper.tables[claim.table]
-    column = table.column(claim.column)
-    title = table.title.partition(". ")[0]
-    sides = [_side(paper, claim, place, results) for place in claim.places()]
-    compared = []
-    for better, worse in pairwise(sides):
-        tested = None
-        if claim.paired:
-            tested = tests.between(table, table.row(better.label), table.row(worse.label), column)
-        compared.append(Compared(claim, title, better, worse, tested))
-    return compared
+    title = paper.tables[claim.table].title.partition(". ")[0]
+    sides = [_side(paper, claim, place, results, tests) for place in claim.places()]
+    tested = [
+        tests.between(paper.spot(better), paper.spot(worse))
+        if isinstance(better, Address) and isinstance(worse, Address)
+        else None
+        for better, worse in pairwise(claim.places())
+    ]
+    return [
+        Compared(claim, title, *neighbours, found)
+        for neighbours, found in zip(pairwise(sides), tested, strict=True)
+    ]
 
 
-def _side(paper: Paper, claim: Ordering, place: Address | float, results: Results) -> Side:
+def _side(
+    paper: Paper, claim: Ordering, place: Address | float, results: Results, tests: Tests
+) -> Side:
     """A cell by its place; a number is a cell of its own, in the unit of the claim's column."""
     if isinstance(place, float):
         column = paper.tables[claim.table].column(claim.column)
         label, value = format(place, "g"), place
         return Side(label, column, Cell(label, column.key, value, low=value, high=value))
     name, label, key = place
-    table = paper.tables[name]
-    column = table.column(key)
-    cell = make_cell(table, table.row(label), column, results)
+    spot = paper.spot(place)
+    table, row, column = spot
+    cell = make_cell(spot, results, tests)
     if key != claim.column or name != claim.table:
         label += f", {column.label}"
     if name != claim.table:
         label += f" ({table.title.partition('. ')[0]})"
-    return Side(label, column, cell)
+    return Side(label, column, cell, short_name(row.model or row.label))
 
 
 def orderings_csv(compared: Sequence[Compared]) -> str:
@@ -167,7 +177,6 @@ def _claims(compared: Sequence[Compared]) -> list[dict[str, Any]]:
         if not claims or claims[-1]["last"] is not one.better:
             place = f"{one.table}, {one.better.column.label}"
             place += ", less is better" if one.claim.smaller else ""
-            place += ", paired" if one.claim.paired else ""
             claims.append({"claim": one.claim.claim, "place": place, "rows": [_row(one.better)]})
         claims[-1]["rows"].append(_row(one.worse) | {"found": one.found, "finding": one.finding})
         claims[-1]["last"] = one.worse
@@ -183,14 +192,16 @@ def _row(side: Side) -> dict[str, str]:
 def _notes(compared: Sequence[Compared], results: Results) -> list[str]:
     measured = [one for one in compared if one.found != ABSENT]
     count = sum(one.found == HOLDS for one in measured)
-    paired = any(one.claim.paired for one in measured)
+    judged = sum(one.found in (HOLDS, OVERLAP, UNSURE, REVERSED) for one in measured)
+    cells = [side.cell for one in measured for side in (one.better, one.worse)]
     return [
         note_on_data(results),
-        f"{count} of the {len(measured)} comparisons measured hold with intervals that are apart"
-        f"{', or where paired, with an interval of the difference without 0' if paired else ''}.",
-        "Intervals are 95 % bootstrap intervals over test samples, given these trainings: another "
-        "seed of a training may move a value by more. Tables hold the paired tests.",
-        *([SEEDS] if any(one.seeds[0] > 1 for one in measured) else []),
+        f"{count} of the {len(measured)} comparisons measured hold; {judged} were judged, which "
+        f"needs {LEAST_SEEDS} training seeds of both.",
+        "Cells of one task are compared by the 95 % interval of their difference over training "
+        "seeds and test samples, both paired; it is not corrected for the number of claims. Others "
+        "are compared by whether their intervals are apart.",
+        *filter(None, [note_on_spread(cells), note_on_chance(cells)]),
     ]
 
 
@@ -204,6 +215,7 @@ def orderings_markdown(compared: Sequence[Compared], results: Results) -> str:
             value = row.get("value", "–")
             value += f" ± {row['spread']}" if "spread" in row else ""
             value += f" ({row['interval']})" if "interval" in row else ""
+            value += f" [{row['chance']}]" if "chance" in row else ""
             text.append(
                 markdown_row([row["label"], value, row["published"] or "–", row["finding"]])
             )
@@ -227,9 +239,6 @@ def orderings_html(name: str, compared: Sequence[Compared], results: Results) ->
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     arguments = results_parser(__doc__)
-    arguments.add_argument(
-        "--tests", type=Path, nargs="*", default=[], help="paired tests of the tables"
-    )
     arguments.add_argument("--output", required=True, help="path without extension")
     options = arguments.parse_args(argv)
     paper, results = load_paper(options.paper), read_results(options.metrics)

@@ -13,7 +13,7 @@ from cxrflow.files import read_object
 from cxrflow.papers import Paper
 from cxrflow.papers.tables import Result, cells_of
 
-FIELDS = ("task", "model", "seed", "data", "protocol", "metrics")
+FIELDS = ("task", "model", "seed", "learnt", "data", "protocol", "metrics")
 NOT_RUN = "not run in this configuration"
 NOT_IN_HEADLINE = "not in the headline"
 
@@ -87,5 +87,12 @@ def results_parser(description: str | None) -> argparse.ArgumentParser:
     arguments.add_argument("--paper", required=True, help="name of a paper of ours, or a YAML file")
     arguments.add_argument(
         "--metrics", type=Path, nargs="*", default=[], help="metrics.json of any models and seeds"
+    )
+    arguments.add_argument(
+        "--tests",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="JSON of cxrflow.benchmarks.compare_rows for the same results",
     )
     return arguments

@@ -6,7 +6,6 @@ place; the published value stands beside it either way.
 
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 
 from cxrflow.command import run
 from cxrflow.errors import InputError
@@ -27,13 +26,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--table",
         required=True,
         help="key under its `tables:`; headline/<key>: only the headline was asked for",
-    )
-    arguments.add_argument(
-        "--tests",
-        type=Path,
-        nargs="*",
-        default=[],
-        help="JSON of cxrflow.benchmarks.paired_tests for this table",
     )
     arguments.add_argument("--output", required=True, help="path without extension")
     options = arguments.parse_args(argv)

@@ -1,8 +1,8 @@
-"""Differences to a reference row as a table shows them: read, joined to cells, marked, explained.
+"""Intervals over seeds and samples, and differences to a reference row, as a table shows them.
 
 Made by :mod:`cxrflow.benchmarks.paired_tests`. A mark stands where the two-sided p is below one
 less the level of the interval; a second one where it still is after Holm's correction for all
-comparisons of the table.
+comparisons of the table. Without p, for want of seeds, there is no mark.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,10 +13,10 @@ from typing import Any
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
-from cxrflow.papers.tables import Column, Row, Table
+from cxrflow.papers.tables import Result, Spot
 
 KEYS = tuple(PairedComparison.model_fields)
-FIELDS = (*KEYS, "reason")
+FIELDS = (*KEYS, "seeds", "reason")
 MARK, CORRECTED = "†", "‡"
 
 
@@ -31,29 +31,35 @@ class Tested:
     p: float | None
     p_holm: float | None
     mark: str
+    seeds: int  # that both were trained with; 0: neither was trained
     reason: str | None
 
 
 @dataclass(frozen=True)
 class Tests:
-    """All comparisons of a table."""
+    """All comparisons of a table, and the intervals of its results of several seeds."""
 
     entries: Mapping[PairedComparison, dict[str, Any]] = field(default_factory=dict)
+    intervals: Mapping[Result, Mapping[str, dict[str, float]]] = field(default_factory=dict)
     alpha: float = 0.05
-    replicates: int = 0
 
-    def of(self, table: Table, row: Row, column: Column) -> Tested | None:
+    @property
+    def corrected_for(self) -> int:
+        """How many comparisons have a p."""
+        return sum(entry.get("p") is not None for entry in self.entries.values())
+
+    def of(self, spot: Spot) -> Tested | None:
         """The comparison of a cell with its reference row's, or None when there is none."""
-        other = table.reference_of(row)
-        return None if other is None else self.between(table, row, other, column)
+        other = spot.table.reference_of(spot.row)
+        return None if other is None else self.between(spot, spot._replace(row=other))
 
-    def between(self, table: Table, row: Row, other: Row, column: Column) -> Tested | None:
-        """The comparison of two rows' cells, whichever of them was the reference."""
-        for one, reference, sign in ((row, other, 1.0), (other, row, -1.0)):
-            compared = table.comparison(one, reference, column)
+    def between(self, spot: Spot, other: Spot) -> Tested | None:
+        """The comparison of two cells, whichever of them was the reference."""
+        for one, reference, sign in ((spot, other, 1.0), (other, spot, -1.0)):
+            compared = one.against(reference)
             entry = self.entries.get(compared) if compared else None
             if entry is not None:
-                return self._tested(entry, other.label, sign * column.scale)
+                return self._tested(entry, other.row.label, sign * spot.column.scale)
         return None
 
     def _tested(self, entry: Mapping[str, Any], reference: str, scale: float) -> Tested:
@@ -64,21 +70,22 @@ class Tests:
         mark = ""
         if p is not None and p < self.alpha:
             mark = CORRECTED if p_holm is not None and p_holm < self.alpha else MARK
-        return Tested(reference, value, low, high, p, p_holm, mark, entry["reason"])
+        found = (low, high, p, p_holm, mark, entry["seeds"], entry["reason"])
+        return Tested(reference, value, *found)
 
 
 def read_tests(paths: Sequence[Path]) -> Tests:
-    """Read the comparisons of tables, of one protocol. InputError names what is missing."""
+    """Read what was found of tables, at one protocol. InputError names what is missing."""
     tests = Tests()
     for path in paths:
-        content = read_object(path, ("comparisons", "protocol"))
+        content = read_object(path, ("cells", "comparisons", "protocol"))
         entries = dict(tests.entries)
+        intervals = {(one["task"], one["model"]): one["metrics"] for one in content["cells"]}
         for number, entry in enumerate(content["comparisons"]):
             for name in FIELDS:
                 if name not in entry:
                     raise InputError(f"{path}: comparisons[{number}]: field '{name}' is missing")
             entries[PairedComparison(**{name: entry[name] for name in KEYS})] = entry
-        protocol = content["protocol"]
-        alpha = round(1 - float(protocol["level"]), 6)
-        tests = Tests(entries, alpha, int(protocol["replicates"]))
+        alpha = round(1 - float(content["protocol"]["level"]), 6)
+        tests = Tests(entries, {**tests.intervals, **intervals}, alpha)
     return tests

@@ -13,6 +13,7 @@ from typing import Any
 
 import jinja2
 
+from cxrflow.benchmarks.settings import LEAST_SEEDS
 from cxrflow.files import atomic_path
 from cxrflow.papers.tables import Column, Table
 from cxrflow.tables.cells import Cell
@@ -52,10 +53,11 @@ def csv_text(header: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
 def table_csv(cells: Sequence[Cell]) -> str:
     """One line a cell."""
     return csv_text(
-        (*CSV_COLUMNS, *TEST_COLUMNS),
+        (*CSV_COLUMNS, *TEST_COLUMNS, "at_chance"),
         (
             [getattr(cell, name) for name in CSV_COLUMNS]
             + [getattr(cell.tested, name, None) for name in TEST_COLUMNS.values()]
+            + [cell.at_chance if cell.seeds else None]
             for cell in cells
         ),
     )
@@ -70,7 +72,7 @@ def write_texts(prefix: str, texts: Mapping[str, str]) -> None:
 
 
 def ours_text(cell: Cell, column: Column) -> dict[str, str]:
-    """The parts of our value: ``value``, ``spread``, ``interval``, ``seeds``; empty when absent."""
+    """The parts of our value: ``value``, ``spread``, ``interval`` …; empty when absent."""
     if cell.ours is None:
         return {}
     if isinstance(cell.ours, str):
@@ -83,7 +85,22 @@ def ours_text(cell: Cell, column: Column) -> dict[str, str]:
     if cell.tested is not None and cell.tested.value is not None:
         parts["tested"] = test_text(cell.tested, column)
         parts["mark"] = cell.tested.mark
+    if cell.at_chance:
+        parts["chance"] = chance_text(cell)
     return parts
+
+
+def chance_text(cell: Cell) -> str:
+    """The badge of a model that did not learn, in all or some of its trainings; else nothing."""
+    if not cell.at_chance:
+        return ""
+    few = f" in {cell.at_chance} of {cell.seeds} seeds" if cell.at_chance < cell.seeds else ""
+    return f"at chance{few}"
+
+
+def seeds_text(count: int) -> str:
+    """So many seeds, in words."""
+    return "one seed" if count == 1 else f"{count} seeds"
 
 
 def test_text(tested: Tested, column: Column) -> str:
@@ -92,6 +109,8 @@ def test_text(tested: Tested, column: Column) -> str:
     if tested.low is not None and tested.high is not None:
         ends = (number(end, column, sign=True) for end in (tested.low, tested.high))
         text += f" ({' to '.join(ends)})"
+    if tested.p is None or tested.p_holm is None:
+        return f"{text}, {seeds_text(tested.seeds)}: not tested"
     return f"{text}, p = {tested.p:.2g}, corrected {tested.p_holm:.2g}"
 
 
@@ -118,15 +137,30 @@ def note_on_data(results: Results) -> str:
 
 def note_on_spread(cells: list[Cell]) -> str:
     """What the numbers around our values are, in the words of this table."""
-    seeds = sorted({cell.seeds for cell in cells if cell.seeds and not isinstance(cell.ours, str)})
+    shown = [cell for cell in cells if isinstance(cell.ours, float)]
+    seeds = sorted({cell.seeds for cell in shown if cell.seeds})
     if not seeds:
         return ""
     count = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    plural = "seed" if seeds == [1] else "seeds"
-    spread = "" if seeds == [1] else ", ± their standard deviation"
+    if seeds == [1]:
+        return (
+            "Ours: one training seed; in small print the 95 % bootstrap interval over test "
+            "samples, for this training: another seed may give another value."
+        )
+    over = sorted({cell.over for cell in shown if cell.seeds > 1}, reverse=True)
     return (
-        f"Ours: mean of {count} training {plural}{spread}; in small print the 95 % bootstrap "
-        "interval over test samples."
+        f"Ours: mean of {count} training seeds, ± their standard deviation; in small print the "
+        f"95 % interval over {' or '.join(over)} (of one seed: over samples, for that training)."
+    )
+
+
+def note_on_chance(cells: Sequence[Cell]) -> str:
+    """What it means that a model stands at chance."""
+    if not any(cell.at_chance for cell in cells):
+        return ""
+    return (
+        "“At chance”: the validation loss of this model's training is that of guessing, or nearly. "
+        "It did not learn; its value says nothing of the method, and no order is taken from it."
     )
 
 
@@ -138,13 +172,22 @@ def note_on_tests(cells: Sequence[Cell], tests: Tests) -> list[str]:
     if tested:
         names = {one.reference for one in tested}
         reference = f"“{names.pop()}”" if len(names) == 1 else "its reference row"
-        marked = sum(bool(one.mark) for one in tested)
+        judged = [one for one in tested if one.p is not None]
+        marked = sum(bool(one.mark) for one in judged)
+        marks = (
+            f"{MARK} differs from {reference}, p < {tests.alpha:g} (two-sided, over training seeds "
+            f"and test samples, both paired); {CORRECTED} also after Holm's correction for "
+            f"{tests.corrected_for} comparisons, which p itself is not corrected for. "
+            f"{marked or 'None'} of {len(judged)} {'is' if marked == 1 else 'are'} marked. "
+        )
+        few = (
+            f"With fewer than {LEAST_SEEDS} training seeds of both rows nothing is tested or "
+            "marked. "
+        )
         notes.append(
-            f"{MARK} differs from {reference} on the same samples, p < {tests.alpha:g} (two-sided, "
-            f"paired bootstrap, {tests.replicates:,} resamples, given these trainings); "
-            f"{CORRECTED} also after Holm's correction for the table's {len(tested)} comparisons, "
-            f"which p itself is not corrected for. {marked or 'None'} of {len(tested)} "
-            f"{'is' if marked == 1 else 'are'} marked. Point at a value for the difference."
+            (marks if judged else "")
+            + (few if len(judged) < len(tested) else "")
+            + f"Point at a value for its difference to {reference}."
         )
     reasons: dict[str, dict[str, None]] = {}
     for cell, one in found:
@@ -197,6 +240,7 @@ def table_markdown(
             shown += f" ± {parts['spread']}" if "spread" in parts else ""
             shown += f" ({parts['interval']})" if "interval" in parts else ""
             shown += f" Δ {parts['difference']}" if "difference" in parts else ""
+            shown += f" [{parts['chance']}]" if "chance" in parts else ""
             ours.append(shown)
         published = [value or "–" for value in line["published"]]
         if line["apart"] and not apart:
@@ -216,7 +260,8 @@ def markdown_row(values: list[str]) -> str:
 
 def _notes(table: Table, cells: list[Cell], results: Results, tests: Tests | None) -> list[str]:
     notes = [note_on_data(results), note_on_spread(cells)]
-    notes += [*note_on_tests(cells, tests or Tests()), f"Published: {table.source}"]
+    notes += [note_on_chance(cells), *note_on_tests(cells, tests or Tests())]
+    notes.append(f"Published: {table.source}")
     return [note for note in [*notes, *table.notes] if note]
 
 

@@ -281,7 +281,10 @@ class Engine:
             better = self.monitor.take(values, self.step, self.settings)
         except InputError as error:
             raise self.processes.one_voice(error) from None
-        if better and self.settings.stopping.keep == "best" and metrics is not None:
+        keep_best = self.settings.stopping.keep == "best"
+        if better or not keep_best:
+            self.monitor.record = self.program.validation_record()
+        if better and keep_best and metrics is not None:
             folder.save_best(self.step, self._module_states())
         every = self.settings.checkpoint_validations
         if every is not None and self.step % (every * self.validate_steps) == 0:
@@ -341,6 +344,7 @@ class Engine:
             "steps": self.step,
             "epochs": self.step / self.program.batches_per_epoch,
             "kept_step": self.monitor.step if best else self.step,
+            **self.monitor.record,
             "seconds": round(self.totals["seconds"], 2),
             "parameters": sum(p.numel() for m in self._modules() for p in m.parameters()),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from cxrflow.errors import InputError
 from cxrflow.training.settings import TrainingSettings
@@ -17,6 +18,7 @@ class Monitor:
     failures: int = 0  # validations in a row without a better one
     waited: int = 0  # those of them since the rate last fell
     plateaus: int = 0  # how often it fell
+    record: dict[str, Any] = field(default_factory=dict)  # of the weights to be kept
 
     def take(self, values: Mapping[str, float], step: int, settings: TrainingSettings) -> bool:
         """Take in what the validation after ``step`` updates gave; whether it is the best so far.

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
@@ -58,6 +58,10 @@ class Program(Protocol):
         Other values may stand with them, such as a task's score: ``stopping.monitor`` names the
         one that counts. They are the same in all processes.
         """
+
+    def validation_record(self) -> dict[str, Any]:
+        """What run.json says of the last validation, if it is that of the weights that are kept."""
+        return {}
 
     def export(self, folder: Path) -> None:
         """Write the trained model's files."""

@@ -2,9 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from cxrflow.objectives.global_alignment import global_alignment
+from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.terms.settings import GlobalAlignmentSettings
 
@@ -25,3 +27,6 @@ class GlobalAlignment(Term):
         return global_alignment(
             image_NP, text_NP, settings.temperature, own, settings.image_to_text
         )
+
+    def answers(self, views: "PairViews") -> Answers:
+        return Answers(torch.ones(len(views.batch.rows)), number=2)

@@ -20,6 +20,7 @@ from cxrflow.encoders.word_aggregation import Words, aggregate_words
 from cxrflow.errors import InputError
 from cxrflow.objectives.contrastive import symmetric_cross_entropy
 from cxrflow.objectives.local_alignment import Matching, local_similarity
+from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.report_text import TextOutput
 from cxrflow.pretrain.terms.settings import LocalAlignmentSettings
@@ -73,3 +74,6 @@ class LocalAlignment(Term):
         )
         (similarity_BB,), own = views.batch.gather(similarity_IB)
         return symmetric_cross_entropy(self.settings.temp3 * similarity_BB, own)
+
+    def answers(self, views: "PairViews") -> Answers:
+        return Answers(torch.ones(len(views.batch.rows)), number=2)

@@ -1,11 +1,13 @@
 """Masked language modelling: BioViL section 2.1."""
 
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from cxrflow.objectives.masked_language_modelling import masked_language_modelling
+from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
 
@@ -32,3 +34,10 @@ class Mlm(Term):
             for text in views.masked
         ]
         return torch.stack(losses).mean()
+
+    def answers(self, views: "TextViews | PackedViews") -> Answers:
+        texts = views.masked
+        targets = torch.cat([text.targets for text in texts])
+        by_token = self.settings.reduction == "token"
+        number = 1.0 if by_token else fmean(text.tokens / text.sequences for text in texts)
+        return Answers(targets.bincount(minlength=texts[0].logits.shape[1]), number)

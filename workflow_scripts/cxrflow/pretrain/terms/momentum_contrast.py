@@ -21,6 +21,7 @@ from torch.nn.functional import normalize
 from cxrflow.encoders.frames import Frames
 from cxrflow.keyed_random import row_state
 from cxrflow.objectives.momentum_contrast import momentum_contrast
+from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.terms.settings import MomentumContrastSettings
 
@@ -59,6 +60,9 @@ class MomentumContrast(Term):
             self._keys = key_NP
         tau = self.settings.temperature
         return momentum_contrast(query_NP, key_NP[own], self.queue, tau, len(key_NP))
+
+    def answers(self, views: "TwoViews") -> Answers:
+        return Answers(torch.ones(1 + len(self.queue)))
 
     @torch.no_grad()
     def keys(self, views: "TwoViews") -> tuple[Tensor, slice]:

@@ -2,9 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor, nn
 
 from cxrflow.objectives.simclr import nt_xent
+from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.terms.settings import SimclrSettings
 
@@ -36,3 +38,6 @@ class Simclr(Term):
         projected_NVP = self.head(views.features.flatten(0, 1)).unflatten(0, (-1, self.encoded))
         (gathered_NVP,), own = views.batch.gather(projected_NVP)
         return nt_xent(gathered_NVP[:, 0], gathered_NVP[:, 1], self.settings.temperature, own)
+
+    def answers(self, views: "TwoViews") -> Answers:
+        return Answers(torch.ones(2 * len(views.batch.rows) - 1))

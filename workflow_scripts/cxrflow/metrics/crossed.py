@@ -1,0 +1,122 @@
+"""Intervals and tests over trainings and samples at once, for scores of several trainings.
+
+Each of S trainings (seeds) is scored on the same P patients, so the two are crossed, as readers and
+cases are in a reader study. The variance of the mean score is that of Obuchowski and Rockette
+(1995, Commun Stat Simul Comput 24:285; one modality: Hillis 2014, Stat Med 33:330)::
+
+    between / S + common
+
+``between`` is the variance of the S scores; it holds the trainings' own spread and the part of the
+patients' that differs between trainings. ``common`` is the covariance of two trainings' scores over
+resampled patients: what is hard for all of them, which more trainings do not make smaller. It comes
+from a bootstrap, so that any score will do, and is multiplied by P / (P - 1), by which a bootstrap
+of few is too narrow (Hesterberg 2015, Am Stat 69:371).
+
+The interval is Student's. Satterthwaite's degrees of freedom cover 92 % at three trainings whose
+spread is large beside the patients' (simulated: docs/inference.md). His formula has the squares of
+both parts' shares in the variance; we take the shares themselves::
+
+    1 / df = share_between / (S - 1) + share_common / (P - 1)
+
+A difference of two models is the same with the differences of trainings of one seed as scores. One
+training alone leaves ``common``: that interval is over patients, for this training.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import stdtr, stdtrit
+
+from cxrflow.metrics.intervals import Floats, Statistic, resamples
+
+DIFFERENCE = "difference"
+
+
+class Student(NamedTuple):
+    """Ends of the interval, and the two-sided p of "it is zero"; NaN where undefined."""
+
+    low: Any
+    high: Any
+    p: Any
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """A training's scores by name: on all samples, and on each of R resamples of them [R]."""
+
+    value: Mapping[str, float]
+    drawn: Mapping[str, Floats]
+
+    def minus(self, other: "Resampled", own: str, theirs: str) -> "Resampled":
+        """Score ``own`` less the other training's ``theirs``, under the name ``DIFFERENCE``; empty
+        where one of them is not there."""
+        if own not in self.value or theirs not in other.value:
+            return Resampled({}, {})
+        return Resampled(
+            {DIFFERENCE: self.value[own] - other.value[theirs]},
+            {DIFFERENCE: self.drawn[own] - other.drawn[theirs]},
+        )
+
+
+def resampled(
+    statistic: Statistic, clusters: ArrayLike, replicates: int = 2000, seed: int = 0
+) -> Resampled:
+    """Scores of one training; equal clusters and seeds give the same resamples."""
+    codes = np.asarray(clusters, dtype=np.int64)
+    point = statistic(np.ones((1, len(codes))))
+    blocks = [statistic(counts) for counts in resamples(codes, replicates, seed)]
+    drawn = {name: np.concatenate([block[name] for block in blocks]) for name in point}
+    return Resampled({name: float(value[0]) for name, value in point.items()}, drawn)
+
+
+def student(
+    scores_S: ArrayLike, covariance_SS: ArrayLike, patients: int, level: float = 0.95
+) -> Student:
+    """Interval of the mean of S scores with this covariance over ``patients``, as above.
+
+    Leading axes are separate cases. NaN with fewer than two patients that anything depends on.
+    """
+    scores, covariance = np.asarray(scores_S, float), np.asarray(covariance_SS, float)
+    trainings = scores.shape[-1]
+    own = np.trace(covariance, axis1=-2, axis2=-1)
+    between = np.zeros(scores.shape[:-1])
+    common = own
+    if trainings > 1:
+        between = scores.var(axis=-1, ddof=1) / trainings
+        pairs = trainings * (trainings - 1)
+        common = np.maximum(covariance.sum(axis=(-2, -1)) - own, 0) / pairs
+    with np.errstate(divide="ignore", invalid="ignore"):
+        common = common * np.float64(patients) / (patients - 1)
+        variance = between + common
+        share = between / variance
+        inverse = share / max(trainings - 1, 1) + (1 - share) / (patients - 1)
+        mean, error = scores.mean(axis=-1), np.sqrt(variance)
+        # Without any spread the interval is a point, and only a mean of zero is said to be zero.
+        half = np.where(variance == 0, 0.0, stdtrit(1 / inverse, (1 + level) / 2) * error)
+        p = np.where(variance == 0, mean == 0, 2 * stdtr(1 / inverse, -np.abs(mean) / error))
+    return Student(mean - half, mean + half, p)
+
+
+def over_trainings_and_samples(
+    trainings: Sequence[Resampled], name: str, patients: int, level: float = 0.95
+) -> Student:
+    """Interval of the mean of a score over trainings that were resampled alike.
+
+    ``patients`` are those behind the score; resamples in which it is undefined are left out.
+    """
+    drawn_SR = np.stack([one.drawn[name] for one in trainings])
+    known = np.asarray(np.isfinite(drawn_SR).all(axis=0))
+    if known.sum() < 2 or patients < 2:
+        return Student(np.nan, np.nan, np.nan)
+    covariance_SS = np.atleast_2d(np.cov(drawn_SR[:, known]))
+    found = student([one.value[name] for one in trainings], covariance_SS, patients, level)
+    return Student(*(float(part) for part in found))
+
+
+def over_trainings(scores_S: ArrayLike, level: float = 0.95) -> Student:
+    """The same without samples: Student's interval of two or more scores."""
+    scores = np.asarray(scores_S, float)
+    return student(scores, np.zeros((len(scores), len(scores))), 2, level)
