@@ -65,7 +65,7 @@ def _write_metrics(
     resolved = config.task(task)
     dataset = config.known_cohorts[resolved.task.cohort].dataset
     content = {"task": task, "benchmark": resolved.task.benchmark, "model": model, "seed": seed}
-    content["learnt"] = True if place else None
+    content["learnt"] = None if not place or "/reference/" in place else True
     content["data"] = {
         "name": dataset, "synthetic": config.data.drawn(dataset), "fingerprint": "77aa",
     }  # fmt: skip

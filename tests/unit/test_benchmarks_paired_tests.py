@@ -48,6 +48,7 @@ def grounding(seed: int, shift: float = 0.0, count: int = 30) -> pd.DataFrame:
             "subject_id": [f"p{n // 3}" for n in numbers],
             "category": np.where(numbers % 4, "Edema", "Pneumonia"),
             "box_share": np.full(count, 0.1),
+            "placed": numbers % 2 == 0,
         }
     )
     hard = np.random.default_rng(99).normal(1, 0.4, count)  # the same for every model
@@ -190,8 +191,8 @@ def test_a_model_that_did_not_learn_is_not_compared(tmp_path):
 def test_few_samples_behind_a_metric_widen_its_interval(tmp_path):
     counts = {"cnr": {"n": 30}, "cnr/edema": {"n": 5}}
     files = several(tmp_path, "m", (0.5, 0.6, 0.7), metrics=counts)
-    (many,) = inference(several(tmp_path / "n", "m", (0.5, 0.6, 0.7)), {}).cells()
-    (few,) = inference(files, {}).cells()
+    (many,) = inference(several(tmp_path / "n", "m", (0.5, 0.6, 0.7)), {"replicates": 300}).cells()
+    (few,) = inference(files, {"replicates": 300}).cells()
     widths = [
         c["metrics"]["cnr/edema"]["high"] - c["metrics"]["cnr/edema"]["low"] for c in (few, many)
     ]
