@@ -105,20 +105,21 @@ def test_bad_reports_are_counted_with_reasons_and_stay_as_rows(tmp_path: Path) -
         5: None,
         6: b"a\x00b",
         7: b"\n IMPRESSION: " + b"effusion " * 1_200_000,
+        8: "\n FINDINGS: Clear.\n".encode("utf-16"),
     }
     root = write_mimic(tmp_path / "mimic", contents)
     folder = run(root, max_failed_share=0.9)
     corpus = json.loads((folder / "corpus.json").read_text())
     assert drops(corpus) == {
         "empty file": (1, ["59990002"]),
-        "not UTF-8 text": (1, ["59990003"]),
+        "not UTF-8 text": (2, ["59990003", "59990008"]),
         "no usable section": (1, ["59990004"]),
         "file not found": (1, ["59990005"]),
         "not text (NUL bytes)": (1, ["59990006"]),
         "longer than 200000 characters": (1, ["59990007"]),
     }
     sections = table(folder, "sections")
-    assert len(sections) == 7 and sum(corpus["outcomes"].values()) == 7
+    assert len(sections) == 8 and sum(corpus["outcomes"].values()) == 8
     assert sections.loc[1, "outcome"] == "empty file" and pd.isna(sections.loc[1, "findings"])
     assert sections.loc[3, "indication"] == "Cough."
     assert list(table(folder, "labels")["study_id"]) == ["59990001"]

@@ -1,7 +1,9 @@
 """Each reader on a tiny copy of its published layout, whole and damaged."""
 
+import gzip
 import io
 import json
+import re
 import tarfile
 from pathlib import Path
 
@@ -105,6 +107,45 @@ def test_mimic_cxr_duplicate_ids(tmp_path: Path) -> None:
     records.write_text("\n".join([*lines, lines[1].replace("s50000009", "s50000001")]) + "\n")
     with pytest.raises(InputError, match=r"cxr-record-list\.csv: 1 value\(s\) of dicom_id"):
         read("mimic_cxr", root)
+
+    studies = root / "cxr-study-list.csv"
+    records.write_text("\n".join(lines) + "\n")
+    lines = studies.read_text().splitlines()
+    studies.write_text("\n".join([*lines, lines[1]]) + "\n")
+    assert dropped(read("mimic_cxr", root), "studies") == {"the same row again": 1}
+    studies.write_text("\n".join([*lines, lines[1] + "x"]) + "\n")
+    with pytest.raises(InputError, match=r"cxr-study-list\.csv: 1 value\(s\) of study_id"):
+        read("mimic_cxr", root)
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "column"),
+    [
+        ("mimic_cxr", "cxr-record-list.csv", "dicom_id"),
+        ("mimic_cxr", "cxr-study-list.csv", "path"),
+        ("mimic_cxr_jpg", "mimic-cxr-2.0.0-metadata.csv", "ViewPosition"),
+        ("mimic_cxr_jpg", "mimic-cxr-2.0.0-split.csv", "split"),
+        ("ms_cxr", "MS_CXR_Local_Alignment_v1.1.0.csv", "label_text"),
+        ("rsna", "stage_2_train_labels.csv", "Target"),
+        ("rsna", "stage_2_detailed_class_info.csv", "class"),
+        ("covid_chestxray", "metadata.csv", "modality"),
+    ],
+)
+def test_a_list_without_a_column_or_cut_off_is_named(
+    tmp_path: Path, name: str, table: str, column: str
+) -> None:
+    box = (IMAGES[0], "Edema", "haze", (1, 1, 2, 2), "test")
+    made = {"mimic_cxr": mimic_cxr, "mimic_cxr_jpg": mimic_cxr_jpg, "rsna": rsna}
+    made |= {"covid_chestxray": covid_chestxray, "ms_cxr": lambda root: ms_cxr(root, [box])}
+    path = made[name](tmp_path) / table
+    content = path.read_text()
+    path.write_text(content.replace(column, "other", 1))
+    with pytest.raises(InputError, match=rf"{re.escape(table)}: column '{column}' is missing"):
+        read(name, tmp_path)
+    path.unlink()
+    path.with_name(f"{table}.gz").write_bytes(gzip.compress(content.encode() * 20)[:-20])
+    with pytest.raises(InputError, match=rf"{re.escape(table)}\.gz: cut off or not gzip"):
+        read(name, tmp_path)
 
 
 def test_mimic_cxr_study_of_two_patients(tmp_path: Path) -> None:

@@ -141,15 +141,18 @@ def test_header_scan_tells_damage_apart_and_does_not_depend_on_processes(
         "text.dcm": b"this is no picture " * 40,
         "header.dcm": content[: rows_tag - 3],
         "pixels.dcm": content[:-100],
+        "bare.dcm": content[: content.index(b"\xe0\x7f\x10\x00")],
     }.items():
         (tmp_path / name).write_bytes(part)
-    names = ["whole.dcm", "empty.dcm", "text.dcm", "header.dcm", "pixels.dcm", "absent.dcm"]
+    names = ["whole.dcm", "empty.dcm", "text.dcm", "header.dcm", "pixels.dcm"]
+    names += ["bare.dcm", "absent.dcm"]
     one = dicom_headers.scan(tmp_path, names)
     assert one["failure"].fillna("").tolist() == [
         "",
         "file is empty",
         "not a DICOM file",
         "header is cut off or has no Rows and Columns",
+        "pixel data is cut off or absent",
         "pixel data is cut off or absent",
         "file not found",
     ]

@@ -281,6 +281,12 @@ def without(keyword: str) -> FileDataset:
     return made
 
 
+def float_pixels() -> FileDataset:
+    made = without("PixelData")
+    made.FloatPixelData = np.full(made.Rows * made.Columns, np.nan, "<f4").tobytes()
+    return made
+
+
 def many_frames() -> FileDataset:
     made = dataset(chest(), 12)
     made.NumberOfFrames = 2
@@ -298,6 +304,7 @@ def video() -> FileDataset:
 
 BAD_DICOM = {
     "DICOM without pixel data": lambda: without("PixelData"),
+    "without pixel data, or cut": float_pixels,
     "incomplete DICOM header": lambda: without("Rows"),
     "DICOM with 2 frames": many_frames,
     "blank image": lambda: dataset(np.full((20, 20), 9, np.uint16), 12),

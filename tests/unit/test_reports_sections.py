@@ -123,34 +123,6 @@ def test_published_slips_can_be_repeated() -> None:
     assert parse_report(text, PUBLISHED).outcome == "no usable section"
 
 
-def test_last_section_of_a_name_wins() -> None:
-    text = "\n IMPRESSION: First.\n \n FINDINGS: Text.\n \n IMPRESSION: Second.\n"
-    assert parse_report(text, SETTINGS).sections["impression"] == "Second."
-
-
-def test_empty_section_does_not_hide_an_earlier_one() -> None:
-    text = "\n FINDINGS: Text.\n \n IMPRESSION:  \n \n CHEST, TWO VIEWS: \n \n INDICATION: x\n"
-    report = parse_report(text, SETTINGS)
-    assert report.sections["findings"] == "Text."
-    assert "impression" not in report.sections
-    assert report.outcome == "findings only"
-
-
-def test_second_heading_on_a_line_is_text() -> None:
-    text = "\n FINDINGS: Clear.  IMPRESSION: Normal.\n"
-    assert parse_report(text, SETTINGS).sections["findings"] == "Clear.  IMPRESSION: Normal."
-
-
-def test_heading_needs_a_new_line_and_a_blank() -> None:
-    parts = split_sections(" FINDINGS: a\nIMPRESSION: b\n Findings: c", SETTINGS)
-    assert [part.name for part in parts] == ["full report"]
-
-
-def test_heading_right_below_a_heading_is_text() -> None:
-    text = "\n FINDINGS:\n IMPRESSION: Clear.\n NOTE: x\n"
-    assert parse_report(text, SETTINGS).sections["findings"] == "IMPRESSION: Clear."
-
-
 def test_line_ends_of_other_systems_are_read_alike() -> None:
     text = "\n INDICATION: Cough.\n \n The lungs\n are clear.\n"
     expected = parse_report(text, SETTINGS)
@@ -169,16 +141,6 @@ def test_last_paragraph_is_the_fall_back() -> None:
     assert report.conclusion == "The lungs are clear.\n \n No effusion."
     assert report.conclusion_from == "last_paragraph"
     assert report.outcome == "last paragraph only"
-
-
-def test_last_paragraph_of_a_report_without_headings() -> None:
-    report = parse_report("Title\n \n The lungs are clear.", SETTINGS)
-    assert report.conclusion == "The lungs are clear."
-
-
-def test_comparison_is_the_last_resort() -> None:
-    report = parse_report("\n COMPARISON: None. Lungs are clear.\n", SETTINGS)
-    assert (report.conclusion, report.conclusion_from) == ("None. Lungs are clear.", "comparison")
 
 
 def test_nothing_usable_is_told_apart() -> None:
