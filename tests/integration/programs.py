@@ -13,12 +13,8 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pandas as pd
-import pydicom
-from pydicom.uid import ExplicitVRLittleEndian
 
 from cxrflow.command import run
 
@@ -94,38 +90,6 @@ def absent(path: Path) -> bool:
     return not path.exists() and not list(path.parent.glob(f".{path.name}.*.partial"))
 
 
-def change_csv(path: Path, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
-    """Rewrite a CSV, every column as text."""
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    change(table).to_csv(path, index=False)
-
-
 def change_parquet(path: Path, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
     """Rewrite a parquet file."""
     change(pd.read_parquet(path)).to_parquet(path, index=False)
-
-
-def dropped(flow: Mapping[str, Any]) -> dict[str, int]:
-    """Counts by reason over all steps of a flow.json."""
-    found: dict[str, int] = {}
-    for step in flow["steps"]:
-        for drop in step["dropped"]:
-            found[drop["reason"]] = found.get(drop["reason"], 0) + drop["count"]
-    return found
-
-
-def write_dicom(path: Path, pixels: np.ndarray, photometric: str = "MONOCHROME2") -> None:
-    """``pixels`` uint16 [H, W] or uint8 [H, W, 3] in the file at ``path``, header kept."""
-    header = pydicom.dcmread(path)
-    colour = pixels.ndim == 3
-    bits = 8 if colour else 16
-    header.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    header.Rows, header.Columns = pixels.shape[:2]
-    header.SamplesPerPixel, header.PhotometricInterpretation = 3 if colour else 1, photometric
-    header.BitsAllocated = header.BitsStored = bits
-    header.HighBit, header.PixelRepresentation = bits - 1, 0
-    if colour:
-        header.PlanarConfiguration = 0
-    header["PixelData"].VR = "OB" if colour else "OW"
-    header.PixelData = np.ascontiguousarray(pixels).tobytes()
-    header.save_as(path, enforce_file_format=True)

@@ -1,6 +1,7 @@
 """Tiny copies of the published layouts, for the tests of cxrflow.data."""
 
 import csv
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,6 +189,16 @@ def rsna(root: Path, negatives: int = 6, positives: int = 4) -> Path:
     )
     write_csv(root / "stage_2_detailed_class_info.csv", ("patientId", "class"), classes)
     return root
+
+
+def nih_mapping(root: Path, images: int) -> None:
+    """The file that names RSNA's patients, of so many images each."""
+    names = sorted(path.stem for path in (root / "stage_2_train_images").iterdir())
+    records = [
+        {"subset_img_id": name, "img_id": f"{number // images:08d}_{number:03d}.png"}
+        for number, name in enumerate(names)
+    ]
+    (root / "pneumonia-challenge-dataset-mappings_2018.json").write_text(json.dumps(records))
 
 
 def open_i_report(number: int, findings: str, impression: str, images: Sequence[str]) -> str:

@@ -114,7 +114,8 @@ def read_codes(codes: str) -> Labels:
     """``"PE+ PT-"`` as (observation, value) pairs; ``"none"`` as nothing."""
     if codes == "none":
         return ()
-    return tuple((NAMES[code[:-1]], SIGNS[code[-1]]) for code in codes.split())
+    names = {**NAMES, "NF": "No Finding"}
+    return tuple((names[code[:-1]], SIGNS[code[-1]]) for code in codes.split())
 
 
 def read_templates() -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.encoders.settings import TextEncoderSettings
+from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, write_tokenizer
 
 WORDS = ["no", "##dule", "pleural", "eff", "##usion", "##s", "heart", "is", "large", "."]
@@ -29,6 +30,15 @@ def pool_of(row: int) -> list[str]:
     """Sentences with text of a report, FINDINGS first."""
     both = [*REPORTS["findings_sentences"][row], *REPORTS["impression_sentences"][row]]
     return [sentence for sentence in both if sentence != "\u200b"]
+
+
+def write_documents(path: Path, texts: list[str]) -> Path:
+    """documents.parquet of these texts."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with DocumentWriter(path) as writer:
+        for number, text in enumerate(texts):
+            writer.add(str(number), text)
+    return path
 
 
 def write_text_model(folder: Path) -> Path:

@@ -13,6 +13,7 @@ from data_fixtures import (
     mimic_cxr,
     mimic_cxr_jpg,
     ms_cxr,
+    nih_mapping,
     rsna,
     write_csv,
 )
@@ -189,20 +190,6 @@ def test_reports_of_one_edition_with_images_of_the_other(tmp_path: Path) -> None
     assert pairs["study_time"].notna().all() and pairs["prior_study_id"].notna().sum() == 1
 
 
-def test_official_split_with_a_patient_in_two_parts_is_refused(tmp_path: Path) -> None:
-    root = mimic_cxr_jpg(tmp_path / "jpg")
-    table = root / "mimic-cxr-2.0.0-split.csv"
-    table.write_text(table.read_text().replace("10000001,train", "10000001,test", 1))
-    with pytest.raises(InputError, match=r"patient\(s\) stand in two splits \(10000001\)"):
-        make(
-            tmp_path / "out",
-            *("--layout", "mimic_cxr_jpg", "--root", root),
-            *("--corpus", corpus(tmp_path / "corpus", STUDIES)),
-            splits={"method": "official"},
-        )
-    assert not (tmp_path / "out").exists()
-
-
 def test_split_file(hospital: list[object], tmp_path: Path) -> None:
     path = write_csv(
         tmp_path / "split.csv",
@@ -319,14 +306,9 @@ def test_classification_split_does_not_move_when_a_file_is_missing(tmp_path: Pat
 
 def test_classification_holds_patients_out(tmp_path: Path) -> None:
     """Ten patients of four images; the other set's two patients are in no training part."""
-    for name, images in (("own", 40), ("other", 8)):
-        root = rsna(tmp_path / name, negatives=images // 2, positives=images // 2)
-        ids = sorted(path.stem for path in (root / "stage_2_train_images").iterdir())
-        records = [
-            {"subset_img_id": one, "img_id": f"{n // 4:08d}_{n:03d}.png"}
-            for n, one in enumerate(ids)
-        ]
-        (root / "pneumonia-challenge-dataset-mappings_2018.json").write_text(json.dumps(records))
+    for name, count in (("own", 40), ("other", 8)):
+        root = rsna(tmp_path / name, negatives=count // 2, positives=count // 2)
+        nih_mapping(root, images=4)
     options = ["--layout", "rsna", "--root", root.parent / "own"]
     flow = make(
         *(tmp_path / "out", *options, "--held-out", f"other:rsna={root}"), kind="classification"
@@ -344,15 +326,7 @@ def test_classification_holds_patients_out(tmp_path: Path) -> None:
 
 def test_classification_reports_the_published_leak_and_can_avoid_it(tmp_path: Path) -> None:
     root = rsna(tmp_path / "rsna", negatives=30, positives=10)
-    names = sorted(path.stem for path in (root / "stage_2_train_images").iterdir())
-    (root / "pneumonia-challenge-dataset-mappings_2018.json").write_text(
-        json.dumps(
-            [
-                {"subset_img_id": name, "img_id": f"{number // 4:08d}_{number:03d}.png"}
-                for number, name in enumerate(names)
-            ]
-        )
-    )
+    nih_mapping(root, images=4)
     options = ["--layout", "rsna", "--root", root]
     leaky = make(tmp_path / "a", *options, kind="classification")
     assert [check["passed"] for check in leaky["checks"]] == [True, False]

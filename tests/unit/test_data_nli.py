@@ -9,7 +9,7 @@ import pytest
 
 from cxrflow.data.build_cohort import main
 from cxrflow.data.layouts import layout
-from cxrflow.data.request import Request
+from cxrflow.data.tables import Request
 from cxrflow.errors import InputError
 
 FIRST = {

@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import json
 import re
 import tarfile
 from pathlib import Path
@@ -16,6 +15,7 @@ from data_fixtures import (
     mimic_cxr,
     mimic_cxr_jpg,
     ms_cxr,
+    nih_mapping,
     open_i_report,
     rsna,
     write_csv,
@@ -24,8 +24,7 @@ from data_fixtures import (
 
 from cxrflow.data import mimic_cxr_jpg as jpg_reader
 from cxrflow.data.layouts import holders, layout
-from cxrflow.data.request import Request
-from cxrflow.data.tables import Tables
+from cxrflow.data.tables import Request, Tables
 from cxrflow.errors import InputError
 from cxrflow.files import is_synthetic
 
@@ -226,15 +225,7 @@ def test_rsna_has_one_row_an_image_however_many_boxes(tmp_path: Path) -> None:
 
 def test_rsna_patients_come_from_the_nih_mapping(tmp_path: Path) -> None:
     root = rsna(tmp_path)
-    ids = read("rsna", root).images["image_id"]
-    (root / "pneumonia-challenge-dataset-mappings_2018.json").write_text(
-        json.dumps(
-            [
-                {"subset_img_id": name, "img_id": f"{number // 2:08d}_{number:03d}.png"}
-                for number, name in enumerate(ids)
-            ]
-        )
-    )
+    nih_mapping(root, images=2)
     assert read("rsna", root).images["subject_id"].nunique() == 5
 
 

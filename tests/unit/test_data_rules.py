@@ -65,22 +65,22 @@ LIST = images(("1", "a", "AP"), ("1", "b", "PA"), ("2", "c", "PA"), ("2", "d", "
 
 
 def test_first_and_preferred_image() -> None:
-    first, drops = filters.one_per_study(LIST, "first", ("PA", "AP"), 0)
-    assert first["image_id"].tolist() == ["a", "c"] and drops[0].count == 2
-    pa, _ = filters.one_per_study(LIST, "preferred", ("PA", "AP"), 0)
+    first = filters.one_per_study(LIST, "first", ("PA", "AP"), 0)
+    assert first["image_id"].tolist() == ["a", "c"]
+    pa = filters.one_per_study(LIST, "preferred", ("PA", "AP"), 0)
     assert pa["image_id"].tolist() == ["b", "c"]
-    ap, _ = filters.one_per_study(LIST, "preferred", ("AP", "PA"), 0)
+    ap = filters.one_per_study(LIST, "preferred", ("AP", "PA"), 0)
     assert ap["image_id"].tolist() == ["a", "d"]
 
 
 def test_random_image_depends_on_seed_and_study_alone() -> None:
     many = images(*((f"{s}", f"{s}-{k}", "PA") for s in range(400) for k in range(2)))
-    chosen, _ = filters.one_per_study(many, "random", ("PA",), 3)
-    again, _ = filters.one_per_study(many.sample(frac=1, random_state=1), "random", ("PA",), 3)
+    chosen = filters.one_per_study(many, "random", ("PA",), 3)
+    again = filters.one_per_study(many.sample(frac=1, random_state=1), "random", ("PA",), 3)
     assert set(chosen["image_id"]) == set(again["image_id"])
-    part, _ = filters.one_per_study(many[200:], "random", ("PA",), 3)
+    part = filters.one_per_study(many[200:], "random", ("PA",), 3)
     assert set(part["image_id"]) <= set(chosen["image_id"])
-    other, _ = filters.one_per_study(many, "random", ("PA",), 4)
+    other = filters.one_per_study(many, "random", ("PA",), 4)
     same = len(set(chosen["image_id"]) & set(other["image_id"]))
     assert 150 < same < 250
     assert 150 < chosen["image_id"].str.endswith("-0").sum() < 250

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from small_text import write_documents
 
 from cxrflow.errors import InputError
 from cxrflow.text import tokens, vocabulary
-from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.packing import PackedCorpus, fit_lengths
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, VocabularyInfo, read_tokenizer, write_tokenizer
 
@@ -21,14 +21,6 @@ def texts_of(seed: int, count: int, longest: int = 60) -> list[str]:
     rng = random.Random(seed)
     lexicon = ["".join(rng.choices("abcdefgé", k=rng.randint(1, 12))) for _ in range(300)]
     return [" ".join(rng.choices(lexicon, k=rng.randint(0, longest))) + "." for _ in range(count)]
-
-
-def write_documents(path: Path, texts: list[str]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with DocumentWriter(path) as writer:
-        for number, text in enumerate(texts):
-            writer.add(str(number), text)
-    return path
 
 
 def tokenise(documents: Path, folder: Path, output: Path, *more: str) -> dict:

@@ -9,11 +9,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from small_text import write_documents
 from tokenizers import normalizers, pre_tokenizers
 
 from cxrflow.errors import InputError
 from cxrflow.text import vocabulary
-from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.tokenizer import (
     PREFIX,
     SPECIAL_TOKENS,
@@ -21,8 +21,7 @@ from cxrflow.text.tokenizer import (
     read_tokenizer,
     write_tokenizer,
 )
-from cxrflow.text.word_counts import WordCounts
-from cxrflow.text.wordpiece import choose_alphabet, train_wordpiece
+from cxrflow.text.wordpiece import WordCounts, choose_alphabet, train_wordpiece
 
 ODD = [
     "Crème-BRÛLÉE 2.5cm; 日本語x", "a\x0bb a\x1cb c\x85d", "nbsp\xa0between\u2003em", "zero\u200bw",
@@ -108,14 +107,6 @@ def test_alphabet_limit_breaks_ties_by_code_point():
     assert train_wordpiece(counts, 100, [], 1, limit_alphabet=3) == [
         *("a", "b", "d", "##b", "##d", "ab", "ad")
     ]
-
-
-def write_documents(path: Path, texts: list[str]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with DocumentWriter(path) as writer:
-        for number, text in enumerate(texts):
-            writer.add(str(number), text)
-    return path
 
 
 def build(paths: list[Path], output: Path, **settings: object) -> dict:

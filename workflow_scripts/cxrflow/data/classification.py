@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 
 from cxrflow.data import filters, leakage, splits
-from cxrflow.data.flow import Flow
-from cxrflow.data.result import Cohort
+from cxrflow.data.flow import Cohort, Flow
 from cxrflow.data.settings import CohortSettings
 from cxrflow.data.tables import Tables
 from cxrflow.drops import Drop

@@ -10,12 +10,11 @@ import logging
 from argparse import Namespace
 
 from cxrflow.data import classification, grounding, nli, pairs
-from cxrflow.data.flow import Flow
+from cxrflow.data.flow import Cohort, Flow
 from cxrflow.data.held_out import held_out_patients, held_out_sets
 from cxrflow.data.layouts import Layout, layout
-from cxrflow.data.request import Request
-from cxrflow.data.result import Cohort
 from cxrflow.data.settings import CohortSettings
+from cxrflow.data.tables import Request
 from cxrflow.data.texts import read_corpus
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, file_digest, fingerprint, is_synthetic, write_json

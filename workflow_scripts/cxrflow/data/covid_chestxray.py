@@ -8,9 +8,8 @@ left out. Every image is taken as a study of its own; its id is the file name.
 from pathlib import Path
 
 from cxrflow.csv_table import read_csv, require_file, require_root
-from cxrflow.data.presence import file_failures
-from cxrflow.data.request import Request
-from cxrflow.data.tables import Tables, drop_repeats, require_unique, shaped
+from cxrflow.data.filters import file_failures
+from cxrflow.data.tables import Request, Tables, drop_repeats, require_unique, shaped
 from cxrflow.drops import Drop
 
 # Published short forms of views that other layouts spell out.

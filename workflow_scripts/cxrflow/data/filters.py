@@ -6,12 +6,12 @@ visit has several. A blank ViewPosition is not frontal: neither paper says, and 
 
 import hashlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from cxrflow.data.presence import file_failures
 from cxrflow.drops import Drop
 
 
@@ -23,6 +23,20 @@ def usable(images: pd.DataFrame) -> tuple[pd.DataFrame, list[Drop]]:
         for reason, rows in images[bad].groupby("failure")
     ]
     return images[~bad], drops
+
+
+def file_failures(root: Path, paths: Sequence[str], threads: int = 1) -> pd.Series:
+    """Why each ``root/path`` cannot be used (``file not found``, ``file is empty``), else null."""
+    # Waiting for a network file system dominates, so many more threads than cores pay.
+    with ThreadPoolExecutor(max(1, threads * 8)) as pool:
+        return pd.Series(list(pool.map(lambda path: _failure(root / path), paths)), dtype="str")
+
+
+def _failure(path: Path) -> str | None:
+    try:
+        return None if path.stat().st_size else "file is empty"
+    except OSError:
+        return "file not found"
 
 
 def present(images: pd.DataFrame, root: Path, threads: int) -> tuple[pd.DataFrame, list[Drop]]:
@@ -47,7 +61,7 @@ def frontal(images: pd.DataFrame, views: Sequence[str] | None) -> tuple[pd.DataF
 
 def one_per_study(
     images: pd.DataFrame, choose: str, views: Sequence[str] | None, seed: int
-) -> tuple[pd.DataFrame, list[Drop]]:
+) -> pd.DataFrame:
     """The image that stands for each study; the order of the rest is kept.
 
     ``random`` draws by a hash of seed, study and image: the same image is chosen whatever other
@@ -70,9 +84,7 @@ def one_per_study(
         ranks.append(images["view"].str.strip().str.upper().map(place).to_numpy())
     order = np.lexsort([np.arange(len(images)), *ranks])
     ranked = images.iloc[order]
-    kept = ranked[~ranked["study_id"].duplicated()].sort_index()
-    rest = images.drop(index=kept.index)
-    return kept, [Drop.of("another image of the same study was chosen", rest["image_id"])]
+    return ranked[~ranked["study_id"].duplicated()].sort_index()
 
 
 def unit_hash(*parts: object) -> float:

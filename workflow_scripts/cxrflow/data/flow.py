@@ -1,8 +1,11 @@
-"""The account of a cohort: how many each filter kept and dropped, and why (``flow.json``)."""
+"""A cohort once built, and its account: what each filter kept and dropped, and why."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+import pandas as pd
 
 from cxrflow.drops import Drop, Tally
 
@@ -10,7 +13,7 @@ Unit = Literal["studies", "images", "patients", "samples", "boxes", "labels"]
 
 
 class Flow:
-    """Steps, checks and notes in the order they happened."""
+    """Steps, checks and notes of ``flow.json`` in the order they happened."""
 
     def __init__(self, source: Path, max_failed_share: float) -> None:
         self.source = source
@@ -32,3 +35,37 @@ class Flow:
     def check(self, name: str, detail: str) -> None:
         """Record a check that was passed; one that is not raises where it is made."""
         self.checks.append({"name": name, "passed": True, "detail": detail})
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """What a cohort is before it is written.
+
+    Attributes:
+        rows: ``pairs.parquet`` or ``samples.parquet``.
+        images: ``image_id``, ``image_path`` of all images its pixel store needs.
+        split: split by patient (index: patient, or study or sample where patients are not known).
+        unit: what a row is: studies, images or samples.
+        documents: ``document_id``, ``text``, ``split`` of pair cohorts.
+        extra: further entries of ``flow.json``.
+    """
+
+    rows: pd.DataFrame
+    images: pd.DataFrame
+    split: pd.Series
+    unit: str
+    documents: pd.DataFrame | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def split_sizes(self) -> dict[str, dict[str, int]]:
+        """Rows by split, patients and images where rows have them; with_prior in pair cohorts."""
+        sizes = {}
+        for name, part in self.rows.groupby("split"):
+            sizes[str(name)] = {self.unit: len(part)}
+            named = {"patients": "subject_id", "studies": "study_id", "images": "image_id"}
+            for unit, column in named.items():
+                if column in part:
+                    sizes[str(name)][unit] = int(part[column].nunique())
+            if "prior_study_id" in part:
+                sizes[str(name)]["with_prior"] = int(part["prior_study_id"].notna().sum())
+        return sizes

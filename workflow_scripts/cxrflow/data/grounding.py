@@ -7,9 +7,8 @@ the union of its boxes (BioViL §3.1). Boxes stay in pixels of the original imag
 import pandas as pd
 
 from cxrflow.data import leakage, splits
-from cxrflow.data.flow import Flow
-from cxrflow.data.presence import file_failures
-from cxrflow.data.result import Cohort
+from cxrflow.data.filters import file_failures
+from cxrflow.data.flow import Cohort, Flow
 from cxrflow.data.settings import CohortSettings
 from cxrflow.data.tables import Tables
 from cxrflow.drops import Drop

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cxrflow.data.layouts import Layout, layout
-from cxrflow.data.request import Request
+from cxrflow.data.tables import Request
 from cxrflow.errors import InputError
 
 

@@ -10,8 +10,7 @@ import pandas as pd
 
 from cxrflow.csv_table import bare_ids, read_csv, require_file, require_root
 from cxrflow.data import dicom_headers, study_time
-from cxrflow.data.request import Request
-from cxrflow.data.tables import Tables, drop_repeats, require_unique, shaped
+from cxrflow.data.tables import Request, Tables, drop_repeats, require_unique, shaped
 from cxrflow.errors import InputError
 
 

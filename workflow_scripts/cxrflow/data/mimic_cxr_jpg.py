@@ -11,8 +11,14 @@ import pandas as pd
 from cxrflow.csv_table import Kind, bare_ids, find_file, read_csv, require_file, require_root
 from cxrflow.data import study_time
 from cxrflow.data.layouts import layout
-from cxrflow.data.request import Request
-from cxrflow.data.tables import Tables, drop_repeats, require_labels, require_unique, shaped
+from cxrflow.data.tables import (
+    Request,
+    Tables,
+    drop_repeats,
+    require_labels,
+    require_unique,
+    shaped,
+)
 from cxrflow.drops import Drop
 
 CLASSES = (

@@ -8,8 +8,7 @@ height in pixels of the original image.
 from pathlib import Path
 
 from cxrflow.csv_table import read_csv, require_file, require_root
-from cxrflow.data.request import Request
-from cxrflow.data.tables import Tables, drop_repeats, require_unique, shaped
+from cxrflow.data.tables import Request, Tables, drop_repeats, require_unique, shaped
 from cxrflow.drops import Drop
 
 _IDS = r"p(?P<subject_id>\d+)/s(?P<study_id>\d+)/[^/]+$"

@@ -13,10 +13,8 @@ from typing import Any
 import pandas as pd
 
 from cxrflow.csv_table import require_file, require_root
-from cxrflow.data.flow import Flow
-from cxrflow.data.request import Request
-from cxrflow.data.result import Cohort
-from cxrflow.data.tables import COLUMNS, Tables
+from cxrflow.data.flow import Cohort, Flow
+from cxrflow.data.tables import COLUMNS, Request, Tables
 from cxrflow.drops import Drop
 
 LABELS = ("entailment", "neutral", "contradiction")

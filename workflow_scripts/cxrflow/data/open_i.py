@@ -19,8 +19,7 @@ import pandas as pd
 
 from cxrflow.csv_table import find_file, read_csv, require_root
 from cxrflow.data import dicom_headers
-from cxrflow.data.request import Request
-from cxrflow.data.tables import Tables, require_unique, shaped
+from cxrflow.data.tables import Request, Tables, require_unique, shaped
 from cxrflow.drops import Drop
 from cxrflow.errors import InputError
 

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from cxrflow.data import filters, leakage, priors, splits
-from cxrflow.data.flow import Flow
-from cxrflow.data.result import Cohort
+from cxrflow.data.flow import Cohort, Flow
 from cxrflow.data.settings import CohortSettings
 from cxrflow.data.tables import Tables
 from cxrflow.data.texts import Corpus, study_key
@@ -66,7 +65,7 @@ def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) 
         sources.tables.source,
     )
     frontal, stages = _frontal_images(sources.pictures, studies, settings, flow, threads)
-    chosen, _ = filters.one_per_study(frontal, settings.choose, settings.views, settings.seed)
+    chosen = filters.one_per_study(frontal, settings.choose, settings.views, settings.seed)
 
     flow.step("studies listed", "studies", len(studies), sources.tables.dropped.get("studies", []))
     rows = _with_text(studies, sources.corpus, flow)
@@ -96,7 +95,7 @@ def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) 
         [Drop.of("patient is not in the given split", rows.loc[unknown, "study_id"].unique())],
     )
     rows = rows[~unknown].reset_index(drop=True)
-    rows, prior_account = _with_priors(rows, studies, chosen, settings)
+    rows, prior_account = _with_priors(rows, studies, chosen)
     rows["dataset"] = sources.dataset
     pairs = rows[list(COLUMNS)]
     _check(pairs, studies, sources, settings.unit, flow)
@@ -226,14 +225,9 @@ def _with_image(
 
 
 def _with_priors(
-    rows: pd.DataFrame, studies: pd.DataFrame, chosen: pd.DataFrame, settings: CohortSettings
+    rows: pd.DataFrame, studies: pd.DataFrame, chosen: pd.DataFrame
 ) -> tuple[pd.DataFrame, dict[str, object]]:
     """A prior needs a frontal image, not a report: all listed studies are candidates."""
-    if not settings.priors:
-        return rows.assign(prior_study_id=None, prior_image_id=None, prior_image_path=None), {
-            "found": 0,
-            "none": [],
-        }
     candidates = studies[studies["study_id"].isin(chosen["study_id"])]
     found = priors.find_priors(candidates)
     own = rows[["study_id"]].merge(found, on="study_id", how="left")

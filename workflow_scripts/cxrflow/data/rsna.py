@@ -11,8 +11,7 @@ import pandas as pd
 
 from cxrflow.csv_table import read_csv, require_file, require_root
 from cxrflow.data import dicom_headers
-from cxrflow.data.request import Request
-from cxrflow.data.tables import Tables, drop_repeats, shaped
+from cxrflow.data.tables import Request, Tables, drop_repeats, shaped
 from cxrflow.drops import Drop
 from cxrflow.errors import InputError
 from cxrflow.files import read_json

@@ -89,7 +89,6 @@ class CohortSettings(Settings):
         "`views`, then random",
     )
     seed: int = Field(0, ge=0, description="seed of the image choice")
-    priors: bool = Field(True, description="look for each study's prior study (BioViL-T)")
     splits: SplitSettings = SplitSettings()
     max_failed_share: float = Field(
         0.05,

@@ -4,7 +4,7 @@ Ids are strings without the letters some layouts put before them (``p19990001`` 
 Missing values are null. Paths are relative to the data set's root, with forward slashes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,6 +48,21 @@ def shaped(table: str, columns: dict[str, object], index: pd.Index | None = None
         elif name not in _NUMBERS:
             frame[name] = frame[name].astype("str")
     return frame[list(COLUMNS[table])]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a cohort asks of a reader, so that no more files are opened than it needs.
+
+    Attributes:
+        threads: processes or threads for work a file.
+        headers: open the image files' headers (view, date, size, damage) where lists lack these.
+        images: only these image ids matter; None for all.
+    """
+
+    threads: int = 1
+    headers: bool = True
+    images: Set[str] | None = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ The join is an outer one: some studies have no parsed report, and some reports n
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from cxrflow.errors import InputError
@@ -66,10 +65,5 @@ def study_key(ids: pd.Series, study_prefix: str) -> pd.Series:
 
 def _as_lists(sentences: pd.DataFrame) -> pd.DataFrame:
     ordered = sentences.sort_values(["study_id", "section", "index"], kind="stable")
-    first = ~ordered.duplicated(["study_id", "section"]).to_numpy()
-    starts = np.flatnonzero(first)
-    heads = ordered.loc[first, ["study_id", "section"]].reset_index(drop=True)
-    if not len(heads):
-        return heads.assign(sentences=pd.Series(dtype=object))
-    parts = np.split(ordered["sentence"].to_numpy(dtype=object), starts[1:])
-    return heads.assign(sentences=pd.Series([list(part) for part in parts], dtype=object))
+    groups = ordered.groupby(["study_id", "section"], sort=False)["sentence"]
+    return groups.agg(list).rename("sentences").reset_index()

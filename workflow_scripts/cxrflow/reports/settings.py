@@ -32,11 +32,6 @@ class LabelSettings(Settings):
     chexbert: str | None = Field(
         None, description="engine chexbert: the weights, chexbert.pth or a folder that holds it"
     )
-    alternatives: Literal["uncertain", "positive"] = Field(
-        "uncertain",
-        description="what 'A or B', 'A/B' and 'A versus B' say of both: uncertain, as in the "
-        "CheXpert labeller, or positive, as human indexers of Open-I read them",
-    )
     text: Literal["conclusion", "findings_and_impression"] | None = Field(
         None,
         description="what is labelled: the conclusion text that MIMIC-CXR-JPG labelled "

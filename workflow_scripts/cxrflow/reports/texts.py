@@ -57,18 +57,14 @@ class Listing:
     dropped: tuple[Drop, ...] = ()
 
 
-class Reader(Protocol):
-    """Reads listed reports."""
+class Reports(Protocol):
+    """A data set's reports: what a layout's description names."""
+
+    def __init__(self, root: Path) -> None: ...
 
     def read(self, reference: Reference) -> RawReport:
         """The report, or why it cannot be had."""
         ...
-
-
-class Reports(Reader, Protocol):
-    """A data set's reports: what a layout's description names."""
-
-    def __init__(self, root: Path) -> None: ...
 
     @staticmethod
     def listing(root: Path) -> Listing:
@@ -244,7 +240,7 @@ def list_reports(layout: str, root: str | Path) -> Listing:
     return kind.listing(place)
 
 
-def open_reader(layout: str, root: str | Path) -> Reader:
+def open_reader(layout: str, root: str | Path) -> Reports:
     """A reader of the data set's listed reports; cheap enough to make one a process."""
     kind, place = _reader(layout, root)
     return kind(place)

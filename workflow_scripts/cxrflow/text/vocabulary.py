@@ -19,8 +19,7 @@ from cxrflow.progress import progress
 from cxrflow.text.documents import open_documents, read_group
 from cxrflow.text.settings import VocabularySettings
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, write_tokenizer
-from cxrflow.text.word_counts import WordCounts
-from cxrflow.text.wordpiece import train_wordpiece
+from cxrflow.text.wordpiece import WordCounts, train_wordpiece
 
 log = logging.getLogger("cxrflow")
 _ROWS = 1024  # documents counted at a time

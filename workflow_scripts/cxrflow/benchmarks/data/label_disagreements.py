@@ -178,7 +178,7 @@ def ranked_disagreements(
         sentences.setdefault(study, []).append(text)
     studies = sections["study_id"].tolist()
     # The engine again, for its reasons; the network has none.
-    labeller = ScopeLabeller(settings.alternatives) if settings.engine == "scope" else None
+    labeller = ScopeLabeller() if settings.engine == "scope" else None
     rows = pd.DataFrame(
         find_disagreements(studies, findings, ours_NF, given_NF, differ_NF, sentences, labeller),
         columns=["study_id", "finding", "ours", "given", "sentence", "phrase", "rule"],

@@ -21,8 +21,7 @@ from cxrflow.benchmarks.data.settings import MsCxrStatisticsSettings
 from cxrflow.benchmarks.result import Result, slug
 from cxrflow.data import mimic_iv, ms_cxr
 from cxrflow.data.layouts import layout
-from cxrflow.data.request import Request
-from cxrflow.data.tables import Tables
+from cxrflow.data.tables import Request, Tables
 from cxrflow.drops import Tally
 from cxrflow.errors import InputError
 from cxrflow.files import fingerprint, is_synthetic

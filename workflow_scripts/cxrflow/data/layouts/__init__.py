@@ -17,8 +17,7 @@ from cxrflow.data.settings import CohortKind
 from cxrflow.errors import InputError
 
 if TYPE_CHECKING:
-    from cxrflow.data.request import Request
-    from cxrflow.data.tables import Tables
+    from cxrflow.data.tables import Request, Tables
 
 FOLDER = Path(__file__).parent
 Content = Literal[

@@ -24,7 +24,7 @@ def make_labeller(settings: LabelSettings) -> Labeller:
         InputError: the weights that the engine needs are not named, or are damaged.
     """
     if settings.engine == "scope":
-        return ScopeLabeller(settings.alternatives)
+        return ScopeLabeller()
     if settings.chexbert is None:
         raise InputError("labels.engine is 'chexbert': labels.chexbert must name the weights")
     # Here, as it brings torch, which the other engine's workers start faster without.

@@ -36,7 +36,7 @@ def _alternatives(cue: Cue, mentions: Sequence[Mention]) -> list[Mention]:
     return []
 
 
-def _decide(mention: Mention, effects: Mapping[str, Cue], alternatives: int) -> Assertion | None:
+def _decide(mention: Mention, effects: Mapping[str, Cue]) -> Assertion | None:
     """The value of one mention from the first cue of each effect that reaches it."""
     organ = mention.kind == "organ"
 
@@ -55,7 +55,7 @@ def _decide(mention: Mention, effects: Mapping[str, Cue], alternatives: int) -> 
     if not organ or "state positive" in effects:
         if "uncertain" in effects:
             return verdict("uncertain", UNCERTAIN)
-        if "alternatives" in effects and alternatives == UNCERTAIN:
+        if "alternatives" in effects:
             return verdict("alternatives", UNCERTAIN)
     if not organ:
         hint = mention.kind == "hint"
@@ -66,13 +66,8 @@ def _decide(mention: Mention, effects: Mapping[str, Cue], alternatives: int) -> 
     return None
 
 
-def assess(
-    words: Sequence[str], mentions: Sequence[Mention], alternatives: int = UNCERTAIN
-) -> list[Assertion]:
-    """What the sentence asserts of each mention; an organ without a state gives nothing.
-
-    ``alternatives`` is the value of both sides of "A or B": UNCERTAIN, or POSITIVE.
-    """
+def assess(words: Sequence[str], mentions: Sequence[Mention]) -> list[Assertion]:
+    """What the sentence asserts of each mention; an organ without a state gives nothing."""
     cues = find_cues(words)
     effects: list[dict[str, Cue]] = [{} for _ in mentions]
     starts = [mention.start for mention in mentions]
@@ -98,5 +93,5 @@ def assess(
         if mention.kind == "organ" and "state positive" in own:
             for effect, cue in on_state[own["state positive"].start].items():
                 own.setdefault(effect, cue)
-    decided = (_decide(m, e, alternatives) for m, e in zip(mentions, effects, strict=True))
+    decided = (_decide(m, e) for m, e in zip(mentions, effects, strict=True))
     return [assertion for assertion in decided if assertion is not None]

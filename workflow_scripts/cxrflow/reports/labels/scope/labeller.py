@@ -13,7 +13,6 @@ uncertain, other findings (emphysema, hernia, granuloma …) included, and is ot
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from cxrflow.reports.labels.observations import (
     BLANK,
@@ -73,9 +72,7 @@ def corrected_words(tokens: Sequence[Token]) -> list[str]:
     return [t.word if tree.atoms(t.word) or knows(t.word) else correct(t.word) for t in tokens]
 
 
-def read_sentence(
-    sentence: str, number: int = 0, alternatives: Literal["uncertain", "positive"] = "uncertain"
-) -> list[Reason]:
+def read_sentence(sentence: str, number: int = 0) -> list[Reason]:
     """All assertions of one sentence; ``number`` is its place in the report."""
     tokens = tokenize(sentence)
     words = corrected_words(tokens)
@@ -83,8 +80,7 @@ def read_sentence(
     if not mentions:
         return []
     reasons = []
-    value_of_or = UNCERTAIN if alternatives == "uncertain" else POSITIVE
-    for assertion in assess(words, mentions, value_of_or):
+    for assertion in assess(words, mentions):
         mention, value, cue = assertion.mention, assertion.value, assertion.cue
         start, end = tokens[mention.start].start, tokens[mention.end - 1].end
         cue_span = (tokens[cue[0]].start, tokens[cue[1] - 1].end) if cue else (start, start)
@@ -102,15 +98,13 @@ def read_sentence(
 class ScopeLabeller:
     """Labels reports given as sentences by cue words and their reach."""
 
-    def __init__(self, alternatives: Literal["uncertain", "positive"] = "uncertain"):
-        self._alternatives: Literal["uncertain", "positive"] = alternatives
+    def __init__(self) -> None:
         self._known: dict[str, tuple[tuple[str, int], ...]] = {}
 
     def _assertions(self, sentence: str) -> tuple[tuple[str, int], ...]:
         known = self._known.get(sentence)
         if known is None:
-            reasons = read_sentence(sentence, 0, self._alternatives)
-            known = tuple({(r.observation, r.value) for r in reasons})
+            known = tuple({(r.observation, r.value) for r in read_sentence(sentence)})
             if len(sentence) <= CACHED_LENGTH:
                 if len(self._known) >= CACHED_SENTENCES:
                     self._known.clear()
@@ -126,4 +120,4 @@ class ScopeLabeller:
 
     def explain(self, sentences: Sequence[str]) -> list[Reason]:
         """Every assertion behind one report's labels, in reading order."""
-        return [r for i, s in enumerate(sentences) for r in read_sentence(s, i, self._alternatives)]
+        return [r for i, s in enumerate(sentences) for r in read_sentence(s, i)]
