@@ -1,6 +1,7 @@
 """Papers of one's own: a method and a row more, beside ours; papers that use each other's parts."""
 
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -206,3 +207,24 @@ def test_a_papers_name_is_its_files(paper):
     with pytest.raises(InputError, match="key 'name' is 'my method'"):
         load_paper(paper({}, "my method.yaml"))
     assert Path(paper({})).stem not in {name for name in load_config([DEMO]).chosen}
+
+
+def test_all_reports_and_all_frontal_images_as_docs_say_it(overlay, paper):
+    """The two cohorts of docs/biovil.md: what a study must have, and a row an image."""
+    text = (ROOT / "docs" / "biovil.md").read_text(encoding="utf-8")
+    keys = text.partition("# configuration\n")[2].partition("\n\n")[0]
+    own = text.partition("# all_images.yaml\n")[2].partition("\n\n")[0]
+    read = yaml.safe_load(textwrap.dedent(keys)) | {
+        "papers": ["biovil", paper(yaml.safe_load(textwrap.dedent(own)))]
+    }
+    config, before = overlay(read), load_config([DEMO])
+    reports, pairs = (
+        config.known_cohorts[f"biovil/{name}"].recipe for name in ("mimic_cxr_reports", "mimic_cxr")
+    )
+    assert reports.require == ("findings", "impression")
+    assert pairs == before.known_cohorts["biovil/mimic_cxr"].recipe
+    images = config.known_cohorts["mine/images"].recipe
+    assert (images.unit, images.require) == ("image", ("image",))
+    assert images.splits == pairs.splits and images.held_out == pairs.held_out
+    assert config.ancestors("mine/biovil")[-2:] == ["mine/simclr", "mine/biovil"]
+    assert config.recipes["mine/simclr"].cohort == "mine/images"

@@ -112,7 +112,9 @@ def test_segmentation_rows_read_the_share_that_their_label_names():
         (f"biovil/{model}", share) for model in ("biovil", "simclr") for share in shares
     }
     prompted = [row for row in found.rows if row.model and row.share is None and not row.apart]
-    assert all(row.label.endswith(", zero-shot") for row in prompted)
+    more = {row.label for row in prompted if row.task == "biovil/segmentation_more_prompts"}
+    assert all(row.label.endswith(", zero-shot") for row in prompted if row.label not in more)
+    assert {f"{row.label}, more prompts" for row in prompted if row.label not in more} == more
     assert "biovil/biovil" in [row.model for row in prompted]
 
 

@@ -1,18 +1,33 @@
 """Phase III of CXR-BERT: the sections of a report against each other, and masked words in both.
 
 BioViL section 2.1: L_III = L_RSM + lambda_MLM L_MLM on FINDINGS-IMPRESSION pairs with sentence
-shuffling and 25 % dropout. Table 4 also has a phase III without section matching: MLM alone.
+shuffling and 25 % dropout. Table 4 also has a phase III without section matching: MLM alone. "In
+other biomedical settings" the section says that masked FINDINGS may be matched with FINDINGS.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
+
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
-from cxrflow.pretrain.inputs import copy_tokenizer
+from cxrflow.pretrain.inputs import Pairs, copy_tokenizer
 from cxrflow.pretrain.objective import Batch, Run, TermsProgram
-from cxrflow.pretrain.report_text import TextPasses, Texts, TextViews
+from cxrflow.pretrain.report_text import TextPasses, Texts, TextViews, sentence_pool
 from cxrflow.pretrain.settings import TextPretrainingSettings
 from cxrflow.text.report_batch import SECTIONS, ReportTokens
+
+
+def matched_reports(pairs: Pairs, split: str, settings: TextPretrainingSettings) -> pd.DataFrame:
+    """Reports of a split with both texts that are matched.
+
+    Where FINDINGS are matched with themselves they stand in IMPRESSION's place too: a section has
+    draws of its own, so that the two texts differ by sentence order and mask.
+    """
+    matching = settings.terms.section_matching
+    if matching is None or matching.pair == "findings_impression":
+        return pairs.split(split, SECTIONS)
+    return sentence_pool(pairs.split(split, ("findings",)), ("findings",))
 
 
 class SectionPairsProgram(TermsProgram):

@@ -50,9 +50,9 @@ def run_training(given: Namespace, settings: TextPretrainingSettings, run: "Run"
     from cxrflow.pretrain.inputs import Pairs, model_fingerprint, require_same_vocabulary
     from cxrflow.pretrain.packed_corpus import PackedCorpusProgram
     from cxrflow.pretrain.report_text import start_text
-    from cxrflow.pretrain.section_pairs import SectionPairsProgram
+    from cxrflow.pretrain.section_pairs import SectionPairsProgram, matched_reports
     from cxrflow.text.packing import PackedCorpus
-    from cxrflow.text.report_batch import SECTIONS, ReportTokens
+    from cxrflow.text.report_batch import ReportTokens
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
     vocabulary: Path = given.vocabulary
@@ -75,7 +75,7 @@ def run_training(given: Namespace, settings: TextPretrainingSettings, run: "Run"
         program = PackedCorpusProgram(settings, run, corpus, validation, text, vocabulary)
         remedies.insert(0, "a larger training.accumulate")
     else:
-        splits = [pairs.split(name, SECTIONS) for name in ("train", "validate")]
+        splits = [matched_reports(pairs, name, settings) for name in ("train", "validate")]
         reports, validation = (ReportTokens(s, tokenizer, settings.length) for s in splits)
         data |= {"train_samples": len(reports)}
         ids = splits[0]["study_id"].tolist()

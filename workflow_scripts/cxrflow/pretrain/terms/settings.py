@@ -38,6 +38,11 @@ class SectionMatchingSettings(TermSettings):
 
     temperature: float = Field(0.5, gt=0)
     normalised: bool = True
+    pair: Literal["findings_impression", "findings_findings"] = Field(
+        "findings_impression",
+        description="what is matched: the two sections, or the masked FINDINGS with itself under "
+        "another mask, sentence order and dropout, for reports of another structure (section 2.1)",
+    )
 
 
 class SimclrSettings(TermSettings):
@@ -132,6 +137,16 @@ class TextTerms(Terms):
             raise ValueError(
                 "mlm.weight and mlm.forward balance MLM with section_matching; without it leave "
                 "them at 1 and separate"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _findings_are_matched_masked(self) -> Self:
+        twice = self.section_matching and self.section_matching.pair == "findings_findings"
+        if twice and (self.mlm is None or self.mlm.forward != "shared"):
+            raise ValueError(
+                "section_matching.pair is findings_findings, which matches masked texts; expected "
+                "mlm.forward: shared"
             )
         return self
 

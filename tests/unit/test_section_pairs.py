@@ -1,0 +1,85 @@
+"""What phase III matches: both sections, or the masked FINDINGS with themselves."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from pydantic import ValidationError
+from small_text import write_text_model
+
+from cxrflow.encoders.cxr_bert import load_text_half
+from cxrflow.files import write_json
+from cxrflow.pretrain.inputs import Pairs
+from cxrflow.pretrain.objective import Batch, Run
+from cxrflow.pretrain.section_pairs import SectionPairsProgram, matched_reports
+from cxrflow.pretrain.settings import TextPretrainingSettings
+from cxrflow.text.report_batch import ReportTokens
+from cxrflow.text.tokenizer import read_tokenizer
+from cxrflow.training.processes import ALONE
+
+TWICE = {"section_matching": {"pair": "findings_findings"}, "mlm": {"forward": "shared"}}
+
+
+def settings(terms) -> TextPretrainingSettings:
+    training = {"batch_size": 4, "epochs": 1}
+    return TextPretrainingSettings(training=training, terms=terms, length=40)
+
+
+@pytest.fixture
+def pairs(tmp_path) -> Pairs:
+    """Ten patients; every third report has no IMPRESSION, the last no FINDINGS."""
+    findings = [["heart is large .", "no effusion .", "no .", "pleural nodule ."]] * 9 + [None]
+    frame = pd.DataFrame(
+        {
+            **{f"{name}_id": [f"{name}{n}" for n in range(10)] for name in ("subject", "study")},
+            "image_id": None,
+            "findings": None,
+            "impression": None,
+            "findings_sentences": findings,
+            "impression_sentences": [["no nodule ."] if n % 3 else None for n in range(10)],
+            "split": "train",
+        }
+    )
+    frame.to_parquet(tmp_path / "pairs.parquet")
+    write_json(tmp_path / "flow.json", {"dataset": "d", "cohort": "c", "synthetic": True})
+    return Pairs(tmp_path / "pairs.parquet")
+
+
+def test_reports_without_impression_count_where_findings_are_matched(pairs):
+    both = matched_reports(pairs, "train", settings({"section_matching": {}, "mlm": {}}))
+    assert len(both) == 6  # 1, 2, 4, 5, 7 and 8
+    alone = matched_reports(pairs, "train", settings(TWICE))
+    assert alone["study_id"].tolist() == [f"study{n}" for n in range(9)]
+    for one, other in zip(alone["findings_sentences"], alone["impression_sentences"], strict=True):
+        assert list(one) == list(other)
+
+
+def test_both_texts_are_the_findings_masked_and_ordered_each_for_itself(pairs, tmp_path):
+    folder = write_text_model(tmp_path)
+    chosen = settings(TWICE)
+    frame = matched_reports(pairs, "train", chosen)
+    reports = ReportTokens(frame, read_tokenizer(folder), 40)
+    first, second = (
+        reports.batch(np.arange(9), section, seed=1, epoch=0)
+        for section in ("findings", "impression")
+    )
+    for one, other in zip(first["input_ids"], second["input_ids"], strict=True):
+        assert sorted(one.tolist()) == sorted(other.tolist())
+    assert not torch.equal(first["input_ids"], second["input_ids"])
+    assert not set(first["keys"].tolist()) & set(second["keys"].tolist())
+    run, ids = Run(0, torch.device("cpu"), ALONE), frame["study_id"].tolist()
+    text = load_text_half(folder)
+    program = SectionPairsProgram(chosen, run, ids, reports, reports, text, folder)
+    views = program.views("train", Batch(np.arange(9), 1, 0, ALONE))
+    one, other = views.texts
+    assert one.masked is not None and other.masked is not None
+    # The states are the masked texts', so that FINDINGS that read alike are not alike.
+    assert not torch.allclose(one.projected, other.projected)
+    loss = program.objective(views)
+    assert torch.isfinite(loss.total) and float(loss.terms["section_matching"]) > 0
+
+
+@pytest.mark.parametrize("mlm", [None, {"forward": "separate"}])
+def test_findings_are_matched_masked_or_not_at_all(mlm):
+    with pytest.raises(ValidationError, match="expected mlm.forward: shared"):
+        settings({**TWICE, "mlm": mlm})
