@@ -338,7 +338,7 @@ def score(options: Namespace, settings: PhraseGroundingSettings) -> Result:
     """What ``cxrflow.benchmarks.evaluate`` calls."""
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
     model = cxrflow.load(options.model, choose_device(settings.device))
-    if any(settings.dilate):
+    if any(settings.dilate) and model.image_encoder is not None:
         refine_grid(model.image_encoder, settings.dilate)
     pixels = open_pixels(options.pixels, model.geometry)
     result = evaluate(model, cohort, pixels, settings)
