@@ -9,7 +9,10 @@ from cxrflow.names import short_name
 
 JOINT = {"phrase_grounding", "zero_shot_classification", "linear_probe", "segmentation"}
 TEXT = {"mask_prediction", "natural_language_inference", "sentence_similarity"}
-MORE = {"phrase_grounding_raw", "zero_shot_other_words", "vocabulary", "ms_cxr_statistics"}
+MORE = {
+    *("phrase_grounding_raw", "phrase_grounding_released", "zero_shot_other_words"),
+    *("segmentation_more_prompts", "vocabulary", "ms_cxr_statistics"),
+}
 ALL_TASKS = {*JOINT, *TEXT, *MORE}
 
 
@@ -32,14 +35,17 @@ def models(config):
         ("mimic_iv", set(), set()),
         (
             "ms_cxr",
-            {"phrase_grounding", "phrase_grounding_raw", "ms_cxr_statistics"},
+            {
+                *("phrase_grounding", "phrase_grounding_raw", "phrase_grounding_released"),
+                "ms_cxr_statistics",
+            },
             {"biovil_more", "biovil_raw", "biovil_l", "baseline_pubmed_bert"},
         ),
         (
             "rsna",
             {
                 *("zero_shot_classification", "zero_shot_other_words"),
-                *("linear_probe", "segmentation"),
+                *("linear_probe", "segmentation", "segmentation_more_prompts"),
             },
             set(),
         ),
@@ -97,7 +103,8 @@ def test_a_cohort_that_is_null_is_left_out(overlay):
 
 def test_probes_need_a_part_of_the_cohort_to_learn_from(overlay):
     whole = overlay({"cohorts": {"biovil/rsna": {"splits": {"method": "all"}}}})
-    assert ALL_TASKS - tasks(whole) == {"linear_probe", "segmentation"}
+    lost = {"linear_probe", "segmentation", "segmentation_more_prompts"}
+    assert ALL_TASKS - tasks(whole) == lost
 
 
 def test_missing_roots_matter_only_where_used(overlay):

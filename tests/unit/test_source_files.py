@@ -139,7 +139,11 @@ def test_the_frame_exists() -> None:
 RULE = re.compile(r"^rule (\w+):\n(.*?)(?=^rule |\Z)", re.M | re.S)
 TEXT = "".join(file.read_text(encoding="utf-8") for file in sorted(ROOT.glob("rules/*.smk")))
 # Rules whose program follows from their wildcards, and what says its code.
-BY_WILDCARDS = {"pretrain_text": "run.code_of(", "evaluate": "benchmark.program"}
+BY_WILDCARDS = {
+    "pretrain_text": "run.code_of(",
+    "evaluate": "benchmark.program",
+    "score_reference": "benchmark.reference_program",
+}
 
 
 @pytest.mark.parametrize("rule", [name for name, body in RULE.findall(TEXT) if "shell:" in body])
