@@ -59,12 +59,6 @@ def trained_by(program):
     return [name for name in able if not run.imported(name)]
 
 
-def imported_as(program):
-    """The imported models that stand for what a training program makes."""
-    able = [name for name, model in MODELS.items() if model.recipe.program == program]
-    return [name for name in able if run.imported(name)]
-
-
 def tasks_with(models):
     """The tasks that score models, or those that are measured on the data themselves."""
     return [name for name in run.tasks_in_use if bool(run.task(name).benchmark.needs) == models]

@@ -2,23 +2,23 @@
 
 Inputs: the files of the weights.
 Outputs: `<results>/models/<paper>/<model>/seed<k>/`, as the training in whose place it stands, without
-`metrics.jsonl`. Which models are imported `weights:` says; their trainings are no rules then.
+`metrics.jsonl`; written whole, so that run.json stands for all of it. Which models are imported
+`weights:` says; their trainings are no rules then.
 """
 
 
-rule import_text:
-    """Make a model folder of a published text encoder."""
+rule import_weights:
+    """Make a model folder of published weights."""
     input:
         weights=published_weights,
     output:
         run="<results>/models/{model}/seed{seed}/run.json",
-        weights="<results>/models/{model}/seed{seed}/model.safetensors",
     log:
-        "<logs>/import_text/{model}.seed{seed}.log",
+        "<logs>/import_weights/{model}.seed{seed}.log",
     benchmark:
-        "<timings>/import_text/{model}.seed{seed}.tsv"
+        "<timings>/import_weights/{model}.seed{seed}.tsv"
     wildcard_constraints:
-        model=one_of(imported_as("text")),
+        model=one_of(name for name in MODELS if run.imported(name)),
     retries: need("import_weights").retries
     conda:
         "../envs/cpu.yaml"
@@ -40,28 +40,3 @@ rule import_text:
             --output {params.folder:q} \
             >{log:q} 2>&1
         """
-
-
-use rule import_text as import_image with:
-    output:
-        run="<results>/models/{model}/seed{seed}/run.json",
-        weights="<results>/models/{model}/seed{seed}/image/model.safetensors",
-    log:
-        "<logs>/import_image/{model}.seed{seed}.log",
-    benchmark:
-        "<timings>/import_image/{model}.seed{seed}.tsv"
-    wildcard_constraints:
-        model=one_of(imported_as("image")),
-
-
-use rule import_text as import_joint with:
-    output:
-        run="<results>/models/{model}/seed{seed}/run.json",
-        weights="<results>/models/{model}/seed{seed}/model.safetensors",
-        image_weights="<results>/models/{model}/seed{seed}/image/model.safetensors",
-    log:
-        "<logs>/import_joint/{model}.seed{seed}.log",
-    benchmark:
-        "<timings>/import_joint/{model}.seed{seed}.tsv"
-    wildcard_constraints:
-        model=one_of(imported_as("joint")),

@@ -21,7 +21,7 @@ KEY = ("label_agreement", "comparisons")
 class GivenLabels:
     """One comparison, resolved.
 
-    ``holder`` is the data set in whose folder ``file`` lies, None for a file of the user's own.
+    ``holder`` is the data set whose folder holds ``file``, None for a file of the user's own.
     """
 
     dataset: str
@@ -37,7 +37,7 @@ def label_comparisons(
     """The comparisons of a run, in order; ``reports`` are the data sets whose reports it reads.
 
     Raises:
-        WrongKey: a comparison names something that there is not, or stands there twice.
+        WrongKey: a comparison names something that does not exist, or is given twice.
     """
     chosen = protocol.comparisons
     if chosen is None:

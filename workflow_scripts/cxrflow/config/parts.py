@@ -6,9 +6,9 @@ from pydantic import Field, field_validator, model_validator
 
 from cxrflow.benchmarks.data.settings import LabelAgreementProtocol
 from cxrflow.command import Settings
-from cxrflow.config.entities import Entities
 from cxrflow.data.layouts import layout
 from cxrflow.errors import InputError
+from cxrflow.reports.entities.settings import EntitySettings, EntityTaggerSettings
 from cxrflow.reports.settings import ReportSettings, SentenceSplitterSettings
 
 
@@ -46,6 +46,21 @@ class Dataset(Settings):
     def is_drawn(self) -> bool:
         """Whether the synthetic hospital draws it."""
         return self.root is None
+
+
+class Entities(EntitySettings):
+    """Entity extraction, and where its stanza models are."""
+
+    stanza_folder: str | None = Field(
+        None, description="folder of stanza models; null = train one on the synthetic text"
+    )
+    training: EntityTaggerSettings = Field(
+        EntityTaggerSettings(), description="training of that one"
+    )
+
+    def settings(self) -> dict[str, Any]:
+        """What the extraction program receives."""
+        return self.model_dump(mode="json", exclude={"stanza_folder", "training"})
 
 
 class Reports(ReportSettings):
@@ -98,7 +113,7 @@ class Resources(Settings):
     mem_mb: int = Field(2000, ge=100)
     runtime: int = Field(30, ge=1, description="minutes")
     gpu: int = Field(0, ge=0)
-    retries: int = Field(1, ge=0, description="a training goes on from its saved state")
+    retries: int = Field(1, ge=0, description="a training resumes from its saved state")
     processes: int = Field(1, ge=1, description="of a training, on each node; one a GPU")
     nodes: int = Field(1, ge=1, description="of a training, under Slurm")
 

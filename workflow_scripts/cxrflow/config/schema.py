@@ -1,7 +1,7 @@
 """A configuration and the run that follows from it and from its papers.
 
 The configuration says where data sets lie, at which scale and extent the papers are made, what jobs
-may use and what may be shown; what is method stands in the papers. Everything a run consists of is
+may use and what may be shown; the method is in the papers. Everything a run consists of is
 known here, before anything has run.
 """
 

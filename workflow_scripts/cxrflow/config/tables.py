@@ -161,7 +161,7 @@ class Tables(Models):
         ]
 
     def orderings(self, paper: str) -> list[Ordering]:
-        """The orders that a paper claims in its tables."""
+        """The rankings that a paper claims in its tables."""
         return self.chosen[paper].orderings
 
     def figures(self, paper: str, extent: str = "all") -> dict[str, Figure]:

@@ -1,4 +1,4 @@
-"""What may stand in a configuration: where data sets lie, how much is made, what may be shown."""
+"""What a configuration may hold: where data sets are, how much is made, what may be shown."""
 
 from typing import Any, Literal
 

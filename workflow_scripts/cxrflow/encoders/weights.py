@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from cxrflow.errors import InputError
 
 NAMED = 3  # parameters that an error names
-COMPLAINT = "the weights do not fit the sizes in config.json"
 
 
 def require_weights(path: Path) -> None:
@@ -36,13 +35,11 @@ def load_weights(
     weights: Mapping[str, Tensor],
     path: Path,
     optional: Iterable[Set[str]] = (),
-    complaint: str = COMPLAINT,
 ) -> list[str]:
     """Fill ``module``: every parameter must be among ``weights`` and none may be left over.
 
     Each of the ``optional`` sets of names may be absent as a whole. Gives the names that were
-    absent, which keep the values they have. ``path`` is where the weights come from; the error
-    names it and then says the ``complaint``.
+    absent, which keep the values they have. ``path`` is where the weights come from.
     """
     own = module.state_dict()
     absent = {name for names in optional if not names & weights.keys() for name in names}
@@ -53,13 +50,13 @@ def load_weights(
         if name in own and value.shape != own[name].shape
     ]
     problems += [f"{name} belongs to no parameter" for name in weights if name not in own]
-    require_fit(problems, path, complaint)
+    require_fit(problems, path)
     module.load_state_dict({**own, **weights})
     return sorted(absent)
 
 
-def require_fit(problems: list[str], path: Path, complaint: str = COMPLAINT) -> None:
+def require_fit(problems: list[str], path: Path) -> None:
     """Raise InputError with the first few of ``problems``, if there are any."""
     if problems:
         more = f" and {len(problems) - NAMED} more" if len(problems) > NAMED else ""
-        raise InputError(f"{path}: {complaint}: {'; '.join(problems[:NAMED])}{more}")
+        raise InputError(f"{path}: not the weights expected: {'; '.join(problems[:NAMED])}{more}")

@@ -1,4 +1,4 @@
-"""The figures of the papers as they were drawn, of any kind.
+"""The figures of the papers, unchanged, of any kind.
 
 Beside each picture its program leaves a JSON file: ``data``, what of them the picture ``shows``
 (radiographs, phrases, which are report text, or neither), a ``caption``, and ``lines``, the picture

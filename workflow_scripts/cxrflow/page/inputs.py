@@ -170,7 +170,7 @@ class RunFolder:
         return Training(run, list(_read_log(folder / "metrics.jsonl")))
 
     def score_folder(self, task: str, model: str | None, seed: int) -> Path:
-        """Where the result of a task lies."""
+        """Where the result of a task is."""
         folder = self.root / "benchmarks" / task
         return folder if model is None else folder / model / f"seed{seed}"
 
@@ -200,7 +200,7 @@ class RunFolder:
         return read_tests([path] if path.is_file() else [])
 
     def agreement_folder(self, dataset: str, reference: str) -> Path:
-        """Where a comparison of report labels with given ones lies."""
+        """Where a comparison of report labels with given ones is."""
         return self.root / "benchmarks/label_agreement" / dataset / reference
 
     def agreement(self, dataset: str, reference: str) -> dict[str, Any] | None:

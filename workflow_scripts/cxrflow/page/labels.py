@@ -1,6 +1,6 @@
 """Our report labels beside given ones: scores by finding, confusion, sentences that differ.
 
-Sentences and the phrases in them are report text: they stand in the page only where
+Sentences and the phrases in them are report text: the page shows them only where
 ``privacy:`` of the configuration allows it. Counts, findings, labels and names of rules always do.
 """
 
@@ -98,7 +98,7 @@ def _rows(
 ) -> list[dict[str, Any]]:
     """A row a finding, those with most positives first; None where a class is not scored.
 
-    ``absent``: on neither side is it anything but blank.
+    ``absent``: blank on both sides.
     """
     rows = []
     for finding in findings:

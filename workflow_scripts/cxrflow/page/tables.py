@@ -1,4 +1,4 @@
-"""The papers' tables as they were made, checked to be whole and to need nothing from outside."""
+"""The papers' tables, unchanged but checked to be whole and to need nothing from outside."""
 
 import csv
 import re
@@ -18,7 +18,7 @@ ORDERS = "Orders. What the paper claims, and what is found here"
 
 
 def paper_tables(run: RunFolder, paper: str) -> dict[str, Any]:
-    """The tables that this page asks for, first the orders claimed in them; the names of others."""
+    """The tables this page asks for, preceded by the rankings they claim; the names of others."""
     chosen, extent = run.config.chosen[paper], run.papers[paper]
     titles = {name: table.title for name, table in chosen.tables.items()}
     if chosen.orderings:

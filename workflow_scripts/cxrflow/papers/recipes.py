@@ -54,7 +54,7 @@ class Recipe(Settings):
     """One model of a paper."""
 
     program: Program = Field(description="which training program makes it: cxrflow.pretrain.*")
-    start: Name | None = Field(None, description="text program: model that it goes on from")
+    start: Name | None = Field(None, description="text program: model that it starts from")
     text: Name | None = Field(None, description="joint program: the text model")
     image: Name | None = Field(None, description="joint program: the image model")
     vocabulary: Name | None = Field(None, description="text program: its tokenizer")

@@ -14,7 +14,7 @@ from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.command import Settings
 from cxrflow.names import Name, is_reference
 
-# Tables cut to a paper's headline stand in a folder of their own.
+# Tables cut to a paper's headline have a folder of their own.
 HEADLINE = "headline/"
 
 Result = tuple[str, str | None]  # task and model; None: of the data or vocabularies themselves
@@ -85,7 +85,7 @@ class Table(Settings):
     """A table of a paper."""
 
     title: str
-    source: str = Field(description="where the published values stand in the paper")
+    source: str = Field(description="where in the paper the published values are")
     task: Name
     columns: list[Column] = Field(min_length=1)
     rows: list[Row] = Field(min_length=1)
@@ -249,7 +249,7 @@ def address(place: str | Place, table: str, column: str) -> Address:
 
 
 class Ordering(Settings):
-    """An order that the paper claims: cells, best first, each against the next one."""
+    """A ranking that the paper claims: cells, best first, each against the next one."""
 
     claim: str = Field(description="in words")
     table: str

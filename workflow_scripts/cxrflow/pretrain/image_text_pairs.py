@@ -117,7 +117,7 @@ def pair_texts(
 
 
 def start_image(folder: str | Path | None, settings: ImageEncoderSettings) -> ImageEncoder:
-    """An image encoder whose trunk goes on from ``folder``; the projection is always new.
+    """An image encoder whose trunk starts from ``folder``; the projection is always new.
 
     SimCLR has no projection to the joint space (BioViL section 2.2 projects for joint training).
     The trunk keeps its sizes; dilation has no weights, so ``settings`` decides the grid.

@@ -134,7 +134,7 @@ def copy_tokenizer(source: Path, target: Path) -> None:
 
 
 def require_same_vocabulary(model: Path, vocabulary: VocabularyInfo, source: Path) -> None:
-    """A run goes on with the pieces its model knows: the same ids must mean the same."""
+    """A run continues with the word pieces its model knows: the same ids must mean the same."""
     own = VocabularyInfo.from_folder(model)
     if own.fingerprint != vocabulary.fingerprint:
         raise InputError(

@@ -182,7 +182,7 @@ def freeze_below(text: CXRBert, layers: int) -> None:
 def start_text(
     folder: str | Path, dropout: float, attention_dropout: float, pooling: TextPooling = "cls"
 ) -> CXRBert:
-    """A text encoder that goes on from a model folder, with this stage's dropout and pooling."""
+    """A text encoder that starts from a model folder, with this stage's dropout and pooling."""
     text = load_text_half(Path(folder))
     text.set_dropout(dropout, attention_dropout)
     text.set_pooling(pooling)

@@ -1,7 +1,7 @@
 """Pretrain CXR-BERT (BioViL section 2.1 and Appendix E.1).
 
 Phase II reads packed corpora (``--tokens``) and starts from random weights; phase III reads the
-FINDINGS-IMPRESSION pairs of the cohort and goes on from phase II (``--start``), with section
+FINDINGS-IMPRESSION pairs of the cohort and starts from phase II (``--start``), with section
 matching and MLM or, for the ablation of Table 4, with MLM alone.
 """
 
@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument(
         "--tokens", type=Path, nargs="+", default=[], help="token folders (phase II)"
     )
-    arguments.add_argument("--start", type=Path, help="model folder to go on from")
+    arguments.add_argument("--start", type=Path, help="model folder to start from")
     given = arguments.parse_args(argv)
     start(given, TextPretrainingSettings, run_training)
 

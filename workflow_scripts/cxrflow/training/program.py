@@ -44,7 +44,7 @@ class Program(Protocol):
     def after_update(self) -> None:
         """Called when the weights have changed: a method's own state follows them.
 
-        A momentum encoder, a queue or prototypes stand in buffers, or in parameters without
+        A momentum encoder, a queue or prototypes live in buffers, or in parameters without
         gradient, of ``modules``, so that they are saved with them. They are the same in all
         processes: what comes from a batch is gathered first. Runs without gradients.
         """

@@ -24,7 +24,7 @@ ALSO_COUNTED = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: unwrap(sdpa_backward_flop),
 }
 # Dense peaks in TFLOP/s, from NVIDIA's data sheets: bf16 on tensor cores with sums in fp32, fp32
-# without tensor cores. Of the names that stand in a GPU's, the first counts.
+# without tensor cores. The first name found in a GPU's name counts.
 PEAKS: dict[str, dict[Precision, float]] = {
     "B200": {"bf16": 2250, "fp32": 75},
     "GH200": {"bf16": 990, "fp32": 67},

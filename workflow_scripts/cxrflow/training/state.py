@@ -1,7 +1,7 @@
 """The resumable state of a run, in a folder of its own that the workflow does not know.
 
 Two newest states are kept. Each is written whole and carries a checksum, so that a run killed
-while saving goes on from the one before. A lock keeps a second process out, a fingerprint keeps a
+while saving resumes from the previous one. A lock keeps a second process out, a fingerprint keeps a
 run from going on with other settings or data than it began with.
 """
 
@@ -71,7 +71,7 @@ class StateFolder:
             yield
 
     def claim(self, identity: dict[str, Any]) -> None:
-        """Tie the folder to settings and data; refuse to go on with others.
+        """Tie the folder to settings and data; refuse to resume with others.
 
         Before the first state is saved there is nothing to protect, and the claim is renewed.
         """
@@ -138,7 +138,7 @@ class StateFolder:
         return self.checkpoints / str(step)
 
     def drop_checkpoints(self, after: int) -> None:
-        """Drop those later than the state a run goes on from, which writes them again."""
+        """Drop those later than the state a run resumes from, which writes them again."""
         for path in self.checkpoints.glob("*"):
             if not path.name.isdigit() or int(path.name) > after:  # a kill may have left a part
                 shutil.rmtree(path)

@@ -7,17 +7,16 @@ anything.
 
 import pickle
 import zipfile
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from cxrflow.encoders.weights import load_weights, read_weights, require_fit
+from cxrflow.encoders.weights import read_weights, require_fit
 from cxrflow.errors import InputError
 
 Shape = tuple[int, ...]
-COMPLAINT = "not the weights that were expected"
 
 
 def read_checkpoint(path: Path) -> dict[str, Tensor]:
@@ -68,17 +67,5 @@ def drop(
     ]
     if required:
         problems += [f"{name} is missing" for name in unused if name not in weights]
-    refuse(problems, path)
+    require_fit(problems, path)
     return {name: value for name, value in weights.items() if name not in unused}
-
-
-def fill(
-    module: nn.Module, weights: Mapping[str, Tensor], optional: Iterable[Set[str]], path: Path
-) -> list[str]:
-    """Load ``weights`` into ``module``, as :func:`load_weights` does; gives the absent names."""
-    return load_weights(module, weights, path, optional, COMPLAINT)
-
-
-def refuse(problems: list[str], path: Path) -> None:
-    """Raise InputError with the first few of ``problems``, if there are any."""
-    require_fit(problems, path, COMPLAINT)

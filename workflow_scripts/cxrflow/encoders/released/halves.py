@@ -65,7 +65,7 @@ def find_files(kind: Kind, weights: Path, image: Path | None = None) -> Files:
 
 
 def _image_file(path: Path) -> Path:
-    """The image weights at ``path``, a file or the folder it lies in."""
+    """The image weights at ``path``, a file or its folder."""
     if path.is_file():
         return path
     if not path.is_dir():

@@ -18,8 +18,9 @@ from torch import Tensor
 
 from cxrflow.command import explain
 from cxrflow.encoders.image_encoder import ImageEncoder, read_image_settings
-from cxrflow.encoders.released.checkpoints import drop, fill, read_checkpoint, refuse
+from cxrflow.encoders.released.checkpoints import drop, read_checkpoint
 from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.weights import load_weights, require_fit
 from cxrflow.errors import InputError
 
 TRUNK = "encoder.encoder."
@@ -63,7 +64,7 @@ def read_released_image(
             {name for name in names if name.startswith(PROJECTOR)},
             {name for name in names if name.startswith(TRUNK) and name.endswith(COUNTER)},
         ]
-    return image, fill(image, weights, optional, path)
+    return image, load_weights(image, weights, path, optional)
 
 
 def sizes_of(
@@ -71,8 +72,8 @@ def sizes_of(
 ) -> ImageEncoderSettings:
     """The sizes that a state dict with our names shows; ``projection`` where it has none."""
     needed = (STEM,) if projection is not None else (STEM, LAST)
-    refuse([f"{name} is missing" for name in needed if name not in weights], path)
-    refuse(
+    require_fit([f"{name} is missing" for name in needed if name not in weights], path)
+    require_fit(
         [
             f"{name} has shape {list(weights[name].shape)}, expected four sizes"
             for name in needed

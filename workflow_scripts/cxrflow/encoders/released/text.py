@@ -19,8 +19,9 @@ from torch import Tensor
 
 from cxrflow.encoders.bert import BertConfig
 from cxrflow.encoders.cxr_bert import TIED, CXRBert, read_config
-from cxrflow.encoders.released.checkpoints import Shape, drop, fill, read_checkpoint, refuse
+from cxrflow.encoders.released.checkpoints import Shape, drop, read_checkpoint
 from cxrflow.encoders.released.settings import TEXT_WEIGHTS, ImportSettings
+from cxrflow.encoders.weights import load_weights, require_fit
 from cxrflow.errors import InputError
 
 PROJECTION = "cls_projection_head."
@@ -83,7 +84,7 @@ def our_names(weights: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
             found[name] = found[source]
         elif name in found and source.startswith(TOKENS):
             found[source] = found[name]
-    refuse(problems, path)
+    require_fit(problems, path)
     return found
 
 
@@ -130,7 +131,7 @@ def read_released_text(
     if settings.new_token_head:
         tied = "cls.predictions.decoder.weight"
         optional.append({name for name in names if name.startswith(TOKENS) and name != tied})
-    return text, fill(text, weights, optional, path)
+    return text, load_weights(text, weights, path, optional)
 
 
 def released_config(config: BertConfig) -> dict[str, Any]:
