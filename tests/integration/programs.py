@@ -18,6 +18,8 @@ import pandas as pd
 
 from cxrflow.command import run
 
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
+
 
 @dataclass(frozen=True)
 class End:
@@ -47,6 +49,23 @@ class End:
         assert "Traceback" not in self.stderr
 
 
+def command(
+    module: str, settings: Mapping[str, object] | None = None, *words: object, **options: object
+) -> list[str]:
+    """The command line of ``python -m cxrflow.<module>``.
+
+    ``words`` stand first as they are; ``held_out="x"`` becomes ``--held-out x``, a list several
+    words after one option.
+    """
+    line = [sys.executable, "-m", f"cxrflow.{module}", *map(str, words)]
+    if settings is not None:
+        line += ["--settings", json.dumps(settings)]
+    for name, value in options.items():
+        values = value if isinstance(value, list) else [value]
+        line += [f"--{name.replace('_', '-')}", *map(str, values)]
+    return line
+
+
 def program(
     module: str,
     settings: Mapping[str, object] | None = None,
@@ -54,27 +73,16 @@ def program(
     real: bool = False,
     **options: object,
 ) -> End:
-    """Run ``python -m cxrflow.<module>``, in this process or (``real``) in one of its own.
-
-    ``words`` stand first as they are; ``held_out="x"`` becomes ``--held-out x``, a list several
-    words after one option.
-    """
-    line = [*map(str, words)]
-    if settings is not None:
-        line += ["--settings", json.dumps(settings)]
-    for name, value in options.items():
-        values = value if isinstance(value, list) else [value]
-        line += [f"--{name.replace('_', '-')}", *map(str, values)]
+    """Run a :func:`command`, in this process or (``real``) in one of its own."""
+    line = command(module, settings, *words, **options)
     if real:
-        environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", f"cxrflow.{module}", *line]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(line, env=ENVIRONMENT, capture_output=True, text=True, check=False)
         return End(done.returncode, done.stderr)
     package = importlib.import_module(f"cxrflow.{module}")
     if not hasattr(package, "main"):
         package = importlib.import_module(f"cxrflow.{module}.__main__")
     before, heard, code = sys.argv, io.StringIO(), 0
-    sys.argv = [module, *line]
+    sys.argv = [module, *line[3:]]
     try:
         with contextlib.redirect_stderr(heard), contextlib.redirect_stdout(io.StringIO()):
             run(package.main)

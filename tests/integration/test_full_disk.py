@@ -96,7 +96,7 @@ def test_full_disk(finished: Stages, disk: Path, name: str) -> None:
     run, output = PROGRAMS[name], disk / "results" / "result"
     output.parent.mkdir()
     refused = 0
-    for pages in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512):
+    for pages in (0, 1, 3, 8, 24, 80, 256, 512):
         leave(disk, pages)
         end = run(finished, output)
         if end.code == 0:

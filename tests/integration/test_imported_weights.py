@@ -2,6 +2,8 @@
 
 import json
 import logging
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -215,46 +217,49 @@ def test_a_projection_that_nobody_trained_embeds_nothing(tmp_path: Path) -> None
             model.encode_text(["left"])
 
 
-DAMAGES = (
-    "no vocabulary", "no mask", "larger vocabulary", "projection", "two images", "no image",
-    "no folder", "image for text",
-)  # fmt: skip
+def without_mask(source: Path) -> None:
+    text = (source / "vocab.txt").read_text()
+    (source / "vocab.txt").write_text(text.replace("[MASK]", "[OTHER]"))
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no vocabulary": (
+        lambda source: (source / "vocab.txt").unlink(),
+        "expected tokenizer.json or vocab.txt",
+    ),
+    "no mask": (without_mask, "special token [MASK] is not in the vocabulary"),
+    "larger vocabulary": (
+        lambda source: (source / "vocab.txt").open("a").write("consolidation\n"),
+        "the tokenizer has 16 pieces",
+    ),
+    "projection": (
+        lambda source: torch.save(drawn(biovil_image_shapes(projection=4)), source / IMAGE),
+        "expected one joint space",
+    ),
+    "two images": (
+        lambda source: torch.save({}, source / "biovil_image_other.pt"),
+        "expected one file biovil_image*.pt",
+    ),
+    "no image": (lambda source: (source / IMAGE).unlink(), "found none"),
+    "no folder": (shutil.rmtree, "folder not found"),
+}
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_is_wrong_is_one_line_and_leaves_nothing(tmp_path: Path, damage: str) -> None:
-    source, kind, more = write_biovil(tmp_path / "released"), "biovil", ()
-    if damage == "no vocabulary":
-        (source / "vocab.txt").unlink()
-        said = "expected tokenizer.json or vocab.txt"
-    elif damage == "no mask":
-        text = (source / "vocab.txt").read_text()
-        (source / "vocab.txt").write_text(text.replace("[MASK]", "[OTHER]"))
-        said = "special token [MASK] is not in the vocabulary"
-    elif damage == "larger vocabulary":
-        with open(source / "vocab.txt", "a") as file:
-            file.write("consolidation\n")
-        said = "the tokenizer has 16 pieces"
-    elif damage == "projection":
-        torch.save(drawn(biovil_image_shapes(projection=4)), source / IMAGE)
-        said = "expected one joint space"
-    elif damage == "two images":
-        torch.save({}, source / "biovil_image_other.pt")
-        said = "expected one file biovil_image*.pt"
-    elif damage == "no image":
-        (source / IMAGE).unlink()
-        said = "found none"
-    elif damage == "no folder":
-        source = tmp_path / "nowhere"
-        said = "folder not found"
-    else:
-        kind, more = "cxr_bert", ("--image", str(source / IMAGE))
-        said = "weights of kind cxr_bert are one file or folder"
+    source, (spoil, said) = write_biovil(tmp_path / "released"), DAMAGES[damage]
+    spoil(source)
     with pytest.raises(InputError) as raised:
-        run(kind, source, tmp_path / "model", *more)
+        run("biovil", source, tmp_path / "model")
     assert said in str(raised.value) and "\n" not in str(raised.value)
     assert not (tmp_path / "model").exists()
     assert not list(tmp_path.glob(".*partial"))
-    if damage not in ("no image", "image for text"):  # a text encoder of its own by then
+    if damage != "no image":  # a text encoder of its own by then
         with pytest.raises(InputError):
             cxrflow.load(source)
+
+
+def test_a_text_encoder_has_no_image_file(tmp_path: Path) -> None:
+    source = write_biovil(tmp_path / "released")
+    with pytest.raises(InputError, match="weights of kind cxr_bert are one file or folder"):
+        run("cxr_bert", source, tmp_path / "model", "--image", str(source / IMAGE))

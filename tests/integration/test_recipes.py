@@ -42,17 +42,6 @@ def small(name: str) -> str:
 DISTINCT = {small(name): name for name in reversed(DEMO.recipes)}
 
 
-@pytest.mark.parametrize("scale", ["study", "paper"])
-def test_every_recipe_is_whole(scale: str) -> None:
-    config = configuration(scale)
-    assert set(config.recipes) == set(DEMO.recipes)
-    for name, recipe in config.recipes.items():
-        model = config.model(name)
-        assert (model.geometry is None) == (recipe.program == "text")
-    for task in config.library.tasks:
-        assert config.task(task).settings
-
-
 @pytest.mark.parametrize("name", [*reversed(DISTINCT.values())])
 def test_a_step_of_every_model(name: str, finished: Stages, tmp_path: Path) -> None:
     recipe, models = DEMO.recipes[name], finished.models

@@ -1,9 +1,10 @@
 """The trainings, each killed by SIGKILL at random moments, against an undisturbed run.
 
-CXR_KILLS sets how many kills each training suffers (3 by default, to keep the test short).
+CXR_KILLS sets how many kills each training suffers (2 by default, to keep the test short).
 """
 
 import json
+import logging
 import math
 import os
 import random
@@ -15,10 +16,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from programs import ENVIRONMENT, program
 from safetensors.torch import load_file
-from toy_programs import ENVIRONMENT, commands, complete
+from toy_programs import trainings
 
-KILLS = int(os.environ.get("CXR_KILLS", "3"))
+KILLS = int(os.environ.get("CXR_KILLS", "2"))
 # Long enough that the last kill still finds the run training.
 LONGER = max(2, KILLS)
 STARTED = re.compile("starting: |resuming at step")
@@ -27,23 +29,20 @@ STARTED = re.compile("starting: |resuming at step")
 @pytest.fixture(scope="module")
 def undisturbed(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("undisturbed")
-    for name, command in commands(inputs, folder, LONGER).items():
-        complete(command(name, folder))
+    for name, toy in trainings(inputs, folder, LONGER).items():
+        toy.train(name, folder).succeeds()
     return folder
 
 
-def killed_at_random(
-    command: list[str], generator: random.Random, state: Path | None
-) -> str | None:
-    """Start, wait until it trains, kill at a random moment; what it said when it began.
+def killed_at_random(command: list[str], generator: random.Random, state: Path) -> str | None:
+    """Start, wait for a saved state, kill at a random moment; what it said when it began.
 
-    None when the run came to its end before the kill. With ``state`` it has saved something there
-    by then, however slow the machine.
+    None when the run came to its end before the kill.
     """
     process = subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     begun = next((line for line in process.stderr if STARTED.search(line)), "")
-    while state and not list(state.glob("step-*.pt")) and process.poll() is None:
+    while not list(state.glob("step-*.pt")) and process.poll() is None:
         time.sleep(0.02)
     time.sleep(generator.uniform(0.1, 2.0))
     process.kill()
@@ -57,16 +56,13 @@ def killed_at_random(
 def test_killed_training_ends_with_the_same_weights(
     name: str, inputs: Path, undisturbed: Path, tmp_path: Path
 ) -> None:
-    command = commands(inputs, undisturbed, LONGER)[name](name, tmp_path)
-    generator = random.Random(name)
-    state = tmp_path / f"state-{name}"
-    begun = [
-        killed_at_random(command, generator, state if number else None) for number in range(KILLS)
-    ]
+    toy, generator = trainings(inputs, undisturbed, LONGER)[name], random.Random(name)
+    command, state = toy.command(name, tmp_path), tmp_path / f"state-{name}"
+    begun = [killed_at_random(command, generator, state) for _ in range(KILLS)]
     killed = [line for line in begun if line is not None]
     assert len(killed) > KILLS // 2, "the runs are too short for this machine"
     assert any("resuming at step" in line for line in killed), killed
-    complete(command)
+    toy.train(name, tmp_path).succeeds()
     compared = 0
     for weights in sorted((undisturbed / name).rglob("*.safetensors")):
         again = load_file(tmp_path / name / weights.relative_to(undisturbed / name))
@@ -124,51 +120,41 @@ def test_joint_model_with_words_pools_as_it_was_trained(undisturbed: Path) -> No
     assert validate[0] > 1.05 * chance > min(validate) > 0.98 * chance
 
 
-def test_what_no_attempt_can_mend_is_tried_once(inputs: Path, tmp_path: Path) -> None:
-    command = commands(inputs, tmp_path)["phase II"]("phase II", tmp_path)
-    place = command.index("--settings") + 1
-    settings = json.loads(command[place])
-    settings["training"]["optimiser"]["learning_rate"] = 1e30
-    broken = [*command[:place], json.dumps(settings), *command[place + 1 :]]
+def test_what_no_attempt_can_mend_is_tried_once(
+    inputs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    optimiser = {"learning_rate": 1e30}
+    broken = trainings(inputs, tmp_path)["phase II"].command("run", tmp_path, optimiser=optimiser)
 
-    def said(*arguments: str) -> str:
-        done = subprocess.run(
-            [*broken, *arguments], env=ENVIRONMENT, capture_output=True, text=True, timeout=120
-        )
-        assert done.returncode == 2, done.stderr
-        return done.stderr
+    def attempt(number: int, *words: str) -> None:
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "cxrflow"):
+            program("pretrain.text", None, *broken[3:], attempt=number).refuses(*words)
 
-    first, second = said("--attempt", "1"), said("--attempt", "2")
-    assert "starting: " in first and " is nan at step " in first
-    assert "not tried again, since it would fail as it did before: toy: term" in second
-    assert len(second.splitlines()) == 1
+    attempt(1, " is nan at step ")
+    assert "starting: " in caplog.text
+    attempt(2, "not tried again, since it would fail as it did before: toy: term")
+    assert caplog.text == ""
     # A new start of the workflow counts from one again: the reason may be gone.
-    again = said("--attempt", "1")
-    assert "starting: " in again or "resuming at step" in again
+    attempt(1)
+    assert "starting: " in caplog.text or "resuming at step" in caplog.text
 
 
 def test_compiled_training_killed_and_resumed_ends_with_the_same_weights(
     inputs: Path, tmp_path: Path
 ) -> None:
-    def compiled(name: str) -> list[str]:
-        command = commands(inputs, tmp_path)["phase II"](name, tmp_path)
-        place = command.index("--settings") + 1
-        settings = json.loads(command[place])
-        settings["training"] |= {"compile": True, "epochs": 100}
-        return [*command[:place], json.dumps(settings), *command[place + 1 :]]
-
-    complete(compiled("undisturbed"))
+    toy, changes = trainings(inputs, tmp_path)["phase II"], {"compile": True, "epochs": 100}
+    subprocess.run(toy.command("undisturbed", tmp_path, **changes), env=ENVIRONMENT, check=True)
     state = tmp_path / "state-run"
-    process = subprocess.Popen(compiled("run"), env=ENVIRONMENT, stderr=subprocess.DEVNULL)
+    command = toy.command("run", tmp_path, **changes)
+    process = subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.DEVNULL)
     while not list(state.glob("step-*.pt")):
         assert process.poll() is None
         time.sleep(0.02)
     process.kill()
     process.wait()
-    complete(compiled("run"))
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["training"][
-        "compile"
-    ]
+    subprocess.run(command, env=ENVIRONMENT, check=True)
+    assert json.loads((tmp_path / "run/run.json").read_text())["settings"]["training"]["compile"]
     undisturbed = load_file(tmp_path / "undisturbed" / "model.safetensors")
     for key, value in load_file(tmp_path / "run" / "model.safetensors").items():
         assert torch.equal(value, undisturbed[key]), key

@@ -1,19 +1,17 @@
-"""The trainings at toy size: their inputs and their commands."""
+"""The trainings at toy size: their inputs, their settings and their commands."""
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from PIL import Image
+from programs import End, command, program
+
+from small_sizes import IMAGE, TEXT
 
 FINDINGS = ("effusion", "pneumothorax", "consolidation", "edema", "cardiomegaly")
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 TRAINING = {
     "batch_size": 16,
     "precision": "fp32",
@@ -21,17 +19,9 @@ TRAINING = {
     "log_steps": 5,
     "optimiser": {"learning_rate": 1e-3},
 }
-TEXT = {
-    "layers": 2,
-    "width": 32,
-    "heads": 4,
-    "feed_forward": 64,
-    "positions": 64,
-    "projection": 16,
-}
-IMAGE = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1, "projection": 16}
+GREY = {**IMAGE, "channels": 1}
 # Several cells of 32 pixels: words choose between patches.
-FINER = {**IMAGE, "dilate": [False, True, True]}
+FINER = {**GREY, "dilate": [False, True, True]}
 HEAD = {"hidden": 32, "output": 16}
 QUEUE = {**HEAD, "queue": 40, "momentum": 0.9}  # no multiple of a batch
 # GLoRIA's local term beside what ConVIRT changes of joint training.
@@ -47,13 +37,29 @@ WITH_WORDS: dict[str, Any] = {
 }
 
 
-def program(module: str, *arguments: object) -> list[str]:
-    return [sys.executable, "-m", f"cxrflow.{module}", *map(str, arguments)]
+class Toy(NamedTuple):
+    """A training: its program, settings and inputs."""
 
+    module: str
+    settings: dict[str, Any]
+    inputs: dict[str, Any]
 
-def complete(command: list[str]) -> None:
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    def changed(self, **training: Any) -> dict[str, Any]:
+        """The settings, with changes of those of the training."""
+        return {**self.settings, "training": {**TRAINING, **self.settings["training"], **training}}
+
+    def _run(self, name: str, folder: Path, training: dict[str, Any]) -> dict[str, Any]:
+        places = {"state": folder / f"state-{name}", "output": folder / name}
+        run = {"module": self.module, "settings": self.changed(**training)}
+        return {**run, **self.inputs, **places, "model": "toy", "seed": 0}
+
+    def command(self, name: str, folder: Path, **training: Any) -> list[str]:
+        """Of a run called ``name`` in a folder."""
+        return command(**self._run(name, folder, training))
+
+    def train(self, name: str, folder: Path, **training: Any) -> End:
+        """The same in this process."""
+        return program(**self._run(name, folder, training))
 
 
 def write_inputs(folder: Path) -> None:
@@ -63,9 +69,8 @@ def write_inputs(folder: Path) -> None:
     for number in range(80):
         name = FINDINGS[number % len(FINDINGS)]
         side = ("left", "right")[number % 2]
-        Image.fromarray(generator.integers(0, 255, (48, 40), dtype=np.uint8)).save(
-            folder / f"{number}.png"
-        )
+        pixels = generator.integers(0, 255, (48, 40), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number}.png")
         findings = [f"There is a {side} {name}.", "The heart is normal.", "No fracture is seen."]
         impression = [f"New {side} {name}.", "No other finding."]
         rows.append(
@@ -88,149 +93,43 @@ def write_inputs(folder: Path) -> None:
     cohort.mkdir()
     pairs.to_parquet(cohort / "pairs.parquet")
     pairs[["image_id", "image_path"]].to_parquet(cohort / "images.parquet")
-    documents = pd.DataFrame(
-        {
-            "document_id": pairs["study_id"],
-            "text": pairs["findings"] + " " + pairs["impression"],
-            "split": pairs["split"],
-        }
-    )
+    text = pairs["findings"] + " " + pairs["impression"]
+    documents = pairs[["split"]].assign(document_id=pairs["study_id"], text=text)
     documents.to_parquet(cohort / "documents.parquet")
     flow = {"cohort": "toy", "dataset": "toy", "synthetic": True}
     (cohort / "flow.json").write_text(json.dumps(flow))
-    complete(
-        program(
-            "images.store_pixels",
-            "--root",
-            folder,
-            "--images",
-            cohort / "images.parquet",
-            "--geometry",
-            "shorter32",
-            "--threads",
-            1,
-            "--output",
-            folder / "pixels",
-        )
-    )
-    complete(
-        program(
-            "text.vocabulary",
-            "--documents",
-            cohort / "documents.parquet",
-            "--settings",
-            '{"size": 200}',
-            "--output",
-            folder / "vocabulary",
-        )
-    )
-    complete(
-        program(
-            "text.tokens",
-            "--documents",
-            cohort / "documents.parquet",
-            "--vocabulary",
-            folder / "vocabulary",
-            "--output",
-            folder / "tokens",
-        )
-    )
+    images = {"root": folder, "images": cohort / "images.parquet", "geometry": "shorter32"}
+    texts = {"documents": cohort / "documents.parquet"}
+    words = folder / "vocabulary"
+    program("images.store_pixels", **images, output=folder / "pixels").succeeds()
+    program("text.vocabulary", {"size": 200}, **texts, output=words).succeeds()
+    program("text.tokens", **texts, vocabulary=words, output=folder / "tokens").succeeds()
 
 
-Command = Callable[[str, Path], list[str]]
+def trainings(inputs: Path, done: Path, length: int = 1) -> dict[str, Toy]:
+    """Each training, ``length`` times as long; ``done``: the folder of what they start from."""
 
+    def terms(epochs: int, *, more: dict[str, Any] | None = None, **named: Any) -> dict[str, Any]:
+        return {"terms": named, "training": {"epochs": epochs * length, **(more or {})}}
 
-def commands(inputs: Path, done: Path, length: int = 1) -> dict[str, Command]:
-    """Each training as a command of (name of the run, its folder); ``length`` times as long."""
-
-    def places(name: str, folder: Path) -> list[object]:
-        return [
-            "--model",
-            "toy",
-            "--seed",
-            0,
-            "--state",
-            folder / f"state-{name}",
-            "--output",
-            folder / name,
-        ]
-
-    def with_pairs(module: str, settings: dict[str, object], *more: object) -> Command:
-        return lambda name, folder: program(
-            module,
-            "--settings",
-            json.dumps(settings),
-            "--pairs",
-            inputs / "cohort" / "pairs.parquet",
-            *more,
-            *places(name, folder),
-        )
-
+    pairs = {"pairs": inputs / "cohort" / "pairs.parquet"}
+    words = {**pairs, "vocabulary": inputs / "vocabulary"}
+    stored = {**pairs, "pixels": inputs / "pixels"}
+    packed = {**words, "tokens": [inputs / "tokens"]}
+    sections = {**words, "start": done / "phase II"}
     text = {"encoder": TEXT, "length": 48, "dropout": 0.25, "attention_dropout": 0.25}
     elastic = {"angle": 20, "elastic_probability": 0.5, "noise": 0.05, "crop_scale": [0.75, 1.0]}
-    images = {"encoder": IMAGE, "augmentation": elastic}
-    joint = {
-        **images,
-        "terms": {"global_alignment": {}, "mlm": {}},
-        "length": 48,
-        "training": {
-            **TRAINING,
-            "epochs": 25 * length,
-            "stopping": {"keep": "best"},
-            "deterministic": True,
-        },
+    images = {"encoder": GREY, "augmentation": elastic}
+    lars = {"optimiser": {"name": "adam", "learning_rate": 1e-3, "lars": True}}
+    best = {"stopping": {"keep": "best"}, "deterministic": True}
+    joint = {**images, "length": 48, **terms(25, more=best, global_alignment={}, mlm={})}
+    both = {**stored, "text": done / "phase III", "image": done / "SimCLR"}
+    toys: dict[str, Any] = {
+        "phase II": ("text", {**text, **terms(60, mlm={})}, packed),
+        "phase III": ("text", {**text, **terms(30, section_matching={}, mlm={})}, sections),
+        "SimCLR": ("image", {**images, **terms(40, more=lars, simclr=HEAD)}, stored),
+        "MoCo": ("image", {**images, **terms(40, momentum_contrast=QUEUE)}, stored),
+        "joint": ("joint", joint, both),
+        "joint with words": ("joint", {**joint, **WITH_WORDS, "encoder": FINER}, both),
     }
-    started = [
-        *("--pixels", inputs / "pixels"),
-        *("--text", done / "phase III", "--image", done / "SimCLR"),
-    ]
-    return {
-        "phase II": with_pairs(
-            "pretrain.text",
-            {**text, "training": {**TRAINING, "epochs": 60 * length}, "terms": {"mlm": {}}},
-            "--vocabulary",
-            inputs / "vocabulary",
-            "--tokens",
-            inputs / "tokens",
-        ),
-        "phase III": with_pairs(
-            "pretrain.text",
-            {
-                **text,
-                "training": {**TRAINING, "epochs": 30 * length},
-                "terms": {"section_matching": {}, "mlm": {}},
-            },
-            "--vocabulary",
-            inputs / "vocabulary",
-            "--start",
-            done / "phase II",
-        ),
-        "SimCLR": with_pairs(
-            "pretrain.image",
-            {
-                **images,
-                "terms": {"simclr": HEAD},
-                "training": {
-                    **TRAINING,
-                    "epochs": 40 * length,
-                    "optimiser": {"name": "adam", "learning_rate": 1e-3, "lars": True},
-                },
-            },
-            "--pixels",
-            inputs / "pixels",
-        ),
-        "MoCo": with_pairs(
-            "pretrain.image",
-            {
-                **images,
-                "terms": {"momentum_contrast": QUEUE},
-                "training": {**TRAINING, "epochs": 40 * length},
-            },
-            "--pixels",
-            inputs / "pixels",
-        ),
-        "joint": with_pairs("pretrain.joint", joint, *started),
-        "joint with words": with_pairs(
-            "pretrain.joint", {**joint, **WITH_WORDS, "encoder": FINER}, *started
-        ),
-    }
+    return {name: Toy(f"pretrain.{kind}", *rest) for name, (kind, *rest) in toys.items()}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from page_score_fixtures import (
     write_agreement,
     write_counts,
@@ -23,24 +24,12 @@ from cxrflow.config.schema import Config
 from cxrflow.files import read_json, write_json
 from cxrflow.names import short_name
 from cxrflow.page.page import build_page
+from cxrflow.reports.labels.observations import OBSERVATIONS
 
 ROOT = Path(__file__).parents[2]
-REAL: dict[str, Any] = {  # as real.yaml
-    "datasets": {
-        **dict.fromkeys(
-            ("mimic_cxr", "mimic_cxr_jpg", "ms_cxr", "rsna", "pubmed", "mimic_iii", "mimic_iv"),
-        ),
-        **dict.fromkeys(("radnli", "mednli")),
-        "open_i": {"root": "/data/public/open_i", "in_place_of": "mimic_cxr"},
-        "covid_chestxray": {"root": "/data/public/covid_chestxray"},
-    },
-    "cohorts": {
-        "biovil/mimic_cxr_reports": {"require": ["findings", "impression"]},
-        "biovil/mimic_cxr": {"dataset": "covid_chestxray"},
-        "biovil/mimic_cxr_more": None,
-        "biovil/mimic_cxr_raw": None,
-    },
-    "reports": {"splitter": "rules"},
+TEXT = (ROOT / "real.yaml").read_text(encoding="utf-8").replace("${CXR_REAL_DATA}", "/data/public")
+REAL: dict[str, Any] = {
+    key: part for key, part in yaml.safe_load(TEXT).items() if key != "pathvars"
 }
 CONTROL = "biovil/biovil_shuffled_pairs"
 
@@ -62,12 +51,18 @@ def edit(path: Path, **changes: Any) -> None:
     write_json(path, read_json(path) | changes)
 
 
+def write_record(root: Path, config: Config, overlays: Sequence[str] = ()) -> dict[str, Any]:
+    """Write down the configuration."""
+    record = {"values": config.model_dump(mode="json"), "resolved": config.resolved()}
+    write_json(root / "report/config.json", record | {"configfiles": ["config.yaml", *overlays]})
+    return record
+
+
 def write_results(
     root: Path, config: Config, controls: bool = False, overlays: Sequence[str] = ()
 ) -> Path:
     """Write every product of ``config`` below ``root``; gives the recorded configuration's path."""
-    record = {"values": config.model_dump(mode="json"), "resolved": config.resolved()}
-    write_json(root / "report/config.json", record | {"configfiles": ["config.yaml", *overlays]})
+    record = write_record(root, config, overlays)
     for number, name in enumerate(config.cohorts_in_use):
         write_json(root / f"cohorts/{name}/flow.json", _flow(config, name, 227_835 // 4**number))
     for name in config.all_needs.corpora:
@@ -135,21 +130,13 @@ def _flow(config: Config, name: str, size: int) -> dict[str, Any]:
     left = size - 3 * tenth
     return flow | {
         "steps": [
-            _step("images listed", "images", size + 6 * tenth),
-            _step("image file usable", "images", size + 6 * tenth - 2,
+            _step("images listed", "images", size + tenth,
                   _drop("DICOM without pixels", 2, True)),
-            _step("frontal view", "images", size + tenth,
-                  _drop("view LATERAL", 4 * tenth), _drop("view LL", tenth - 2)),
             _step("studies listed", "studies", size),
-            _step("report found", "studies", size),
-            _step("has impression", "studies", size - 2 * tenth,
-                  _drop("no impression (findings only)", tenth),
-                  _drop("no impression (last paragraph only)", tenth)),
-            _step("frontal image", "studies", left, _drop("no frontal image", tenth)),
+            _step("has impression", "studies", left,
+                  _drop("no impression (findings only)", 3 * tenth)),
             _step("one image a study", "images", left,
-                  _drop("another image of the study was chosen (random)", 2 * tenth),
-                  _drop("the study was left out", 2 * tenth)),
-            _step("split known", "studies", left),
+                  _drop("another image of the study was chosen (random)", 4 * tenth)),
         ],
         "splits": {
             "train": {"studies": left * 8 // 10, "patients": left // 3, "images": left * 8 // 10,
@@ -181,13 +168,8 @@ def _corpus(config: Config, name: str) -> dict[str, Any]:
         steps = [_step("take abstracts", "articles", 1500, *dropped)]
         return found | {"documents": 1500, "characters": 1_071_450, "steps": steps}
     generator = np.random.default_rng(0)
-    findings = [
-        "No Finding", "Pleural Effusion", "Lung Opacity", "Pneumonia", "Pneumothorax", "Edema",
-        "Cardiomegaly", "Atelectasis", "Consolidation", "Support Devices", "Fracture",
-        "Lung Lesion", "Pleural Other", "Enlarged Cardiomediastinum",
-    ]  # fmt: skip
     labels = {}
-    for number, finding in enumerate(findings):
+    for number, finding in enumerate(OBSERVATIONS):
         positive = int(generator.integers(40, 900)) // (1 + number // 4)
         counts = {"positive": positive, "uncertain": positive // 9, "negative": 2 * positive // 3}
         labels[finding] = counts | {"blank": 3955 - sum(counts.values())}

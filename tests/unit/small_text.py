@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pandas as pd
 import torch
-from torch import Tensor
 
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.encoders.settings import TextEncoderSettings
@@ -47,8 +46,3 @@ def write_text_model(folder: Path) -> Path:
     torch.manual_seed(0)
     save_text_half(CXRBert.build(TEXT, len(SPECIAL_TOKENS) + len(WORDS), 0), folder)
     return folder
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)

@@ -177,14 +177,6 @@ def test_one_process_alone_is_exactly_torch() -> None:
     assert_same(found, trained(small_net().float(), x, 0, 6), exact=True)
 
 
-def test_vectors_of_one_sample_in_each_process() -> None:
-    torch.manual_seed(0)
-    x = torch.randn(4, 5, dtype=torch.float64)
-    layer = nn.BatchNorm1d(5).double()
-    found = together(run_processes(4, trained_share, layer, x, [1, 1, 1, 1], None))
-    assert_same(found, trained(layer, x, 0, 4))
-
-
 def test_sequences() -> None:
     """[samples, channels, positions]; with torch's own layer on each group by hand."""
     x = images(8, CHANNELS).flatten(2)

@@ -153,19 +153,6 @@ def test_a_reader_that_leaves_is_no_error() -> None:
         assert process.wait(60) == 141
 
 
-def test_a_full_disk_names_the_result_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError) as caught:
-        write_json(tmp_path / "run.json", {})
-    assert refusal(caught.value) == f"{tmp_path / 'run.json'}: No space left on device"
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_result_is_whole_or_as_before(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", {"old": 1})
     with pytest.raises(RuntimeError), atomic_path(tmp_path / "a.json") as part:

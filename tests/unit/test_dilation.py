@@ -61,22 +61,3 @@ def test_a_refined_resnet_50_is_one_that_was_made_with_dilation(stages):
     images = torch.rand(2, 1, 64, 64)
     with torch.no_grad():
         torch.testing.assert_close(refined(images), made(images))
-
-
-def test_two_layers_written_out_with_torch():
-    """Stride 2, then 1, against stride 1, then dilation 2; and kernels of one pixel."""
-    generator = torch.Generator().manual_seed(1)
-    first, second = (torch.randn(4, 4, 3, 3, generator=generator) for _ in range(2))
-    point = torch.randn(4, 4, 1, 1, generator=generator)
-    x = torch.randn(1, 4, 16, 16, generator=generator)
-    conv = nn.functional.conv2d
-    coarse = conv(conv(x, first, stride=2, padding=1), second, padding=1)
-    fine = conv(conv(x, first, padding=1), second, padding=2, dilation=2)
-    torch.testing.assert_close(fine[..., ::2, ::2], coarse, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(conv(x, point, dilation=2)[..., ::2, ::2], conv(x, point, stride=2))
-    stage = ResNet(TRAINED.model_copy(update={"block": "basic", "layers": (1, 1, 1, 2)}))
-    refine_grid(stage, (False, False, True))
-    kernels = [m for m in stage.layer4.modules() if isinstance(m, nn.Conv2d)]
-    assert {one.stride for one in kernels} == {(1, 1)}
-    spread = [one.dilation for one in kernels if one.kernel_size == (3, 3)]
-    assert spread == [(1, 1), (2, 2), (2, 2), (2, 2)]

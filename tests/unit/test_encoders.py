@@ -196,20 +196,6 @@ def test_no_program_with_our_encoders_imports_transformers() -> None:
                     assert "transformers" not in ast.unparse(node), path
 
 
-def test_masked_head_equals_the_full_head() -> None:
-    text = text_encoder()
-    ids = torch.randint(5, 50, (3, 12), generator=torch.Generator().manual_seed(1))
-    mask = torch.ones_like(ids)
-    mask[1, 8:] = 0
-    positions = torch.tensor([1, 7, 13, 35])
-    with torch.no_grad():
-        full = in_transformers(text)(input_ids=ids, attention_mask=mask).logits.flatten(0, 1)[
-            positions
-        ]
-        ours = text.predict_tokens(text.hidden_states(ids, mask), positions)
-    torch.testing.assert_close(ours, full)
-
-
 @pytest.mark.parametrize("mask_on", ["left", "right", "holes"])
 def test_states_and_gradients_equal_transformers(mask_on: str) -> None:
     """Lengths on both sides of the attention groups' borders, one sequence without padding."""
@@ -238,14 +224,6 @@ def test_states_and_gradients_equal_transformers(mask_on: str) -> None:
     assert len(ours) == len(theirs) == 6 + 2 * 16
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
-
-
-def test_states_of_padding_are_zero() -> None:
-    ids, mask = torch.full((2, 6), 7), torch.ones(2, 6, dtype=torch.long)
-    mask[1, 2:] = 0
-    with torch.no_grad():
-        states = text_encoder().hidden_states(ids, mask)
-    assert not states[1, 2:].any() and states[mask.bool()].all()
 
 
 def test_packed_documents_do_not_see_each_other() -> None:
@@ -315,10 +293,3 @@ def test_image_folder_there_and_back(tmp_path: Path) -> None:
     again = load_image_half(tmp_path)
     for name, value in encoder.state_dict().items():
         assert torch.equal(value, again.state_dict()[name]), name
-
-
-def test_missing_halves_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="config.json"):
-        load_text_half(tmp_path)
-    with pytest.raises(InputError, match="image"):
-        load_image_half(tmp_path)

@@ -38,7 +38,7 @@ def test_results_are_in_the_order_of_ranks(world: int) -> None:
     [
         ("raises", 60, "rank 1: Traceback(.|\n)*ValueError: what went wrong"),
         ("dies", 60, r"exit codes \[.*3"),
-        ("hangs", 5, "not done in time|Timed out"),
+        ("hangs", 2, "not done in time|Timed out"),
     ],
 )
 def test_a_failure_of_one_process_fails(way: str, seconds: float, message: str) -> None:

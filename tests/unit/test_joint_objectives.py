@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 import torch
 from bench.text_steps import in_transformers
-from small_text import WORDS, draw, write_text_model
+from literal import draw
+from small_text import WORDS, write_text_model
+from test_local_alignment import literal_loss, literal_similarity
 from torch import Tensor
 from torch.func import functional_call
+from torch.nn.functional import normalize
 from transformers import BertTokenizerFast
 
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
@@ -18,8 +21,7 @@ from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
-from cxrflow.objectives.global_alignment import global_alignment
-from cxrflow.objectives.local_alignment import local_alignment
+from cxrflow.objectives.local_alignment import Matching, local_alignment
 from cxrflow.pretrain.image_text_pairs import PairViews
 from cxrflow.pretrain.objective import Batch
 from cxrflow.pretrain.report_text import TextOutput, freeze_below
@@ -37,45 +39,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def text(folder: Path) -> CXRBert:
     return load_text_half(folder).eval()
-
-
-def unit(vector: Tensor) -> Tensor:
-    return vector / torch.sqrt((vector * vector).sum())
-
-
-def literal_convirt(images: Tensor, texts: Tensor, tau: float, share: float) -> Tensor:
-    """ConVIRT Eq. 2 to 4: v are images and u texts, both compared by cosine."""
-    v, u = ([unit(row) for row in side] for side in (images, texts))
-    total = torch.zeros((), dtype=torch.float64)
-    for i in range(len(v)):
-        matched = torch.exp(v[i] @ u[i] / tau)
-        to_text = -torch.log(matched / sum(torch.exp(v[i] @ one / tau) for one in u))
-        to_image = -torch.log(matched / sum(torch.exp(u[i] @ one / tau) for one in v))
-        total = total + share * to_text + (1 - share) * to_image
-    return total / len(v)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.75, 1.0])
-def test_half_the_global_term_is_convirts_loss(
-    share: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Tensor, "float", lambda self: self)  # the comparison needs float64
-    images, texts = draw(5, 4).requires_grad_(), draw(5, 4, seed=1).requires_grad_()
-    ours = 0.5 * global_alignment(images, texts, 0.1, image_to_text=share)
-    literal = literal_convirt(images, texts, 0.1, share)
-    torch.testing.assert_close(ours, literal, rtol=1e-12, atol=1e-12)
-    sides = (images, texts)
-    for found, wanted in zip(
-        torch.autograd.grad(ours, sides), torch.autograd.grad(literal, sides), strict=True
-    ):
-        torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-12)
-
-
-def test_shares_of_several_processes_add_up() -> None:
-    images, texts = draw(5, 4), draw(5, 4, seed=1)
-    whole = global_alignment(images, texts, 0.1, image_to_text=0.75)
-    parts = [global_alignment(images, texts, 0.1, own, 0.75) for own in (slice(0, 2), slice(2, 5))]
-    torch.testing.assert_close(sum(parts), whole)
 
 
 def literal_words(text: CXRBert, ids: Tensor, kept: Tensor, layers: int) -> list[list[Tensor]]:
@@ -98,20 +61,12 @@ def literal_words(text: CXRBert, ids: Tensor, kept: Tensor, layers: int) -> list
 
 
 def literal_local_loss(regions: Tensor, texts: list[list[Tensor]], length_1: bool) -> Tensor:
-    """GLoRIA's published code, word by word, with its temperatures 4, 5 and 10."""
-    rows = []
-    for image in regions:
-        row = []
-        for words in texts:
-            v, t = image, torch.stack(words)
-            if length_1:
-                v, t = torch.stack([unit(one) for one in v]), torch.stack([unit(w) for w in t])
-            a = torch.softmax(4 * torch.softmax(t @ v.T, 0), 1)
-            scores = [unit(w) @ unit(shares @ v) for w, shares in zip(t, a, strict=True)]
-            row.append(torch.log(sum(torch.exp(5 * score) for score in scores)))
-        rows.append(torch.stack(row))
-    z = 10 * torch.stack(rows)
-    return -(z.log_softmax(0).diagonal() + z.log_softmax(1).diagonal()).mean()
+    """GLoRIA's published code, with its temperatures 4, 5 and 10."""
+    lengths = [len(words) for words in texts]
+    words = torch.nn.utils.rnn.pad_sequence([torch.stack(words) for words in texts], True)
+    if length_1:
+        regions, words = (normalize(side, dim=2) for side in (regions, words))
+    return literal_loss(literal_similarity(regions, words, lengths, Matching()), 10.0)
 
 
 def term_of(text: CXRBert, folder: Path, **settings: Any) -> LocalAlignment:
@@ -170,20 +125,6 @@ def test_cls_is_a_word_where_it_is_said(text: CXRBert, folder: Path) -> None:
         for said in (False, True)
     ]
     assert counts == [[2], [3]]
-
-
-def test_even_attention_is_why_vectors_are_not_normalised() -> None:
-    """With the softmax over words a patch that fits perfectly gets little of a word's attention."""
-    words = torch.nn.functional.normalize(draw(12, 128), dim=1)
-    patches = torch.nn.functional.normalize(draw(256, 128, seed=1), dim=1)
-    patches[:12] = words  # each word has its own patch
-
-    def attention(scale: float) -> float:
-        shares = torch.softmax(4 * torch.softmax(scale * words @ patches.T, 0), 1)
-        return float(shares.diagonal().mean())
-
-    assert attention(1.0) < 2 / 256  # even: 1 / 256
-    assert attention(12.0) > 10 / 256
 
 
 def test_more_layers_than_there_are_is_one_line(text: CXRBert, folder: Path) -> None:

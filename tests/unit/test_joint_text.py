@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 from bench.text_steps import in_transformers
+from literal import draw
 from pydantic import ValidationError
-from small_text import MINIMAL, REPORTS, draw, pool_of, write_text_model
+from small_text import MINIMAL, REPORTS, pool_of, write_text_model
 from transformers import AutoModel, BertTokenizerFast
 
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half

@@ -4,6 +4,7 @@ from copy import deepcopy
 
 import numpy as np
 import torch
+from literal import unit
 from torch import Tensor, nn
 
 from cxrflow.encoders.frames import Frames
@@ -60,10 +61,6 @@ def term_of(program: TwoViewsProgram) -> MomentumContrast:
     term = program.terms["momentum_contrast"]
     assert isinstance(term, MomentumContrast)
     return term
-
-
-def unit(vector: Tensor) -> Tensor:
-    return vector / torch.sqrt((vector * vector).sum())
 
 
 class Algorithm1:

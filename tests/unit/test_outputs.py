@@ -15,7 +15,6 @@ from cxrflow.images.settings import PixelSettings
 from cxrflow.outputs import MARK, claim_folder, empty_folder
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.writers.folder import write_dataset
-from cxrflow.text import corpus
 from cxrflow.training.state import StateFolder
 
 
@@ -165,16 +164,6 @@ def test_good_places(home: Path) -> None:
         "--output results --dataset results",
     ):
         arguments.parse_args(line.split())
-
-
-def test_the_data_set_survives_a_program(home: Path) -> None:
-    before = files(home)
-    for output in ("../data/mimic", "../data", "../link", "."):
-        with pytest.raises(InputError):
-            corpus.main(
-                ["--layout", "pubmed", "--root", str(home / "data/mimic"), "--output", output]
-            )
-    assert files(home) == before
 
 
 def test_all_programs_check_their_output() -> None:

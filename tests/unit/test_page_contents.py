@@ -7,15 +7,15 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from page_fixtures import REAL, build, edit, load, write_results
+from page_fixtures import REAL, build, edit, load, write_record, write_results
+from page_score_fixtures import write_table
 
 from cxrflow.errors import InputError
 from cxrflow.files import read_json, write_json
 from cxrflow.page import page
 from cxrflow.page.inputs import RunFolder
-from cxrflow.page.make_page import main
 from cxrflow.page.next_steps import Step, next_steps
-from cxrflow.page.page import build_page
+from cxrflow.page.page import build_page, main
 from cxrflow.page.tables import OUTSIDE
 
 IDS = "50000001"
@@ -241,29 +241,32 @@ def steps_of(root: Path) -> list[Step]:
     return next_steps(RunFolder.read(root / "report/config.json", root), None)
 
 
-def test_commands_name_the_overlays_of_the_run(tmp_path):
-    write_results(tmp_path, load(), overlays=["mine.yaml", "/home/me/se cret/other.yaml"])
-    said = commands(tmp_path)
+def test_commands_name_the_overlays_of_the_run(results):
+    write_record(results, load(), overlays=["mine.yaml", "/home/me/se cret/other.yaml"])
+    said = commands(results)
     over = " --configfile mine.yaml '…/other.yaml'"
     assert f"snakemake --cores all controls{over}\n" in said
     assert f"snakemake --cores all --forcerun make_page{over}\n" in said
     assert f"--config 'seeds=[0,1,2]'{over}\n" in said
     assert f"tables/biovil/table5.html{over}\n" in said
-    assert "/home/me" not in build(tmp_path)
+    assert "/home/me" not in build(results)
 
 
-def test_a_page_of_the_headline_shows_no_more_and_says_how_to_make_the_rest(tmp_path):
-    write_results(tmp_path, load(extent="headline"))
-    html = build(tmp_path)
+def test_a_page_of_the_headline_shows_no_more_and_says_how_to_make_the_rest(results):
+    config = load(extent="headline")
+    write_record(results, config)
+    for table in config.table_names("biovil"):
+        write_table(results, config, "biovil", table)
+    html = build(results)
     assert "Not in the headline: Orders, Table 1, Table 3, Table 4, Table A.1" in html
     assert 'id="biovil-table5"' in html and 'id="biovil-table4"' not in html
     assert "not in the headline</td>" in html and "the headline rows at the scale" in html
     assert 'id="model-biovil-simclr"' in html and 'id="model-biovil-gloria"' not in html
     assert 'id="cohort-biovil-rsna"' in html and 'id="cohort-biovil-radnli"' not in html
-    steps = steps_of(tmp_path)
+    steps = steps_of(results)
     assert steps[0].code == "snakemake --cores all biovil"
     with pytest.raises(InputError, match="'biovil=some' given, expected <paper>=headline or"):
-        RunFolder.read(tmp_path / "report/config.json", tmp_path, ["biovil=some"])
+        RunFolder.read(results / "report/config.json", results, ["biovil=some"])
 
 
 def test_papers_are_chapters_and_nothing_is_shown_twice(tmp_path):
@@ -350,3 +353,22 @@ def test_the_program_writes_the_page_whole(synthetic, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"scale": "demo"}))
     with pytest.raises(InputError, match="field 'values' is missing"):
         page.build_page(tmp_path / "config.json", synthetic)
+
+
+def test_an_imported_model_is_called_so_and_has_no_training(results):
+    weights = {"biovil/cxr_bert": "/secret/place/CXR-BERT-general"}
+    write_record(results, load(weights=weights))
+    html = build(results)
+    article = re.search(
+        r'<article class="model" id="model-biovil-cxr_bert">(.*?)</article>', html, re.S
+    )
+    assert article is not None
+    text = article[1]
+    assert "Text encoder, published weights." in text and "new_token_head: false" in text
+    assert "Not trained yet" not in text and "learning_rate" not in text and "<svg" not in text
+    other = re.search(r'id="model-biovil-biovil">(.*?)</article>', html, re.S)
+    assert other is not None and "from cxr_bert and simclr" in other[1]
+    # Of a folder of the user's only the name is passed on.
+    assert "/secret/place" not in html and "CXR-BERT-general" in html
+    lineage = re.search(r'<figure class="lineage-box">(.*?)</figure>', html, re.S)
+    assert lineage is not None and "cxr_bert from nothing" in lineage[1]

@@ -1,6 +1,7 @@
 """Progress of long work: parts pass unchanged; lines in a log, but none for short work."""
 
 import logging
+from collections.abc import Sequence
 
 import pytest
 
@@ -30,27 +31,20 @@ def lines(
     return [record.getMessage() for record in caplog.records]
 
 
-def test_a_long_piece_of_work_gives_a_line_every_tenth(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("step", "told", "rate"),
+    [(4.0, range(20, 201, 20), 1.0), (0.5, (80, 160), 8.0), (0.01, (), 0)],
+    ids=["a line every tenth", "ten seconds apart", "none for short work"],
+)
+def test_lines_of_a_log(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    step: float,
+    told: Sequence[int],
+    rate: float,
 ) -> None:
-    said = lines(monkeypatch, caplog, step=4.0, parts=50)
-    assert said == [f"corpus: {done} of 200, 1.0 reports a second" for done in range(20, 201, 20)]
-
-
-def test_lines_are_at_least_ten_seconds_apart(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    said = lines(monkeypatch, caplog, step=0.5, parts=50)
-    assert said == [
-        "corpus: 80 of 200, 8.0 reports a second",
-        "corpus: 160 of 200, 8.0 reports a second",
-    ]
-
-
-def test_short_work_is_silent(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert lines(monkeypatch, caplog, step=0.01, parts=50) == []
+    said = lines(monkeypatch, caplog, step, parts=50)
+    assert said == [f"corpus: {done} of 200, {rate} reports a second" for done in told]
 
 
 def test_size_counts_what_a_part_holds(

@@ -37,16 +37,6 @@ def most_batches(pairs: int, singles: int, batch_size: int, world: int) -> int:
     return 0
 
 
-@pytest.mark.parametrize(("samples", "world"), [(12, 4), (13, 4), (3, 4), (0, 2), (7, 1)])
-def test_shares_are_neighbours_and_even(samples: int, world: int) -> None:
-    rows = np.random.default_rng(samples).permutation(samples)
-    shares = [share(rows, rank, world) for rank in range(world)]
-    np.testing.assert_array_equal(np.concatenate(shares), rows)
-    sizes = [len(part) for part in shares]
-    assert sizes == [len(part) for part in np.array_split(rows, world)]
-    assert max(sizes) - min(sizes) <= 1
-
-
 def random_sizes(number: int, largest: int) -> list[tuple[int, int, int, int]]:
     """Pairs, singles, batch size, processes."""
     generator = np.random.default_rng(0)
@@ -70,7 +60,11 @@ def test_as_many_batches_as_possible() -> None:
             assert of_kinds(*sizes).batches_per_epoch == expected, sizes
         else:
             refused += 1
-            with pytest.raises(InputError, match="expected a smaller batch_size"):
+            pairs, singles, batch_size, world = sizes
+            said = (
+                f"batch_size is {batch_size}, in {world} share.*; {pairs} .* and {singles} without"
+            )
+            with pytest.raises(InputError, match=said):
                 of_kinds(*sizes)
     assert 50 < refused < 500
 
@@ -147,25 +141,6 @@ def test_batches_are_mixed_on_average(batch_size: int) -> None:
     np.testing.assert_allclose(kinds.mean(axis=0), 0.4, atol=0.13)
     halves = np.array_split(kinds, 2)
     np.testing.assert_allclose([half.mean() for half in halves], 0.4, atol=0.07)
-
-
-@pytest.mark.parametrize(("pairs", "singles"), [(0, 50), (50, 0)])
-def test_one_kind_alone_is_left_out_as_little_as_in_plain_batches(pairs: int, singles: int) -> None:
-    sampler = of_kinds(pairs, singles, 12, 4)
-    assert sampler.batches_per_epoch == 4 and sum(sampler.left_out) == 2
-
-
-@pytest.mark.parametrize(
-    ("pairs", "singles", "batch_size", "world"),
-    [(3, 100, 8, 1), (7, 7, 16, 4), (5, 5, 8, 1), (35, 35, 120, 4), (0, 0, 4, 2)],
-)
-def test_too_few_of_a_kind(pairs: int, singles: int, batch_size: int, world: int) -> None:
-    with pytest.raises(InputError) as caught:
-        of_kinds(pairs, singles, batch_size, world)
-    message = str(caught.value)
-    for part in (f"batch_size is {batch_size}", f"{world} share", f"{pairs} samples with"):
-        assert part in message
-    assert "\n" not in message
 
 
 def test_uniform_batches_visit_every_sample_once_an_epoch() -> None:

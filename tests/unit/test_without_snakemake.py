@@ -6,7 +6,6 @@ Snakemake; only ``Snakefile`` and ``rules/`` may know it.
 
 import ast
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -96,12 +95,6 @@ def test_every_program_starts(started: dict[str, Any]) -> None:
 def test_help_does_not_wait_for_imports(started: dict[str, Any]) -> None:
     """Nor does a mistake in the arguments; a library once imported counts for those after it."""
     assert {name: slow for name, slow in started["slow"].items() if slow} == {}
-
-
-def test_the_programs_of_all_rules_are_among_them() -> None:
-    rules = "".join(path.read_text("utf-8") for path in (ROOT.parent / "rules").rglob("*.smk"))
-    named = set(re.findall(r"python -m (cxrflow[\w.]*)", rules))
-    assert named and named <= PROGRAMS
 
 
 def test_no_module_imports_it_not_even_inside_a_function() -> None:

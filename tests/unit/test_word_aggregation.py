@@ -76,14 +76,6 @@ def test_words_and_gradients_equal_a_literal_loop(
         torch.testing.assert_close(one, other)
 
 
-def test_dropped_pieces_get_no_gradient() -> None:
-    (states,) = draw(1)
-    dropped = table("[CLS]", "[SEP]", "[PAD]")
-    aggregate_words([states], IDS, CONTINUES, dropped).word_BWD.sum().backward()
-    assert states.grad is not None
-    assert torch.equal(states.grad.any(2), ~dropped[IDS])
-
-
 def test_a_text_of_dropped_pieces_has_no_words() -> None:
     (states,) = draw(1)
     everything = torch.ones(len(PIECES), dtype=torch.bool)

@@ -105,14 +105,19 @@ class Toy(Program):
         torch.save(states, folder / "weights.pt")
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    state, output, text = sys.argv[1:]
-    options = json.loads(text)
+def train(folder: Path, **options: Any) -> None:
+    """Train in ``folder``: the state beside the finished run."""
     settings = TrainingSettings(**{**SETTINGS, **options.pop("settings", {})})
     chosen = {"training": settings.model_dump(mode="json")}
     identity = {"model": "toy", "seed": 0, "settings": chosen}
     remedies = ("a smaller training.batch_size", "a smaller length")
-    Engine(Toy(settings, options), settings, 0, identity, remedies).run(state, output)
+    engine = Engine(Toy(settings, options), settings, 0, identity, remedies)
+    engine.run(folder / "state-run", folder / "run")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    folder, options = sys.argv[1:]
+    train(Path(folder), **json.loads(options))
 
 
 if __name__ == "__main__":

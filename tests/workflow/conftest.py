@@ -1,7 +1,6 @@
 """A checkout of its own for tests that run the workflow, so that they may change and delete."""
 
 import os
-import re
 import resource
 import shutil
 import subprocess
@@ -14,11 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
+from cxrflow.config.cost import JOB
+
 ROOT = Path(__file__).parents[2]
 PARTS = ("Snakefile", "rules", "envs", "slurm", "workflow_scripts")
 CONFIGS = ("config.yaml", "study.yaml", "paper.yaml", "real.yaml")
-# Each job of a dry run: its rule, then what is said of it, a line a key.
-JOB = re.compile(r"^(?:local)?rule (\w+):\n((?:    \w.*\n)+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,6 @@ class Job:
     output: list[str]
     wildcards: dict[str, str]
     priority: int
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,6 @@ def _job(rule: str, said: str) -> Job:
         listed("output"),
         dict(pair.split("=", 1) for pair in listed("wildcards")),
         int(lines.get("priority", 0)),
-        lines.get("reason", ""),
     )
 
 
