@@ -31,6 +31,10 @@ from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.settings import PairedTestSettings
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import clusters_of, resamples
+from cxrflow.papers.tables import Table
+from cxrflow.tables.cells import make_cells
+from cxrflow.tables.results import read_results
+from cxrflow.tables.tests import read_tests
 
 SETTINGS = PhraseGroundingSettings(categories=["Edema", "Pneumonia"])
 CNR = {
@@ -376,6 +380,36 @@ def test_the_program_writes_its_protocol(tmp_path):
     assert found["protocol"] == {"replicates": 200, "level": 0.95, "unit": "subject", "seed": 0}
     assert found["comparisons"][0].keys() >= {"difference", "p", "p_holm", "seeds", *CNR}
     assert found["cells"] == []  # of one seed metrics.json has the interval
+
+
+def test_tables_read_what_the_program_writes(tmp_path):
+    names = ("m", "r")
+    files = [
+        p for n, s in zip(names, (0.6, 0.0), strict=True) for p in several(tmp_path, n, [s] * 3)
+    ]
+    output = tmp_path / "table.tests.json"
+    asked = [CNR, CNR | {"metric": "cnr/edema", "reference_metric": "cnr/edema"}]
+    settings = json.dumps({"replicates": 200, "comparisons": asked})
+    main(["--predictions", *map(str, files), "--settings", settings, "--output", str(output)])
+    column = {"key": "cnr", "label": "CNR", "metric": "cnr", "scale": 100, "digits": 0}
+    table = Table.model_validate(
+        {"title": "T", "source": "S", "task": "phrase_grounding", "reference": "Row r",
+         "columns": [column], "rows": [{"label": f"Row {n}", "model": n} for n in names]}
+    )  # fmt: skip
+    for file in files:
+        path = file.parent / "metrics.json"
+        said = json.loads(path.read_text())
+        said["data"] |= {"name": "tiny", "synthetic": True}
+        value = macro(pd.read_parquet(file), np.ones(30))
+        said["metrics"] = {"cnr": {"value": value, "low": 0.0, "high": 9.0, "n": 30}}
+        path.write_text(json.dumps(said))
+    results = read_results([file.parent / "metrics.json" for file in files])
+    own, reference = make_cells(table, results, read_tests([output]))
+    assert own.over == reference.over == "seeds and samples" and own.seeds == 3
+    assert own.low < own.ours < own.high < 2 * own.ours
+    assert reference.tested is None and own.tested.mark == "‡" and own.tested.seeds == 3
+    assert own.tested.value == pytest.approx(own.ours - reference.ours)
+    assert own.tested.low < own.tested.value < own.tested.high
 
 
 def test_every_statistic_and_cluster_that_a_benchmark_names_is_there():

@@ -145,6 +145,12 @@ def test_a_leading_model_at_chance_and_its_interval(results):
     assert cards.count('<p class="fact"><span class="chip">at chance</span></p>') == 1
     assert cards.count('</b> <span class="chip">at chance</span></li>') == 1
     assert "over samples" in cards
+    edit(results / "tables/biovil/table5.tests.json", cells=[
+        {"task": "t", "model": "m", "metrics": {"cnr": {"low": 1.0, "high": 2.0}}}
+    ])  # fmt: skip
+    run = RunFolder.read(results / "report/config.json", results)
+    assert run.tests("biovil", "table5").intervals["t", "m"]["cnr"] == {"low": 1.0, "high": 2.0}
+    assert run.tests("biovil", "absent").intervals == {}
 
 
 def test_runs_from_before_speed_was_counted_can_be_shown(results):

@@ -17,6 +17,7 @@ import logging
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ class Predictions:
     samples: pd.DataFrame  # in the order of their keys
     behind: Mapping[str, int]  # samples behind each metric
 
-    @property
+    @cached_property
     def keys(self) -> pd.MultiIndex:
         """What names the samples."""
         return _keys(self.samples, BENCHMARKS[self.benchmark].key)
