@@ -3,6 +3,7 @@
 import json
 import math
 import statistics
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -10,7 +11,9 @@ from data_fixtures import write_csv
 
 from cxrflow.benchmarks.count_ms_cxr import main
 from cxrflow.benchmarks.data import ms_cxr_statistics as program
+from cxrflow.benchmarks.data.box_positions import union_maps
 from cxrflow.benchmarks.data.settings import MsCxrStatisticsSettings
+from cxrflow.data.tables import Tables, shaped
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
 
@@ -89,6 +92,30 @@ def test_counts_shares_and_ages(roots):
     assert len(rows) == 5 and "phrase" not in rows and rows["boxes"].sum() == 6
     anchored = run(roots, "--demographics", str(roots / "iv"), age="anchor")[1]
     assert anchored["age/edema"] == pytest.approx((60 + 41) / 2)
+
+
+def test_how_far_boxes_reach_and_where_they_lie(roots):
+    """Boxes of 5 x 5 on 50 x 60, the two of one phrase at x = 0 and 1: beside each other."""
+    values = run(roots)[1]
+    expected = {
+        "several_boxes/edema": 1 / 4, "several_boxes/pneumonia": 0, "several_boxes/total": 1 / 5,
+        "several_phrases/total": 1 / 4,  # image a of a, b, c and d
+    }  # fmt: skip
+    for name, value in expected.items():
+        assert values[name] == pytest.approx(value), name
+    assert values["box_share/pneumonia"] == pytest.approx(25 / 3000, rel=0.3)  # to whole cells
+    assert values["box_share_median/edema"] <= values["box_share/edema"]
+    assert not any(name.startswith("box_share/card") for name in values)
+    entries = json.loads((roots / "out" / "figures" / "examples.json").read_text())
+    assert entries[0]["file"] == "box_positions.png"
+    picture = (roots / "out" / "figures" / "box_positions.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    sides = {"x": [0, 50], "y": 0, "w": 50, "h": [50, 100]}
+    named = {"image_id": "i", "category": "Edema", "phrase": "p"}
+    boxes = shaped("boxes", named | sides, pd.RangeIndex(2))
+    images = shaped("images", {"image_id": "i", "image_width": 100, "image_height": 100}, [0])
+    (found,) = union_maps(Tables(Path("t"), images=images, boxes=boxes))["map"]
+    assert found[:32, :32].all() and not found[32:, :32].any() and found[:, 32:].all()
 
 
 def test_without_demographics_the_rest_is_counted(roots):

@@ -8,7 +8,9 @@ for patients it lacks, they are not known and are left out of shares and means.
 metrics.json holds ``<name>/<group>`` for each finding (``pleural_effusion`` …), ``total`` and
 ``background``, all of MIMIC-CXR: ``subjects``, ``women``, ``women_percent`` (of those whose sex is
 known), ``age`` and ``age_sd`` (years, n − 1), ``without_demographics``; for findings and ``total``
-also ``pairs``, ``images`` and ``tokens``, the mean length of a phrase.
+also ``pairs``, ``images`` and ``tokens``, the mean length of a phrase, and how far boxes reach
+(``box_share``, ``box_share_median``, ``several_boxes``), drawn by finding; for ``total`` the share
+of images with ``several_phrases`` (Figure C.1's axes).
 """
 
 import logging
@@ -17,6 +19,7 @@ from argparse import Namespace
 
 import pandas as pd
 
+from cxrflow.benchmarks.data.box_positions import draw, spread, union_maps
 from cxrflow.benchmarks.data.settings import MsCxrStatisticsSettings
 from cxrflow.benchmarks.result import Result, slug
 from cxrflow.data import mimic_iv, ms_cxr
@@ -142,6 +145,13 @@ def score(given: Namespace, settings: MsCxrStatisticsSettings) -> Result:
     if pairs.empty:
         raise InputError(f"{given.root}: no phrase is left; see {steps[0].drops}")
     metrics = count(pairs, years, patients, settings)
+    maps = union_maps(annotated)
+    names = maps["category"].map(slug)
+    by_finding = {name: maps[names == name] for name in dict.fromkeys([*FINDINGS, *names])}
+    for name, group in {**by_finding, TOTAL: maps}.items():
+        metrics |= {f"{k}/{name}": _exact(v, len(group)) for k, v in spread(group).items()}
+    each = maps["image_id"].value_counts()
+    metrics[f"several_phrases/{TOTAL}"] = _exact(float((each > 1).mean()), len(each))
     undated = int(pairs["study_id"].map(years.set_index("study_id")["year"]).isna().sum())
     data = {
         "name": given.dataset,
@@ -162,4 +172,4 @@ def score(given: Namespace, settings: MsCxrStatisticsSettings) -> Result:
         "demographics": "none" if patients is None else "MIMIC-IV, hosp/patients",
     }
     log.info("%d pairs, %d patients", len(pairs), int(metrics[f"subjects/{TOTAL}"].value))
-    return Result("ms_cxr_statistics", data, protocol, metrics, pairs)
+    return Result("ms_cxr_statistics", data, protocol, metrics, pairs, [draw(by_finding)])

@@ -1,0 +1,65 @@
+"""Where MS-CXR's boxes lie and how far they reach, by finding: Figure C.1's axes as numbers.
+
+BioViL Appendix C shows examples of "spatial extent", "multiple pathologies" and "multiple spatial
+locations". Counted here over all pairs of a phrase and an image: the part of the image that the
+union of the phrase's boxes covers, whether there are several boxes, and how often each place of the
+image is inside (drawn by finding).
+"""
+
+import io
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cxrflow.benchmarks.grounding.region import box_mask
+from cxrflow.benchmarks.result import Figure
+from cxrflow.data.tables import Tables
+
+SIDE = 64  # cells of a map; coordinates are parts of the image's width and height
+
+
+def union_maps(tables: Tables) -> pd.DataFrame:
+    """``image_id``, ``category``, ``boxes`` and ``map`` [SIDE, SIDE], bool, of every pair."""
+    images = tables.images.set_index("image_id")
+    size = images.reindex(tables.boxes["image_id"])[["image_width", "image_height"]].to_numpy()
+    boxes = tables.boxes[[*"xywh"]].to_numpy() * SIDE / np.tile(size, 2)
+    numbered = tables.boxes.assign(number=np.arange(len(boxes)))
+    pairs = numbered.groupby(["image_id", "category", "phrase"], sort=False)["number"].agg(list)
+    found = pairs.reset_index()[["image_id", "category"]]
+    found["boxes"] = pairs.map(len).to_numpy()
+    maps = [box_mask(boxes[rows], SIDE, SIDE) for rows in pairs]
+    return found.assign(map=pd.Series(maps, dtype=object))
+
+
+def spread(maps: pd.DataFrame) -> dict[str, float]:
+    """Means over the pairs of a finding: share covered, its median, share with several boxes."""
+    shares = np.array([one.mean() for one in maps["map"]])
+    if not len(shares):
+        return {}
+    return {
+        "box_share": float(shares.mean()),
+        "box_share_median": float(np.median(shares)),
+        "several_boxes": float((maps["boxes"] > 1).mean()),
+    }
+
+
+def draw(maps: dict[str, pd.DataFrame]) -> Figure:
+    """The mean map of each finding that has pairs, all in one scale of colours."""
+    from matplotlib.figure import Figure as Canvas
+
+    shown = {name: group for name, group in maps.items() if len(group)}
+    canvas = Canvas(figsize=(2.2 * min(4, len(shown)), 2.5 * -(-len(shown) // 4)))
+    for number, (name, group) in enumerate(shown.items(), 1):
+        axes = canvas.add_subplot(-(-len(shown) // 4), min(4, len(shown)), number)
+        mean: NDArray[np.float64] = np.mean(np.stack(group["map"].to_list()), axis=0)
+        axes.imshow(mean, vmin=0, vmax=1, extent=(0, 1, 1, 0))
+        axes.set_title(f"{name} ({len(group)})", fontsize="small")
+        axes.set_axis_off()
+    buffer = io.BytesIO()
+    canvas.savefig(buffer, format="png", metadata={"Software": None})
+    caption = (
+        "How often each place of the image is inside the boxes of a phrase, by finding; the "
+        "number of phrases in brackets. Images are brought to one square."
+    )
+    return Figure("box_positions.png", buffer.getvalue(), "Where MS-CXR's boxes lie", caption)
