@@ -72,7 +72,7 @@ rule make_page:
         results=subpath(output.page, ancestor=2),
     shell:
         r"""
-        python -m cxrflow.page.page \
+        python -m cxrflow.page.make_page \
             --config {input.config:q} \
             --results {params.results:q} \
             --papers {params.papers:q} \

@@ -12,7 +12,7 @@ import pytest
 from programs import End, program
 
 from cxrflow.errors import InputError
-from cxrflow.reports.label import find_source
+from cxrflow.reports.labelled_tables import find_source
 from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.labels.scope.labeller import aggregate
 

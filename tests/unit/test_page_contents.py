@@ -14,8 +14,9 @@ from cxrflow.errors import InputError
 from cxrflow.files import read_json, write_json
 from cxrflow.page import page
 from cxrflow.page.inputs import RunFolder
+from cxrflow.page.make_page import main
 from cxrflow.page.next_steps import Step, next_steps
-from cxrflow.page.page import build_page, main
+from cxrflow.page.page import build_page
 from cxrflow.page.tables import OUTSIDE
 
 IDS = "50000001"

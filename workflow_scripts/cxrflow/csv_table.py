@@ -5,12 +5,13 @@ import gzip
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Literal
-
-import pandas as pd
+from typing import IO, TYPE_CHECKING, Literal
 
 from cxrflow.drops import Drop
 from cxrflow.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # id: text that must be there; text: text or blank; number: a number or blank;
 # value: a number that must be there.
@@ -43,7 +44,7 @@ def require_file(root: Path, *names: str) -> Path:
 
 def read_csv(
     path: Path, columns: Mapping[str, Kind], optional: Mapping[str, Kind] | None = None
-) -> tuple[pd.DataFrame, list[Drop]]:
+) -> "tuple[pd.DataFrame, list[Drop]]":
     """Read the named columns of a CSV file.
 
     Args:
@@ -58,6 +59,8 @@ def read_csv(
     Raises:
         InputError: the file is empty, cut off, not UTF-8, or lacks a column.
     """
+    import pandas as pd
+
     wanted = {**columns, **(optional or {})}
     frame, damaged = read_text(path)
     frame.columns = [str(name).strip() for name in frame.columns]
@@ -95,12 +98,14 @@ def read_csv(
     return pd.DataFrame(made)[good].reset_index(drop=True), damaged
 
 
-def read_text(path: Path) -> tuple[pd.DataFrame, list[Drop]]:
+def read_text(path: Path) -> "tuple[pd.DataFrame, list[Drop]]":
     """All columns as text by line number; rows with a wrong number of fields are left out, counted.
 
     Raises:
         InputError: as :func:`read_csv`.
     """
+    import pandas as pd
+
     try:
         try:
             # Blank alone means missing: a phrase or a class may well be called "None" or "NA".
@@ -122,7 +127,7 @@ def read_text(path: Path) -> tuple[pd.DataFrame, list[Drop]]:
         raise InputError(f"{path}: cut off or not gzip ({error}); fetch it again") from None
 
 
-def _read_rows(path: Path) -> tuple[pd.DataFrame, list[Drop]]:
+def _read_rows(path: Path) -> "tuple[pd.DataFrame, list[Drop]]":
     def opened() -> IO[str]:
         if path.suffix == ".gz":
             return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
@@ -150,8 +155,9 @@ def _read_rows(path: Path) -> tuple[pd.DataFrame, list[Drop]]:
     return frame, [Drop.of(reason, wrong, failed=True)]
 
 
-def bare_ids(values: pd.Series) -> pd.Series:
+def bare_ids(values: "pd.Series") -> "pd.Series":
     """Ids without the letter of a folder name (``p``, ``s``) or the ``.0`` of a float column."""
+
     return values.str.replace(r"^[ps](?=\d+)", "", regex=True).str.replace(
         r"^(\d+)\.0$", r"\1", regex=True
     )

@@ -9,12 +9,14 @@ over several trainings as well are in :mod:`cxrflow.metrics.crossed`.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, stdtrit
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], Mapping[str, Floats]]
@@ -37,11 +39,13 @@ class Estimate:
         return {**{key: v if np.isfinite(v) else None for key, v in number.items()}, "n": self.n}
 
 
-def clusters_of(subjects: Sequence[Any] | pd.Series, unit: str = "subject") -> NDArray[np.int64]:
+def clusters_of(subjects: "Sequence[Any] | pd.Series", unit: str = "subject") -> NDArray[np.int64]:
     """Cluster numbers ``[N]``: equal for samples of one patient.
 
     ``unit`` "sample" makes each its own; a missing patient id also does, since nothing is known.
     """
+    import pandas as pd
+
     series = pd.Series(list(subjects), dtype="object")
     if unit == "sample":
         return np.arange(len(series), dtype=np.int64)

@@ -6,7 +6,6 @@ program with its name. The page forbids itself (by a content security policy) to
 (docs/page.md).
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -15,16 +14,13 @@ from typing import Any
 import jinja2
 import yaml
 
-from cxrflow.command import parser, run
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_path
 from cxrflow.names import anchor, paper_of, short_name
 from cxrflow.page import cohorts, examples, figures, labels, tables, text, training
 from cxrflow.page.inputs import RunFolder, Training
 from cxrflow.page.next_steps import next_steps
 from cxrflow.page.overview import overview
 
-log = logging.getLogger("cxrflow")
 LARGEST = 6_000_000  # bytes
 
 
@@ -188,29 +184,3 @@ def build_page(config: Path, results: Path, papers: Sequence[str] = ()) -> str:
             "set `figures` of phrase grounding lower"
         )
     return html
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point of ``python -m cxrflow.page.page``."""
-    arguments = parser(__doc__, settings=False)
-    arguments.add_argument(
-        "--config", type=Path, required=True, help="recorded configuration: report/config.json"
-    )
-    arguments.add_argument("--results", type=Path, required=True, help="folder of all products")
-    arguments.add_argument(
-        "--papers",
-        nargs="*",
-        default=[],
-        metavar="PAPER=EXTENT",
-        help="what is shown; without: as configured",
-    )
-    arguments.add_argument("--output", type=Path, required=True, help="the page to write")
-    options = arguments.parse_args(argv)
-    html = build_page(options.config, options.results, options.papers)
-    with atomic_path(options.output) as temporary:
-        temporary.write_text(html, encoding="utf-8")
-    log.info("%s: %.1f MB", options.output, len(html.encode()) / 1e6)
-
-
-if __name__ == "__main__":
-    run(main)

@@ -13,14 +13,15 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
-
-import pandas as pd
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from cxrflow.csv_table import bare_ids, find_file, read_csv, require_file, require_root
 from cxrflow.data import layouts
 from cxrflow.drops import Drop, Tally
 from cxrflow.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MIMIC_ARCHIVE = "mimic-cxr-reports.zip"
 MIMIC_LIST = "cxr-study-list.csv"
@@ -191,7 +192,7 @@ class OpenIReports:
         return RawReport(study, subject, sections=sections)
 
 
-def _covid_rows(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
+def _covid_rows(root: Path) -> "tuple[pd.DataFrame, list[Drop]]":
     columns = ("Patientid", "filename", "modality", "clinical notes")
     rows, damage = read_csv(require_file(root, COVID_LIST), {name: "text" for name in columns})
     return rows.fillna(""), damage

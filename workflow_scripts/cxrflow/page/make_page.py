@@ -1,0 +1,39 @@
+"""Write the report page of a run (docs/page.md)."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxrflow.command import parser, run
+from cxrflow.files import atomic_path
+
+log = logging.getLogger("cxrflow")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = parser(__doc__, settings=False)
+    arguments.add_argument(
+        "--config", type=Path, required=True, help="recorded configuration: report/config.json"
+    )
+    arguments.add_argument("--results", type=Path, required=True, help="folder of all products")
+    arguments.add_argument(
+        "--papers",
+        nargs="*",
+        default=[],
+        metavar="PAPER=EXTENT",
+        help="what is shown; without: as configured",
+    )
+    arguments.add_argument("--output", type=Path, required=True, help="the page to write")
+    options = arguments.parse_args(argv)
+
+    from cxrflow.page.page import build_page
+
+    html = build_page(options.config, options.results, options.papers)
+    with atomic_path(options.output) as temporary:
+        temporary.write_text(html, encoding="utf-8")
+    log.info("%s: %.1f MB", options.output, len(html.encode()) / 1e6)
+
+
+if __name__ == "__main__":
+    run(main)
