@@ -51,10 +51,19 @@ def training_options(wildcards, input):
     return options
 
 
+def waiting_for(model):
+    """The models that are made from this one."""
+    return [name for name in MODELS if model in run.parents_of(name).values()]
+
+
 def trainings_behind(model):
     """How many trainings, one after the other, wait for this one."""
-    waiting = [name for name in MODELS if model in run.parents_of(name).values()]
-    return 1 + max((trainings_behind(name) for name in waiting), default=0)
+    return 1 + max((trainings_behind(name) for name in waiting_for(model)), default=0)
+
+
+def training_priority(model):
+    """Long chains first; of equal ones what more models wait for. Below that of data, 50."""
+    return 10 * trainings_behind(model) + min(9, len(waiting_for(model)))
 
 
 def training_resources(program):

@@ -19,7 +19,7 @@ rule pretrain_text:
         "<timings>/pretrain_text/{model}.seed{seed}.tsv"
     wildcard_constraints:
         model=one_of(trained_by("text")),
-    priority: lambda wildcards: 10 * trainings_behind(wildcards.model)
+    priority: lambda wildcards: training_priority(wildcards.model)
     retries: need("pretrain_text").retries
     conda:
         "../envs/gpu.yaml"

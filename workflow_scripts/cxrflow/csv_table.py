@@ -128,6 +128,8 @@ def read_text(path: Path) -> "tuple[pd.DataFrame, list[Drop]]":
 
 
 def _read_rows(path: Path) -> "tuple[pd.DataFrame, list[Drop]]":
+    import pandas as pd
+
     def opened() -> IO[str]:
         if path.suffix == ".gz":
             return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
