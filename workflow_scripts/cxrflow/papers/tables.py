@@ -150,7 +150,7 @@ class Table(Settings):
             for column in self.columns
             if rows is None or row.label in rows or (apart and row.apart)
             if columns is None or column.key in columns
-            if column.reason is None
+            if column.reason is None and column.key not in row.blank
         }
         return [result for result in found if result is not None]
 
