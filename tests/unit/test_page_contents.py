@@ -135,6 +135,29 @@ def test_a_training_that_did_not_learn_is_said(results):
     assert re.search(r"validation [\d.]+[^<]*, chance 6.93<", own)
     blameless = card(html, "cxr_bert")
     assert "did not learn" not in blameless and "chance 5.7<" in blameless
+    opening = html.partition("What may be concluded, and what not")[2].partition("</div>")[0]
+    assert "At chance in validation: biovil/simclr, biovil/biovil." in opening
+    assert "With fewer than 3 training seeds" in opening
+
+
+def test_what_leads_stands_beside_what_has_learnt_nothing(results):
+    """A reference row that is better is said to be; a model's own weights are neither."""
+    folder = results / "benchmarks/biovil/phrase_grounding"
+    own = json.loads((folder / "biovil/biovil/seed0/metrics.json").read_text())
+    for name, value in (("centre", 0.5), ("finding_box", 9.0)):
+        metrics = own["metrics"] | {"cnr": {"value": value, "low": 0.1, "high": 9.5, "n": 4}}
+        said = own | {"model": f"reference/{name}", "learnt": None, "metrics": metrics}
+        place = folder / f"reference/{name}/seed0/metrics.json"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps(said))
+    edit(results / "models/biovil/simclr/seed0/run.json", learnt=None)
+    html = build(results)
+    opening = html.partition("What may be concluded, and what not")[2].partition("</div>")[0]
+    assert (
+        "Mean CNR of BioViL: CXR-BERT, global loss, 1.270, is not above what has learnt nothing: "
+        "9.000, Mean boxes of other patients with the finding." in opening
+    )
+    assert "At chance" not in opening and "did not learn" not in card(html, "simclr")
 
 
 def test_a_leading_model_at_chance_and_its_interval(results):

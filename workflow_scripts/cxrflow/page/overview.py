@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cxrflow import __version__
+from cxrflow.benchmarks.settings import LEAST_SEEDS
 from cxrflow.names import short_name
 from cxrflow.page.inputs import RunFolder, Training
+from cxrflow.page.training import unlearnt
 from cxrflow.papers.tables import Column, Lead, Row, Spot, Table
 from cxrflow.tables.cells import make_cell
 from cxrflow.tables.results import Results
@@ -69,6 +71,12 @@ def _card(
     rows = [*beside, *(row.model_copy(update={"model": name}) for name in controls)]
     labels = [*(one.label for one in beside), *(f"{short_name(n)} (control)" for n in controls)]
     others = [make_cell(Spot(table, one, column), results) for one in rows]
+    nothing = {
+        one.label: found.ours
+        for one, found in zip(rows, others, strict=True)
+        if one.apart and isinstance(found.ours, float)
+    }
+    best = max(nothing, key=lambda label: nothing[label], default=None)
     return {
         "label": lead.label,
         "meaning": lead.meaning,
@@ -78,6 +86,12 @@ def _card(
         "seeds": cell.seeds,
         "data": runs[0]["data"]["name"],
         "n": runs[0]["metrics"][row.metric_of(column)]["n"],
+        "nothing": best
+        and {
+            "label": best,
+            "value": number(nothing[best], column),
+            "beaten": cell.ours > nothing[best],
+        },
         "others": [
             {"label": label, "value": number(other.ours, column), "chance": chance_text(other)}
             for label, other in zip(labels, others, strict=True)
@@ -99,6 +113,34 @@ def _beside(table: Table, row: Row, column: Column) -> list[Row]:
     ]
 
 
+def conclusions(
+    cards: Sequence[Mapping[str, Any]],
+    trainings: Mapping[str, Mapping[int, Training]],
+    seeds: Sequence[int],
+) -> list[str]:
+    """What a reader may conclude from the numbers that follow, and what not, in sentences."""
+    said = []
+    for card in cards:
+        if card["nothing"]:
+            relation = "is above" if card["nothing"]["beaten"] else "is not above"
+            said.append(
+                f"{card['label']} of {card['row']}, {card['shown']['value']}, {relation} what has "
+                f"learnt nothing: {card['nothing']['value']}, {card['nothing']['label']}."
+            )
+    lost = [name for name, made in trainings.items() if unlearnt(made)]
+    if lost:
+        said.append(
+            f"At chance in validation: {', '.join(lost)}. Their scores say nothing of their "
+            "methods, and no ranking is taken from them."
+        )
+    if len(seeds) < LEAST_SEEDS:
+        said.append(
+            f"With fewer than {LEAST_SEEDS} training seeds one model cannot be said to be better "
+            "than another: values that differ may differ by the luck of a training."
+        )
+    return said
+
+
 def overview(
     run: RunFolder,
     flows: Mapping[str, dict[str, Any] | None],
@@ -114,6 +156,7 @@ def overview(
         "radiographs": run.config.may_show("images", False),
         "report text": run.config.may_show("text", False),
     }
+    cards = leading_cards(run)
     return {
         "synthetic": sorted(name for name, drawn in kinds.items() if drawn),
         "real": real,
@@ -129,5 +172,6 @@ def overview(
         "versions": versions or [__version__],
         "seconds": sum(float(one.get("seconds", 0)) for one in runs),
         "trained": len(runs),
-        "cards": leading_cards(run),
+        "cards": cards,
+        "conclusions": conclusions(cards, trainings, run.config.seeds),
     }

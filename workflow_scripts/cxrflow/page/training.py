@@ -104,7 +104,7 @@ def unlearnt(trainings: Mapping[int, Training]) -> list[str]:
             for term, one in found.run["validation"].items()
             if one["learnt"] is False and one["loss"] is not None
         ]
-        if not found.run["learnt"]:
+        if found.run["learnt"] is False:
             words.append(f"seed {seed}: {', '.join(terms) or 'not finite'}")
     return words
 
