@@ -1,7 +1,6 @@
 """Figures of the papers: which a run draws, and how the page shows or hides them."""
 
 import io
-import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -115,11 +114,6 @@ def test_a_damaged_figure_is_named(tmp_path):
         paper_figures(run, "biovil")
 
 
-def test_the_preset_of_public_code_is_a_configuration(tmp_path):
-    page = (ROOT / "docs/protocols.md").read_text(encoding="utf-8")
-    block = page.partition("As public inference code does it")[2].partition("\n\n")[2]
-    preset = tmp_path / "preset.yaml"
-    preset.write_text(textwrap.dedent(block.partition("\n\n")[0]), encoding="utf-8")
-    config = load_config([ROOT / "config.yaml", preset])
-    task = config.task("biovil/phrase_grounding").settings
+def test_public_codes_protocol_is_a_task_of_its_own():
+    task = load_config([ROOT / "config.yaml"]).task("biovil/phrase_grounding_released").settings
     assert (task.smoothing_sigma, task.rescale, task.strip_punctuation) == (1.5, "none", True)
