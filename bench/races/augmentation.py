@@ -13,6 +13,7 @@ from bench.race import Race
 from cxrflow.images.augment import Augmentation, Draws, centre
 from cxrflow.images.settings import AugmentationSettings
 from cxrflow.keyed_random import KeyedRandom
+from cxrflow.papers import load_paper
 
 SIZE, NEAR = 512, 1e-3
 #: What the elastic noise is drawn from in `images.augment`, so that the peers get the same.
@@ -20,15 +21,7 @@ ELASTIC_STREAM, NOISE_STREAM = 1, 2
 #: (sigma, alpha): the two ways in which BioViL's Table E.1 can be read.
 ELASTIC_READINGS = {"sigma_4_alpha_34": (4.0, 34.0), "sigma_34_alpha_4": (34.0, 4.0)}
 #: Its column of image-only pretraining.
-IMAGE_ONLY = AugmentationSettings(
-    angle=180,
-    shear=40,
-    flip_probability=0.5,
-    crop_scale=(0.75, 1.0),
-    occlusion_scale=(0.15, 0.4),
-    elastic_probability=0.4,
-    noise=0.05,
-)
+IMAGE_ONLY = AugmentationSettings(**load_paper("biovil").models["simclr"].settings["augmentation"])
 
 
 def invent_images(count: int) -> Tensor:

@@ -130,6 +130,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def show(browser: Any, path: Path, width: int, scheme: str = "light", anchor: str = "") -> None:
     """Open the page afresh at a width and in a colour scheme."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
         {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width == PHONE},
@@ -142,6 +144,9 @@ def show(browser: Any, path: Path, width: int, scheme: str = "light", anchor: st
     for kind in ("browser", "performance"):
         browser.get_log(kind)
     browser.get(path.as_uri() + anchor)
+    # On a busy machine the driver may come back while the page is still being read.
+    loaded = "return document.readyState === 'complete' && location.protocol === 'file:'"
+    WebDriverWait(browser, 60).until(lambda seen: seen.execute_script(loaded))
 
 
 def requested(browser: Any) -> list[str]:

@@ -13,19 +13,14 @@ from scipy.ndimage import gaussian_filter, gaussian_filter1d, map_coordinates
 from cxrflow.images.augment import BAND, Augmentation, Draws, Stored, centre, smoothing
 from cxrflow.images.settings import AugmentationSettings
 from cxrflow.keyed_random import KeyedRandom
+from cxrflow.papers import load_paper
 
 B, H, W = 12, 40, 32
 # The columns of BioViL's Table E.1, and nothing at all.
 COLUMNS = {
     "joint": AugmentationSettings(),
     "image_only": AugmentationSettings(
-        angle=180,
-        shear=40,
-        flip_probability=0.5,
-        crop_scale=(0.75, 1.0),
-        occlusion_scale=(0.15, 0.4),
-        elastic_probability=0.4,
-        noise=0.05,
+        **load_paper("biovil").models["simclr"].settings["augmentation"]
     ),
     "fine_tuning": AugmentationSettings(angle=45, shear=25, flip_probability=0.5),
     "none": AugmentationSettings(angle=0, shear=0, brightness=0, contrast=0),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cxrflow.phantom import statements
+from cxrflow.phantom.course import GROUNDED
 from cxrflow.phantom.grammar import OBSERVATIONS, OTHER_FINDING, Sentence, pick, write
 from cxrflow.phantom.layout import lay_out
 from cxrflow.phantom.patient import Finding, Patient, Study
@@ -20,17 +21,6 @@ from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.wording import context
 from cxrflow.phantom.wording.spelling import misspell
 
-#: MS-CXR's eight classes: only these findings get phrases.
-GROUNDED = (
-    "Atelectasis",
-    "Cardiomegaly",
-    "Consolidation",
-    "Edema",
-    "Lung Opacity",
-    "Pleural Effusion",
-    "Pneumonia",
-    "Pneumothorax",
-)
 #: How often the IMPRESSION denies each absent observation.
 _DENIED = {
     "Pneumonia": 0.50,

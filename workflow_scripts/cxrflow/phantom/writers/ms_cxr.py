@@ -13,9 +13,10 @@ import numpy as np
 
 from cxrflow.files import write_json
 from cxrflow.phantom.canvas import image_shape
+from cxrflow.phantom.course import GROUNDED
 from cxrflow.phantom.drawing import finding_boxes
 from cxrflow.phantom.patient import make_patient
-from cxrflow.phantom.report import GROUNDED, report_of
+from cxrflow.phantom.report import report_of
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.writers.folder import each, write_dataset, write_table
 from cxrflow.phantom.writers.mimic_cxr import study_folder
