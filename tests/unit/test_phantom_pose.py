@@ -1,0 +1,67 @@
+"""The true transform between two images of a patient, against where the drawing puts the chest."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.ndimage import affine_transform, gaussian_filter
+
+from cxrflow.phantom.acquisition import Acquisition, sample_acquisition
+from cxrflow.phantom.canvas import Canvas
+from cxrflow.phantom.drawing import draw
+from cxrflow.phantom.patient import make_patient
+from cxrflow.phantom.pose import Similarity, relative_transform
+from cxrflow.phantom.settings import HospitalSettings
+
+SETTINGS = HospitalSettings(spoilt_share=0.0)
+
+
+def acquisition(seed: int) -> Acquisition:
+    return sample_acquisition(np.random.default_rng(seed), SETTINGS, "image", "AP")
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("side", [128, 512])
+def test_it_is_where_the_canvas_puts_the_chest(seed: int, side: int) -> None:
+    prior, current = acquisition(seed), acquisition(seed + 100)
+    chest = np.random.default_rng(seed).uniform(-1, 1, (30, 2))
+    seen = []
+    for image in (prior, current):
+        canvas = Canvas(image, side)
+        seen.append(canvas.pixels(chest) - [canvas.width / 2, canvas.height / 2])
+    found = relative_transform(prior, current)
+    np.testing.assert_allclose(found.apply(seen[0], side), seen[1], atol=1e-9)
+    np.testing.assert_allclose(found.inverse().apply(seen[1], side), seen[0], atol=1e-9)
+
+
+def test_numbers_of_a_transform() -> None:
+    same = relative_transform(acquisition(1), acquisition(1))
+    assert (same.shift_x, same.shift_y) == pytest.approx((0, 0))
+    assert (same.scale, same.rotation) == pytest.approx((1, 0))
+    quarter = Similarity(0.5, 0.0, 2.0, 90.0)
+    np.testing.assert_allclose(quarter.apply(np.array([[1.0, 0.0]])), [[0.5, 2.0]], atol=1e-12)
+    np.testing.assert_allclose(quarter.apply(np.array([[64.0, 0.0]]), 128), [[32.0, 128.0]])
+    there_and_back = quarter.after(quarter.inverse())
+    np.testing.assert_allclose(there_and_back.matrix(), np.eye(3), atol=1e-12)
+
+
+def test_the_warped_prior_is_the_current_image() -> None:
+    """Same breath and projection: what is left of the difference is resampling and noise."""
+    patient = make_patient(SETTINGS, 4)
+    alike = {"aspect": 1.0, "inspiration": 0.7, "gamma": 1.0, "contrast": 1.0, "marker": ""}
+    clean = dict.fromkeys(("noise", "grid", "exposure", "blur", "collimation"), 0.0)
+    prior, current = (replace(acquisition(seed), **alike, **clean) for seed in (5, 6))
+    before, after = (
+        gaussian_filter(draw(patient, patient.studies[0], image, 128).image, 1.0)
+        for image in (prior, current)
+    )
+    back = relative_transform(prior, current).inverse()
+    # scipy counts rows first, from the middle of the first pixel.
+    turn = back.matrix()[:2, :2][::-1, ::-1]
+    middle = np.array([63.5, 63.5])
+    offset = middle + np.array([back.shift_y, back.shift_x]) * 64 - turn @ middle
+    warped = affine_transform(before, turn, offset, order=1, cval=np.nan)
+    inside = np.isfinite(warped)
+    assert inside.mean() > 0.5
+    error = np.abs(warped - after)[inside].mean()
+    assert error < 0.2 * np.abs(before - after)[inside].mean()
