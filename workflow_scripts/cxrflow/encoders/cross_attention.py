@@ -1,0 +1,103 @@
+"""Text that looks at an image: cross-attention over its patches in every block of BERT.
+
+BioViL-T section 3.2 (masked language modelling guided by the image) and Appendix F.1 (report
+generation): a linear layer brings the projected patches to BERT's width, and after the
+self-attention of each block its tokens attend to them, as in transformers' BertLMHeadModel with
+``add_cross_attention``. All of it stands beside the text encoder, whose folder stays plain BERT.
+
+Shapes: B texts of L tokens, T real tokens, D width, M patches of width P, N texts of a group, W
+tokens of its longest.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from cxrflow.encoders.bert import Attention, Bert, BertConfig, SelfAttention, initialised
+from cxrflow.encoders.token_blocks import TokenBlocks
+
+
+class CrossAttention(nn.Module):
+    """What a text encoder of this ``config`` needs to attend to patches of width P."""
+
+    def __init__(self, config: BertConfig, patch_width: int) -> None:
+        super().__init__()
+        layers = (Attention(config) for _ in range(config.num_hidden_layers))
+        self.patches = nn.Linear(patch_width, config.hidden_size)
+        self.layer = nn.ModuleList(layers)
+        initialised(self, config.initializer_range)
+
+    def states(
+        self,
+        bert: Bert,
+        input_ids_BL: Tensor,
+        attention_mask_BL: Tensor,
+        patches_BMP: Tensor,
+        causal: bool,
+    ) -> Tensor:
+        """Last-layer states [B, L, D] of texts padded on the right; zero at padding (mask 0).
+
+        ``causal``: a token sees itself and those before it (Appendix F.1), else all of its text.
+        The mask may stay on the CPU when the rest is on a GPU, which saves waiting for the GPU.
+        """
+        rows, length = input_ids_BL.shape
+        blocks = TokenBlocks.of(attention_mask_BL.long() - 1, input_ids_BL.device)
+        ids_T = input_ids_BL.flatten()[blocks.tokens]
+        hidden_TD = bert.embeddings(ids_T, blocks.tokens % length, torch.zeros_like(ids_T))
+        patches_BMD = self.patches(patches_BMP)
+        layers: Any = zip(bert.encoder.layer, self.layer, strict=True)
+        for layer, guide in layers:
+            own = layer.attention.self
+            context_TD = blocks.attend(own(hidden_TD), own.heads, _self_attention(own, causal))
+            attended_TD = layer.attention.output(context_TD, hidden_TD)
+            context_TD = _cross_attend(guide.self, attended_TD, patches_BMD, blocks, length)
+            attended_TD = guide.output(context_TD, attended_TD)
+            hidden_TD = layer.output(layer.intermediate(attended_TD), attended_TD)
+        states = hidden_TD.new_zeros(rows * length, hidden_TD.shape[1])
+        return states.index_copy(0, blocks.tokens, hidden_TD).unflatten(0, (rows, length))
+
+
+def by_head(states: Tensor, heads: int) -> Tensor:
+    """[..., K, D] as attention takes it, [..., heads, K, D / heads]."""
+    return states.unflatten(-1, (heads, -1)).transpose(-2, -3)
+
+
+def _self_attention(own: SelfAttention, causal: bool) -> Callable[..., Tensor]:
+    dropout = own.dropout.p * own.training
+    if not causal:
+        return partial(scaled_dot_product_attention, dropout_p=dropout)
+    # Padding is on the right: no token sees it.
+    return lambda q, k, v, attn_mask: scaled_dot_product_attention(
+        q, k, v, dropout_p=dropout, is_causal=True
+    )
+
+
+def _cross_attend(
+    guide: SelfAttention, hidden_TD: Tensor, patches_BMD: Tensor, blocks: TokenBlocks, length: int
+) -> Tensor:
+    """Contexts [T, D] of the tokens from the patches of their own image."""
+    q_TD = guide.query(hidden_TD)
+    k_BHMd, v_BHMd = (by_head(part(patches_BMD), guide.heads) for part in (guide.key, guide.value))
+    found = []
+    for group in blocks.groups:
+        own = slice(group.begin, group.end)
+        part, row_T = q_TD[own], blocks.tokens[own] // length
+        row_NW = row_T
+        if group.mask is not None:
+            places = group.count * group.width
+            part = part.new_zeros(places, part.shape[1]).index_copy(0, group.places, part)
+            row_NW = row_T.new_zeros(places).index_copy(0, group.places, row_T)
+        row_N = row_NW.view(group.count, group.width)[:, 0]  # a text's first place is a token
+        context = scaled_dot_product_attention(
+            by_head(part.view(group.count, group.width, -1), guide.heads),
+            k_BHMd[row_N],
+            v_BHMd[row_N],
+            dropout_p=guide.dropout.p * guide.training,
+        )
+        context = context.transpose(1, 2).flatten(2).flatten(0, 1)
+        found.append(context if group.mask is None else context.index_select(0, group.places))
+    return torch.cat(found)
