@@ -44,8 +44,7 @@ class Similarity:
 
     def inverse(self) -> "Similarity":
         """The way back."""
-        back: Points = np.linalg.inv(self.matrix())
-        return _similarity(back)
+        return _similarity(np.linalg.inv(self.matrix()).astype(np.float64))
 
     def after(self, first: "Similarity") -> "Similarity":
         """``first``, then this one."""
