@@ -114,7 +114,7 @@ def task_inputs(wildcards):
     task = run.task(wildcards.task)
     cohort = task.task.cohort
     found = {"cohort": cohort_table(cohort)}
-    if task.benchmark.reads == "pixels":
+    if task.benchmark.reads == "pixels" or getattr(task.settings, "augmentation", None):
         found["pixels"] = pixels(cohort, wildcards.model)
     if task.benchmark.reads == "features":
         folder = f"<results>/features/{wildcards.model}/seed{wildcards.seed}/{cohort}"

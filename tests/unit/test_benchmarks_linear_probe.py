@@ -1,11 +1,13 @@
 """Linear probes from files to files: shares of the labels, starts, means over seeds."""
 
 import json
+from argparse import Namespace
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from benchmark_fakes import (
     CLASSES,
     FakeModel,
@@ -27,8 +29,12 @@ from cxrflow.benchmarks.classification.settings import (
     ZeroShotClassificationSettings,
 )
 from cxrflow.benchmarks.evaluate import main
+from cxrflow.benchmarks.features import Features, encode
 from cxrflow.benchmarks.inputs import Cohort
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
+from cxrflow.images.store import PixelStore
 
 COUNT = 60
 CLASS = ("Pneumonia",)
@@ -167,6 +173,49 @@ def test_a_probe_is_the_optimum_and_says_how_near(features, tmp_path):
     assert not np.allclose(rows["score_10_seed0"], rows["score_10_seed7"])
     trained = evaluate(features, tmp_path, solver=ADAMW)
     assert trained.protocol["solution"] == {} and trained.protocol["solver"]["epochs"] == 40
+
+
+def test_versions_that_are_all_alike_change_nothing(features, tmp_path):
+    """Nor does the penalty weigh less because an image is there three times."""
+    table, values = samples(noise=0.3), {"solver": {"name": "converged", "inverse_penalty": 0.1}}
+    once = evaluate(features, tmp_path, table, **values)
+    settings = LinearProbeSettings.model_validate({**QUICK, **values})
+    cohort = Cohort(table, DATA, CLASS)
+    thrice = program.evaluate(FakeModel(), cohort, tmp_path, features, settings, [features] * 3)
+    assert thrice.data["labelled"] == once.data["labelled"]
+    for column in once.predictions.columns[once.predictions.columns.str.startswith("score")]:
+        np.testing.assert_allclose(
+            thrice.predictions[column], once.predictions[column], rtol=1e-4, err_msg=column
+        )
+
+
+def test_a_head_learns_from_augmented_images_of_the_training_part(tmp_path):
+    """BioViL Table E.1, third column; draws differ, and without any change they are the images."""
+    store, model = make_store(tmp_path, COUNT), tmp_path / "model"
+    encoder = {"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "channels": 1}
+    image = ImageEncoder(ImageEncoderSettings.model_validate(encoder)).eval()
+    save_image_half(image, model)
+    table, pixels = samples(), PixelStore(store)
+    train = table.loc[table["split"] == "train", ["image_id"]].reset_index(drop=True)
+    plain = encode(image, pixels, train, 7, torch.device("cpu"))
+    features = Features(train, plain, str(pixels.geometry), pixels.fingerprint)
+    options = Namespace(model=model, pixels=store, cohort=tmp_path)
+
+    def versions(**augmentation):
+        values = {"augmentation": augmentation, "draws": 2}
+        settings = LinearProbeSettings.model_validate(values)
+        return program.augmented_features(options, table, features, settings)
+
+    still = {"angle": 0, "shear": 0, "brightness": 0, "contrast": 0}
+    for version in versions(**still):
+        assert version.encoded["image_id"].tolist() == train["image_id"].tolist()
+        for kind, values in plain.items():
+            torch.testing.assert_close(version.by_kind[kind], values, rtol=1e-3, atol=1e-5)
+    first, second = versions(angle=45, shear=25, flip_probability=0.5)
+    assert not torch.equal(first.by_kind["pooled"], second.by_kind["pooled"])
+    options.pixels = None
+    with pytest.raises(InputError, match="--pixels: not given"):
+        versions(**still)
 
 
 def test_shares_are_nested_and_hold_both_classes():

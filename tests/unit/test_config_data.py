@@ -7,7 +7,13 @@ from cxrflow.config import load_config
 from cxrflow.errors import InputError
 from cxrflow.names import short_name
 
-JOINT = {"phrase_grounding", "zero_shot_classification", "linear_probe", "segmentation"}
+JOINT = {
+    "phrase_grounding",
+    "zero_shot_classification",
+    "linear_probe",
+    "linear_probe_augmented",
+    "segmentation",
+}
 TEXT = {"mask_prediction", "natural_language_inference", "sentence_similarity"}
 MORE = {
     *("phrase_grounding_raw", "phrase_grounding_released", "zero_shot_other_words"),
@@ -45,7 +51,12 @@ def models(config):
             "rsna",
             {
                 *("zero_shot_classification", "zero_shot_other_words"),
-                *("linear_probe", "segmentation", "segmentation_more_prompts"),
+                *(
+                    "linear_probe",
+                    "linear_probe_augmented",
+                    "segmentation",
+                    "segmentation_more_prompts",
+                ),
             },
             set(),
         ),
@@ -103,7 +114,7 @@ def test_a_cohort_that_is_null_is_left_out(overlay):
 
 def test_probes_need_a_part_of_the_cohort_to_learn_from(overlay):
     whole = overlay({"cohorts": {"biovil/rsna": {"splits": {"method": "all"}}}})
-    lost = {"linear_probe", "segmentation", "segmentation_more_prompts"}
+    lost = {"linear_probe", "linear_probe_augmented", "segmentation", "segmentation_more_prompts"}
     assert ALL_TASKS - tasks(whole) == lost
 
 

@@ -11,6 +11,7 @@ what they were computed from.
 
 import logging
 from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
 from cxrflow.encoders.weights import read_weights
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, file_digest, fingerprint, read_object, write_json
+from cxrflow.images.augment import Stored
 from cxrflow.parquet import read_table
 from cxrflow.training.precision import choose_device
 
@@ -82,15 +84,16 @@ def encode(
     images: pd.DataFrame,
     batch_size: int,
     device: torch.device,
+    view: Callable[[Stored], Tensor] | None = None,
 ) -> dict[str, Tensor]:
     """``pooled`` [N, F] and, with a projection, ``projected`` [N, P]: float32 on the CPU.
 
     The projected ones are those of ``Model.encode_image`` up to rounding, from one pass through the
-    trunk.
+    trunk. ``view``: of augmented images, see :func:`image_batches`.
     """
     image = image.to(device).eval()
     found: dict[str, list[Tensor]] = {}
-    for _, frames in image_batches(pixels, images, batch_size, image.takes_prior):
+    for _, frames in image_batches(pixels, images, batch_size, image.takes_prior, view):
         frames = frames.each(lambda part: part.to(device))
         output = image.encoder(frames) if image.projector is None else image(frames)
         found.setdefault("pooled", []).append(output.pooled.float().cpu())

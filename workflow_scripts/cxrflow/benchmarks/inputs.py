@@ -1,7 +1,7 @@
 """What the benchmark programs read: a cohort's rows, the model, the pixels; checked together."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import torch
 
     from cxrflow.encoders.frames import Frames
+    from cxrflow.images.augment import Stored
 
 log = logging.getLogger("cxrflow")
 
@@ -97,20 +98,28 @@ def data_fingerprint(cohort: Cohort, pixels: Pixels) -> str:
 
 
 def image_batches(
-    pixels: Pixels, samples: pd.DataFrame, size: int, takes_prior: bool = False
+    pixels: Pixels,
+    samples: pd.DataFrame,
+    size: int,
+    takes_prior: bool = False,
+    view: "Callable[[Stored], torch.Tensor] | None" = None,
 ) -> "Iterator[tuple[NDArray[np.int64], Frames[torch.Tensor]]]":
     """Yield positions among the samples and their images, float [B, 1, H, W] in [0, 1].
 
     For a model that ``takes_prior`` with those of ``prior_image_id`` that are in the store.
     Appendix E.2: at inference images are only resized and centre-cropped, which the store did.
+    ``view``: another way from what is stored; a prior is seen by the key of its current image.
     """
     import torch
 
     from cxrflow.encoders.frames import Frames
+    from cxrflow.images.augment import Stored
 
-    def read(rows: NDArray[np.int64]) -> torch.Tensor:
-        block = np.ascontiguousarray(pixels.read(rows))
-        return torch.from_numpy(block)[:, None].float() / 255
+    def read(rows: NDArray[np.int64], keys: NDArray[np.int64]) -> torch.Tensor:
+        block = torch.from_numpy(np.ascontiguousarray(pixels.read(rows)))
+        if view is not None:
+            return view(Stored(block, torch.from_numpy(keys)))
+        return block[:, None].float() / 255
 
     current = pixels.rows(samples["image_id"])
     paired = takes_prior and PRIOR in samples
@@ -119,9 +128,10 @@ def image_batches(
     parts = (np.arange(i, min(i + size, len(current)), dtype=np.int64) for i in starts)
     for positions in progress(parts, len(current), "image"):
         having = np.flatnonzero(prior[positions] >= 0)
-        frames = Frames(read(current[positions]))
+        keys = current[positions]
+        frames = Frames(read(keys, keys))
         if len(having):
-            earlier = read(prior[positions][having])
+            earlier = read(prior[positions][having], keys[having])
             frames = frames._replace(prior=earlier, rows=torch.from_numpy(having))
         yield positions, frames
 

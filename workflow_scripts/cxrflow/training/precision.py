@@ -21,12 +21,14 @@ def choose_device(wanted: str) -> torch.device:
 
 
 def choose_precision(wanted: Literal["auto", "bf16", "fp32"], device: torch.device) -> Precision:
-    """``auto`` is bf16 where the hardware multiplies it, which small CPUs emulate slowly."""
+    """``auto`` is bf16 on a GPU that multiplies it, fp32 on any CPU.
+
+    Some CPUs gain from bf16, others with the same flags lose (docs/performance.md), and what a
+    model becomes should not hang on which of them trained it.
+    """
     if wanted != "auto":
         return wanted
-    if device.type == "cuda":
-        return "bf16" if torch.cuda.is_bf16_supported() else "fp32"
-    return "bf16" if torch.cpu._is_avx512_bf16_supported() else "fp32"
+    return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
 
 
 def choose_kernels(deterministic: bool) -> None:

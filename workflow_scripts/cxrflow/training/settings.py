@@ -80,7 +80,7 @@ class TrainingSettings(Settings):
     gradient_clip: float | None = Field(None, gt=0, description="largest gradient norm")
     accumulate: int = Field(1, ge=1, description="parts a batch is computed in, to save memory")
     precision: Literal["auto", "bf16", "fp32"] = Field(
-        "auto", description="auto = bf16 on a GPU and on CPUs that multiply bf16, else fp32"
+        "auto", description="auto = bf16 on a GPU that multiplies it, else fp32"
     )
     device: str = Field("auto", description="auto = the GPU when there is one")
     compile: bool = Field(

@@ -10,7 +10,8 @@ exclusive ones a softmax over them all (``head``).
 All shares and seeds start from features computed once; a head is the optimum of a penalised loss,
 or trained with AdamW for a set time (``solver``). A metric is the mean over the
 seeds, its spread over them stands beside it (``<metric>_sd``), both with an interval over the test
-images.
+images. With ``augmentation`` a head learns from several augmented versions of each image in place
+of the image itself: the penalised loss is then their mean.
 """
 
 import logging
@@ -47,14 +48,18 @@ from cxrflow.benchmarks.classification.settings import (
     ConvergedSolver,
     LinearProbeSettings,
 )
-from cxrflow.benchmarks.features import Features, read_features
-from cxrflow.benchmarks.inputs import Cohort, choose_split, read_cohort
+from cxrflow.benchmarks.features import Features, encode, images_to_encode, read_features
+from cxrflow.benchmarks.inputs import Cohort, choose_split, open_pixels, read_cohort
 from cxrflow.benchmarks.result import Result
+from cxrflow.encoders.image_encoder import load_image_half
 from cxrflow.errors import InputError
+from cxrflow.images.augment import Augmentation
 from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, clusters_of
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
+
+_BATCH = 32  # images encoded at once
 
 
 def percent(fraction: float) -> str:
@@ -157,7 +162,7 @@ def train_probes(
 
 
 def probe_scores(
-    train_NF: Tensor,
+    train_DNF: Tensor,
     labels: NDArray[Any],
     test_MF: Tensor,
     choices: dict[str, str],
@@ -165,33 +170,45 @@ def probe_scores(
     starts_CP: NDArray[np.float64] | None,
     settings: LinearProbeSettings,
 ) -> tuple[dict[str, NDArray[np.float64]], dict[str, int], dict[str, Any]]:
-    """Probabilities [seeds, M, outputs] by share, the images each has, and how it was solved."""
-    device = choose_device(settings.device)
-    shape = (train_NF.shape[1], outputs)
+    """Probabilities [seeds, M, outputs] by share, the images each has, and how it was solved.
+
+    ``train_DNF`` has D versions of each of the N images, all of which count where one does.
+    """
+    device, solver = choose_device(settings.device), settings.solver
+    versions, images, width = train_DNF.shape
+    shape = (width, outputs)
+    offsets = images * np.arange(versions)[:, None]
     runs = [
         ProbeRun(
-            share_rows(labels, fraction, seed),
+            (offsets + share_rows(labels, fraction, seed)).ravel(),
             seed,
             start_weights(choices["start"], shape, seed, starts_CP),
             torch.zeros(outputs),
-            settings.solver.learning_rate if isinstance(settings.solver, AdamW) else 0.0,
+            solver.learning_rate if isinstance(solver, AdamW) else 0.0,
         )
         for fraction in settings.fractions
         for seed in settings.probe_seeds
     ]
-    heads, solutions = train_probes(train_NF.to(device), labels, runs, settings.solver)
+    if isinstance(solver, ConvergedSolver):
+        # The penalty is held against the sum of the images' losses, not of all their versions'.
+        weaker = {"inverse_penalty": solver.inverse_penalty / versions}
+        solver = solver.model_copy(update=weaker)
+    every = np.concatenate([labels] * versions)
+    heads, solutions = train_probes(train_DNF.flatten(0, 1).to(device), every, runs, solver)
     logits_KMC = heads.logits(test_MF.to(device)).double()
     softmax = choices["head"] == "softmax"
     scores_KMC = (logits_KMC.softmax(2) if softmax else logits_KMC.sigmoid()).cpu().numpy()
     seeds = len(settings.probe_seeds)
     names = [percent(fraction) for fraction in settings.fractions]
-    labelled = {name: len(runs[number * seeds].rows) for number, name in enumerate(names)}
+    labelled = {
+        name: len(runs[number * seeds].rows) // versions for number, name in enumerate(names)
+    }
     by_share = scores_KMC.reshape(len(names), seeds, len(test_MF), outputs)
     solved = {}
-    if isinstance(settings.solver, ConvergedSolver):
+    if isinstance(solver, ConvergedSolver):
         for number, name in enumerate(names):
             own = solutions[number * seeds : (number + 1) * seeds]
-            solved[name] = longest(name, own, settings.solver)
+            solved[name] = longest(name, own, solver)
     return dict(zip(names, by_share, strict=True)), labelled, solved
 
 
@@ -244,11 +261,12 @@ def evaluate(
     folder: Path,
     features: Features,
     settings: LinearProbeSettings,
+    augmented: Sequence[Features] = (),
 ) -> Result:
     """Probe ``features`` on the labelled images of ``cohort``.
 
     ``model`` embeds the prompts; None for a model without a text half. ``folder`` is the cohort's,
-    named in errors.
+    named in errors. ``augmented``: versions of the features that heads learn from instead.
     """
     source = folder / "samples.parquet"
     parts, dropped = [], []
@@ -268,7 +286,7 @@ def evaluate(
     if choices["start"] == "prompts":
         starts_CP = prompt_starts(model, classes, head, settings)
     scores, labelled, solved = probe_scores(
-        train.features(features, kind),
+        torch.stack([train.features(version, kind) for version in augmented or [features]]),
         targets(train, head),
         test.features(features, kind),
         choices,
@@ -307,13 +325,38 @@ def evaluate(
     return Result("linear_probe", data, protocol, metrics, predictions)
 
 
+def augmented_features(
+    options: Namespace, table: pd.DataFrame, features: Features, settings: LinearProbeSettings
+) -> list[Features]:
+    """The features of the training images in each of the settings' draws; [] without any."""
+    if settings.augmentation is None:
+        return []
+    if options.pixels is None:
+        raise InputError("--pixels: not given; expected the pixel store that is augmented")
+    image = load_image_half(options.model, trunk_alone=True)
+    pixels = open_pixels(options.pixels, features.geometry)
+    rows = choose_split(table, settings.train_split, options.cohort / "samples.parquet")
+    named = images_to_encode(rows, image.takes_prior)
+    stored = named[pixels.holds(named["image_id"])].reset_index(drop=True)
+    augmentation, device = Augmentation(settings.augmentation), choose_device(settings.device)
+
+    def version(draw: int) -> Features:
+        by_kind = encode(
+            image, pixels, stored, _BATCH, device, lambda images: augmentation(images, 0, draw)
+        )
+        return Features(stored, by_kind, features.geometry, features.pixels)
+
+    return [version(draw) for draw in range(settings.draws)]
+
+
 def score(options: Namespace, settings: LinearProbeSettings) -> Result:
     """What ``cxrflow.benchmarks.evaluate`` calls."""
     cohort = read_cohort(options.cohort, "samples.parquet", (*COLUMNS, "split"))
     features = read_features(options.features, options.model)
+    augmented = augmented_features(options, cohort.table, features, settings)
     has_text = (options.model / "config.json").is_file()
     model = cxrflow.load(options.model, choose_device(settings.device)) if has_text else None
-    result = evaluate(model, cohort, options.cohort, features, settings)
+    result = evaluate(model, cohort, options.cohort, features, settings, augmented)
     for share, count in result.data["labelled"].items():
         value, spread = (result.metrics[f"{n}/{share}"].value for n in ("auroc", "auroc_sd"))
         log.info("%s %% of the labels (%d): AUROC %.3f ± %.3f", share, count, value, spread)

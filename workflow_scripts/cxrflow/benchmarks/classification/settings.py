@@ -6,6 +6,7 @@ from pydantic import Field, field_validator, model_validator
 
 from cxrflow.benchmarks.settings import BenchmarkSettings, Seeds, Shares, SizeLimits
 from cxrflow.command import Settings
+from cxrflow.images.settings import AugmentationSettings
 
 # How several prompts of one class become one embedding.
 PromptAverage = Literal["normalised", "raw"]
@@ -228,6 +229,14 @@ class LinearProbeSettings(ClassificationSettings):
         description="heads before training, and what a penalty draws them to; prompts: the class "
         "embeddings, bias 0 (paper); random: uniform within 1/sqrt(features), bias 0; auto: "
         "prompts where the model has a text half, else zeros",
+    )
+    augmentation: AugmentationSettings | None = Field(
+        default=None,
+        description="what images that a head learns from are changed by (the paper's: Table E.1, "
+        "third column); null: features of the images as they are, computed once for all",
+    )
+    draws: int = Field(
+        default=8, ge=1, description="augmented versions of each image that a head learns from"
     )
     solver: ConvergedSolver | AdamW = Field(default=ConvergedSolver(), discriminator="name")
 

@@ -130,7 +130,7 @@ class OneImageSettings(Settings):
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:<n>")
     text_precision: Literal["auto", "bf16", "fp32"] = Field(
         default="auto",
-        description="arithmetic of the text encoder, auto: bf16 where the hardware multiplies it; "
+        description="arithmetic of the text encoder, auto: bf16 on a GPU that multiplies it; "
         "the image is always encoded in fp32",
     )
     pixels: PixelSettings = Field(

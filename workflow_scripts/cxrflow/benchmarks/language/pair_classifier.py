@@ -91,8 +91,7 @@ def fine_tune(
     encoder.load_state_dict(weights)
     encoder.set_dropout(settings.dropout, settings.dropout)
     device = next(encoder.parameters()).device
-    # On a CPU bf16 does not pay for sequences as short as a pair of sentences.
-    precision = choose_precision("fp32" if device.type == "cpu" else "auto", device)
+    precision = choose_precision("auto", device)
     model = PairClassifier(encoder, classes, settings.dropout).to(device)
     rate = OptimiserSettings(
         learning_rate=settings.learning_rate, weight_decay=settings.weight_decay
