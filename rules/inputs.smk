@@ -113,13 +113,14 @@ def task_inputs(wildcards):
     """What a benchmark reads beside the model, by the option of its program."""
     task = run.task(wildcards.task)
     cohort = task.task.cohort
+    wanted = task.benchmark.inputs(task.settings)
     found = {"cohort": cohort_table(cohort)}
-    if task.benchmark.reads == "pixels" or getattr(task.settings, "augmentation", None):
+    if "pixels" in wanted:
         found["pixels"] = pixels(cohort, wildcards.model)
-    if task.benchmark.reads == "features":
+    if "features" in wanted:
         folder = f"<results>/features/{wildcards.model}/seed{wildcards.seed}/{cohort}"
         found["features"] = f"{folder}/features.json"
-    if task.task.training is not None:
+    if "training" in wanted:
         found["training"] = cohort_table(task.task.training)
     return found
 

@@ -45,6 +45,8 @@ CONVERGED = {"name": "converged"}
 HELD = {"solver": {**CONVERGED, "inverse_penalty": 1e-12}}  # to its start, but for the bias
 QUICK = {"intervals": {"replicates": 200}, "fractions": [0.1, 1.0], "probe_seeds": [0, 1, 7]}
 
+POOLED = {**QUICK, "features": "pooled", "start": "zeros"}
+
 
 @pytest.fixture(scope="module")
 def features(tmp_path_factory):
@@ -213,9 +215,17 @@ def test_a_head_learns_from_augmented_images_of_the_training_part(tmp_path):
             torch.testing.assert_close(version.by_kind[kind], values, rtol=1e-3, atol=1e-5)
     first, second = versions(angle=45, shear=25, flip_probability=0.5)
     assert not torch.equal(first.by_kind["pooled"], second.by_kind["pooled"])
-    options.pixels = None
-    with pytest.raises(InputError, match="--pixels: not given"):
-        versions(**still)
+    every = pd.DataFrame({"image_id": table["image_id"]})  # features of the test images as well
+    plain = encode(image, pixels, every, 7, torch.device("cpu"))
+    features = Features(every, plain, str(pixels.geometry), pixels.fingerprint)
+    cohort, settings = Cohort(table, DATA, CLASS), LinearProbeSettings.model_validate(POOLED)
+    results = [
+        program.evaluate(None, cohort, tmp_path, features, settings, augmented)
+        for augmented in ((), versions(**still), [first, second])
+    ]
+    alike, same, other = (result.predictions["score_100_seed0"] for result in results)
+    np.testing.assert_allclose(same, alike, rtol=1e-3)
+    assert not np.allclose(other, alike, rtol=1e-3)
 
 
 def test_shares_are_nested_and_hold_both_classes():

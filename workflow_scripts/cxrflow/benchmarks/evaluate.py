@@ -31,12 +31,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--output", type=Path, required=True, help="result folder")
     options = arguments.parse_args(argv)
     benchmark = BENCHMARKS[options.benchmark]
-    wanted = {benchmark.reads, *(["training"] if benchmark.training else [])}
+    settings = read_settings(options.settings, benchmark.settings)
+    wanted = benchmark.inputs(settings)
     for name in ("training", "pixels", "features"):
         if (getattr(options, name) is not None) != (name in wanted):
             verb = "needs" if name in wanted else "does not read"
             arguments.error(f"{options.benchmark} {verb} --{name}")
-    settings = read_settings(options.settings, benchmark.settings)
     module = importlib.import_module(f"cxrflow.benchmarks.{benchmark.program}")
     result = module.score(options, settings)
     record = options.model / "run.json"

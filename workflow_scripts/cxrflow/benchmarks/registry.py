@@ -55,6 +55,15 @@ class Benchmark:
     references: Sequence[str] = ()
     reference_program: str = ""
 
+    def inputs(self, settings: Settings) -> set[str]:
+        """The options of what its program reads beside the model and the cohort."""
+        augmented = getattr(settings, "augmentation", None) is not None
+        return {
+            *({self.reads} - {"samples"}),
+            *(["pixels"] if augmented else []),
+            *(["training"] if self.training else []),
+        }
+
 
 JOINT, IMAGE, TEXT = (frozenset({name}) for name in ("joint", "image", "text"))
 

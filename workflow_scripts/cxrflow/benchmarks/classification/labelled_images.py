@@ -35,7 +35,7 @@ class LabelledImages:
     """Images with labels and features.
 
     Attributes:
-        table: a row an image: :data:`SHOWN`, and ``row``, its place among the features.
+        table: a row an image, of the cohort: :data:`SHOWN` and what else it has.
         labels_NC: 1, 0 or NaN (does not count for the class); a single 1 in each row of exclusive
             classes.
         groups_N: number of the sample that an image belongs to, from 0 in the order of the table.
@@ -54,7 +54,7 @@ class LabelledImages:
             raise InputError(
                 f"features.safetensors: '{kind}' is missing; found {', '.join(features.by_kind)}"
             )
-        return features.by_kind[kind][self.table["row"].tolist()]
+        return features.by_kind[kind][features.rows(self.table)]
 
     def of_samples(self, scores_NC: Floats) -> Floats:
         """Mean over the images of each sample [S, C]; itself where a sample is an image."""
@@ -115,15 +115,14 @@ def labelled_images(
         )
     labels = pd.DataFrame(np.stack(table["labels"].tolist()), columns=list(known))
     labels_NC = _counted(labels[list(classes)], settings)
-    rows = features.rows(table)
     tests = {
-        "image is not in the pixel store": rows < 0,
+        "image is not in the pixel store": features.rows(table) < 0,
         "label is missing": np.isnan(labels_NC).all(axis=1),
     }
     if settings.exclusive:
         tests["not of exactly one class"] = (labels_NC == 1).sum(axis=1) != 1
     place = np.arange(len(table))
-    samples, dropped = drop_rows(table.assign(row=rows, place=place), tests)
+    samples, dropped = drop_rows(table.assign(place=place), tests)
     labels_NC = labels_NC[samples["place"]]
     if not ((labels_NC == 1).any(axis=0) & (labels_NC == 0).any(axis=0)).any():
         raise InputError(f"samples.parquet: no class of {', '.join(classes)} has labels 0 and 1")

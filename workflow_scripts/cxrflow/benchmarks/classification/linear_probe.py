@@ -331,8 +331,6 @@ def augmented_features(
     """The features of the training images in each of the settings' draws; [] without any."""
     if settings.augmentation is None:
         return []
-    if options.pixels is None:
-        raise InputError("--pixels: not given; expected the pixel store that is augmented")
     image = load_image_half(options.model, trunk_alone=True)
     pixels = open_pixels(options.pixels, features.geometry)
     rows = choose_split(table, settings.train_split, options.cohort / "samples.parquet")
