@@ -94,6 +94,7 @@ rule score_reference:
     input:
         cohort=lambda wildcards: cohort_table(run.library.tasks[wildcards.task].cohort),
         pixels=reference_pixels,
+        training=task_reports,
     output:
         metrics="<results>/benchmarks/{task}/reference/{name}/seed0/metrics.json",
         predictions="<results>/benchmarks/{task}/reference/{name}/seed0/predictions.parquet",
@@ -118,6 +119,7 @@ rule score_reference:
         settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
         cohort=subpath(input.cohort, parent=True),
         pixels=subpath(input.pixels, parent=True),
+        reports=lambda wildcards, input: option("--training", *folders(input.training)),
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
@@ -125,6 +127,7 @@ rule score_reference:
             --task {wildcards.task:q} \
             --cohort {params.cohort:q} \
             --pixels {params.pixels:q} \
+            {params.reports:q} \
             --settings {params.settings:q} \
             --output {params.folder:q} \
             >{log:q} 2>&1

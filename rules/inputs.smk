@@ -120,7 +120,7 @@ def task_inputs(wildcards):
     if "features" in wanted:
         folder = f"<results>/features/{wildcards.model}/seed{wildcards.seed}/{cohort}"
         found["features"] = f"{folder}/features.json"
-    if "training" in wanted:
+    if task.task.training is not None:
         found["training"] = cohort_table(task.task.training)
     return found
 
@@ -129,6 +129,13 @@ def reference_pixels(wildcards):
     """The pixel store that reference rows of a task read: one that a model of it sees."""
     cohort = run.library.tasks[wildcards.task].cohort
     return pixels(cohort, run.first_model(wildcards.task))
+
+
+def task_reports(wildcards):
+    """The training reports that a task's texts are held against, if it names any."""
+    task = run.task(wildcards.task)
+    named = task.benchmark.reports and task.task.training is not None
+    return [cohort_table(task.task.training)] if named else []
 
 
 def task_options(wildcards, input):

@@ -92,13 +92,47 @@ def test_the_program_writes_a_whole_result(pixels, tmp_path, monkeypatch):
         assert "secret" not in json.dumps(example)  # phrases are report text
 
 
+def test_phrases_that_stand_in_training_reports_are_scored_apart(pixels, tmp_path, monkeypatch):
+    """But for case and punctuation, in either section; a test report does not count."""
+    monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
+    table = grounding_samples(COUNT)
+    known, other = "A bright area", "Another phrase"
+    table["phrase"] = [known if row % 3 else other for row in range(len(table))]
+    reports = pd.DataFrame(
+        {
+            "findings": ["Heart is normal. " + known.upper(), None, other],
+            "impression": [None, "Nothing new.", None],
+            "findings_sentences": [["Heart is normal.", f"{known.upper()}!"], [], [other]],
+            "impression_sentences": [[], ["Nothing new."], []],
+            "split": ["train", "train", "test"],
+        }
+    )
+    training = tmp_path / "reports"
+    training.mkdir()
+    reports.to_parquet(training / "pairs.parquet")
+    options = Namespace(
+        model=tmp_path,
+        cohort=write_cohort(tmp_path / "cohort", "samples.parquet", table),
+        pixels=pixels,
+        training=training,
+    )
+    result = phrase_grounding.score(options, settings())
+    verbatim = result.predictions["verbatim"].to_numpy()
+    assert verbatim.tolist() == (table["phrase"] == known).tolist()
+    for name, part in (("verbatim", verbatim), ("new_words", ~verbatim)):
+        mean = result.predictions["signed_cnr"][part].mean()
+        assert result.metrics[f"signed_cnr/{name}"].value == pytest.approx(mean)
+        assert result.metrics[f"signed_cnr/{name}"].n == part.sum()
+    assert "signed_cnr/verbatim" not in evaluate(pixels).metrics
+
+
 def test_a_stage_of_the_trunk_can_be_dilated(pixels, tmp_path, monkeypatch):
     model = FakeModel()
     sizes = ImageEncoderSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1)
     model.image_encoder = ImageEncoder(sizes)
     monkeypatch.setattr(cxrflow, "load", lambda folder, device: model)
     cohort = write_cohort(tmp_path, "samples.parquet", grounding_samples(COUNT))
-    options = Namespace(cohort=cohort, model=tmp_path, pixels=pixels)
+    options = Namespace(cohort=cohort, model=tmp_path, pixels=pixels, training=None)
     strides = []
     for last in (False, True):
         result = phrase_grounding.score(options, settings(dilate=[False, False, last]))

@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
     arguments.add_argument("--seed", type=int, default=0, help="seed the model was trained with")
     arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
-    arguments.add_argument("--training", type=Path, help="cohort to fine-tune on")
+    arguments.add_argument("--training", type=Path, help="results/cohorts/<cohort> to learn from")
     arguments.add_argument("--pixels", type=Path, help="results/pixels/<cohort>/<geometry>")
     arguments.add_argument("--features", type=Path, help="results/features/<m>/seed<k>/<cohort>")
     arguments.add_argument("--task", help="name of the task; else the benchmark's")
@@ -33,6 +33,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     benchmark = BENCHMARKS[options.benchmark]
     settings = read_settings(options.settings, benchmark.settings)
     wanted = benchmark.inputs(settings)
+    if benchmark.training or (benchmark.reports and options.training):
+        wanted.add("training")
     for name in ("training", "pixels", "features"):
         if (getattr(options, name) is not None) != (name in wanted):
             verb = "needs" if name in wanted else "does not read"

@@ -30,7 +30,9 @@ class Benchmark:
     ``kind``: of its cohort. ``needs``: what a
     model must offer (image, text, joint); none: it is measured on the data themselves. ``reads``:
     what its program takes beside the cohort's rows. ``split``: its cohort must have a
-    part to train on and another to test on. ``training``: it fine-tunes on a second cohort.
+    part to train on and another to test on. ``training``: the kind of a second cohort, which it
+    learns from. ``reports``: a task may name a cohort of pairs instead, whose training reports say
+    which of its texts a model has read.
 
     Rows of a table are tested against each other where ``statistics`` (module:function below
     ``cxrflow.benchmarks``) gives the metrics of predictions.parquet. ``key``: the columns that name
@@ -47,7 +49,8 @@ class Benchmark:
     needs: frozenset[str] = frozenset()
     reads: str = "samples"  # samples | pixels | features
     split: bool = False
-    training: bool = False
+    training: str | None = None
+    reports: bool = False
     statistics: str | None = None
     key: tuple[str, ...] = ("sample_id",)
     clusters: str = "paired_tests:patients"
@@ -56,13 +59,9 @@ class Benchmark:
     reference_program: str = ""
 
     def inputs(self, settings: Settings) -> set[str]:
-        """The options of what its program reads beside the model and the cohort."""
+        """What its program must have beside the model and the cohort: pixels, features."""
         augmented = getattr(settings, "augmentation", None) is not None
-        return {
-            *({self.reads} - {"samples"}),
-            *(["pixels"] if augmented else []),
-            *(["training"] if self.training else []),
-        }
+        return {self.reads, *(["pixels"] if augmented else [])} - {"samples"}
 
 
 JOINT, IMAGE, TEXT = (frozenset({name}) for name in ("joint", "image", "text"))
@@ -74,6 +73,7 @@ BENCHMARKS = {
         "grounding",
         needs=JOINT,
         reads="pixels",
+        reports=True,
         statistics="grounding.phrase_grounding:statistics",
         own=("grid", "rescale"),  # Appendix A.3 rescales the maps of models with a local loss
         references=("centre", "mean_box", "finding_box", "place_box"),
@@ -126,7 +126,7 @@ BENCHMARKS = {
         NaturalLanguageInferenceSettings,
         "nli",
         needs=TEXT,
-        training=True,
+        training="nli",
         statistics="language.natural_language_inference:statistics",
         clusters="language.sentence_pair_rows:pair_clusters",
         own=("max_length",),

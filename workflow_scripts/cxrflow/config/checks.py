@@ -127,13 +127,16 @@ def check_task_cohorts(config: Config) -> None:
     """A task's cohorts are of the kind that its benchmark measures."""
     for name in config.tasks_in_use:
         task = config.task(name)
-        for cohort in (task.task.cohort, task.task.training):
-            kind = config.known_cohorts[cohort].recipe.kind if cohort else task.benchmark.kind
-            if kind != task.benchmark.kind:
+        wanted = {task.task.cohort: task.benchmark.kind}
+        if task.task.training is not None:
+            wanted[task.task.training] = task.benchmark.training or "pairs"
+        for cohort, expected in wanted.items():
+            kind = config.known_cohorts[cohort].recipe.kind
+            if kind != expected:
                 raise WrongKey(
                     ("tasks", name),
                     f"cohort '{cohort}' is of kind {kind}, but {task.task.benchmark} needs one of "
-                    f"kind {task.benchmark.kind}",
+                    f"kind {expected}",
                 )
 
 

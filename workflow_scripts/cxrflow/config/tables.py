@@ -60,11 +60,13 @@ class Tables(Models):
                 "figure_phrases": settings.figure_phrases and self.may_show("text", drawn),
             }
             settings = settings.model_copy(update=allowed)
+        if BENCHMARKS[task.benchmark].reports and task.training not in self.known_cohorts:
+            task = task.model_copy(update={"training": None})
         return ResolvedTask(name, task, settings)
 
     def available(self, task: str) -> bool:
         """Whether this run has the data of a task."""
-        recipe = self.library.tasks[task]
+        recipe = self.task(task).task
         cohorts = [recipe.cohort, *([recipe.training] if recipe.training else [])]
         if any(cohort not in self.known_cohorts for cohort in cohorts):
             return False

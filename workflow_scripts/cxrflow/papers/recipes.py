@@ -109,7 +109,7 @@ class Task(Settings):
 
     benchmark: str
     cohort: Name = Field(description="what it is measured on")
-    training: Name | None = Field(None, description="cohort that a benchmark fine-tunes on")
+    training: Name | None = Field(None, description="cohort whose training part a benchmark reads")
     demographics: str | None = Field(None, description="data set that says who the patients are")
     settings: dict[str, Any] = Field(default_factory=dict, description="what differs from defaults")
     scales: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -120,6 +120,9 @@ class Task(Settings):
             raise ValueError(
                 f"benchmark is '{self.benchmark}'; expected one of {', '.join(BENCHMARKS)}"
             )
-        if BENCHMARKS[self.benchmark].training and self.training is None:
+        known = BENCHMARKS[self.benchmark]
+        if known.training and self.training is None:
             raise ValueError(f"the benchmark {self.benchmark} needs a cohort 'training'")
+        if self.training is not None and not (known.training or known.reports):
+            raise ValueError(f"the benchmark {self.benchmark} reads no cohort 'training'")
         return self

@@ -14,6 +14,7 @@ One image by itself, without boxes and scores: ``--model … --image x.dcm --phr
 import logging
 from argparse import Namespace
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -28,12 +29,13 @@ from cxrflow.benchmarks.grounding.controls import (
     names_place,
     of_samples,
 )
-from cxrflow.benchmarks.grounding.phrases import plain_phrases
+from cxrflow.benchmarks.grounding.phrases import SECTIONS, plain_phrases, verbatim
 from cxrflow.benchmarks.grounding.region import by_box_size, make_region, prepare_grid
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import (
     Cohort,
     Pixels,
+    choose_split,
     data_fingerprint,
     drop_rows,
     image_batches,
@@ -52,6 +54,7 @@ from cxrflow.metrics.intervals import (
     clusters_of,
     weighted_mean,
 )
+from cxrflow.parquet import read_table
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
@@ -148,7 +151,9 @@ def score_samples(
                 "placed": names_place(str(sample["phrase"])),
             }
         )
-    return pd.DataFrame(rows)
+    scores = pd.DataFrame(rows)
+    known = {"verbatim": samples["verbatim"].to_numpy()} if "verbatim" in samples else {}
+    return scores.assign(**known)
 
 
 def score_controls(
@@ -186,7 +191,8 @@ def parts_of(
 ) -> dict[str, NDArray[np.bool_]]:
     """Which samples are of each finding; of each size of boxes (``size_small`` …); with a place.
 
-    ``placed`` and ``unplaced`` phrases do and do not say where, ``sided`` ones name one side.
+    ``placed`` and ``unplaced`` phrases do and do not say where, ``sided`` ones name one side,
+    ``verbatim`` and ``new_words`` ones are and are not sentences of a training report.
     """
     category = scores["category"].map(slug).to_numpy()
     parts = {name: category == name for name in scored_categories(scores, settings)}
@@ -194,6 +200,9 @@ def parts_of(
     more = by_box_size(scores["box_share"], settings.size_limits)
     placed = scores["placed"].to_numpy(dtype=bool)
     more |= {"placed": placed, "unplaced": ~placed}
+    if "verbatim" in scores:
+        known = scores["verbatim"].to_numpy(dtype=bool)
+        more |= {"verbatim": known, "new_words": ~known}
     if "signed_cnr_other_side" in scores:
         more["sided"] = np.isfinite(scores["signed_cnr_other_side"].to_numpy())
     return parts | {name: chosen for name, chosen in more.items() if (scored & chosen).any()}
@@ -257,6 +266,17 @@ def summarise(
     means = statistics(scores, settings)
     estimates = bootstrap(means, clusters, sizes, **chosen.resampling())
     return estimates, present
+
+
+def read_samples(options: Namespace, settings: PhraseGroundingSettings) -> Cohort:
+    """The cohort; with training reports, ``verbatim`` says which of its phrases stand in them."""
+    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
+    if options.training is None:
+        return cohort
+    source = options.training / "pairs.parquet"
+    reports = choose_split(read_table(source, (*SECTIONS, "split")), "train", source)
+    table = cohort.table.assign(verbatim=verbatim(cohort.table["phrase"], reports))
+    return replace(cohort, table=table)
 
 
 def usable_samples(
@@ -336,7 +356,7 @@ def make_result(
 
 def score(options: Namespace, settings: PhraseGroundingSettings) -> Result:
     """What ``cxrflow.benchmarks.evaluate`` calls."""
-    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
+    cohort = read_samples(options, settings)
     model = cxrflow.load(options.model, choose_device(settings.device))
     if any(settings.dilate) and model.image_encoder is not None:
         refine_grid(model.image_encoder, settings.dilate)

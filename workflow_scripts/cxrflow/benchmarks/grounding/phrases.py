@@ -1,4 +1,15 @@
-"""Phrases as they are given to a text encoder for grounding."""
+"""Phrases as they are given to a text encoder for grounding, and whether it has learnt them."""
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cxrflow.text.sentences import sentences_of
+
+SECTIONS = ("findings", "impression")
 
 
 def plain_phrases(phrases: list[str], strip_punctuation: bool) -> list[str]:
@@ -9,3 +20,18 @@ def plain_phrases(phrases: list[str], strip_punctuation: bool) -> list[str]:
     if not strip_punctuation:
         return phrases
     return [phrase.rstrip(".!? \t\n") or phrase for phrase in phrases]
+
+
+def verbatim(phrases: Iterable[str], reports: pd.DataFrame) -> NDArray[np.bool_]:
+    """Whether each phrase is a sentence of these reports, but for case and punctuation."""
+    sentences = {
+        _words(sentence)
+        for section in SECTIONS
+        for report in sentences_of(reports, section)
+        for sentence in report
+    }
+    return np.array([_words(phrase) in sentences for phrase in phrases])
+
+
+def _words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))

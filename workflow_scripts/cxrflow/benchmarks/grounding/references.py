@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from cxrflow.benchmarks.grounding.controls import place_words
 from cxrflow.benchmarks.grounding.phrase_grounding import (
-    COLUMNS,
     make_result,
+    read_samples,
     score_samples,
     usable_samples,
 )
 from cxrflow.benchmarks.grounding.region import box_mask
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
-from cxrflow.benchmarks.inputs import Pixels, read_cohort
+from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.benchmarks.result import Result
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.store import PixelStore
@@ -83,7 +83,7 @@ def reference_maps(name: str, samples: pd.DataFrame, geometry: Geometry) -> Maps
 
 def score_reference(name: str, options: Namespace, settings: PhraseGroundingSettings) -> Result:
     """What ``cxrflow.benchmarks.score_reference`` calls."""
-    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
+    cohort = read_samples(options, settings)
     pixels: Pixels = PixelStore(options.pixels)
     samples, dropped = usable_samples(cohort.table, pixels, settings)
     geometry = Geometry.parse(str(pixels.geometry))
