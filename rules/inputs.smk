@@ -256,8 +256,10 @@ def paper_tables(paper, extent):
 
 
 def paper_figures(paper, extent):
-    """The figures of a paper that this run draws in this extent."""
-    return [f"<results>/figures/{paper}/{name}.png" for name in run.figures(paper, extent)]
+    """The figures of a paper that rules of this run draw in this extent."""
+    figures = run.figures(paper, extent).items()
+    drawn = [name for name, figure in figures if figure.kind != "picture"]
+    return [f"<results>/figures/{paper}/{name}.png" for name in drawn]
 
 
 def paper_contents(paper):

@@ -21,7 +21,7 @@ GROUNDED = ["figure3", "figure_a1", "figure_a2"]
 
 def test_the_demo_draws_the_figures_of_models_it_can_train():
     config = load()
-    assert list(config.figures("biovil")) == [*GROUNDED, "labels"]
+    assert list(config.figures("biovil")) == [*GROUNDED, "figure_c1", "labels"]
     assert list(config.figures("biovil", "headline")) == ["figure3", "labels"]
     task = "biovil/phrase_grounding"
     assert config.figure_results("biovil", "figure3") == [(task, "biovil/biovil")]
@@ -36,9 +36,11 @@ def test_the_demo_draws_the_figures_of_models_it_can_train():
 def test_no_pictures_no_figures():
     """The switch that privacy guards is that of the figures too."""
     none = {"tasks": {"biovil/phrase_grounding": {"figures": 0}}}
-    assert list(load(**none).figures("biovil")) == ["labels"]
+    assert list(load(**none).figures("biovil")) == ["figure_c1", "labels"]
     assert list(load(datasets={"ms_cxr": None}).figures("biovil")) == ["labels"]
-    assert load(datasets={"mimic_cxr_jpg": None, "rsna": None}).figures("biovil") == {}
+    assert (
+        load(datasets={"mimic_cxr_jpg": None, "rsna": None, "ms_cxr": None}).figures("biovil") == {}
+    )
 
 
 def test_the_columns_are_the_papers():
@@ -82,9 +84,38 @@ def test_the_page_shows_what_was_drawn_and_says_what_was_not(tmp_path):
     assert first["uri"].startswith("data:image/png;base64,") and first["short"] == "Figure 3"
     assert (first["caption"], first["lines"]) == ("Shown: the best.", ["Edema: BioViL +1.50"])
     assert first["bytes"] == (tmp_path / "figures/biovil/figure3.png").stat().st_size
-    assert len(others) == 3
+    assert len(others) == 4
     for other in others:
         assert other["uri"] is None and "has not been drawn" in other["why"]
+
+
+def test_the_page_shows_the_picture_of_a_task_of_the_data(tmp_path):
+    """Figure C.1, which counts boxes and shows nobody: privacy does not hide it."""
+    run = folder(tmp_path, load(privacy={"show_images": False}), True, False)
+    task = tmp_path / "benchmarks/biovil/ms_cxr_statistics"
+    (task / "figures").mkdir(parents=True)
+    picture = (tmp_path / "figures/biovil/figure3.png").read_bytes()
+    (task / "figures/box_positions.png").write_bytes(picture)
+    counted = {"title": "Boxes", "caption": "How often.", "category": "", "cnr": None}
+    write_json(task / "figures/examples.json", [{"file": "box_positions.png", **counted}])
+    data = {"name": "ms_cxr", "synthetic": False}
+    write_json(
+        task / "metrics.json",
+        {
+            **{"task": "biovil/ms_cxr_statistics", "benchmark": "ms_cxr_statistics"},
+            **{
+                "model": None,
+                "seed": 0,
+                "learnt": None,
+                "data": data,
+                "protocol": {},
+                "metrics": {},
+            },
+        },
+    )
+    [shown] = [one for one in paper_figures(run, "biovil") if one["short"] == "Figure C.1"]
+    assert shown["uri"].startswith("data:image/png;base64,") and shown["caption"] == "How often."
+    assert shown["synthetic"] is False
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from cxrflow.command import Settings
 from cxrflow.config.models import Models
 from cxrflow.config.papers import Layer, laid_over
 from cxrflow.names import is_reference, paper_of, short_name
-from cxrflow.papers.figures import CurveFigure, Figure
+from cxrflow.papers.figures import Figure
 from cxrflow.papers.recipes import Task
 from cxrflow.papers.tables import HEADLINE, Ordering, Result, Table, cells_of
 
@@ -182,9 +182,11 @@ class Tables(Models):
         """The (task, model) pairs of a figure that this run measures; none without the first."""
         figure = self.chosen[paper].figures[name]
         able = [one for one in figure.results(self.chosen[paper].tables) if self.measures(*one)]
-        if isinstance(figure, GroundingFigureSettings) and (figure.task, figure.by) in able:
-            return able if getattr(self.task(figure.task).settings, "figures", 0) else []
-        return able if isinstance(figure, CurveFigure) else []
+        if not isinstance(figure, GroundingFigureSettings):
+            return able
+        if (figure.task, figure.by) not in able:
+            return []
+        return able if getattr(self.task(figure.task).settings, "figures", 0) else []
 
     def results_of(self, paper: str, extent: str) -> list[Result]:
         """The (task, model) pairs of a paper's tables and figures that this run measures."""

@@ -71,7 +71,7 @@ def grounding_examples(run: RunFolder, scored: Scored, spent: int = 0) -> dict[s
     if not run.config.may_show("images", synthetic):
         return shown | {"hidden": True}
     folder = run.score_folder(scored.task, name, seed) / "figures"
-    for entry in _entries(folder / "examples.json"):
+    for entry in listed(folder / "examples.json"):
         path = folder / entry["file"]
         size = path.stat().st_size if path.is_file() else 0
         if spent + shown["bytes"] + size > BUDGET:
@@ -92,7 +92,8 @@ def grounding_examples(run: RunFolder, scored: Scored, spent: int = 0) -> dict[s
     return shown
 
 
-def _entries(path: Path) -> list[dict[str, Any]]:
+def listed(path: Path) -> list[dict[str, Any]]:
+    """The pictures that a benchmark has drawn; [] where it has none."""
     if not path.is_file():
         return []
     found = read_json(path)

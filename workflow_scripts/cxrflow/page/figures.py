@@ -10,27 +10,48 @@ from typing import Any
 
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
-from cxrflow.page.examples import png_uri
+from cxrflow.page.examples import listed, png_uri
 from cxrflow.page.inputs import RunFolder
+from cxrflow.papers.figures import PictureFigure
 
+NOT_DRAWN = {"uri": None, "bytes": 0, "why": "This figure has not been drawn."}
 FIELDS = ("data", "shows", "caption", "lines")
 
 
 def paper_figures(run: RunFolder, paper: str) -> list[dict[str, Any]]:
     """The figures of a paper that this run draws, in the paper's order."""
     folder = run.root / "figures" / paper
-    return [
-        _figure(run, folder / f"{name}.json", f"{paper}-{name}", figure.title)
-        for name, figure in run.config.figures(paper, run.papers[paper]).items()
-    ]
+    shown = []
+    for name, figure in run.config.figures(paper, run.papers[paper]).items():
+        short, _, rest = " ".join(figure.title.split()).partition(". ")
+        found = (
+            _picture(run, figure)
+            if isinstance(figure, PictureFigure)
+            else _figure(run, folder / f"{name}.json")
+        )
+        shown.append({"id": f"{paper}-{name}", "short": short, "title": rest or short, **found})
+    return shown
 
 
-def _figure(run: RunFolder, path: Path, place: str, title: str) -> dict[str, Any]:
-    short, _, rest = " ".join(title.split()).partition(". ")
-    shown: dict[str, Any] = {
-        "id": place, "short": short, "title": rest or short, "uri": None, "bytes": 0,
-        "why": "This figure has not been drawn.",
-    }  # fmt: skip
+def _picture(run: RunFolder, figure: PictureFigure) -> dict[str, Any]:
+    """One that a task of the data has drawn: of counts, so that nobody is seen in it."""
+    scores = run.scores(figure.task, None)
+    folder = run.score_folder(figure.task, None, 0) / "figures"
+    entries = [one for one in listed(folder / "examples.json") if one["file"] == figure.file]
+    if scores is None or not entries:
+        return NOT_DRAWN
+    picture = folder / figure.file
+    return {
+        "uri": png_uri(picture),
+        "bytes": picture.stat().st_size,
+        "synthetic": bool(scores["data"]["synthetic"]),
+        "caption": entries[0]["caption"],
+        "lines": [],
+    }
+
+
+def _figure(run: RunFolder, path: Path) -> dict[str, Any]:
+    shown: dict[str, Any] = dict(NOT_DRAWN)
     if not path.is_file():
         return shown
     content = read_object(path, FIELDS)

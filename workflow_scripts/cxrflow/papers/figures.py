@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
 from cxrflow.command import Settings
+from cxrflow.names import Name
 from cxrflow.papers.tables import Address, Place, Result, Table, address
 
 
@@ -67,4 +68,19 @@ class CurveFigure(Settings):
         return [cell for series in self.series for cell in self.cells(series)]
 
 
-Figure = Annotated[GroundingFigureSettings | CurveFigure, Field(discriminator="kind")]
+class PictureFigure(Settings):
+    """A picture that a task of the data draws beside its counts."""
+
+    kind: Literal["picture"]
+    title: str
+    task: Name
+    file: str = Field(description="its name among the figures of the task")
+
+    def results(self, tables: Mapping[str, Table]) -> list[Result]:
+        """The task, which needs no model."""
+        return [(self.task, None)]
+
+
+Figure = Annotated[
+    GroundingFigureSettings | CurveFigure | PictureFigure, Field(discriminator="kind")
+]
