@@ -14,7 +14,7 @@ import logging
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -147,6 +147,70 @@ def make_maps(
     return maps
 
 
+class Parts(NamedTuple):
+    """Images with boxes to learn from and to be scored on."""
+
+    train: pd.DataFrame
+    test: pd.DataFrame
+    dropped: list[dict[str, Any]]
+    listed: dict[str, int]  # images by split, with or without a box
+
+
+def read_parts(
+    cohort: Cohort, folder: Path, pixels: Pixels, settings: SegmentationSettings
+) -> Parts:
+    """Both parts of a cohort; ``folder`` is the cohort's, named in errors."""
+    source = folder / "samples.parquet"
+    parts, dropped, listed = [], [], {}
+    for split in (settings.train_split, settings.split):
+        table = choose_split(cohort.table, split, source)
+        part, lost = images_with_boxes(table, pixels)
+        parts.append(part)
+        dropped += [{**one, "part": split} for one in lost]
+        listed[split] = len(table)
+    train, test = parts
+    return Parts(train, test, dropped, listed)
+
+
+def make_result(
+    cohort: Cohort,
+    parts: Parts,
+    pixels: Pixels,
+    maps: Mapping[str, NDArray[np.float64]],
+    settings: SegmentationSettings,
+    protocol: Mapping[str, Any],
+    labelled: Mapping[str, int],
+) -> Result:
+    """The result of maps of all test images by name; ``protocol``: of what made them."""
+    test = parts.test.assign(row=np.arange(len(parts.test)))
+    samples = one_box_each(test) if settings.unit == "box" else test
+    geometry = Geometry.parse(str(pixels.geometry))
+    known, scores = score_samples(maps, samples, geometry, settings)
+    reasons = {str(k): int(v) for k, v in known["unscored"].value_counts().items()}
+    for reason, count in reasons.items():
+        log.warning("%d samples are not wholly scored: %s", count, reason)
+    said = {
+        **settings.model_dump(mode="json", exclude={"encoder_batch_size", "device"}),
+        **protocol,
+        "geometry": str(geometry),
+        "grid": list(next(iter(maps.values())).shape[2:]),
+        "boxes": "each by itself" if settings.unit == "box" else "union of an image's boxes",
+    }
+    data = {
+        **cohort.data,
+        "fingerprint": data_fingerprint(cohort, pixels),
+        "samples": len(samples),
+        "images": len(test),
+        "train_images": len(parts.train),
+        "listed_images": parts.listed,
+        "labelled": dict(labelled),
+        "dropped": parts.dropped,
+        "unscored": reasons,
+    }
+    predictions = known.assign(**columns_of(scores, settings.probe_seeds))
+    return Result("segmentation", data, said, summarise(predictions, settings), predictions)
+
+
 def evaluate(
     model: Any | None,
     encoder: PatchEncoder,
@@ -160,49 +224,17 @@ def evaluate(
     ``model`` embeds the prompts; None for a model without a text half. ``folder`` is the cohort's,
     named in errors.
     """
-    source = folder / "samples.parquet"
-    parts, dropped, rows = [], [], {}
-    for split in (settings.train_split, settings.split):
-        table = choose_split(cohort.table, split, source)
-        part, lost = images_with_boxes(table, pixels)
-        parts.append(part)
-        dropped += [{**one, "part": split} for one in lost]
-        rows[split] = len(table)
-    train, test = parts
+    parts = read_parts(cohort, folder, pixels, settings)
     prompts = (settings.positive_prompts, settings.negative_prompts, settings.prompt_average)
     classes_CP = None if model is None else prompt_embeddings(model, *prompts)
-    heads, labelled, solved = train_probes(encoder, pixels, train, classes_CP, settings)
-    maps = make_maps(encoder, pixels, test, heads, classes_CP, settings)
-    test = test.assign(row=np.arange(len(test)))
-    samples = one_box_each(test) if settings.unit == "box" else test
-    geometry = Geometry.parse(str(pixels.geometry))
-    known, scores = score_samples(maps, samples, geometry, settings)
-    reasons = {str(k): int(v) for k, v in known["unscored"].value_counts().items()}
-    for reason, count in reasons.items():
-        log.warning("%d samples are not wholly scored: %s", count, reason)
-    grid = list(next(iter(maps.values())).shape[2:])
+    heads, labelled, solved = train_probes(encoder, pixels, parts.train, classes_CP, settings)
+    maps = make_maps(encoder, pixels, parts.test, heads, classes_CP, settings)
     protocol = {
-        **settings.model_dump(mode="json", exclude={"encoder_batch_size", "device"}),
         "start": start_of(settings, classes_CP),
         "features": "projected" if encoder.projects else "trunk",
         "solution": solved,
-        "geometry": str(geometry),
-        "grid": grid,
-        "boxes": "each by itself" if settings.unit == "box" else "union of an image's boxes",
     }
-    data = {
-        **cohort.data,
-        "fingerprint": data_fingerprint(cohort, pixels),
-        "samples": len(samples),
-        "images": len(test),
-        "train_images": len(train),
-        "listed_images": rows,  # with or without a box
-        "labelled": labelled,
-        "dropped": dropped,
-        "unscored": reasons,
-    }
-    predictions = known.assign(**columns_of(scores, settings.probe_seeds))
-    return Result("segmentation", data, protocol, summarise(predictions, settings), predictions)
+    return make_result(cohort, parts, pixels, maps, settings, protocol, labelled)
 
 
 def score(options: Namespace, settings: SegmentationSettings) -> Result:
