@@ -9,7 +9,7 @@ from cxrflow.config.problems import Key
 from cxrflow.encoders.released.settings import (
     GEOMETRIES,
     IMAGE_FILES,
-    PROGRAMS,
+    PARTS,
     TEXT_WEIGHTS,
     ImportSettings,
     Kind,
@@ -43,18 +43,17 @@ class Weights(ImportSettings):
     def settings(self, kind: Kind, geometry: str | None) -> ImportSettings:
         """What the import program receives; ``geometry`` is that of the recipe's pixels."""
         plain = self.model_dump(exclude={"text", "image", "path"})
-        if PROGRAMS[kind] != "text":
+        if "image" in PARTS[kind]:
             plain["geometry"] = self.geometry or GEOMETRIES.get(kind, geometry)
         return ImportSettings.model_validate(plain)
 
     def places(self, kind: Kind) -> tuple[str, str | None]:
-        """``--weights`` and, for BioViL's two, ``--image``.
+        """``--weights`` and, for kinds of two halves, ``--image``.
 
         Raises:
             ValueError: the kind has other parts than those that are named.
         """
-        parts = {"text": ("text",), "image": ("image",), "joint": ("text", "image")}
-        wanted = parts[PROGRAMS[kind]]
+        wanted = PARTS[kind]
         if self.path is not None:
             return self.path, None
         named = tuple(part for part in ("text", "image") if getattr(self, part) is not None)
@@ -71,7 +70,7 @@ def weights_files(weights: Weights, model: str, kind: Kind) -> list[tuple[Key, P
     whole: Key = ("weights", model)
     text, picture = [whole if weights.path else (*whole, part) for part in ("text", "image")]
     files: list[tuple[Key, Path, str]] = []
-    if PROGRAMS[kind] != "image":
+    if "text" in PARTS[kind]:
         folder = Path(first)
         files = [(text, folder, "folder"), (text, folder / "config.json", "file")]
         files += [
@@ -79,10 +78,11 @@ def weights_files(weights: Weights, model: str, kind: Kind) -> list[tuple[Key, P
         ]
         # Not all have it; where it is, it decides about capital letters.
         files += [(text, folder / name, "file") for name in BESIDE if (folder / name).is_file()]
-    if PROGRAMS[kind] != "text":
+    if "image" in PARTS[kind]:
         place = Path(image or first)
         if place.is_dir():
-            place = next(iter(sorted(place.glob(IMAGE_FILES))), place / IMAGE_FILES)
+            pattern = IMAGE_FILES[kind]
+            place = next(iter(sorted(place.glob(pattern))), place / pattern)
         files.append((picture, place, "file"))
     return files
 

@@ -1,8 +1,9 @@
 """Sizes of the encoders. The defaults are the papers'; a scale makes them smaller."""
 
-from typing import Literal, Self
+from collections.abc import Callable
+from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, model_serializer, model_validator
 
 from cxrflow.command import Settings
 
@@ -36,10 +37,47 @@ class TextEncoderSettings(Settings):
     projection_head: ProjectionHeadSettings = ProjectionHeadSettings()
 
 
+class ComparisonSettings(Settings):
+    """The transformer that compares two images (BioViL-T section 3.1).
+
+    The paper says that it has K layers; sizes and dropout are those of its published code.
+    """
+
+    blocks: int = Field(3, ge=1, description="K of Eq. 1")
+    width: int = Field(256, ge=4, multiple_of=4, description="D_img, half of the features")
+    heads: int = Field(8, ge=1)
+    feed_forward: int = Field(256, ge=1)
+    dropout: float = Field(
+        0.1, ge=0, lt=1, description="of the tokens, of attention and of what each layer gives"
+    )
+    drop_path: float = Field(
+        0.25, ge=0, lt=1, description="share of the studies of which a block's change is left out"
+    )
+    time_encoding: bool = Field(
+        True, description="tell the images apart by a learned T; false: Table 7's ablation"
+    )
+    decomposition: bool = Field(
+        True,
+        description="features are static ones beside the difference; false: the transformer's "
+        "alone, which then runs on a single image too (Table 7's ablation)",
+    )
+
+    @model_validator(mode="after")
+    def _heads_share_the_width(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width is {self.width}; expected a multiple of heads {self.heads}")
+        return self
+
+
 class ImageEncoderSettings(Settings):
     """ResNet and its projection (BioViL Appendix E.2); the defaults are ResNet-50."""
 
-    kind: Literal["resnet"] = Field("resnet", description="module of the trunk, see trunk.py")
+    kind: Literal["resnet", "multi_image"] = Field(
+        "resnet", description="module of the trunk, see trunk.py"
+    )
+    comparison: ComparisonSettings | None = Field(
+        None, description="of kind multi_image, and of no other"
+    )
     block: Literal["basic", "bottleneck"] = "bottleneck"
     layers: tuple[int, int, int, int] = (3, 4, 6, 3)
     width: int = Field(64, ge=4, description="channels of the stem and the first stage")
@@ -62,3 +100,21 @@ class ImageEncoderSettings(Settings):
         if self.normalisation == "imagenet" and self.channels != 3:
             raise ValueError(f"normalisation imagenet needs channels 3, not {self.channels}")
         return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _several_images_are_compared(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("kind") == "multi_image":
+            return {"comparison": {}, **values}
+        return values
+
+    @model_validator(mode="after")
+    def _one_image_is_not_compared(self) -> Self:
+        if (self.comparison is None) != (self.kind == "resnet"):
+            raise ValueError(f"kind is {self.kind}; expected comparison with multi_image only")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _only_its_own(self, dump: Callable[[Self], dict[str, Any]]) -> dict[str, Any]:
+        values = dump(self)
+        return {n: v for n, v in values.items() if n != "comparison" or v is not None}

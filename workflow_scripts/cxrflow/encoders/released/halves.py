@@ -4,6 +4,7 @@ A CXR-BERT folder may hold BioViL's image weights beside its own, as the authors
 (BioViL section 2.2: image and text encoder were trained together).
 """
 
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,8 +14,9 @@ from cxrflow.encoders.released.image import read_released_image
 from cxrflow.encoders.released.settings import (
     GEOMETRIES,
     IMAGE_FILES,
-    PROGRAMS,
+    PARTS,
     TEXT_WEIGHTS,
+    TRUNKS,
     ImportSettings,
     Kind,
 )
@@ -47,33 +49,33 @@ class Files(NamedTuple):
 def find_files(kind: Kind, weights: Path, image: Path | None = None) -> Files:
     """The text folder and image file of ``kind`` at ``weights``.
 
-    ``image`` names BioViL's image file where it is not in the text folder.
+    ``image`` names the image file where it is not in the text folder.
 
     Raises:
         InputError: one is not there, or ``image`` is given to a kind that has one file or folder.
     """
-    program = PROGRAMS[kind]
-    if image is not None and program != "joint":
+    parts = PARTS[kind]
+    if image is not None and len(parts) == 1:
         raise InputError(f"{image}: weights of kind {kind} are one file or folder, {weights}")
-    if program == "image":
-        return Files(None, _image_file(weights))
+    if "text" not in parts:
+        return Files(None, _image_file(kind, weights))
     if not weights.is_dir():
         raise InputError(f"{weights}: folder not found; kind {kind} needs one with config.json")
-    if program == "text":
+    if "image" not in parts:
         return Files(weights, None)
-    return Files(weights, _image_file(image or weights))
+    return Files(weights, _image_file(kind, image or weights))
 
 
-def _image_file(path: Path) -> Path:
+def _image_file(kind: Kind, path: Path) -> Path:
     """The image weights at ``path``, a file or its folder."""
     if path.is_file():
         return path
     if not path.is_dir():
         raise InputError(f"{path}: file not found")
-    found = sorted(path.glob(IMAGE_FILES))
+    found = sorted(path.glob(IMAGE_FILES[kind]))
     if len(found) != 1:
         names = ", ".join(file.name for file in found) or "none"
-        raise InputError(f"{path}: expected one file {IMAGE_FILES}, found {names}")
+        raise InputError(f"{path}: expected one file {IMAGE_FILES[kind]}, found {names}")
     return found[0]
 
 
@@ -86,7 +88,7 @@ def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -
     text, image, new = None, None, []
     run: dict[str, Any] = {"kind": kind}
     if files.text is not None:
-        joint = kind == "biovil"
+        joint = "image" in PARTS[kind]
         text, names = read_released_text(
             files.text, joint or kind == "cxr_bert", joint, settings, seed
         )
@@ -94,6 +96,11 @@ def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -
     if files.image is not None:
         imagenet = kind == "imagenet_resnet"
         image, names = read_released_image(files.image, imagenet, settings.projection, seed)
+        if image.settings.kind != TRUNKS[kind]:
+            raise InputError(
+                f"{files.image}: its trunk is of kind {image.settings.kind}; weights of kind {kind} "
+                f"have one of kind {TRUNKS[kind]}"
+            )
         new += names
         geometry = settings.geometry or _exported_geometry(files.image) or GEOMETRIES.get(kind)
         if geometry is None:
@@ -132,7 +139,7 @@ def is_released(path: Path) -> bool:
         return True
     if (path / "run.json").is_file() or (path / "image" / "config.json").is_file():
         return False
-    if any(path.glob(IMAGE_FILES)):
+    if _beside(path):
         return True
     if not (path / "config.json").is_file():
         return False
@@ -142,12 +149,21 @@ def is_released(path: Path) -> bool:
     return config.model_type == "cxr-bert" or config.projection_size is None
 
 
+def _beside(folder: Path) -> Kind | None:
+    """The kind of the two halves of which the image half lies in ``folder``."""
+    kinds: tuple[Kind, ...] = ("biovil", "biovil_t")
+    return next((kind for kind in kinds if any(folder.glob(IMAGE_FILES[kind]))), None)
+
+
 def kind_of(path: Path, image: Path | None) -> Kind:
     """What published weights these are; BioViL's image weights are the only single file known."""
     if path.is_file() or not (path / "config.json").is_file():
         return "biovil_image"
-    if image is not None or any(path.glob(IMAGE_FILES)):
-        return "biovil"
+    if image is not None and image.is_file():
+        compares = fnmatch(image.name, IMAGE_FILES["biovil_t"])
+        return "biovil_t" if compares else "biovil"
+    if found := _beside(image or path):
+        return found
     return "cxr_bert" if read_config(path, ReleasedTextConfig).projects else "bert"
 
 

@@ -1,8 +1,9 @@
-"""Image encoders as their authors publish them: BioViL's, and torchvision's ResNet for ImageNet.
+"""Image encoders as their authors publish them: BioViL's, BioViL-T's, torchvision's for ImageNet.
 
-BioViL section 2.2 and Appendix E.2. BioViL's file is the state dict of a torchvision ResNet-50 with
-a projection; its layer ``fc``, which nothing reads, is in it. A state dict does not say where
-stride was replaced by dilation: our own exports say it in a JSON file beside the weights.
+BioViL section 2.2 and Appendix E.2, BioViL-T section 3.1. BioViL's file is the state dict of a
+torchvision ResNet-50 with a projection; its layer ``fc``, which nothing reads, is in it, and in
+BioViL-T's, which adds what compares two images. A state dict does not say where stride was replaced
+by dilation, nor how many heads attend: our own exports say it in a JSON file beside the weights.
 
 Shapes: F features of the trunk, P joint space.
 """
@@ -29,7 +30,12 @@ COUNTER = ".num_batches_tracked"
 CLASSES = 1000  # of ImageNet, which ``fc`` was for
 STAGES = 4
 STEM, LAST = f"{TRUNK}conv1.weight", "projector.model.3.weight"
-NO_WEIGHTS = {"dilate", "stem_pool", "normalisation"}  # settings that a state dict does not show
+COMPARISON = "encoder.vit_pooler."
+# Settings that a state dict does not show.
+NO_WEIGHTS: dict[str, Any] = {
+    **dict.fromkeys(("dilate", "stem_pool", "normalisation"), True),
+    "comparison": {"heads", "dropout", "drop_path"},
+}
 
 
 def read_released_image(
@@ -95,14 +101,33 @@ def sizes_of(
         "channels": weights[STEM].shape[1],
         "projection": weights[LAST].shape[0] if projection is None else projection,
     }
+    values |= _comparison_of(weights)
     try:
         return ImageEncoderSettings.model_validate(values)
     except ValidationError as error:
         raise InputError(explain(error, str(path))) from None
 
 
+def _comparison_of(weights: Mapping[str, Tensor]) -> dict[str, Any]:
+    """What a state dict shows of the transformer that compares images; nothing if it has none."""
+    stem = weights.get("encoder.backbone_to_vit.weight")
+    if stem is None:
+        return {}
+    perceptron = weights.get(f"{COMPARISON}blocks.0.mlp.fc1.weight")
+    blocks = {name.split(".")[3] for name in weights if name.startswith(f"{COMPARISON}blocks.")}
+    sizes: dict[str, Any] = {
+        "blocks": max(1, len(blocks)),
+        "width": len(stem),
+        "time_encoding": f"{COMPARISON}type_embed" in weights,
+        "decomposition": "encoder.missing_previous_emb" in weights,
+    }
+    if perceptron is not None:
+        sizes["feed_forward"] = len(perceptron)
+    return {"kind": "multi_image", "comparison": sizes}
+
+
 def _fc_shapes(image: ImageEncoder) -> dict[str, tuple[int, ...]]:
-    features = image.encoder.features
+    features = int(image.encoder.encoder.features)
     return {f"{TRUNK}fc.weight": (CLASSES, features), f"{TRUNK}fc.bias": (CLASSES,)}
 
 
@@ -114,10 +139,14 @@ def released_image(image: ImageEncoder) -> dict[str, Tensor]:
 
 def released_image_name(settings: ImageEncoderSettings) -> str:
     """The released file's name for its sizes; for others one that tells them."""
-    sizes = settings.model_dump(exclude=NO_WEIGHTS | {"projection"})
-    if sizes == ImageEncoderSettings().model_dump(exclude=NO_WEIGHTS | {"projection"}):
-        trunk = "resnet50"
+    model, whole = "biovil_image", "resnet50"
+    if settings.kind == "multi_image":
+        model, whole = "biovil_t_image", "model"
+    unsaid = {**NO_WEIGHTS, "projection": True}
+    sizes = settings.model_dump(exclude=unsaid)
+    if sizes == ImageEncoderSettings(kind=settings.kind).model_dump(exclude=unsaid):
+        trunk = whole
     else:
         depths = "-".join(map(str, settings.layers))
         trunk = f"{settings.block}{depths}_width{settings.width}_channels{settings.channels}"
-    return f"biovil_image_{trunk}_proj_size_{settings.projection}.pt"
+    return f"{model}_{trunk}_proj_size_{settings.projection}.pt"

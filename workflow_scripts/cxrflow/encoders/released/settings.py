@@ -7,7 +7,7 @@ from pydantic import Field
 from cxrflow.command import Settings
 from cxrflow.encoders.settings import ProjectionHeadSettings
 
-Kind = Literal["cxr_bert", "bert", "biovil_image", "biovil", "imagenet_resnet"]
+Kind = Literal["cxr_bert", "bert", "biovil_image", "biovil", "biovil_t", "imagenet_resnet"]
 
 # The program whose models a kind stands for: what such a model can do.
 PROGRAMS: dict[Kind, str] = {
@@ -16,16 +16,42 @@ PROGRAMS: dict[Kind, str] = {
     "biovil_image": "image",
     "imagenet_resnet": "image",
     "biovil": "joint",
+    "biovil_t": "temporal",
 }
 
-# Released BioViL: shorter side 512, of which inference code takes the central 480.
+# The halves of a model that a kind is.
+PARTS: dict[Kind, tuple[str, ...]] = {
+    "cxr_bert": ("text",),
+    "bert": ("text",),
+    "biovil_image": ("image",),
+    "imagenet_resnet": ("image",),
+    "biovil": ("text", "image"),
+    "biovil_t": ("text", "image"),
+}
+
+# The module of an image half's trunk.
+TRUNKS: dict[Kind, str] = {
+    "biovil_image": "resnet",
+    "imagenet_resnet": "resnet",
+    "biovil": "resnet",
+    "biovil_t": "multi_image",
+}
+
+# Released: shorter side 512, of which inference code takes the central 480, BioViL-T's 448.
 GEOMETRIES: dict[Kind, str] = {
     "biovil_image": "shorter512crop480",
     "biovil": "shorter512crop480",
+    "biovil_t": "shorter512crop448",
 }
 
 TEXT_WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that is there is read
-IMAGE_FILES = "biovil_image*.pt"  # not BioViL-T's, which is another architecture
+# The image file of a kind, where a folder is named.
+IMAGE_FILES: dict[Kind, str] = {
+    "biovil_image": "biovil_image*.pt",
+    "biovil": "biovil_image*.pt",
+    "biovil_t": "biovil_t_image*.pt",
+    "imagenet_resnet": "resnet*.pth",
+}
 
 
 class ImportSettings(Settings):
@@ -34,8 +60,8 @@ class ImportSettings(Settings):
     geometry: str | None = Field(
         None,
         description="pixel geometry the image half is used with; null: shorter512crop480 for "
-        "BioViL's, which is what its published inference code takes (the paper says 512), and for "
-        "ImageNet's the run's own",
+        "BioViL's, which is what its published inference code takes (the paper says 512), "
+        "shorter512crop448 for BioViL-T's, and for ImageNet's the run's own",
     )
     projection: int = Field(
         128, ge=2, description="width of a projection to the joint space that the files lack"
