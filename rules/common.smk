@@ -53,9 +53,9 @@ def cohorts_of(*kinds):
     return [name for name in run.cohorts_in_use if run.known_cohorts[name].recipe.kind in kinds]
 
 
-def trained_by(program):
-    """The models that a training program makes; imported ones are made of published weights."""
-    able = [name for name, model in MODELS.items() if model.recipe.program == program]
+def trained_by(*programs):
+    """The models that training programs make; imported ones are made of published weights."""
+    able = [name for name, model in MODELS.items() if model.recipe.program in programs]
     return [name for name in able if not run.imported(name)]
 
 

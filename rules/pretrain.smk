@@ -78,7 +78,7 @@ use rule pretrain_text as pretrain_joint with:
     benchmark:
         "<timings>/pretrain_joint/{model}.seed{seed}.tsv"
     wildcard_constraints:
-        model=one_of(trained_by("joint")),
+        model=one_of(trained_by("joint", "temporal")),
     retries: need("pretrain_joint").retries
     threads: need("pretrain_joint").threads
     resources:

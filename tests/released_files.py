@@ -128,6 +128,30 @@ def biovil_image_shapes(
     }
 
 
+def biovil_t_image_shapes(
+    width: int = 8,
+    depths: tuple[int, int, int, int] = (1, 2, 1, 1),
+    projection: int = 6,
+    compared: int = 16,
+) -> Shapes:
+    """BioViL-T's image weights: BioViL's, and three blocks that compare ``compared`` features."""
+    found = biovil_image_shapes(width, depths, projection)
+    found["encoder.backbone_to_vit.weight"] = (compared, 32 * width, 1, 1)
+    found["encoder.missing_previous_emb"] = (1, compared, 1, 1)
+    found["encoder.vit_pooler.type_embed"] = (2, 1, compared)
+    for number in range(3):
+        block = f"encoder.vit_pooler.blocks.{number}"
+        found |= layer_norm(f"{block}.norm1", compared)
+        for part in ("proj_q", "proj_k", "proj_v"):
+            found[f"{block}.attn.{part}.weight"] = (compared, compared)
+        found |= linear(f"{block}.attn.proj", compared, compared)
+        found |= layer_norm(f"{block}.norm2", compared)
+        found |= linear(f"{block}.mlp.fc1", compared, compared)
+        found |= linear(f"{block}.mlp.fc2", compared, compared)
+    found |= layer_norm("encoder.vit_pooler.norm_post", compared)
+    return found | {"projector.model.0.weight": (projection, 2 * compared, 1, 1)}
+
+
 def drawn(shapes: Shapes, seed: int = 0) -> dict[str, Tensor]:
     """Random tensors of these shapes; variances are positive, counters whole numbers."""
     generator = torch.Generator().manual_seed(seed)
@@ -180,6 +204,14 @@ def write_cxr_bert(folder: Path, projection: int = 6) -> Path:
     """A small CXR-BERT with drawn weights, as released."""
     weights = drawn(cxr_bert_shapes(TINY, projection))
     return write_text_folder(folder, weights, cxr_bert_config(TINY, projection))
+
+
+def write_biovil_t(folder: Path, projection: int = 8) -> Path:
+    """A small BioViL-T: a CXR-BERT folder with the image weights in it."""
+    write_cxr_bert(folder, projection)
+    weights = drawn(biovil_t_image_shapes(projection=projection))
+    torch.save(weights, folder / "biovil_t_image_model_proj_size_128.pt")
+    return folder
 
 
 def write_biovil(folder: Path, projection: int = 6) -> Path:

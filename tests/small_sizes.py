@@ -5,8 +5,10 @@ from typing import Any
 TRAINING = {"batch_size": 8, "epochs": None, "steps": 4, "accumulate": 1, "log_steps": 2}
 TEXT = {"layers": 2, "width": 32, "heads": 2, "feed_forward": 64, "positions": 64, "projection": 16}
 IMAGE = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "projection": 16}
+FRAMES = {**IMAGE, "comparison": {"width": 16, "heads": 2, "feed_forward": 16}}
 SIZES: dict[str, dict[str, Any]] = {
     "text": {"encoder": TEXT, "length": 64, "training": TRAINING},
     "image": {"encoder": IMAGE, "training": TRAINING},
     "joint": {"encoder": IMAGE, "length": 64, "training": TRAINING},
+    "temporal": {"encoder": FRAMES, "length": 64, "training": TRAINING},
 }

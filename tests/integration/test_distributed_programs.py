@@ -17,7 +17,7 @@ import torch
 from programs import ENVIRONMENT
 from safetensors.torch import load_file
 from torch import Tensor, distributed, nn
-from toy_programs import trainings
+from toy_programs import COMPARING, trainings
 
 from cxrflow.config.models import PROGRAMS as SETTINGS
 from cxrflow.encoders.frames import Frames
@@ -31,6 +31,7 @@ from gloo_processes import run_processes
 BATCH = 13  # no multiple of the processes
 EXACT = {"dropout": 0.0, "attention_dropout": 0.0}
 GHOSTS = {"ghost_batch": 4}
+STILL = {**COMPARING["comparison"], "dropout": 0.0, "drop_path": 0.0}
 VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # a training, what differs
     "phase II": ("phase II", {}, {}),
     "phase II in parts": ("phase II", {}, {"accumulate": 2}),
@@ -42,6 +43,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # a trainin
     "MoCo in ghosts": ("MoCo", GHOSTS, {"batch_size": 16}),
     "joint": ("joint", {}, {}),
     "joint with words": ("joint with words", {}, {}),
+    "temporal": ("temporal", {"encoder": {**COMPARING, "comparison": STILL}}, {}),
 }
 Outcome = dict[str, dict[str, Any]]  # by program
 
@@ -72,13 +74,13 @@ def in_float64(program: TermsProgram) -> TermsProgram:
                 return one.each(double)
             if isinstance(one, Patches):
                 return Patches(*map(double, one))
-            return one.double() if one.is_floating_point() else one
+            return one.double() if torch.is_tensor(one) and one.is_floating_point() else one
 
         return tuple(map(double, inputs))
 
     for module in program.modules.values():
         module.double()
-        for part in (module, *module.children()):
+        for part in module.modules():
             part.register_forward_pre_hook(widen)
     return program
 

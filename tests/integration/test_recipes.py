@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from programs import program
-from tiny_hospital import IMAGE, TEXT, TRAINING, Stages
+from tiny_hospital import FRAMES, IMAGE, TEXT, TRAINING, Stages
 
 from cxrflow.command import overlay
 from cxrflow.config import make_config
@@ -19,6 +19,7 @@ SIZES = {
     "text": {**ONE_STEP, "encoder": TEXT, "length": 48},
     "image": {**ONE_STEP, "encoder": IMAGE},
     "joint": {**ONE_STEP, "encoder": IMAGE, "length": 48},
+    "temporal": {**ONE_STEP, "encoder": FRAMES, "length": 48},
 }
 
 

@@ -19,6 +19,11 @@ HOSPITAL = {
 SHARES = {"train": 0.5, "validate": 0.25, "test": 0.25}
 TEXT = {"layers": 2, "width": 16, "heads": 2, "feed_forward": 32, "positions": 64, "projection": 8}
 IMAGE = {"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "channels": 1, "projection": 8}
+FRAMES = {
+    **IMAGE,
+    "kind": "multi_image",
+    "comparison": {"width": 8, "heads": 2, "feed_forward": 8},
+}
 TRAINING = {
     "batch_size": 4,
     "steps": 2,
@@ -155,6 +160,14 @@ class Stages:
         settings = {**common, **settings}
         starts = {"text": self.models / "sections", "image": self.models / "images"}
         return self._train("joint", settings, folder, pixels=pixels or self.pixels, **starts)
+
+    def train_temporal(self, folder: Path, pixels: Path | None = None, **settings: object) -> End:
+        terms = {"global_alignment": {}, "mlm": {}}
+        common = {"encoder": FRAMES, "augmentation": AUGMENTATION, "length": 48, "terms": terms}
+        starts = {"text": self.models / "words", "image": self.models / "joint"}
+        return self._train(
+            "temporal", {**common, **settings}, folder, pixels=pixels or self.pixels, **starts
+        )
 
     def _score(self, benchmark: str, settings: dict[str, Any], **inputs: object) -> End:
         common = {"device": "cpu", "intervals": {"replicates": 100}}

@@ -9,7 +9,7 @@ import pandas as pd
 from PIL import Image
 from programs import End, command, program
 
-from small_sizes import IMAGE, TEXT
+from small_sizes import FRAMES, IMAGE, TEXT
 
 FINDINGS = ("effusion", "pneumothorax", "consolidation", "edema", "cardiomegaly")
 TRAINING = {
@@ -22,6 +22,7 @@ TRAINING = {
 GREY = {**IMAGE, "channels": 1}
 # Several cells of 32 pixels: words choose between patches.
 FINER = {**GREY, "dilate": [False, True, True]}
+COMPARING = {**FRAMES, "kind": "multi_image", "channels": 1}
 HEAD = {"hidden": 32, "output": 16}
 QUEUE = {**HEAD, "queue": 40, "momentum": 0.9}  # no multiple of a batch
 # GLoRIA's local term beside what ConVIRT changes of joint training.
@@ -80,6 +81,8 @@ def write_inputs(folder: Path) -> None:
                 "study_id": str(number),
                 "image_id": f"image{number}",
                 "image_path": f"{number}.png",
+                "study_time": "2150-01-01 10:00:00",
+                "prior_image_id": f"earlier{number}" if number % 3 else None,
                 "view": "PA",
                 "findings": " ".join(findings),
                 "impression": " ".join(impression),
@@ -92,16 +95,22 @@ def write_inputs(folder: Path) -> None:
     cohort = folder / "cohort"
     cohort.mkdir()
     pairs.to_parquet(cohort / "pairs.parquet")
-    pairs[["image_id", "image_path"]].to_parquet(cohort / "images.parquet")
+    earlier = pairs["prior_image_id"].dropna()
+    priors = pd.DataFrame({"image_id": earlier, "image_path": earlier + ".png"})
+    for path in priors["image_path"]:
+        pixels = generator.integers(0, 255, (48, 40), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / path)
+    images = pd.concat([pairs[["image_id", "image_path"]], priors])
+    images.to_parquet(cohort / "images.parquet")
     text = pairs["findings"] + " " + pairs["impression"]
     documents = pairs[["split"]].assign(document_id=pairs["study_id"], text=text)
     documents.to_parquet(cohort / "documents.parquet")
     flow = {"cohort": "toy", "dataset": "toy", "synthetic": True}
     (cohort / "flow.json").write_text(json.dumps(flow))
-    images = {"root": folder, "images": cohort / "images.parquet", "geometry": "shorter32"}
+    stored = {"root": folder, "images": cohort / "images.parquet", "geometry": "shorter32"}
     texts = {"documents": cohort / "documents.parquet"}
     words = folder / "vocabulary"
-    program("images.store_pixels", **images, output=folder / "pixels").succeeds()
+    program("images.store_pixels", **stored, output=folder / "pixels").succeeds()
     program("text.vocabulary", {"size": 200}, **texts, output=words).succeeds()
     program("text.tokens", **texts, vocabulary=words, output=folder / "tokens").succeeds()
 
@@ -121,6 +130,8 @@ def trainings(inputs: Path, done: Path, length: int = 1) -> dict[str, Toy]:
     elastic = {"angle": 20, "elastic_probability": 0.5, "noise": 0.05, "crop_scale": [0.75, 1.0]}
     images = {"encoder": GREY, "augmentation": elastic}
     lars = {"optimiser": {"name": "adam", "learning_rate": 1e-3, "lars": True}}
+    kinds = {"sampler": {"name": "of_kinds", "shares": 4}}
+    frames = terms(20, more=kinds, global_alignment={}, local_alignment={"layers": 2}, mlm={})
     best = {"stopping": {"keep": "best"}, "deterministic": True}
     joint = {**images, "length": 48, **terms(25, more=best, global_alignment={}, mlm={})}
     both = {**stored, "text": done / "phase III", "image": done / "SimCLR"}
@@ -131,5 +142,6 @@ def trainings(inputs: Path, done: Path, length: int = 1) -> dict[str, Toy]:
         "MoCo": ("image", {**images, **terms(40, momentum_contrast=QUEUE)}, stored),
         "joint": ("joint", joint, both),
         "joint with words": ("joint", {**joint, **WITH_WORDS, "encoder": FINER}, both),
+        "temporal": ("temporal", {**joint, **frames, "encoder": COMPARING}, both),
     }
     return {name: Toy(f"pretrain.{kind}", *rest) for name, (kind, *rest) in toys.items()}

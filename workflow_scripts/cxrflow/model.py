@@ -170,7 +170,9 @@ class Model:
         projected = self.text_encoder.project(hidden, mask_BL).float()
         return nn.functional.normalize(projected, dim=1) if normalise else projected
 
-    def similarity_map(self, image: Image, texts: list[str]) -> Tensor:
+    def similarity_map(
+        self, image: Image, texts: list[str], prior: "str | Path | Tensor | None" = None
+    ) -> Tensor:
         """Cosine of every patch of study b with text b: [B, h, w] in [-1, 1] (section 4.1)."""
-        patches = self.encode_image(image).projected_patches
+        patches = self.encode_image(image, prior).projected_patches
         return torch.einsum("bhwp,bp->bhw", patches, self.encode_text(texts))

@@ -11,6 +11,7 @@ from cxrflow.config.datasets import Datasets, ResolvedCohort
 from cxrflow.config.papers import Layer, Library, laid_over
 from cxrflow.config.problems import Key, WrongKey
 from cxrflow.config.values import Values
+from cxrflow.encoders.released.settings import TRUNKS
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
 from cxrflow.names import is_reference, paper_of
@@ -19,6 +20,7 @@ from cxrflow.papers.recipes import CohortRecipe, ModelScale, Recipe, VocabularyR
 from cxrflow.pretrain.settings import (
     ImagePretrainingSettings,
     JointPretrainingSettings,
+    TemporalPretrainingSettings,
     TextPretrainingSettings,
 )
 
@@ -26,6 +28,7 @@ PROGRAMS: dict[str, type[BaseModel]] = {
     "text": TextPretrainingSettings,
     "image": ImagePretrainingSettings,
     "joint": JointPretrainingSettings,
+    "temporal": TemporalPretrainingSettings,
 }
 
 
@@ -196,13 +199,12 @@ class Models(Values):
         return [program, *(f"pretrain.terms.{term}" for term in terms), *self.trunk_of(name)]
 
     def trunk_of(self, name: str) -> list[str]:
-        """The module of a model's image trunk, which is that of the image model it starts from."""
-        recipe = self.recipes[name]
-        if recipe.image is not None and not self.imported(name):
-            return self.trunk_of(recipe.image)
+        """The module of a model's image trunk."""
         encoder = getattr(self.model(name).settings, "encoder", None)
-        # Published image weights are a ResNet's.
-        kind = getattr(encoder, "kind", None if recipe.program == "text" else "resnet")
+        kind = getattr(encoder, "kind", None)  # a text encoder has none
+        weights = self.recipes[name].weights
+        if self.imported(name) and weights is not None:
+            kind = TRUNKS.get(weights)
         return [] if kind is None else [f"encoders.{kind}"]
 
     # --- the texts of text models -------------------------------------------------------------

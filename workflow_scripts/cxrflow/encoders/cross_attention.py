@@ -17,7 +17,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from cxrflow.encoders.bert import Attention, Bert, BertConfig, SelfAttention, initialised
+from cxrflow.encoders.bert import (
+    Attention,
+    Bert,
+    BertConfig,
+    Embeddings,
+    SelfAttention,
+    initialised,
+)
 from cxrflow.encoders.token_blocks import TokenBlocks
 
 
@@ -38,16 +45,19 @@ class CrossAttention(nn.Module):
         attention_mask_BL: Tensor,
         patches_BMP: Tensor,
         causal: bool,
+        first_D: Tensor | None = None,
     ) -> Tensor:
         """Last-layer states [B, L, D] of texts padded on the right; zero at padding (mask 0).
 
         ``causal``: a token sees itself and those before it (Appendix F.1), else all of its text.
+        ``first_D`` is the word embedding of a first token that the vocabulary lacks; the first of
+        ``input_ids_BL`` is then not looked at.
         The mask may stay on the CPU when the rest is on a GPU, which saves waiting for the GPU.
         """
         rows, length = input_ids_BL.shape
         blocks = TokenBlocks.of(attention_mask_BL.long() - 1, input_ids_BL.device)
         ids_T = input_ids_BL.flatten()[blocks.tokens]
-        hidden_TD = bert.embeddings(ids_T, blocks.tokens % length, torch.zeros_like(ids_T))
+        hidden_TD = _embedded(bert.embeddings, ids_T, blocks.tokens % length, first_D)
         patches_BMD = self.patches(patches_BMP)
         layers: Any = zip(bert.encoder.layer, self.layer, strict=True)
         for layer, guide in layers:
@@ -59,6 +69,19 @@ class CrossAttention(nn.Module):
             hidden_TD = layer.output(layer.intermediate(attended_TD), attended_TD)
         states = hidden_TD.new_zeros(rows * length, hidden_TD.shape[1])
         return states.index_copy(0, blocks.tokens, hidden_TD).unflatten(0, (rows, length))
+
+
+def _embedded(
+    embeddings: Embeddings, ids_T: Tensor, place_T: Tensor, first_D: Tensor | None
+) -> Tensor:
+    segment_T = torch.zeros_like(ids_T)
+    if first_D is None:
+        return embeddings(ids_T, place_T, segment_T)
+    word_TD = torch.where(place_T[:, None] == 0, first_D, embeddings.word_embeddings(ids_T))
+    sum_TD = word_TD + embeddings.token_type_embeddings(segment_T)
+    return embeddings.dropout(
+        embeddings.LayerNorm(sum_TD + embeddings.position_embeddings(place_T))
+    )
 
 
 def by_head(states: Tensor, heads: int) -> Tensor:

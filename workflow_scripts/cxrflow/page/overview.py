@@ -38,7 +38,7 @@ def data_kinds(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -> di
 def training_pairs(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -> int | None:
     """Training studies of the smallest cohort that images and text are learnt from together."""
     recipes = [run.config.recipes[name] for name in run.needs.models]
-    joint = [flows.get(recipe.cohort or "") for recipe in recipes if recipe.program == "joint"]
+    joint = [flows.get(recipe.cohort or "") for recipe in recipes if "joint" in recipe.offers]
     counts = [flow["splits"].get("train", {}).get("studies") for flow in joint if flow is not None]
     return min((count for count in counts if count is not None), default=None)
 

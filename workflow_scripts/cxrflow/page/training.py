@@ -21,7 +21,12 @@ TERMS = {
     "simclr": "SimCLR (NT-Xent)",
     "momentum_contrast": "Momentum contrast",
 }
-PROGRAMS = {"text": "text encoder", "image": "image encoder", "joint": "image and text"}
+PROGRAMS = {
+    "text": "text encoder",
+    "image": "image encoder",
+    "joint": "image and text",
+    "temporal": "image with its prior, and text",
+}
 
 
 def thinned(xs: Sequence[float], ys: Sequence[float]) -> tuple[list[float], list[float]]:

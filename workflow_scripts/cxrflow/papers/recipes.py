@@ -15,7 +15,7 @@ from cxrflow.encoders.released.settings import PROGRAMS, Kind
 from cxrflow.names import Name
 from cxrflow.text.settings import VocabularySettings
 
-Program = Literal["text", "image", "joint"]
+Program = Literal["text", "image", "joint", "temporal"]
 
 
 class CohortRecipe(CohortSettings):
@@ -55,8 +55,8 @@ class Recipe(Settings):
 
     program: Program = Field(description="which training program makes it: cxrflow.pretrain.*")
     start: Name | None = Field(None, description="text program: model that it starts from")
-    text: Name | None = Field(None, description="joint program: the text model")
-    image: Name | None = Field(None, description="joint program: the image model")
+    text: Name | None = Field(None, description="joint, temporal: the text model")
+    image: Name | None = Field(None, description="joint, temporal: the image model")
     vocabulary: Name | None = Field(None, description="text program: its tokenizer")
     corpora: list[str] = Field(
         default_factory=list, description="text program: train on these data sets, packed"
@@ -98,10 +98,14 @@ class Recipe(Settings):
 
     @property
     def offers(self) -> set[str]:
-        """What a benchmark can ask of it: an image half, a text half, both in one space."""
-        return {"text": {"text"}, "image": {"image"}, "joint": {"text", "image", "joint"}}[
-            self.program
-        ]
+        """What a benchmark can ask of it: an image half, a text half, both in one space, frames."""
+        both = {"text", "image", "joint"}
+        return {
+            "text": {"text"},
+            "image": {"image"},
+            "joint": both,
+            "temporal": both | {"frames"},
+        }[self.program]
 
 
 class Task(Settings):

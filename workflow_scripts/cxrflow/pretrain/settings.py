@@ -1,4 +1,4 @@
-"""Settings of the three pretraining programs; defaults are the BioViL paper's where it has them."""
+"""Settings of the pretraining programs; defaults are the BioViL paper's where it has them."""
 
 from typing import Literal, Self
 
@@ -110,6 +110,46 @@ class JointPretrainingSettings(StoredImagesSettings):
             raise ValueError(
                 f"sentence_sections is {list(self.sentence_sections)}; expected each section once"
             )
+        return self
+
+
+class TemporalPretrainingSettings(JointPretrainingSettings):
+    """BioViL-T's joint training on images with their priors (its section 3)."""
+
+    encoder: ImageEncoderSettings = Field(
+        ImageEncoderSettings(kind="multi_image"),
+        description="sizes of the image encoder; its ResNet may start from another model's",
+    )
+    mlm_sections: tuple[Literal["findings", "impression"], ...] = Field(
+        ("impression", "findings"),
+        min_length=1,
+        description="of the text whose masked words are predicted (section 4), in this order; a "
+        "text that is too long loses its end",
+    )
+    mlm_token: bool = Field(
+        True,
+        description="a masked text begins with a token of its own, [MLM], not [CLS] (section 3.2)",
+    )
+
+    @model_validator(mode="after")
+    def _frames_are_of_two_kinds(self) -> Self:
+        mlm = self.terms.mlm
+        refused = {
+            "encoder.kind": (self.encoder.kind, "multi_image"),
+            "training.compile": (self.training.compile, False),
+            "ghost_batch": (self.ghost_batch, None),
+            "terms.mlm.forward": (mlm.forward if mlm else "separate", "separate"),
+        }
+        for key, (value, wanted) in refused.items():
+            if value != wanted:
+                raise ValueError(
+                    f"{key} is {value}; with prior images, of which a batch has one number or "
+                    f"another, expected {wanted}"
+                )
+        if not set(self.terms.named()) - {"mlm"}:
+            raise ValueError("terms names mlm alone; expected one that aligns images and texts")
+        if len(set(self.mlm_sections)) < len(self.mlm_sections):
+            raise ValueError(f"mlm_sections is {list(self.mlm_sections)}; expected each once")
         return self
 
 

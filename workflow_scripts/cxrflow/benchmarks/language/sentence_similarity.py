@@ -94,7 +94,7 @@ def projection_is_trained(run_record: dict[str, Any]) -> bool | None:
     None where ``run.json`` does not say. Masked language modelling alone (phase II) leaves the
     projection as it was drawn.
     """
-    if run_record.get("program") == "joint":
+    if run_record.get("program") in ("joint", "temporal"):
         return True
     terms = (run_record.get("settings") or {}).get("terms")
     return None if terms is None else "section_matching" in terms

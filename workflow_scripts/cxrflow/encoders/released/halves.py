@@ -98,8 +98,8 @@ def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -
         image, names = read_released_image(files.image, imagenet, settings.projection, seed)
         if image.settings.kind != TRUNKS[kind]:
             raise InputError(
-                f"{files.image}: its trunk is of kind {image.settings.kind}; weights of kind {kind} "
-                f"have one of kind {TRUNKS[kind]}"
+                f"{files.image}: its trunk is of kind {image.settings.kind}; expected "
+                f"{TRUNKS[kind]} in weights of kind {kind}"
             )
         new += names
         geometry = settings.geometry or _exported_geometry(files.image) or GEOMETRIES.get(kind)

@@ -20,6 +20,7 @@ from torch import Tensor
 from cxrflow.command import explain
 from cxrflow.encoders.image_encoder import ImageEncoder, read_image_settings
 from cxrflow.encoders.released.checkpoints import drop, read_checkpoint
+from cxrflow.encoders.resnet import ResNet
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.encoders.weights import load_weights, require_fit
 from cxrflow.errors import InputError
@@ -31,10 +32,10 @@ CLASSES = 1000  # of ImageNet, which ``fc`` was for
 STAGES = 4
 STEM, LAST = f"{TRUNK}conv1.weight", "projector.model.3.weight"
 COMPARISON = "encoder.vit_pooler."
-# Settings that a state dict does not show.
+# Settings that a state dict does not show, or, where a tensor may have been lost, is not asked for.
 NO_WEIGHTS: dict[str, Any] = {
     **dict.fromkeys(("dilate", "stem_pool", "normalisation"), True),
-    "comparison": {"heads", "dropout", "drop_path"},
+    "comparison": {"heads", "dropout", "drop_path", "time_encoding", "decomposition"},
 }
 
 
@@ -118,8 +119,6 @@ def _comparison_of(weights: Mapping[str, Tensor]) -> dict[str, Any]:
     sizes: dict[str, Any] = {
         "blocks": max(1, len(blocks)),
         "width": len(stem),
-        "time_encoding": f"{COMPARISON}type_embed" in weights,
-        "decomposition": "encoder.missing_previous_emb" in weights,
     }
     if perceptron is not None:
         sizes["feed_forward"] = len(perceptron)
@@ -127,7 +126,9 @@ def _comparison_of(weights: Mapping[str, Tensor]) -> dict[str, Any]:
 
 
 def _fc_shapes(image: ImageEncoder) -> dict[str, tuple[int, ...]]:
-    features = int(image.encoder.encoder.features)
+    resnet = image.encoder.encoder
+    assert isinstance(resnet, ResNet)
+    features = resnet.features
     return {f"{TRUNK}fc.weight": (CLASSES, features), f"{TRUNK}fc.bias": (CLASSES,)}
 
 
