@@ -60,4 +60,4 @@ use rule build_pairs as build_samples with:
     benchmark:
         "<timings>/build_samples/{cohort}.tsv"
     wildcard_constraints:
-        cohort=one_of(cohorts_of("grounding", "classification", "nli")),
+        cohort=one_of(cohorts_of("grounding", "classification", "nli", "progression")),

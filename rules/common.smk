@@ -152,8 +152,7 @@ def documents(dataset, paper):
 
 def cohort_sources(cohort):
     """The data sets a cohort is read from: its own, its images', those it holds out."""
-    found = run.known_cohorts[cohort]
-    return [found.dataset, found.holder, *found.held_out]
+    return run.known_cohorts[cohort].sources
 
 
 def cohort_options(wildcards):
@@ -163,6 +162,8 @@ def cohort_options(wildcards):
     options += ["--root", root(found.dataset)]
     for name in found.held_out:
         options += ["--held-out", f"{name}:{layout(name)}={root(name)}"]
+    if found.training is not None:
+        options += ["--training", f"{layout(found.training)}={root(found.training)}"]
     if found.holder != found.dataset:
         options += ["--images-layout", layout(found.holder), "--images-root", root(found.holder)]
     return options

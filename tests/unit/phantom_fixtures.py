@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.settings import FollowedSettings, HospitalSettings
 
 SETTINGS = HospitalSettings(
     patients=14,
@@ -15,6 +15,7 @@ SETTINGS = HospitalSettings(
     ms_cxr_patient_share=0.6,
     compressed_share=0.4,
     several_studies_share=0.9,
+    followed=FollowedSettings(patients=6, sentence_pairs=60, gold_share=0.3),
 )
 
 

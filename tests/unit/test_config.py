@@ -9,7 +9,7 @@ from config_overlays import COMPARISONS, DEMO, OPEN_I, ROOT, compared, real
 from cxrflow.config import load_config, make_config
 from cxrflow.config.__main__ import main
 from cxrflow.errors import InputError
-from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.settings import FollowedSettings, HospitalSettings
 from cxrflow.reports.entities.settings import EntitySettings, EntityTaggerSettings
 
 
@@ -17,7 +17,7 @@ def test_the_demo_is_valid_and_synthetic():
     config = load_config([DEMO])
     assert config.data.drawn(*config.datasets_in_use())
     assert config.trainable("biovil/biovil") and config.extent == "headline"
-    assert config.synthetic_hospital == HospitalSettings()
+    assert config.synthetic_hospital == HospitalSettings(followed=FollowedSettings())
 
 
 def test_the_paper_overlay_is_real(monkeypatch):
@@ -88,7 +88,7 @@ def test_the_paper_overlay_is_real(monkeypatch):
         ),
         (
             {"cohorts": {"biovil/rsna": {"dataset": "x"}}},
-            "key 'cohorts.biovil/rsna.dataset': 'x' is not known; there are mednli, mimic_cxr",
+            "key 'cohorts.biovil/rsna.dataset': 'x' is not known; there are chest_imagenome",
         ),
         (
             {"cohorts": {"biovil/ms_cxr": {"images": "x"}}},

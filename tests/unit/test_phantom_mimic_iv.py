@@ -8,7 +8,7 @@ from phantom_fixtures import SETTINGS
 from cxrflow.benchmarks.count_ms_cxr import main
 from cxrflow.data import mimic_iv
 from cxrflow.files import read_object
-from cxrflow.phantom.patient import hospital
+from cxrflow.phantom.patient import hospital, of_mimic_cxr
 from cxrflow.phantom.writers.mimic_iv import write_mimic_iv
 
 
@@ -54,4 +54,4 @@ def test_the_dates_of_headers_and_of_the_table_give_the_same_statistics(
     assert first["metrics"] == second["metrics"] and first["data"]["synthetic"] is True
     pairs, known = first["metrics"]["pairs/total"]["value"], first["metrics"]["age/total"]["value"]
     assert pairs == first["data"]["pairs"] > 5 and 18 < known < 95
-    assert first["metrics"]["subjects/background"]["value"] == SETTINGS.patients
+    assert first["metrics"]["subjects/background"]["value"] == len(of_mimic_cxr(SETTINGS))

@@ -43,7 +43,10 @@ def require_file(root: Path, *names: str) -> Path:
 
 
 def read_csv(
-    path: Path, columns: Mapping[str, Kind], optional: Mapping[str, Kind] | None = None
+    path: Path,
+    columns: Mapping[str, Kind],
+    optional: Mapping[str, Kind] | None = None,
+    separator: str = ",",
 ) -> "tuple[pd.DataFrame, list[Drop]]":
     """Read the named columns of a CSV file.
 
@@ -51,6 +54,7 @@ def read_csv(
         path: ``.csv`` or ``.csv.gz``, UTF-8, with a header row.
         columns: columns that must be there, and what they hold.
         optional: columns that may be there; absent ones come back as nulls.
+        separator: of the fields; a tab in some tables.
 
     Returns:
         The frame (ids and text as str, numbers as float64) and the damaged rows, counted by
@@ -62,7 +66,7 @@ def read_csv(
     import pandas as pd
 
     wanted = {**columns, **(optional or {})}
-    frame, damaged = read_text(path)
+    frame, damaged = read_text(path, separator)
     frame.columns = [str(name).strip() for name in frame.columns]
     for name in columns:
         if name not in frame:
@@ -98,7 +102,7 @@ def read_csv(
     return pd.DataFrame(made)[good].reset_index(drop=True), damaged
 
 
-def read_text(path: Path) -> "tuple[pd.DataFrame, list[Drop]]":
+def read_text(path: Path, separator: str = ",") -> "tuple[pd.DataFrame, list[Drop]]":
     """All columns as text by line number; rows with a wrong number of fields are left out, counted.
 
     Raises:
@@ -109,7 +113,9 @@ def read_text(path: Path) -> "tuple[pd.DataFrame, list[Drop]]":
     try:
         try:
             # Blank alone means missing: a phrase or a class may well be called "None" or "NA".
-            frame = pd.read_csv(path, dtype="str", keep_default_na=False, na_values=[""])
+            frame = pd.read_csv(
+                path, sep=separator, dtype="str", keep_default_na=False, na_values=[""]
+            )
             if isinstance(frame.index, pd.RangeIndex):
                 frame.index = frame.index + 2
                 return frame, []
@@ -117,7 +123,7 @@ def read_text(path: Path) -> "tuple[pd.DataFrame, list[Drop]]":
             raise InputError(f"{path}: the file is empty; expected a CSV with a header") from None
         except pd.errors.ParserError:
             pass  # rows of unequal length: read again row by row to say which
-        return _read_rows(path)
+        return _read_rows(path, separator)
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path}: not UTF-8 (byte 0x{error.object[error.start]:02x} cannot be read); "
@@ -127,7 +133,7 @@ def read_text(path: Path) -> "tuple[pd.DataFrame, list[Drop]]":
         raise InputError(f"{path}: cut off or not gzip ({error}); fetch it again") from None
 
 
-def _read_rows(path: Path) -> "tuple[pd.DataFrame, list[Drop]]":
+def _read_rows(path: Path, separator: str) -> "tuple[pd.DataFrame, list[Drop]]":
     import pandas as pd
 
     def opened() -> IO[str]:
@@ -139,7 +145,7 @@ def _read_rows(path: Path) -> "tuple[pd.DataFrame, list[Drop]]":
     lines: list[int] = []
     wrong: list[str] = []
     with opened() as handle:
-        reader = csv.reader(handle, strict=True)
+        reader = csv.reader(handle, delimiter=separator, strict=True)
         try:
             header = next(reader)
             start = reader.line_num + 1

@@ -20,6 +20,13 @@ class ResolvedCohort:
     dataset: str
     holder: str
     held_out: tuple[str, ...]
+    training: str | None = None
+
+    @property
+    def sources(self) -> list[str]:
+        """All data sets that it is read from."""
+        named = [self.dataset, self.holder, *self.held_out, self.training]
+        return [name for name in named if name is not None]
 
     @property
     def pictured(self) -> bool:
@@ -30,7 +37,12 @@ class ResolvedCohort:
 
     def described(self) -> dict[str, Any]:
         """Plain values."""
-        places = {"dataset": self.dataset, "images": self.holder, "held_out": list(self.held_out)}
+        places = {
+            "dataset": self.dataset,
+            "images": self.holder,
+            "held_out": list(self.held_out),
+            "training": self.training,
+        }
         return overlay(self.recipe.model_dump(mode="json"), places)
 
 
@@ -114,7 +126,10 @@ class Datasets:
         held_out = [
             place for place in self.places(recipe.held_out) if self.same_patients(place, dataset)
         ]
-        return ResolvedCohort(name, recipe, dataset, holder, tuple(held_out))
+        training = self.at(recipe.training)
+        if recipe.training and not (training and self.same_patients(training, dataset)):
+            return None
+        return ResolvedCohort(name, recipe, dataset, holder, tuple(held_out), training)
 
     def same_patients(self, one: str, other: str) -> bool:
         """Whether two data sets can have patients in common that their ids would show."""

@@ -104,7 +104,7 @@ class Library:
     def datasets(self) -> Iterator[tuple[str, str]]:
         """(data set, who names it) of all that the papers want to read."""
         for name, cohort in self.cohorts.items():
-            for dataset in (cohort.dataset, cohort.images, *cohort.held_out):
+            for dataset in (cohort.dataset, cohort.images, *cohort.held_out, cohort.training):
                 if dataset is not None:
                     yield dataset, f"cohort {name}"
         for name, vocabulary in self.vocabularies.items():

@@ -80,8 +80,7 @@ class Config(Tables):
         """Every data set that a cohort, a corpus or a comparison of labels of this run reads."""
         named = list(self.all_needs.text_datasets)
         for name in self.cohorts_in_use:
-            cohort = self.known_cohorts[name]
-            named += [cohort.dataset, cohort.holder, *cohort.held_out]
+            named += self.known_cohorts[name].sources
         for labels in self.label_comparisons():
             named += [labels.dataset, labels.holder or labels.dataset]
         for name in self.tasks_in_use:

@@ -21,6 +21,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         metavar="[NAME:]LAYOUT=ROOT",
         help="evaluation set whose patients go to test; may be given several times",
     )
+    arguments.add_argument(
+        "--training",
+        metavar="LAYOUT=ROOT",
+        help="data set whose silver labels are trained on (progression)",
+    )
     arguments.add_argument("--images-layout", help="layout that holds the images, if another")
     arguments.add_argument("--images-root", type=Path, help="its folder")
     arguments.add_argument("--threads", type=int, default=1, help="processes that read headers")

@@ -9,7 +9,7 @@ docs/data.md.
 import logging
 from argparse import Namespace
 
-from cxrflow.data import classification, grounding, nli, pairs
+from cxrflow.data import classification, grounding, nli, pairs, progression
 from cxrflow.data.flow import Cohort, Flow
 from cxrflow.data.held_out import held_out_patients, held_out_sets
 from cxrflow.data.layouts import Layout, layout
@@ -28,6 +28,8 @@ def make_cohort(given: Namespace, settings: CohortSettings) -> None:
         raise InputError("--images-layout and --images-root: expected both or neither")
     given.dataset = given.dataset or given.layout
     given.held_out = held_out_sets(given.held_out)
+    silver = [] if given.training is None else held_out_sets([given.training], "--training")
+    given.training = next(iter(silver), None)
     own = layout(given.layout)
     if settings.kind not in own.cohorts:
         raise InputError(
@@ -40,6 +42,7 @@ def make_cohort(given: Namespace, settings: CohortSettings) -> None:
         "grounding": _grounding,
         "classification": _classification,
         "nli": _nli,
+        "progression": _progression,
     }
     cohort = build[settings.kind](given, own, settings, flow)
     if cohort.rows.empty:
@@ -98,6 +101,32 @@ def _nli(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) ->
     return nli.build(tables, flow)
 
 
+def _progression(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
+    if given.images_root is None:
+        raise InputError(
+            f"--images-layout and --images-root are missing; the images of {given.layout} lie in "
+            "another data set"
+        )
+    request = Request(given.threads, headers=False)
+    tables = own.read(given.root, request)
+    silver = None
+    if given.training is not None:
+        other = layout(given.training.layout)
+        if other.ids != own.ids:
+            raise InputError(
+                f"--training {other.name}={given.training.root}: its patients are not those of "
+                f"{given.layout}; expected labels of the same patients"
+            )
+        silver = other.read(given.training.root, request)
+    wanted = progression.wanted_images(tables, silver)
+    request = Request(given.threads, images=wanted)
+    pictures = layout(given.images_layout).read(given.images_root, request)
+    held, notes = held_out_patients(given.held_out, own)
+    flow.notes += [*tables.notes, *notes]
+    sources = progression.Sources(tables, silver, pictures, held)
+    return progression.build(sources, settings, flow, given.threads)
+
+
 def _hardest(flow: Flow) -> str:
     drops = [(drop["count"], step["name"], drop) for step in flow.steps for drop in step["dropped"]]
     if not drops:
@@ -107,7 +136,8 @@ def _hardest(flow: Flow) -> str:
 
 
 def _write(cohort: Cohort, flow: Flow, settings: CohortSettings, given: Namespace) -> None:
-    roots = [root for root in (given.root, given.images_root) if root is not None]
+    training = given.training and given.training.root
+    roots = [root for root in (given.root, given.images_root, training) if root is not None]
     name = "pairs" if settings.kind == "pairs" else "samples"
     with atomic_folder(given.output, "cohort") as folder:
         cohort.rows.to_parquet(folder / f"{name}.parquet", index=False)

@@ -19,7 +19,7 @@ class HeldOut:
     root: Path
 
 
-def held_out_sets(items: Sequence[str]) -> list[HeldOut]:
+def held_out_sets(items: Sequence[str], option: str = "--held-out") -> list[HeldOut]:
     """Read ``[NAME:]LAYOUT=ROOT`` items; a set without a name is called by its layout.
 
     Where several sets would be called the same, each is called by its root as well.
@@ -31,7 +31,7 @@ def held_out_sets(items: Sequence[str]) -> list[HeldOut]:
     for item in items:
         head, equals, root = item.partition("=")
         if not equals or not root:
-            raise InputError(f"--held-out {item}: expected [NAME:]LAYOUT=ROOT")
+            raise InputError(f"{option} {item}: expected [NAME:]LAYOUT=ROOT")
         name, _, kind = head.rpartition(":")
         layout(kind)
         found.append(HeldOut(name or kind, kind, Path(root)))
@@ -41,7 +41,7 @@ def held_out_sets(items: Sequence[str]) -> list[HeldOut]:
         for one in found
     ]
     if len({one.name for one in named}) < len(named):
-        raise InputError(f"--held-out {' '.join(items)}: names a set twice; expected each once")
+        raise InputError(f"{option} {' '.join(items)}: names a set twice; expected each once")
     return named
 
 

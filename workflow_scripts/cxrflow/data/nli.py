@@ -108,7 +108,7 @@ def _pair(line: bytes, id_key: str) -> dict[str, str] | str:
 
 def build(tables: Tables, flow: Flow) -> Cohort:
     """Every labelled pair is a sample; the files are the splits."""
-    rows = tables.sentence_pairs[list(COLUMNS["sentence_pairs"])]
+    rows = tables.sentence_pairs
     flow.step("pairs listed", "samples", len(rows), tables.dropped.get("sentence_pairs", []))
     flow.checks.append(_check_splits(rows))
     counts = (rows["split"] + "/" + rows["label"]).value_counts().sort_index()

@@ -12,7 +12,7 @@ from cxrflow.command import Settings
 
 SPLITS = ("train", "validate", "test")
 SplitMethod = Literal["auto", "patients", "official", "file", "ordered", "all"]
-CohortKind = Literal["pairs", "grounding", "classification", "nli"]
+CohortKind = Literal["pairs", "grounding", "classification", "nli", "progression"]
 
 
 class SplitSettings(Settings):
@@ -23,8 +23,8 @@ class SplitSettings(Settings):
         description="patients: shuffle patients by seed and cut at `shares`; official: the data "
         "set's own split table; file: `file`; ordered: the GLoRIA/MGCA rule for RSNA (images "
         "sorted by id, shuffled by seed, `test_share` of them for testing); all: everything is "
-        "test. auto: patients for pairs, all for grounding, ordered for classification, official "
-        "for nli, whose files are its splits",
+        "test. auto: patients for pairs and progression, all for grounding, ordered for "
+        "classification, official for nli, whose files are its splits",
     )
     seed: int = Field(0, ge=0, description="seed of the shuffle (patients, ordered)")
     shares: dict[str, float] = Field(
@@ -64,12 +64,14 @@ class CohortSettings(Settings):
     kind: CohortKind = Field(
         "pairs",
         description="pairs: a study's image and report; grounding: a phrase and its boxes; "
-        "classification: an image and its labels; nli: a premise, a hypothesis, their relation",
+        "classification: an image and its labels; nli: a premise, a hypothesis, their relation; "
+        "progression: two images of a patient and what became of a finding between them",
     )
     unit: Literal["study", "image"] = Field(
         "study",
         description="row of pairs.parquet. study: with the image that stands for it; image: each "
-        "image of a study with the study's text (ConVIRT)",
+        "image of a study with the study's text (ConVIRT). Of a progression: one pair of images "
+        "of two studies, or each that is labelled",
     )
     views: tuple[str, ...] | None = Field(
         ("AP", "PA", "AP SUPINE", "FRONTAL"),
@@ -108,6 +110,7 @@ class CohortSettings(Settings):
             "grounding": "all",
             "classification": "ordered",
             "nli": "official",
+            "progression": "patients",
         }
         return defaults[self.kind]
 
@@ -134,4 +137,16 @@ class CohortSettings(Settings):
     def _files_are_the_splits_of_nli(self) -> "CohortSettings":
         if self.kind == "nli" and self.split_method != "official":
             raise ValueError("splits.method of a cohort of kind nli: expected official or auto")
+        return self
+
+    @model_validator(mode="after")
+    def _silver_labels_are_not_tested_on(self) -> "CohortSettings":
+        if self.kind == "progression":
+            if self.split_method not in ("patients", "file"):
+                raise ValueError("splits.method of a cohort of kind progression: expected patients")
+            if self.splits.method == "patients" and self.splits.shares["test"] > 0:
+                raise ValueError(
+                    "splits.shares.test of a cohort of kind progression: expected 0, since what is "
+                    "tested on is what people have labelled"
+                )
         return self

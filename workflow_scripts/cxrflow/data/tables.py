@@ -15,7 +15,7 @@ from cxrflow.errors import InputError
 
 # Columns of each table. `order` sorts a patient's studies in time (any unit, NaN = unknown);
 # `failure` says why an image cannot be used (null = nothing known against it); `subgroup` is the
-# publisher's word for what else tells images of one label apart.
+# publisher's word for what else tells images of one label apart; `quality` who says a progression.
 COLUMNS: dict[str, tuple[str, ...]] = {
     "studies": ("study_id", "subject_id", "study_time", "order"),
     "images": (
@@ -25,8 +25,14 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "boxes": ("image_id", "category", "phrase", "x", "y", "w", "h"),
     "labels": (),
     "sentence_pairs": ("sample_id", "pair_id", "premise", "hypothesis", "label", "split"),
+    "progressions": (
+        *("image_id", "prior_image_id", "study_id", "prior_study_id", "subject_id"),
+        *("finding", "label", "quality"),
+    ),
     "splits": ("subject_id", "split"),
 }
+# What becomes of a finding from one image to the next (BioViL-T section 4).
+DIRECTIONS = ("improving", "stable", "worsening")
 _NUMBERS = {"order", "image_width", "image_height", "x", "y", "w", "h"}
 
 
@@ -74,7 +80,11 @@ class Tables:
         studies, images, boxes: see :data:`COLUMNS`.
         labels: ``study_id`` or ``image_id``, then a column a class: 1, 0, −1 (uncertain), NaN (not
             known, or not mentioned).
-        sentence_pairs: premises and hypotheses with their relation (natural language inference).
+        sentence_pairs: premises and hypotheses with their relation (natural language inference);
+            columns beyond :data:`COLUMNS` are kept.
+        progressions: a finding's direction between two images of a patient; ``quality`` "silver" is
+            what reports say.
+        avoid: patients of whom the publisher says that they must not be trained on.
         splits: the data set's own split by patient, or None; names as published.
         dropped: what the reader left out, by the table the rows were meant for.
         notes: sentences for the person who reads ``flow.json``.
@@ -90,6 +100,8 @@ class Tables:
     boxes: pd.DataFrame = field(default_factory=lambda: empty("boxes"))
     labels: pd.DataFrame = field(default_factory=pd.DataFrame)
     sentence_pairs: pd.DataFrame = field(default_factory=lambda: empty("sentence_pairs"))
+    progressions: pd.DataFrame = field(default_factory=lambda: empty("progressions"))
+    avoid: frozenset[str] = frozenset()
     splits: pd.DataFrame | None = None
     dropped: dict[str, list[Drop]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)

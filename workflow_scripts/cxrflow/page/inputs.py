@@ -17,6 +17,7 @@ from cxrflow.config.schema import Config
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
 from cxrflow.names import short_name
+from cxrflow.papers.recipes import CohortRecipe
 from cxrflow.papers.tables import HEADLINE
 from cxrflow.tables.results import Results
 from cxrflow.tables.tests import Tests, read_tests
@@ -122,8 +123,8 @@ class RunFolder:
         if flow is not None:
             wanted = self.resolved["cohorts"][cohort]
             expect(path, flow, {"cohort": short_name(cohort), "dataset": wanted["dataset"]})
-            elsewhere = ("dataset", "images", "held_out")
-            settings = {key: value for key, value in wanted.items() if key not in elsewhere}
+            places = CohortRecipe.PLACES
+            settings = {key: value for key, value in wanted.items() if key not in places}
             expect_settings(path, settings, flow["settings"])
             for number, step in enumerate(flow["steps"]):
                 _need(path, step, f"steps[{number}]", ("name", "unit", "kept", "dropped"))

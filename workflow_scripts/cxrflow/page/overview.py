@@ -23,8 +23,7 @@ def data_kinds(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -> di
     """Whether each data set is synthetic: as its products say, else the configuration."""
     kinds = {}
     for name in run.needs.cohorts:
-        cohort = run.config.known_cohorts[name]
-        for dataset in (cohort.dataset, cohort.holder, *cohort.held_out):
+        for dataset in run.config.known_cohorts[name].sources:
             kinds[dataset] = run.config.data.drawn(dataset)
     for name in run.needs.corpora:
         corpus = run.corpus(name)

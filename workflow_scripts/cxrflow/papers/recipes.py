@@ -4,7 +4,7 @@
 scale. They never change a method.
 """
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -26,10 +26,16 @@ class CohortRecipe(CohortSettings):
         None, description="data set that holds its images, if not the data set's own"
     )
     held_out: list[str] = Field(default_factory=list)
+    training: str | None = Field(
+        None, description="kind progression: data set whose silver labels are trained on"
+    )
+
+    #: Fields that name data sets; the others are settings of the program.
+    PLACES: ClassVar = frozenset({"dataset", "images", "held_out", "training"})
 
     def settings(self) -> dict[str, Any]:
         """What the cohort program receives."""
-        return self.model_dump(mode="json", exclude={"dataset", "images", "held_out"})
+        return self.model_dump(mode="json", exclude=set(self.PLACES))
 
 
 class VocabularyRecipe(VocabularySettings):

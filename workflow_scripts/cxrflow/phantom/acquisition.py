@@ -14,6 +14,12 @@ from cxrflow.phantom.settings import HospitalSettings
 
 FRONTAL_VIEWS = ("AP", "PA")
 SPOILT = ("clipped", "blurred", "overexposed", "rotated")
+#: What else is rejected when the best of several images is chosen (BioViL-T, Figure A.7).
+REJECTED = (
+    *SPOILT,
+    *("noisy", "inverted", "mirrored", "edge-enhanced", "foreign object"),
+    *("lateral view", "other part"),
+)
 MARKER_HEIGHTS = ("upper", "middle")
 _COMPRESSED = ("rle", "jpeg_lossless", "jpeg2000")
 
@@ -110,15 +116,19 @@ def sample_acquisition(
     look: str = "mimic_cxr",
     spoilt: str | None = None,
     repeat: bool = False,
+    kinds: Sequence[str] = SPOILT,
 ) -> Acquisition:
-    """Draw pose, tone and storage of one image of the given projection."""
+    """Draw pose, tone and storage of one image of the given projection.
+
+    ``kinds``: ways in which an image may be spoilt unasked.
+    """
     tone = LOOKS[look]
     lateral = projection == "LATERAL"
     named = str(rng.choice(["LATERAL", "LL"], p=[0.7, 0.3])) if lateral else projection
     view = "" if rng.random() < settings.blank_view_share else named
     portable = projection == "AP"
     if spoilt is None and rng.random() < settings.spoilt_share:
-        spoilt = str(rng.choice(SPOILT))
+        spoilt = str(rng.choice(kinds))
     marker = str(rng.choice(["L", "R"])) if rng.random() < settings.marker_share else ""
     compressed = rng.random() < settings.compressed_share
     syntaxes = _COMPRESSED if compressed else ("explicit_le", "explicit_le", "implicit_le")
@@ -172,13 +182,29 @@ def _spoil(made: Acquisition, rng: np.random.Generator) -> Acquisition:
         return replace(made, exposure=round(float(rng.uniform(-0.32, -0.22)), 4))
     if made.spoilt == "rotated":
         return replace(made, rotation=float(rng.choice([-90.0, -25.0, 25.0, 90.0, 180.0])))
-    return made
+    if made.spoilt == "noisy":
+        return replace(made, noise=round(float(rng.uniform(0.12, 0.25)), 4))
+    if made.spoilt == "inverted":
+        return replace(made, contrast=-made.contrast)
+    if made.spoilt == "lateral view":
+        # A lateral film whose header says frontal.
+        return replace(made, projection="LATERAL")
+    if made.spoilt == "other part":
+        # The abdomen, with the bases of the lungs at the upper edge.
+        return replace(made, shift_y=round(float(rng.uniform(-1.15, -0.95)), 4), scale=1.15)
+    return made  # mirrored, edge-enhanced and with an object in drawing.py
 
 
 def sample_acquisitions(
-    rng: np.random.Generator, settings: HospitalSettings, image_ids: Sequence[str]
+    rng: np.random.Generator,
+    settings: HospitalSettings,
+    image_ids: Sequence[str],
+    kinds: Sequence[str] = SPOILT,
 ) -> tuple[Acquisition, ...]:
-    """Draw the one to three images of a study; ``image_ids`` holds at least three names."""
+    """Draw the one to three images of a study; ``image_ids`` holds at least three names.
+
+    ``kinds``: ways in which a frontal image may be spoilt.
+    """
     wanted: list[tuple[str, str | None, bool]]  # projection, spoilt, repeat
     if rng.random() < settings.lateral_only_share:
         wanted = [("LATERAL", None, False)]
@@ -189,13 +215,21 @@ def sample_acquisitions(
         if rng.random() < settings.second_frontal_share:
             if portable or rng.random() < 0.4:
                 # Taken again because the first was bad, or only looked as if it might be.
-                first = str(rng.choice(SPOILT)) if rng.random() < 0.5 else None
+                first = str(rng.choice(kinds)) if rng.random() < 0.5 else None
                 wanted = [(projection, first, False), (projection, None, True)]
             else:
                 wanted.append(("AP", None, False))
         if not portable and rng.random() < settings.lateral_share:
             wanted.append(("LATERAL", None, False))
     return tuple(
-        sample_acquisition(rng, settings, image_id, projection, spoilt=spoilt, repeat=repeat)
+        sample_acquisition(
+            rng,
+            settings,
+            image_id,
+            projection,
+            spoilt=spoilt,
+            repeat=repeat,
+            kinds=SPOILT if projection == "LATERAL" else kinds,
+        )
         for image_id, (projection, spoilt, repeat) in zip(image_ids, wanted, strict=False)
     )

@@ -49,6 +49,27 @@ _DYNAMICS: Mapping[str, tuple[float, float, float, float]] = {
     "Fracture": (0.10, 0.00, 0.90, 0.00),
     "Support Devices": (0.35, 0.00, 0.65, 0.00),
 }
+#: What MS-CXR-T asks the progression of, and the same for its patients: about the shares of
+#: improving, stable and worsening of BioViL-T Table C.1. What is new is worsening, what has
+#: resolved improving.
+PROGRESSING: Mapping[str, tuple[float, float, float, float]] = {
+    "Consolidation": (0.06, 0.10, 0.40, 0.44),
+    "Edema": (0.14, 0.20, 0.23, 0.43),
+    "Pleural Effusion": (0.08, 0.13, 0.47, 0.32),
+    "Pneumonia": (0.04, 0.06, 0.23, 0.67),
+    "Pneumothorax": (0.07, 0.10, 0.53, 0.30),
+}
+#: Onset in these patients: mostly one of the five, more often where Table C.1 has more.
+ONSET_FOLLOWED: Mapping[str, float] = {
+    "Consolidation": 0.15,
+    "Edema": 0.18,
+    "Pleural Effusion": 0.24,
+    "Pneumonia": 0.16,
+    "Pneumothorax": 0.15,
+    "Atelectasis": 0.05,
+    "Lung Opacity": 0.04,
+    "Cardiomegaly": 0.03,
+}
 #: Below this a change is not called a change; severities stay inside these bounds.
 LEAST_SEVERITY, GREATEST_SEVERITY, LEAST_CHANGE = 0.2, 1.0, 0.15
 #: Chance of a new pathology in a later study, by how many are still there.
@@ -205,9 +226,12 @@ def first_findings(
     return made[len(present) :]
 
 
-def _follow(rng: np.random.Generator, finding: Finding) -> tuple[Finding | None, str]:
+def _follow(
+    rng: np.random.Generator, finding: Finding, followed: bool
+) -> tuple[Finding | None, str]:
     """The finding at the next study and its change; ``None`` when it has resolved."""
-    outcome = int(rng.choice(4, p=_DYNAMICS.get(finding.name, _ACUTE)))
+    usual = _DYNAMICS.get(finding.name, _ACUTE)
+    outcome = int(rng.choice(4, p=PROGRESSING.get(finding.name, usual) if followed else usual))
     severity = finding.severity
     if outcome == 1:
         severity = max(LEAST_SEVERITY, severity * float(rng.uniform(0.4, 0.65)))
@@ -224,13 +248,14 @@ def _follow(rng: np.random.Generator, finding: Finding) -> tuple[Finding | None,
 
 
 def sample_course(
-    rng: np.random.Generator, settings: HospitalSettings, studies: int
+    rng: np.random.Generator, settings: HospitalSettings, studies: int, *, followed: bool = False
 ) -> list[Chapter]:
-    """Draw the findings of ``studies`` studies in order of time."""
+    """Draw the findings of ``studies`` studies in order of time; ``followed``: of MS-CXR-T."""
+    onset = ONSET_FOLLOWED if followed else ONSET
     none, several = settings.no_pathology_share, settings.several_pathologies_share
     drawn, third = rng.random(), rng.random() < 0.3
     pathologies = first_findings(
-        rng, 0 if drawn < none else 1 if drawn < 1 - several else 3 if third else 2
+        rng, 0 if drawn < none else 1 if drawn < 1 - several else 3 if third else 2, onset
     )
     key = len(pathologies) + 1
     devices: list[Finding] = []
@@ -242,16 +267,16 @@ def sample_course(
         resolved: list[Finding] = []
         kept: list[Finding] = []
         for finding in chapters[-1].findings:
-            followed, change = _follow(rng, finding)
-            if followed is None:
+            later, change = _follow(rng, finding, followed)
+            if later is None:
                 resolved.append(finding)
             else:
-                kept.append(followed)
+                kept.append(later)
                 changes[finding.key] = change
         pathologies = [finding for finding in kept if finding.name != "Support Devices"]
         devices = [finding for finding in kept if finding.name == "Support Devices"]
         gone = {finding.name for finding in resolved}
-        names = {name: share for name, share in ONSET.items() if name not in gone}
+        names = {name: share for name, share in onset.items() if name not in gone}
         most = len(pathologies) == MOST_PATHOLOGIES
         if not most and rng.random() < _ONSET_LATER[len(pathologies)]:
             made = first_findings(rng, 1, names, pathologies, key)

@@ -73,7 +73,22 @@ def _boxes(found: list[tuple[int, list[Effect]]], air: Array) -> Boxes:
 def finding_boxes(patient: Patient, study: Study, acquisition: Acquisition, size: int) -> Boxes:
     """The boxes of :func:`draw` without drawing the image."""
     scene = _scene(patient, study, acquisition, size)
-    return _boxes(_effects(scene, patient, study), _aerated(scene)[0])
+    boxes = _boxes(_effects(scene, patient, study), _aerated(scene)[0])
+    mirrored = acquisition.spoilt == "mirrored"
+    return _mirrored(boxes, scene.canvas.width) if mirrored else boxes
+
+
+def _mirrored(boxes: Boxes, width: int) -> Boxes:
+    """Boxes of the same image with left and right exchanged."""
+    return {key: [(width - x - w, y, w, h) for x, y, w, h in each] for key, each in boxes.items()}
+
+
+def _disc(canvas: Canvas, acquisition: Acquisition) -> Array:
+    """A calibration disc over the chest, [H, W] in [0, 1]."""
+    rng = np.random.default_rng([acquisition.seed, 3])
+    centre, radius = rng.uniform(-0.5, 0.5, 2), rng.uniform(0.2, 0.35)
+    angle = np.linspace(0, 2 * np.pi, 48, endpoint=False)
+    return canvas.mask([centre + radius * np.stack([np.cos(angle), np.sin(angle)], 1)])
 
 
 def draw(patient: Patient, study: Study, acquisition: Acquisition, size: int) -> Drawing:
@@ -86,8 +101,13 @@ def draw(patient: Patient, study: Study, acquisition: Acquisition, size: int) ->
         for effect in made:
             if effect.dense is not None:
                 density += effect.dense
+    if acquisition.spoilt == "foreign object":
+        density += 0.6 * _disc(scene.canvas, acquisition)
     image = _expose(density, scene.canvas, acquisition)
-    return Drawing(image, _boxes(found, air))
+    boxes = _boxes(found, air)
+    if acquisition.spoilt == "mirrored":
+        return Drawing(np.ascontiguousarray(image[:, ::-1]), _mirrored(boxes, image.shape[1]))
+    return Drawing(image, boxes)
 
 
 def _normal(
@@ -155,6 +175,8 @@ def _expose(density: Array, canvas: Canvas, acquisition: Acquisition) -> Array:
     sigma = acquisition.blur * 2 * canvas.half
     if sigma > 0.3:
         image = gaussian_filter(image, sigma, truncate=2.5)
+    if acquisition.spoilt == "edge-enhanced":
+        image += 3 * (image - gaussian_filter(image, 0.02 * canvas.half))
     np.clip(image, 0, 1, out=image)
     np.power(image, np.float32(acquisition.gamma), out=image)
     image += rng.standard_normal(image.shape, dtype=np.float32) * np.float32(acquisition.noise)

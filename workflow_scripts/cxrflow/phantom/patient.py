@@ -8,10 +8,11 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 
 import numpy as np
 
-from cxrflow.phantom.acquisition import Acquisition, sample_acquisitions
+from cxrflow.phantom.acquisition import REJECTED, SPOILT, Acquisition, sample_acquisitions
 from cxrflow.phantom.course import CHANGES, DEVICES, FINDINGS, ZONES, Finding, sample_course
 from cxrflow.phantom.settings import HospitalSettings
 
@@ -27,8 +28,10 @@ __all__ = [
     "Patient",
     "Study",
     "dicom_id",
+    "followed",
     "hospital",
     "make_patient",
+    "of_mimic_cxr",
     "sample_anatomy",
     "sample_demographics",
 ]
@@ -37,6 +40,8 @@ MOST_STUDIES = 5
 #: Shares of 2, 3, 4 and 5 studies among patients with more than one.
 _LENGTHS = (0.45, 0.29, 0.16, 0.10)
 _BODY, _COURSE, _TIMES, _IMAGES = range(4)
+#: Index of the first patient of MS-CXR-T: beyond those of any hospital.
+FIRST_FOLLOWED = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -168,8 +173,33 @@ def _times(rng: np.random.Generator, settings: HospitalSettings, studies: int) -
     return times
 
 
+def followed(settings: HospitalSettings) -> range:
+    """Indices of the patients of MS-CXR-T."""
+    count = settings.followed.patients if settings.followed else 0
+    return range(FIRST_FOLLOWED, FIRST_FOLLOWED + count)
+
+
+def of_mimic_cxr(settings: HospitalSettings) -> list[int]:
+    """Indices of the patients of the MIMIC-CXR copy."""
+    return list(chain(range(settings.patients), followed(settings)))
+
+
+def _course_of(settings: HospitalSettings, index: int) -> HospitalSettings:
+    """The settings by which a patient is drawn: a followed one has studies and findings."""
+    if settings.followed is None or index < FIRST_FOLLOWED:
+        return settings
+    shares = {
+        "several_studies_share": 1.0,
+        "no_pathology_share": 0.05,
+        "several_pathologies_share": 0.55,
+        "second_frontal_share": settings.followed.second_frontal_share,
+    }
+    return settings.model_copy(update=shares)
+
+
 def make_patient(settings: HospitalSettings, index: int) -> Patient:
     """Draw patient ``index`` (from 0); the number of patients plays no part."""
+    settings, closely = _course_of(settings, index), index >= FIRST_FOLLOWED
     body, course, clock, camera = (
         np.random.default_rng([settings.seed, index, stream])
         for stream in (_BODY, _COURSE, _TIMES, _IMAGES)
@@ -179,7 +209,7 @@ def make_patient(settings: HospitalSettings, index: int) -> Patient:
     several = course.random() < settings.several_studies_share
     count = int(course.choice([2, 3, 4, 5], p=_LENGTHS)) if several else 1
     subject_id = 10_000_000 + _scatter(index % 10_000_000, settings.seed)
-    chapters = sample_course(course, settings, count)
+    chapters = sample_course(course, settings, count, followed=closely)
     studies = []
     for number, (time, chapter) in enumerate(
         zip(_times(clock, settings, count), chapters, strict=True)
@@ -194,7 +224,9 @@ def make_patient(settings: HospitalSettings, index: int) -> Patient:
                 findings=chapter.findings,
                 changes=chapter.changes,
                 resolved=chapter.resolved,
-                images=sample_acquisitions(camera, settings, names),
+                images=sample_acquisitions(
+                    camera, settings, names, REJECTED if closely else SPOILT
+                ),
             )
         )
     return Patient(
@@ -210,4 +242,4 @@ def make_patient(settings: HospitalSettings, index: int) -> Patient:
 
 def hospital(settings: HospitalSettings) -> Iterator[Patient]:
     """All patients in order of their index."""
-    return (make_patient(settings, index) for index in range(settings.patients))
+    return (make_patient(settings, index) for index in of_mimic_cxr(settings))

@@ -131,7 +131,8 @@ def _say_absent(claim: Claim, rng: np.random.Generator) -> str:
     return write(pick(context.ONE_ABSENT, rng), rng, _ONE | {"x": noun}).text
 
 
-def _say_present(claim: Claim, rng: np.random.Generator) -> str:
+def claim_slots(claim: Claim, rng: np.random.Generator) -> dict[str, str]:
+    """Slots of templates that say ``claim``: ``$np`` with its degree, ``$bare`` without."""
     noun = NOUNS[claim.topic]
     located = [noun]
     if claim.side and claim.zone:
@@ -144,7 +145,7 @@ def _say_present(claim: Claim, rng: np.random.Generator) -> str:
     bare = pick(located, rng)
     several = claim.side == BOTH and claim.topic in COUNTABLE
     degree = GRADES[claim.topic][claim.grade] if claim.grade else ""
-    slots = {
+    return {
         **(_MANY if several else _ONE),
         "np": f"{degree} {bare}",
         "bare": bare,
@@ -152,6 +153,10 @@ def _say_present(claim: Claim, rng: np.random.Generator) -> str:
         "grade": context.GRADES.get(claim.grade, ""),
         "degly": DEGLY.get(claim.grade, ""),
     }
+
+
+def _say_present(claim: Claim, rng: np.random.Generator) -> str:
+    slots = claim_slots(claim, rng)
     if claim.change:
         fitting = [
             text

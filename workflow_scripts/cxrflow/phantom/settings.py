@@ -4,9 +4,36 @@ Every share is a probability in [0, 1]. A patient depends on ``seed`` and its ow
 a larger hospital holds the smaller one.
 """
 
-from pydantic import Field
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import Field, model_serializer
 
 from cxrflow.command import Settings
+
+
+class FollowedSettings(Settings):
+    """Patients who are followed closely: those of MS-CXR-T, beside all others of the hospital.
+
+    Each has several studies and findings whose progression MS-CXR-T asks for; more of their studies
+    have a second frontal image, spoilt in more ways than other patients' (BioViL-T, Figure A.7).
+    """
+
+    patients: int = Field(
+        250, ge=1, le=100_000, description="in the MIMIC-CXR copy, after the rest"
+    )
+    second_frontal_share: float = Field(
+        0.35, ge=0, le=1, description="of their studies with a second frontal image"
+    )
+    second_reading_share: float = Field(
+        0.3, ge=0, le=1, description="labels that a second radiologist has read, blinded"
+    )
+    gold_share: float = Field(
+        0.04, ge=0, le=1, description="other patients in Chest ImaGenome's gold data set"
+    )
+    sentence_pairs: int = Field(
+        361, ge=10, description="of MS-CXR-T, in the shares of BioViL-T Table C.2"
+    )
 
 
 class HospitalSettings(Settings):
@@ -31,6 +58,10 @@ class HospitalSettings(Settings):
     )
     time_tie_share: float = Field(
         0.01, ge=0, le=1, description="studies that carry exactly the time of the one before"
+    )
+
+    followed: FollowedSettings | None = Field(
+        None, description="patients of MS-CXR-T; null: none, and neither it nor Chest ImaGenome"
     )
 
     # How images are acquired; never a function of the findings.
@@ -89,3 +120,10 @@ class HospitalSettings(Settings):
     splitter_reports: int = Field(
         300, ge=3, description="reports that the sentence splitter and entity tagger learn from"
     )
+
+    @model_serializer(mode="wrap")
+    def _as_before_without_followed(
+        self, dump: Callable[["HospitalSettings"], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """A hospital without them is what it was before there were any."""
+        return {key: value for key, value in dump(self).items() if value is not None}

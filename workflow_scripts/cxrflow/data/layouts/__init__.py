@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 Content = Literal[
-    "reports", "documents", "images", "boxes", "labels", "sentence_pairs", "demographics"
+    "reports",
+    "documents",
+    "images",
+    "boxes",
+    "labels",
+    "sentence_pairs",
+    "progressions",
+    "demographics",
 ]
 Part = Literal["tables", "reports", "documents"]
 READER = r"^cxrflow(\.\w+)+:\w+$"

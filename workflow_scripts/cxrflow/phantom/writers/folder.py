@@ -10,15 +10,20 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cxrflow.files import fingerprint, naming, read_json, write_json
 from cxrflow.outputs import claim_folder, empty_folder
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.progress import progress
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 log = logging.getLogger("cxrflow")
 MANIFEST = "MANIFEST.json"
+#: What no published data set says, for what a benchmark may compare with; no stage reads it.
+TRUTH = "TRUTH.parquet"
 #: Part of every fingerprint: raised when the same settings come to mean other bytes.
 GENERATION = 3
 
@@ -102,3 +107,8 @@ def write_table(path: Path, columns: Sequence[str], rows: Sequence[Sequence[obje
         write_gzip(path, data)
     else:
         path.write_bytes(data)
+
+
+def write_truth(folder: Path, rows: "pd.DataFrame") -> None:
+    """The truth behind a data set, beside its files."""
+    rows.to_parquet(folder / TRUTH, index=False)

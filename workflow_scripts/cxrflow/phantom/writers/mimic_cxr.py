@@ -11,17 +11,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from pydicom.dataset import FileDataset
 
 from cxrflow.phantom.acquisition import Acquisition
 from cxrflow.phantom.drawing import draw
-from cxrflow.phantom.patient import Patient, Study, make_patient
+from cxrflow.phantom.patient import Patient, Study, make_patient, of_mimic_cxr
 from cxrflow.phantom.report import report_of
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.wording.examination import procedure
 from cxrflow.phantom.writers import dicom_file
-from cxrflow.phantom.writers.folder import each, write_dataset, write_table
+from cxrflow.phantom.writers.folder import each, write_dataset, write_table, write_truth
 
 _DX, _CR = "1.2.840.10008.5.1.4.1.1.1.1", "1.2.840.10008.5.1.4.1.1.1"
 VIEW_CODES = {
@@ -106,6 +107,16 @@ def _header(patient: Patient, study: Study, acquisition: Acquisition, number: in
     return made
 
 
+def write_image_truth(folder: Path, settings: HospitalSettings) -> None:
+    """Which images are usable, what spoils the others, and how the chest lies in each."""
+    patients = (make_patient(settings, index) for index in of_mimic_cxr(settings))
+    images = [image for one in patients for study in one.studies for image in study.images]
+    names = ("image_id", "projection", "inspiration", "shift_x", "shift_y", "scale", "rotation")
+    rows = [{name: getattr(image, name) for name in names} for image in images]
+    spoilt = pd.Series([image.spoilt for image in images], dtype="str")
+    write_truth(folder, pd.DataFrame(rows).assign(usable=spoilt.isna(), kind=spoilt))
+
+
 def write_image(
     path: Path, patient: Patient, study: Study, acquisition: Acquisition, number: int, size: int
 ) -> None:
@@ -150,7 +161,7 @@ def write_mimic_cxr(settings: HospitalSettings, output: str | Path, threads: int
 
     def build(folder: Path) -> dict[str, int]:
         one = functools.partial(_write_patient, folder, settings)
-        patients = list(each(one, range(settings.patients), threads, "mimic_cxr"))
+        patients = list(each(one, of_mimic_cxr(settings), threads, "mimic_cxr"))
         studies = sorted(row for rows in patients for row in rows)
         paths = [f"files/p{s // 1_000_000}/p{s}/s{t}" for s, t, _ in studies]
         reports = [f"{path}.txt" for path in paths]
@@ -166,6 +177,8 @@ def write_mimic_cxr(settings: HospitalSettings, output: str | Path, threads: int
             [(row[0], row[1], path) for row, path in zip(studies, reports, strict=True)],
         )
         _zip_reports(folder, reports)
+        if settings.followed is not None:
+            write_image_truth(folder, settings)
         return {"patients": len(patients), "studies": len(studies), "images": len(records)}
 
     return write_dataset("mimic_cxr", settings, output, build)

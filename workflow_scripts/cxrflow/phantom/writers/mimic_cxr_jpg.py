@@ -16,7 +16,7 @@ from cxrflow.phantom.acquisition import Acquisition
 from cxrflow.phantom.canvas import image_shape
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.grammar import OBSERVATIONS
-from cxrflow.phantom.patient import Patient, Study, make_patient
+from cxrflow.phantom.patient import Patient, Study, make_patient, of_mimic_cxr
 from cxrflow.phantom.report import labels_of
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.wording.examination import procedure
@@ -28,6 +28,7 @@ from cxrflow.phantom.writers.mimic_cxr import (
     study_date,
     study_folder,
     study_time,
+    write_image_truth,
 )
 
 METADATA = (
@@ -152,7 +153,7 @@ def write_mimic_cxr_jpg(
 
     def build(folder: Path) -> dict[str, int]:
         one = functools.partial(_patient_rows, folder, settings, images)
-        parts = list(each(one, range(settings.patients), threads, "mimic_cxr_jpg"))
+        parts = list(each(one, of_mimic_cxr(settings), threads, "mimic_cxr_jpg"))
         metadata, splits, chexpert, negbio = (
             [row for part in parts for row in part[table]] for table in range(4)
         )
@@ -167,6 +168,8 @@ def write_mimic_cxr_jpg(
         columns = ("subject_id", "study_id", *LABELS)
         write_table(folder / f"{prefix}-chexpert.csv.gz", columns, _with_gaps(chexpert))
         write_table(folder / f"{prefix}-negbio.csv.gz", columns, _with_gaps(negbio))
+        if settings.followed is not None:
+            write_image_truth(folder, settings)
         return {
             "patients": len(parts),
             "studies": len(chexpert),

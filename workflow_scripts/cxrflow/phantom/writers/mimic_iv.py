@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cxrflow.phantom.patient import make_patient
+from cxrflow.phantom.patient import followed, make_patient
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.writers.folder import each, write_dataset, write_table
 
@@ -49,7 +49,7 @@ def write_mimic_iv(settings: HospitalSettings, output: str | Path, threads: int 
 
     def build(folder: Path) -> dict[str, int]:
         others = round(_WITHOUT_RADIOGRAPH * settings.patients)
-        indices = range(settings.patients + others)
+        indices = [*range(settings.patients + others), *followed(settings)]
         rows = list(each(functools.partial(_row, settings), indices, threads, "mimic_iv"))
         listed = sorted((row for row in rows if row is not None), key=lambda row: str(row[0]))
         (folder / "hosp").mkdir()

@@ -1,0 +1,211 @@
+"""Chest ImaGenome 1.0.0: what reports say became of a finding since the image before.
+
+Silver: ``silver_dataset/scene_graph.zip`` (or the folder it unpacks to), a JSON file a frontal
+image. A relationship compares a region of the current image (``subject_id``, a word of graphs, not
+a patient) with that of a previous one (``object_id``); labels are of regions, and several of them
+may speak of one finding. Gold: the comparisons that people have checked, of 500 patients, all of
+whose images stand in ``images_to_avoid.csv``.
+"""
+
+import json
+import zipfile
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from cxrflow.csv_table import bare_ids, find_file, read_csv, require_file, require_root
+from cxrflow.data.tables import Request, Tables, shaped
+from cxrflow.drops import Drop
+from cxrflow.errors import InputError
+from cxrflow.parallel import chunks, ordered_map
+from cxrflow.progress import progress
+
+DIRECTIONS = {"improved": "improving", "no change": "stable", "worsened": "worsening"}
+ATTRIBUTES = {
+    "anatomicalfinding|yes|consolidation": "Consolidation",
+    "anatomicalfinding|yes|pulmonary edema/hazy opacity": "Edema",
+    "anatomicalfinding|yes|pleural effusion": "Pleural Effusion",
+    "disease|yes|pneumonia": "Pneumonia",
+    "anatomicalfinding|yes|pneumothorax": "Pneumothorax",
+}
+SILVER, GOLD = "silver", "gold"
+GOLD_TABLE = "gold_object_comparison_with_coordinates.txt"
+_COMPARISON = "comparison|yes|"
+_FILE = "_SceneGraph.json"
+_CHUNK = 500
+
+Record = tuple[Any, ...]
+
+
+def read(root: Path, request: Request) -> Tables:
+    """Read the scene graphs, the gold comparisons and the images to avoid."""
+    images, relations, damage = scene_graphs(root, request.threads)
+    labels = relations.assign(finding=relations["attribute"].map(ATTRIBUTES), quality=SILVER)
+    labels = labels.dropna(subset="finding")
+    gold, gold_damage = _gold(root)
+    labels = pd.concat([labels, gold]).drop_duplicates(
+        ["image_id", "prior_image_id", "finding", "label", "quality"]
+    )
+    owner = images.set_index("image_id")
+    same = ("image_id", "prior_image_id", "finding", "label", "quality")
+    values: dict[str, object] = {name: labels[name] for name in same}
+    for name in ("study_id", "subject_id"):
+        values[name] = labels["image_id"].map(owner[name])
+    values["prior_study_id"] = labels["prior_image_id"].map(owner["study_id"])
+    visits = images[["study_id", "subject_id"]].drop_duplicates()
+    return Tables(
+        source=root,
+        studies=shaped(
+            "studies", {"study_id": visits["study_id"], "subject_id": visits["subject_id"]}
+        ),
+        progressions=shaped("progressions", values),
+        avoid=avoided_patients(root),
+        dropped={"progressions": [one for one in damage + gold_damage if one.count]},
+        opened=False,
+    )
+
+
+def avoided_patients(root: Path) -> frozenset[str]:
+    """Patients of the gold data set, none of whose images may be trained on."""
+    path = require_file(_silver(root) / "splits", "images_to_avoid.csv")
+    rows, _ = read_csv(path, {"subject_id": "id", "dicom_id": "id"})
+    return frozenset(bare_ids(rows["subject_id"]))
+
+
+def scene_graphs(root: Path, threads: int = 1) -> tuple[pd.DataFrame, pd.DataFrame, list[Drop]]:
+    """What all scene graphs say.
+
+    Returns:
+        ``image_id``, ``study_id``, ``subject_id``; of every comparison ``image_id``,
+        ``prior_image_id``, ``region``, ``attribute``, ``label`` (ours), each once; damage.
+
+    Raises:
+        InputError: there are none, or the zip is cut off.
+    """
+    source, names = _listed(_silver(root))
+    parts = ordered_map(
+        partial(_read_chunk, source),
+        chunks(names, _CHUNK),
+        threads if len(names) > _CHUNK else 1,
+    )
+    images: list[Record] = []
+    relations: list[Record] = []
+    lost: dict[str, list[str]] = {}
+    for part in progress(parts, len(names), "scene graph", lambda part: part[0]):
+        _, found, compared, damaged = part
+        images += found
+        relations += compared
+        for reason, name in damaged:
+            lost.setdefault(reason, []).append(name)
+    listed = pd.DataFrame(images, columns=["image_id", "study_id", "subject_id"], dtype="str")
+    again = listed.duplicated("image_id")
+    drops = [Drop.of(reason, where, failed=True) for reason, where in lost.items()]
+    drops.append(Drop.of("a second scene graph of an image", listed.loc[again, "image_id"]))
+    columns = ["image_id", "prior_image_id", "region", "attribute", "label"]
+    comparisons = pd.DataFrame(relations, columns=columns, dtype="str").drop_duplicates()
+    return listed[~again].reset_index(drop=True), comparisons.reset_index(drop=True), drops
+
+
+def _silver(root: Path) -> Path:
+    """The silver data set, in the root or the root itself."""
+    inside = require_root(root) / "silver_dataset"
+    return inside if inside.is_dir() else root
+
+
+def _listed(silver: Path) -> tuple[Path, list[str]]:
+    """The zip or the folder of scene graphs, and the names of its files, sorted."""
+    packed, folder = silver / "scene_graph.zip", silver / "scene_graph"
+    if packed.is_file():
+        try:
+            with zipfile.ZipFile(packed) as archive:
+                names = [name for name in archive.namelist() if name.endswith(_FILE)]
+        except zipfile.BadZipFile:
+            raise InputError(f"{packed}: no zip file, or cut off; fetch it again") from None
+        return packed, sorted(names)
+    names = sorted(path.name for path in folder.glob(f"*{_FILE}"))
+    if not names:
+        raise InputError(
+            f"{silver}: scene_graph.zip not found, nor scene_graph/*{_FILE}; expected the scene "
+            "graphs of Chest ImaGenome"
+        )
+    return folder, names
+
+
+def _read_chunk(
+    source: Path, names: Sequence[str]
+) -> tuple[int, list[Record], list[Record], list[tuple[str, str]]]:
+    """Images, comparisons and damage (reason, file) of some scene graphs, and their number."""
+    images: list[Record] = []
+    relations: list[Record] = []
+    damaged: list[tuple[str, str]] = []
+    for name, data in _contents(source, names):
+        try:
+            graph = json.loads(data)
+            ids = (graph["image_id"], graph["study_id"], graph["patient_id"])
+            image, study, patient = (str(value).removesuffix(".dcm") for value in ids)
+            found = list(_comparisons(graph["relationships"]))
+        except (json.JSONDecodeError, UnicodeDecodeError):
+            damaged.append(("scene graph: not valid JSON", name))
+        except (KeyError, TypeError, AttributeError, ValueError):
+            damaged.append(("scene graph: a field is missing or of another kind", name))
+        else:
+            images.append((image, study, patient))
+            relations += [one for one in found if one[0] == image]
+            if any(one[0] != image for one in found):
+                damaged.append(("scene graph: compares another image than its own", name))
+    return len(names), images, relations, damaged
+
+
+def _contents(source: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    if source.is_dir():
+        for name in names:
+            yield name, (source / name).read_bytes()
+        return
+    with zipfile.ZipFile(source) as archive:
+        for name in names:
+            try:
+                yield name, archive.read(name)
+            except zipfile.BadZipFile:  # its checksum
+                yield name, b""
+
+
+def _comparisons(relationships: Sequence[dict[str, Any]]) -> Iterator[Record]:
+    """Current image, prior image, region, attribute and direction of each comparison."""
+    for one in relationships:
+        current, _, region = one["subject_id"].partition("_")
+        prior = one["object_id"].partition("_")[0]
+        for name in one["relationship_names"]:
+            label = DIRECTIONS.get(name.removeprefix(_COMPARISON))
+            for attribute in one["attributes"] if label else ():
+                yield current, prior, region, attribute, label
+
+
+def _gold(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
+    """The gold comparisons; several directions of a row are joined by ``;;``."""
+    path = find_file(_silver(root).parent / "gold_dataset", GOLD_TABLE)
+    columns = ["image_id", "prior_image_id", "finding", "label", "quality"]
+    if path is None:
+        return pd.DataFrame(columns=columns, dtype="str"), []
+    rows, damage = read_csv(
+        path,
+        {
+            **{"current_image_id": "id", "previous_image_id": "id"},
+            **{"comparison": "id", "attribute": "id"},
+        },
+        separator="\t",
+    )
+    rows = rows.assign(comparison=rows["comparison"].str.split(";;")).explode("comparison")
+    label = rows["comparison"].str.removeprefix(_COMPARISON).map(DIRECTIONS)
+    made = pd.DataFrame(
+        {
+            "image_id": rows["current_image_id"].str.removesuffix(".dcm"),
+            "prior_image_id": rows["previous_image_id"].str.removesuffix(".dcm"),
+            "finding": rows["attribute"].map(ATTRIBUTES),
+            "label": label,
+            "quality": GOLD,
+        }
+    )
+    return made.dropna(subset=["finding", "label"]), damage

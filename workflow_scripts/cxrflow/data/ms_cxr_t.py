@@ -1,0 +1,125 @@
+"""MS-CXR-T v1.0.0: progression of five findings between two images, and pairs of sentences.
+
+BioViL-T Appendix C. One row an image pair, a column a finding; a blank means that the finding is
+not annotated. Images are named by paths, without ``files/`` and without an ending, and lie in
+MIMIC-CXR. The sentences are paraphrases or contradictions in terms of progression; the column of
+their subset (RadGraph, Swaps) is one that public loaders read, and may be absent.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from cxrflow.csv_table import Kind, bare_ids, read_csv, require_file, require_root
+from cxrflow.data.tables import COLUMNS, DIRECTIONS, Request, Tables, shaped
+from cxrflow.drops import Drop
+
+IMAGES = "MS_CXR_T_temporal_image_classification_v1.0.0.csv"
+SENTENCES = "MS_CXR_T_temporal_sentence_similarity_v1.0.0.csv"
+FINDINGS = ("Consolidation", "Edema", "Pleural Effusion", "Pneumonia", "Pneumothorax")
+CATEGORIES = ("paraphrase", "contradiction")
+# files/ and an ending are tolerated; the patient and the study stand in the folders.
+_PLACE = r"p(?P<subject_id>\d+)/s(?P<study_id>\d+)/(?P<image_id>[^/.]+)(?:\.\w+)?$"
+
+
+def read(root: Path, request: Request) -> Tables:
+    """Read both tables; the images are not looked at here."""
+    require_root(root)
+    labels, studies, damage = _labels(require_file(root, IMAGES))
+    pairs, lost = _sentences(require_file(root, SENTENCES))
+    return Tables(
+        source=root,
+        studies=shaped("studies", {name: studies[name] for name in ("study_id", "subject_id")}),
+        progressions=labels,
+        sentence_pairs=pairs,
+        dropped={"progressions": damage, "sentence_pairs": lost},
+        opened=False,
+    )
+
+
+def _column(finding: str) -> str:
+    return finding.lower().replace(" ", "_")
+
+
+def _labels(path: Path) -> tuple[pd.DataFrame, pd.DataFrame, list[Drop]]:
+    """One row a label; the studies of both images; what is damaged."""
+    columns: dict[str, Kind] = {
+        **{"dicom_id": "id", "subject_id": "id", "study_id": "id"},
+        **{"previous_dicom_id": "id", "previous_study_id": "id"},
+        **{f"{_column(name)}_progression": "text" for name in FINDINGS},
+    }
+    quality: dict[str, Kind] = {f"{_column(name)}_label_quality": "text" for name in FINDINGS}
+    rows, damage = read_csv(path, columns, quality)
+    for name in ("subject_id", "study_id", "previous_study_id"):
+        rows[name] = bare_ids(rows[name])
+    place = rows["dicom_id"].str.extract(_PLACE)
+    before = rows["previous_dicom_id"].str.extract(_PLACE)
+    told = {
+        "dicom_id names no patient and study": place["image_id"].isna(),
+        "previous_dicom_id names no patient and study": before["image_id"].isna(),
+        "dicom_id is of another patient or study than its row": (
+            (place["subject_id"] != rows["subject_id"]) | (place["study_id"] != rows["study_id"])
+        ),
+        "the previous image is another patient's": before["subject_id"] != rows["subject_id"],
+        "previous_dicom_id is of another study than its row": (
+            before["study_id"] != rows["previous_study_id"]
+        ),
+    }
+    good = pd.Series(True, index=rows.index)
+    for reason, wrong in told.items():
+        damage.append(
+            Drop.of(f"{path.name}: {reason}", rows.loc[good & wrong, "dicom_id"], failed=True)
+        )
+        good &= ~wrong
+    rows, place, before = rows[good], place[good], before[good]
+    studies = pd.concat([place, before])[["study_id", "subject_id"]].drop_duplicates()
+    parts = [
+        pd.DataFrame(
+            {
+                "image_id": place["image_id"],
+                "study_id": place["study_id"],
+                "prior_image_id": before["image_id"],
+                "prior_study_id": before["study_id"],
+                "subject_id": place["subject_id"],
+                "finding": name,
+                "label": rows[f"{_column(name)}_progression"].str.strip().str.lower(),
+                "quality": rows[f"{_column(name)}_label_quality"].str.strip().str.lower(),
+            }
+        )
+        for name in FINDINGS
+    ]
+    long = pd.concat(parts).sort_index(kind="stable").dropna(subset="label")
+    strange = ~long["label"].isin(DIRECTIONS)
+    reason = f"{path.name}: label is none of {', '.join(DIRECTIONS)}"
+    damage.append(Drop.of(reason, long.loc[strange, "image_id"], failed=True))
+    long = long[~strange].reset_index(drop=True)
+    return shaped("progressions", dict(long)), studies, [one for one in damage if one.count]
+
+
+def _sentences(path: Path) -> tuple[pd.DataFrame, list[Drop]]:
+    rows, damage = read_csv(
+        path,
+        {"sentence_1": "id", "sentence_2": "id", "category": "id"},
+        {"subset_name": "text"},
+    )
+    label = rows["category"].str.lower()
+    strange = ~label.isin(CATEGORIES)
+    reason = f"{path.name}: category is none of {', '.join(CATEGORIES)}"
+    damage.append(Drop.of(reason, rows.loc[strange, "category"], failed=True))
+    rows = rows[~strange]
+    again = rows.duplicated()
+    damage.append(Drop.of("the same line again", rows.index[again]))
+    rows = rows[~again]
+    number = rows.index.astype("str")
+    values = {
+        "sample_id": "test-" + number,
+        "pair_id": number,
+        "premise": rows["sentence_1"],
+        "hypothesis": rows["sentence_2"],
+        "label": label[rows.index],
+        "split": "test",
+    }
+    pairs = pd.DataFrame(values, index=rows.index, dtype="str")[list(COLUMNS["sentence_pairs"])]
+    # What else is said of a pair goes with it.
+    pairs["subset"] = rows["subset_name"].str.strip()
+    return pairs.reset_index(drop=True), [one for one in damage if one.count]

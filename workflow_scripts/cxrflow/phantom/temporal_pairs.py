@@ -1,0 +1,151 @@
+"""Sentence pairs of the MS-CXR-T copy: the same progression in other words, or another one.
+
+BioViL-T Appendix C.2 makes pairs in two ways. *Swaps*: one word of change is exchanged for another.
+*RadGraph*: two sentences on the same finding at the same place that differ in how they say what
+became of it. A pair is a paraphrase or a contradiction in terms of progression, and in nothing
+else. The patients are none of the MIMIC-CXR copy.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cxrflow.phantom.claims import Claim
+from cxrflow.phantom.grammar import pick, write
+from cxrflow.phantom.patient import FIRST_FOLLOWED, make_patient
+from cxrflow.phantom.radiology_pairs import claim_slots, claims_of, say
+from cxrflow.phantom.settings import HospitalSettings
+
+PARAPHRASE, CONTRADICTION = "paraphrase", "contradiction"
+SWAPS, RADGRAPH = "Swaps", "RadGraph"
+#: Table C.2: how many pairs of each kind there are among 361.
+SHARES: Mapping[tuple[str, str], int] = {
+    (RADGRAPH, PARAPHRASE): 42,
+    (RADGRAPH, CONTRADICTION): 75,
+    (SWAPS, PARAPHRASE): 99,
+    (SWAPS, CONTRADICTION): 145,
+}
+#: The findings that sentences were sought for.
+TOPICS = frozenset(
+    {
+        *("Atelectasis", "Consolidation", "Edema", "Lung Opacity", "Pleural Effusion"),
+        *("Pneumonia", "Pneumothorax"),
+    }
+)
+CHANGES = ("improved", "stable", "worsened")
+#: A sentence with a gap, and the words of each change that fit into it.
+FRAMES: Sequence[tuple[str, Mapping[str, Sequence[str]]]] = (
+    (
+        "$word $np.",
+        {
+            "improved": ("Improved", "Improving", "Decreased", "Decreasing", "Resolving"),
+            "stable": ("Unchanged", "Stable", "Persistent", "Unaltered"),
+            "worsened": ("Increased", "Increasing", "Worsened", "Worsening", "Enlarging"),
+        },
+    ),
+    (
+        "The $bare $has $word in the interval.",
+        {
+            "improved": ("improved", "decreased"),
+            "worsened": ("worsened", "increased", "progressed"),
+        },
+    ),
+    (
+        "The $bare $is $word since the prior study.",
+        {
+            "improved": ("improved", "decreased", "smaller", "reduced"),
+            "stable": ("unchanged", "stable", "unaltered"),
+            "worsened": ("worse", "increased", "larger", "greater"),
+        },
+    ),
+    (
+        "$np, $word compared to the prior radiograph.",
+        {
+            "improved": ("improved", "decreased", "reduced"),
+            "stable": ("unchanged", "stable"),
+            "worsened": ("worse", "increased", "enlarged"),
+        },
+    ),
+    (
+        "Interval $word the $bare.",
+        {
+            "improved": ("improvement in", "decrease in", "resolution of"),
+            "worsened": ("worsening of", "increase in", "progression of"),
+        },
+    ),
+)
+_STREAM, _FIRST, _ATTEMPTS = 103, FIRST_FOLLOWED + 500_000, 200
+
+
+@dataclass(frozen=True)
+class TemporalPair:
+    """One line of the file."""
+
+    first: str
+    second: str
+    category: str
+    subset: str
+
+
+def temporal_pairs(settings: HospitalSettings, count: int) -> list[TemporalPair]:
+    """``count`` different pairs in the shares of Table C.2, subsets one after the other."""
+    bounds = np.round(np.cumsum([0, *SHARES.values()]) / sum(SHARES.values()) * count).astype(int)
+    kinds = [kind for kind, n in zip(SHARES, np.diff(bounds), strict=True) for _ in range(n)]
+    claims = _claims(settings)
+    seen: set[frozenset[str]] = set()
+    made = []
+    for number, (subset, category) in enumerate(kinds):
+        rng = np.random.default_rng([settings.seed, _STREAM, number])
+        texts = _new_pair(subset, category, claims, rng, seen)
+        made.append(TemporalPair(*texts, category, subset))
+    return made
+
+
+def _claims(settings: HospitalSettings) -> Iterator[Claim]:
+    """Findings of one patient after the other, with a place and without an end."""
+    index = _FIRST
+    while True:
+        study = make_patient(settings, index).studies[-1]
+        yield from (one for one in claims_of(study) if one.topic in TOPICS)
+        index += 1
+
+
+def _new_pair(
+    subset: str,
+    category: str,
+    claims: Iterator[Claim],
+    rng: np.random.Generator,
+    seen: set[frozenset[str]],
+) -> tuple[str, str]:
+    for claim, _ in zip(claims, range(_ATTEMPTS), strict=False):
+        make = _swap if subset == SWAPS else _reworded
+        texts = make(claim, category == PARAPHRASE, rng)
+        if texts[0] != texts[1] and frozenset(texts) not in seen:
+            seen.add(frozenset(texts))
+            return texts
+    raise ValueError(f"no new {category} of {subset} in {_ATTEMPTS} attempts; expected fewer")
+
+
+def _swap(claim: Claim, same: bool, rng: np.random.Generator) -> tuple[str, str]:
+    """A sentence, and the same with another word of change."""
+    frame, words = FRAMES[int(rng.integers(len(FRAMES)))]
+    slots = claim_slots(claim, rng)
+    # Nouns of several words are fixed before the gap is filled: nothing else may differ.
+    filled = write(frame, rng, {**slots, "word": "_"}).text
+    first, second = _two_changes(list(words), same, rng)
+    one = pick(words[first], rng)
+    other = pick([word for word in words[second] if word != one], rng)
+    return filled.replace("_", one), filled.replace("_", other)
+
+
+def _reworded(claim: Claim, same: bool, rng: np.random.Generator) -> tuple[str, str]:
+    """Two sentences on the same finding, each in words of its own."""
+    first, second = _two_changes(list(CHANGES), same, rng)
+    bare = replace(claim, grade="")
+    return say((replace(bare, change=first),), rng), say((replace(bare, change=second),), rng)
+
+
+def _two_changes(among: list[str], same: bool, rng: np.random.Generator) -> tuple[str, str]:
+    first = pick(among, rng)
+    return first, first if same else pick([one for one in among if one != first], rng)

@@ -1,0 +1,162 @@
+"""The Chest ImaGenome copy: scene graphs of all frontal images, a gold set, images to avoid.
+
+``silver_dataset/scene_graph.zip`` holds a JSON file an image; its comparisons are what reports say.
+The comparisons of ``gold_dataset`` are true; all images of its patients stand in
+``splits/images_to_avoid.csv``. The splits are by patient and pay no heed to MIMIC-CXR's.
+"""
+
+import functools
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cxrflow.phantom.patient import FIRST_FOLLOWED, Patient, make_patient, of_mimic_cxr
+from cxrflow.phantom.progression import (
+    FINDINGS,
+    ImagePair,
+    frontals,
+    good_pairs,
+    study_pairs,
+    true_directions,
+    true_label,
+)
+from cxrflow.phantom.report import report_of
+from cxrflow.phantom.scene_graph import ATTRIBUTES, COMPARISONS, regions_of, scene_graph
+from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.writers.folder import each, write_dataset, write_table, write_truth
+from cxrflow.phantom.writers.mimic_cxr import study_folder
+from cxrflow.phantom.writers.ms_cxr_t import of_followed
+
+GOLD = "gold_object_comparison_with_coordinates.txt"
+GOLD_COLUMNS = (
+    *("relationship_id", "subject_id", "object_id", "patient_id", "current_image_id"),
+    *("previous_image_id", "bbox", "comparison", "attribute", "sentence"),
+)
+SPLIT_COLUMNS = ("", "subject_id", "study_id", "dicom_id", "path", "ViewPosition")
+_STREAM = 106
+
+Row = tuple[object, ...]
+
+
+def _drawn(settings: HospitalSettings, index: int) -> tuple[str, bool]:
+    """The patient's split, and whether the gold data set has it; patients of MS-CXR-T never."""
+    split, gold = np.random.default_rng([settings.seed, index, _STREAM]).random(2)
+    share = of_followed(settings, "chest_imagenome").gold_share
+    named = "train" if split < 0.7 else "valid" if split < 0.8 else "test"
+    return named, bool(gold < share and index < FIRST_FOLLOWED)
+
+
+def _pairs(patient: Patient) -> dict[str, ImagePair]:
+    """Each frontal image with the first frontal one of the study before, by image id."""
+    return {
+        current.image_id: ImagePair(patient, prior_study, study, frontals(prior_study)[0], current)
+        for prior_study, study in study_pairs(patient)
+        for current in frontals(study)
+        if frontals(prior_study)
+    }
+
+
+def _patient(settings: HospitalSettings, index: int) -> dict[str, Any]:
+    """Scene graphs and rows of all tables of one patient."""
+    patient = make_patient(settings, index)
+    split, gold = _drawn(settings, index)
+    pairs = _pairs(patient)
+    graphs: list[tuple[str, str]] = []
+    listed: list[Row] = []
+    for study in patient.studies:
+        report = report_of(settings, patient, study)
+        told = [*report.findings, *report.impression, *report.last_paragraph]
+        for image in frontals(study):
+            graph = scene_graph(settings, patient, study, image, pairs.get(image.image_id), told)
+            graphs.append((image.image_id, json.dumps(graph)))
+            path = f"{study_folder(study)}/{image.image_id}.dcm"
+            listed.append((study.subject_id, study.study_id, image.image_id, path, image.view))
+    # Studies as a radiologist sees them: one image each, the first that is not spoilt.
+    true = [
+        (pair, finding, label)
+        for pair in good_pairs(patient)
+        for finding in FINDINGS
+        if (label := true_label(pair.study, finding))
+    ]
+    truth = [
+        (image_id, pair.prior.image_id, finding, "several" if len(ways) > 1 else next(iter(ways)))
+        for image_id, pair in pairs.items()
+        for finding, ways in true_directions(pair.study).items()
+    ]
+    return {
+        "graphs": graphs,
+        "listed": listed,
+        "split": split,
+        "gold": [row for one in true for row in _gold_rows(*one)] if gold else None,
+        "truth": truth,
+    }
+
+
+def _gold_rows(pair: ImagePair, finding: str, label: str) -> list[Row]:
+    """A row a region, as in the published table."""
+    there = [f for f in (*pair.study.findings, *pair.study.resolved) if f.name == finding]
+    return [
+        (
+            f"{pair.study.study_id}|{finding}|{region}",
+            f"{pair.current.image_id}_{region}",
+            f"{pair.prior.image_id}_{region}",
+            pair.patient.subject_id,
+            pair.current.image_id,
+            pair.prior.image_id,
+            region,
+            f"comparison|yes|{COMPARISONS[label]}",
+            ATTRIBUTES[finding],
+            "",
+        )
+        for region in dict.fromkeys(name for one in there for name in regions_of(one))
+    ]
+
+
+def _zip_graphs(path: Path, graphs: list[tuple[str, str]]) -> None:
+    """All scene graphs in one zip, with a fixed time stamp."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in graphs:
+            entry = zipfile.ZipInfo(f"scene_graph/{name}_SceneGraph.json", (2021, 1, 1, 0, 0, 0))
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            archive.writestr(entry, text)
+
+
+def write_chest_imagenome(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
+    """Write silver and gold data into ``output``; False when they are there already."""
+    of_followed(settings, "chest_imagenome")
+
+    def build(folder: Path) -> dict[str, int]:
+        one = functools.partial(_patient, settings)
+        parts = list(each(one, of_mimic_cxr(settings), threads, "chest_imagenome"))
+        silver, gold = folder / "silver_dataset", folder / "gold_dataset"
+        for made in (silver / "splits", gold):
+            made.mkdir(parents=True)
+        graphs = sorted(graph for part in parts for graph in part["graphs"])
+        _zip_graphs(silver / "scene_graph.zip", graphs)
+        for split in ("train", "valid", "test"):
+            rows = sorted(row for part in parts if part["split"] == split for row in part["listed"])
+            _write_list(silver / "splits" / f"{split}.csv", rows)
+        of_gold = [part for part in parts if part["gold"] is not None]
+        avoided = sorted(row for part in of_gold for row in part["listed"])
+        write_table(silver / "splits" / "images_to_avoid.csv", SPLIT_COLUMNS[1:], avoided)
+        compared = [row for part in of_gold for row in part["gold"]]
+        table = pd.DataFrame(compared, columns=list(GOLD_COLUMNS))
+        table.to_csv(gold / GOLD, sep="\t", index=False, lineterminator="\n")
+        truth = [row for part in parts for row in part["truth"]]
+        columns = ["image_id", "prior_image_id", "finding", "label"]
+        write_truth(folder, pd.DataFrame(truth, columns=columns))
+        return {
+            "scene_graphs": len(graphs),
+            "gold_patients": len(of_gold),
+            "gold_labels": len(compared),
+        }
+
+    return write_dataset("chest_imagenome", settings, output, build)
+
+
+def _write_list(path: Path, rows: list[Row]) -> None:
+    write_table(path, SPLIT_COLUMNS, [(number, *row) for number, row in enumerate(rows)])

@@ -1,0 +1,120 @@
+"""The MS-CXR-T copy: how five findings progress between two images, and pairs of sentences.
+
+Labels are the truth of the course (BioViL-T Appendix C), on images of the MIMIC-CXR copy's followed
+patients. A radiologist has chosen the image of a study with several: one that is not spoilt. Some
+labels were read a second time, blinded; there the two disagree where the change is small. Image
+names are paths without ``files/`` and without an ending, as published.
+"""
+
+import functools
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from cxrflow.errors import InputError
+from cxrflow.phantom.course import LEAST_CHANGE
+from cxrflow.phantom.patient import followed, make_patient
+from cxrflow.phantom.progression import FINDINGS, ImagePair, good_pairs, least_step, true_label
+from cxrflow.phantom.settings import FollowedSettings, HospitalSettings
+from cxrflow.phantom.temporal_pairs import temporal_pairs
+from cxrflow.phantom.writers.folder import each, write_dataset, write_table, write_truth
+from cxrflow.phantom.writers.mimic_cxr import study_folder
+
+IMAGES = "MS_CXR_T_temporal_image_classification_v1.0.0.csv"
+SENTENCES = "MS_CXR_T_temporal_sentence_similarity_v1.0.0.csv"
+_SNAKE = {name: name.lower().replace(" ", "_") for name in FINDINGS}
+COLUMNS = (
+    *("dicom_id", "subject_id", "study_id", "previous_dicom_id", "previous_study_id"),
+    *(f"{name}_progression" for name in _SNAKE.values()),
+    *(f"{name}_label_quality" for name in _SNAKE.values()),
+)
+#: Changes of severity up to this are small enough to be read in two ways.
+_BORDERLINE = LEAST_CHANGE + 0.1
+_STREAM = 101
+
+Row = tuple[object, ...]
+
+
+def of_followed(settings: HospitalSettings, dataset: str) -> FollowedSettings:
+    """The settings of followed patients, without which there is no such data set."""
+    if settings.followed is None:
+        raise InputError(
+            f"{dataset}: key 'followed' of the synthetic hospital is null; expected the patients "
+            "of MS-CXR-T, for example {patients: 250}"
+        )
+    return settings.followed
+
+
+def _name(folder: str, image_id: str) -> str:
+    return f"{folder.removeprefix('files/')}/{image_id}"
+
+
+def _quality(pair: ImagePair, finding: str, drawn: float, share: float) -> str:
+    if drawn >= share:
+        return "one_expert"
+    step = least_step(pair.prior_study, pair.study, finding)
+    return "disagreement" if 0 < step <= _BORDERLINE else "multiple_experts"
+
+
+def _patient_rows(settings: HospitalSettings, index: int) -> tuple[list[Row], list[Row]]:
+    """Rows of the table, and the truth behind every label, of one patient."""
+    share = of_followed(settings, "ms_cxr_t").second_reading_share
+    rng = np.random.default_rng([settings.seed, index, _STREAM])
+    rows: list[Row] = []
+    truth: list[Row] = []
+    for pair in good_pairs(make_patient(settings, index)):
+        drawn = dict(zip(FINDINGS, rng.random(len(FINDINGS)), strict=True))
+        labels = {name: true_label(pair.study, name) for name in FINDINGS}
+        if not any(labels.values()):
+            continue
+        quality = {
+            name: _quality(pair, name, drawn[name], share) if labels[name] else None
+            for name in FINDINGS
+        }
+        images = (pair.current.image_id, pair.prior.image_id)
+        rows.append(
+            (
+                _name(study_folder(pair.study), images[0]),
+                pair.study.subject_id,
+                pair.study.study_id,
+                _name(study_folder(pair.prior_study), images[1]),
+                pair.prior_study.study_id,
+                *labels.values(),
+                *quality.values(),
+            )
+        )
+        truth += [
+            (*images, name, label, least_step(pair.prior_study, pair.study, name))
+            for name, label in labels.items()
+            if label is not None
+        ]
+    return rows, truth
+
+
+def write_ms_cxr_t(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
+    """Write both tables into ``output``; False when they are there already."""
+    sentence_pairs = of_followed(settings, "ms_cxr_t").sentence_pairs
+
+    def build(folder: Path) -> dict[str, int]:
+        one = functools.partial(_patient_rows, settings)
+        parts = list(each(one, followed(settings), threads, "ms_cxr_t"))
+        rows = sorted((row for part, _ in parts for row in part), key=lambda row: str(row[0]))
+        truth = [row for _, part in parts for row in part]
+        write_table(folder / IMAGES, COLUMNS, rows)
+        columns = ("image_id", "prior_image_id", "finding", "label", "step")
+        write_truth(folder, pd.DataFrame(truth, columns=list(columns)))
+        pairs = temporal_pairs(settings, sentence_pairs)
+        write_table(
+            folder / SENTENCES,
+            ("subset_name", "sentence_1", "sentence_2", "category"),
+            [(pair.subset, pair.first, pair.second, pair.category) for pair in pairs],
+        )
+        return {
+            "patients": len({row[1] for row in rows}),
+            "image_pairs": len(rows),
+            "labels": len(truth),
+            "sentence_pairs": len(pairs),
+        }
+
+    return write_dataset("ms_cxr_t", settings, output, build)
