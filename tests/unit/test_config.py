@@ -40,7 +40,7 @@ def test_the_paper_overlay_is_real(monkeypatch):
         ({"seeds": [1, 1]}, "key 'seeds': [1, 1] names a seed twice"),
         ({"extent": "some"}, "key 'extent' is 'some': Input should be 'headline' or 'all'"),
         ({"scale": "huge"}, "key 'scale': 'huge' is not known; there are demo, paper, study"),
-        ({"papers": ["bio"]}, "key 'papers': 'bio' is not known; there are biovil, biovil_t, or give the"),
+        ({"papers": ["bio"]}, "key 'papers': 'bio' is not known; there are biovil, biovil_t,"),
         ({"papers": ["biovil", "biovil"]}, "key 'papers': two are called 'biovil'"),
         ({"papers": ["/no/such.yaml"]}, "key 'papers': /no/such.yaml: cannot be read"),
         # Names of parts of papers, which are names in full, and what is laid over them.

@@ -157,7 +157,7 @@ RECIPE = {"extends": "biovil/biovil"}
             {"models": {"a": {"extends": "biovil/x"}}},
             "'models.a.extends' is 'biovil/x'; expected <",
         ),
-        ({"models": {"a": {"extends": "x/x"}}}, "'x' is not known; there are biovil, biovil_t, or give"),
+        ({"models": {"a": {"extends": "x/x"}}}, "'x' is not known; there are biovil, biovil_t,"),
         ({"models": {"a": RECIPE | {"text": "x"}}}, "model mine/a names 'mine/x', which is not"),
         (
             {"models": {"a": RECIPE | {"image": "x/x"}}},
