@@ -16,6 +16,7 @@ sys.path.insert(0, str(SOURCE))
 
 from cxrflow.config import make_config
 from cxrflow.config.weights import weights_files
+from cxrflow.data.layouts import LAYOUTS, layout as layout_of
 from cxrflow.errors import InputError
 from cxrflow.files import fingerprint
 from cxrflow.papers import load_paper

@@ -18,7 +18,7 @@ rule draw_phantom:
     retries: need("draw_phantom").retries
     conda:
         "../envs/cpu.yaml"
-    threads: need("draw_phantom").threads
+    threads: drawing_threads
     resources:
         **job("draw_phantom"),
     params:
