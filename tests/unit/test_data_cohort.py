@@ -19,6 +19,7 @@ from data_fixtures import (
 )
 
 from cxrflow.data.build_cohort import main
+from cxrflow.data.settings import CohortSettings
 from cxrflow.errors import InputError
 from cxrflow.pretrain.inputs import Pairs
 
@@ -259,6 +260,24 @@ def test_grounding_unites_boxes_and_finds_the_dicom(tmp_path: Path) -> None:
     assert len(pd.read_parquet(tmp_path / "out/images.parquet")) == 2
     assert flow["categories"] == {"Edema": 2, "Pneumonia": 1}
     assert any("1 samples have a box that reaches out" in note for note in flow["notes"])
+
+
+def test_grounding_with_the_images_before(tmp_path: Path) -> None:
+    """The prior may be an image that no phrase is about; a prior that is damaged is none."""
+    asked = {"priors": True, "choose": "preferred", "views": ["AP", "PA"]}
+    flow = grounding(tmp_path, **asked)
+    samples = pd.read_parquet(tmp_path / "out/samples.parquet").set_index("sample_id")
+    later = samples[samples["image_id"] == IMAGES[3].id]
+    assert later["prior_image_id"].tolist() == [IMAGES[1].id]
+    assert samples["prior_image_id"].notna().sum() == 1
+    images = pd.read_parquet(tmp_path / "out/images.parquet").set_index("image_id")
+    assert set(images.index) == {IMAGES[0].id, IMAGES[1].id, IMAGES[3].id}
+    assert images.loc[IMAGES[1].id, "image_path"] == IMAGES[1].path("dcm")
+    assert flow["priors"]["found"] == 1 and flow["settings"]["priors"] is True
+    without = grounding(tmp_path / "without", **{**asked, "priors": False})
+    assert "priors" not in without["settings"] and "priors" not in without
+    with pytest.raises(ValueError, match="priors of a cohort of kind nli: expected false"):
+        CohortSettings(kind="nli", priors=True)
 
 
 def test_grounding_counts_images_that_cannot_be_used(tmp_path: Path) -> None:

@@ -81,10 +81,17 @@ def _grounding(given: Namespace, own: Layout, settings: CohortSettings, flow: Fl
         )
     tables = own.read(given.root, Request(given.threads, headers=False))
     wanted = frozenset(tables.images["image_id"])
-    request = Request(given.threads, images=wanted)
-    pictures = layout(given.images_layout).read(given.images_root, request)
+    reader = layout(given.images_layout)
+    if settings.priors:
+        listed = reader.read(given.images_root, Request(given.threads, headers=False)).images
+        patients = listed.loc[listed["image_id"].isin(wanted), "subject_id"]
+        wanted |= frozenset(listed.loc[listed["subject_id"].isin(patients), "image_id"])
+    pictures = reader.read(given.images_root, Request(given.threads, images=wanted))
     flow.notes += tables.notes
-    return grounding.build(tables, pictures, settings, flow, given.threads)
+    cohort = grounding.build(tables, pictures, settings, flow, given.threads)
+    if settings.priors:
+        return grounding.with_priors(cohort, pictures, settings, given.threads)
+    return cohort
 
 
 def _classification(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) -> Cohort:

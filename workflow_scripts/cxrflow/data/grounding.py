@@ -4,9 +4,11 @@ Rows of the published CSV with the same image, category and phrase are one sampl
 the union of its boxes (BioViL §3.1). Boxes stay in pixels of the original image.
 """
 
+from dataclasses import replace
+
 import pandas as pd
 
-from cxrflow.data import leakage, splits
+from cxrflow.data import filters, leakage, priors, splits
 from cxrflow.data.filters import file_failures
 from cxrflow.data.flow import Cohort, Flow
 from cxrflow.data.settings import CohortSettings
@@ -93,6 +95,24 @@ def build(
         split=split.dropna(),
         unit="samples",
         extra={"categories": {str(name): int(count) for name, count in counts.items()}},
+    )
+
+
+def with_priors(cohort: Cohort, pictures: Tables, settings: CohortSettings, threads: int) -> Cohort:
+    """The samples with the image before theirs, for models that compare two (BioViL-T Table 5)."""
+    images = pictures.images
+    usable, _ = _image_files(pictures, threads)
+    frontal, _ = filters.frontal(usable, settings.views)
+    chosen = filters.one_per_study(frontal, settings.choose, settings.views, settings.seed)
+    study = images.set_index("image_id")["study_id"]
+    rows = cohort.rows.assign(study_id=cohort.rows["image_id"].map(study))
+    studies = priors.with_times(pictures.studies, images)
+    rows, account = priors.with_priors(rows, studies, chosen)
+    return replace(
+        cohort,
+        rows=rows,
+        images=priors.images_and_priors(rows),
+        extra={**cohort.extra, "priors": account},
     )
 
 

@@ -55,7 +55,7 @@ class Stage(NamedTuple):
 
 def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) -> Cohort:
     """Filter, choose, join, split and check."""
-    studies = _with_times(sources.tables.studies, sources.pictures.images)
+    studies = priors.with_times(sources.tables.studies, sources.pictures.images)
     studies["key"] = study_key(studies["study_id"], sources.study_prefix)
     split = splits.assign(
         splits.groups(studies).drop_duplicates(),
@@ -95,13 +95,13 @@ def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) 
         [Drop.of("patient is not in the given split", rows.loc[unknown, "study_id"].unique())],
     )
     rows = rows[~unknown].reset_index(drop=True)
-    rows, prior_account = _with_priors(rows, studies, chosen)
+    rows, prior_account = priors.with_priors(rows, studies, chosen)
     rows["dataset"] = sources.dataset
     pairs = rows[list(COLUMNS)]
     _check(pairs, studies, sources, settings.unit, flow)
     return Cohort(
         rows=pairs,
-        images=_images(pairs),
+        images=priors.images_and_priors(pairs),
         split=split.dropna(),
         documents=_documents(studies, sources.corpus, split, flow),
         unit="images" if each else "studies",
@@ -112,17 +112,6 @@ def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) 
 def _official(sources: Sources) -> pd.DataFrame | None:
     own = sources.tables.splits
     return own if own is not None else sources.pictures.splits
-
-
-def _with_times(studies: pd.DataFrame, images: pd.DataFrame) -> pd.DataFrame:
-    """Fill a study's time from the earliest of its images where the study list has none."""
-    earliest = images.dropna(subset="order").sort_values("order", kind="stable")
-    earliest = earliest.drop_duplicates("study_id").set_index("study_id")
-    filled = studies.copy()
-    for name in ("study_time", "order"):
-        known = filled["study_id"].map(earliest[name]).astype(filled[name].dtype)
-        filled[name] = filled[name].fillna(known)
-    return filled
 
 
 def _frontal_images(
@@ -222,31 +211,6 @@ def _with_image(
         [Drop.of(str(why), ids) for why, ids in lost.groupby(reason)],
     )
     return rows[rows["image_id"].notna()].reset_index(drop=True)
-
-
-def _with_priors(
-    rows: pd.DataFrame, studies: pd.DataFrame, chosen: pd.DataFrame
-) -> tuple[pd.DataFrame, dict[str, object]]:
-    """A prior needs a frontal image, not a report: all listed studies are candidates."""
-    candidates = studies[studies["study_id"].isin(chosen["study_id"])]
-    found = priors.find_priors(candidates)
-    own = rows[["study_id"]].merge(found, on="study_id", how="left")
-    no_image = own["prior_study_id"].isna() & own["reason"].isna()
-    own["reason"] = own["reason"].mask(no_image, "the study has no frontal image")
-    images = chosen.set_index("study_id")
-    return rows.assign(
-        prior_study_id=own["prior_study_id"].to_numpy(),
-        prior_image_id=own["prior_study_id"].map(images["image_id"]).to_numpy(),
-        prior_image_path=own["prior_study_id"].map(images["image_path"]).to_numpy(),
-    ), priors.prior_account(own.drop_duplicates("study_id"))
-
-
-def _images(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Every image the pixel store must hold, priors included, each once."""
-    current = pairs[["image_id", "image_path"]]
-    prior = pairs[["prior_image_id", "prior_image_path"]].set_axis(current.columns, axis=1)
-    every = pd.concat([current, prior]).dropna().drop_duplicates("image_id")
-    return every.reset_index(drop=True)
 
 
 def _documents(studies: pd.DataFrame, corpus: Corpus, split: pd.Series, flow: Flow) -> pd.DataFrame:

@@ -60,3 +60,43 @@ def prior_account(found: pd.DataFrame) -> dict[str, object]:
         "found": int(found["reason"].isna().sum()),
         "none": [drop.as_json() for drop in sorted(none, key=lambda drop: -drop.count)],
     }
+
+
+def with_times(studies: pd.DataFrame, images: pd.DataFrame) -> pd.DataFrame:
+    """Fill a study's time from the earliest of its images where the study list has none."""
+    earliest = images.dropna(subset="order").sort_values("order", kind="stable")
+    earliest = earliest.drop_duplicates("study_id").set_index("study_id")
+    filled = studies.copy()
+    for name in ("study_time", "order"):
+        known = filled["study_id"].map(earliest[name]).astype(filled[name].dtype)
+        filled[name] = filled[name].fillna(known)
+    return filled
+
+
+def with_priors(
+    rows: pd.DataFrame, studies: pd.DataFrame, chosen: pd.DataFrame
+) -> tuple[pd.DataFrame, dict[str, object]]:
+    """``rows`` with their studies' priors, and an account of these.
+
+    A prior needs a frontal image, not a report: all listed studies are candidates. ``chosen`` has
+    the image that stands for a study.
+    """
+    candidates = studies[studies["study_id"].isin(chosen["study_id"])]
+    found = find_priors(candidates)
+    own = rows[["study_id"]].merge(found, on="study_id", how="left")
+    no_image = own["prior_study_id"].isna() & own["reason"].isna()
+    own["reason"] = own["reason"].mask(no_image, "the study has no frontal image")
+    images = chosen.set_index("study_id")
+    return rows.assign(
+        prior_study_id=own["prior_study_id"].to_numpy(),
+        prior_image_id=own["prior_study_id"].map(images["image_id"]).to_numpy(),
+        prior_image_path=own["prior_study_id"].map(images["image_path"]).to_numpy(),
+    ), prior_account(own.drop_duplicates("study_id"))
+
+
+def images_and_priors(rows: pd.DataFrame) -> pd.DataFrame:
+    """Every image the pixel store must hold, priors included, each once."""
+    current = rows[["image_id", "image_path"]]
+    prior = rows[["prior_image_id", "prior_image_path"]].set_axis(current.columns, axis=1)
+    every = pd.concat([current, prior]).dropna().drop_duplicates("image_id")
+    return every.reset_index(drop=True)

@@ -3,10 +3,11 @@
 The defaults are BioViL's (§4.1: frontal views, IMPRESSION present, evaluation patients held out).
 """
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_serializer, model_validator
 
 from cxrflow.command import Settings
 
@@ -91,6 +92,11 @@ class CohortSettings(Settings):
         "`views`, then random",
     )
     seed: int = Field(0, ge=0, description="seed of the image choice")
+    priors: bool = Field(
+        False,
+        description="grounding: each image with its patient's image before it, chosen by `choose` "
+        "(BioViL-T Table 5). Pairs always have theirs",
+    )
     splits: SplitSettings = SplitSettings()
     max_failed_share: float = Field(
         0.05,
@@ -132,6 +138,16 @@ class CohortSettings(Settings):
         if self.choose == "preferred" and self.views is None:
             raise ValueError("choose: preferred needs views")
         return self
+
+    @model_validator(mode="after")
+    def _priors_are_asked_of_grounding(self) -> "CohortSettings":
+        if self.priors and self.kind != "grounding":
+            raise ValueError(f"priors of a cohort of kind {self.kind}: expected false")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _priors_where_asked(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        return {name: value for name, value in dump(self).items() if name != "priors" or value}
 
     @model_validator(mode="after")
     def _files_are_the_splits_of_nli(self) -> "CohortSettings":
