@@ -75,6 +75,7 @@ rule evaluate:
         settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
         model=subpath(input.model, parent=True),
         data=task_options,
+        state=benchmark_state,
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
@@ -82,6 +83,7 @@ rule evaluate:
             --task {wildcards.task:q} \
             --model {params.model:q} \
             {params.data:q} \
+            {params.state:q} \
             --settings {params.settings:q} \
             --seed {wildcards.seed} \
             --output {params.folder:q} \

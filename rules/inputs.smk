@@ -150,6 +150,14 @@ def task_options(wildcards, input):
     return [word for name in names for word in option(f"--{name}", *folders([input[name]]))]
 
 
+def benchmark_state(wildcards):
+    """Where a benchmark that trains keeps what is not finished."""
+    if not run.task(wildcards.task).benchmark.resumes:
+        return []
+    name = f"{wildcards.task}/{wildcards.model}/seed{wildcards.seed}"
+    return ["--state", f"{run.results}/state/benchmarks/{name}"]
+
+
 def evaluation_need(what):
     """A resource of an evaluation: its benchmark's, or what all of them ask for."""
     return lambda wildcards: getattr(need("evaluate", benchmark_of(wildcards)), what)

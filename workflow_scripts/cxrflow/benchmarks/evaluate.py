@@ -8,6 +8,7 @@ What a benchmark reads beside the model and the cohort is in ``cxrflow.benchmark
 """
 
 import importlib
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,6 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--training", type=Path, help="results/cohorts/<cohort> to learn from")
     arguments.add_argument("--pixels", type=Path, help="results/pixels/<cohort>/<geometry>")
     arguments.add_argument("--features", type=Path, help="results/features/<m>/seed<k>/<cohort>")
+    arguments.add_argument("--state", type=Path, help="folder of what is not finished")
     arguments.add_argument("--task", help="name of the task; else the benchmark's")
     arguments.add_argument("--output", type=Path, required=True, help="result folder")
     options = arguments.parse_args(argv)
@@ -35,7 +37,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     wanted = benchmark.inputs(settings)
     if benchmark.training or (benchmark.reports and options.training):
         wanted.add("training")
-    for name in ("training", "pixels", "features"):
+    if benchmark.resumes:
+        wanted.add("state")
+    for name in ("training", "pixels", "features", "state"):
         if (getattr(options, name) is not None) != (name in wanted):
             verb = "needs" if name in wanted else "does not read"
             arguments.error(f"{options.benchmark} {verb} --{name}")
@@ -45,6 +49,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     made = read_object(record) if record.is_file() else {}
     name = str(made.get("model") or options.model.resolve().parent.name)
     result.write(options.output, name, options.seed, options.task, made.get("learnt"))
+    if options.state is not None:
+        shutil.rmtree(options.state, ignore_errors=True)
 
 
 if __name__ == "__main__":

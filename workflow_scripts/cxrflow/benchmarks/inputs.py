@@ -97,16 +97,14 @@ def data_fingerprint(cohort: Cohort, pixels: Pixels) -> str:
     return fingerprint([cohort.data["fingerprint"], pixels.fingerprint])
 
 
-def image_batches(
+def read_frames(
     pixels: Pixels,
-    samples: pd.DataFrame,
-    size: int,
-    takes_prior: bool = False,
+    current: NDArray[np.int64],
+    prior: NDArray[np.int64],
     view: "Callable[[Stored], torch.Tensor] | None" = None,
-) -> "Iterator[tuple[NDArray[np.int64], Frames[torch.Tensor]]]":
-    """Yield positions among the samples and their images, float [B, 1, H, W] in [0, 1].
+) -> "Frames[torch.Tensor]":
+    """Images of rows of the store, float [B, 1, H, W] in [0, 1]; ``prior`` is -1 for none.
 
-    For a model that ``takes_prior`` with those of ``prior_image_id`` that are in the store.
     Appendix E.2: at inference images are only resized and centre-cropped, which the store did.
     ``view``: another way from what is stored; a prior is seen by the key of its current image.
     """
@@ -121,19 +119,32 @@ def image_batches(
             return view(Stored(block, torch.from_numpy(keys)))
         return block[:, None].float() / 255
 
+    frames = Frames(read(current, current))
+    having = np.flatnonzero(prior >= 0)
+    if not len(having):
+        return frames
+    earlier = read(prior[having], current[having])
+    return frames._replace(prior=earlier, rows=torch.from_numpy(having))
+
+
+def image_batches(
+    pixels: Pixels,
+    samples: pd.DataFrame,
+    size: int,
+    takes_prior: bool = False,
+    view: "Callable[[Stored], torch.Tensor] | None" = None,
+) -> "Iterator[tuple[NDArray[np.int64], Frames[torch.Tensor]]]":
+    """Yield positions among the samples and their images, as :func:`read_frames` gives them.
+
+    For a model that ``takes_prior`` with those of ``prior_image_id`` that are in the store.
+    """
     current = pixels.rows(samples["image_id"])
     paired = takes_prior and PRIOR in samples
     prior = pixels.find(samples[PRIOR]) if paired else np.full(len(samples), -1)
     starts = range(0, len(current), size)
     parts = (np.arange(i, min(i + size, len(current)), dtype=np.int64) for i in starts)
     for positions in progress(parts, len(current), "image"):
-        having = np.flatnonzero(prior[positions] >= 0)
-        keys = current[positions]
-        frames = Frames(read(keys, keys))
-        if len(having):
-            earlier = read(prior[positions][having], keys[having])
-            frames = frames._replace(prior=earlier, rows=torch.from_numpy(having))
-        yield positions, frames
+        yield positions, read_frames(pixels, current[positions], prior[positions], view)
 
 
 def lost_priors(pixels: Pixels, samples: pd.DataFrame) -> int:

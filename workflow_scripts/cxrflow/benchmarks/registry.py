@@ -19,6 +19,7 @@ from cxrflow.benchmarks.language.settings import (
     SentenceSimilaritySettings,
     VocabularyComparisonSettings,
 )
+from cxrflow.benchmarks.temporal.settings import TemporalClassificationSettings
 from cxrflow.command import Settings
 
 
@@ -39,6 +40,8 @@ class Benchmark:
     a sample; ``clusters`` (module:function): which samples are drawn together; ``own``: protocol
     that belongs to the model, and may differ between models that are compared.
 
+    ``resumes``: it trains, and takes a folder for the state of what is not finished.
+
     ``references``: rows that have learnt nothing and are scored like models, by
     ``reference_program`` with ``score_reference(name, options, settings)``.
     """
@@ -55,6 +58,7 @@ class Benchmark:
     key: tuple[str, ...] = ("sample_id",)
     clusters: str = "paired_tests:patients"
     own: tuple[str, ...] = ()
+    resumes: bool = False
     references: Sequence[str] = ()
     reference_program: str = ""
 
@@ -111,6 +115,17 @@ BENCHMARKS = {
         own=("features", "grid", "start", "solution"),
         references=("mean_box", "brightness"),
         reference_program="grounding.segmentation_references",
+    ),
+    "temporal_classification": Benchmark(
+        "temporal.temporal_classification",
+        TemporalClassificationSettings,
+        "progression",
+        needs=IMAGE,
+        reads="pixels",
+        split=True,
+        statistics="temporal.temporal_classification:statistics",
+        own=("two_images",),
+        resumes=True,
     ),
     "mask_prediction": Benchmark(
         "language.mask_prediction",

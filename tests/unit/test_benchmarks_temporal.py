@@ -1,0 +1,278 @@
+"""Temporal image classification learns what has changed, and is held against its control."""
+
+import json
+from argparse import Namespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from benchmark_fakes import SIZE
+from PIL import Image
+from sklearn.metrics import balanced_accuracy_score
+from sklearn.utils.class_weight import compute_class_weight
+from torch import nn
+
+import cxrflow
+from cxrflow.benchmarks.evaluate import main
+from cxrflow.benchmarks.temporal import temporal_classification as program
+from cxrflow.benchmarks.temporal.head_training import (
+    HeadTrainingProgram,
+    Parts,
+    class_weights,
+    linear_head,
+    multilayer_head,
+)
+from cxrflow.benchmarks.temporal.image_pairs import LabelledPairs, encode
+from cxrflow.benchmarks.temporal.settings import TemporalClassificationSettings
+from cxrflow.data.tables import DIRECTIONS
+from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half, save_image_half
+from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.errors import InputError
+from cxrflow.files import write_json
+from cxrflow.images.store import PixelStore
+from cxrflow.images.store_pixels import main as store_pixels
+from cxrflow.training.optimiser import parameter_groups
+
+PATIENTS = 96
+FINDINGS = ("Edema", "Consolidation")
+ONE = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1, "projection": 16}
+TWO = {
+    **ONE,
+    "kind": "multi_image",
+    "comparison": {"blocks": 1, "width": 16, "heads": 2, "feed_forward": 16},
+}
+STILL = {"angle": 0, "shear": 0, "brightness": 0, "contrast": 0}
+QUICK = {
+    "name": "fine_tuned",
+    "seeds": [0, 1],
+    "hidden": 16,
+    "augmentation": STILL,
+    "training": {"batch_size": 16, "epochs": 12, "optimiser": {"learning_rate": 3e-3}},
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A store of two images a patient, the second paler, alike or brighter; and their labels."""
+    folder = tmp_path_factory.mktemp("temporal")
+    (folder / "root").mkdir()
+    rng = np.random.default_rng(0)
+    rows, images = [], []
+    for patient in range(PATIENTS):
+        change = patient % 3 - 1
+        before = int(rng.integers(80, 180))
+        for name, level in (("prior", before), ("current", before + 60 * change)):
+            grey = rng.integers(0, 60, (SIZE, SIZE)).astype(np.uint8)
+            grey[16:48, 16:48] = level
+            grey[0, :2] = (0, 255)
+            Image.fromarray(grey).save(folder / f"root/{name}{patient}.png")
+            image = f"{name}{patient}"
+            images.append({"image_id": image, "image_path": f"{image}.png"})
+        split = "test" if patient % 4 == 3 else "validate" if patient % 8 == 0 else "train"
+        for finding in FINDINGS:
+            rows.append(
+                {
+                    "sample_id": f"{patient}|{finding}",
+                    "subject_id": f"p{patient}",
+                    "image_id": f"current{patient}",
+                    "prior_image_id": f"prior{patient}",
+                    "finding": finding,
+                    "label": DIRECTIONS[change + 1],
+                    "split": split,
+                }
+            )
+    pd.DataFrame(images).to_parquet(folder / "images.parquet")
+    store_pixels(
+        ["--root", str(folder / "root"), "--images", str(folder / "images.parquet")]
+        + ["--geometry", f"shorter{SIZE}", "--output", str(folder / "pixels")]
+    )
+    cohort = folder / "cohort"
+    cohort.mkdir()
+    pd.DataFrame(rows).to_parquet(cohort / "samples.parquet")
+    flow = {"dataset": "tiny", "synthetic": True, "classes": list(DIRECTIONS)}
+    write_json(cohort / "flow.json", flow)
+    return folder
+
+
+def write_model(folder, sizes, seed=0):
+    """A model folder with a random image half."""
+    torch.manual_seed(seed)
+    save_image_half(ImageEncoder(ImageEncoderSettings.model_validate(sizes)), folder)
+    record = {"model": "tiny/model", "settings": {}, "data": {"geometry": f"shorter{SIZE}"}}
+    write_json(folder / "run.json", record)
+    return folder
+
+
+def options(world, model, tmp_path):
+    return Namespace(
+        model=model, cohort=world / "cohort", pixels=world / "pixels", state=tmp_path / "state"
+    )
+
+
+def settings(learning, **values):
+    values = {"findings": list(FINDINGS), "intervals": {"replicates": 100}, **values}
+    return TemporalClassificationSettings.model_validate({**values, "learning": learning})
+
+
+@pytest.mark.parametrize("sizes", [ONE, TWO], ids=["apart", "together"])
+def test_a_probe_of_frozen_features_sees_what_has_changed(world, tmp_path, sizes):
+    """And no longer does when the prior is another patient's."""
+    model = write_model(tmp_path / "model", sizes)
+    probe = {"name": "probe", "solver": {"name": "converged", "inverse_penalty": 100}}
+    result = program.score(options(world, model, tmp_path), settings(probe))
+    rows = result.predictions
+    assert len(rows) == 2 * PATIENTS // 4 and set(rows["finding"]) == set(FINDINGS)
+    for finding in FINDINGS:
+        own = rows[rows["finding"] == finding]
+        for column, name in (("own_prior", "macro_accuracy"), ("other_prior", "other_prior")):
+            expected = balanced_accuracy_score(own["label"], own[f"{column}_seed0"])
+            assert result.metrics[f"{name}/{finding.lower()}"].value == pytest.approx(expected)
+    if sizes is ONE:  # side by side even random features show what has changed
+        assert result.metrics["macro_accuracy"].value > 0.9
+        assert result.metrics["other_prior"].value < 0.7
+    assert result.metrics["macro_accuracy/edema"].n == PATIENTS // 4
+
+
+def test_fine_tuning_goes_on_after_a_kill_and_writes_a_whole_result(world, tmp_path, monkeypatch):
+    """Killed in its second run: the first is only read, the second gives the same scores."""
+    model = write_model(tmp_path / "model", TWO)
+    chosen = settings({**QUICK, "seeds": [0]}, findings=["Edema"])
+    whole = program.score(options(world, model, tmp_path / "whole"), chosen)
+    assert whole.metrics["macro_accuracy"].value > 0.5
+
+    two = settings(QUICK, findings=["Edema"])
+    both = program.score(options(world, model, tmp_path / "both"), two)
+    given = options(world, model, tmp_path)
+    trained = []
+    losses = HeadTrainingProgram.losses
+
+    def killed(self, epoch, index, part, parts):
+        trained.append((self.seed, epoch))
+        if self.seed == 1 and epoch == 3:
+            raise KeyboardInterrupt
+        return losses(self, epoch, index, part, parts)
+
+    monkeypatch.setattr(HeadTrainingProgram, "losses", killed)
+    with pytest.raises(KeyboardInterrupt):
+        program.score(given, two)
+    monkeypatch.setattr(HeadTrainingProgram, "losses", losses)
+    again = program.score(given, two)
+    pd.testing.assert_frame_equal(again.predictions, both.predictions)
+    column = "own_prior_seed0"  # one run does not depend on the others
+    assert again.predictions[column].tolist() == whole.predictions[column].tolist()
+    assert {seed for seed, _ in trained} == {0, 1}
+
+
+def test_the_program_writes_a_result_and_clears_its_state(world, tmp_path):
+    model = write_model(tmp_path / "model", ONE)
+    learning = {**QUICK, "seeds": [3], "training": {**QUICK["training"], "epochs": 1}}
+    chosen = settings(learning, findings=["Edema", "Pneumonia"])
+    given = ["--model", model, "--cohort", world / "cohort", "--pixels", world / "pixels"]
+    given += ["--state", tmp_path / "state", "--output", tmp_path / "out"]
+    given += ["--settings", chosen.model_dump_json(), "--task", "biovil_t/temporal"]
+    main(["temporal_classification", *map(str, given)])
+    found = json.loads((tmp_path / "out/metrics.json").read_text())
+    assert (found["task"], found["model"]) == ("biovil_t/temporal", "tiny/model")
+    assert found["data"]["left_out"] == {"Pneumonia": "not every class has a train pair"}
+    assert found["protocol"]["two_images"] == "features side by side"
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_few_shot_head_starts_at_the_prompts_of_its_finding(world, tmp_path, monkeypatch):
+    """Before training it is the zero-shot classifier of the joint space."""
+    model = write_model(tmp_path / "model", TWO)
+    (model / "config.json").write_text("{}")
+    asked = []
+
+    class Text:
+        def encode_text(self, texts):
+            asked.append(texts)
+            return torch.eye(3, 16)
+
+    monkeypatch.setattr(cxrflow, "load", lambda folder, device: Text())
+    training = {"batch_size": 4, "epochs": 1, "optimiser": {"learning_rate": 1e-12}}
+    few = {"name": "few_shot", "share": 0.3, "seeds": [0], "training": training}
+    result = program.score(options(world, model, tmp_path), settings(few, findings=["Edema"]))
+    assert asked == [["Edema is improving", "Edema is stable", "Edema is worsening"]]
+    assert result.data["train_pairs"]["Edema"] < PATIENTS / 4
+    image = load_image_half(model).eval()
+    store, table = PixelStore(world / "pixels"), pd.read_parquet(world / "cohort/samples.parquet")
+    chosen = (table["split"] == "test") & (table["finding"] == "Edema")
+    test = LabelledPairs.of(table[chosen], store, DIRECTIONS)
+    features = program.encode_all(image, store, test, 7, torch.device("cpu"), projected=True)
+    expected = [DIRECTIONS[place] for place in features[:, :3].argmax(1)]
+    assert result.predictions["own_prior_seed0"].tolist() == expected
+    one = write_model(tmp_path / "one", ONE)
+    (one / "config.json").write_text("{}")
+    with pytest.raises(InputError, match="a model of two images with a text half"):
+        program.score(options(world, one, tmp_path), settings(few))
+
+
+def test_the_loss_is_the_weighted_mean_and_parts_add_up(world):
+    """Weights as scikit-learn's 'balanced'; a batch in parts gives the loss of the whole."""
+    store, table = PixelStore(world / "pixels"), pd.read_parquet(world / "cohort/samples.parquet")
+    train = table[(table["split"] == "train") & (table["finding"] == "Edema")].iloc[1:40]
+    train = train[~((train["label"] == "stable") & (np.arange(39) % 2 == 0))]
+    pairs = LabelledPairs.of(train, store, DIRECTIONS)
+    weights = class_weights(pairs.labels, 3)
+    balanced = compute_class_weight("balanced", classes=np.arange(3), y=pairs.labels)
+    np.testing.assert_allclose(weights, balanced, rtol=1e-6)
+    assert class_weights(np.array([0, 0, 2]), 3).tolist() == [0.75, 0.0, 1.5]
+
+    torch.manual_seed(0)
+    image = ImageEncoder(ImageEncoderSettings.model_validate(TWO))
+    learning = settings({**QUICK, "training": {**QUICK["training"], "batch_size": 12}}).learning
+    head = nn.Linear(image.encoder.features, 3)
+    parts = Parts(pairs, pairs, {})
+    made = HeadTrainingProgram(image, head, parts, store, 3, learning, 0, torch.device("cpu"))
+    whole = made.losses(0, 0, 0, 1)
+    shares = [made.losses(0, 0, part, 3) for part in range(3)]
+    torch.testing.assert_close(sum(one.total for one in shares), whole.total)
+    assert sum(one.samples for one in shares) == whole.samples == 12
+    rows = made.sampler.rows(0, 0)
+    own = pairs.rows(rows)
+    frames = Frames(
+        *(
+            torch.from_numpy(np.array(store.read(stored)))[:, None].float() / 255
+            for stored in (own.current, own.prior)
+        )
+    )
+    logits = head(encode(image, frames, projected=False))
+    literal = nn.CrossEntropyLoss(weight=weights)(logits, torch.from_numpy(own.labels))
+    torch.testing.assert_close(whole.total, literal, rtol=1e-4, atol=1e-5)
+
+
+def test_places_in_time_and_the_missing_prior_are_not_decayed(world):
+    """BioViL-T, Appendix F.3; biases and normalisation are not either, as everywhere."""
+    image = ImageEncoder(ImageEncoderSettings.model_validate(TWO))
+    learning = settings(QUICK).learning
+    head = multilayer_head(image.encoder.features, 16, 3)
+    store, table = PixelStore(world / "pixels"), pd.read_parquet(world / "cohort/samples.parquet")
+    pairs = LabelledPairs.of(table[table["split"] == "train"], store, DIRECTIONS)
+    parts = Parts(pairs, pairs, {})
+    made = HeadTrainingProgram(image, head, parts, store, 3, learning, 0, torch.device("cpu"))
+    groups = parameter_groups(made.modules, 0.01, made.parameter_rules)
+    free = [p for group in groups if not group["decays"] for p in group["params"]]
+    for name in ("missing_previous_emb", "vit_pooler.type_embed"):
+        assert any(p is image.encoder.get_parameter(name) for p in free)
+    trained = [p for group in groups for p in group["params"]]
+    assert not any(p is q for q in image.projector.parameters() for p in trained)
+
+
+def test_other_priors_are_of_other_patients(world):
+    store, table = PixelStore(world / "pixels"), pd.read_parquet(world / "cohort/samples.parquet")
+    pairs = LabelledPairs.of(pd.concat([table, table.head(4)]), store, DIRECTIONS)
+    owner = {row: name for row, name in zip(pairs.prior, pairs.table["subject_id"], strict=True)}
+    other = pairs.other_priors()
+    assert all(
+        owner[row] != own for row, own in zip(other.prior, other.table["subject_id"], strict=True)
+    )
+    assert sorted(other.prior) == sorted(pairs.prior)
+
+
+def test_a_head_of_prompts_is_their_embeddings():
+    starts = torch.randn(3, 5)
+    features = torch.randn(2, 5)
+    torch.testing.assert_close(linear_head(starts)(features), features @ starts.T)

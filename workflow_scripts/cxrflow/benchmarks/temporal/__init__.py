@@ -1,0 +1,1 @@
+"""What became of a finding between two images."""

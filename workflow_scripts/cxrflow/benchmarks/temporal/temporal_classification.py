@@ -1,0 +1,323 @@
+"""Temporal image classification: has a finding improved, is it stable, has it got worse?
+
+BioViL-T section 4.2, Appendix F.3, Table 2 and the probe of Table 7. Learnt from what reports say
+(Chest ImaGenome's silver labels), scored on what radiologists say (MS-CXR-T), a finding at a time:
+by a linear probe on frozen features, by a linear head that starts at three prompts and sees few
+pairs, or by fine-tuning the encoder under a multilayer head. The score is macro-accuracy, the mean
+of the three classes' recalls; guessing has 1/3. Beside it stands the control: what the same head
+says when the prior is another patient's.
+
+Shapes: N pairs, F features, C classes.
+"""
+
+import logging
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+import cxrflow
+from cxrflow.benchmarks.classification.linear_probe import share_rows
+from cxrflow.benchmarks.classification.logistic_regression import solve
+from cxrflow.benchmarks.features import trained_geometry, weights_file
+from cxrflow.benchmarks.inputs import (
+    PRIOR,
+    Cohort,
+    Pixels,
+    choose_split,
+    data_fingerprint,
+    drop_rows,
+    open_pixels,
+    read_cohort,
+)
+from cxrflow.benchmarks.result import Result, slug
+from cxrflow.benchmarks.temporal.head_training import (
+    HeadTrainingProgram,
+    Parts,
+    linear_head,
+    multilayer_head,
+)
+from cxrflow.benchmarks.temporal.image_pairs import LabelledPairs, encode_all
+from cxrflow.benchmarks.temporal.settings import (
+    FewShot,
+    FineTuning,
+    Probe,
+    TemporalClassificationSettings,
+)
+from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
+from cxrflow.errors import InputError
+from cxrflow.files import file_digest
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, clusters_of
+from cxrflow.metrics.multiclass import recalls
+from cxrflow.training.engine import Engine
+from cxrflow.training.precision import choose_device
+
+log = logging.getLogger("cxrflow")
+
+COLUMNS = ("sample_id", "subject_id", "image_id", PRIOR, "finding", "label", "split")
+OWN, OTHER = "own_prior", "other_prior"
+
+
+def called(test: str, seed: int) -> str:
+    """The column of predictions.parquet that holds what a run answers."""
+    return f"{test}_seed{seed}"
+
+
+def seeds_of(settings: TemporalClassificationSettings) -> list[int]:
+    """The runs; a probe at its optimum is one."""
+    return [0] if isinstance(settings.learning, Probe) else settings.learning.seeds
+
+
+def parts_of(
+    samples: Mapping[str, pd.DataFrame],
+    finding: str,
+    pixels: Pixels,
+    classes: tuple[str, ...],
+    settings: TemporalClassificationSettings,
+    seed: int,
+) -> Parts | str:
+    """The pairs of one finding, of those to learn from the few that are allowed.
+
+    Or why the finding is left out.
+    """
+    own = {
+        split: LabelledPairs.of(table[table["finding"] == finding], pixels, classes)
+        for split, table in samples.items()
+    }
+    train, learning = own[settings.train_split], settings.learning
+    if isinstance(learning, FewShot):
+        train = train.rows(share_rows(train.labels, learning.share, seed))
+    test = own[settings.split]
+    for name, pairs in (("train", train), ("test", test)):
+        if len(set(pairs.labels.tolist())) < len(classes):
+            return f"not every class has a {name} pair"
+    if not len(own[settings.validation_split]):
+        return "no validation pair"
+    return Parts(train, own[settings.validation_split], {OWN: test, OTHER: test.other_priors()})
+
+
+def probe_scores(
+    image: ImageEncoder,
+    parts: Parts,
+    pixels: Pixels,
+    classes: int,
+    settings: TemporalClassificationSettings,
+) -> dict[str, NDArray[np.float64]]:
+    """Logits [N, C] of the test pairs by a linear layer on frozen features."""
+    learning, device = settings.learning, choose_device(settings.device)
+    assert isinstance(learning, Probe)
+
+    def features(pairs: LabelledPairs) -> Tensor:
+        return encode_all(image, pixels, pairs, settings.batch_size, device, projected=False)
+
+    train_NF = features(parts.train)
+    targets = torch.from_numpy(np.eye(classes)[parts.train.labels])
+    start = torch.zeros(train_NF.shape[1] + 1, classes)
+    rows = torch.arange(len(parts.train))
+    head_GC, _ = solve(train_NF, targets, rows, start, True, learning.solver)
+    return {
+        name: (features(pairs).double() @ head_GC[:-1].double() + head_GC[-1].double()).numpy()
+        for name, pairs in parts.test.items()
+    }
+
+
+def trained_scores(
+    program: HeadTrainingProgram, identity: dict[str, Any], folder: Path
+) -> dict[str, NDArray[np.float64]]:
+    """Probabilities [N, C] of the test pairs after training; a finished run is only read."""
+    training, seed = program.learning.training, program.seed
+    output = folder / "scores"
+    remedies = ("a smaller batch_size of `learning.training`",)
+    Engine(program, training, seed, identity, remedies).run(folder / "state", output)
+    return {name: np.load(output / f"{name}.npy") for name in program.parts.test}
+
+
+def statistics(predictions: pd.DataFrame, settings: TemporalClassificationSettings) -> Statistic:
+    """``macro_accuracy/<finding>``, its mean over findings, spread over runs, and the control."""
+    labels = predictions["label"].to_numpy()
+    names = sorted(set(labels))
+    seeds = seeds_of(settings)
+    present = [one for one in settings.findings if (predictions["finding"] == one).any()]
+    own = {one: (predictions["finding"] == one).to_numpy() for one in present}
+    answers = {
+        (test, seed): predictions[called(test, seed)].to_numpy()
+        for test in (OWN, OTHER)
+        for seed in seeds
+    }
+
+    def metrics(counts: Floats) -> dict[str, Floats]:
+        found = {}
+        for test, name in ((OWN, "macro_accuracy"), (OTHER, "other_prior")):
+            means = []
+            for finding, chosen in own.items():
+                by_seed = np.stack(
+                    [
+                        recalls(
+                            labels[chosen], answers[test, seed][chosen], names, counts[:, chosen]
+                        ).mean(axis=-1)
+                        for seed in seeds
+                    ]
+                )
+                means.append(by_seed.mean(axis=0))
+                found[f"{name}/{slug(finding)}"] = means[-1]
+                if test == OWN and len(seeds) > 1:
+                    found[f"{name}_sd/{slug(finding)}"] = by_seed.std(axis=0, ddof=1)
+            found[name] = np.mean(means, axis=0)
+        return found
+
+    return metrics
+
+
+def summarise(
+    predictions: pd.DataFrame, settings: TemporalClassificationSettings
+) -> dict[str, Estimate]:
+    """The metrics of :func:`statistics` with their intervals over patients."""
+    metrics = statistics(predictions, settings)
+    by_finding = predictions["finding"].map(slug).value_counts()
+    named = metrics(np.ones((1, len(predictions))))
+    sizes = {name: int(by_finding.get(name.partition("/")[2], len(predictions))) for name in named}
+    chosen = settings.intervals
+    clusters = clusters_of(predictions["subject_id"], chosen.unit)
+    return bootstrap(metrics, clusters, sizes, **chosen.resampling())
+
+
+def usable(
+    cohort: Cohort, folder: Path, pixels: Pixels, settings: TemporalClassificationSettings
+) -> tuple[dict[str, pd.DataFrame], list[dict[str, Any]]]:
+    """The pairs of each part whose images are stored, and what was left out."""
+    source = folder / "samples.parquet"
+    samples, dropped = {}, []
+    for split in (settings.train_split, settings.validation_split, settings.split):
+        table = choose_split(cohort.table, split, source)
+        tests = {
+            "finding is not in the settings": ~table["finding"].isin(settings.findings),
+            "image is not in the pixel store": ~pixels.holds(table["image_id"]),
+            "prior image is not in the pixel store": ~pixels.holds(table[PRIOR]),
+        }
+        samples[split], lost = drop_rows(table, tests)
+        dropped += [{**one, "part": split} for one in lost]
+    return samples, dropped
+
+
+def evaluate(
+    model: Any | None,
+    image: ImageEncoder,
+    cohort: Cohort,
+    options: Namespace,
+    pixels: Pixels,
+    settings: TemporalClassificationSettings,
+) -> Result:
+    """Learn and score each finding of ``cohort``; ``model`` embeds the prompts of a few-shot head.
+
+    Runs of training keep their state, and their scores, in ``options.state``.
+    """
+    samples, dropped = usable(cohort, options.cohort, pixels, settings)
+    learning, device = settings.learning, choose_device(settings.device)
+    weights = {name: value.clone() for name, value in image.state_dict().items()}
+    tables, left_out, trained = [], {}, {}
+    for finding in settings.findings:
+        columns: dict[str, list[str]] = {}
+        test = None
+        for seed in seeds_of(settings):
+            parts = parts_of(samples, finding, pixels, cohort.classes, settings, seed)
+            if isinstance(parts, str):
+                log.warning("%s is left out: %s", finding, parts)
+                left_out[finding] = parts
+                break
+            image.load_state_dict(weights)
+            image.eval()
+            test, trained[finding] = parts.test[OWN].table, len(parts.train)
+            if isinstance(learning, Probe):
+                scores = probe_scores(image, parts, pixels, len(cohort.classes), settings)
+            else:
+                torch.manual_seed(seed)
+                head = head_of(model, image, finding, cohort.classes, learning)
+                program = HeadTrainingProgram(
+                    image, head, parts, pixels, len(cohort.classes), learning, seed, device
+                )
+                identity = {
+                    "model": f"{slug(finding)}, seed {seed}",
+                    "program": "head_training",
+                    "seed": seed,
+                    "settings": settings.model_dump(mode="json"),
+                    "data": {
+                        "pairs": data_fingerprint(cohort, pixels),
+                        "image": file_digest(weights_file(options.model))[:16],
+                    },
+                }
+                scores = trained_scores(program, identity, options.state / f"{slug(finding)}{seed}")
+            for name, values in scores.items():
+                answers = [cohort.classes[place] for place in values.argmax(1)]
+                columns[called(name, seed)] = answers
+        if test is not None:
+            tables.append(test.assign(**columns))
+    if not tables:
+        raise InputError(f"{options.cohort / 'samples.parquet'}: no finding is left: {left_out}")
+    kept = ["sample_id", "subject_id", "finding", "label"]
+    answers = [called(name, seed) for name in (OWN, OTHER) for seed in seeds_of(settings)]
+    predictions = pd.concat(tables, ignore_index=True)[[*kept, *answers]]
+    protocol = {
+        **settings.model_dump(mode="json", exclude={"device", "batch_size"}),
+        "geometry": str(pixels.geometry),
+        "two_images": "one encoder of both" if image.takes_prior else "features side by side",
+        "score": "mean of the classes' recalls",
+    }
+    data = {
+        **cohort.data,
+        "fingerprint": data_fingerprint(cohort, pixels),
+        "pairs": len(predictions),
+        "train_pairs": trained,
+        "left_out": left_out,
+        "dropped": dropped,
+    }
+    metrics = summarise(predictions, settings)
+    return Result("temporal_classification", data, protocol, metrics, predictions)
+
+
+def head_of(
+    model: Any | None,
+    image: ImageEncoder,
+    finding: str,
+    classes: tuple[str, ...],
+    learning: FineTuning | FewShot,
+) -> torch.nn.Module:
+    """The head before training."""
+    images = 1 if image.takes_prior else 2
+    if isinstance(learning, FineTuning):
+        return multilayer_head(images * image.encoder.features, learning.hidden, len(classes))
+    if model is None or not image.takes_prior:
+        raise InputError(
+            "settings: key 'learning.name' is 'few_shot', whose head starts at embeddings of text; "
+            "expected a model of two images with a text half"
+        )
+    prompts = [learning.prompts[name].replace("{}", finding) for name in classes]  # type: ignore[index]
+    return linear_head(model.encode_text(prompts).float().cpu())
+
+
+def score(options: Namespace, settings: TemporalClassificationSettings) -> Result:
+    """What ``cxrflow.benchmarks.evaluate`` calls."""
+    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS)
+    device = choose_device(settings.device)
+    image = load_image_half(options.model, trunk_alone=True).to(device).eval()
+    pixels = open_pixels(options.pixels, trained_geometry(options.model))
+    has_text = (options.model / "config.json").is_file()
+    wants_text = isinstance(settings.learning, FewShot) and has_text
+    model = cxrflow.load(options.model, device) if wants_text else None
+    result = evaluate(model, image, cohort, options, pixels, settings)
+    for finding in settings.findings:
+        name = f"macro_accuracy/{slug(finding)}"
+        if name in result.metrics:
+            own, other = (
+                result.metrics[key] for key in (name, name.replace("macro_accuracy", OTHER))
+            )
+            log.info(
+                "%s: macro-accuracy %.3f, with another patient's prior %.3f, %d pairs",
+                *(finding, own.value, other.value, own.n),
+            )
+    return result
