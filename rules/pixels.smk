@@ -2,7 +2,8 @@
 
 Inputs: the images of a cohort. A store a cohort and geometry, so that another cohort, of another
 paper perhaps, changes nothing for who reads it. Outputs: `<results>/pixels/<paper>/<cohort>/<geometry>/`.
-Shards are not declared: a store that was interrupted goes on with the shards it has.
+Shards are not declared: a store that was interrupted goes on with the shards it has. So does the
+registration of prior images, `<results>/registration/<paper>/<cohort>/<geometry>/`.
 """
 
 
@@ -36,6 +37,41 @@ rule store_pixels:
             --root {params.root:q} \
             --images {input.images:q} \
             --geometry {wildcards.geometry:q} \
+            --settings {params.settings:q} \
+            --threads {threads} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule register_pairs:
+    """Align the prior images of a cohort with the current ones (BioViL-T F.7)."""
+    input:
+        cohort=lambda wildcards: cohort_table(wildcards.cohort),
+        pixels="<results>/pixels/{cohort}/{geometry}/store.json",
+    output:
+        alignments="<results>/registration/{cohort}/{geometry}/alignments.parquet",
+        registration="<results>/registration/{cohort}/{geometry}/registration.json",
+    log:
+        "<logs>/register_pairs/{cohort}.{geometry}.log",
+    benchmark:
+        "<timings>/register_pairs/{cohort}.{geometry}.tsv"
+    retries: need("register_pairs").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("register_pairs").threads
+    resources:
+        **job("register_pairs"),
+    params:
+        code=code_digest("images.alignments"),
+        settings=as_json(run.registration),
+        pixels=subpath(input.pixels, parent=True),
+        folder=subpath(output.registration, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.images.register_pairs \
+            --pairs {input.cohort:q} \
+            --pixels {params.pixels:q} \
             --settings {params.settings:q} \
             --threads {threads} \
             --output {params.folder:q} \

@@ -8,7 +8,7 @@ from cxrflow.benchmarks.settings import FeatureSettings, IntervalSettings
 from cxrflow.command import Settings
 from cxrflow.config.parts import Dataset, LabelAgreement, Privacy, Reports, Resources
 from cxrflow.config.weights import Weights
-from cxrflow.images.settings import PixelSettings
+from cxrflow.images.settings import PixelSettings, RegistrationSettings
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.text.settings import CorpusSettings, TokensSettings
 
@@ -30,6 +30,7 @@ class Values(Settings):
     corpora: CorpusSettings = CorpusSettings()
     tokens: TokensSettings = TokensSettings()
     pixels: PixelSettings = PixelSettings()
+    registration: RegistrationSettings = RegistrationSettings()
     features: FeatureSettings = FeatureSettings()
     label_agreement: LabelAgreement = LabelAgreement()
     paired_tests: IntervalSettings = IntervalSettings()

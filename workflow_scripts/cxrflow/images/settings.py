@@ -25,6 +25,63 @@ class PixelSettings(Settings):
     )
 
 
+class RegistrationSettings(Settings):
+    """How a prior image is registered to the current one (BioViL-T, Appendix F.7).
+
+    What the paper states: four degrees of freedom, 128 bins, five starts, both directions, several
+    scales, a bilateral filter. The rest is ours.
+    """
+
+    bins: int = Field(default=128, ge=8, description="Of the mutual information (F.7).")
+    starts: int = Field(
+        default=5, ge=1, description="Random starts, each in both directions (F.7)."
+    )
+    seed: int = Field(default=0, ge=0, description="Of the starts, which are those of every pair.")
+    start_rotation: float = Field(default=10.0, ge=0, description="Starts: within ± degrees.")
+    start_scale: float = Field(default=0.1, ge=0, lt=1, description="Starts: within 1 ± this.")
+    start_shift: float = Field(
+        default=0.1, ge=0, lt=1, description="Starts: within ± this share of the side, each axis."
+    )
+    domain_sigma: float = Field(
+        default=4.0, gt=0, description="Bilateral filter, in pixels; SimpleITK's default."
+    )
+    range_sigma: float = Field(
+        default=50.0, gt=0, description="Bilateral filter, in grey levels; SimpleITK's default."
+    )
+    shrink_factors: tuple[int, ...] = Field(
+        default=(4, 2, 1), description="Scales, the coarsest first; the last is 1."
+    )
+    least_side: int = Field(
+        default=64, ge=16, description="Scales at which a side has fewer pixels are left out."
+    )
+    candidates: int = Field(
+        default=2, ge=1, description="Ends of the coarsest scale that the next one goes on with."
+    )
+    first_step: float = Field(default=2.0, gt=0, description="In pixels of the scale.")
+    last_step: float = Field(
+        default=0.05, gt=0, description="A step that was halved below this is the last."
+    )
+    iterations: int = Field(default=40, ge=1, description="Steps of one run on one scale, at most.")
+    pairs_per_shard: int = Field(
+        default=256, ge=1, description="What an interrupted run of the program can lose."
+    )
+
+    @model_validator(mode="after")
+    def _scales_become_finer(self) -> Self:
+        factors = self.shrink_factors
+        if list(factors) != sorted(set(factors), reverse=True) or not factors or factors[-1] != 1:
+            raise ValueError(f"shrink_factors must fall to 1, not {list(factors)}")
+        return self
+
+    def levels(self, size: int) -> list[int]:
+        """The shrink factors for an image of ``size`` pixels a side."""
+        return [f for f in self.shrink_factors if f == 1 or size // f >= self.least_side]
+
+    def level_bins(self, size: tuple[int, ...], factor: int) -> int:
+        """The bins of a scale: at the coarse ones at most half a side, or cells are empty."""
+        return self.bins if factor == 1 else min(self.bins, min(size) // 2)
+
+
 _INTERVALS = (
     *("crop_scale", "occlusion_scale", "crop_ratio", "occlusion_ratio"),
     *("scaling", "blur_sigma"),

@@ -1,0 +1,172 @@
+"""Alignments of many pairs of images: a table, made in parallel and a part at a time, and its reader.
+
+A folder holds ``alignments.parquet`` (a row a pair) and ``registration.json`` (settings, counts,
+what failed), which is written last. Parts of an interrupted run are kept and named by all that
+decides their content.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cxrflow.drops import Drop, Tally
+from cxrflow.errors import InputError
+from cxrflow.files import atomic_path, fingerprint, read_object, write_json
+from cxrflow.images.registration import Alignment, RegistrationError, register, warp
+from cxrflow.images.settings import RegistrationSettings
+from cxrflow.images.store import PixelStore
+from cxrflow.outputs import claim_folder
+from cxrflow.parallel import chunks, ordered_map
+from cxrflow.parquet import read_table
+from cxrflow.progress import progress
+
+#: Raised by one whenever the same pixels and settings would give another table.
+FORMAT_VERSION = 1
+PAIR = ["image_id", "prior_image_id"]
+VALUES = ["scale", "rotation", "shift_x", "shift_y", "mutual_information"]
+PRODUCT = "registration"
+Pair = tuple[str, str]  # ids of the current and of the prior image
+
+
+def read_pairs(tables: Sequence[Path]) -> list[Pair]:
+    """The images with a prior in cohorts' tables, each pair once, in the order of their ids."""
+    rows = pd.concat([read_table(path, PAIR)[PAIR] for path in tables]).dropna()
+    if rows.empty:
+        where = ", ".join(str(path) for path in tables)
+        raise InputError(f"{where}: no row has a prior_image_id; expected pairs to register")
+    pairs = rows.astype(str).drop_duplicates().sort_values(PAIR)
+    return list(pairs.itertuples(index=False, name=None))
+
+
+def build_alignments(
+    pairs: Sequence[Pair],
+    store: PixelStore,
+    settings: RegistrationSettings,
+    folder: Path,
+    processes: int,
+) -> dict[str, Any]:
+    """Register ``pairs`` and write the table; returns what ``registration.json`` says.
+
+    A pair without pixels, or that cannot be registered, is a row without values and is counted.
+    """
+    claim_folder(folder, PRODUCT)
+    (folder / "registration.json").unlink(missing_ok=True)
+    parts = list(chunks(pairs, settings.pairs_per_shard))
+    decides = [FORMAT_VERSION, store.fingerprint, settings.model_dump(mode="json")]
+    paths = [
+        folder / f"part-{number:05d}-{fingerprint([decides, part])}.parquet"
+        for number, part in enumerate(parts)
+    ]
+    for stale in set(folder.glob("part-*")) - set(paths):
+        stale.unlink()
+    missing = [(part, path) for part, path in zip(parts, paths, strict=True) if not path.is_file()]
+    work = partial(align, store.path, settings=settings)
+    todo = [pair for part, _ in missing for pair in part]
+    with closing(ordered_map(work, todo, min(processes, len(todo)))) as found:
+        rows = progress(found, len(todo), "pair", lambda row: 1, "registration")
+        for part, path in missing:
+            _write(pd.DataFrame([next(rows) for _ in part]), path)
+    table = pd.concat([pd.read_parquet(path) for path in paths], ignore_index=True)
+    failed = table[table["failure"].notna()]
+    tally = Tally("pairs registered", "pairs", len(table) - len(failed))
+    for reason, lost in failed.groupby("failure"):
+        tally.add(Drop.of(str(reason), lost["image_id"], failed=True))
+    _write(table, folder / "alignments.parquet")
+    content = {
+        **tally.as_json(),
+        "geometry": str(store.geometry),
+        "size": store.size,
+        "pixels": store.fingerprint,
+        "settings": settings.model_dump(mode="json"),
+    }
+    write_json(folder / "registration.json", content)
+    for path in paths:
+        path.unlink()
+    return content
+
+
+def align(root: Path, pair: Pair, settings: RegistrationSettings) -> dict[str, Any]:
+    """A row of the table."""
+    store = _opened(root)
+    row: dict[str, Any] = {**dict(zip(PAIR, pair, strict=True)), **dict.fromkeys(VALUES, np.nan)}
+    rows = store.find(pair)
+    lost = [name for name, at in zip(("current", "prior"), rows, strict=True) if at < 0]
+    if lost:
+        return row | {"failure": f"pixels of the {lost[0]} image are missing"}
+    current, prior = store.read(rows)
+    inside = [store.placement(int(at)).inside_stored() for at in rows]
+    try:
+        found = register(current, prior, settings, (inside[0], inside[1]))
+    except RegistrationError as error:
+        return row | {"failure": str(error)}
+    return row | asdict(found) | {"failure": None}
+
+
+@cache
+def _opened(root: Path) -> PixelStore:
+    """The store of a process, which registers many pairs of it."""
+    return PixelStore(root)
+
+
+def _write(table: pd.DataFrame, path: Path) -> None:
+    with atomic_path(path) as temporary:
+        table.astype({"failure": "str"}).to_parquet(temporary, index=False)
+
+
+class Alignments:
+    """Reads the table: prior images as the current ones would show them."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        content = read_object(self.folder / "registration.json", ("size", "geometry"))
+        self.size = int(content["size"])
+        table = read_table(self.folder / "alignments.parquet", (*PAIR, *VALUES, "failure"))
+        self.table = table.set_index(PAIR)
+
+    def find(self, image_id: str, prior_image_id: str) -> Alignment | None:
+        """The alignment of a pair; None where it could not be registered.
+
+        Raises:
+            InputError: the pair is not in the table.
+        """
+        try:
+            row = self.table.loc[(image_id, prior_image_id)]
+        except KeyError:
+            raise InputError(
+                f"{self.folder / 'alignments.parquet'}: the pair of {image_id} and its prior"
+                f" {prior_image_id} is not listed; register the cohort that has it"
+            ) from None
+        return (
+            Alignment(*(float(row[name]) for name in VALUES)) if pd.isna(row["failure"]) else None
+        )
+
+    def warp(
+        self, priors: NDArray[np.uint8], image_ids: Sequence[str], prior_image_ids: Sequence[str]
+    ) -> NDArray[np.uint8]:
+        """Prior images [n, S, S] moved onto their current ones, black outside.
+
+        A pair that could not be registered keeps its prior image as it is.
+        """
+        return np.stack(list(self._warped(priors, image_ids, prior_image_ids)))
+
+    def _warped(
+        self, priors: NDArray[np.uint8], image_ids: Sequence[str], prior_image_ids: Sequence[str]
+    ) -> Iterator[NDArray[np.uint8]]:
+        for prior, current_id, prior_id in zip(priors, image_ids, prior_image_ids, strict=True):
+            found = self.find(current_id, prior_id)
+            if found is None:
+                yield prior
+                continue
+            # A store of another size shows the same in other pixels.
+            scale = len(prior) / self.size
+            yield warp(
+                prior,
+                replace(found, shift_x=found.shift_x * scale, shift_y=found.shift_y * scale),
+            )

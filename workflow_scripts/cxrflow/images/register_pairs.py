@@ -1,0 +1,47 @@
+"""Register the prior images of cohorts to the current ones, or go on with it (docs/registration.md)."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxrflow.command import parser, read_settings, run
+from cxrflow.errors import InputError
+from cxrflow.images.settings import RegistrationSettings
+
+log = logging.getLogger("cxrflow.images")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = parser(__doc__)
+    arguments.add_argument(
+        "--pairs",
+        type=Path,
+        nargs="+",
+        required=True,
+        help="tables with image_id and prior_image_id: pairs.parquet, samples.parquet",
+    )
+    arguments.add_argument("--pixels", type=Path, required=True, help="the pixel store of both")
+    arguments.add_argument("--threads", type=int, default=1, help="processes")
+    arguments.add_argument("--output", type=Path, required=True)
+    options = arguments.parse_args(argv)
+    settings = read_settings(options.settings, RegistrationSettings)
+    if options.threads < 1:
+        raise InputError(f"--threads is {options.threads}, expected at least 1")
+
+    from cxrflow.images.alignments import build_alignments, read_pairs
+    from cxrflow.images.store import PixelStore
+
+    content = build_alignments(
+        read_pairs(options.pairs),
+        PixelStore(options.pixels),
+        settings,
+        options.output,
+        options.threads,
+    )
+    reasons = ", ".join(f"{drop['count']} x {drop['reason']}" for drop in content["dropped"])
+    log.info("%s: %d pairs registered; failed: %s", options.output, content["kept"], reasons or 0)
+
+
+if __name__ == "__main__":
+    run(main)
