@@ -1,8 +1,8 @@
-"""The registration of BioViL-T F.7 written down plainly: ten whole runs of SimpleITK's method.
+"""The registration of BioViL-T F.7 written down plainly: ten whole runs of SimpleITK.
 
-Each start runs through all scales in either direction, on filtered images, with the pyramid inside of
-the method, and the highest mutual information wins. What the paper does not state is as in
-`RegistrationSettings`; the optimiser is that of the caller.
+Each start runs through all scales in either direction, on filtered images, with the pyramid
+inside of the method, and the highest mutual information wins. What the paper does not state is as
+in `RegistrationSettings`; the optimiser is that of the caller.
 """
 
 from collections.abc import Callable

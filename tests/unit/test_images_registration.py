@@ -1,4 +1,4 @@
-"""Registration: its geometry, what it finds against the truth and against ten whole runs, bad input."""
+"""Registration: geometry, what it finds against the truth and ten whole runs, bad input."""
 
 import os
 from dataclasses import replace

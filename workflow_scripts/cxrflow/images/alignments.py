@@ -1,4 +1,4 @@
-"""Alignments of many pairs of images: a table, made in parallel and a part at a time, and its reader.
+"""Alignments of many pairs of images: a table, made in parallel and by parts, and its reader.
 
 A folder holds ``alignments.parquet`` (a row a pair) and ``registration.json`` (settings, counts,
 what failed), which is written last. Parts of an interrupted run are kept and named by all that
@@ -128,7 +128,12 @@ class Alignments:
         content = read_object(self.folder / "registration.json", ("size", "geometry"))
         self.size = int(content["size"])
         table = read_table(self.folder / "alignments.parquet", (*PAIR, *VALUES, "failure"))
-        self.table = table.set_index(PAIR)
+        pairs = table[PAIR].itertuples(index=False, name=None)
+        values = table[VALUES].to_numpy(dtype=np.float64).tolist()
+        self._known: dict[Pair, Alignment | None] = {
+            pair: Alignment(*row) if whole else None
+            for pair, row, whole in zip(pairs, values, table["failure"].isna(), strict=True)
+        }
 
     def find(self, image_id: str, prior_image_id: str) -> Alignment | None:
         """The alignment of a pair; None where it could not be registered.
@@ -136,16 +141,13 @@ class Alignments:
         Raises:
             InputError: the pair is not in the table.
         """
-        try:
-            row = self.table.loc[(image_id, prior_image_id)]
-        except KeyError:
+        pair = (image_id, prior_image_id)
+        if pair not in self._known:
             raise InputError(
                 f"{self.folder / 'alignments.parquet'}: the pair of {image_id} and its prior"
                 f" {prior_image_id} is not listed; register the cohort that has it"
-            ) from None
-        return (
-            Alignment(*(float(row[name]) for name in VALUES)) if pd.isna(row["failure"]) else None
-        )
+            )
+        return self._known[pair]
 
     def warp(
         self, priors: NDArray[np.uint8], image_ids: Sequence[str], prior_image_ids: Sequence[str]

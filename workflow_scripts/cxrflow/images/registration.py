@@ -4,7 +4,7 @@ Four degrees of freedom (translation, isotropic scale, rotation), mutual informa
 bilateral filtering before, several scales, both directions, five random starts, and the run with
 the highest mutual information is kept.
 
-The starts are not all run to the end: all of them climb at the coarsest scale, what they agree on is
+The starts are not all run to the end: all of them climb at the coarsest scale, those that agree are
 one candidate, and only the best candidates go on to finer scales, in both directions.
 docs/registration.md shows that this ends where ten whole runs end.
 """
@@ -76,7 +76,7 @@ class Alignment:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Sums in one order, so that the same images give the same digits; pairs are what is parallel."""
+    """Sums in one order: the same images give the same digits. Pairs are what is parallel."""
     import SimpleITK as sitk
 
     before = sitk.ProcessObject.GetGlobalDefaultNumberOfThreads()
@@ -94,10 +94,10 @@ def register(
     settings: RegistrationSettings,
     inside: tuple[Rectangle, Rectangle] | None = None,
 ) -> Alignment:
-    """Align a prior image with the current one, both uint8 [S, S]; ``inside``: of each, what is image.
+    """Align a prior image with the current one, both uint8 [S, S].
 
-    Padding outside of ``inside`` has no part in the mutual information, to which two black borders
-    on top of each other would be the best of matches.
+    ``inside``: what is image of each. Padding around it has no part in the mutual information, to
+    which two black borders on top of each other would be the best of matches.
 
     Raises:
         InputError: the two are not squares of one size.
