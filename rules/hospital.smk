@@ -23,7 +23,7 @@ rule draw_phantom:
         **job("draw_phantom"),
     params:
         code=lambda wildcards: code_digest("phantom", f"phantom.writers.{wildcards.phantom}"),
-        settings=as_json(run.synthetic_hospital or {}),
+        settings=drawing_settings,
         jpg=drawn_pictures,
         folder=subpath(output.manifest, parent=True),
     shell:

@@ -18,6 +18,12 @@ def drawn_pictures(wildcards):
     return ["--jpg"] if wildcards.phantom == "mimic_cxr_jpg" and "mimic_cxr_jpg" in holders else []
 
 
+def drawing_settings(wildcards):
+    """The hospital's settings that matter to this copy."""
+    hospital = run.synthetic_hospital
+    return as_json({} if hospital is None else hospital.of(wildcards.phantom))
+
+
 def drawing_threads(wildcards):
     """One for a copy without images: it takes seconds, and must not wait for two cores."""
     held = layout_of(wildcards.phantom).holds if wildcards.phantom in LAYOUTS else ()

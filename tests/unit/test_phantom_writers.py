@@ -8,15 +8,41 @@ from phantom_fixtures import SETTINGS, digests
 
 from cxrflow.errors import InputError
 from cxrflow.phantom.__main__ import WRITERS, main, writer
+from cxrflow.phantom.settings import OF, HospitalSettings
 from cxrflow.phantom.writers import folder
+
+LARGER = {
+    "ms_cxr_patient_share": 0.9,
+    "rsna_images": 30,
+    "rsna_opacity_share": 0.2,
+    "rsna_not_normal_share": 0.4,
+    "abstracts": 300,
+    "mednli_pairs": 1500,
+    "radnli_pairs": 260,
+    "notes": 220,
+    "splitter_reports": 15,
+}
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_bytes_do_not_depend_on_the_number_of_processes(
+def test_bytes_do_not_depend_on_processes_nor_on_what_other_data_sets_are_told(
     name: str, written: Path, tmp_path: Path
 ) -> None:
-    writer(name)(SETTINGS, tmp_path / name, 2)
-    assert digests(tmp_path / name) == digests(written / name)
+    own = SETTINGS.of(name)
+    others = {setting: LARGER[setting] for setting in OF if setting not in own}
+    writer(name)(HospitalSettings.model_validate({**own, **others}), tmp_path / name, 2)
+    found, expected = digests(tmp_path / name), digests(written / name)
+    if others:  # the manifest says what the whole hospital was
+        assert found.pop("MANIFEST.json") != expected.pop("MANIFEST.json")
+    assert found == expected
+
+
+def test_every_setting_that_is_of_some_data_sets_is_known_and_of_them() -> None:
+    assert set(OF) == set(LARGER) < set(HospitalSettings.model_fields)
+    for setting, datasets in OF.items():
+        assert [name for name in WRITERS if setting in SETTINGS.of(name)] == [
+            name for name in WRITERS if name in datasets
+        ]
 
 
 @pytest.mark.parametrize("name", WRITERS)

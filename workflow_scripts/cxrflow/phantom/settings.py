@@ -11,6 +11,20 @@ from pydantic import Field, model_serializer
 
 from cxrflow.command import Settings
 
+#: The data sets that a setting is of, by writer; one that is not here is of them all.
+OF = {
+    "ms_cxr_patient_share": ("ms_cxr",),
+    "rsna_images": ("rsna",),
+    "rsna_opacity_share": ("rsna",),
+    "rsna_not_normal_share": ("rsna",),
+    "abstracts": ("pubmed",),
+    "mednli_pairs": ("mednli",),
+    "radnli_pairs": ("radnli",),
+    # Notes and RadNLI's pairs are of patients after those of the reports before them.
+    "notes": ("mimic_iii", "radnli"),
+    "splitter_reports": ("stanza_text", "stanza_entities", "mimic_iii", "radnli"),
+}
+
 
 class FollowedSettings(Settings):
     """Patients who are followed closely: those of MS-CXR-T, beside all others of the hospital.
@@ -127,3 +141,8 @@ class HospitalSettings(Settings):
     ) -> dict[str, Any]:
         """A hospital without them is what it was before there were any."""
         return {key: value for key, value in dump(self).items() if value is not None}
+
+    def of(self, dataset: str) -> dict[str, Any]:
+        """The settings that a data set is drawn by; no other has to be drawn anew for its own."""
+        every = self.model_dump(mode="json")
+        return {name: value for name, value in every.items() if dataset in OF.get(name, (dataset,))}
