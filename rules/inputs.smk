@@ -129,6 +129,9 @@ def task_inputs(wildcards):
     found = {"cohort": cohort_table(cohort)}
     if "pixels" in wanted:
         found["pixels"] = pixels(cohort, wildcards.model)
+    if "registration" in wanted:
+        geometry = MODELS[wildcards.model].geometry
+        found["registration"] = f"<results>/registration/{cohort}/{geometry}/registration.json"
     if "features" in wanted:
         folder = f"<results>/features/{wildcards.model}/seed{wildcards.seed}/{cohort}"
         found["features"] = f"{folder}/features.json"

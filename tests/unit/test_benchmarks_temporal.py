@@ -135,6 +135,33 @@ def test_a_probe_of_frozen_features_sees_what_has_changed(world, tmp_path, sizes
     assert result.metrics["macro_accuracy/edema"].n == PATIENTS // 4
 
 
+def write_alignments(world, folder, shift):
+    """All priors moved by so many pixels."""
+    samples = pd.read_parquet(world / "cohort/samples.parquet")
+    table = samples[["image_id", "prior_image_id"]].drop_duplicates()
+    still = {"scale": 1.0, "rotation": 0.0, "shift_x": shift, "shift_y": 0.0}
+    folder.mkdir()
+    table.assign(**still, mutual_information=1.0, failure=None).to_parquet(
+        folder / "alignments.parquet"
+    )
+    write_json(folder / "registration.json", {"size": SIZE, "geometry": f"shorter{SIZE}"})
+    return folder
+
+
+def test_registered_priors_are_what_it_learns_from_and_is_scored_on(world, tmp_path):
+    model = write_model(tmp_path / "model", ONE)
+    probe = {"name": "probe", "solver": {"name": "converged", "inverse_penalty": 100}}
+    given = options(world, model, tmp_path)
+    plain = program.score(given, settings(probe))
+    given.registration = write_alignments(world, tmp_path / "here", 0.0)
+    here = program.score(given, settings(probe, registered=True))
+    pd.testing.assert_frame_equal(plain.predictions, here.predictions)
+    assert here.protocol["registered"] and here.data["fingerprint"] != plain.data["fingerprint"]
+    given.registration = write_alignments(world, tmp_path / "away", 2.0 * SIZE)
+    away = program.score(given, settings(probe, registered=True))
+    assert away.metrics["macro_accuracy"].value < plain.metrics["macro_accuracy"].value - 0.2
+
+
 def test_fine_tuning_goes_on_after_a_kill_and_writes_a_whole_result(world, tmp_path, monkeypatch):
     """Killed in its second run: the first is only read, the second gives the same scores."""
     model = write_model(tmp_path / "model", TWO)

@@ -11,7 +11,7 @@ from PIL import Image
 from cxrflow.errors import InputError
 from cxrflow.files import file_digest, read_json
 from cxrflow.images import alignments
-from cxrflow.images.alignments import Alignments, build_alignments, read_pairs
+from cxrflow.images.alignments import Alignments, RegisteredPriors, build_alignments, read_pairs
 from cxrflow.images.register_pairs import main
 from cxrflow.images.registration import Alignment, register, warp
 from cxrflow.images.settings import PixelSettings, RegistrationSettings
@@ -89,6 +89,22 @@ def test_what_failed_is_counted_and_its_prior_stays(store: PixelStore, built: Pa
     np.testing.assert_array_equal(moved[1], warp(priors[1], found))
     with pytest.raises(InputError, match="the pair of i0 and its prior i4 is not listed"):
         table.warp(priors[:1], ["i0"], ["i4"])
+
+
+def test_a_store_whose_priors_are_moved(store: PixelStore, built: Path) -> None:
+    table = Alignments(built)
+    registered = RegisteredPriors(store, table)
+    assert registered.fingerprint != store.fingerprint
+    currents, priors = ["i4", "i0", "i4"], ["i3", "i1", "i3"]
+    rows = registered.prior_rows(currents, priors)
+    assert rows[0] == rows[2] != rows[1] and rows.min() >= len(store)
+    plain = store.rows(["i3", "i1"])
+    read = registered.read(np.concatenate([rows[:2], plain]))
+    np.testing.assert_array_equal(read[2:], store.read(plain))
+    np.testing.assert_array_equal(read[:2], table.warp(read[2:], currents[:2], priors[:2]))
+    assert (read[:2] != read[2:]).any()
+    with pytest.raises(InputError, match="the pair of i0 and its prior i4 is not listed"):
+        registered.prior_rows(["i0"], ["i4"])
 
 
 def test_it_serves_a_store_of_another_size(built: Path) -> None:

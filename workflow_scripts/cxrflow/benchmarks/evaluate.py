@@ -27,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
     arguments.add_argument("--training", type=Path, help="results/cohorts/<cohort> to learn from")
     arguments.add_argument("--pixels", type=Path, help="results/pixels/<cohort>/<geometry>")
+    arguments.add_argument("--registration", type=Path, help="results/registration/<cohort>/<g>")
     arguments.add_argument("--features", type=Path, help="results/features/<m>/seed<k>/<cohort>")
     arguments.add_argument("--state", type=Path, help="folder of what is not finished")
     arguments.add_argument("--task", help="name of the task; else the benchmark's")
@@ -39,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         wanted.add("training")
     if benchmark.resumes:
         wanted.add("state")
-    for name in ("training", "pixels", "features", "state"):
+    for name in ("training", "pixels", "registration", "features", "state"):
         if (getattr(options, name) is not None) != (name in wanted):
             verb = "needs" if name in wanted else "does not read"
             arguments.error(f"{options.benchmark} {verb} --{name}")

@@ -63,9 +63,13 @@ class Benchmark:
     reference_program: str = ""
 
     def inputs(self, settings: Settings) -> set[str]:
-        """What its program must have beside the model and the cohort: pixels, features."""
-        augmented = getattr(settings, "augmentation", None) is not None
-        return {self.reads, *(["pixels"] if augmented else [])} - {"samples"}
+        """What its program must have beside the model and the cohort: pixels, features, …"""
+        wanted = {self.reads}
+        if getattr(settings, "augmentation", None) is not None:
+            wanted.add("pixels")
+        if getattr(settings, "registered", False):
+            wanted.add("registration")
+        return wanted - {"samples"}
 
 
 JOINT, IMAGE, TEXT = (frozenset({name}) for name in ("joint", "image", "text"))

@@ -53,6 +53,16 @@ class IntervalSettings(Settings):
         return {"replicates": self.replicates, "seed": self.seed, "level": self.level}
 
 
+class CurationSettings(Settings):
+    """Image curation (BioViL-T section 3.3, Appendix A.4)."""
+
+    margin: float = Field(
+        default=0.2, ge=0, le=2, description="delta of section 3.3 (Appendix A.4)"
+    )
+    batch_size: int = Field(default=64, ge=1, description="images encoded at once")
+    device: str = Field(default="auto", description="auto, cpu, cuda or cuda:<n>")
+
+
 class BenchmarkSettings(Settings):
     """What every benchmark that runs a model has."""
 

@@ -5,7 +5,7 @@ what failed), which is written last. Parts of an interrupted run are kept and na
 decides their content.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from functools import cache, partial
@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cxrflow.drops import Drop, Tally
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_path, fingerprint, read_object, write_json
+from cxrflow.files import atomic_path, file_digest, fingerprint, read_object, write_json
 from cxrflow.images.registration import Alignment, RegistrationError, register, warp
 from cxrflow.images.settings import RegistrationSettings
 from cxrflow.images.store import PixelStore
@@ -172,3 +172,55 @@ class Alignments:
                 prior,
                 replace(found, shift_x=found.shift_x * scale, shift_y=found.shift_y * scale),
             )
+
+
+class RegisteredPriors:
+    """A pixel store that also gives prior images as their current ones would show them.
+
+    Those have rows of their own, behind the store's, which :meth:`prior_rows` hands out; all else
+    is the store's.
+    """
+
+    def __init__(self, store: PixelStore, alignments: Alignments) -> None:
+        self.store, self.alignments = store, alignments
+        self.geometry, self.index, self.size = store.geometry, store.index, store.size
+        digest = file_digest(alignments.folder / "alignments.parquet")
+        self.fingerprint: str = fingerprint([store.fingerprint, digest])
+        self._pairs: list[Pair] = []
+        self._row: dict[Pair, int] = {}
+
+    def holds(self, image_ids: Iterable[str]) -> NDArray[np.bool_]:
+        """As the store's."""
+        return self.store.holds(image_ids)
+
+    def find(self, image_ids: Iterable[str]) -> NDArray[np.int64]:
+        """As the store's."""
+        return self.store.find(image_ids)
+
+    def rows(self, image_ids: Iterable[str]) -> NDArray[np.int64]:
+        """As the store's."""
+        return self.store.rows(image_ids)
+
+    def prior_rows(
+        self, image_ids: Iterable[str], prior_image_ids: Iterable[str]
+    ) -> NDArray[np.int64]:
+        """The rows of priors that are moved onto these images."""
+        for pair in (pairs := list(zip(image_ids, prior_image_ids, strict=True))):
+            if pair not in self._row:
+                self.alignments.find(*pair)  # a pair that is not listed is an error now
+                self._row[pair] = len(self.store) + len(self._pairs)
+                self._pairs.append(pair)
+        return np.array([self._row[pair] for pair in pairs], dtype=np.int64)
+
+    def read(self, rows: ArrayLike) -> NDArray[np.uint8]:
+        """The images of rows, the store's and those of :meth:`prior_rows`: uint8 [n, S, S]."""
+        rows = np.asarray(rows, dtype=np.int64)
+        moved = np.flatnonzero(rows >= len(self.store))
+        pairs = [self._pairs[row - len(self.store)] for row in rows[moved].tolist()]
+        stored = rows.copy()
+        stored[moved] = self.store.rows([prior for _, prior in pairs])
+        pixels = self.store.read(stored)
+        if pairs:
+            currents, priors = zip(*pairs, strict=True)
+            pixels[moved] = self.alignments.warp(pixels[moved], currents, priors)
+        return pixels

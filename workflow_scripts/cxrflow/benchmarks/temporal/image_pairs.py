@@ -17,6 +17,7 @@ from cxrflow.benchmarks.inputs import PRIOR, Pixels, read_frames
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.errors import InputError
+from cxrflow.images.alignments import RegisteredPriors
 from cxrflow.images.augment import Stored
 
 
@@ -34,7 +35,11 @@ class LabelledPairs:
         """The pairs of a table, all of whose images are stored."""
         table = table.reset_index(drop=True)
         numbers = table["label"].map({name: place for place, name in enumerate(classes)})
-        current, prior = pixels.rows(table["image_id"]), pixels.rows(table[PRIOR])
+        current = pixels.rows(table["image_id"])
+        if isinstance(pixels, RegisteredPriors):
+            prior = pixels.prior_rows(table["image_id"], table[PRIOR])
+        else:
+            prior = pixels.rows(table[PRIOR])
         return cls(table, current, prior, np.array(numbers, dtype=np.int64))
 
     def __len__(self) -> int:

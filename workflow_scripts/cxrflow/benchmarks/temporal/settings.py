@@ -80,4 +80,8 @@ class TemporalClassificationSettings(BenchmarkSettings):
         description="in the order of Table 2",
     )
     batch_size: int = Field(default=32, ge=1, description="pairs encoded at once; speed only")
+    registered: bool = Field(
+        default=False,
+        description="the prior is moved onto the current image first (F.7; Table 2, w/reg)",
+    )
     learning: Probe | FineTuning | FewShot = Field(default=FineTuning(), discriminator="name")

@@ -14,7 +14,7 @@ import logging
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -53,6 +53,8 @@ from cxrflow.benchmarks.temporal.settings import (
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
 from cxrflow.errors import InputError
 from cxrflow.files import file_digest
+from cxrflow.images.alignments import Alignments, RegisteredPriors
+from cxrflow.images.store import PixelStore
 from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, clusters_of
 from cxrflow.metrics.multiclass import recalls
 from cxrflow.training.engine import Engine
@@ -306,6 +308,9 @@ def score(options: Namespace, settings: TemporalClassificationSettings) -> Resul
     device = choose_device(settings.device)
     image = load_image_half(options.model, trunk_alone=True).to(device).eval()
     pixels = open_pixels(options.pixels, trained_geometry(options.model))
+    if settings.registered:
+        alignments = Alignments(options.registration)
+        pixels = cast(Pixels, RegisteredPriors(PixelStore(options.pixels), alignments))
     has_text = (options.model / "config.json").is_file()
     wants_text = isinstance(settings.learning, FewShot) and has_text
     model = cxrflow.load(options.model, device) if wants_text else None

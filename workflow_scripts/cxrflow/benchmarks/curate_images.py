@@ -1,0 +1,31 @@
+"""Choose among several images of a study the one that fits its report (docs/biovil_t.md)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxrflow.benchmarks.settings import CurationSettings
+from cxrflow.command import parser, read_settings, run
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
+    arguments.add_argument(
+        "--cohort", type=Path, required=True, help="pairs with `unit: image`: all frontal images"
+    )
+    arguments.add_argument("--pixels", type=Path, required=True, help="results/pixels/<cohort>/<g>")
+    arguments.add_argument(
+        "--truth", type=Path, help="TRUTH.parquet of the synthetic hospital, to count against"
+    )
+    arguments.add_argument("--output", type=Path, required=True)
+    options = arguments.parse_args(argv)
+    settings = read_settings(options.settings, CurationSettings)
+
+    from cxrflow.benchmarks.curation import curate
+
+    curate(options, settings)
+
+
+if __name__ == "__main__":
+    run(main)

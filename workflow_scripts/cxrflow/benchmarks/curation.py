@@ -1,0 +1,99 @@
+"""Image curation: scores of all acquisitions of a study for its report, by a trained model.
+
+The model of BioViL-T section 3.3 has learnt from studies with one acquisition alone. An image is
+scored without its prior (ours: the paper's question is about the image itself).
+"""
+
+import logging
+from argparse import Namespace
+from typing import Any
+
+import pandas as pd
+import torch
+
+from cxrflow.benchmarks.features import encode, trained_geometry
+from cxrflow.benchmarks.inputs import drop_rows, open_pixels, read_cohort
+from cxrflow.benchmarks.settings import CurationSettings
+from cxrflow.errors import InputError
+from cxrflow.files import atomic_folder, file_digest, write_json
+from cxrflow.images.curation import against_truth, decide
+from cxrflow.model import Model
+from cxrflow.parquet import read_table
+from cxrflow.training.precision import choose_device
+
+log = logging.getLogger("cxrflow")
+COLUMNS = ("study_id", "image_id", "impression_sentences")
+
+
+def curate(options: Namespace, settings: CurationSettings) -> None:
+    """What ``cxrflow.benchmarks.curate_images`` calls."""
+    device = choose_device(settings.device)
+    cohort = read_cohort(options.cohort, "pairs.parquet", COLUMNS)
+    model = Model.load(options.model, device)
+    pixels = open_pixels(options.pixels, trained_geometry(options.model))
+    if model.image_encoder is None or model.image_encoder.projector is None:
+        raise InputError(f"{options.model}: no image half in a joint space with text")
+    texts = cohort.table["impression_sentences"].map(_text)
+    table, dropped = drop_rows(
+        cohort.table.assign(text=texts, sample_id=cohort.table["image_id"]),
+        {
+            "image is not in the pixel store": ~pixels.holds(cohort.table["image_id"]),
+            "no impression": texts == "",
+            "impression is longer than the encoder takes": _too_long(model, texts),
+        },
+    )
+    several = table["study_id"].duplicated(keep=False)
+    scores = pd.Series(float("nan"), index=table.index)
+    if several.any():
+        scores[several] = _scores(model, pixels, table[several], settings.batch_size, device)
+    decided = decide(
+        table[["study_id", "image_id"]].assign(score=scores), settings.margin
+    ).reset_index(drop=True)
+    counts = decided["decision"].value_counts()
+    said: dict[str, Any] = {
+        "data": cohort.data,
+        "model": file_digest(options.model / "image" / "model.safetensors")[:16],
+        "settings": settings.model_dump(mode="json"),
+        "studies": int(decided["study_id"].nunique()),
+        "studies_with_several": int(table.loc[several, "study_id"].nunique()),
+        "images": {name: int(count) for name, count in counts.items()},
+        "dropped": dropped,
+    }
+    if options.truth is not None:
+        truth = read_table(options.truth, ("image_id", "usable"))
+        said["truth"] = against_truth(decided, truth.set_index("image_id")["usable"])
+    with atomic_folder(options.output, "curation") as folder:
+        decided.to_parquet(folder / "curation.parquet", index=False)
+        write_json(folder / "curation.json", said)
+    log.info(
+        "%s: %d of %d studies with several images decided, %d images rejected",
+        options.output,
+        said["images"].get("best", 0),
+        said["studies_with_several"],
+        said["images"].get("rejected", 0),
+    )
+
+
+def _text(sentences: object) -> str:
+    return " ".join(sentences) if sentences is not None else ""  # type: ignore[call-overload]
+
+
+def _too_long(model: Model, texts: pd.Series) -> "pd.Series[bool]":
+    if model.text_encoder is None or model.tokenizer is None:
+        raise InputError(f"{model.folder}: the model has no text half")
+    longest = model.text_encoder.config.max_position_embeddings
+    lengths = [len(text.ids) for text in model.tokenizer.encode_batch_fast(texts.tolist())]
+    return pd.Series(lengths, index=texts.index) > longest
+
+
+def _scores(
+    model: Model, pixels: Any, table: pd.DataFrame, batch_size: int, device: torch.device
+) -> pd.Series:
+    """Cosine of each image with its report."""
+    assert model.image_encoder is not None
+    images = table[["image_id"]]  # no prior
+    images_NP = encode(model.image_encoder, pixels, images, batch_size, device)["projected"]
+    texts = table["text"].tolist()
+    starts = range(0, len(texts), batch_size)
+    texts_NP = torch.cat([model.encode_text(texts[i : i + batch_size]).cpu() for i in starts])
+    return pd.Series((images_NP * texts_NP).sum(1).numpy(), index=table.index)
