@@ -6,6 +6,7 @@ scored without its prior (ours: the paper's question is about the image itself).
 
 import logging
 from argparse import Namespace
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -74,8 +75,8 @@ def curate(options: Namespace, settings: CurationSettings) -> None:
     )
 
 
-def _text(sentences: object) -> str:
-    return " ".join(sentences) if sentences is not None else ""  # type: ignore[call-overload]
+def _text(sentences: Sequence[str] | None) -> str:
+    return " ".join(sentences) if sentences is not None else ""
 
 
 def _too_long(model: Model, texts: pd.Series) -> "pd.Series[bool]":
