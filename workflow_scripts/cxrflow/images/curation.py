@@ -5,6 +5,7 @@ the body was taken. The image that fits its report best is kept, but only if it 
 a margin; a study without such an image is left undecided, and its cohort chooses as it always does.
 """
 
+import numpy as np
 import pandas as pd
 
 ONLY, BEST, REJECTED, UNDECIDED = "only", "best", "rejected", "undecided"
@@ -22,16 +23,17 @@ def decide(scores: pd.DataFrame, margin: float) -> pd.DataFrame:
         The rows with ``lead``, the best score of the study less the second (NaN for one image), and
         ``decision``: only, best, rejected or undecided.
     """
-    ordered = scores.sort_values("score", ascending=False, kind="stable")
-    by_study = ordered.groupby("study_id")["score"]
-    best = by_study.first()
-    second = by_study.nth(1).set_axis(ordered.loc[by_study.nth(1).index, "study_id"])
-    lead = scores["study_id"].map(best - second.reindex(best.index))
-    first = scores.index.isin(ordered.drop_duplicates("study_id").index)
-    decision = pd.Series(UNDECIDED, index=scores.index, dtype="str")
-    decision[lead.isna()] = ONLY
-    decision[(lead > margin) & first] = BEST
-    decision[(lead > margin) & ~first] = REJECTED
+    rank = scores.groupby("study_id")["score"].rank(method="first", ascending=False)
+    best, second = (
+        scores["study_id"].map(scores[rank == place].set_index("study_id")["score"])
+        for place in (1, 2)
+    )
+    lead = (best - second).astype("float64")
+    decision = np.select(
+        [lead.isna().to_numpy(), (lead <= margin).to_numpy(), (rank == 1).to_numpy()],
+        [ONLY, UNDECIDED, BEST],
+        REJECTED,
+    )
     return scores.assign(lead=lead, decision=decision)
 
 
