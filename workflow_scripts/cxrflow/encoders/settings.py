@@ -118,3 +118,38 @@ class ImageEncoderSettings(Settings):
     def _only_its_own(self, dump: Callable[[Self], dict[str, Any]]) -> dict[str, Any]:
         values = dump(self)
         return {n: v for n, v in values.items() if n != "comparison" or v is not None}
+
+
+class ReportDecoderSettings(Settings):
+    """What a report decoder reads and writes (BioViL-T Appendix F.1); kept in its config.json.
+
+    A sequence is [CLS], the prior report, [SEP], the report, [SEP]; the last is its end. BioViL-T
+    gives [prior, [SEP], current] (section 3.3) and says nothing of first token, end and lengths.
+    """
+
+    sections: tuple[Literal["findings", "impression"], ...] = Field(
+        ("findings", "impression"),
+        min_length=1,
+        description="of reports, prior ones too, in this order (Table 3 has both kinds)",
+    )
+    prior_image: bool = Field(True, description="by an encoder that compares (Table 7)")
+    prior_report: bool = Field(True, description="before the report, as its prompt (Table 7)")
+    separator: bool = Field(True, description="[SEP] between prior report and report (Table 7)")
+    length: int = Field(512, ge=8, description="positions of the decoder")
+    report_length: int = Field(
+        256,
+        ge=4,
+        description="of them for the report with its end; a longer one is cut in training, and a "
+        "prior report keeps its last tokens in what is left",
+    )
+
+    @model_validator(mode="after")
+    def _both_have_room(self) -> Self:
+        if len(set(self.sections)) < len(self.sections):
+            raise ValueError(f"sections is {list(self.sections)}; expected each section once")
+        if self.report_length > self.length - 4:
+            raise ValueError(
+                f"report_length is {self.report_length}, length {self.length}; expected at most "
+                f"{self.length - 4}, so that [CLS], some of a prior report and [SEP] have room"
+            )
+        return self

@@ -1,0 +1,102 @@
+"""Greedy and beam search against transformers' generation from the decoder's own folder."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import BertLMHeadModel, DynamicCache, EncoderDecoderCache
+
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
+from cxrflow.encoders.decoding import Search, decode
+from cxrflow.encoders.report_decoder import ReportDecoder, load_decoder, save_decoder
+from cxrflow.encoders.settings import ReportDecoderSettings, TextEncoderSettings
+from cxrflow.errors import InputError
+
+SIZES = TextEncoderSettings(
+    layers=2, width=32, heads=4, feed_forward=48, positions=60, projection=16
+)
+SETTINGS = ReportDecoderSettings(length=60, report_length=30)
+STUDIES = 16
+
+
+def decoder() -> ReportDecoder:
+    torch.manual_seed(0)
+    made = ReportDecoder.start(CXRBert.build(SIZES, 50, 0), 6, SETTINGS).eval()
+    for parameter in made.parameters():  # as drawn, all texts would be the same
+        if parameter.ndim > 1:
+            nn.init.normal_(parameter, std=0.25)
+    return made
+
+
+def requests() -> tuple[list[list[int]], Tensor]:
+    lengths = torch.randint(2, 20, (STUDIES,)).tolist()
+    prefixes = [torch.randint(5, 50, (length,)).tolist() for length in lengths]
+    return prefixes, torch.randn(STUDIES, 7, 6)
+
+
+@pytest.mark.parametrize(("beams", "penalty"), [(1, 1.0), (3, 1.0), (4, 1.0), (4, 0.0), (3, 2.0)])
+def test_writes_what_transformers_generates(tmp_path: Path, beams: int, penalty: float) -> None:
+    ours = decoder()
+    save_decoder(ours, tmp_path)
+    theirs = BertLMHeadModel.from_pretrained(tmp_path / "decoder").eval()
+    prefixes, patches = requests()
+    endless = decode(ours, prefixes, patches, Search(25, -1))
+    end = Counter(token for row in endless for token in row).most_common(3)[-1][0]
+    written = decode(ours, prefixes, patches, Search(25, end, beams, penalty))
+    lengths = {len(one) for one in written}
+    assert len(lengths) > 3 and max(lengths) == 25  # some end, others do not
+    for row, prefix in enumerate(prefixes):
+        found = theirs.generate(
+            torch.tensor([prefix]),
+            attention_mask=torch.ones(1, len(prefix), dtype=torch.long),
+            encoder_hidden_states=ours.cross.patches(patches[row : row + 1]),
+            past_key_values=EncoderDecoderCache(DynamicCache(), DynamicCache()),
+            max_new_tokens=25,
+            num_beams=beams,
+            length_penalty=penalty,
+            do_sample=False,
+            eos_token_id=end,
+            pad_token_id=0,
+        )[0, len(prefix) :].tolist()
+        assert written[row] == (found[: found.index(end)] if end in found else found)
+
+
+def test_the_cache_grows_with_long_reports() -> None:
+    sizes = SIZES.model_copy(update={"positions": 300})
+    torch.manual_seed(0)
+    settings = ReportDecoderSettings(length=300, report_length=200)
+    long = ReportDecoder.start(CXRBert.build(sizes, 50, 0), 6, settings).eval()
+    nn.init.normal_(long.bert.embeddings.word_embeddings.weight, std=0.5)
+    patches = torch.randn(1, 7, 6)
+    ids: list[int] = [2, 7, 9]
+    for _ in range(150):  # read anew from the beginning at every step
+        mask = torch.ones(1, len(ids), dtype=torch.long)
+        with torch.no_grad():
+            logits = long(torch.tensor([ids]), mask, patches, torch.tensor([len(ids) - 1]))
+        ids.append(int(logits.argmax()))
+    never = min(set(range(50)) - set(ids))
+    assert decode(long, [[2, 7, 9]], patches, Search(150, never)) == [ids[3:]]
+
+
+def test_a_saved_decoder_is_the_same(tmp_path: Path) -> None:
+    ours = decoder()
+    save_decoder(ours, tmp_path)
+    again = load_decoder(tmp_path)
+    assert again.config == ours.config
+    assert again.state_dict().keys() == ours.state_dict().keys()
+    for name, value in ours.state_dict().items():
+        assert torch.equal(again.state_dict()[name], value), name
+    assert again.cls.predictions.decoder.weight is again.bert.embeddings.word_embeddings.weight
+
+
+def test_a_decoder_is_no_text_encoder(tmp_path: Path) -> None:
+    save_decoder(decoder(), tmp_path)
+    with pytest.raises(InputError, match=r"config\.json: key 'is_decoder'"):
+        load_text_half(tmp_path / "decoder")
+
+
+def test_a_decoder_has_a_position_for_every_token() -> None:
+    with pytest.raises(InputError, match=r"'decoder\.length' is 512, .* has 60 positions"):
+        ReportDecoder.start(CXRBert.build(SIZES, 50, 0), 6, ReportDecoderSettings())
