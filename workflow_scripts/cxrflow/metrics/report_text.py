@@ -1,0 +1,125 @@
+"""How alike the wording of generated and reference reports is: BLEU, ROUGE-L, CIDEr-D.
+
+Every function takes reports as lists of words, N of reference and N of generated ("hypothesis")
+reports, one reference each. What a word is, the caller decides, and a number means something only
+with that. Results are in [0, 1], CIDEr-D in [0, 10].
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Words = Sequence[str]
+ORDERS = 4  # n-grams of 1 to 4 words
+_SIGMA = 6.0  # of CIDEr-D's penalty on lengths that differ, in words
+
+
+def bleu_counts(references: Sequence[Words], hypotheses: Sequence[Words]) -> Floats:
+    """What :func:`bleu` sums up, report by report: [N, 10].
+
+    Clipped n-gram matches for n of 1 to 4, n-grams of the hypothesis likewise, and the numbers of
+    words of hypothesis and reference.
+    """
+    rows = []
+    for truth, told in zip(references, hypotheses, strict=True):
+        own = [Counter(_ngrams(told, n)) for n in range(1, ORDERS + 1)]
+        known = [Counter(_ngrams(truth, n)) for n in range(1, ORDERS + 1)]
+        matches = [(a & b).total() for a, b in zip(own, known, strict=True)]
+        rows.append([*matches, *(one.total() for one in own), len(told), len(truth)])
+    return np.array(rows, dtype=np.float64).reshape(-1, 2 * ORDERS + 2)
+
+
+def bleu(counts: Floats, order: int, weights: ArrayLike | None = None) -> Floats:
+    """Corpus BLEU (Papineni et al. 2002) of n-grams up to ``order``, without smoothing.
+
+    ``weights`` is [..., N], how often each report counts (ones, or the resampling counts of
+    :mod:`cxrflow.metrics.intervals`); the result has its leading shape. It is 0 where some n has no
+    match, as in sacrebleu.
+    """
+    weight = np.ones(len(counts)) if weights is None else np.asarray(weights, dtype=np.float64)
+    sums = weight @ counts
+    matches, totals = sums[..., :order], sums[..., ORDERS : ORDERS + order]
+    told, truth = sums[..., -2], sums[..., -1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision = np.exp(np.log(matches / totals).mean(axis=-1))
+        brevity = np.exp(np.minimum(0.0, 1.0 - truth / told))
+    return np.asarray(np.where((matches > 0).all(axis=-1), precision * brevity, 0.0))
+
+
+def rouge_l(references: Sequence[Words], hypotheses: Sequence[Words], beta: float = 1.0) -> Floats:
+    """ROUGE-L [N]: the F score of the longest common subsequence (Lin 2004, section 3.1).
+
+    ``beta`` weighs recall: 1 in the package rouge-score, 1.2 in pycocoevalcap. 0 without words.
+    """
+    scores = []
+    for truth, told in zip(references, hypotheses, strict=True):
+        common = _longest_common(truth, told)
+        if not common:
+            scores.append(0.0)
+            continue
+        precision, recall = common / len(told), common / len(truth)
+        scores.append((1 + beta**2) * precision * recall / (recall + beta**2 * precision))
+    return np.array(scores)
+
+
+def cider_d(
+    references: Sequence[Words],
+    hypotheses: Sequence[Words],
+    documents: Sequence[Words] | None = None,
+) -> Floats:
+    """CIDEr-D [N] (Vedantam et al. 2015) as pycocoevalcap computes it, in [0, 10].
+
+    Frequencies of n-grams are counted in ``documents``, else in the references. The length that
+    its penalty compares is in bigrams there, and so here.
+    """
+    known = references if documents is None else documents
+    frequency: Counter[Words] = Counter()
+    for document in known:
+        frequency.update({gram for n in range(1, ORDERS + 1) for gram in _ngrams(document, n)})
+    total = np.log(len(known)) if known else 0.0
+
+    def vectors(words: Words) -> list[dict[Words, float]]:
+        return [
+            {
+                gram: count * (total - np.log(max(1, frequency[gram])))
+                for gram, count in Counter(_ngrams(words, n)).items()
+            }
+            for n in range(1, ORDERS + 1)
+        ]
+
+    scores = []
+    for truth, told in zip(references, hypotheses, strict=True):
+        difference = max(0, len(told) - 1) - max(0, len(truth) - 1)
+        penalty = np.exp(-(difference**2) / (2 * _SIGMA**2))
+        similar = 0.0
+        for own, other in zip(vectors(told), vectors(truth), strict=True):
+            product = sum(
+                min(v, other[gram]) * other[gram] for gram, v in own.items() if gram in other
+            )
+            norm = np.sqrt(sum(v**2 for v in own.values()) * sum(v**2 for v in other.values()))
+            similar += penalty * product / norm if norm else 0.0
+        scores.append(10 * similar / ORDERS)
+    return np.array(scores)
+
+
+def _ngrams(words: Words, n: int) -> list[Words]:
+    return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
+
+
+def _longest_common(one: Words, other: Words) -> int:
+    """Words of the longest common subsequence, a row of the table as the bits of one number.
+
+    Hyyrö 2004: a bit is 0 where the table rises by one.
+    """
+    places: dict[str, int] = {}
+    for place, word in enumerate(one):
+        places[word] = places.get(word, 0) | 1 << place
+    full = (1 << len(one)) - 1
+    row = full
+    for word in other:
+        hits = row & places.get(word, 0)
+        row = ((row + hits) | (row - hits)) & full
+    return len(one) - row.bit_count()
