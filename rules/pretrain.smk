@@ -1,4 +1,4 @@
-"""Trainings: CXR-BERT's phases, image pretraining, joint training; one rule a program.
+"""Trainings: CXR-BERT's phases, image pretraining, joint training, reports; one rule a program.
 
 Inputs: whatever a recipe is made from: pairs, pixels, a vocabulary and tokens, earlier models.
 Outputs: `<results>/models/<paper>/<model>/seed<k>/`; state in `<results>/state/`, never declared.
@@ -83,3 +83,21 @@ use rule pretrain_text as pretrain_joint with:
     threads: need("pretrain_joint").threads
     resources:
         **training_resources("joint"),
+
+
+use rule pretrain_text as pretrain_report with:
+    output:
+        run="<results>/models/{model}/seed{seed}/run.json",
+        decoder="<results>/models/{model}/seed{seed}/decoder/model.safetensors",
+        metrics="<results>/models/{model}/seed{seed}/metrics.jsonl",
+        image_weights="<results>/models/{model}/seed{seed}/image/model.safetensors",
+    log:
+        "<logs>/pretrain_report/{model}.seed{seed}.log",
+    benchmark:
+        "<timings>/pretrain_report/{model}.seed{seed}.tsv"
+    wildcard_constraints:
+        model=one_of(trained_by("report")),
+    retries: need("pretrain_report").retries
+    threads: need("pretrain_report").threads
+    resources:
+        **training_resources("report"),

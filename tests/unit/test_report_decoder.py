@@ -19,11 +19,12 @@ SIZES = TextEncoderSettings(
 )
 SETTINGS = ReportDecoderSettings(length=60, report_length=30)
 STUDIES = 16
+PIECES = "pieces"
 
 
 def decoder() -> ReportDecoder:
     torch.manual_seed(0)
-    made = ReportDecoder.start(CXRBert.build(SIZES, 50, 0), 6, SETTINGS).eval()
+    made = ReportDecoder.start(CXRBert.build(SIZES, 50, 0), PIECES, 6, SETTINGS).eval()
     for parameter in made.parameters():  # as drawn, all texts would be the same
         if parameter.ndim > 1:
             nn.init.normal_(parameter, std=0.25)
@@ -67,7 +68,7 @@ def test_the_cache_grows_with_long_reports() -> None:
     sizes = SIZES.model_copy(update={"positions": 300})
     torch.manual_seed(0)
     settings = ReportDecoderSettings(length=300, report_length=200)
-    long = ReportDecoder.start(CXRBert.build(sizes, 50, 0), 6, settings).eval()
+    long = ReportDecoder.start(CXRBert.build(sizes, 50, 0), PIECES, 6, settings).eval()
     nn.init.normal_(long.bert.embeddings.word_embeddings.weight, std=0.5)
     patches = torch.randn(1, 7, 6)
     ids: list[int] = [2, 7, 9]
@@ -99,4 +100,11 @@ def test_a_decoder_is_no_text_encoder(tmp_path: Path) -> None:
 
 def test_a_decoder_has_a_position_for_every_token() -> None:
     with pytest.raises(InputError, match=r"'decoder\.length' is 512, .* has 60 positions"):
-        ReportDecoder.start(CXRBert.build(SIZES, 50, 0), 6, ReportDecoderSettings())
+        ReportDecoder.start(CXRBert.build(SIZES, 50, 0), PIECES, 6, ReportDecoderSettings())
+
+
+def test_a_decoder_refuses_another_vocabulary(tmp_path: Path) -> None:
+    ours = decoder()
+    ours.require_vocabulary(PIECES, tmp_path)
+    with pytest.raises(InputError, match="pieces is others, but .* trained with pieces; expected"):
+        ours.require_vocabulary("others", tmp_path)

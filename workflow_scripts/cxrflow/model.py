@@ -2,11 +2,13 @@
 
 The folder holds the text half at its root (``config.json``, ``model.safetensors`` and tokenizer
 files, which plain transformers loads as BERT) and the image half in ``image/``. Either half may be
-absent: a text-pretraining run has no ``image/``, SimCLR has nothing but ``image/``.
+absent: a text-pretraining run has no ``image/``, SimCLR has nothing but ``image/``. A model that
+writes reports has ``image/``, ``decoder/`` and the tokenizer.
 
 Folders and files of published weights load as well (docs/weights.md).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, require_embeddings
+from cxrflow.encoders.decoding import Search, decode
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, load_image_half
 from cxrflow.encoders.inference import folded
@@ -29,9 +32,11 @@ from cxrflow.encoders.released.halves import (
     read_halves,
 )
 from cxrflow.encoders.released.settings import ImportSettings
+from cxrflow.encoders.report_decoder import FOLDER, ReportDecoder, load_decoder
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
-from cxrflow.text.tokenizer import read_tokenizer
+from cxrflow.text.report_prompts import ReportPrompts
+from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
 Image = str | Path | Tensor | Frames[Tensor]
 
@@ -46,6 +51,7 @@ class Model:
     text_encoder: CXRBert | None
     image_encoder: ImageEncoder | None
     tokenizer: Tokenizer | None
+    decoder: ReportDecoder | None = None
 
     @classmethod
     def load(
@@ -66,7 +72,9 @@ class Model:
         if text is None and image_half is None:
             raise InputError(f"{folder}: holds neither config.json nor image/config.json")
         run = read_object(folder / "run.json") if (folder / "run.json").is_file() else {}
-        return cls._of(folder, device, run, text, image_half)
+        writes = (folder / FOLDER / "config.json").is_file()
+        decoder = load_decoder(folder) if writes else None
+        return cls._of(folder, device, run, text, image_half, decoder)
 
     @classmethod
     def _load_released(cls, path: Path, image: Path | None, device: str | torch.device) -> "Model":
@@ -83,15 +91,20 @@ class Model:
         run: dict[str, Any],
         text: CXRBert | None,
         image: ImageEncoder | None,
+        decoder: ReportDecoder | None = None,
     ) -> "Model":
-        for half in (text, image):
+        for half in (text, image, decoder):
             if half is not None:
                 half.eval().to(device)
         tokenizer = None
         if text is not None:
             tokenizer = read_tokenizer(folder)
             require_embeddings(text, tokenizer.get_vocab_size(), folder)
-        return cls(folder, torch.device(device), run, text, image, tokenizer)
+        if decoder is not None:
+            tokenizer = read_tokenizer(folder)
+            pieces = VocabularyInfo.from_tokenizer(tokenizer)
+            decoder.require_vocabulary(pieces.fingerprint, folder)
+        return cls(folder, torch.device(device), run, text, image, tokenizer, decoder)
 
     @property
     def geometry(self) -> str:
@@ -176,3 +189,37 @@ class Model:
         """Cosine of every patch of study b with text b: [B, h, w] in [-1, 1] (section 4.1)."""
         patches = self.encode_image(image, prior).projected_patches
         return torch.einsum("bhwp,bp->bhw", patches, self.encode_text(texts))
+
+    @torch.inference_mode()
+    def generate_report(
+        self,
+        image: Image,
+        prior: "str | Path | Tensor | None" = None,
+        prior_reports: Sequence[str | None] | None = None,
+        beams: int = 1,
+        length_penalty: float = 1.0,
+    ) -> list[str]:
+        """Draft the reports of B studies (BioViL-T Appendix F.1); not for clinical use.
+
+        ``image`` and ``prior`` are as in :meth:`encode_image`; ``prior_reports`` are B texts of the
+        sections that the model writes, None where there is none. What the model was not trained
+        to be given is left out, as in training: a prior image, or prior reports. One beam is greedy
+        search; ``length_penalty`` is the power of the length that a beam's score is divided by.
+
+        Raises:
+            InputError: the model writes no reports, or what it is given cannot be used.
+        """
+        decoder, tokenizer = self.decoder, self.tokenizer
+        if decoder is None or tokenizer is None:
+            raise InputError(f"{self.folder}: holds no {FOLDER}/config.json; it writes no reports")
+        if not decoder.settings.prior_image:
+            prior = None
+            image = image._replace(prior=None, rows=None) if isinstance(image, Frames) else image
+        patches_BMP = self.encode_image(image, prior).unnormalised_patches.flatten(1, 2)
+        reports = [None] * len(patches_BMP) if prior_reports is None else prior_reports
+        if len(reports) != len(patches_BMP):
+            raise InputError(f"{len(reports)} prior reports for {len(patches_BMP)} studies")
+        prompts = ReportPrompts(reports, tokenizer, decoder.settings)
+        search = Search(decoder.settings.report_length, prompts.end, beams, length_penalty)
+        written = decode(decoder, prompts.prompts, patches_BMP, search)
+        return tokenizer.decode_batch(written)

@@ -21,6 +21,7 @@ from cxrflow.pretrain.settings import (
     ImagePretrainingSettings,
     JointPretrainingSettings,
     TemporalPretrainingSettings,
+    ReportTrainingSettings,
     TextPretrainingSettings,
 )
 
@@ -29,6 +30,7 @@ PROGRAMS: dict[str, type[BaseModel]] = {
     "image": ImagePretrainingSettings,
     "joint": JointPretrainingSettings,
     "temporal": TemporalPretrainingSettings,
+    "report": ReportTrainingSettings,
 }
 
 
@@ -199,10 +201,13 @@ class Models(Values):
         return [program, *(f"pretrain.terms.{term}" for term in terms), *self.trunk_of(name)]
 
     def trunk_of(self, name: str) -> list[str]:
-        """The module of a model's image trunk."""
+        """The module of a model's image trunk; a report model's is that of what it starts from."""
+        recipe = self.recipes[name]
+        if recipe.program == "report" and recipe.start is not None:
+            return self.trunk_of(recipe.start)
         encoder = getattr(self.model(name).settings, "encoder", None)
         kind = getattr(encoder, "kind", None)  # a text encoder has none
-        weights = self.recipes[name].weights
+        weights = recipe.weights
         if self.imported(name) and weights is not None:
             kind = TRUNKS.get(weights)
         return [] if kind is None else [f"encoders.{kind}"]

@@ -31,6 +31,7 @@ class DecoderConfig(BertConfig):
     is_decoder: Literal[True] = True  # type: ignore[assignment]
     add_cross_attention: Literal[True] = True  # type: ignore[assignment]
     patch_width: int
+    vocabulary: str  # fingerprint of its pieces
     report: ReportDecoderSettings
 
 
@@ -44,15 +45,33 @@ class ReportDecoder(nn.Module):
         self.cross = CrossAttention(text.config, config.patch_width)
 
     @classmethod
-    def start(cls, text: CXRBert, patch_width: int, settings: ReportDecoderSettings) -> Self:
-        """A decoder with the weights and the dropout of ``text``; its cross-attention is new."""
+    def start(
+        cls,
+        text: CXRBert,
+        vocabulary: str,
+        patch_width: int,
+        settings: ReportDecoderSettings,
+    ) -> Self:
+        """A decoder with the weights and the dropout of ``text``; its cross-attention is new.
+
+        ``vocabulary`` is the fingerprint of the pieces.
+        """
         if settings.length > text.config.max_position_embeddings:
             raise InputError(
                 f"settings: key 'decoder.length' is {settings.length}, but the text encoder has "
                 f"{text.config.max_position_embeddings} positions"
             )
         own = text.config.model_dump(exclude={"is_decoder", "add_cross_attention"})
-        return cls(text, DecoderConfig(**own, patch_width=patch_width, report=settings))
+        said = {"patch_width": patch_width, "vocabulary": vocabulary}
+        return cls(text, DecoderConfig(**own, **said, report=settings))
+
+    def require_vocabulary(self, vocabulary: str, source: Path) -> None:
+        """The tokenizer of ``source`` must have the pieces that it was trained with."""
+        if vocabulary != self.config.vocabulary:
+            raise InputError(
+                f"{source}: the fingerprint of its tokenizer's pieces is {vocabulary}, but the "
+                f"decoder was trained with {self.config.vocabulary}; expected the same pieces"
+            )
 
     def forward(
         self,

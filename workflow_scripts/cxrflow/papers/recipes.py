@@ -15,7 +15,7 @@ from cxrflow.encoders.released.settings import PROGRAMS, Kind
 from cxrflow.names import Name
 from cxrflow.text.settings import VocabularySettings
 
-Program = Literal["text", "image", "joint", "temporal"]
+Program = Literal["text", "image", "joint", "temporal", "report"]
 
 
 class CohortRecipe(CohortSettings):
@@ -60,7 +60,7 @@ class Recipe(Settings):
     """One model of a paper."""
 
     program: Program = Field(description="which training program makes it: cxrflow.pretrain.*")
-    start: Name | None = Field(None, description="text program: model that it starts from")
+    start: Name | None = Field(None, description="text, report: model that it starts from")
     text: Name | None = Field(None, description="joint, temporal: the text model")
     image: Name | None = Field(None, description="joint, temporal: the image model")
     vocabulary: Name | None = Field(None, description="text program: its tokenizer")
@@ -91,6 +91,8 @@ class Recipe(Settings):
             )
         if (self.geometry is None) != (self.program == "text"):
             raise ValueError("geometry belongs to models that see images, and these need one")
+        if self.program == "report" and (self.start is None or self.cohort is None):
+            raise ValueError("a report model has a 'start', with both halves, and a 'cohort'")
         tokens = self.vocabulary or self.start
         if self.program == "text" and self.cohort is not None and tokens is None:
             raise ValueError("a text model that is trained has a 'vocabulary' or a 'start'")
@@ -104,13 +106,15 @@ class Recipe(Settings):
 
     @property
     def offers(self) -> set[str]:
-        """What a benchmark can ask of it: an image half, a text half, both in one space, frames."""
-        both = {"text", "image", "joint"}
+        """What a benchmark can ask of it: an image half, a text half, both in one space, frames, a
+        report of an image (which a decoder writes, and a joint space finds)."""
+        both = {"text", "image", "joint", "report"}
         return {
             "text": {"text"},
             "image": {"image"},
             "joint": both,
             "temporal": both | {"frames"},
+            "report": {"image", "report"},
         }[self.program]
 
 

@@ -5,9 +5,14 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from cxrflow.command import Settings, SettingsT
-from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings, TextPooling
+from cxrflow.encoders.settings import (
+    ImageEncoderSettings,
+    ReportDecoderSettings,
+    TextEncoderSettings,
+    TextPooling,
+)
 from cxrflow.images.settings import AugmentationSettings
-from cxrflow.pretrain.terms.settings import ImageTerms, JointTerms, TextTerms
+from cxrflow.pretrain.terms.settings import ImageTerms, JointTerms, ReportTerms, TextTerms
 from cxrflow.training.settings import TrainingSettings
 
 
@@ -151,6 +156,24 @@ class TemporalPretrainingSettings(JointPretrainingSettings):
         if len(set(self.mlm_sections)) < len(self.mlm_sections):
             raise ValueError(f"mlm_sections is {list(self.mlm_sections)}; expected each once")
         return self
+
+
+class ReportTrainingSettings(StoredImagesSettings):
+    """Writing reports of images (BioViL-T Appendix F.1); what it does not state is ours."""
+
+    decoder: ReportDecoderSettings = ReportDecoderSettings()
+    terms: ReportTerms
+    dropout: float = Field(0.1, ge=0, lt=1, description="of the decoder; not stated, BERT's")
+    attention_dropout: float = Field(0.1, ge=0, lt=1)
+    train_image: bool = Field(
+        True, description="whether the image encoder is trained too; the paper says fine-tuning"
+    )
+    written_validation: int = Field(
+        256,
+        ge=0,
+        description="validation studies, drawn once, whose reports are written greedily at every "
+        "validation, for its values bleu_2, bleu_4 and rouge_l; 0: none",
+    )
 
 
 def require_whole_batches(settings: SettingsT, training: TrainingSettings) -> SettingsT:

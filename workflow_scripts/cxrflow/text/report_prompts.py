@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, normalizers, pre_tokenizers
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -92,6 +92,18 @@ def prior_texts(
     known = pairs.drop_duplicates("study_id")
     texts = dict(zip(known["study_id"], report_texts(known, sections), strict=True))
     return [texts.get(study) or None for study in rows[PRIOR_STUDY]]
+
+
+_NORMALISER, _CUTTER = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+
+
+def words_of(text: str) -> list[str]:
+    """A report's words and marks as scores of wording compare them: BERT's, in lower case.
+
+    What a decoder writes has lost its capitals and some blanks; references go the same way.
+    """
+    cut = _CUTTER.pre_tokenize_str(_NORMALISER.normalize_str(text))
+    return [word for word, _ in cut]
 
 
 def _ids(texts: Sequence[str], tokenizer: Tokenizer) -> list[list[int]]:

@@ -106,6 +106,10 @@ class LocalAlignmentSettings(TermSettings):
     cls_is_word: bool = Field(False, description="[CLS] counts as a word: GLoRIA's published code")
 
 
+class ReportLikelihoodSettings(TermSettings):
+    """Cross-entropy of a report's tokens (BioViL-T Appendix F.1)."""
+
+
 class Terms(Settings):
     """The terms of an objective by name; one that is not named, or is null, is not there."""
 
@@ -164,3 +168,9 @@ class JointTerms(Terms):
     global_alignment: GlobalAlignmentSettings | None = None
     local_alignment: LocalAlignmentSettings | None = None
     mlm: MaskedLanguageSettings | None = None
+
+
+class ReportTerms(Terms):
+    """Of the report program."""
+
+    report_likelihood: ReportLikelihoodSettings | None = None

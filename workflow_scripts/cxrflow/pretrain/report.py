@@ -1,0 +1,96 @@
+"""Training to write reports (BioViL-T Appendix F.1): from the image and the prior report.
+
+Starts from a model with both halves, whose text encoder becomes the decoder. The model folder it
+writes holds the image half and the decoder, and loads with ``cxrflow.load``.
+"""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cxrflow.command import run
+from cxrflow.pretrain.arguments import start, train, training_parser
+from cxrflow.pretrain.settings import ReportTrainingSettings
+
+if TYPE_CHECKING:
+    from cxrflow.pretrain.objective import Run
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of ``python -m cxrflow.pretrain.report``."""
+    arguments = training_parser(__doc__)
+    arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
+    arguments.add_argument(
+        "--start", type=Path, required=True, help="model folder to start from, with both halves"
+    )
+    given = arguments.parse_args(argv)
+    start(given, ReportTrainingSettings, run_training)
+
+
+def run_training(given: Namespace, settings: ReportTrainingSettings, run: "Run") -> None:
+    """This process's share of the training."""
+    from cxrflow.encoders.cxr_bert import load_text_half, require_embeddings
+    from cxrflow.encoders.image_encoder import load_image_half
+    from cxrflow.encoders.report_decoder import ReportDecoder
+    from cxrflow.files import file_digest
+    from cxrflow.images.store import PixelStore
+    from cxrflow.pretrain.inputs import Pairs, model_fingerprint
+    from cxrflow.pretrain.report_writing import ReportProgram
+    from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
+    from cxrflow.text.report_prompts import ReportPrompts, prior_texts, report_texts
+    from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
+
+    pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
+    folder: Path = given.start
+    image = load_image_half(folder)
+    reads = settings.decoder
+    priors = reads.prior_image and image.takes_prior
+    required = "impression" if "impression" in reads.sections else "findings"
+    splits = {
+        name: pairs.split(name, (required,), store, settings.max_dropped_share, priors)
+        for name in ("train", "validate")
+    }
+    text = load_text_half(folder)
+    text.set_dropout(settings.dropout, settings.attention_dropout)
+    tokenizer = read_tokenizer(folder)
+    require_embeddings(text, tokenizer.get_vocab_size(), folder)
+    pieces = VocabularyInfo.from_tokenizer(tokenizer).fingerprint
+    decoder = ReportDecoder.start(text, pieces, image.settings.projection, reads)
+    reports = {name: report_texts(split, reads.sections) for name, split in splits.items()}
+    earlier = {
+        name: prior_texts(split, pairs.frame, reads.sections) for name, split in splits.items()
+    }
+    prompts = {
+        name: ReportPrompts(earlier[name], tokenizer, reads, reports[name]) for name in splits
+    }
+    images = {name: SplitImages(store, split, run.device, priors) for name, split in splits.items()}
+    program = ReportProgram(
+        settings,
+        run,
+        splits["train"]["study_id"].tolist(),
+        images,
+        prompts,
+        reports["validate"],
+        image,
+        decoder,
+        folder,
+    )
+    learnt = prompts["train"]
+    data = {
+        **pairs.describe(),
+        "geometry": str(store.geometry),
+        "pixels": file_digest(given.pixels / "store.json")[:16],
+        "start": model_fingerprint(folder),
+        "train_samples": len(splits["train"]),
+        "validation_samples": len(splits["validate"]),
+        "with_prior_report": sum(text is not None for text in earlier["train"]),
+        "cut_prior_reports": learnt.cut_priors,
+        "cut_reports": learnt.cut_reports,
+    }
+    remedies = ("a smaller training.batch_size", "a smaller decoder.length", SMALLER_IMAGES)
+    train(given, program, "report", data, remedies)
+
+
+if __name__ == "__main__":
+    run(main)
