@@ -11,4 +11,5 @@ SIZES: dict[str, dict[str, Any]] = {
     "image": {"encoder": IMAGE, "training": TRAINING},
     "joint": {"encoder": IMAGE, "length": 64, "training": TRAINING},
     "temporal": {"encoder": FRAMES, "length": 64, "training": TRAINING},
+    "report": {"decoder": {"length": 64, "report_length": 32}, "training": TRAINING},
 }

@@ -44,6 +44,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # a trainin
     "joint": ("joint", {}, {}),
     "joint with words": ("joint with words", {}, {}),
     "temporal": ("temporal", {"encoder": {**COMPARING, "comparison": STILL}}, {}),
+    "report": ("report", {}, {}),
 }
 Outcome = dict[str, dict[str, Any]]  # by program
 
@@ -174,10 +175,12 @@ def wait_for(process: subprocess.Popen[str], words: str) -> None:
 
 @pytest.fixture(scope="module")
 def parents(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What joint training starts from."""
+    """What joint training and reports start from."""
     folder = tmp_path_factory.mktemp("parents")
     for name in ("phase II", "phase III", "SimCLR"):
         trainings(inputs, folder)[name].train(name, folder, epochs=1).succeeds()
+    # Reports start from an image encoder that draws nothing by itself.
+    trainings(inputs, folder)["joint"].train("temporal", folder, epochs=1).succeeds()
     return folder
 
 

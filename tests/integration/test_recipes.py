@@ -20,6 +20,7 @@ SIZES = {
     "image": {**ONE_STEP, "encoder": IMAGE},
     "joint": {**ONE_STEP, "encoder": IMAGE, "length": 48},
     "temporal": {**ONE_STEP, "encoder": FRAMES, "length": 48},
+    "report": {**ONE_STEP, "decoder": {"length": 48, "report_length": 24}, "written_validation": 2},
 }
 
 
@@ -52,7 +53,8 @@ def test_a_step_of_every_model(name: str, finished: Stages, tmp_path: Path) -> N
         inputs |= {"tokens": finished.tokens} if recipe.corpora else {}
     else:
         inputs["pixels"] = finished.pixels
-    starts = {"start": models / "words", "text": models / "sections", "image": models / "images"}
+    start = models / ("joint" if recipe.program == "report" else "words")
+    starts = {"start": start, "text": models / "sections", "image": models / "images"}
     inputs |= {option: starts[option] for option in recipe.parents}
     output, settings = tmp_path / "model", json.loads(small(name))
     end = program(

@@ -51,7 +51,11 @@ def killed_at_random(command: list[str], generator: random.Random, state: Path) 
 
 
 @pytest.mark.parametrize(
-    "name", ["phase II", "phase III", "SimCLR", "MoCo", "joint", "joint with words", "temporal"]
+    "name",
+    [
+        *("phase II", "phase III", "SimCLR", "MoCo", "joint", "joint with words", "temporal"),
+        "report",
+    ],
 )
 def test_killed_training_ends_with_the_same_weights(
     name: str, inputs: Path, undisturbed: Path, tmp_path: Path

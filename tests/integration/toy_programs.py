@@ -23,6 +23,7 @@ GREY = {**IMAGE, "channels": 1}
 # Several cells of 32 pixels: words choose between patches.
 FINER = {**GREY, "dilate": [False, True, True]}
 COMPARING = {**FRAMES, "kind": "multi_image", "channels": 1}
+WRITTEN = {"length": 48, "report_length": 24}
 HEAD = {"hidden": 32, "output": 16}
 QUEUE = {**HEAD, "queue": 40, "momentum": 0.9}  # no multiple of a batch
 # GLoRIA's local term beside what ConVIRT changes of joint training.
@@ -72,6 +73,9 @@ def write_inputs(folder: Path) -> None:
         side = ("left", "right")[number % 2]
         pixels = generator.integers(0, 255, (48, 40), dtype=np.uint8)
         Image.fromarray(pixels).save(folder / f"{number}.png")
+        prior = (
+            str(number - 5) if number % 3 and number >= 5 and number not in range(64, 69) else None
+        )
         findings = [f"There is a {side} {name}.", "The heart is normal.", "No fracture is seen."]
         impression = [f"New {side} {name}.", "No other finding."]
         rows.append(
@@ -88,6 +92,7 @@ def write_inputs(folder: Path) -> None:
                 "impression": " ".join(impression),
                 "findings_sentences": findings,
                 "impression_sentences": impression,
+                "prior_study_id": prior,
                 "split": "validate" if number >= 64 else "train",
             }
         )
@@ -135,6 +140,9 @@ def trainings(inputs: Path, done: Path, length: int = 1) -> dict[str, Toy]:
     best = {"stopping": {"keep": "best"}, "deterministic": True}
     joint = {**images, "length": 48, **terms(25, more=best, global_alignment={}, mlm={})}
     both = {**stored, "text": done / "phase III", "image": done / "SimCLR"}
+    written = {"decoder": WRITTEN, "augmentation": elastic, "written_validation": 6}
+    bleu = {"stopping": {"keep": "best", "monitor": "bleu_2", "mode": "max"}}
+    report = {**written, **terms(12, more=bleu, report_likelihood={})}
     toys: dict[str, Any] = {
         "phase II": ("text", {**text, **terms(60, mlm={})}, packed),
         "phase III": ("text", {**text, **terms(30, section_matching={}, mlm={})}, sections),
@@ -143,5 +151,6 @@ def trainings(inputs: Path, done: Path, length: int = 1) -> dict[str, Toy]:
         "joint": ("joint", joint, both),
         "joint with words": ("joint", {**joint, **WITH_WORDS, "encoder": FINER}, both),
         "temporal": ("temporal", {**joint, **frames, "encoder": COMPARING}, both),
+        "report": ("report", report, {**stored, "start": done / "temporal"}),
     }
     return {name: Toy(f"pretrain.{kind}", *rest) for name, (kind, *rest) in toys.items()}

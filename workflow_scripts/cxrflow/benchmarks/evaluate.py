@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--registration", type=Path, help="results/registration/<cohort>/<g>")
     arguments.add_argument("--features", type=Path, help="results/features/<m>/seed<k>/<cohort>")
     arguments.add_argument("--state", type=Path, help="folder of what is not finished")
+    arguments.add_argument("--stanza", type=Path, help="folder of stanza's models")
     arguments.add_argument("--task", help="name of the task; else the benchmark's")
     arguments.add_argument("--output", type=Path, required=True, help="result folder")
     options = arguments.parse_args(argv)
@@ -40,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         wanted.add("training")
     if benchmark.resumes:
         wanted.add("state")
-    for name in ("training", "pixels", "registration", "features", "state"):
+    for name in ("training", "pixels", "registration", "features", "state", "stanza"):
         if (getattr(options, name) is not None) != (name in wanted):
             verb = "needs" if name in wanted else "does not read"
             arguments.error(f"{options.benchmark} {verb} --{name}")

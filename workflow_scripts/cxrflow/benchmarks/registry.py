@@ -12,6 +12,7 @@ from cxrflow.benchmarks.classification.settings import (
     ZeroShotClassificationSettings,
 )
 from cxrflow.benchmarks.data.settings import MsCxrStatisticsSettings
+from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.language.settings import (
     MaskPredictionSettings,
@@ -28,9 +29,9 @@ class Benchmark:
     """What a benchmark takes, and how its samples pair.
 
     ``program``: its module below ``cxrflow.benchmarks``, with ``score(options, settings)``.
-    ``kind``: of its cohort. ``needs``: what a
-    model must offer (image, text, joint); none: it is measured on the data themselves. ``reads``:
-    what its program takes beside the cohort's rows. ``split``: its cohort must have a
+    ``kind``: of its cohort. ``needs``: what a model must offer (image, text, joint, report); none:
+    it is measured on the data themselves. ``reads``: what its program takes beside the cohort's
+    rows. ``split``: its cohort must have a
     part to train on and another to test on. ``training``: the kind of a second cohort, which it
     learns from. ``reports``: a task may name a cohort of pairs instead, whose training reports say
     which of its texts a model has read.
@@ -64,15 +65,15 @@ class Benchmark:
 
     def inputs(self, settings: Settings) -> set[str]:
         """What its program must have beside the model and the cohort: pixels, features, …"""
-        wanted = {self.reads}
-        if getattr(settings, "augmentation", None) is not None:
-            wanted.add("pixels")
-        if getattr(settings, "registered", False):
-            wanted.add("registration")
-        return wanted - {"samples"}
+        more = {
+            "pixels": getattr(settings, "augmentation", None) is not None,
+            "registration": getattr(settings, "registered", False),
+            "stanza": getattr(settings, "tagger", None) == "stanza",
+        }
+        return {self.reads, *(name for name, needed in more.items() if needed)} - {"samples"}
 
 
-JOINT, IMAGE, TEXT = (frozenset({name}) for name in ("joint", "image", "text"))
+JOINT, IMAGE, TEXT, REPORT = (frozenset({name}) for name in ("joint", "image", "text", "report"))
 
 BENCHMARKS = {
     "phrase_grounding": Benchmark(
@@ -158,6 +159,17 @@ BENCHMARKS = {
         statistics="language.sentence_similarity:statistics",
         clusters="language.sentence_pair_rows:pair_clusters",
         own=("projection_trained",),
+    ),
+    "report_generation": Benchmark(
+        "generation.report_generation",
+        ReportGenerationSettings,
+        "pairs",
+        needs=REPORT,
+        reads="pixels",
+        statistics="generation.report_scores:statistics",
+        own=("writes", "prompt"),
+        references=("most_frequent", "typical", "random", "prior_report"),
+        reference_program="generation.references",
     ),
     "vocabulary": Benchmark("language.vocabulary", VocabularyComparisonSettings, "pairs"),
     "ms_cxr_statistics": Benchmark("data.ms_cxr_statistics", MsCxrStatisticsSettings, "grounding"),

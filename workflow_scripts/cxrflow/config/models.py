@@ -20,8 +20,8 @@ from cxrflow.papers.recipes import CohortRecipe, ModelScale, Recipe, VocabularyR
 from cxrflow.pretrain.settings import (
     ImagePretrainingSettings,
     JointPretrainingSettings,
-    TemporalPretrainingSettings,
     ReportTrainingSettings,
+    TemporalPretrainingSettings,
     TextPretrainingSettings,
 )
 

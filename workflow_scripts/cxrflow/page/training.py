@@ -20,12 +20,14 @@ TERMS = {
     "local_alignment": "Local alignment",
     "simclr": "SimCLR (NT-Xent)",
     "momentum_contrast": "Momentum contrast",
+    "report_likelihood": "Words of the report",
 }
 PROGRAMS = {
     "text": "text encoder",
     "image": "image encoder",
     "joint": "image and text",
     "temporal": "image with its prior, and text",
+    "report": "report decoder",
 }
 
 

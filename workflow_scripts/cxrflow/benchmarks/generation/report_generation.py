@@ -1,0 +1,203 @@
+"""Report generation (BioViL-T Tables 1, 3, 7 and F.1): a text for each image, and how good it is.
+
+A model with a decoder writes; any other with a joint space retrieves: the nearest training report
+(Appendix F.2), or the nearest sentences (CXR-RePaiR, Endo et al. 2021). Beside the scores stand two
+controls, the same with one thing exchanged for another patient's: the current image; the prior
+image and report. Texts are kept in predictions.parquet, never in metrics.json.
+"""
+
+import logging
+from argparse import Namespace
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import cxrflow
+from cxrflow.benchmarks.generation.report_retrieval import retrieve
+from cxrflow.benchmarks.generation.report_scores import (
+    CONTROLS,
+    PARTS,
+    Scorer,
+    statistics,
+)
+from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
+from cxrflow.benchmarks.grounding.controls import exchange
+from cxrflow.benchmarks.inputs import (
+    PRIOR,
+    Cohort,
+    Pixels,
+    data_fingerprint,
+    drop_rows,
+    image_batches,
+    lost_priors,
+    open_pixels,
+    read_cohort,
+)
+from cxrflow.benchmarks.result import Result
+from cxrflow.errors import InputError
+from cxrflow.metrics.intervals import bootstrap, clusters_of
+from cxrflow.text.report_prompts import prior_texts, report_texts
+from cxrflow.training.precision import choose_device
+
+log = logging.getLogger("cxrflow")
+
+COLUMNS = (
+    "subject_id", "study_id", "image_id", "split", "findings", "impression", "prior_study_id",
+    PRIOR,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Studies:
+    """What reports are written of, and what is known of all others of the cohort."""
+
+    cohort: Cohort
+    samples: pd.DataFrame  # sample_id, reference and prior_report beside the cohort's columns
+    dropped: list[dict[str, Any]]
+
+
+def read_studies(options: Namespace, pixels: Pixels, settings: ReportGenerationSettings) -> Studies:
+    """The studies of the split with an image in the store and a report."""
+    cohort = read_cohort(options.cohort, "pairs.parquet", COLUMNS)
+    table = cohort.table
+    rows = table[table["split"] == settings.split] if settings.split else table
+    if rows.empty:
+        raise InputError(f"{options.cohort / 'pairs.parquet'}: no row has split {settings.split!r}")
+    samples = rows.assign(
+        sample_id=rows["image_id"],
+        reference=report_texts(rows, settings.sections),
+        prior_report=pd.Series(
+            prior_texts(rows, table, settings.sections), index=rows.index, dtype=object
+        ),
+    )
+    tests = {
+        "no image": samples["image_id"].isna(),
+        "image is not in the pixel store": ~pixels.holds(samples["image_id"].fillna("")),
+        f"no text in {' or '.join(settings.sections)}": samples["reference"] == "",
+    }
+    samples, dropped = drop_rows(samples.reset_index(drop=True), tests)
+    if settings.samples is not None and settings.samples < len(samples):
+        drawn = np.random.default_rng(0).permutation(len(samples))[: settings.samples]
+        samples = samples.iloc[np.sort(drawn)].reset_index(drop=True)
+    return Studies(cohort, samples, dropped)
+
+
+def write(
+    model: Any, studies: Studies, samples: pd.DataFrame, pixels: Pixels,
+    settings: ReportGenerationSettings,
+) -> list[str]:  # fmt: skip
+    """A text for each of the samples."""
+    if settings.method == "sentences" or model.decoder is None:
+        return retrieve(model, studies.cohort.table, samples, pixels, settings)
+    if model.decoder.settings.sections != settings.sections:
+        raise InputError(
+            f"{model.folder}: writes {' and '.join(model.decoder.settings.sections)}, but "
+            f"settings.sections is {list(settings.sections)}; expected the same"
+        )
+    # Texts of like length together: what is behind the shortest waits for the longest.
+    order = samples["prior_report"].str.len().fillna(0).argsort(kind="stable").to_numpy()
+    texts = np.empty(len(samples), dtype=object)
+    sorted_samples = samples.iloc[order]
+    for positions, frames in image_batches(
+        pixels, sorted_samples, settings.batch_size, model.takes_prior
+    ):
+        earlier = sorted_samples["prior_report"].iloc[positions].tolist()
+        texts[order[positions]] = model.generate_report(
+            frames,
+            prior_reports=earlier,
+            beams=settings.beams,
+            length_penalty=settings.length_penalty,
+        )
+    return texts.tolist()
+
+
+def exchanged(samples: pd.DataFrame, control: str) -> pd.DataFrame:
+    """The samples that another patient can lend something to, with what is exchanged."""
+    other = exchange(samples["subject_id"])
+    changed = ["image_id"] if control == "other_image" else [PRIOR, "prior_report"]
+    lent = samples[changed].iloc[other].set_index(samples.index)
+    return samples.assign(**{name: lent[name] for name in changed})[other >= 0]
+
+
+def make_result(
+    studies: Studies,
+    texts: dict[str, pd.Series],
+    pixels: Pixels,
+    settings: ReportGenerationSettings,
+    options: Namespace,
+    protocol: dict[str, Any],
+) -> Result:
+    """The result of texts by what was exchanged ("": nothing), indexed as the samples."""
+    samples = studies.samples
+    scorer = Scorer(settings, options.stanza)
+    predictions = samples[["sample_id", "subject_id", "study_id", "reference"]].assign(
+        with_prior=samples[PRIOR].notna() & (pixels.find(samples[PRIOR]) >= 0)
+    )
+    for control, written in texts.items():
+        ending = f"_{control}" if control else ""
+        columns = scorer.columns(samples.loc[written.index, "reference"].tolist(), written.tolist())
+        columns = {"generated": written.tolist(), **columns}
+        made = pd.DataFrame(columns, index=written.index).add_suffix(ending)
+        predictions = predictions.join(made)
+    predictions["reference_labels"] = scorer.labels(samples["reference"].tolist())
+    statistic = statistics(predictions, settings)
+    sizes = {
+        name: len(predictions)
+        for name in statistic(np.ones((1, len(predictions))))
+        if "/" not in name
+    }
+    prior = int(predictions["with_prior"].sum())
+    parts = dict(zip(PARTS, (prior, len(predictions) - prior), strict=True))
+    parts |= {control: len(texts[control]) for control in CONTROLS if control in texts}
+    sizes |= {f"{name}/{part}": count for name in list(sizes) for part, count in parts.items()}
+    chosen = settings.intervals
+    clusters = clusters_of(predictions["subject_id"], chosen.unit)
+    data = {
+        **studies.cohort.data,
+        "fingerprint": data_fingerprint(studies.cohort, pixels),
+        "samples": len(predictions),
+        "with_prior_image": prior,
+        "with_prior_report": int(samples["prior_report"].notna().sum()),
+        "priors_not_stored": lost_priors(pixels, samples),
+        "dropped": studies.dropped,
+    }
+    said = settings.model_dump(mode="json", exclude={"batch_size", "device"})
+    return Result(
+        "report_generation",
+        data,
+        {**said, **protocol},
+        bootstrap(statistic, clusters, sizes, **chosen.resampling()),
+        predictions,
+    )
+
+
+def score(options: Namespace, settings: ReportGenerationSettings) -> Result:
+    """What ``cxrflow.benchmarks.evaluate`` calls."""
+    model = cxrflow.load(options.model, choose_device(settings.device))
+    pixels = open_pixels(options.pixels, model.geometry)
+    studies = read_studies(options, pixels, settings)
+    samples = studies.samples
+    texts = {"": pd.Series(write(model, studies, samples, pixels, settings), index=samples.index)}
+    for control in CONTROLS if settings.controls else ():
+        if control == "other_prior" and not _sees_priors(model):
+            continue
+        changed = exchanged(samples, control)
+        if len(changed):
+            written = write(model, studies, changed, pixels, settings)
+            texts[control] = pd.Series(written, index=changed.index)
+    decoder = model.decoder if settings.method == "own" else None
+    protocol = {
+        "writes": "retrieval" if decoder is None else "decoder",
+        "prompt": None if decoder is None else decoder.settings.model_dump(mode="json"),
+    }
+    return make_result(studies, texts, pixels, settings, options, protocol)
+
+
+def _sees_priors(model: Any) -> bool:
+    """Whether a model's reports can depend on what was before."""
+    if model.decoder is None:
+        return bool(model.takes_prior)
+    reads = model.decoder.settings
+    return bool(reads.prior_report or (reads.prior_image and model.takes_prior))

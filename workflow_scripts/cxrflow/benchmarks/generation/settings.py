@@ -1,0 +1,57 @@
+"""Settings of the benchmarks of generated reports: protocol choices as data, kept with results."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from cxrflow.benchmarks.settings import EncodingSettings
+from cxrflow.reports.entities.settings import EntitySettings
+from cxrflow.reports.settings import LabelSettings
+
+Section = Literal["findings", "impression"]
+
+
+class ReportGenerationSettings(EncodingSettings):
+    """Reports of images (BioViL-T Tables 1, 3, 7 and F.1); what it does not state is ours."""
+
+    split: str | None = Field(default="test", description="studies whose reports are written")
+    method: Literal["own", "sentences"] = Field(
+        default="own",
+        description="own: a decoder writes; without one the training report that is nearest in the "
+        "joint space (Appendix F.2). sentences: the nearest sentences, joined (CXR-RePaiR)",
+    )
+    sections: tuple[Section, ...] = Field(
+        default=("findings", "impression"),
+        min_length=1,
+        description="of the reports, as one text in this order; a decoder writes its own",
+    )
+    embedded: tuple[Section, ...] = Field(
+        default=("impression",),
+        min_length=1,
+        description="of training reports, the text that an image is compared with: what joint "
+        "training has compared it with",
+    )
+    sentences: int = Field(default=2, ge=1, description="of method sentences, best first")
+    beams: int = Field(default=1, ge=1, description="of a decoder; 1: greedy, the paper is silent")
+    length_penalty: float = Field(default=1.0, description="of beams")
+    samples: int | None = Field(default=None, ge=1, description="studies, drawn once; null: all")
+    controls: bool = Field(
+        default=True, description="write again with another patient's image, and prior"
+    )
+    labels: LabelSettings = Field(
+        default=LabelSettings(), description="of both texts, for F1 (CheXbert by its weights)"
+    )
+    tagger: Literal["stanza", "keywords"] = Field(
+        default="stanza",
+        description="of entities for TEM and NEM (Appendix D); keywords: TEM's words wherever they "
+        "stand, and no NEM",
+    )
+    entities: EntitySettings = EntitySettings()
+
+    @model_validator(mode="after")
+    def _sections_once(self) -> Self:
+        for name in ("sections", "embedded"):
+            chosen = getattr(self, name)
+            if len(set(chosen)) < len(chosen):
+                raise ValueError(f"{name} is {list(chosen)}; expected each section once")
+        return self
