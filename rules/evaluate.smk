@@ -48,6 +48,7 @@ rule evaluate:
     """Score a model in a task."""
     input:
         unpack(task_inputs),
+        tagger=task_tagger,
         model="<results>/models/{model}/seed{seed}/run.json",
     output:
         metrics="<results>/benchmarks/{task}/{model}/seed{seed}/metrics.json",
@@ -97,6 +98,7 @@ rule score_reference:
         cohort=lambda wildcards: cohort_table(run.library.tasks[wildcards.task].cohort),
         pixels=reference_pixels,
         training=task_reports,
+        tagger=task_tagger,
     output:
         metrics="<results>/benchmarks/{task}/reference/{name}/seed0/metrics.json",
         predictions="<results>/benchmarks/{task}/reference/{name}/seed0/predictions.parquet",
@@ -122,6 +124,7 @@ rule score_reference:
         cohort=subpath(input.cohort, parent=True),
         pixels=subpath(input.pixels, parent=True),
         reports=lambda wildcards, input: option("--training", *folders(input.training)),
+        tagger=task_tagger_options,
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
@@ -130,6 +133,7 @@ rule score_reference:
             --cohort {params.cohort:q} \
             --pixels {params.pixels:q} \
             {params.reports:q} \
+            {params.tagger:q} \
             --settings {params.settings:q} \
             --output {params.folder:q} \
             >{log:q} 2>&1

@@ -156,7 +156,24 @@ def task_reports(wildcards):
 def task_options(wildcards, input):
     """The same as options: the folders they lie in."""
     names = task_inputs(wildcards)
-    return [word for name in names for word in option(f"--{name}", *folders([input[name]]))]
+    options = [word for name in names for word in option(f"--{name}", *folders([input[name]]))]
+    return options + task_tagger_options(wildcards)
+
+
+def reads_tagger(wildcards):
+    """Whether a task finds entities with stanza."""
+    task = run.task(wildcards.task)
+    return "stanza" in task.benchmark.inputs(task.settings)
+
+
+def task_tagger(wildcards):
+    """What a task waits for that finds entities: stanza's models, if they are trained here."""
+    return TAGGER[0] if reads_tagger(wildcards) else []
+
+
+def task_tagger_options(wildcards):
+    """The folder of those models."""
+    return option("--stanza", TAGGER[1]) if reads_tagger(wildcards) else []
 
 
 def benchmark_state(wildcards):

@@ -90,6 +90,8 @@ def rows(dataset: str, name: str = "", **others: object) -> Rows:
 
 
 TEST = {"parts": frozenset(["test"])}
+HELD = {"held_out": frozenset(["ms_cxr"])}
+HELD_ALONE = rows("a", "mimic_cxr", split=("patients", 0, 0.9, 0), **HELD, **TEST)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +109,16 @@ TEST = {"parts": frozenset(["test"])}
         (rows("a", "mimic_cxr", split=(1,)), rows("a", "mimic_cxr", split=(1,), **TEST), None),
         (rows("a", "mimic_cxr", split=(1,)), rows("a", "mimic_cxr", split=(1,)), "leaking"),
         (rows("a", "mimic_cxr", split=(1,)), rows("a", "mimic_cxr", split=(2,), **TEST), "leaking"),
+        # Another split, whose test part is held-out patients alone: also held out here, or not.
+        (rows("a", "mimic_cxr", split=("patients", 1, 1.0, 0), **HELD), HELD_ALONE, None),
+        (rows("a", "mimic_cxr", split=("official",), **HELD), HELD_ALONE, None),
+        (rows("a", "mimic_cxr", split=("patients", 1, 1.0, 0)), HELD_ALONE, "leaking"),
+        (rows("a", "mimic_cxr", **HELD), HELD_ALONE, "leaking"),
+        (
+            rows("a", "mimic_cxr", split=("patients", 1, 1.0, 0), **HELD),
+            rows("a", "mimic_cxr", split=("patients", 0, 0.8, 0.2), **HELD, **TEST),
+            "leaking",
+        ),
     ],
 )
 def test_overlap(trained: Rows, evaluated: Rows, found: str | None) -> None:

@@ -67,9 +67,19 @@ def overlap(trained: Iterable[Rows], evaluated: Rows) -> Overlap:
 
 
 def _apart(rows: Rows, evaluated: Rows) -> bool:
-    """Whether one split by patient puts the two uses of a data set into different parts."""
-    same_split = rows.split is not None and (
-        (rows.dataset, rows.held_out, rows.split)
-        == (evaluated.dataset, evaluated.held_out, evaluated.split)
-    )
+    """Whether splits by patient put the two uses of a data set into different parts.
+
+    That is so where it is one split, and where a test part is the held-out patients alone and
+    these are held out of the other split, too.
+    """
+    if rows.split is None or rows.dataset != evaluated.dataset:
+        return False
+    if evaluated.parts == {"test"} and _tests_held_out_alone(evaluated.split):
+        return evaluated.held_out <= rows.held_out
+    same_split = (rows.held_out, rows.split) == (evaluated.held_out, evaluated.split)
     return same_split and not rows.parts & evaluated.parts
+
+
+def _tests_held_out_alone(split: Hashable) -> bool:
+    """Whether a split's test part is what is held out: by patient, without a share for testing."""
+    return isinstance(split, tuple) and split[0] == "patients" and split[-1] == 0
