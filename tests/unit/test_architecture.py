@@ -33,6 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "export": {"encoders", "text"},
     "cxrflow": {"model"},  # `cxrflow.load`
     "ground": {"benchmarks", "model"},  # the name under which people find it
+    "draft": {"cxrflow", "reports", "training"},  # likewise
 }
 HEAVY = ("torch", "transformers", "pandas", "stanza", "sklearn", "matplotlib", "scipy", "pyarrow")
 TEXT_SUFFIXES = {".py", ".smk", ".md", ".yaml", ".toml", ".jinja", ".css", ".js", ".sh"}

@@ -5,6 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from cxrflow.benchmarks.settings import EncodingSettings
+from cxrflow.command import Settings
 from cxrflow.reports.entities.settings import EntitySettings
 from cxrflow.reports.settings import LabelSettings
 
@@ -55,3 +56,11 @@ class ReportGenerationSettings(EncodingSettings):
             if len(set(chosen)) < len(chosen):
                 raise ValueError(f"{name} is {list(chosen)}; expected each section once")
         return self
+
+
+class OneReportSettings(Settings):
+    """How ``python -m cxrflow.draft`` writes."""
+
+    beams: int = Field(default=1, ge=1, description="1: greedy")
+    length_penalty: float = Field(default=1.0, description="of beams")
+    device: str = Field(default="auto", description="auto, cpu, cuda or cuda:<n>")
