@@ -27,7 +27,7 @@ def reference_reports(name: str, training: list[str], studies: pd.DataFrame) -> 
     if name == "random":
         return [training[place] for place in draw.integers(0, len(training), len(studies))]
     if name == "prior_report":
-        return [text or "" for text in studies["prior_report"]]
+        return studies["prior_report"].tolist()
     if name == "most_frequent":
         counts = Counter(training)
         text = min(counts, key=lambda one: (-counts[one], one))

@@ -68,9 +68,7 @@ def read_studies(options: Namespace, pixels: Pixels, settings: ReportGenerationS
     samples = rows.assign(
         sample_id=rows["image_id"],
         reference=report_texts(rows, settings.sections),
-        prior_report=pd.Series(
-            prior_texts(rows, table, settings.sections), index=rows.index, dtype=object
-        ),
+        prior_report=[text or "" for text in prior_texts(rows, table, settings.sections)],
     )
     tests = {
         "no image": samples["image_id"].isna(),
@@ -97,7 +95,7 @@ def write(
             f"settings.sections is {list(settings.sections)}; expected the same"
         )
     # Texts of like length together: what is behind the shortest waits for the longest.
-    order = samples["prior_report"].str.len().fillna(0).argsort(kind="stable").to_numpy()
+    order = samples["prior_report"].str.len().argsort(kind="stable").to_numpy()
     texts = np.empty(len(samples), dtype=object)
     sorted_samples = samples.iloc[order]
     for positions, frames in image_batches(
@@ -159,7 +157,7 @@ def make_result(
         "fingerprint": data_fingerprint(studies.cohort, pixels),
         "samples": len(predictions),
         "with_prior_image": prior,
-        "with_prior_report": int(samples["prior_report"].notna().sum()),
+        "with_prior_report": int((samples["prior_report"] != "").sum()),
         "priors_not_stored": lost_priors(pixels, samples),
         "dropped": studies.dropped,
     }

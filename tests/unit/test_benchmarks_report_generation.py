@@ -1,0 +1,273 @@
+"""Generated reports: what is written, what is found, what the scores are made of."""
+
+import json
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from benchmark_fakes import make_store, write_cohort
+
+from cxrflow.benchmarks.generation import references, report_generation
+from cxrflow.benchmarks.generation.entity_scores import entity_scores
+from cxrflow.benchmarks.generation.report_generation import exchanged, read_studies, score
+from cxrflow.benchmarks.generation.report_retrieval import best, retrieve, sentence_corpus
+from cxrflow.benchmarks.generation.report_scores import Scorer, statistics
+from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
+from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.settings import ReportDecoderSettings
+from cxrflow.errors import InputError
+from cxrflow.images.store import PixelStore
+from cxrflow.metrics.factuality import factuality
+from cxrflow.reports.entities.taggers import Entity
+from cxrflow.reports.labels.observations import OBSERVATIONS
+
+SETTINGS = ReportGenerationSettings.model_validate(
+    {"tagger": "keywords", "device": "cpu", "intervals": {"replicates": 100}}
+)
+TRUTH = [
+    "New left pleural effusion. No pneumothorax.",
+    "The lungs are clear.",
+    "Worsening edema. Cardiomegaly is unchanged.",
+    "Improved consolidation.",
+]
+TOLD = [
+    "New right pleural effusion. No pneumothorax.",
+    "The lungs are clear.",
+    "Edema is stable. Possible cardiomegaly.",
+    "Left pleural effusion.",
+]
+
+
+def pairs(count: int = 12) -> pd.DataFrame:
+    """Two studies a patient, the later one with the earlier as prior; the last four are tested."""
+    rows = []
+    for number in range(count):
+        later = number % 2 == 1
+        rows.append(
+            {
+                "subject_id": f"p{number // 2}",
+                "study_id": f"s{number:02}",
+                "image_id": f"image{number}",
+                "split": "train" if number < 6 else "validate" if number < 8 else "test",
+                "findings": None,
+                "impression": f"{TRUTH[number % 4]}",
+                "prior_study_id": f"s{number - 1:02}" if later else None,
+                "prior_image_id": f"image{number - 1}" if later else None,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+class Tagger:
+    """Words that begin with a capital are observations, "new" and the like their modifiers."""
+
+    def tag(self, texts: Sequence[str]) -> list[list[Entity]]:
+        found = []
+        for text in texts:
+            words = [word.strip(".") for word in text.split()]
+            change = {"new", "worsening", "stable", "unchanged", "improved"}
+            kinds = [
+                ("OBSERVATION_MODIFIER" if w.lower() in change else "OBSERVATION") for w in words
+            ]
+            found.append([Entity(w, k, 0, len(w), 1) for w, k in zip(words, kinds, strict=True)])
+        return found
+
+
+class Model:
+    """Sees how bright an image is, writes that, and remembers what it was given."""
+
+    def __init__(self, decoder: bool = True, takes_prior: bool = True) -> None:
+        self.folder, self.geometry, self.takes_prior = Path("fake"), "shorter64", takes_prior
+        self.decoder = SimpleNamespace(settings=ReportDecoderSettings()) if decoder else None
+        self.given: list[str | None] = []
+        self.device = torch.device("cpu")
+
+    def generate_report(
+        self,
+        frames: Frames[Any],
+        prior_reports: list[str | None],
+        beams: int,
+        length_penalty: float,
+    ) -> list[str]:
+        self.given += prior_reports
+        means = frames.current.mean((1, 2, 3)).tolist()
+        return [
+            f"{TOLD[int(mean * 1e6) % 4]} {text or ''}"
+            for mean, text in zip(means, prior_reports, strict=True)
+        ]
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Namespace:
+    cohort = write_cohort(tmp_path / "cohort", "pairs.parquet", pairs())
+    pixels = make_store(tmp_path, 12)
+    return Namespace(model=tmp_path, cohort=cohort, pixels=pixels, stanza=None)
+
+
+def scored(truth: list[str], told: list[str]) -> dict[str, float]:
+    scorer = Scorer(SETTINGS, None)
+    predictions = pd.DataFrame(scorer.columns(truth, told))
+    predictions = predictions.assign(reference_labels=scorer.labels(truth), with_prior=True)
+    values = statistics(predictions, SETTINGS)(np.ones((1, len(truth))))
+    return {name: float(value[0]) for name, value in values.items()}
+
+
+def test_a_report_like_its_reference_has_every_score() -> None:
+    perfect = scored(TRUTH, TRUTH)
+    assert perfect["label_f1_macro"] < perfect["label_f1_weighted"] == 1  # few of 14 are there
+    others = {n: v for n, v in perfect.items() if not n.startswith(("label_f1_macro", "cider_d"))}
+    assert set(others.values()) == {1.0}
+
+
+def test_scores_are_those_of_the_metrics() -> None:
+    scorer = Scorer(SETTINGS, None)
+    scorer.read([*TRUTH, *TOLD])
+    labels = [np.array(scorer.labels(side)) for side in (TRUTH, TOLD)]
+    found = scored(TRUTH, TOLD)
+    for name, convention in (("label_f1_weighted", "biovil_t"), ("label_f1_macro", "cxr_repair")):
+        expected = factuality(labels[0], labels[1], OBSERVATIONS, convention)["f1"]
+        assert found[name] == pytest.approx(float(expected))
+    assert 0 < found["tem"] < 1 and "nem" not in found  # words alone name no entity
+
+
+def test_entities_count_as_in_tem_and_nem(monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = Scorer(SETTINGS, None)
+    scorer.tagger, scorer.by_keywords = Tagger(), False
+    predictions = pd.DataFrame(scorer.columns(TRUTH, TOLD))
+    predictions = predictions.assign(reference_labels=scorer.labels(TRUTH), with_prior=True)
+    found = statistics(predictions, SETTINGS)(np.ones((1, 4)))
+    expected = entity_scores(TRUTH, TOLD, Tagger())
+    assert found["tem"][0] == pytest.approx(expected["tem/f1"])
+    assert found["nem"][0] == pytest.approx(expected["nem/f1"])
+
+
+def test_resampled_reports_score_as_their_copies() -> None:
+    scorer = Scorer(SETTINGS, None)
+    predictions = pd.DataFrame(scorer.columns(TRUTH, TOLD))
+    predictions = predictions.assign(reference_labels=scorer.labels(TRUTH), with_prior=True)
+    counts = np.array([[2.0, 0.0, 1.0, 1.0]])
+    copies = predictions.iloc[[0, 0, 2, 3]]
+    drawn = statistics(predictions, SETTINGS)(counts)
+    for name, value in statistics(copies, SETTINGS)(np.ones((1, 4))).items():
+        assert drawn[name] == pytest.approx(value), name
+
+
+def test_a_decoder_is_scored_with_its_controls(
+    options: Namespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    model = Model()
+    monkeypatch.setattr(report_generation.cxrflow, "load", lambda *_: model)
+    result = score(options, SETTINGS)
+    assert result.data["samples"] == 4 and result.data["with_prior_image"] == 2
+    priors = [text for text in model.given[:4] if text]
+    assert priors == [TRUTH[0], TRUTH[2]]  # of the studies' own priors
+    assert {"bleu_4", "tem", "bleu_4/with_prior", "bleu_4/other_image", "tem/other_prior"} <= set(
+        result.metrics
+    )
+    assert result.metrics["bleu_4/with_prior"].n == 2
+    assert result.protocol["writes"] == "decoder"
+    result.write(tmp_path / "scores", "fake", 0)
+    said = (tmp_path / "scores" / "metrics.json").read_text()
+    assert not any(text.lower() in said.lower() for text in (*TRUTH, *TOLD))
+    json.loads(said)
+    kept = pd.read_parquet(tmp_path / "scores" / "predictions.parquet")
+    again = statistics(kept, SETTINGS)(np.ones((1, len(kept))))
+    assert float(again["rouge_l"][0]) == pytest.approx(result.metrics["rouge_l"].value)
+
+
+def test_a_model_that_sees_nothing_earlier_has_no_control_of_it(
+    options: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Model(takes_prior=False)
+    assert model.decoder is not None
+    model.decoder.settings = ReportDecoderSettings(prior_report=False)
+    monkeypatch.setattr(report_generation.cxrflow, "load", lambda *_: model)
+    names = score(options, SETTINGS).metrics
+    assert "bleu_4/other_image" in names and "bleu_4/other_prior" not in names
+
+
+def test_a_decoder_of_other_sections_is_refused(
+    options: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_generation.cxrflow, "load", lambda *_: Model())
+    with pytest.raises(InputError, match="writes findings and impression, but settings.sections"):
+        score(options, SETTINGS.model_copy(update={"sections": ("impression",)}))
+
+
+def test_what_is_exchanged_is_another_patients(options: Namespace) -> None:
+    studies = read_studies(options, PixelStore(options.pixels), SETTINGS)
+    own = studies.samples.set_index("sample_id")
+    images = exchanged(studies.samples, "other_image").set_index("sample_id")
+    patient = pairs().set_index("image_id")["subject_id"]
+    for sample, row in images.iterrows():
+        assert patient[row["image_id"]] != own.loc[sample, "subject_id"]
+        assert row["prior_report"] == own.loc[sample, "prior_report"]
+    lent = exchanged(studies.samples, "other_prior").set_index("sample_id")
+    together = {(r["prior_image_id"], r["prior_report"]) for _, r in own.iterrows()}
+    for sample, row in lent.iterrows():
+        assert row["image_id"] == sample
+        assert (row["prior_image_id"], row["prior_report"]) in together
+
+
+def test_of_equally_near_texts_the_first_is_found() -> None:
+    assert best(np.array([[0.5, 0.9, 0.9, 0.1]], np.float32), 2).tolist() == [[1, 2]]
+
+
+def test_sentences_are_those_of_impressions_once() -> None:
+    table = pd.DataFrame({"impression_sentences": [["A b.", "1 2."], ["a B.", "C."]]})
+    assert sentence_corpus(table) == ["a B.", "C."]
+
+
+class Joint(Model):
+    """Images and texts in a space of their own: an image lies where the text of its number does."""
+
+    def __init__(self, texts: list[str]) -> None:
+        super().__init__(decoder=False)
+        self.texts = texts
+
+    def encode_image(self, frames: Frames[Any]) -> SimpleNamespace:
+        places = torch.arange(len(frames.current)) % len(self.texts)
+        return SimpleNamespace(projected_global=torch.eye(len(self.texts))[places])
+
+
+def test_the_nearest_report_and_sentences_are_found(
+    options: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def embed(model: Joint, texts: list[str], batch_size: int) -> torch.Tensor:
+        nearness = torch.eye(len(model.texts)) + 0.1
+        return torch.stack([nearness[model.texts.index(text)] for text in texts])
+
+    monkeypatch.setattr("cxrflow.benchmarks.generation.report_retrieval.embed", embed)
+    store = PixelStore(options.pixels)
+    studies = read_studies(options, store, SETTINGS)
+    table = studies.cohort.table
+    found = retrieve(Joint(TRUTH), table, studies.samples, store, SETTINGS)
+    assert found == TRUTH  # of the training part, which has each
+    sentences = sentence_corpus(
+        table.assign(impression_sentences=table["impression"].str.split(". "))
+    )
+    chosen = SETTINGS.model_copy(update={"method": "sentences"})
+    table = table.assign(impression_sentences=table["impression"].str.split(". "))
+    found = retrieve(Joint(sentences), table, studies.samples, store, chosen)
+    assert found[0].startswith(sentences[0]) and len(found[0]) > len(sentences[0])
+
+
+def test_reference_rows_know_training_reports_alone(options: Namespace) -> None:
+    training = ["Normal chest.", "No effusion is seen.", "Normal chest.", "No effusion was seen."]
+    samples = pd.DataFrame({"prior_report": ["A.", ""]})
+    written = {
+        name: references.reference_reports(name, training, samples)
+        for name in ("most_frequent", "typical", "random", "prior_report")
+    }
+    assert written["most_frequent"] == ["Normal chest."] * 2
+    assert set(written["random"]) <= set(training)
+    assert written["prior_report"] == ["A.", ""]
+    result = references.score_reference("most_frequent", options, SETTINGS)
+    assert result.predictions["generated"].nunique() == 1
+    assert result.metrics["rouge_l"].n == 4
