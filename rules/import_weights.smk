@@ -26,7 +26,7 @@ rule import_weights:
     resources:
         **job("import_weights"),
     params:
-        code=code_digest("pretrain.imported", "encoders.resnet"),
+        code=lambda wildcards: code_digest("pretrain.imported", *run.trunk_of(wildcards.model)),
         settings=lambda wildcards: as_json(MODELS[wildcards.model].settings),
         weights=import_options,
         folder=subpath(output.run, parent=True),

@@ -26,7 +26,9 @@ def with_leak(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([frame, twin.assign(study_id="1", image_id="i", split="validate")])
 
 
-@pytest.mark.parametrize("name", ["train_words", "train_sections", "train_images", "train_joint"])
+@pytest.mark.parametrize(
+    "name", ["train_words", "train_sections", "train_images", "train_joint", "train_temporal"]
+)
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -79,6 +81,48 @@ def test_section_without_a_token_is_left_out_and_counted(stages: Stages, tmp_pat
         [drop] = [d for d in data["dropped"] if study in d["examples"]]
         assert drop["part"] == "train" and sections in drop["reason"]
         assert data["train_samples"] >= before[name] - 1
+
+
+@pytest.mark.parametrize("what", ["is another patient's", "is not earlier", "is the image itself"])
+def test_priors_that_cannot_be_compared_with(stages: Stages, tmp_path: Path, what: str) -> None:
+    path = stages.cohort / "pairs.parquet"
+    frame = pd.read_parquet(path)
+    later = frame[frame["prior_image_id"].isin(frame["image_id"])].iloc[0]
+    prior = frame[frame["image_id"] == later["prior_image_id"]].iloc[0]
+    stranger = frame.loc[frame["subject_id"] != later["subject_id"], "image_id"].iloc[0]
+    study, image = {
+        "is another patient's": (later["study_id"], stranger),
+        "is not earlier": (prior["study_id"], later["image_id"]),
+        "is the image itself": (later["study_id"], later["image_id"]),
+    }[what]
+
+    def change(frame: pd.DataFrame) -> pd.DataFrame:
+        wrong = frame["study_id"] == study
+        return frame.assign(prior_image_id=frame["prior_image_id"].mask(wrong, image))
+
+    change_parquet(path, change)
+    stages.train_temporal(tmp_path / "model").refuses(path, "prior_image_id", study, what)
+    assert absent(tmp_path / "model") and no_state(tmp_path / "model")
+    stages.train_joint(tmp_path / "joint").succeeds()  # does not read them
+
+
+def test_a_prior_without_pixels_is_none_and_counted(stages: Stages, tmp_path: Path) -> None:
+    path = stages.cohort / "pairs.parquet"
+    train = pd.read_parquet(path).query("split == 'train'")
+    having = int(train["prior_image_id"].notna().sum())
+    study = train.loc[train["prior_image_id"].notna(), "study_id"].iloc[0]
+
+    def change(frame: pd.DataFrame) -> pd.DataFrame:
+        hit = frame["study_id"] == study
+        return frame.assign(prior_image_id=frame["prior_image_id"].mask(hit, "lost"))
+
+    change_parquet(path, change)
+    stages.train_temporal(tmp_path / "model").succeeds()
+    data = read_json(tmp_path / "model" / "run.json")["data"]
+    [drop] = [d for d in data["dropped"] if study in d["examples"]]
+    assert drop["part"] == "train" and drop["reason"].startswith("prior is not in the pixel store")
+    assert data["train_samples"] == len(train)
+    assert data["train_samples_with_prior"] == having - 1
 
 
 def test_documents_without_a_token(stages: Stages, tmp_path: Path) -> None:

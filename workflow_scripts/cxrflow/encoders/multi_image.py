@@ -23,17 +23,20 @@ EPSILON = 1e-6  # of layer normalisation
 DEVIATION = 0.02  # of initial weights
 
 
-def space_encoding(height: int, width: int, features: int) -> Tensor:
+def space_encoding(
+    height: int, width: int, features: int, device: torch.device | None = None
+) -> Tensor:
     """Sines and cosines of the places of a grid, [h * w, D]: S of Eq. 1.
 
     Half of the features are of y, the other half of x (Carion et al. 2020): coordinates from 1,
     scaled so that the last is 2 pi, over wavelengths that grow to 10,000.
     """
     half = features // 2
-    wavelength = 10_000 ** (2 * torch.arange(half).div(2, rounding_mode="floor") / half)
+    number = torch.arange(half, device=device)
+    wavelength = 10_000 ** (2 * number.div(2, rounding_mode="floor") / half)
     waves = []
     for size in (height, width):
-        place = torch.arange(1, size + 1) * (2 * math.pi / (size + 1e-6))
+        place = torch.arange(1, size + 1, device=device) * (2 * math.pi / (size + 1e-6))
         angle = place[:, None] / wavelength
         pairs = torch.stack([angle[:, 0::2].sin(), angle[:, 1::2].cos()], dim=2)
         waves.append(pairs.flatten(1))
@@ -129,7 +132,7 @@ class Comparison(nn.Module):
         """Current patches and, if there are any, those of the priors: P_diff [K, D, h, w]."""
         current = images_KDhw[0]
         features, height, width = current.shape[1:]
-        space_LD = space_encoding(height, width, features).to(current)
+        space_LD = space_encoding(height, width, features, current.device)
         times = [space_LD] * len(images_KDhw)
         if self.type_embed is not None:
             times = [space_LD + time for time in self.type_embed[: len(images_KDhw)]]
