@@ -19,6 +19,7 @@ from cxrflow.model import Model
 FOLDER = os.environ.get("CXR_WEIGHTS")
 GENERAL = "BiomedVLP-CXR-BERT-general"
 SPECIALIZED = "BiomedVLP-CXR-BERT-specialized"
+TEMPORAL = "BiomedVLP-BioViL-T"
 CLINICAL = "Bio_ClinicalBERT"
 PUBMED = (
     "BiomedNLP-PubMedBERT-base-uncased-abstract",
@@ -72,8 +73,9 @@ def test_masked_words_are_guessed(name: str) -> None:
     assert len(wrong) <= 1, wrong
 
 
-def test_synonyms_are_nearer_than_contradictions() -> None:
-    model = cxrflow.load(there(SPECIALIZED))
+@pytest.mark.parametrize("name", [SPECIALIZED, TEMPORAL])
+def test_synonyms_are_nearer_than_contradictions(name: str) -> None:
+    model = cxrflow.load(there(name))
     texts = [text for triplet in TRIPLETS for text in triplet]
     embedded_T3P = model.encode_text(texts).unflatten(0, (-1, 3))
     same = (embedded_T3P[:, 0] * embedded_T3P[:, 1]).sum(1)
@@ -89,6 +91,19 @@ def test_biovils_image_weights_see_480_pixels_as_15_cells() -> None:
     found = model.encode_image(torch.rand(1, 1, 480, 480))
     assert found.projected_patches.shape == (1, 15, 15, 128)
     assert model.image_encoder.settings.layers == (3, 4, 6, 3)
+
+
+def test_biovil_ts_image_weights_compare_448_pixels_in_14_cells() -> None:
+    model = cxrflow.load(there(TEMPORAL))
+    if model.image_encoder is None:
+        pytest.skip("biovil_t_image_model_proj_size_128.pt is not in its folder")
+    assert model.geometry == "shorter512crop448" and model.takes_prior
+    current, prior = torch.rand(2, 1, 1, 448, 448)
+    alone, compared = model.encode_image(current), model.encode_image(current, prior)
+    assert compared.projected_patches.shape == (1, 14, 14, 128)
+    assert compared.pooled.shape == (1, 512)
+    assert torch.equal(alone.pooled[:, :256], compared.pooled[:, :256])
+    assert not torch.allclose(alone.pooled, compared.pooled)
 
 
 @pytest.mark.parametrize("name", [CLINICAL, *PUBMED])

@@ -124,6 +124,24 @@ def test_joint_model_with_words_pools_as_it_was_trained(undisturbed: Path) -> No
     assert validate[0] > 1.05 * chance > min(validate) > 0.98 * chance
 
 
+def test_temporal_model_compares_and_lets_text_look(undisturbed: Path) -> None:
+    import cxrflow
+    from cxrflow.encoders.guided_text import load_guidance
+
+    folder = undisturbed / "temporal"
+    model = cxrflow.load(folder)
+    assert model.takes_prior and model.text_encoder is not None
+    current, prior = torch.rand(2, 2, 1, 32, 32)
+    alone, compared = model.encode_image(current), model.encode_image(current, prior)
+    assert not torch.allclose(alone.projected_global, compared.projected_global)
+    guided = load_guidance(folder, model.text_encoder)
+    before = cxrflow.load(undisturbed / "phase III").text_encoder
+    assert before is not None
+    assert not torch.equal(guided.mlm_token, before.bert.embeddings.word_embeddings.weight[2])
+    data = json.loads((folder / "run.json").read_text())["data"]
+    assert (data["train_samples"], data["train_samples_with_prior"]) == (64, 42)
+
+
 def test_what_no_attempt_can_mend_is_tried_once(
     inputs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
