@@ -71,6 +71,31 @@ def test_pairs_of_the_dicom_edition(hospital: list[object], tmp_path: Path) -> N
     assert sorted(images["image_id"]) == sorted(IMAGES[n].id for n in (0, 3, 6, 7))
 
 
+def test_an_image_that_curation_rejected_does_not_stand_for_its_study(
+    hospital: list[object], tmp_path: Path
+) -> None:
+    table = pd.DataFrame({"image_id": [IMAGES[0].id, "other"], "decision": ["rejected", "only"]})
+    table.to_parquet(tmp_path / "curation.parquet")
+    curation = ["--curation", tmp_path / "curation.parquet"]
+    flow = make(tmp_path / "out", *hospital, *curation, choose="preferred", views=["PA", "AP"])
+    pairs = pd.read_parquet(tmp_path / "out/pairs.parquet").set_index("study_id")
+    assert pairs.loc["50000009", "image_id"] == IMAGES[1].id
+    assert pairs.loc["50000001", "prior_image_id"] == IMAGES[1].id
+    assert any(note.startswith("curation rejects 1 of the images") for note in flow["notes"])
+
+
+def test_studies_of_one_acquisition(hospital: list[object], tmp_path: Path) -> None:
+    flow = make(tmp_path / "out", *hospital, acquisitions="single")
+    pairs = pd.read_parquet(tmp_path / "out/pairs.parquet").set_index("study_id")
+    assert "50000009" not in pairs.index and len(pairs) == 3
+    assert pd.isna(pairs.loc["50000001", "prior_image_id"])  # its prior had two
+    lost = step(flow, "one frontal image in the study", "images")[1]
+    assert lost == {"its study has several frontal images": 2}
+    assert step(flow, "frontal image", "studies")[1]["several frontal images"] == 1
+    with pytest.raises(InputError, match="acquisitions of a cohort of kind nli: expected any"):
+        make(tmp_path / "no", *hospital, kind="nli", acquisitions="single")
+
+
 def test_a_row_may_be_an_image_of_any_view(hospital: list[object], tmp_path: Path) -> None:
     flow = make(tmp_path / "out", *hospital, unit="image", views=None)
     pairs = pd.read_parquet(tmp_path / "out/pairs.parquet")

@@ -73,6 +73,15 @@ def test_first_and_preferred_image() -> None:
     assert ap["image_id"].tolist() == ["a", "d"]
 
 
+def test_what_curation_rejected_is_chosen_last() -> None:
+    curated = LIST.assign(rejected=[True, False, False, True])
+    assert filters.one_per_study(curated, "first", None, 0)["image_id"].tolist() == ["b", "c"]
+    ap = filters.one_per_study(curated, "preferred", ("AP", "PA"), 0)
+    assert ap["image_id"].tolist() == ["b", "c"]
+    no_other = curated.assign(rejected=True)
+    assert filters.one_per_study(no_other, "first", None, 0)["image_id"].tolist() == ["a", "c"]
+
+
 def test_random_image_depends_on_seed_and_study_alone() -> None:
     many = images(*((f"{s}", f"{s}-{k}", "PA") for s in range(400) for k in range(2)))
     chosen = filters.one_per_study(many, "random", ("PA",), 3)

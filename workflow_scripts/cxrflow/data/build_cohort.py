@@ -28,6 +28,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     arguments.add_argument("--images-layout", help="layout that holds the images, if another")
     arguments.add_argument("--images-root", type=Path, help="its folder")
+    arguments.add_argument(
+        "--curation",
+        type=Path,
+        help="curation.parquet of cxrflow.benchmarks.curate_images: rejected images are not chosen",
+    )
     arguments.add_argument("--threads", type=int, default=1, help="processes that read headers")
     arguments.add_argument("--output", type=Path, required=True, help="results/cohorts/<cohort>")
     options = arguments.parse_args(argv)

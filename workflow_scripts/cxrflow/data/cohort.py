@@ -8,16 +8,18 @@ docs/data.md.
 
 import logging
 from argparse import Namespace
+from dataclasses import replace
 
-from cxrflow.data import classification, grounding, nli, pairs, progression
+from cxrflow.data import classification, filters, grounding, nli, pairs, progression
 from cxrflow.data.flow import Cohort, Flow
 from cxrflow.data.held_out import held_out_patients, held_out_sets
 from cxrflow.data.layouts import Layout, layout
 from cxrflow.data.settings import CohortSettings
-from cxrflow.data.tables import Request
+from cxrflow.data.tables import Request, Tables
 from cxrflow.data.texts import read_corpus
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, file_digest, fingerprint, is_synthetic, write_json
+from cxrflow.parquet import read_table
 
 log = logging.getLogger("cxrflow")
 
@@ -69,6 +71,7 @@ def _pairs(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) 
         flow.notes += pictures.notes
     held, notes = held_out_patients(given.held_out, own)
     flow.notes += notes
+    pictures = _curated(pictures, given, flow)
     sources = pairs.Sources(given.dataset, tables, pictures, corpus, own.study_prefix, held)
     return pairs.build(sources, settings, flow, given.threads)
 
@@ -88,6 +91,7 @@ def _grounding(given: Namespace, own: Layout, settings: CohortSettings, flow: Fl
         wanted |= frozenset(listed.loc[listed["subject_id"].isin(patients), "image_id"])
     pictures = reader.read(given.images_root, Request(given.threads, images=wanted))
     flow.notes += tables.notes
+    pictures = _curated(pictures, given, flow)
     cohort = grounding.build(tables, pictures, settings, flow, given.threads)
     if settings.priors:
         return grounding.with_priors(cohort, pictures, settings, given.threads)
@@ -130,8 +134,19 @@ def _progression(given: Namespace, own: Layout, settings: CohortSettings, flow: 
     pictures = layout(given.images_layout).read(given.images_root, request)
     held, notes = held_out_patients(given.held_out, own)
     flow.notes += [*tables.notes, *notes]
-    sources = progression.Sources(tables, silver, pictures, held)
+    sources = progression.Sources(tables, silver, _curated(pictures, given, flow), held)
     return progression.build(sources, settings, flow, given.threads)
+
+
+def _curated(pictures: Tables, given: Namespace, flow: Flow) -> Tables:
+    """The images with what curation rejected, if there was one."""
+    if given.curation is None:
+        return pictures
+    decided = read_table(given.curation, ("image_id", "decision"))
+    rejected = decided.loc[decided["decision"] == "rejected", "image_id"]
+    there = pictures.images["image_id"].isin(rejected)
+    flow.notes.append(f"curation rejects {there.sum()} of the images listed ({given.curation})")
+    return replace(pictures, images=pictures.images.assign(**{filters.REJECTED: there}))
 
 
 def _hardest(flow: Flow) -> str:

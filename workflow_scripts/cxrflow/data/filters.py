@@ -14,6 +14,9 @@ import pandas as pd
 
 from cxrflow.drops import Drop
 
+#: Column of an image list: curation found a better image of the study (BioViL-T section 3.3).
+REJECTED = "rejected"
+
 
 def usable(images: pd.DataFrame) -> tuple[pd.DataFrame, list[Drop]]:
     """Images without a ``failure``."""
@@ -59,13 +62,21 @@ def frontal(images: pd.DataFrame, views: Sequence[str] | None) -> tuple[pd.DataF
     return images[keep], sorted(drops, key=lambda drop: -drop.count)
 
 
+def single(images: pd.DataFrame) -> tuple[pd.DataFrame, list[Drop]]:
+    """Images that are the only ones of their studies."""
+    several = images["study_id"].duplicated(keep=False)
+    reason = "its study has several frontal images"
+    return images[~several], [Drop.of(reason, images.loc[several, "image_id"])]
+
+
 def one_per_study(
     images: pd.DataFrame, choose: str, views: Sequence[str] | None, seed: int
 ) -> pd.DataFrame:
     """The image that stands for each study; the order of the rest is kept.
 
     ``random`` draws by a hash of seed, study and image: the same image is chosen whatever other
-    studies are in the list.
+    studies are in the list. Images that curation ``rejected``, where there is such a column, come
+    last.
     """
     ranks: list[np.ndarray] = []
     if choose != "first":
@@ -82,6 +93,8 @@ def one_per_study(
     if choose == "preferred":
         place = {name.upper(): rank for rank, name in enumerate(views or ())}
         ranks.append(images["view"].str.strip().str.upper().map(place).to_numpy())
+    if REJECTED in images:
+        ranks.append(images[REJECTED].to_numpy())
     order = np.lexsort([np.arange(len(images)), *ranks])
     ranked = images.iloc[order]
     return ranked[~ranked["study_id"].duplicated()].sort_index()

@@ -139,6 +139,10 @@ def _frontal_images(
         images, drops = filters.present(images, pictures.source, threads)
         flow.step("image file usable", "images", len(images), drops)
         stages.append(Stage("no file of a frontal image can be used", images))
+    if settings.acquisitions == "single":
+        images, drops = filters.single(images)
+        flow.step("one frontal image in the study", "images", len(images), drops)
+        stages.append(Stage("several frontal images", images))
     return images, stages
 
 

@@ -184,6 +184,10 @@ def _one_image_pair(
             left[["study_id", name]].drop_duplicates().set_axis(["study_id", "image_id"], axis=1)
         )
         candidates["view"] = candidates["image_id"].map(views)
+        if filters.REJECTED in images:
+            candidates[filters.REJECTED] = candidates["image_id"].map(
+                images.set_index("image_id")[filters.REJECTED]
+            )
         chosen = filters.one_per_study(
             candidates.reset_index(drop=True), settings.choose, settings.views, settings.seed
         )

@@ -92,6 +92,11 @@ class CohortSettings(Settings):
         "`views`, then random",
     )
     seed: int = Field(0, ge=0, description="seed of the image choice")
+    acquisitions: Literal["any", "single"] = Field(
+        "any",
+        description="single: pairs of studies with exactly one frontal image (BioViL-T 3.3, "
+        "of which its model for curation learns)",
+    )
     priors: bool = Field(
         False,
         description="grounding: each image with its patient's image before it, chosen by `choose` "
@@ -140,14 +145,18 @@ class CohortSettings(Settings):
         return self
 
     @model_validator(mode="after")
-    def _priors_are_asked_of_grounding(self) -> "CohortSettings":
+    def _fields_of_a_kind_are_asked_of_it(self) -> "CohortSettings":
         if self.priors and self.kind != "grounding":
             raise ValueError(f"priors of a cohort of kind {self.kind}: expected false")
+        if self.acquisitions != "any" and self.kind != "pairs":
+            raise ValueError(f"acquisitions of a cohort of kind {self.kind}: expected any")
         return self
 
     @model_serializer(mode="wrap")
-    def _priors_where_asked(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        return {name: value for name, value in dump(self).items() if name != "priors" or value}
+    def _new_fields_where_asked(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        said = dump(self)
+        unasked = {"priors": False, "acquisitions": "any"}
+        return {k: v for k, v in said.items() if k not in unasked or v != unasked[k]}
 
     @model_validator(mode="after")
     def _files_are_the_splits_of_nli(self) -> "CohortSettings":
