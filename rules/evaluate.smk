@@ -195,7 +195,7 @@ rule count_ms_cxr:
     benchmark:
         "<timings>/count_ms_cxr/{task}.tsv"
     wildcard_constraints:
-        task=one_of(t for t in run.tasks_in_use if run.statistics_datasets(t)),
+        task=one_of(t for t in run.tasks_in_use if counts(t) == "ms_cxr_statistics"),
     retries: need("ms_cxr_statistics").retries
     conda:
         "../envs/cpu.yaml"
@@ -217,6 +217,83 @@ rule count_ms_cxr:
             --settings {params.settings:q} \
             {params.data:q} \
             --threads {threads} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule count_courses:
+    """Count how often patients come again and reports speak of change (BioViL-T Appendix B)."""
+    input:
+        data=lambda wildcards: marker(*run.statistics_datasets(wildcards.task)),
+    output:
+        metrics="<results>/benchmarks/{task}/metrics.json",
+        predictions="<results>/benchmarks/{task}/predictions.parquet",
+    log:
+        "<logs>/count_courses/{task}.log",
+    benchmark:
+        "<timings>/count_courses/{task}.tsv"
+    wildcard_constraints:
+        task=one_of(t for t in run.tasks_in_use if counts(t) == "course_statistics"),
+    retries: need("count_courses").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("count_courses").threads
+    resources:
+        **job("count_courses"),
+    params:
+        code=lambda wildcards: code_digest(
+            "benchmarks.data.course_statistics",
+            *readers("tables", *run.statistics_datasets(wildcards.task)),
+        ),
+        settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
+        data=lambda wildcards: statistics_options(*run.statistics_datasets(wildcards.task)),
+        folder=subpath(output.metrics, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.benchmarks.count_courses \
+            --task {wildcards.task:q} \
+            --settings {params.settings:q} \
+            {params.data:q} \
+            --threads {threads} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule count_rows:
+    """Count the rows of a cohort by kind (BioViL-T Tables C.1, C.2 and F.2)."""
+    input:
+        cohort=lambda wildcards: cohort_table(run.library.tasks[wildcards.task].cohort),
+    output:
+        metrics="<results>/benchmarks/{task}/metrics.json",
+        predictions="<results>/benchmarks/{task}/predictions.parquet",
+    log:
+        "<logs>/count_rows/{task}.log",
+    benchmark:
+        "<timings>/count_rows/{task}.tsv"
+    wildcard_constraints:
+        task=one_of(t for t in tasks_with(models=False) if run.task(t).benchmark.counts == "rows"),
+    retries: need("count_rows").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("count_rows").threads
+    resources:
+        **job("count_rows"),
+    params:
+        code=lambda wildcards: code_digest(
+            f"benchmarks.{run.task(wildcards.task).benchmark.program}"
+        ),
+        benchmark=benchmark_of,
+        settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
+        cohort=subpath(input.cohort, parent=True),
+        folder=subpath(output.metrics, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.benchmarks.count_rows {params.benchmark:q} \
+            --task {wildcards.task:q} \
+            --cohort {params.cohort:q} \
+            --settings {params.settings:q} \
             --output {params.folder:q} \
             >{log:q} 2>&1
         """

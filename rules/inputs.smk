@@ -189,6 +189,12 @@ def evaluation_need(what):
     return lambda wildcards: getattr(need("evaluate", benchmark_of(wildcards)), what)
 
 
+def counts(task):
+    """The benchmark of a task that counts data sets; None for another."""
+    name = run.library.tasks[task].benchmark
+    return name if run.task(task).benchmark.counts == "datasets" else None
+
+
 def statistics_options(annotated, studies, *demographics):
     """The data sets that are counted."""
     options = ["--dataset", annotated, "--root", root(annotated)]

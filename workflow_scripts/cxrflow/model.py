@@ -166,13 +166,21 @@ class Model:
 
         Longer ones than the encoder takes are an InputError. Texts are taken as they are.
         """
-        if self.text_encoder is None or self.tokenizer is None:
-            raise InputError(f"{self.folder}: the model has no text half")
         if projection_is_new(self.run):
             raise InputError(
                 f"{self.folder}: the published weights have no projection to a joint space; train "
                 "it before embedding texts"
             )
+        hidden, mask_BL = self.text_states(texts)
+        assert self.text_encoder is not None
+        projected = self.text_encoder.project(hidden, mask_BL).float()
+        return nn.functional.normalize(projected, dim=1) if normalise else projected
+
+    @torch.inference_mode()
+    def text_states(self, texts: list[str]) -> tuple[Tensor, Tensor]:
+        """States of the last layer [B, L, D] of B texts, and which tokens are real, [B, L]."""
+        if self.text_encoder is None or self.tokenizer is None:
+            raise InputError(f"{self.folder}: the model has no text half")
         pieces = [torch.tensor(text.ids) for text in self.tokenizer.encode_batch_fast(texts)]
         ids_BL = pad_sequence(pieces, batch_first=True)
         mask_BL = pad_sequence([torch.ones_like(text) for text in pieces], batch_first=True)
@@ -180,8 +188,7 @@ class Model:
         if ids_BL.shape[1] > longest:
             raise InputError(f"text of {ids_BL.shape[1]} tokens; the encoder takes {longest}")
         hidden = self.text_encoder.hidden_states(ids_BL.to(self.device), mask_BL.to(self.device))
-        projected = self.text_encoder.project(hidden, mask_BL).float()
-        return nn.functional.normalize(projected, dim=1) if normalise else projected
+        return hidden, mask_BL.to(self.device)
 
     def similarity_map(
         self, image: Image, texts: list[str], prior: "str | Path | Tensor | None" = None

@@ -5,18 +5,24 @@ Light: the configuration reads it in every job. What computes is named, not impo
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from cxrflow.benchmarks.classification.settings import (
     LinearProbeSettings,
     SegmentationSettings,
     ZeroShotClassificationSettings,
 )
-from cxrflow.benchmarks.data.settings import MsCxrStatisticsSettings
+from cxrflow.benchmarks.data.settings import (
+    CourseStatisticsSettings,
+    MsCxrStatisticsSettings,
+    RowStatisticsSettings,
+)
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.language.settings import (
     MaskPredictionSettings,
     NaturalLanguageInferenceSettings,
+    ParaphraseDetectionSettings,
     SentenceSimilaritySettings,
     VocabularyComparisonSettings,
 )
@@ -42,6 +48,7 @@ class Benchmark:
     that belongs to the model, and may differ between models that are compared.
 
     ``resumes``: it trains, and takes a folder for the state of what is not finished.
+    ``counts``: what a benchmark without a model counts: the rows of its cohort, or data sets.
 
     ``references``: rows that have learnt nothing and are scored like models, by
     ``reference_program`` with ``score_reference(name, options, settings)``.
@@ -60,6 +67,7 @@ class Benchmark:
     clusters: str = "paired_tests:patients"
     own: tuple[str, ...] = ()
     resumes: bool = False
+    counts: Literal["rows", "datasets"] | None = None
     references: Sequence[str] = ()
     reference_program: str = ""
 
@@ -171,6 +179,26 @@ BENCHMARKS = {
         references=("most_frequent", "typical", "random", "prior_report"),
         reference_program="generation.references",
     ),
+    "paraphrase_detection": Benchmark(
+        "language.paraphrase_detection",
+        ParaphraseDetectionSettings,
+        "nli",
+        needs=TEXT,
+        statistics="language.paraphrase_detection:statistics",
+        clusters="language.sentence_pair_rows:pair_clusters",
+        own=("embedding",),  # F.6: of each model the one it was trained for
+    ),
     "vocabulary": Benchmark("language.vocabulary", VocabularyComparisonSettings, "pairs"),
-    "ms_cxr_statistics": Benchmark("data.ms_cxr_statistics", MsCxrStatisticsSettings, "grounding"),
+    "ms_cxr_statistics": Benchmark(
+        "data.ms_cxr_statistics", MsCxrStatisticsSettings, "grounding", counts="datasets"
+    ),
+    "course_statistics": Benchmark(
+        "data.course_statistics", CourseStatisticsSettings, "progression", counts="datasets"
+    ),
+    "progression_statistics": Benchmark(
+        "data.progression_statistics", RowStatisticsSettings, "progression", counts="rows"
+    ),
+    "sentence_pair_statistics": Benchmark(
+        "data.sentence_pair_statistics", RowStatisticsSettings, "nli", counts="rows"
+    ),
 }

@@ -8,6 +8,7 @@ known here, before anything has run.
 from functools import cached_property
 from typing import Any
 
+from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.label_comparisons import GivenLabels, label_comparisons
 from cxrflow.config.needs import Needs
 from cxrflow.config.tables import Tables
@@ -92,13 +93,13 @@ class Config(Tables):
         return label_comparisons(self.data, self.label_agreement, self.all_needs.corpora)
 
     def statistics_datasets(self, task: str) -> list[str]:
-        """What statistics of annotated images read (BioViL Table C.1).
+        """What statistics of data sets read (BioViL Table C.1, BioViL-T Appendix B).
 
         The annotated set, the data set with all studies and their dates (a table of MIMIC-CXR-JPG
         where there is one, and else the header of every image), demographics if there are any.
         """
         recipe = self.library.tasks[task]
-        if recipe.benchmark != "ms_cxr_statistics":
+        if BENCHMARKS[recipe.benchmark].counts != "datasets":
             return []
         cohort = self.known_cohorts[recipe.cohort]
         studies = self.data.companion_of(cohort.dataset) or cohort.holder

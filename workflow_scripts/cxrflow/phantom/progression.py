@@ -33,7 +33,7 @@ _WORDS = (
         r"\bno (?:\w+ ){0,2}change|not significantly changed"
         r"|\b(?:unchanged|stable|persistent|similar)\b",
     ),
-    (IMPROVING, r"\b(?:improv|decreas|resolv|resolution|clear)|\bresidual\b|\bno longer\b"),
+    (IMPROVING, r"\b(?:improv|decreas|resolv|resolution|cleared)|\bresidual\b|\bno longer\b"),
     (WORSENING, r"\b(?:worse|increas|progress|new\b|newly\b|development of|appearance of)"),
 )
 #: "No relevant change since the prior study": of all that is there.

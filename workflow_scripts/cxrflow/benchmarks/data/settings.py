@@ -29,6 +29,20 @@ class MsCxrStatisticsSettings(Settings):
     )
 
 
+class CourseStatisticsSettings(Settings):
+    """How often patients come again, and how often reports speak of change (BioViL-T B)."""
+
+    max_failed_share: float = Field(
+        default=0.01, ge=0, le=1, description="damaged files or rows that are tolerated"
+    )
+
+
+class RowStatisticsSettings(Settings):
+    """How many rows of a cohort there are of each kind (BioViL-T Tables C.1, C.2, F.2)."""
+
+    split: str | None = Field(default="test", description="rows that are counted; null: all")
+
+
 class LabelAgreementProtocol(Settings):
     """How our report labels are compared with given ones (Irvin et al. 2019, "Evaluation")."""
 

@@ -83,6 +83,21 @@ class SentenceSimilaritySettings(EncodingSettings):
     )
 
 
+class ParaphraseDetectionSettings(EncodingSettings):
+    """Paraphrase or contradiction by the cosine of two sentences (BioViL-T F.6, Table 6)."""
+
+    split: str | None = Field(default="test", description="pairs that are compared; null: all")
+    embedding: Literal["auto", "cls", "mean", "projected"] = Field(
+        default="auto",
+        description="of a sentence, from the last layer. cls: the state of [CLS]; mean: of all "
+        "tokens; projected: as in the joint space. auto: cls where an objective has reached it "
+        "(section matching, joint training), else mean (F.6)",
+    )
+    folds: int = Field(default=10, ge=2, description="of the cross-validation of the threshold")
+    fold_seed: int = Field(default=0, description="of the folds; the paper does not say")
+    step: float = Field(default=0.005, gt=0, le=1, description="between thresholds (F.6)")
+
+
 class VocabularyComparisonSettings(Settings):
     """Tokens per word and the words of Table 1 (BioViL sections 2.1 and 4.2, Tables 1 and 3)."""
 

@@ -1,0 +1,30 @@
+"""Count how often patients come again and how often reports speak of change (BioViL-T B)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxrflow.benchmarks.data.settings import CourseStatisticsSettings
+from cxrflow.command import parser, read_settings, run
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--root", type=Path, required=True, help="Chest ImaGenome's folder")
+    arguments.add_argument("--dataset", default="chest_imagenome", help="its name in the result")
+    arguments.add_argument("--studies-layout", required=True, help="layout with all studies")
+    arguments.add_argument("--studies-root", type=Path, required=True, help="its folder")
+    arguments.add_argument("--threads", type=int, default=1, help="processes that read graphs")
+    arguments.add_argument("--task", help="name of the task; else the benchmark's")
+    arguments.add_argument("--output", type=Path, required=True, help="result folder")
+    options = arguments.parse_args(argv)
+    settings = read_settings(options.settings, CourseStatisticsSettings)
+
+    from cxrflow.benchmarks.data.course_statistics import score
+
+    result = score(options, settings)
+    result.write(options.output, model="course_statistics", seed=0, task=options.task)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,189 @@
+"""Paraphrase or contradiction, told by the cosine of two sentences' embeddings.
+
+BioViL-T section 4.4, Appendix F.6, Table 6: text encoders are asked, without any training, whether
+they see what became of a finding (MS-CXR-T) and what is said at all (RadNLI's entailments and
+contradictions; neutral pairs are left out). ROC-AUC needs no threshold. The threshold of the
+accuracy is tuned in ten folds: on nine of them in steps of 0.005, for the pairs of the tenth. So
+each pair is judged once, as published accuracies are whole numbers of pairs (118 of 145). Of
+several best thresholds the middle one is taken; both directions of a pair stand in one fold.
+
+Unlike :mod:`sentence_similarity` (BioViL's Table 4) it compares states of the text encoder, not
+projected ones, and classifies.
+"""
+
+import logging
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedGroupKFold
+
+import cxrflow
+from cxrflow.benchmarks.inputs import Cohort, drop_rows, read_cohort
+from cxrflow.benchmarks.language.sentence_pair_rows import COLUMNS, pair_clusters, pair_numbers
+from cxrflow.benchmarks.language.settings import ParaphraseDetectionSettings
+from cxrflow.benchmarks.result import Result, slug
+from cxrflow.errors import InputError
+from cxrflow.metrics.classification import auroc
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, weighted_mean
+from cxrflow.training.precision import choose_device
+
+log = logging.getLogger("cxrflow")
+
+SIMILAR = ("paraphrase", "entailment")
+OPPOSED = "contradiction"
+
+
+def embedding_of(model: Any, settings: ParaphraseDetectionSettings) -> str:
+    """The embedding that ``auto`` means for a model (F.6)."""
+    if settings.embedding != "auto":
+        return settings.embedding
+    program = model.run.get("program")
+    terms = (model.run.get("settings") or {}).get("terms") or {}
+    with_images = program not in (None, "text", "image")
+    return "cls" if with_images or "section_matching" in terms else "mean"
+
+
+def embed(
+    model: Any, texts: Sequence[str], kind: str, batch_size: int
+) -> dict[str, NDArray[np.float64]]:
+    """The embedding, of length 1, of each distinct text."""
+    distinct = sorted(set(texts), key=lambda text: (len(text), text))
+    parts = []
+    for start in range(0, len(distinct), batch_size):
+        batch = distinct[start : start + batch_size]
+        if kind == "projected":
+            parts.append(model.encode_text(batch).cpu().double())
+            continue
+        states_BLD, mask_BL = model.text_states(batch)
+        states_BLD, mask_BL1 = states_BLD.cpu().double(), mask_BL.cpu().double()[:, :, None]
+        mean_BD = (states_BLD * mask_BL1).sum(1) / mask_BL1.sum(1)
+        parts.append(states_BLD[:, 0] if kind == "cls" else mean_BD)
+    found = torch.nn.functional.normalize(torch.cat(parts), dim=1).numpy()
+    return dict(zip(distinct, found, strict=True))
+
+
+def best_threshold(cosines: Floats, similar: NDArray[np.bool_], step: float) -> float:
+    """The threshold in [-1, 1] above which most pairs are rightly called similar."""
+    thresholds = np.arange(-round(1 / step), round(1 / step) + 1) * step
+    right = ((cosines > thresholds[:, None]) == similar).sum(axis=1)
+    best = np.flatnonzero(right == right.max())
+    return float(thresholds[best[len(best) // 2]])
+
+
+def out_of_fold(
+    cosines: Floats,
+    similar: NDArray[np.bool_],
+    pairs: NDArray[np.int64],
+    settings: ParaphraseDetectionSettings,
+) -> tuple[NDArray[np.int64], Floats]:
+    """Each row's fold [N] and the threshold [N] that the other folds gave."""
+    folds = StratifiedGroupKFold(settings.folds, shuffle=True, random_state=settings.fold_seed)
+    fold = np.full(len(cosines), -1, dtype=np.int64)
+    threshold = np.full(len(cosines), np.nan)
+    for number, (tuned, judged) in enumerate(folds.split(cosines[:, None], similar, pairs)):
+        fold[judged] = number
+        threshold[judged] = best_threshold(cosines[tuned], similar[tuned], settings.step)
+    return fold, threshold
+
+
+def statistics(predictions: pd.DataFrame, settings: ParaphraseDetectionSettings) -> Statistic:
+    """Accuracy and ROC-AUC of all pairs and of each subset; the larger class's share."""
+    cosine = predictions["cosine"].to_numpy()
+    similar = predictions["label"].isin(SIMILAR).to_numpy()
+    right = ((cosine > predictions["threshold"].to_numpy()) == similar).astype(float)
+    parts = {name: rows.to_numpy() for name, rows in _subsets(predictions).items()}
+
+    def metrics(counts: Floats) -> dict[str, Floats]:
+        share = weighted_mean(counts, similar.astype(float))
+        found = {"majority": np.maximum(share, 1 - share)}
+        for name, rows in parts.items():
+            found[f"accuracy{name}"] = weighted_mean(counts, right, rows)
+            found[f"auroc{name}"] = auroc(similar[rows].astype(int), cosine[rows], counts[:, rows])
+        return found
+
+    return metrics
+
+
+def _subsets(predictions: pd.DataFrame) -> dict[str, pd.Series]:
+    """Which rows are of all pairs, and of each subset that holds both kinds, by metric suffix."""
+    parts = {"": pd.Series(True, index=predictions.index)}
+    if "subset" in predictions:
+        for name, rows in predictions.groupby("subset"):
+            if rows["label"].nunique() > 1:
+                parts[f"/{slug(str(name))}"] = predictions["subset"] == name
+    return parts
+
+
+def summarise(
+    predictions: pd.DataFrame, settings: ParaphraseDetectionSettings
+) -> dict[str, Estimate]:
+    """The metrics with their intervals."""
+    sizes = {"majority": len(predictions)}
+    for name, rows in _subsets(predictions).items():
+        sizes |= {f"accuracy{name}": int(rows.sum()), f"auroc{name}": int(rows.sum())}
+    chosen = settings.intervals
+    return bootstrap(
+        statistics(predictions, settings),
+        pair_clusters(predictions, chosen.unit),
+        sizes,
+        **chosen.resampling(),
+    )
+
+
+def evaluate(model: Any, cohort: Cohort, settings: ParaphraseDetectionSettings) -> Result:
+    """Compare the sentences of every pair of ``cohort`` that is similar or opposed."""
+    if model.text_encoder is None:
+        raise InputError("the model has no text half")
+    samples, dropped = drop_rows(
+        cohort.table,
+        {"neither similar nor opposed": ~cohort.table["label"].isin([*SIMILAR, OPPOSED])},
+    )
+    similar = samples["label"].isin(SIMILAR).to_numpy()
+    pairs = pair_numbers(samples)
+    for kind, rows in ((" or ".join(SIMILAR), similar), (OPPOSED, ~similar)):
+        if len(np.unique(pairs[rows])) < settings.folds:
+            raise InputError(
+                f"samples.parquet: {len(np.unique(pairs[rows]))} pairs of sentences with the label "
+                f"{kind}; expected at least one for each of the {settings.folds} folds"
+            )
+    kind = embedding_of(model, settings)
+    premises, hypotheses = samples["premise"].tolist(), samples["hypothesis"].tolist()
+    embedded = embed(model, [*premises, *hypotheses], kind, settings.batch_size)
+    cosines = np.array(
+        [embedded[a] @ embedded[b] for a, b in zip(premises, hypotheses, strict=True)]
+    )
+    fold, threshold = out_of_fold(cosines, similar, pairs, settings)
+    kept = ["sample_id", "label", *(["subset"] if "subset" in samples else [])]
+    predictions = samples[kept].assign(pair=pairs, cosine=cosines, fold=fold, threshold=threshold)
+    protocol = {
+        **settings.model_dump(mode="json", exclude={"batch_size", "device"}),
+        "embedding": kind,
+        "interval_unit": "two sentences, in both directions",
+    }
+    data = {
+        **cohort.data,
+        "pairs": samples["label"].value_counts().sort_index().to_dict(),
+        "dropped": dropped,
+    }
+    metrics = summarise(predictions, settings)
+    return Result("paraphrase_detection", data, protocol, metrics, predictions)
+
+
+def score(options: Namespace, settings: ParaphraseDetectionSettings) -> Result:
+    """What ``cxrflow.benchmarks.evaluate`` calls."""
+    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
+    model = cxrflow.load(options.model, choose_device(settings.device))
+    result = evaluate(model, cohort, settings)
+    found = result.metrics
+    log.info(
+        "%s: accuracy %.3f, AUROC %.3f, %d pairs",
+        result.protocol["embedding"],
+        *(found[name].value for name in ("accuracy", "auroc")),
+        found["accuracy"].n,
+    )
+    return result
