@@ -143,6 +143,7 @@ BY_WILDCARDS = {
     "pretrain_text": "run.code_of(",
     "evaluate": "benchmark.program",
     "score_reference": "benchmark.reference_program",
+    "count_rows": "benchmark.program",
 }
 
 
