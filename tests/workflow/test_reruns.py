@@ -57,5 +57,5 @@ def test_other_arithmetic_trains_its_models_and_what_starts_from_them(
     """Which edit counts for which stage: tests/unit/test_source_files.py."""
     edit(finished_copy.folder, "objectives/simclr.py", "/ temperature", "* temperature")
     assert models_of(finished_copy.plan()) == {
-        f"toy/{name}" for name in ("images", "joint", "local", "frames")
+        f"toy/{name}" for name in ("images", "joint", "local", "frames", "writer")
     }
