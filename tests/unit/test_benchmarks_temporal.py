@@ -205,6 +205,10 @@ def test_the_program_writes_a_result_and_clears_its_state(world, tmp_path):
     assert found["data"]["left_out"] == {"Pneumonia": "not every class has a train pair"}
     assert found["protocol"]["two_images"] == "features side by side"
     assert not (tmp_path / "state").exists()
+    with pytest.raises(InputError, match=r"holds another product \(result\)|holds files"):
+        given[given.index("--state") + 1] = model
+        main(["temporal_classification", *map(str, given)])
+    assert (model / "run.json").is_file()
 
 
 def test_a_few_shot_head_starts_at_the_prompts_of_its_finding(world, tmp_path, monkeypatch):

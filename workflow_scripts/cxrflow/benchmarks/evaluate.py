@@ -8,13 +8,13 @@ What a benchmark reads beside the model and the cohort is in ``cxrflow.benchmark
 """
 
 import importlib
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.command import parser, read_settings, run
 from cxrflow.files import read_object
+from cxrflow.outputs import claim_folder, remove_folder
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -45,6 +45,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         if (getattr(options, name) is not None) != (name in wanted):
             verb = "needs" if name in wanted else "does not read"
             arguments.error(f"{options.benchmark} {verb} --{name}")
+    if options.state is not None:
+        claim_folder(options.state, "benchmark state")
     module = importlib.import_module(f"cxrflow.benchmarks.{benchmark.program}")
     result = module.score(options, settings)
     record = options.model / "run.json"
@@ -52,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     name = str(made.get("model") or options.model.resolve().parent.name)
     result.write(options.output, name, options.seed, options.task, made.get("learnt"))
     if options.state is not None:
-        shutil.rmtree(options.state, ignore_errors=True)
+        remove_folder(options.state)
 
 
 if __name__ == "__main__":
