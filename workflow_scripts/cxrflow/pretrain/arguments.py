@@ -33,6 +33,15 @@ def training_parser(description: str | None) -> argparse.ArgumentParser:
     return made
 
 
+def image_text_parser(description: str | None) -> argparse.ArgumentParser:
+    """That of a program on images and texts, which starts from a model of either."""
+    made = training_parser(description)
+    made.add_argument("--pixels", type=Path, required=True, help="pixel store")
+    made.add_argument("--text", type=Path, required=True, help="text model folder to start from")
+    made.add_argument("--image", type=Path, help="image model folder to start from")
+    return made
+
+
 @contextlib.contextmanager
 def attempted(given: argparse.Namespace) -> Iterator[None]:
     """Keep why an attempt failed, if another would fail alike, and spare that other one.

@@ -31,8 +31,6 @@ from cxrflow.pretrain.settings import TemporalPretrainingSettings
 from cxrflow.text.masking import WordMasker
 from cxrflow.text.report_batch import ReportTokens, Section
 from cxrflow.training.program import ParameterRule
-from cxrflow.training.sampler import choose_sampler
-from cxrflow.training.settings import SamplerSettings
 
 
 @dataclass(frozen=True)
@@ -121,11 +119,8 @@ class FrameTextProgram(ImageTextProgram):
         text: CXRBert,
         vocabulary: Path,
     ) -> None:
-        # Which samples have a prior is known here: the sampler is chosen below.
-        training = settings.training
-        plain = training.model_copy(update={"sampler": SamplerSettings()})
         super().__init__(
-            settings.model_copy(update={"training": plain}),
+            settings,
             run,
             ids,
             {name: split.images for name, split in splits.items()},
@@ -134,16 +129,6 @@ class FrameTextProgram(ImageTextProgram):
             text,
             vocabulary,
         )
-        self.settings = settings
-        self.sampler = choose_sampler(
-            training.sampler,
-            len(ids),
-            training.batch_size,
-            run.seed,
-            run.processes.world,
-            splits["train"].images.priors >= 0,
-        )
-        self.batches_per_epoch = self.sampler.batches_per_epoch
         names = ("encoder.vit_pooler.type_embed", "encoder.missing_previous_emb")
         there = dict(image.named_parameters())
         self.parameter_rules = [

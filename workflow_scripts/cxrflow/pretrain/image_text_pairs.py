@@ -90,6 +90,7 @@ class ImageTextProgram(TermsProgram):
             ids,
             len(images["validate"]),
             settings.ghost_batch,
+            images["train"].priors >= 0 if image.takes_prior else None,
         )
         self.passes = TextPasses(text, self.vocabulary, self.terms.values(), run.device)
         freeze_below(text, settings.frozen_layers)

@@ -83,7 +83,10 @@ class Term(nn.Module):
 
 
 class TermsProgram(Program):
-    """Encoders and the terms they are trained by; batches are of whole samples, named by ids."""
+    """Encoders and the terms they are trained by; batches are of whole samples, named by ids.
+
+    ``with_prior`` [samples], bool: which have a prior image; None where none can have one.
+    """
 
     def __init__(
         self,
@@ -93,10 +96,13 @@ class TermsProgram(Program):
         ids: Sequence[Any],
         validation: int,
         ghost_batch: int | None = None,
+        with_prior: np.ndarray | None = None,
     ) -> None:
         self.settings, self.run, self.ids, self.validation = settings, run, ids, validation
         training, seed = settings.training, run.seed
-        self.sampler = choose_sampler(training.sampler, len(ids), training.batch_size, seed)
+        self.sampler = choose_sampler(
+            training.sampler, len(ids), training.batch_size, seed, run.processes.world, with_prior
+        )
         self.batches_per_epoch = self.sampler.batches_per_epoch
         self.terms = import_terms(settings.terms, self)
         self.encoded = max(term.encoded for term in self.terms.values())

@@ -7,11 +7,10 @@ model folder. The model folder it writes holds both halves and loads with ``cxrf
 
 from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cxrflow.command import run
-from cxrflow.pretrain.arguments import start, train, training_parser
+from cxrflow.pretrain.arguments import image_text_parser, start, train
 from cxrflow.pretrain.settings import TemporalPretrainingSettings
 
 if TYPE_CHECKING:
@@ -20,14 +19,7 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``python -m cxrflow.pretrain.temporal``."""
-    arguments = training_parser(__doc__)
-    arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
-    arguments.add_argument(
-        "--text", type=Path, required=True, help="text model folder to start from"
-    )
-    arguments.add_argument("--image", type=Path, help="image model folder to start from")
-    given = arguments.parse_args(argv)
-    start(given, TemporalPretrainingSettings, run_training)
+    start(image_text_parser(__doc__).parse_args(argv), TemporalPretrainingSettings, run_training)
 
 
 def run_training(given: Namespace, settings: TemporalPretrainingSettings, run: "Run") -> None:
