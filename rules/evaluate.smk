@@ -299,6 +299,49 @@ rule count_rows:
         """
 
 
+rule measure_registration:
+    """Hold registration against the synthetic hospital's truth (BioViL-T F.7; ours)."""
+    input:
+        unpack(registration_inputs),
+        truth=lambda wildcards: marker(registered_images(wildcards)),
+    output:
+        metrics="<results>/benchmarks/{task}/metrics.json",
+        predictions="<results>/benchmarks/{task}/predictions.parquet",
+    log:
+        "<logs>/measure_registration/{task}.log",
+    benchmark:
+        "<timings>/measure_registration/{task}.tsv"
+    wildcard_constraints:
+        task=one_of(task for task, _, _ in run.registered),
+    retries: need("measure_registration").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("measure_registration").threads
+    resources:
+        **job("measure_registration"),
+    params:
+        code=code_digest("benchmarks.temporal.registration_error"),
+        settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
+        cohort=subpath(input.cohort, parent=True),
+        pixels=subpath(input.pixels, parent=True),
+        registration=subpath(input.registration, parent=True),
+        truth=lambda wildcards: f"{root(registered_images(wildcards))}/TRUTH.parquet",
+        folder=subpath(output.metrics, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.benchmarks.measure_registration \
+            --task {wildcards.task:q} \
+            --cohort {params.cohort:q} \
+            --pixels {params.pixels:q} \
+            --registration {params.registration:q} \
+            --truth {params.truth:q} \
+            --settings {params.settings:q} \
+            --threads {threads} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
 rule compare_labels:
     """Precision, recall, F1 and kappa of our report labels, and the sentences where they differ."""
     input:

@@ -202,6 +202,22 @@ def statistics_options(annotated, studies, *demographics):
     return [*options, *option("--demographics", *map(root, demographics))]
 
 
+def registration_inputs(wildcards):
+    """The pairs, the images and the alignments of a task that measures registration."""
+    task = run.task(wildcards.task)
+    place = f"{task.task.cohort}/{task.settings.geometry}"
+    return {
+        "cohort": cohort_table(task.task.cohort),
+        "pixels": f"<results>/pixels/{place}/store.json",
+        "registration": f"<results>/registration/{place}/registration.json",
+    }
+
+
+def registered_images(wildcards):
+    """The data set whose images those are."""
+    return run.known_cohorts[run.library.tasks[wildcards.task].cohort].holder
+
+
 def given_labels(wildcards):
     """The given labels of a comparison."""
     return GIVEN_LABELS[wildcards.dataset, wildcards.reference]

@@ -26,7 +26,10 @@ from cxrflow.benchmarks.language.settings import (
     SentenceSimilaritySettings,
     VocabularyComparisonSettings,
 )
-from cxrflow.benchmarks.temporal.settings import TemporalClassificationSettings
+from cxrflow.benchmarks.temporal.settings import (
+    RegistrationErrorSettings,
+    TemporalClassificationSettings,
+)
 from cxrflow.command import Settings
 
 
@@ -49,6 +52,7 @@ class Benchmark:
 
     ``resumes``: it trains, and takes a folder for the state of what is not finished.
     ``counts``: what a benchmark without a model counts: the rows of its cohort, or data sets.
+    ``truth``: it compares with what only the synthetic hospital knows of its images.
 
     ``references``: rows that have learnt nothing and are scored like models, by
     ``reference_program`` with ``score_reference(name, options, settings)``.
@@ -58,7 +62,7 @@ class Benchmark:
     settings: type[Settings]
     kind: str
     needs: frozenset[str] = frozenset()
-    reads: str = "samples"  # samples | pixels | features
+    reads: str = "samples"  # samples | pixels | features | registration
     split: bool = False
     training: str | None = None
     reports: bool = False
@@ -68,6 +72,7 @@ class Benchmark:
     own: tuple[str, ...] = ()
     resumes: bool = False
     counts: Literal["rows", "datasets"] | None = None
+    truth: bool = False
     references: Sequence[str] = ()
     reference_program: str = ""
 
@@ -139,6 +144,13 @@ BENCHMARKS = {
         statistics="temporal.temporal_classification:statistics",
         own=("two_images",),
         resumes=True,
+    ),
+    "registration_error": Benchmark(
+        "temporal.registration_error",
+        RegistrationErrorSettings,
+        "progression",
+        reads="registration",
+        truth=True,
     ),
     "mask_prediction": Benchmark(
         "language.mask_prediction",

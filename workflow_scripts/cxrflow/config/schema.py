@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from cxrflow.benchmarks.registry import BENCHMARKS
+from cxrflow.benchmarks.temporal.settings import RegistrationErrorSettings
 from cxrflow.config.label_comparisons import GivenLabels, label_comparisons
 from cxrflow.config.needs import Needs
 from cxrflow.config.tables import Tables
@@ -63,11 +64,21 @@ class Config(Tables):
         seen = {(self.recipes[name].cohort, name) for name in self.models_in_use}
         seen |= {(self.library.tasks[task].cohort, name) for task, name in self._reading_images()}
         stores = {(cohort, self.model(name).geometry) for cohort, name in seen}
+        stores |= {(cohort, geometry) for _, cohort, geometry in self.registered}
         return sorted(
             (cohort, geometry)
             for cohort, geometry in stores
             if cohort and geometry and self.known_cohorts[cohort].pictured
         )
+
+    @property
+    def registered(self) -> list[tuple[str, str, str]]:
+        """(task, cohort, geometry) of each registration that is measured by itself."""
+        return [
+            (name, self.library.tasks[name].cohort, task.settings.geometry)
+            for name in self.tasks_in_use
+            if isinstance((task := self.task(name)).settings, RegistrationErrorSettings)
+        ]
 
     def _reading_images(self) -> set[tuple[str, str]]:
         """The (task, model) pairs that read pixels: those of one paper, and those it shows."""

@@ -70,8 +70,10 @@ class Tables(Models):
         cohorts = [recipe.cohort, *([recipe.training] if recipe.training else [])]
         if any(cohort not in self.known_cohorts for cohort in cohorts):
             return False
-        method = self.known_cohorts[recipe.cohort].recipe.split_method
-        return not self.task(task).benchmark.split or method != "all"
+        cohort, benchmark = self.known_cohorts[recipe.cohort], self.task(task).benchmark
+        if benchmark.truth and not self.data.drawn(*cohort.sources):
+            return False
+        return not benchmark.split or cohort.recipe.split_method != "all"
 
     def can_do(self, model: str, task: str) -> bool:
         """Whether this run can score a model or a reference row in a task."""

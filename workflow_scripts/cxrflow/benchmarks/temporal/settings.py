@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from cxrflow.benchmarks.classification.settings import ConvergedSolver
-from cxrflow.benchmarks.settings import BenchmarkSettings
+from cxrflow.benchmarks.settings import BenchmarkSettings, IntervalSettings
 from cxrflow.command import Settings
 from cxrflow.images.settings import AugmentationSettings
 from cxrflow.training.settings import TrainingSettings
@@ -85,3 +85,15 @@ class TemporalClassificationSettings(BenchmarkSettings):
         description="the prior is moved onto the current image first (F.7; Table 2, w/reg)",
     )
     learning: Probe | FineTuning | FewShot = Field(default=FineTuning(), discriminator="name")
+
+
+class RegistrationErrorSettings(Settings):
+    """Registration (Appendix F.7) against the truth of the synthetic hospital; ours."""
+
+    geometry: str = Field(
+        default="shorter512",
+        pattern=r"^(shorter|longer)\d+(crop\d+|unpadded)?$",
+        description="stored images that are registered; one that keeps their shape",
+    )
+    split: str | None = Field(default=None, description="rows of the cohort to use; null: all")
+    intervals: IntervalSettings = IntervalSettings()

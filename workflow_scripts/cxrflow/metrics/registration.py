@@ -1,0 +1,49 @@
+"""How far registration is from the truth (BioViL-T Appendix F.7): four degrees of freedom.
+
+Shapes: N pairs of images. A matrix [N, 3, 3] takes points (x, y, 1) of the current image to those
+of the prior, in pixels to the right and downwards from the middle of each.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+
+def similarities(scale: ArrayLike, rotation: ArrayLike, shift: ArrayLike) -> Floats:
+    """Matrices [N, 3, 3] of ``y = scale R(rotation) x + shift``.
+
+    ``scale`` [N]; ``rotation`` [N] in degrees, positive from x to y; ``shift`` [N, 2].
+    """
+    scale, angle = np.asarray(scale, dtype=np.float64), np.deg2rad(rotation)
+    cosine, sine = scale * np.cos(angle), scale * np.sin(angle)
+    matrices = np.zeros((len(scale), 3, 3))
+    matrices[:, 0, 0], matrices[:, 0, 1] = cosine, -sine
+    matrices[:, 1, 0], matrices[:, 1, 1] = sine, cosine
+    matrices[:, :2, 2] = shift
+    matrices[:, 2, 2] = 1.0
+    return matrices
+
+
+def corner_distance(said: Floats, true: Floats, size: int) -> Floats:
+    """Pixels [N] of the prior between where two ways put a corner of the current image, at most.
+
+    The four corners are those of its square of ``size`` pixels.
+    """
+    half = size / 2
+    corners = np.array([[x, y, 1.0] for x in (-half, half) for y in (-half, half)])
+    apart = (said - true) @ corners.T  # [N, 3, 4]
+    distances: Floats = np.hypot(apart[:, 0], apart[:, 1]).max(axis=1)
+    return distances
+
+
+def rotation_error(said: Floats, true: Floats) -> Floats:
+    """Degrees [N] between the two rotations, 0 to 180."""
+    left = said @ np.linalg.inv(true)
+    return np.abs(np.rad2deg(np.arctan2(left[:, 1, 0], left[:, 0, 0])))
+
+
+def scale_error(said: Floats, true: Floats) -> Floats:
+    """How much too large or too small [N], as a factor of the smaller scale less one."""
+    ratio = np.sqrt(np.linalg.det(said) / np.linalg.det(true))
+    return np.asarray(np.maximum(ratio, 1 / ratio) - 1)
