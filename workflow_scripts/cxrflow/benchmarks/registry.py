@@ -29,6 +29,7 @@ from cxrflow.benchmarks.language.settings import (
 from cxrflow.benchmarks.temporal.settings import (
     RegistrationErrorSettings,
     TemporalClassificationSettings,
+    TemporalPromptingSettings,
 )
 from cxrflow.command import Settings
 
@@ -38,12 +39,12 @@ class Benchmark:
     """What a benchmark takes, and how its samples pair.
 
     ``program``: its module below ``cxrflow.benchmarks``, with ``score(options, settings)``.
-    ``kind``: of its cohort. ``needs``: what a model must offer (image, text, joint, report); none:
-    it is measured on the data themselves. ``reads``: what its program takes beside the cohort's
-    rows. ``split``: its cohort must have a
-    part to train on and another to test on. ``training``: the kind of a second cohort, which it
-    learns from. ``reports``: a task may name a cohort of pairs instead, whose training reports say
-    which of its texts a model has read.
+    ``kind``: of its cohort. ``needs``: what a model must offer (image, text, joint, report,
+    decoder); none: it is measured on the data themselves. ``reads``: what its program takes beside
+    the cohort's rows. ``split``: its cohort must have a part to train on and another to test on.
+    ``training``: the kind of a second cohort, which it learns from. ``reports``: a task may name a
+    cohort of pairs instead, whose reports say which of its texts a model has read, or what was
+    written of a patient before.
 
     Rows of a table are tested against each other where ``statistics`` (module:function below
     ``cxrflow.benchmarks``) gives the metrics of predictions.parquet. ``key``: the columns that name
@@ -86,7 +87,9 @@ class Benchmark:
         return {self.reads, *(name for name, needed in more.items() if needed)} - {"samples"}
 
 
-JOINT, IMAGE, TEXT, REPORT = (frozenset({name}) for name in ("joint", "image", "text", "report"))
+JOINT, IMAGE, TEXT, REPORT, DECODER = (
+    frozenset({name}) for name in ("joint", "image", "text", "report", "decoder")
+)
 
 BENCHMARKS = {
     "phrase_grounding": Benchmark(
@@ -151,6 +154,16 @@ BENCHMARKS = {
         "progression",
         reads="registration",
         truth=True,
+    ),
+    "temporal_prompting": Benchmark(
+        "temporal.temporal_prompting",
+        TemporalPromptingSettings,
+        "progression",
+        needs=DECODER,
+        reads="pixels",
+        reports=True,
+        statistics="temporal.temporal_classification:statistics",
+        own=("prior_image", "prompt"),
     ),
     "mask_prediction": Benchmark(
         "language.mask_prediction",

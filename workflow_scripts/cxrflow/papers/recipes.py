@@ -107,14 +107,14 @@ class Recipe(Settings):
     @property
     def offers(self) -> set[str]:
         """What a benchmark can ask of it: an image half, a text half, both in one space, frames, a
-        report of an image (which a decoder writes, and a joint space finds)."""
+        report of an image (which a decoder writes, and a joint space finds), a decoder."""
         both = {"text", "image", "joint", "report"}
         return {
             "text": {"text"},
             "image": {"image"},
             "joint": both,
             "temporal": both | {"frames"},
-            "report": {"image", "report"},
+            "report": {"image", "report", "decoder"},
         }[self.program]
 
 

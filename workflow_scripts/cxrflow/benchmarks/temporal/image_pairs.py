@@ -51,14 +51,16 @@ class LabelledPairs:
         return LabelledPairs(table, self.current[rows], self.prior[rows], self.labels[rows])
 
     def other_priors(self) -> "LabelledPairs":
-        """The same with priors of other patients: a control."""
+        """The same with priors of other patients, and what the table says of them: a control."""
         partner = exchange(self.table["subject_id"].astype(str))
         if (partner < 0).any():
             raise InputError(
                 f"samples.parquet: more than half of the {len(self)} pairs that are scored are of "
                 "one patient; the control needs priors of others"
             )
-        return replace(self, prior=self.prior[partner])
+        named = [name for name in self.table.columns if str(name).startswith("prior_")]
+        lent = self.table[named].iloc[partner].set_axis(self.table.index)
+        return replace(self, table=self.table.assign(**lent), prior=self.prior[partner])
 
 
 View = Callable[[Stored], Tensor]

@@ -1,14 +1,16 @@
 """Settings of temporal image classification (BioViL-T section 4.2, Appendix F.3)."""
 
-from typing import Any, Literal
+from typing import Any, Literal, Self, get_args
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from cxrflow.benchmarks.classification.settings import ConvergedSolver
 from cxrflow.benchmarks.settings import BenchmarkSettings, IntervalSettings
 from cxrflow.command import Settings
 from cxrflow.images.settings import AugmentationSettings
 from cxrflow.training.settings import TrainingSettings
+
+Direction = Literal["improving", "stable", "worsening"]
 
 
 def _training(**values: Any) -> TrainingSettings:
@@ -53,8 +55,8 @@ class FewShot(HeadTraining):
 
     name: Literal["few_shot"] = "few_shot"
     share: float = Field(default=0.1, gt=0, le=1, description="of the training pairs (Table 2)")
-    prompts: dict[Literal["improving", "stable", "worsening"], str] = Field(
-        default={name: f"{{}} is {name}" for name in ("improving", "stable", "worsening")},
+    prompts: dict[Direction, str] = Field(
+        default={name: f"{{}} is {name}" for name in get_args(Direction)},
         description="{} stands for the finding; not given",
     )
     augmentation: AugmentationSettings = Field(
@@ -66,25 +68,67 @@ class FewShot(HeadTraining):
     )
 
 
-class TemporalClassificationSettings(BenchmarkSettings):
-    """Temporal image classification: improving, stable or worsening, of a finding."""
+class TemporalSettings(BenchmarkSettings):
+    """Improving, stable or worsening, of a finding."""
 
     split: str = Field(default="test", description="rows that are scored")
-    train_split: str = Field(default="train", description="rows that are learnt from")
-    validation_split: str = Field(
-        default="validate", description="rows whose loss is logged; nothing is chosen by it"
-    )
     findings: list[str] = Field(
         default=["Consolidation", "Pleural Effusion", "Pneumonia", "Pneumothorax", "Edema"],
         min_length=1,
         description="in the order of Table 2",
     )
     batch_size: int = Field(default=32, ge=1, description="pairs encoded at once; speed only")
+
+
+class TemporalClassificationSettings(TemporalSettings):
+    """Temporal image classification by a head that is learnt."""
+
+    train_split: str = Field(default="train", description="rows that are learnt from")
+    validation_split: str = Field(
+        default="validate", description="rows whose loss is logged; nothing is chosen by it"
+    )
     registered: bool = Field(
         default=False,
         description="the prior is moved onto the current image first (F.7; Table 2, w/reg)",
     )
     learning: Probe | FineTuning | FewShot = Field(default=FineTuning(), discriminator="name")
+
+
+# fmt: off
+WORDS: dict[Direction, list[str]] = {
+    "improving": [
+        "better", "cleared", "decreased", "decreasing", "improved", "improving", "reduced",
+        "resolved", "resolving", "smaller",
+    ],
+    "stable": ["constant", "stable", "unchanged"],
+    "worsening": [
+        "bigger", "developing", "enlarged", "enlarging", "greater", "growing", "increased",
+        "increasing", "larger", "new", "progressing", "progressive", "worse", "worsened",
+        "worsening",
+    ],
+}
+# fmt: on
+
+
+class TemporalPromptingSettings(TemporalSettings):
+    """Temporal image classification by the next word of a report decoder (Appendix F.4)."""
+
+    template: str = Field(
+        default="{} is", pattern=r"\{\}", description='{} stands for the finding: "[FINDING] is"'
+    )
+    words: dict[Direction, list[str]] = Field(
+        default=WORDS, description="Table F.3: what stands for each class"
+    )
+    pooled: Literal["sum", "mean"] = Field(
+        default="sum", description="of the words' posterior, by class; not given"
+    )
+
+    @model_validator(mode="after")
+    def _classes_have_words(self) -> Self:
+        for name in get_args(Direction):
+            if not self.words.get(name):
+                raise ValueError(f"words has none of class {name}; expected at least one")
+        return self
 
 
 class RegistrationErrorSettings(Settings):

@@ -12,7 +12,7 @@ Shapes: N pairs, F features, C classes.
 
 import logging
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -47,8 +47,10 @@ from cxrflow.benchmarks.temporal.image_pairs import LabelledPairs, encode_all
 from cxrflow.benchmarks.temporal.settings import (
     FewShot,
     FineTuning,
+    HeadTraining,
     Probe,
     TemporalClassificationSettings,
+    TemporalSettings,
 )
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
 from cxrflow.errors import InputError
@@ -71,9 +73,10 @@ def called(test: str, seed: int) -> str:
     return f"{test}_seed{seed}"
 
 
-def seeds_of(settings: TemporalClassificationSettings) -> list[int]:
-    """The runs; a probe at its optimum is one."""
-    return [0] if isinstance(settings.learning, Probe) else settings.learning.seeds
+def seeds_of(settings: TemporalSettings) -> list[int]:
+    """The runs; what is not trained, and a probe at its optimum, is one."""
+    learning = getattr(settings, "learning", None)
+    return learning.seeds if isinstance(learning, HeadTraining) else [0]
 
 
 def parts_of(
@@ -140,7 +143,7 @@ def trained_scores(
     return {name: np.load(output / f"{name}.npy") for name in program.parts.test}
 
 
-def statistics(predictions: pd.DataFrame, settings: TemporalClassificationSettings) -> Statistic:
+def statistics(predictions: pd.DataFrame, settings: TemporalSettings) -> Statistic:
     """``macro_accuracy/<finding>``, its mean over findings, spread over runs, and the control."""
     labels = predictions["label"].to_numpy()
     names = sorted(set(labels))
@@ -176,9 +179,7 @@ def statistics(predictions: pd.DataFrame, settings: TemporalClassificationSettin
     return metrics
 
 
-def summarise(
-    predictions: pd.DataFrame, settings: TemporalClassificationSettings
-) -> dict[str, Estimate]:
+def summarise(predictions: pd.DataFrame, settings: TemporalSettings) -> dict[str, Estimate]:
     """The metrics of :func:`statistics` with their intervals over patients."""
     metrics = statistics(predictions, settings)
     by_finding = predictions["finding"].map(slug).value_counts()
@@ -190,15 +191,15 @@ def summarise(
 
 
 def usable(
-    cohort: Cohort, folder: Path, pixels: Pixels, settings: TemporalClassificationSettings
+    cohort: Cohort, folder: Path, pixels: Pixels, findings: Sequence[str], splits: Sequence[str]
 ) -> tuple[dict[str, pd.DataFrame], list[dict[str, Any]]]:
     """The pairs of each part whose images are stored, and what was left out."""
     source = folder / "samples.parquet"
     samples, dropped = {}, []
-    for split in (settings.train_split, settings.validation_split, settings.split):
+    for split in splits:
         table = choose_split(cohort.table, split, source)
         tests = {
-            "finding is not in the settings": ~table["finding"].isin(settings.findings),
+            "finding is not in the settings": ~table["finding"].isin(findings),
             "image is not in the pixel store": ~pixels.holds(table["image_id"]),
             "prior image is not in the pixel store": ~pixels.holds(table[PRIOR]),
         }
@@ -219,7 +220,8 @@ def evaluate(
 
     Runs of training keep their state, and their scores, in ``options.state``.
     """
-    samples, dropped = usable(cohort, options.cohort, pixels, settings)
+    splits = (settings.train_split, settings.validation_split, settings.split)
+    samples, dropped = usable(cohort, options.cohort, pixels, settings.findings, splits)
     learning, device = settings.learning, choose_device(settings.device)
     weights = {name: value.clone() for name, value in image.state_dict().items()}
     tables, left_out, trained = [], {}, {}
@@ -315,7 +317,13 @@ def score(options: Namespace, settings: TemporalClassificationSettings) -> Resul
     wants_text = isinstance(settings.learning, FewShot) and has_text
     model = cxrflow.load(options.model, device) if wants_text else None
     result = evaluate(model, image, cohort, options, pixels, settings)
-    for finding in settings.findings:
+    log_scores(result, settings.findings)
+    return result
+
+
+def log_scores(result: Result, findings: Sequence[str]) -> None:
+    """A line for each finding that was scored."""
+    for finding in findings:
         name = f"macro_accuracy/{slug(finding)}"
         if name in result.metrics:
             own, other = (
@@ -325,4 +333,3 @@ def score(options: Namespace, settings: TemporalClassificationSettings) -> Resul
                 "%s: macro-accuracy %.3f, with another patient's prior %.3f, %d pairs",
                 *(finding, own.value, other.value, own.n),
             )
-    return result

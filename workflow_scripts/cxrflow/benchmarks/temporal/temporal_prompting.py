@@ -1,0 +1,155 @@
+"""Temporal image classification without labels: what a report decoder would write next.
+
+BioViL-T section 4.2 and Appendix F.4: after "[FINDING] is" the decoder's posterior of the words of
+Table F.3 is summed by class and normalised over the three classes; the likeliest class is the
+answer. Scores and control are those of temporal classification.
+
+Shapes: N pairs, B of a batch, C classes, W words.
+"""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch.nn.functional import one_hot
+
+import cxrflow
+from cxrflow.benchmarks.inputs import (
+    Pixels,
+    data_fingerprint,
+    open_pixels,
+    read_cohort,
+    read_frames,
+)
+from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.temporal.image_pairs import LabelledPairs
+from cxrflow.benchmarks.temporal.settings import TemporalPromptingSettings
+from cxrflow.benchmarks.temporal.temporal_classification import (
+    COLUMNS,
+    OTHER,
+    OWN,
+    called,
+    log_scores,
+    summarise,
+    usable,
+)
+from cxrflow.encoders.next_words import next_words
+from cxrflow.encoders.report_decoder import FOLDER
+from cxrflow.errors import InputError
+from cxrflow.text.report_prompts import PRIOR_STUDY, ReportPrompts, prior_texts
+from cxrflow.text.tokenizer import VocabularyInfo
+from cxrflow.training.precision import choose_device
+
+PRIOR_REPORT = "prior_report"  # empty, as a study's that has none, unless reports are given
+
+
+def pieces_of(model: Any, text: str, key: str) -> list[int]:
+    """The ids of a text's pieces; InputError where the vocabulary lacks some of it."""
+    ids: list[int] = model.tokenizer.encode(text, add_special_tokens=False).ids
+    if not ids or VocabularyInfo.from_tokenizer(model.tokenizer).unknown in ids:
+        raise InputError(
+            f"settings: key '{key}' has {text!r}, which the vocabulary of {model.folder} has no "
+            "pieces for; expected words that it can write"
+        )
+    return ids
+
+
+def posterior(
+    model: Any,
+    begin: Sequence[int],
+    words: Sequence[Sequence[Sequence[int]]],
+    pairs: LabelledPairs,
+    pixels: Pixels,
+    settings: TemporalPromptingSettings,
+) -> NDArray[np.float32]:
+    """Probabilities [N, C] of the classes of some pairs, normalised over the classes.
+
+    ``begin`` are the ids of the prefix, ``words`` those of each word of each class.
+    """
+    every = [word for chosen in words for word in chosen]
+    class_W = torch.arange(len(words)).repeat_interleave(torch.tensor([len(one) for one in words]))
+    class_WC = one_hot(class_W).float()
+    if settings.pooled == "mean":
+        class_WC = class_WC / class_WC.sum(0)
+    prompts = ReportPrompts(
+        pairs.table[PRIOR_REPORT].tolist(), model.tokenizer, model.decoder.settings
+    ).prompts
+    prior = pairs.prior if _sees_prior(model) else np.full(len(pairs), -1)
+    found = []
+    for first in range(0, len(pairs), settings.batch_size):
+        part = slice(first, first + settings.batch_size)
+        frames = read_frames(pixels, pairs.current[part], prior[part])
+        patches_BMP = model.encode_image(frames).unnormalised_patches.flatten(1, 2)
+        prefixes = [[*prompt, *begin] for prompt in prompts[part]]
+        words_BW = next_words(model.decoder, prefixes, every, patches_BMP)
+        found.append(words_BW.cpu() @ class_WC)
+    class_NC = torch.cat(found)
+    return (class_NC / class_NC.sum(1, keepdim=True)).numpy()
+
+
+def _sees_prior(model: Any) -> bool:
+    return bool(model.takes_prior and model.decoder.settings.prior_image)
+
+
+def score(options: Namespace, settings: TemporalPromptingSettings) -> Result:
+    """What ``cxrflow.benchmarks.evaluate`` calls."""
+    wanted = COLUMNS if options.training is None else (*COLUMNS, PRIOR_STUDY)
+    cohort = read_cohort(options.cohort, "samples.parquet", wanted)
+    model = cxrflow.load(options.model, choose_device(settings.device))
+    if model.decoder is None:
+        raise InputError(f"{model.folder}: holds no {FOLDER}/config.json; it writes no reports")
+    begins = {
+        finding: pieces_of(model, settings.template.replace("{}", finding), "findings")
+        for finding in settings.findings
+    }
+    words = [
+        [pieces_of(model, word, f"words.{name}") for word in settings.words[name]]  # type: ignore[index]
+        for name in cohort.classes
+    ]
+    pixels = open_pixels(options.pixels, model.geometry)
+    samples, dropped = usable(cohort, options.cohort, pixels, settings.findings, [settings.split])
+    tested = samples[settings.split].assign(**{PRIOR_REPORT: ""})
+    if options.training is not None:
+        reports = read_cohort(options.training, "pairs.parquet", ("study_id",)).table
+        texts = prior_texts(tested, reports, model.decoder.settings.sections)
+        tested[PRIOR_REPORT] = [text or "" for text in texts]
+    tables, left_out = [], {}
+    for finding in settings.findings:
+        own = LabelledPairs.of(tested[tested["finding"] == finding], pixels, cohort.classes)
+        if len(set(own.labels.tolist())) < len(cohort.classes):
+            left_out[finding] = "not every class has a test pair"
+            continue
+        columns: dict[str, Any] = {}
+        for name, pairs in ((OWN, own), (OTHER, own.other_priors())):
+            posterior_NC = posterior(model, begins[finding], words, pairs, pixels, settings)
+            columns[called(name, 0)] = [cohort.classes[place] for place in posterior_NC.argmax(1)]
+            if name == OWN:
+                columns |= dict(zip(cohort.classes, posterior_NC.T, strict=True))
+        tables.append(own.table[["sample_id", "subject_id", "finding", "label"]].assign(**columns))
+    if not tables:
+        raise InputError(f"{options.cohort / 'samples.parquet'}: no finding is left: {left_out}")
+    predictions = pd.concat(tables, ignore_index=True)
+    protocol = {
+        **settings.model_dump(mode="json", exclude={"device", "batch_size"}),
+        "geometry": str(pixels.geometry),
+        "prior_image": _sees_prior(model),
+        "prior_report": options.training is not None,
+        "prompt": model.decoder.settings.model_dump(mode="json"),
+        "score": "mean of the classes' recalls",
+    }
+    data = {
+        **cohort.data,
+        "fingerprint": data_fingerprint(cohort, pixels),
+        "pairs": len(predictions),
+        "with_prior_report": int((tested[PRIOR_REPORT] != "").sum()),
+        "left_out": left_out,
+        "dropped": dropped,
+    }
+    metrics = summarise(predictions, settings)
+    result = Result("temporal_prompting", data, protocol, metrics, predictions)
+    log_scores(result, settings.findings)
+    return result
