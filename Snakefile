@@ -7,6 +7,7 @@ Path grammar (`<results>` is `results`, or what `pathvars:` of the configuration
     <results>/corpus/<dataset>/entities.parquet     named entities of the sentences
     <results>/stanza/<name>/resources.json          sentence splitter, entity tagger
     <results>/cohorts/<paper>/<cohort>/...          pairs or samples, images, split, flow.json
+    <results>/curation/<paper>/<cohort>/...         which images stand for the studies of a cohort
     <results>/pixels/<paper>/<cohort>/<geometry>/... decoded images, memory-mapped
     <results>/vocabulary/<paper>/<name>/...         WordPiece tokenizer
     <results>/tokens/<paper>/<vocabulary>/<dataset>/...  documents as token ids
@@ -49,6 +50,7 @@ include: "rules/hospital.smk"
 include: "rules/corpus.smk"
 include: "rules/cohorts.smk"
 include: "rules/pixels.smk"
+include: "rules/curation.smk"
 include: "rules/vocabulary.smk"
 include: "rules/pretrain.smk"
 include: "rules/import_weights.smk"

@@ -10,6 +10,7 @@ rule build_pairs:
     input:
         data=lambda wildcards: marker(*cohort_sources(wildcards.cohort)),
         corpus=cohort_corpus,
+        curation=lambda wildcards: curation_of(wildcards.cohort),
     output:
         pairs="<results>/cohorts/{cohort}/pairs.parquet",
         documents="<results>/cohorts/{cohort}/documents.parquet",

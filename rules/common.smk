@@ -167,6 +167,8 @@ def cohort_options(wildcards):
         options += ["--training", f"{layout(found.training)}={root(found.training)}"]
     if found.holder != found.dataset:
         options += ["--images-layout", layout(found.holder), "--images-root", root(found.holder)]
+    if found.recipe.curation is not None:
+        options += ["--curation", f"{run.results}/curation/{wildcards.cohort}/curation.parquet"]
     return options
 
 

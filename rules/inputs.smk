@@ -9,6 +9,34 @@ def cohort_corpus(wildcards):
     return [f"<results>/corpus/{found.dataset}/corpus.json"] if found.recipe.kind == "pairs" else []
 
 
+def curation_of(cohort):
+    """What decides which images stand for the studies of a cohort; nothing for most."""
+    curated = run.curation(cohort) is not None
+    return [f"<results>/curation/{cohort}/curation.parquet"] if curated else []
+
+
+def curation_inputs(wildcards):
+    """The model that curates a cohort, and what it chooses from."""
+    found = run.curation(wildcards.cohort)
+    return {
+        "model": model_run(found.model, run.seeds_of(found.model)[0]),
+        "cohort": cohort_table(found.candidates),
+        "pixels": pixels(found.candidates, found.model),
+    }
+
+
+def curation_settings(wildcards):
+    """The margin, and how images are encoded everywhere."""
+    margin = run.curation(wildcards.cohort).margin
+    return as_json({**run.features.model_dump(mode="json"), "margin": margin})
+
+
+def curated_images(task):
+    """The data set whose images a curation chooses from."""
+    found = run.curation(run.library.tasks[task].cohort)
+    return run.known_cohorts[found.candidates].holder
+
+
 # --- hospital -----------------------------------------------------------------------------------
 
 
@@ -65,12 +93,17 @@ def training_options(wildcards, input):
 
 def waiting_for(model):
     """The models that are made from this one."""
-    return [name for name in MODELS if model in run.parents_of(name).values()]
+    return [
+        name
+        for name in MODELS
+        if model in (*run.parents_of(name).values(), *run.curators(MODELS[name].recipe.cohort))
+    ]
 
 
 def trainings_behind(model):
-    """How many trainings, one after the other, wait for this one."""
-    return 1 + max((trainings_behind(name) for name in waiting_for(model)), default=0)
+    """How many trainings, one after the other, wait for this one; curation counts as one."""
+    curates = int(model in run.curators(*run.cohorts_in_use))
+    return 1 + max((trainings_behind(name) for name in waiting_for(model)), default=curates)
 
 
 def training_priority(model):
@@ -190,9 +223,9 @@ def evaluation_need(what):
 
 
 def counts(task):
-    """The benchmark of a task that counts data sets; None for another."""
+    """The benchmark of a task that counts something else than rows; None for another."""
     name = run.library.tasks[task].benchmark
-    return name if run.task(task).benchmark.counts == "datasets" else None
+    return name if run.task(task).benchmark.counts in ("datasets", "curation") else None
 
 
 def statistics_options(annotated, studies, *demographics):

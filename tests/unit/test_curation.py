@@ -1,6 +1,7 @@
 """Image curation: the choice by margin, against the truth, and the program on a known model."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,9 @@ import torch
 from benchmark_fakes import make_store, write_cohort
 
 from cxrflow.benchmarks import curation
+from cxrflow.benchmarks.count_curation import main as count_curation
 from cxrflow.benchmarks.curate_images import main
+from cxrflow.data.filters import one_per_study
 from cxrflow.errors import InputError
 from cxrflow.files import read_json, write_json
 from cxrflow.images.curation import against_truth, decide
@@ -50,14 +53,81 @@ def test_an_image_stands_for_a_study_if_it_beats_every_other() -> None:
     assert set(equal) == {"only", "undecided"}
 
 
+USABLE = pd.Series({name: name not in ("a2", "c1", "d2") for name in SCORES["image_id"]})
+
+
 def test_against_the_truth() -> None:
-    usable = pd.Series({name: True for name in SCORES["image_id"]})
-    usable[["a2", "c1", "d2"]] = False
-    found = against_truth(decide(SCORES, 0.2), usable)
-    assert found == {"studies": 3, "rejected": pytest.approx(1 / 3), "wrong": pytest.approx(1 / 3)}
-    assert against_truth(decide(SCORES, 0.2), usable.drop(["a2", "d2"]))["studies"] == 1
-    none = against_truth(decide(SCORES, 0.2), pd.Series(True, index=SCORES["image_id"]))
-    assert none == {"studies": 0, "rejected": None, "wrong": None}
+    """a is decided rightly, c not at all, d wrongly; b has one image."""
+    found = against_truth(decide(SCORES, 0.2), USABLE)
+    assert found.index.tolist() == ["a", "c", "d"]
+    assert found["rejected"].tolist() == [1, 0, 0] and found["wrong"].tolist() == [0, 0, 1]
+    assert found["chance"].tolist() == pytest.approx([1 / 2, 2 / 3, 2 / 3])
+    assert found["stands"].tolist() == pytest.approx([1, 2 / 3, 0])
+    # c1 (0.4) is spoilt: above c2 (0.2), below c3 (0.59).
+    assert found["ranked"].tolist() == [1, 0.5, 0]
+    equal = against_truth(decide(SCORES.assign(score=0.5), 0.2), USABLE)
+    assert equal["ranked"].tolist() == [0.5] * 3 and (equal["stands"] == equal["chance"]).all()
+    assert against_truth(decide(SCORES, 0.2), USABLE.drop(["a2", "d2"])).index.tolist() == ["c"]
+    assert against_truth(decide(SCORES, 0.2), USABLE | True).empty
+
+
+def test_a_random_choice_stands_as_often_as_chance_says() -> None:
+    """What ``stands`` and ``chance`` say, by drawing as a cohort does."""
+    images = decide(SCORES, 0.2)
+    images = images.assign(view="AP", rejected=images["decision"] == "rejected")
+    found = against_truth(images, USABLE)
+    for columns, expected in ((["rejected"], "chance"), ([], "stands")):
+        drawn = [
+            one_per_study(images.drop(columns=columns), "random", None, seed) for seed in range(600)
+        ]
+        stands = pd.concat([one.set_index("study_id")["image_id"].map(USABLE) for one in drawn])
+        share = stands.groupby(level=0).mean()[found.index]
+        assert share.to_numpy() == pytest.approx(found[expected].to_numpy(), abs=0.08), expected
+
+
+def counted(folder, decided, truth=None, **settings):
+    """What the program counts of these decisions."""
+    decided.to_parquet(folder / "curation.parquet")
+    said = {"data": {"name": "d", "synthetic": True}, "model": "w", "images": {"best": 2}}
+    write_json(folder / "curation.json", said | {"settings": {"margin": 0.2}})
+    arguments = ["--curation", str(folder), "--output", str(folder / "out"), "--task", "p/t"]
+    if truth is not None:
+        truth.to_parquet(folder / "TRUTH.parquet")
+        arguments += ["--truth", str(folder / "TRUTH.parquet")]
+    settings = {"intervals": {"replicates": 100}, **settings}
+    count_curation([*arguments, "--settings", json.dumps(settings)])
+    return read_json(folder / "out" / "metrics.json")
+
+
+def test_decisions_are_counted(tmp_path) -> None:
+    decided = decide(SCORES, 0.2).assign(subject_id="p", split="train")
+    decided["subject_id"] += decided["study_id"]
+    alone = counted(tmp_path, decided)
+    assert set(alone["metrics"]) == {"studies", "decided"}
+    assert alone["metrics"]["studies"]["value"] == 3
+    assert alone["metrics"]["decided"]["value"] == pytest.approx(2 / 3)
+    assert (alone["task"], alone["protocol"]["margin"]) == ("p/t", 0.2)
+
+    kinds = pd.Series({"a2": "noisy", "c1": "noisy", "d2": "lateral view"})
+    truth = pd.DataFrame({"image_id": USABLE.index, "usable": USABLE.to_numpy()})
+    truth["kind"] = truth["image_id"].map(kinds)
+    metrics = counted(tmp_path, decided, truth)["metrics"]
+    values = {name: one["value"] for name, one in metrics.items()}
+    assert values["mixed"] == 3 and metrics["rejected/noisy"]["n"] == 2
+    assert values["rejected"] == values["wrong"] == pytest.approx(1 / 3)
+    assert values["rejected/noisy"] == 0.5 and values["wrong/lateral_view"] == 1
+    assert values["stands"] == pytest.approx((1 + 2 / 3) / 3)
+    assert values["stands/random"] == values["rejected/random"] == pytest.approx(11 / 18)
+    assert values["wrong/random"] == pytest.approx(7 / 18)
+    assert values["ranked"] == values["ranked/random"] == 0.5
+    assert metrics["rejected"]["low"] < 1 / 3 < metrics["rejected"]["high"]
+    # Nothing spoilt: there is nothing to be right about.
+    none = counted(tmp_path, decided, truth.assign(usable=True, kind=None))["metrics"]
+    assert none["mixed"]["value"] == 0 and "rejected" not in none
+    with pytest.raises(InputError, match="no row has split 'test'"):
+        counted(tmp_path, decided, split="test")
+    with pytest.raises(InputError, match="no study has several images"):
+        counted(tmp_path, decided[decided["study_id"] == "b"])
 
 
 @pytest.fixture
@@ -68,6 +138,8 @@ def world(tmp_path, monkeypatch):
     texts = [["Bright.", "And more."]] * 5 + [["Far too long for the encoder of the test."]]
     table = pd.DataFrame(
         {
+            "subject_id": [f"p{study}" for study in studies],
+            "split": "train",
             "study_id": studies,
             "image_id": [f"image{n}" for n in (0, 1, 2, 3, 9, 5)],
             "impression_sentences": texts,
@@ -104,12 +176,7 @@ def world(tmp_path, monkeypatch):
 
 
 def test_the_program(world) -> None:
-    truth = pd.DataFrame({"image_id": ["image0", "image1"], "usable": [False, True]})
-    truth.to_parquet(world.folder / "TRUTH.parquet")
-    main(
-        [*world.arguments, "--truth", str(world.folder / "TRUTH.parquet")]
-        + ["--settings", json.dumps({"batch_size": 1})]
-    )
+    main([*world.arguments, "--settings", json.dumps({"batch_size": 1})])
     table = pd.read_parquet(world.folder / "out" / "curation.parquet").set_index("image_id")
     # image9 has no pixels, image5 a text too long; cosines of (1, 1) / sqrt 2 differ by 0.283.
     assert table["decision"].to_dict() == {
@@ -124,10 +191,32 @@ def test_the_program(world) -> None:
         "image is not in the pixel store": 1,
         "impression is longer than the encoder takes": 1,
     }
-    assert said["truth"] == {"studies": 1, "rejected": 1.0, "wrong": 0.0}
+    truth = pd.DataFrame({"image_id": ["image0", "image1"], "usable": [False, True]})
+    found = against_truth(table.reset_index(), truth.set_index("image_id")["usable"])
+    assert found["rejected"].to_dict() == {"s0": 1}
 
 
-def test_a_model_without_a_half(world) -> None:
-    world.model.image_encoder = None
-    with pytest.raises(InputError, match="no image half in a joint space"):
+@pytest.mark.parametrize(
+    ("half", "message"),
+    [
+        ({"image_encoder": None}, "no image half in a joint space with text"),
+        ({"image_encoder": SimpleNamespace(projector=None)}, "no image half in a joint space"),
+        ({"text_encoder": None}, "the model has no text half"),
+    ],
+)
+def test_a_model_without_a_half(world, half, message) -> None:
+    vars(world.model).update(half)
+    with pytest.raises(InputError, match=message):
         main(world.arguments)
+    assert not (world.folder / "out").exists()
+
+
+def test_bad_input(world) -> None:
+    run, pixels, cohort = (world.arguments[i + 1] for i in (0, 4, 2))
+    write_json(world.folder / "model" / "run.json", {"data": {"geometry": "shorter32"}})
+    with pytest.raises(InputError, match="geometry is shorter64, but the model was trained on sho"):
+        main(world.arguments)
+    for place, file in ((pixels, "store.json"), (run, "run.json"), (cohort, "pairs.parquet")):
+        Path(place, file).unlink()
+        with pytest.raises(InputError, match=file):
+            main(world.arguments)

@@ -123,6 +123,23 @@ def test_three_seeds_train_the_joint_models_three_times(fresh: Checkout, demo: l
         assert three[rule] == times * sum(job.rule == rule for job in demo)
 
 
+def test_a_cohort_is_curated_before_it_is_built(fresh: Checkout) -> None:
+    name = "biovil_t/progression_curated"
+    curated = fresh.write("curated.yaml", {"papers": ["biovil_t"]})
+    jobs = {job.rule: job for job in curated.plan(f"results/cohorts/{name}/samples.parquet")}
+    assert jobs["build_samples"].wildcards["cohort"] == jobs["curate_images"].wildcards["cohort"]
+    chosen = f"results/curation/{name}/curation.parquet"
+    assert chosen in jobs["build_samples"].input and chosen in jobs["curate_images"].output
+    assert jobs["curate_images"].input == [
+        "results/models/biovil_t/biovil_t_clean/seed0/run.json",
+        "results/cohorts/biovil_t/mimic_cxr_acquisitions/pairs.parquet",
+        "results/pixels/biovil_t/mimic_cxr_acquisitions/shorter128crop112/store.json",
+    ]
+    # The training that a choice waits for comes before those that nothing waits for.
+    assert jobs["pretrain_joint"].wildcards["model"] == "biovil_t/biovil_t_clean"
+    assert jobs["pretrain_joint"].priority == 20 < jobs["curate_images"].priority
+
+
 def test_labels_are_compared_without_any_model(fresh: Checkout) -> None:
     (fresh.folder / "mine.csv").write_text("study_id,Edema\n")
     mine = {"dataset": "mimic_cxr", "reference": "mine", "file": "mine.csv"}

@@ -9,15 +9,18 @@ from .test_extending import PACKAGE, extend
 
 pytestmark = pytest.mark.slow
 
-# A cohort of its own on images that are stored already, and a model more.
+# Cohorts of its own on images that are stored already, one of them curated, and a model more.
 PAPER = """
 cohorts:
   pairs: {extends: biovil/mimic_cxr, choose: first}
+  curated: {extends: toy/curated, curation: {margin: 0.1}}
 models:
   more: {extends: toy/joint, cohort: pairs}
 tasks:
   grounding: {extends: toy/phrase_grounding}
+  choice: {extends: toy/curation, cohort: curated}
 tables:
+  choice: {extends: toy/curation, task: choice}
   grounding: {extends: toy/grounding, task: grounding, rows: [{label: more, model: more}]}
 """
 
@@ -44,6 +47,8 @@ def test_nothing_is_trained_again_for_what_is_new(finished_copy: Checkout) -> No
     # The other cohort has a store of its own.
     stored = {job.wildcards["cohort"] for job in jobs if job.rule == "store_pixels"}
     assert stored == {"mine/pairs"}
+    # Another choice among them is made by a model that is there.
+    assert {j.wildcards["cohort"] for j in jobs if j.rule == "curate_images"} == {"mine/curated"}
     scored = {(j.wildcards["task"], j.wildcards["model"]) for j in jobs if j.rule == "evaluate"}
     assert scored == {
         ("toy/phrase_grounding", "toy/local"),

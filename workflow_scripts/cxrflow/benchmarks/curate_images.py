@@ -15,9 +15,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--cohort", type=Path, required=True, help="pairs with `unit: image`: all frontal images"
     )
     arguments.add_argument("--pixels", type=Path, required=True, help="results/pixels/<cohort>/<g>")
-    arguments.add_argument(
-        "--truth", type=Path, help="TRUTH.parquet of the synthetic hospital, to count against"
-    )
     arguments.add_argument("--output", type=Path, required=True)
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, CurationSettings)

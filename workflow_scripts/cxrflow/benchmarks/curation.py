@@ -17,13 +17,12 @@ from cxrflow.benchmarks.inputs import drop_rows, open_pixels, read_cohort
 from cxrflow.benchmarks.settings import CurationSettings
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, file_digest, write_json
-from cxrflow.images.curation import against_truth, decide
+from cxrflow.images.curation import decide
 from cxrflow.model import Model
-from cxrflow.parquet import read_table
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
-COLUMNS = ("study_id", "image_id", "impression_sentences")
+COLUMNS = ("subject_id", "study_id", "image_id", "impression_sentences", "split")
 
 
 def curate(options: Namespace, settings: CurationSettings) -> None:
@@ -48,7 +47,7 @@ def curate(options: Namespace, settings: CurationSettings) -> None:
     if several.any():
         scores[several] = _scores(model, pixels, table[several], settings.batch_size, device)
     decided = decide(
-        table[["study_id", "image_id"]].assign(score=scores), settings.margin
+        table[["subject_id", "study_id", "image_id", "split"]].assign(score=scores), settings.margin
     ).reset_index(drop=True)
     counts = decided["decision"].value_counts()
     said: dict[str, Any] = {
@@ -60,9 +59,6 @@ def curate(options: Namespace, settings: CurationSettings) -> None:
         "images": {name: int(count) for name, count in counts.items()},
         "dropped": dropped,
     }
-    if options.truth is not None:
-        truth = read_table(options.truth, ("image_id", "usable"))
-        said["truth"] = against_truth(decided, truth.set_index("image_id")["usable"])
     with atomic_folder(options.output, "curation") as folder:
         decided.to_parquet(folder / "curation.parquet", index=False)
         write_json(folder / "curation.json", said)

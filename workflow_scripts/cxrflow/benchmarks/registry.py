@@ -14,6 +14,7 @@ from cxrflow.benchmarks.classification.settings import (
 )
 from cxrflow.benchmarks.data.settings import (
     CourseStatisticsSettings,
+    CurationStatisticsSettings,
     MsCxrStatisticsSettings,
     RowStatisticsSettings,
 )
@@ -39,12 +40,12 @@ class Benchmark:
     """What a benchmark takes, and how its samples pair.
 
     ``program``: its module below ``cxrflow.benchmarks``, with ``score(options, settings)``.
-    ``kind``: of its cohort. ``needs``: what a model must offer (image, text, joint, report,
-    decoder); none: it is measured on the data themselves. ``reads``: what its program takes beside
-    the cohort's rows. ``split``: its cohort must have a part to train on and another to test on.
-    ``training``: the kind of a second cohort, which it learns from. ``reports``: a task may name a
-    cohort of pairs instead, whose reports say which of its texts a model has read, or what was
-    written of a patient before.
+    ``kind``: of its cohort; None: any. ``needs``: what a model must offer (image, text, joint,
+    report, decoder); none: it is measured on the data themselves. ``reads``: what its program
+    takes beside the cohort's rows. ``split``: its cohort must have a part to train on and another
+    to test on. ``training``: the kind of a second cohort, which it learns from. ``reports``: a task
+    may name a cohort of pairs instead, whose reports say which of its texts a model has read, or
+    what was written of a patient before.
 
     Rows of a table are tested against each other where ``statistics`` (module:function below
     ``cxrflow.benchmarks``) gives the metrics of predictions.parquet. ``key``: the columns that name
@@ -52,7 +53,8 @@ class Benchmark:
     that belongs to the model, and may differ between models that are compared.
 
     ``resumes``: it trains, and takes a folder for the state of what is not finished.
-    ``counts``: what a benchmark without a model counts: the rows of its cohort, or data sets.
+    ``counts``: what a benchmark without a model counts: the rows of its cohort, data sets, or what
+    became of the images of a cohort that is curated.
     ``truth``: it compares with what only the synthetic hospital knows of its images.
 
     ``references``: rows that have learnt nothing and are scored like models, by
@@ -61,7 +63,7 @@ class Benchmark:
 
     program: str
     settings: type[Settings]
-    kind: str
+    kind: str | None
     needs: frozenset[str] = frozenset()
     reads: str = "samples"  # samples | pixels | features | registration
     split: bool = False
@@ -72,7 +74,7 @@ class Benchmark:
     clusters: str = "paired_tests:patients"
     own: tuple[str, ...] = ()
     resumes: bool = False
-    counts: Literal["rows", "datasets"] | None = None
+    counts: Literal["rows", "datasets", "curation"] | None = None
     truth: bool = False
     references: Sequence[str] = ()
     reference_program: str = ""
@@ -225,5 +227,8 @@ BENCHMARKS = {
     ),
     "sentence_pair_statistics": Benchmark(
         "data.sentence_pair_statistics", RowStatisticsSettings, "nli", counts="rows"
+    ),
+    "curation_statistics": Benchmark(
+        "data.curation_statistics", CurationStatisticsSettings, None, counts="curation"
     ),
 }

@@ -6,6 +6,7 @@ trained on. Each check raises :class:`WrongKey`.
 
 from collections.abc import Collection, Iterable, Iterator
 
+from cxrflow.config.curation import check_curation
 from cxrflow.config.models import unknown
 from cxrflow.config.problems import Key, WrongKey
 from cxrflow.config.schema import Config
@@ -19,6 +20,7 @@ def check_all(config: Config) -> None:
     """Every check, names first; what is trained and measured is resolved on the way."""
     check_names(config)
     check_datasets(config)
+    check_curation(config)
     check_weights(config)
     check_texts(config)
     check_task_cohorts(config)
@@ -132,7 +134,7 @@ def check_task_cohorts(config: Config) -> None:
             wanted[task.task.training] = task.benchmark.training or "pairs"
         for cohort, expected in wanted.items():
             kind = config.known_cohorts[cohort].recipe.kind
-            if kind != expected:
+            if expected is not None and kind != expected:
                 raise WrongKey(
                     ("tasks", name),
                     f"cohort '{cohort}' is of kind {kind}, but {task.task.benchmark} needs one of "
@@ -158,7 +160,9 @@ def _check_pair(config: Config, model: str, task: str) -> None:
     scored = config.task(task)
     part = getattr(scored.settings, "split", None)
     evaluated = _rows(config, scored.task.cohort, *([part] if part else SPLITS))
-    trained = [_rows(config, name, "train") for name in _training_cohorts(config, model)]
+    chosen_by = config.curators(scored.task.cohort)
+    cohorts = [name for one in (model, *chosen_by) for name in _training_cohorts(config, one)]
+    trained = [_rows(config, name, "train") for name in dict.fromkeys(cohorts)]
     for rows in overlap(trained, evaluated).leaking:
         if rows.dataset == evaluated.dataset:
             raise WrongKey(

@@ -16,7 +16,7 @@ from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
 from cxrflow.names import is_reference, paper_of
 from cxrflow.papers import Paper
-from cxrflow.papers.recipes import CohortRecipe, ModelScale, Recipe, VocabularyRecipe
+from cxrflow.papers.recipes import CohortRecipe, Curation, ModelScale, Recipe, VocabularyRecipe
 from cxrflow.pretrain.settings import (
     ImagePretrainingSettings,
     JointPretrainingSettings,
@@ -105,6 +105,22 @@ class Models(Values):
             )
         return {name: one for name, one in resolved.items() if self.data.places(one.documents)}
 
+    def curation(self, cohort: str | None) -> Curation | None:
+        """How a cohort is curated, if it is."""
+        known = self.known_cohorts.get(cohort or "")
+        return known.recipe.curation if known else None
+
+    def curators(self, *cohorts: str | None) -> list[str]:
+        """The models that choose among the images of these cohorts' studies."""
+        return [one.model for one in map(self.curation, cohorts) if one is not None]
+
+    def has_cohort(self, name: str) -> bool:
+        """Whether this run has the data of a cohort, and of the model that curates it."""
+        curation = self.curation(name)
+        if curation is None:
+            return name in self.known_cohorts
+        return curation.candidates in self.known_cohorts and self.trainable(curation.model)
+
     def vocabulary_datasets(self, name: str) -> list[str]:
         """The data sets a vocabulary is made from."""
         return self.data.places(self.known_vocabularies[name].documents)
@@ -155,9 +171,7 @@ class Models(Values):
         if name not in self._trainable:
             recipe = self.recipes[name]
             # Without a cohort a model may be nothing but published weights.
-            has_cohort = (
-                recipe.cohort in self.known_cohorts if recipe.cohort else recipe.weights is None
-            )
+            has_cohort = self.has_cohort(recipe.cohort) if recipe.cohort else recipe.weights is None
             has_text = not recipe.corpora or bool(self.corpora_of(name))
             has_words = recipe.vocabulary is None or recipe.vocabulary in self.known_vocabularies
             parents = all(self.trainable(parent) for parent in recipe.parents.values())
@@ -188,10 +202,14 @@ class Models(Values):
         }
 
     def ancestors(self, name: str) -> list[str]:
-        """All models that a model is made from, and itself, first the first to be trained."""
-        before = [
-            name for parent in self.parents_of(name).values() for name in self.ancestors(parent)
-        ]
+        """All models that a model is made from, and itself, first the first to be trained.
+
+        The model that curates what it is trained on is one of them.
+        """
+        parents = list(self.parents_of(name).values())
+        if not self.imported(name):
+            parents += self.curators(self.recipes[name].cohort)
+        before = [name for parent in parents for name in self.ancestors(parent)]
         return list(dict.fromkeys([*before, name]))
 
     def code_of(self, name: str) -> list[str]:
@@ -237,6 +255,7 @@ class Models(Values):
             name
             for name, cohort in self.known_cohorts.items()
             if cohort.recipe.kind == "pairs" and cohort.dataset == dataset
+            if cohort.recipe.curation is None  # which may need a model of these documents
         )
         return next(iter(sorted(fitting, key=lambda name: paper_of(name) != paper)), None)
 

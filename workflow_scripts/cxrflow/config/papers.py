@@ -142,16 +142,17 @@ class Library:
     def _add_model(self, name: str, user: str, *waiting: str) -> None:
         if name in waiting:
             circle = " -> ".join((*waiting[waiting.index(name) :], name))
-            raise WrongKey(("papers",), f"models are made from each other: {circle}")
+            said = f"models are made from each other: {circle}, which {user} names"
+            raise WrongKey(("papers",), said)
         if name in self.models:
             return
         recipe: Recipe = self._entry("models", name, user)
         user = f"model {name}"
         for parent in recipe.parents.values():
             self._add_model(parent, user, *waiting, name)
-        self.models[name] = recipe
         if recipe.cohort is not None:
-            self._add_cohort(recipe.cohort, user)
+            self._add_cohort(recipe.cohort, user, *waiting, name)
+        self.models[name] = recipe
         if recipe.vocabulary is not None:
             self._add_vocabulary(recipe.vocabulary, user)
 
@@ -164,9 +165,17 @@ class Library:
             if cohort is not None:
                 self._add_cohort(cohort, f"task {name}")
 
-    def _add_cohort(self, name: str, user: str) -> None:
-        if name not in self.cohorts:
-            self.cohorts[name] = self._entry("cohorts", name, user)
+    def _add_cohort(self, name: str, user: str, *waiting: str) -> None:
+        if name in self.cohorts:
+            return
+        recipe: CohortRecipe = self._entry("cohorts", name, user)
+        if recipe.curation is not None:
+            user, candidates = f"curation of {name}", recipe.curation.candidates
+            listed: CohortRecipe = self._entry("cohorts", candidates, user)
+            if listed.unit == "image":  # and so not curated itself; another is refused later
+                self._add_cohort(candidates, user)
+            self._add_model(recipe.curation.model, user, *waiting)
+        self.cohorts[name] = recipe
 
     def _add_vocabulary(self, name: str, user: str) -> None:
         if name not in self.vocabularies:

@@ -22,9 +22,10 @@ class Config(Tables):
     def needs(self, *shown: tuple[str, str]) -> Needs:
         """The models and tasks of papers, each in an extent, and all that they rest on."""
         results = [result for part in shown for result in self.results_of(*part)]
-        scored = [model for _, model in results if model and not is_reference(model)]
-        made = {name for model in scored for name in self.ancestors(model)}
         tasks = list(dict.fromkeys(task for task, _ in results))
+        used = [model for _, model in results if model and not is_reference(model)]
+        used += self.curators(*(self.library.tasks[task].cohort for task in tasks))
+        made = {name for model in used for name in self.ancestors(model)}
         return Needs(self, [name for name in self.recipes if name in made], tasks)
 
     @cached_property
@@ -63,6 +64,8 @@ class Config(Tables):
         """
         seen = {(self.recipes[name].cohort, name) for name in self.models_in_use}
         seen |= {(self.library.tasks[task].cohort, name) for task, name in self._reading_images()}
+        curations = filter(None, map(self.curation, self.cohorts_in_use))
+        seen |= {(one.candidates, one.model) for one in curations}
         stores = {(cohort, self.model(name).geometry) for cohort, name in seen}
         stores |= {(cohort, geometry) for _, cohort, geometry in self.registered}
         return sorted(

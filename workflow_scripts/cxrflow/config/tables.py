@@ -68,7 +68,9 @@ class Tables(Models):
         """Whether this run has the data of a task."""
         recipe = self.task(task).task
         cohorts = [recipe.cohort, *([recipe.training] if recipe.training else [])]
-        if any(cohort not in self.known_cohorts for cohort in cohorts):
+        if not all(map(self.has_cohort, cohorts)):
+            return False
+        if self.task(task).benchmark.counts == "curation" and not self.curators(recipe.cohort):
             return False
         cohort, benchmark = self.known_cohorts[recipe.cohort], self.task(task).benchmark
         if benchmark.truth and not self.data.drawn(*cohort.sources):

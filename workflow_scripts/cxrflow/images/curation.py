@@ -37,23 +37,33 @@ def decide(scores: pd.DataFrame, margin: float) -> pd.DataFrame:
     return scores.assign(lead=lead, decision=decision)
 
 
-def against_truth(decided: pd.DataFrame, usable: pd.Series) -> dict[str, float | int | None]:
-    """What was decided where one image of a study is usable and another is spoilt.
+def against_truth(decided: pd.DataFrame, usable: pd.Series) -> pd.DataFrame:
+    """What became of each study in which one image is usable and another is spoilt.
 
-    ``usable``: by image id. ``rejected``: share of those studies in which a usable image was the
-    best; ``wrong``: in which a spoilt one was; the others are undecided. Images without truth have
-    no part.
+    Args:
+        decided: what :func:`decide` gives.
+        usable: whether an image is usable, by image id; images that it lacks have no part.
+
+    Returns:
+        By study id, each from 0 to 1: ``rejected``, a usable image is the best; ``wrong``, a spoilt
+        one is; ``stands``, how probably a usable one stands for the study, where an undecided one
+        draws at random; ``chance``, how probably without curation; ``ranked``, in which share of
+        its pairs of a usable and a spoilt image the usable one has the higher score.
     """
     known = decided[decided["image_id"].isin(usable.index)]
     good = known["image_id"].map(usable).astype(bool)
-    by_study = good.groupby(known["study_id"])
-    mixed = known["study_id"].map(by_study.any() & ~by_study.all())
-    best = mixed & (known["decision"] == BEST)
-    studies = int(known.loc[mixed, "study_id"].nunique())
-    if studies == 0:
-        return {"studies": 0, "rejected": None, "wrong": None}
-    return {
-        "studies": studies,
-        "rejected": float((best & good).sum() / studies),
-        "wrong": float((best & ~good).sum() / studies),
-    }
+    share = good.groupby(known["study_id"]).mean()
+    found = share[(share > 0) & (share < 1)].rename("chance").to_frame()
+
+    def won(kind: "pd.Series[bool]") -> pd.Series:
+        best = known.loc[kind & (known["decision"] == BEST), "study_id"]
+        return found.index.to_series().isin(best).astype("float64")
+
+    pairs = known[good].merge(known[~good], on="study_id", suffixes=("", "_spoilt"))
+    above = (pairs["score"] > pairs["score_spoilt"]) + (pairs["score"] == pairs["score_spoilt"]) / 2
+    found = found.assign(rejected=won(good), wrong=won(~good))
+    undecided = 1 - found["rejected"] - found["wrong"]
+    return found.assign(
+        stands=found["rejected"] + undecided * found["chance"],
+        ranked=above.groupby(pairs["study_id"]).mean(),
+    )

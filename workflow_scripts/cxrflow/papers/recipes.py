@@ -18,6 +18,14 @@ from cxrflow.text.settings import VocabularySettings
 Program = Literal["text", "image", "joint", "temporal", "report"]
 
 
+class Curation(Settings):
+    """Which image of a study stands for it, decided by a model (BioViL-T section 3.3)."""
+
+    model: Name = Field(description="a model with a joint space, trained on single acquisitions")
+    candidates: Name = Field(description="cohort of pairs with `unit: image`: all acquisitions")
+    margin: float = Field(0.2, ge=0, le=2, description="delta (Appendix A.4)")
+
+
 class CohortRecipe(CohortSettings):
     """A cohort: its data set, and the sets whose patients must not be in its training part."""
 
@@ -29,9 +37,22 @@ class CohortRecipe(CohortSettings):
     training: str | None = Field(
         None, description="kind progression: data set whose silver labels are trained on"
     )
+    curation: Curation | None = Field(
+        None, description="rejected images stand for no study; where none is, `choose` chooses"
+    )
 
-    #: Fields that name data sets; the others are settings of the program.
-    PLACES: ClassVar = frozenset({"dataset", "images", "held_out", "training"})
+    #: Fields that name data sets and models; the others are settings of the program.
+    PLACES: ClassVar = frozenset({"dataset", "images", "held_out", "training", "curation"})
+
+    @model_validator(mode="after")
+    def _curation_has_a_choice(self) -> Self:
+        chooses = self.kind in ("pairs", "progression") or self.priors
+        if self.curation and (not chooses or self.unit == "image" or self.acquisitions != "any"):
+            raise ValueError(
+                "curation of a cohort in which no image is chosen: expected one of kind pairs or "
+                "progression, or of grounding with priors, with a row a study"
+            )
+        return self
 
     def settings(self) -> dict[str, Any]:
         """What the cohort program receives."""

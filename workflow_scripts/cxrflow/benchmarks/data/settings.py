@@ -43,6 +43,13 @@ class RowStatisticsSettings(Settings):
     split: str | None = Field(default="test", description="rows that are counted; null: all")
 
 
+class CurationStatisticsSettings(Settings):
+    """How many studies curation decided, and how often rightly (BioViL-T Appendix A.4)."""
+
+    split: str | None = Field(default=None, description="patients that are counted; null: all")
+    intervals: IntervalSettings = IntervalSettings()
+
+
 class LabelAgreementProtocol(Settings):
     """How our report labels are compared with given ones (Irvin et al. 2019, "Evaluation")."""
 

@@ -1,0 +1,86 @@
+"""Curation: a model decides which of several images stands for a study (BioViL-T 3.3, A.4).
+
+Inputs: a model of studies with one image, all acquisitions as rows of a cohort, their pixels.
+Outputs: `<results>/curation/<paper>/<cohort>/`, which that cohort is built with.
+"""
+
+
+rule curate_images:
+    """Choose among the images of a study the one that fits its report."""
+    input:
+        unpack(curation_inputs),
+    output:
+        decisions="<results>/curation/{cohort}/curation.parquet",
+        counts="<results>/curation/{cohort}/curation.json",
+    log:
+        "<logs>/curate_images/{cohort}.log",
+    benchmark:
+        "<timings>/curate_images/{cohort}.tsv"
+    wildcard_constraints:
+        cohort=one_of(cohort for cohort in run.cohorts_in_use if run.curation(cohort)),
+    priority: 50
+    retries: need("curate_images").retries
+    conda:
+        "../envs/gpu.yaml"
+    threads: need("curate_images").threads
+    resources:
+        **job("curate_images"),
+    params:
+        code=lambda wildcards: code_digest(
+            "benchmarks.curation", *run.trunk_of(run.curation(wildcards.cohort).model)
+        ),
+        settings=curation_settings,
+        model=subpath(input.model, parent=True),
+        cohort=subpath(input.cohort, parent=True),
+        pixels=subpath(input.pixels, parent=True),
+        folder=subpath(output.counts, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.benchmarks.curate_images \
+            --model {params.model:q} \
+            --cohort {params.cohort:q} \
+            --pixels {params.pixels:q} \
+            --settings {params.settings:q} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule count_curation:
+    """Count the decisions, and on the synthetic hospital how often they are right."""
+    input:
+        decisions=lambda wildcards: curation_of(run.library.tasks[wildcards.task].cohort)[0],
+        truth=lambda wildcards: marker(curated_images(wildcards.task)),
+    output:
+        metrics="<results>/benchmarks/{task}/metrics.json",
+        predictions="<results>/benchmarks/{task}/predictions.parquet",
+    log:
+        "<logs>/count_curation/{task}.log",
+    benchmark:
+        "<timings>/count_curation/{task}.tsv"
+    wildcard_constraints:
+        task=one_of(t for t in run.tasks_in_use if counts(t) == "curation_statistics"),
+    retries: need("count_curation").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("count_curation").threads
+    resources:
+        **job("count_curation"),
+    params:
+        code=code_digest("benchmarks.data.curation_statistics"),
+        settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
+        curation=subpath(input.decisions, parent=True),
+        truth=lambda wildcards, input: option(
+            "--truth", *(f"{folder}/TRUTH.parquet" for folder in folders(input.truth))
+        ),
+        folder=subpath(output.metrics, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.benchmarks.count_curation \
+            --task {wildcards.task:q} \
+            --curation {params.curation:q} \
+            {params.truth:q} \
+            --settings {params.settings:q} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """

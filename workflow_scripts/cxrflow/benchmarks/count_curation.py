@@ -1,0 +1,29 @@
+"""Count what curation decided, and how often rightly where the truth is known (BioViL-T A.4)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxrflow.benchmarks.data.settings import CurationStatisticsSettings
+from cxrflow.command import parser, read_settings, run
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = parser(__doc__)
+    arguments.add_argument(
+        "--curation", type=Path, required=True, help="results/curation/<cohort>: decisions"
+    )
+    arguments.add_argument("--truth", type=Path, help="TRUTH.parquet of the synthetic hospital")
+    arguments.add_argument("--task", help="name of the task; else the benchmark's")
+    arguments.add_argument("--output", type=Path, required=True, help="result folder")
+    options = arguments.parse_args(argv)
+    settings = read_settings(options.settings, CurationStatisticsSettings)
+
+    from cxrflow.benchmarks.data.curation_statistics import score
+
+    result = score(options, settings)
+    result.write(options.output, model="curation_statistics", seed=0, task=options.task)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,100 @@
+"""What became of studies with several images, and how often rightly (BioViL-T section 3.3, A.4).
+
+No model: counted are the decisions of :mod:`cxrflow.benchmarks.curation`. metrics.json holds
+``studies``, those with several images, and ``decided``, the share of them in which one image is
+chosen. On the synthetic hospital, which knows the spoilt images, also ``mixed``, the studies in
+which one image is usable and another is spoilt, and of these ``rejected``, ``wrong``, ``stands``
+and ``ranked`` (:func:`cxrflow.images.curation.against_truth`), with ``/<kind>`` for the studies
+with an image that is spoilt in this way (Figure A.7). ``/random`` is what an image that is drawn
+at random gets: exactly, nothing is drawn.
+"""
+
+import logging
+from argparse import Namespace
+
+import numpy as np
+import pandas as pd
+
+from cxrflow.benchmarks.data.settings import CurationStatisticsSettings
+from cxrflow.benchmarks.inputs import choose_split
+from cxrflow.benchmarks.result import Result, slug
+from cxrflow.errors import InputError
+from cxrflow.files import file_digest, read_object
+from cxrflow.images.curation import UNDECIDED, against_truth
+from cxrflow.metrics.intervals import Estimate, Floats, bootstrap, clusters_of, weighted_mean
+from cxrflow.parquet import read_table
+
+log = logging.getLogger("cxrflow")
+
+COLUMNS = ("subject_id", "study_id", "image_id", "split", "score", "lead", "decision")
+RIGHT = ("rejected", "wrong", "stands", "ranked")
+UNKNOWN = float("nan")
+
+
+def studies_of(decided: pd.DataFrame, truth: pd.DataFrame | None) -> pd.DataFrame:
+    """A row a study with several images; with ``truth`` what of it was right, else NaN or none."""
+    several = decided[decided["study_id"].duplicated(keep=False)]
+    first = several.drop_duplicates("study_id").set_index("study_id")
+    rows = first[["subject_id", "split", "lead"]].assign(
+        images=several["study_id"].value_counts(),
+        decided=(first["decision"] != UNDECIDED).astype("float64"),
+    )
+    if truth is not None:
+        usable = truth.set_index("image_id")["usable"]
+        kinds = several["image_id"].map(truth.set_index("image_id")["kind"])
+        spoilt = several.assign(kind=kinds).dropna(subset="kind").groupby("study_id")["kind"]
+        rows = rows.join(against_truth(several, usable)).join(spoilt.agg(list).rename("spoilt"))
+    return rows.reset_index()
+
+
+def summarise(rows: pd.DataFrame, settings: CurationStatisticsSettings) -> dict[str, Estimate]:
+    """All metrics; patients are drawn together."""
+    parts = {"decided": ("decided", np.ones(len(rows), dtype=bool))}
+    mixed = rows.get("chance", pd.Series(UNKNOWN, rows.index)).notna().to_numpy()
+    if mixed.any():
+        chance = rows["chance"]
+        rows = rows.assign(
+            **{"rejected/random": chance, "wrong/random": 1 - chance, "stands/random": chance},
+            **{"ranked/random": chance.where(chance.isna(), 0.5)},
+        )
+        spoilt = rows["spoilt"].where(mixed, None)
+        groups = {"": mixed, "/random": mixed}
+        for kind in sorted(spoilt.explode().dropna().unique()):
+            groups[f"/{slug(kind)}"] = np.array([kind in (one or []) for one in spoilt])
+        for name, where in groups.items():
+            source = name if name == "/random" else ""
+            parts |= {f"{right}{name}": (f"{right}{source}", where) for right in RIGHT}
+
+    def statistic(counts: Floats) -> dict[str, Floats]:
+        return {name: weighted_mean(counts, rows[c], where) for name, (c, where) in parts.items()}
+
+    chosen = settings.intervals
+    found = bootstrap(
+        statistic,
+        clusters_of(rows["subject_id"], chosen.unit),
+        {name: int(where.sum()) for name, (_, where) in parts.items()},
+        **chosen.resampling(),
+    )
+    counted = {"studies": len(rows)} | ({"mixed": int(mixed.sum())} if "chance" in rows else {})
+    exact = {name: Estimate(float(n), UNKNOWN, UNKNOWN, n) for name, n in counted.items()}
+    return exact | found
+
+
+def score(options: Namespace, settings: CurationStatisticsSettings) -> Result:
+    """What ``cxrflow.benchmarks.count_curation`` calls."""
+    said = read_object(options.curation / "curation.json", ("data", "model", "settings", "images"))
+    path = options.curation / "curation.parquet"
+    truth = None
+    if options.truth is not None:
+        truth = read_table(options.truth, ("image_id", "usable", "kind"))
+    rows = studies_of(choose_split(read_table(path, COLUMNS), settings.split, path), truth)
+    if rows.empty:
+        raise InputError(f"{path}: no study has several images; there is nothing to choose")
+    metrics = summarise(rows, settings)
+    data = {**said["data"], "fingerprint": file_digest(path)[:16], "images": said["images"]}
+    protocol = {**settings.model_dump(mode="json"), **said["settings"], "weights": said["model"]}
+    log.info(
+        "%d studies with several images, %.0f %% decided",
+        *(len(rows), 100 * metrics["decided"].value),
+    )
+    return Result("curation_statistics", data, protocol, metrics, rows)
