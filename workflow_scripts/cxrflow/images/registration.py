@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrflow.errors import InputError
+from cxrflow.images.bilateral import bilateral
 from cxrflow.images.settings import RegistrationSettings
 
 if TYPE_CHECKING:
@@ -109,17 +110,21 @@ def register(
             " squares of one size, as a pixel store holds them"
         )
     size = len(current)
-    filtered = [
-        _filtered(pixels, rectangle, name, settings)
-        for pixels, rectangle, name in zip(
-            (current, prior), inside or (None, None), ("current", "prior"), strict=True
-        )
-    ]
+    images = []
+    shown = zip(("current", "prior"), (current, prior), inside or (None, None), strict=True)
+    for name, pixels, rectangle in shown:
+        image = filtered(pixels, rectangle, settings)
+        if image is None:
+            raise RegistrationError(f"the {name} image is constant")
+        images.append(image)
     candidates = random_starts(settings, size)
     for level, factor in enumerate(settings.levels(size)):
-        fixed, moving = (_level(image, factor) for image in filtered)
-        forth = [climb(fixed, moving, start, factor, settings) for start in candidates]
-        back = [climb(moving, fixed, start.inverse(), factor, settings) for start in candidates]
+        fixed, moving = (_level(image, factor) for image in images)
+        step = settings.next_step if level else settings.first_step
+        forth = [climb(fixed, moving, start, factor, step, settings) for start in candidates]
+        back = [
+            climb(moving, fixed, start.inverse(), factor, step, settings) for start in candidates
+        ]
         ends = [end for end in forth if end] + [end.inverse() for end in back if end]
         if not ends:
             raise RegistrationError("no start leaves enough of one image on top of the other")
@@ -147,11 +152,12 @@ def climb(
     moving: "SimpleITK.Image",
     start: Alignment,
     factor: int,
+    step: float,
     settings: RegistrationSettings,
 ) -> Alignment | None:
     """The optimum of mutual information next to a start, on one level; None: no overlap left.
 
-    The step is a length in pixels of the level and is halved whenever the gradient turns round.
+    ``step``: the first one, in pixels of the level; it is halved when the gradient turns round.
     """
     import SimpleITK as sitk
 
@@ -159,7 +165,7 @@ def climb(
     method.SetMetricAsMattesMutualInformation(settings.level_bins(fixed.GetSize(), factor))
     method.SetInterpolator(sitk.sitkLinear)
     method.SetOptimizerAsRegularStepGradientDescent(
-        learningRate=settings.first_step * factor,
+        learningRate=step * factor,
         minStep=settings.last_step * factor,
         numberOfIterations=settings.iterations,
         gradientMagnitudeTolerance=0.0,
@@ -214,19 +220,19 @@ def warp(prior: NDArray[np.uint8], alignment: Alignment) -> NDArray[np.uint8]:
     return np.rint(sitk.GetArrayViewFromImage(moved)).astype(np.uint8)
 
 
-def _filtered(
-    pixels: NDArray[np.uint8],
-    inside: Rectangle | None,
-    name: str,
-    settings: RegistrationSettings,
-) -> "SimpleITK.Image":
+def filtered(
+    pixels: NDArray[np.uint8], inside: Rectangle | None, settings: RegistrationSettings
+) -> "SimpleITK.Image | None":
+    """The image [S, S], or its part inside, as it is compared (F.7); None: it is constant."""
     import SimpleITK as sitk
 
-    image = as_image(pixels.astype(np.float32), inside)
+    image = as_image(pixels, inside)
     values = sitk.GetArrayViewFromImage(image)
     if values.min() == values.max():
-        raise RegistrationError(f"the {name} image is constant")
-    return sitk.Bilateral(image, settings.domain_sigma, settings.range_sigma)
+        return None
+    smooth = sitk.GetImageFromArray(bilateral(values, settings.domain_sigma, settings.range_sigma))
+    smooth.CopyInformation(image)
+    return smooth
 
 
 def _level(image: "SimpleITK.Image", factor: int) -> "SimpleITK.Image":

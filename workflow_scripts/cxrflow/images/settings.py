@@ -57,7 +57,12 @@ class RegistrationSettings(Settings):
     candidates: int = Field(
         default=2, ge=1, description="Ends of the coarsest scale that the next one goes on with."
     )
-    first_step: float = Field(default=2.0, gt=0, description="In pixels of the scale.")
+    first_step: float = Field(
+        default=2.0, gt=0, description="At the coarsest scale, in its pixels."
+    )
+    next_step: float = Field(
+        default=0.5, gt=0, description="At finer scales, which start near their end; likewise."
+    )
     last_step: float = Field(
         default=0.05, gt=0, description="A step that was halved below this is the last."
     )

@@ -27,7 +27,7 @@ from cxrflow.errors import InputError
 from cxrflow.files import fingerprint, read_object
 from cxrflow.images.alignments import Alignments
 from cxrflow.images.geometry import Placement
-from cxrflow.images.registration import Alignment, as_image, as_transform, one_thread
+from cxrflow.images.registration import Alignment, as_transform, filtered, one_thread
 from cxrflow.images.settings import RegistrationSettings
 from cxrflow.images.store import PixelStore
 from cxrflow.metrics.intervals import bootstrap, clusters_of, weighted_mean
@@ -170,28 +170,26 @@ def shared(
     pair, ways = item
     store = _opened(root)
     rows = store.rows(pair)
-    filtered = [
-        sitk.Bilateral(
-            as_image(image.astype(np.float32), store.placement(int(row)).inside_stored()),
-            settings.domain_sigma,
-            settings.range_sigma,
-        )
+    images = [
+        filtered(image, store.placement(int(row)).inside_stored(), settings)
         for row, image in zip(rows, store.read(rows), strict=True)
     ]
+    if None in images:
+        return [float("nan")] * len(ways)
     method = sitk.ImageRegistrationMethod()
     method.SetMetricAsMattesMutualInformation(settings.bins)
     method.SetInterpolator(sitk.sitkLinear)
 
-    def information(images: list[Any], way: Alignment) -> float:
+    def information(pair_images: list[Any], way: Alignment) -> float:
         method.SetInitialTransform(as_transform(way))
         try:
-            return -float(method.MetricEvaluate(*images))
+            return -float(method.MetricEvaluate(*pair_images))
         except RuntimeError:  # of ITK: no overlap
             return float("nan")
 
     with one_thread():
         return [
-            float(np.fmax(information(filtered, way), information(filtered[::-1], way.inverse())))
+            float(np.fmax(information(images, way), information(images[::-1], way.inverse())))
             for way in ways
         ]
 
