@@ -62,7 +62,7 @@ rule make_page:
     resources:
         **job("make_page"),
     params:
-        code=code_digest("page.page", "page/templates/*"),
+        code=code_digest("page.page", "page/templates/*", "reports/rules/temporal.yaml"),
         papers=lambda wildcards: [
             f"{paper}={extent}" for paper, extent in page_papers(wildcards.page)
         ],

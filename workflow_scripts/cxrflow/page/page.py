@@ -16,7 +16,7 @@ import yaml
 
 from cxrflow.errors import InputError
 from cxrflow.names import anchor, paper_of, short_name
-from cxrflow.page import cohorts, examples, figures, labels, tables, text, training
+from cxrflow.page import cohorts, examples, figures, labels, reports, tables, text, training
 from cxrflow.page.inputs import RunFolder, Training
 from cxrflow.page.next_steps import next_steps
 from cxrflow.page.overview import overview
@@ -139,6 +139,7 @@ def _chapter(
         "examples": pictures,
         "roc": examples.roc_curves(run, classified) if classified else None,
         "uncharted": classified is not None and len(classified.models) > examples.CHARTED,
+        "written": reports.written_reports(run, paper),
         "lineage": training.lineage(run, paper, models),
         "models": [
             training.model(run, name, trainings) for name in models if name not in shown["models"]
