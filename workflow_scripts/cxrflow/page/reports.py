@@ -54,6 +54,8 @@ def _sources(run: RunFolder, model: str) -> int:
 
 
 def _examples(path: Any) -> dict[str, Any]:
+    import pandas as pd
+
     from cxrflow.parquet import read_table
     from cxrflow.reports.entities.taggers import KeywordTagger
 
@@ -64,7 +66,9 @@ def _examples(path: Any) -> dict[str, Any]:
     tagger = KeywordTagger()
     table = table[table["with_prior"]].reset_index(drop=True)
     for side in ("reference", "generated"):
-        table[f"of_{side}"] = tagger.tag(table[side].tolist())
+        tagged = tagger.tag(table[side].tolist())
+        places = [[(one.start, one.end) for one in words] for words in tagged]
+        table[f"of_{side}"] = pd.Series(places, dtype="object")
     speaking = table[table["of_reference"].map(len) > 0].drop_duplicates(["reference", "generated"])
     ranked = speaking.sort_values(["rouge_l", "sample_id"], ascending=[False, True])
     middle = max(0, (len(ranked) - EACH) // 2)
@@ -77,10 +81,7 @@ def _examples(path: Any) -> dict[str, Any]:
     for place in sorted(places):
         row = ranked.iloc[place]
         true, said = marked(
-            *(
-                (row[side], [(one.start, one.end) for one in row[f"of_{side}"]])
-                for side in ("reference", "generated")
-            )
+            (row["reference"], row["of_reference"]), (row["generated"], row["of_generated"])
         )
         reports.append(
             {"rank": places[place], "rouge": float(row["rouge_l"]), "true": true, "said": said}
@@ -93,8 +94,10 @@ Marked = tuple[str, list[tuple[int, int]]]  # a text, and where its words of cha
 
 def marked(true: Marked, said: Marked) -> tuple[list[Part], list[Part]]:
     """Both texts in parts, in order: joined they are the texts again."""
-    words = [[match.group().lower() for match in WORD.finditer(text)] for text, _ in (true, said)]
-    matcher = SequenceMatcher(None, *words, autojunk=False)
+    ours, theirs = (
+        [match.group().lower() for match in WORD.finditer(text)] for text, _ in (true, said)
+    )
+    matcher = SequenceMatcher(None, ours, theirs, autojunk=False)
     common: tuple[set[int], set[int]] = (set(), set())
     for block in matcher.get_matching_blocks():
         common[0].update(range(block.a, block.a + block.size))
