@@ -67,8 +67,8 @@ def _examples(path: Any) -> dict[str, Any]:
     table = table[table["with_prior"]].reset_index(drop=True)
     for side in ("reference", "generated"):
         tagged = tagger.tag(table[side].tolist())
-        places = [[(one.start, one.end) for one in words] for words in tagged]
-        table[f"of_{side}"] = pd.Series(places, dtype="object")
+        spans = [[(one.start, one.end) for one in words] for words in tagged]
+        table[f"of_{side}"] = pd.Series(spans, dtype="object")
     speaking = table[table["of_reference"].map(len) > 0].drop_duplicates(["reference", "generated"])
     ranked = speaking.sort_values(["rouge_l", "sample_id"], ascending=[False, True])
     middle = max(0, (len(ranked) - EACH) // 2)
