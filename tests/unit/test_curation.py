@@ -89,7 +89,8 @@ def counted(folder, decided, truth=None, **settings):
     """What the program counts of these decisions."""
     decided.to_parquet(folder / "curation.parquet")
     said = {"data": {"name": "d", "synthetic": True}, "model": "w", "images": {"best": 2}}
-    write_json(folder / "curation.json", said | {"settings": {"margin": 0.2}})
+    said |= {"settings": {"margin": 0.2}, "learnt": False}
+    write_json(folder / "curation.json", said)
     arguments = ["--curation", str(folder), "--output", str(folder / "out"), "--task", "p/t"]
     if truth is not None:
         truth.to_parquet(folder / "TRUTH.parquet")
@@ -107,6 +108,7 @@ def test_decisions_are_counted(tmp_path) -> None:
     assert alone["metrics"]["studies"]["value"] == 3
     assert alone["metrics"]["decided"]["value"] == pytest.approx(2 / 3)
     assert (alone["task"], alone["protocol"]["margin"]) == ("p/t", 0.2)
+    assert alone["learnt"] is False  # what the model at chance chose is shown as such
 
     kinds = pd.Series({"a2": "noisy", "c1": "noisy", "d2": "lateral view"})
     truth = pd.DataFrame({"image_id": USABLE.index, "usable": USABLE.to_numpy()})
@@ -161,6 +163,7 @@ def world(tmp_path, monkeypatch):
 
     model = SimpleNamespace(
         folder=tmp_path / "model",
+        run={"learnt": True},
         image_encoder=SimpleNamespace(projector=object()),
         text_encoder=SimpleNamespace(config=SimpleNamespace(max_position_embeddings=5)),
         tokenizer=SimpleNamespace(
@@ -185,7 +188,7 @@ def test_the_program(world) -> None:
     assert table.loc["image1", "lead"] == pytest.approx((1.4 - 1.0) / 2**0.5)
     assert world.seen == ["Bright. And more."] * 2  # one image has nothing to be compared with
     said = read_json(world.folder / "out" / "curation.json")
-    assert said["images"] == {"best": 1, "rejected": 1, "only": 2}
+    assert said["images"] == {"best": 1, "rejected": 1, "only": 2} and said["learnt"]
     assert (said["studies"], said["studies_with_several"]) == (3, 1)
     assert {drop["reason"]: drop["count"] for drop in said["dropped"]} == {
         "image is not in the pixel store": 1,

@@ -19,10 +19,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, CurationStatisticsSettings)
 
-    from cxrflow.benchmarks.data.curation_statistics import score
+    from cxrflow.benchmarks.data.curation_statistics import read_decisions, score
 
-    result = score(options, settings)
-    result.write(options.output, model="curation_statistics", seed=0, task=options.task)
+    decisions = read_decisions(options.curation)
+    result = score(decisions, options.truth, settings)
+    name, learnt = "curation_statistics", decisions.said["learnt"]
+    result.write(options.output, model=name, seed=0, task=options.task, learnt=learnt)
 
 
 if __name__ == "__main__":

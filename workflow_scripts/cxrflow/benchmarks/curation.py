@@ -53,6 +53,7 @@ def curate(options: Namespace, settings: CurationSettings) -> None:
     said: dict[str, Any] = {
         "data": cohort.data,
         "model": file_digest(options.model / "image" / "model.safetensors")[:16],
+        "learnt": model.run.get("learnt"),
         "settings": settings.model_dump(mode="json"),
         "studies": int(decided["study_id"].nunique()),
         "studies_with_several": int(table.loc[several, "study_id"].nunique()),

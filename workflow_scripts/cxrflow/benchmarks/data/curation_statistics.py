@@ -10,7 +10,9 @@ at random gets: exactly, nothing is drawn.
 """
 
 import logging
-from argparse import Namespace
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -80,14 +82,28 @@ def summarise(rows: pd.DataFrame, settings: CurationStatisticsSettings) -> dict[
     return exact | found
 
 
-def score(options: Namespace, settings: CurationStatisticsSettings) -> Result:
-    """What ``cxrflow.benchmarks.count_curation`` calls."""
-    said = read_object(options.curation / "curation.json", ("data", "model", "settings", "images"))
-    path = options.curation / "curation.parquet"
-    truth = None
-    if options.truth is not None:
-        truth = read_table(options.truth, ("image_id", "usable", "kind"))
-    rows = studies_of(choose_split(read_table(path, COLUMNS), settings.split, path), truth)
+@dataclass(frozen=True)
+class Decisions:
+    """What a model decided (curation.parquet), and what is said of it (curation.json)."""
+
+    file: Path
+    table: pd.DataFrame
+    said: dict[str, Any]
+
+
+def read_decisions(folder: Path) -> Decisions:
+    """Read what :mod:`cxrflow.benchmarks.curation` wrote."""
+    said = read_object(folder / "curation.json", ("data", "model", "learnt", "settings", "images"))
+    return Decisions(
+        folder / "curation.parquet", read_table(folder / "curation.parquet", COLUMNS), said
+    )
+
+
+def score(decisions: Decisions, truth: Path | None, settings: CurationStatisticsSettings) -> Result:
+    """What ``cxrflow.benchmarks.count_curation`` calls; ``truth``: a TRUTH.parquet."""
+    path, said = decisions.file, decisions.said
+    known = None if truth is None else read_table(truth, ("image_id", "usable", "kind"))
+    rows = studies_of(choose_split(decisions.table, settings.split, path), known)
     if rows.empty:
         raise InputError(f"{path}: no study has several images; there is nothing to choose")
     metrics = summarise(rows, settings)
