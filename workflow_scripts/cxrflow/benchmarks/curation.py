@@ -30,9 +30,9 @@ def curate(options: Namespace, settings: CurationSettings) -> None:
     device = choose_device(settings.device)
     cohort = read_cohort(options.cohort, "pairs.parquet", COLUMNS)
     model = Model.load(options.model, device)
-    pixels = open_pixels(options.pixels, trained_geometry(options.model))
     if model.image_encoder is None or model.image_encoder.projector is None:
         raise InputError(f"{options.model}: no image half in a joint space with text")
+    pixels = open_pixels(options.pixels, trained_geometry(options.model))
     texts = cohort.table["impression_sentences"].map(_text)
     table, dropped = drop_rows(
         cohort.table.assign(text=texts, sample_id=cohort.table["image_id"]),
