@@ -174,6 +174,50 @@ rule draw_figure:
         """
 
 
+rule draw_priors:
+    """Draw phrases grounded with the prior image and without it, from kept similarity grids."""
+    input:
+        metrics=figure_first_metrics,
+        cohort=lambda wildcards: cohort_table(figure_cohort(wildcards)),
+        pixels=lambda wildcards: pixels(figure_cohort(wildcards), figure(wildcards).model),
+    output:
+        picture="<results>/figures/{paper}/{figure}.png",
+        content="<results>/figures/{paper}/{figure}.json",
+    log:
+        "<logs>/draw_priors/{paper}.{figure}.log",
+    benchmark:
+        "<timings>/draw_priors/{paper}.{figure}.tsv"
+    wildcard_constraints:
+        figure=figures_of("priors"),
+    retries: need("draw_priors").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("draw_priors").threads
+    resources:
+        **job("draw_priors"),
+    params:
+        code=code_digest("benchmarks.grounding.with_prior"),
+        settings=lambda wildcards: as_json(figure(wildcards)),
+        results=lambda wildcards, input: folders(input.metrics),
+        cohort=subpath(input.cohort, parent=True),
+        pixels=subpath(input.pixels, parent=True),
+        phrases=lambda wildcards: (
+            "--phrases" if run.shows("text", figure(wildcards).task) else "--no-phrases"
+        ),
+    shell:
+        r"""
+        python -m cxrflow.benchmarks.draw_priors \
+            --settings {params.settings:q} \
+            --beside {params.results[0]:q} \
+            --alone {params.results[1]:q} \
+            --cohort {params.cohort:q} \
+            --pixels {params.pixels:q} \
+            {params.phrases} \
+            --output {output.picture:q} \
+            >{log:q} 2>&1
+        """
+
+
 rule draw_curve:
     """Draw cells of a paper's tables over a common quantity."""
     input:

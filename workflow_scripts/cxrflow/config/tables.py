@@ -3,8 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
-from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings, PhraseGroundingSettings
+from cxrflow.benchmarks.grounding.settings import (
+    GroundingFigureSettings,
+    PhraseGroundingSettings,
+    PriorFigureSettings,
+)
 from cxrflow.benchmarks.registry import BENCHMARKS, Benchmark
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.command import Settings
@@ -52,17 +57,20 @@ class Tables(Models):
             ),
             Layer(self.tasks.get(name, {}), ("tasks", name)),
         )
-        cohort = self.known_cohorts.get(task.cohort)
-        if isinstance(settings, PhraseGroundingSettings) and cohort is not None:
-            drawn = self.data.drawn(cohort.dataset, cohort.holder)
+        if isinstance(settings, PhraseGroundingSettings) and task.cohort in self.known_cohorts:
             allowed = {
-                "figures": settings.figures if self.may_show("images", drawn) else 0,
-                "figure_phrases": settings.figure_phrases and self.may_show("text", drawn),
+                "figures": settings.figures if self.shows("images", name) else 0,
+                "figure_phrases": settings.figure_phrases and self.shows("text", name),
             }
             settings = settings.model_copy(update=allowed)
         if BENCHMARKS[task.benchmark].reports and task.training not in self.known_cohorts:
             task = task.model_copy(update={"training": None})
         return ResolvedTask(name, task, settings)
+
+    def shows(self, what: Literal["images", "text"], task: str) -> bool:
+        """Whether pictures of a task may hold radiographs or report text."""
+        cohort = self.known_cohorts[self.library.tasks[task].cohort]
+        return self.may_show(what, self.data.drawn(cohort.dataset, cohort.holder))
 
     def available(self, task: str) -> bool:
         """Whether this run has the data of a task."""
@@ -185,7 +193,11 @@ class Tables(Models):
     def figure_results(self, paper: str, name: str) -> list[tuple[str, str | None]]:
         """The (task, model) pairs of a figure that this run measures; none without the first."""
         figure = self.chosen[paper].figures[name]
-        able = [one for one in figure.results(self.chosen[paper].tables) if self.measures(*one)]
+        asked = figure.results(self.chosen[paper].tables)
+        able = [one for one in asked if self.measures(*one)]
+        if isinstance(figure, PriorFigureSettings):
+            shown = able == asked and self.shows("images", figure.task)
+            return able if shown else []
         if not isinstance(figure, GroundingFigureSettings):
             return able
         if (figure.task, figure.by) not in able:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
+from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings, PriorFigureSettings
 from cxrflow.command import Settings
 from cxrflow.names import Name
 from cxrflow.papers.tables import Address, Place, Result, Table, address
@@ -82,5 +82,6 @@ class PictureFigure(Settings):
 
 
 Figure = Annotated[
-    GroundingFigureSettings | CurveFigure | PictureFigure, Field(discriminator="kind")
+    GroundingFigureSettings | PriorFigureSettings | CurveFigure | PictureFigure,
+    Field(discriminator="kind"),
 ]

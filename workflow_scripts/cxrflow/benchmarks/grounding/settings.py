@@ -124,6 +124,21 @@ class GroundingFigureSettings(Settings):
         return [(self.task, one.model) for one in self.columns if one.model is not None]
 
 
+class PriorFigureSettings(Settings):
+    """A figure of phrases grounded with a prior image and without (ours; BioViL-T, Table 5)."""
+
+    kind: Literal["priors"] = "priors"
+    title: str
+    task: Name = Field(description="phrase grounding on images with their priors")
+    alone: Name = Field(description="phrase grounding of the same phrases on the images alone")
+    model: Name = Field(description="which sees a prior where there is one")
+    count: int = Field(ge=1, le=12, description="examples, one a finding, at most")
+
+    def results(self, tables: Any) -> list[tuple[str, str | None]]:
+        """The (task, model) pairs it shows."""
+        return [(self.task, self.model), (self.alone, self.model)]
+
+
 class OneImageSettings(Settings):
     """Phrases grounded in one image file (BioViL section 4.3, Figure 3)."""
 
