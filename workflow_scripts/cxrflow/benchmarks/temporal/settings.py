@@ -1,12 +1,13 @@
-"""Settings of temporal image classification (BioViL-T section 4.2, Appendix F.3)."""
+"""Settings of the benchmarks of two images of a patient: protocol choices as data."""
 
+from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
 from cxrflow.benchmarks.classification.settings import ConvergedSolver
-from cxrflow.benchmarks.settings import BenchmarkSettings, IntervalSettings
-from cxrflow.command import Settings
+from cxrflow.benchmarks.settings import BenchmarkSettings, EncodingSettings, IntervalSettings
+from cxrflow.command import Settings, read_yaml
 from cxrflow.images.settings import AugmentationSettings
 from cxrflow.training.settings import TrainingSettings
 
@@ -141,3 +142,56 @@ class RegistrationErrorSettings(Settings):
     )
     split: str | None = Field(default=None, description="rows of the cohort to use; null: all")
     intervals: IntervalSettings = IntervalSettings()
+
+
+class AttentionRolloutSettings(EncodingSettings):
+    """Where difference features come from in the prior image (BioViL-T Appendix A.3, Figure A.5)."""
+
+    split: str | None = Field(default=None, description="boxes to start from; null: all")
+    kept: float = Field(
+        default=0.1, gt=0, le=1, description="share of each block's attention weights (A.3)"
+    )
+    angles: list[float] = Field(
+        default=[-30.0, 30.0],
+        min_length=1,
+        description="degrees that the prior image is rotated by (Figure A.5)",
+    )
+    figures: int = Field(
+        default=0,
+        ge=0,
+        le=8,
+        description="findings of which an example is drawn, on one sheet; it shows radiographs, "
+        "so 0 leaves it out",
+    )
+
+
+def _categories() -> dict[str, Any]:
+    return read_yaml(Path(__file__).with_name("token_categories.yaml"))
+
+
+class PriorInfluenceSettings(EncodingSettings):
+    """Which masked words need the prior image (BioViL-T section 4.6, Appendix F.5, Figure 4)."""
+
+    split: str | None = Field(default="test", description="studies whose reports are masked")
+    sections: list[Literal["findings", "impression"]] = Field(
+        default=["findings", "impression"], min_length=1, description="whose sentences are read"
+    )
+    samples: int | None = Field(
+        default=None, ge=1, description="studies drawn of those with a prior; null: all"
+    )
+    least_sentences: int = Field(
+        default=10, ge=1, description="a token must stand in so many sentences (N_m of F.5)"
+    )
+    categories: dict[str, list[str]] = Field(
+        default_factory=_categories,
+        min_length=1,
+        description="words by category (Table F.4); ours, as the paper's are not published",
+    )
+
+    @model_validator(mode="after")
+    def _a_word_stands_once(self) -> Self:
+        words = [word for group in self.categories.values() for word in group]
+        twice = sorted({word for word in words if words.count(word) > 1})
+        if twice:
+            raise ValueError(f"categories: want each word only once, not so: {', '.join(twice)}")
+        return self

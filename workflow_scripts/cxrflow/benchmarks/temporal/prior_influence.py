@@ -1,0 +1,302 @@
+"""Which words need the prior image when they are masked (BioViL-T section 4.6, F.5, Figure 4).
+
+Sentences are read by themselves, one token masked at a time, beside the patches of their study. What
+a token gains by the prior is the cross-entropy without it less that with it (Eq. 2), a mean over the
+sentences in which the token stands (Eq. 5); a category's value is the mean over its tokens. Control:
+the prior of another patient in place of the own, ``over_other``; what is only due to there being a
+prior is not in it. A token is a word that is one piece of the vocabulary; where it stands twice in a
+sentence, the mean of both counts.
+
+Shapes: N studies, M = h x w patches of width P, B masked sentences of L tokens, R resamples.
+"""
+
+import logging
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from torch.nn.utils.rnn import pad_sequence
+
+import cxrflow
+from cxrflow.benchmarks.distributions import draw_distributions
+from cxrflow.benchmarks.grounding.controls import exchange
+from cxrflow.benchmarks.inputs import (
+    PRIOR,
+    Pixels,
+    data_fingerprint,
+    drop_rows,
+    image_batches,
+    open_pixels,
+    read_cohort,
+)
+from cxrflow.benchmarks.result import Figure, Result
+from cxrflow.benchmarks.temporal.settings import PriorInfluenceSettings
+from cxrflow.encoders.guided_text import GuidedText, load_guidance
+from cxrflow.errors import InputError
+from cxrflow.metrics.intervals import Floats, Statistic, bootstrap, clusters_of
+from cxrflow.progress import progress
+from cxrflow.text.sentences import sentences_of
+from cxrflow.text.tokenizer import VocabularyInfo
+from cxrflow.training.precision import choose_device
+
+log = logging.getLogger("cxrflow")
+
+COLUMNS = ("subject_id", "study_id", "image_id", "split", PRIOR)
+PROGRESSION, OTHERS = "progression", "others"
+FIGURE = "prior_influence.png"
+NAMED = 5  # tokens in the caption, as in the paper's
+GAINS = ("delta_prior", "over_other")
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence [CLS] … [SEP] of a study, and the places of the tokens that are masked."""
+
+    study: int
+    ids: Tensor  # [L]
+    places: list[int]
+
+
+def read_sentences(
+    samples: pd.DataFrame, tokenizer: Any, longest: int, settings: PriorInfluenceSettings
+) -> list[Sentence]:
+    """The sentences of all reports that hold a word of a category."""
+    vocabulary = VocabularyInfo.from_tokenizer(tokenizer)
+    words = {word for group in settings.categories.values() for word in group}
+    known = np.array([piece.lower() in words for piece in vocabulary.pieces])
+    found = []
+    for section in settings.sections:
+        for study, sentences in enumerate(sentences_of(samples, section)):
+            for encoding in tokenizer.encode_batch_fast(sentences):
+                ids = np.array(encoding.ids[:longest])
+                begins = ~vocabulary.continues[ids]
+                whole = begins & np.append(begins[1:], True)
+                places = np.flatnonzero(whole & known[ids]).tolist()
+                if places:
+                    found.append(Sentence(study, torch.from_numpy(ids), places))
+    return found
+
+
+def masked_batches(
+    sentences: list[Sentence], mask: int, size: int
+) -> Iterator[tuple[NDArray[np.int64], Tensor, Tensor, Tensor]]:
+    """Sentence numbers [B], masked ids [B, L] (padding -1), places [B] and the true ids [B] there.
+
+    A sentence stands there once for each of its tokens; sentences of like length stand together.
+    """
+    order = sorted(range(len(sentences)), key=lambda number: len(sentences[number].ids))
+    items = [(number, place) for number in order for place in sentences[number].places]
+    for begin in progress(range(0, len(items), size), -(-len(items) // size), "batch", lambda _: 1):
+        part = items[begin : begin + size]
+        numbers = np.array([number for number, _ in part])
+        places = torch.tensor([place for _, place in part])
+        ids = pad_sequence([sentences[n].ids for n in numbers], batch_first=True, padding_value=-1)
+        row = torch.arange(len(part))
+        targets = ids[row, places]
+        ids[row, places] = mask
+        yield numbers, ids, places, targets
+
+
+@torch.inference_mode()
+def encode_patches(
+    model: Any, pixels: Pixels, samples: pd.DataFrame, with_prior: bool, size: int
+) -> Tensor:
+    """Projected patches [N, M, P], not normalised, as they are read in training."""
+    batches = image_batches(pixels, samples, size, takes_prior=with_prior)
+    parts = [model.encode_image(frames).unnormalised_patches for _, frames in batches]
+    return torch.cat([part.flatten(1, 2) for part in parts])
+
+
+@torch.inference_mode()
+def token_losses(
+    model: Any,
+    guided: GuidedText,
+    sentences: list[Sentence],
+    patches: dict[str, Tensor],
+    size: int,
+) -> pd.DataFrame:
+    """Cross-entropy of each masked token, by what its sentence is read beside."""
+    vocabulary = VocabularyInfo.from_tokenizer(model.tokenizer)
+    studies = np.array([sentence.study for sentence in sentences])
+    parts = []
+    for numbers, ids, places, targets in masked_batches(sentences, vocabulary.mask, size):
+        real = ids >= 0
+        ids = ids.masked_fill(~real, vocabulary.pad).to(model.device)
+        flat = (torch.arange(len(ids)) * ids.shape[1] + places).to(model.device)
+        columns: dict[str, Any] = {}
+        for name, all_NMP in patches.items():
+            own_BMP = all_NMP[torch.from_numpy(studies[numbers])]
+            hidden = guided.states(model.text_encoder, ids, real.long(), own_BMP)
+            logits = model.text_encoder.predict_tokens(hidden, flat).float()
+            loss = cross_entropy(logits, targets.to(model.device), reduction="none")
+            columns[name] = loss.cpu().numpy()
+        said = {"sentence": numbers, "study": studies[numbers], "token": targets.numpy()}
+        parts.append(pd.DataFrame({**said, **columns}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def gains(losses: pd.DataFrame) -> pd.DataFrame:
+    """One row a study and token: its ``sentences``, and the sum over them of each gain (F.5)."""
+    gained = losses[["study", "sentence", "token"]].assign(
+        delta_prior=losses["none"] - losses["prior"],
+        over_other=losses["other"] - losses["prior"],
+    )
+    of_sentences = gained.groupby(["study", "sentence", "token"]).mean().reset_index()
+    grouped = of_sentences.groupby(["study", "token"])
+    return grouped[list(GAINS)].sum().assign(sentences=grouped.size()).reset_index()
+
+
+def frequent_tokens(predictions: pd.DataFrame, least: int) -> pd.DataFrame:
+    """``delta_prior``, ``over_other``, ``category`` by token, of those in enough sentences."""
+    grouped = predictions.groupby("token")
+    total = grouped[["sentences", *GAINS]].sum()
+    tokens = total[total["sentences"] >= least]
+    means = tokens[list(GAINS)].div(tokens["sentences"], axis=0)
+    return means.assign(category=grouped["category"].first())
+
+
+def statistics(predictions: pd.DataFrame, settings: PriorInfluenceSettings) -> Statistic:
+    """``<gain>/<category>``: the mean over the tokens of a category; ``others``: of all but change.
+
+    ``tokens/<category>`` says how many these are; they are the same in every resample.
+    """
+    frequent = frequent_tokens(predictions, settings.least_sentences)
+    place = predictions["token"].map({token: n for n, token in enumerate(frequent.index)})
+    kept = np.flatnonzero(place.notna())
+    shape = (len(predictions), len(frequent))
+
+    def sums(column: str) -> Any:
+        where = (kept, place.iloc[kept].astype(int))
+        return coo_array((predictions[column].to_numpy()[kept], where), shape=shape).tocsr()
+
+    number_NT = sums("sentences")
+    gain_NT = {name: sums(name) for name in GAINS}
+    category = frequent["category"].to_numpy()
+    groups = {name: category == name for name in settings.categories}
+    groups[OTHERS] = category != PROGRESSION
+    present = {name: group for name, group in groups.items() if group.any()}
+
+    def metrics(counts: Floats) -> dict[str, Floats]:
+        total_RT = (number_NT.T @ counts.T).T
+        found = {}
+        for name, sum_NT in gain_NT.items():
+            mean_RT = (sum_NT.T @ counts.T).T / np.where(total_RT > 0, total_RT, np.nan)
+            for group, chosen in present.items():
+                found[f"{name}/{group}"] = np.nanmean(mean_RT[:, chosen], axis=1)
+        for group, chosen in present.items():
+            found[f"tokens/{group}"] = np.full(len(counts), float(chosen.sum()))
+        return found
+
+    return metrics
+
+
+def draw(predictions: pd.DataFrame, settings: PriorInfluenceSettings) -> Figure:
+    """Figure 4: the tokens' gains by category."""
+    frequent = frequent_tokens(predictions, settings.least_sentences)
+    named = {name: name.replace("_", " ").capitalize() for name in settings.categories}
+    groups = {
+        f"{label} ({len(own)})": own.to_numpy()
+        for name, label in named.items()
+        if len(own := frequent.loc[frequent["category"] == name, "delta_prior"])
+    }
+    best = frequent[frequent["category"] == PROGRESSION]["delta_prior"].nlargest(NAMED).index
+    caption = (
+        "By how much the cross-entropy of a masked token falls with the prior image, a point a token "
+        "that stands in enough sentences; boxes are quartiles, dots means, numbers of tokens in "
+        f"brackets. The words of change that need the prior most: {', '.join(best) or 'none'}."
+    )
+    return Figure(
+        FIGURE,
+        draw_distributions(groups, "loss without the prior less loss with it"),
+        "Influence of the prior image on masked words",
+        caption,
+    )
+
+
+def usable(
+    options: Namespace, pixels: Pixels, settings: PriorInfluenceSettings
+) -> tuple[Any, pd.DataFrame, list[dict[str, Any]]]:
+    """The cohort, its studies with a prior, and how many others there are and why."""
+    cohort = read_cohort(options.cohort, "pairs.parquet", COLUMNS, settings.split)
+    table = cohort.table.assign(sample_id=cohort.table["study_id"])
+    tests = {
+        "no prior": table[PRIOR].isna(),
+        "image is not in the pixel store": ~pixels.holds(table["image_id"]),
+        "prior image is not in the pixel store": pixels.find(table[PRIOR]) < 0,
+    }
+    samples, dropped = drop_rows(table, tests)
+    if settings.samples is not None and settings.samples < len(samples):
+        drawn = np.random.default_rng(0).permutation(len(samples))[: settings.samples]
+        samples = samples.iloc[np.sort(drawn)].reset_index(drop=True)
+    return cohort, samples, dropped
+
+
+def score(options: Namespace, settings: PriorInfluenceSettings) -> Result:
+    """What ``cxrflow.benchmarks.evaluate`` calls."""
+    model = cxrflow.load(options.model, choose_device(settings.device))
+    if model.text_encoder is None or not model.takes_prior:
+        raise InputError(f"{options.model}: expected a model of text and of two images")
+    guided = load_guidance(options.model, model.text_encoder).to(model.device)
+    pixels = open_pixels(options.pixels, model.geometry)
+    cohort, samples, dropped = usable(options, pixels, settings)
+    longest = int(model.text_encoder.config.max_position_embeddings)
+    sentences = read_sentences(samples, model.tokenizer, longest, settings)
+    partner = exchange(samples["subject_id"])
+    if not sentences or (partner < 0).any():
+        wrong = "no sentence has a word of a category" if not sentences else (
+            "more than half of the studies are of one patient; the control needs priors of others"
+        )
+        raise InputError(f"{options.cohort / 'pairs.parquet'}: {wrong}")
+    lent = samples.assign(**{PRIOR: samples[PRIOR].to_numpy()[partner]})
+    patches = {
+        name: encode_patches(model, pixels, table, name != "none", settings.batch_size)
+        for name, table in (("none", samples), ("prior", samples), ("other", lent))
+    }
+    found = gains(token_losses(model, guided, sentences, patches, settings.batch_size))
+    pieces = np.array(VocabularyInfo.from_tokenizer(model.tokenizer).pieces)
+    owner = {word: name for name, group in settings.categories.items() for word in group}
+    words = pd.Series(pieces[found["token"]])
+    of_studies = samples[["sample_id", "subject_id"]].iloc[found["study"]].reset_index(drop=True)
+    predictions = of_studies.assign(
+        token=words.str.lower(), category=words.str.lower().map(owner)
+    ).join(found[["sentences", *GAINS]])
+    statistic = statistics(predictions, settings)
+    names = statistic(np.ones((1, len(predictions))))
+    if f"delta_prior/{OTHERS}" not in names and f"delta_prior/{PROGRESSION}" not in names:
+        raise InputError(
+            f"{options.cohort / 'pairs.parquet'}: no word of a category stands in "
+            f"{settings.least_sentences} sentences or more"
+        )
+    chosen = settings.intervals
+    metrics = bootstrap(
+        statistic,
+        clusters_of(predictions["subject_id"], chosen.unit),
+        dict.fromkeys(names, len(samples)),
+        **chosen.resampling(),
+    )
+    for name in (PROGRESSION, OTHERS):
+        if f"delta_prior/{name}" in metrics:
+            own, other = (metrics[f"{gain}/{name}"].value for gain in GAINS)
+            log.info("%s: %.3f by the prior, %.3f over another's", name, own, other)
+    data = {
+        **cohort.data,
+        "fingerprint": data_fingerprint(cohort, pixels),
+        "studies": len(samples),
+        "sentences": len(sentences),
+        "dropped": dropped,
+    }
+    protocol = {
+        **settings.model_dump(mode="json", exclude={"batch_size", "device"}),
+        "vocabulary": VocabularyInfo.from_tokenizer(model.tokenizer).fingerprint,
+        "geometry": str(pixels.geometry),
+    }
+    figures = [draw(predictions, settings)]
+    return Result("prior_influence", data, protocol, metrics, predictions, figures)

@@ -1,0 +1,84 @@
+"""Examples of attention rollout on one sheet (BioViL-T Figures 3, A.3 and A.5)."""
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
+from cxrflow.benchmarks.grounding.pictures import BOX_COLOUR
+from cxrflow.benchmarks.inputs import PRIOR
+from cxrflow.benchmarks.result import Figure
+from cxrflow.benchmarks.temporal.attention_rollout import Maps, Places, Ways, cell_places, rotated
+from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
+from cxrflow.images.store import PixelStore
+from cxrflow.metrics.intervals import Floats
+
+FILE = "rollout.png"
+SIDE = 168  # pixels of a panel
+ARM = 5  # of a cross
+
+
+def choose_rows(predictions: pd.DataFrame, count: int) -> list[int]:
+    """The median by ``in_box`` of each of the most frequent findings."""
+    known = predictions[np.isfinite(predictions["in_box"])]
+    rows = []
+    for category in known["category"].value_counts().index[:count]:
+        own = known[known["category"] == category].sort_values(["in_box", "sample_id"])
+        rows.append(int(own.index[len(own) // 2]))
+    return rows
+
+
+def draw(
+    predictions: pd.DataFrame,
+    maps: dict[float, Maps],
+    ways: Ways,
+    boxes: NDArray[np.float64],
+    starts: NDArray[np.int64],
+    grid: tuple[int, int],
+    store: PixelStore,
+    settings: AttentionRolloutSettings,
+) -> Figure:
+    """A line a finding: the current image, the prior, the prior rotated."""
+    import torch
+
+    size, patches = store.size, grid[0] * grid[1]
+    place: Places = cell_places(size, grid)[starts]
+    there = ways(place[:, None])[:, 0]
+    strips = []
+    for row in choose_rows(predictions, settings.figures):
+        sample = predictions.loc[row]
+        current, prior = store.read(store.rows(sample[["image_id", PRIOR]]))
+        panels = [_panel(current, maps[0.0].own[row, :patches], grid, place[row], [boxes[row]])]
+        for angle, turned in maps.items():
+            pixels = torch.from_numpy(prior)[None, None].float()
+            picture = rotated(pixels, angle)[0, 0].round().byte().numpy() if angle else prior
+            mark = there[row] * np.exp(1j * np.deg2rad(angle))
+            panels.append(_panel(picture, turned.own[row, patches:], grid, mark))
+        angles = [f"prior, {angle:+g} degrees" if angle else "prior" for angle in maps]
+        strips.append(Strip(str(sample["category"]), panels, ["current", *angles]))
+    caption = (
+        "The median of each finding by the share of attention in the box. The patch of the cross on "
+        "the current image takes its difference features from what is yellow; dashed: the annotated "
+        "box. On the prior the cross is the same place of the chest, as far as it is known."
+    )
+    return Figure(FILE, draw_sheet(strips, 1), "Attention rollout", caption)
+
+
+def _panel(
+    picture: NDArray[np.uint8],
+    attention_L: Floats,
+    grid: tuple[int, int],
+    mark: complex,
+    boxes: list[NDArray[np.float64]] | None = None,
+) -> Image.Image:
+    size = len(picture)
+    rows, columns = (np.arange(size) * cells // size for cells in grid)
+    values = np.nan_to_num(attention_L).reshape(grid)[rows][:, columns]
+    view = panel(picture, values, np.array(boxes or []), longer=SIDE)
+    x, y = (np.array([mark.real, mark.imag]) / size + 0.5) * SIDE
+    pen = ImageDraw.Draw(view)
+    for arm in ((ARM, 0), (0, ARM)):
+        ends = (x - arm[0], y - arm[1], x + arm[0], y + arm[1])
+        pen.line(ends, fill=BOX_COLOUR, width=2)
+    return view
