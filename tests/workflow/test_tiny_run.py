@@ -26,9 +26,14 @@ def test_every_stage_leaves_its_product(finished: Checkout) -> None:
     for table in (*paper["tables"], "orderings"):
         for ending in ("csv", "md", "html"):
             assert (results / f"tables/toy/{table}.{ending}").stat().st_size > 0
-    for figure in paper["figures"]:
-        assert read(results / f"figures/toy/{figure}.json")["data"]["synthetic"] is True
-        assert (results / f"figures/toy/{figure}.png").stat().st_size > 1000
+    for name, figure in paper["figures"].items():
+        picture = results / f"figures/toy/{name}.png"
+        if figure["kind"] == "picture":
+            task = results / f"benchmarks/toy/{figure['task']}"
+            picture = task / f"toy/{figure['model']}/seed0/figures/{figure['file']}"
+        else:
+            assert read(picture.with_suffix(".json"))["data"]["synthetic"] is True
+        assert picture.stat().st_size > 1000
     found = [read(path) for path in (results / "benchmarks").rglob("metrics.json")]
     # Forty patients have not every class of a progression: tests/unit/test_benchmarks_temporal*.py.
     run = {*BENCHMARKS, "label_agreement"} - {"temporal_classification", "temporal_prompting"}

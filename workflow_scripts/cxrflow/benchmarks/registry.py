@@ -28,6 +28,8 @@ from cxrflow.benchmarks.language.settings import (
     VocabularyComparisonSettings,
 )
 from cxrflow.benchmarks.temporal.settings import (
+    AttentionRolloutSettings,
+    PriorInfluenceSettings,
     RegistrationErrorSettings,
     TemporalClassificationSettings,
     TemporalPromptingSettings,
@@ -41,7 +43,7 @@ class Benchmark:
 
     ``program``: its module below ``cxrflow.benchmarks``, with ``score(options, settings)``.
     ``kind``: of its cohort; None: any. ``needs``: what a model must offer (image, text, joint,
-    report, decoder); none: it is measured on the data themselves. ``reads``: what its program
+    report, decoder, frames, guided); none: it is measured on the data themselves. ``reads``: what its program
     takes beside the cohort's rows. ``split``: its cohort must have a part to train on and another
     to test on. ``training``: the kind of a second cohort, which it learns from. ``reports``: a task
     may name a cohort of pairs instead, whose reports say which of its texts a model has read, or
@@ -52,6 +54,7 @@ class Benchmark:
     a sample; ``clusters`` (module:function): which samples are drawn together; ``own``: protocol
     that belongs to the model, and may differ between models that are compared.
 
+    ``poses``: it takes the true poses of images that the synthetic hospital has drawn.
     ``resumes``: it trains, and takes a folder for the state of what is not finished.
     ``counts``: what a benchmark without a model counts: the rows of its cohort, data sets, or what
     became of the images of a cohort that is curated.
@@ -73,6 +76,7 @@ class Benchmark:
     key: tuple[str, ...] = ("sample_id",)
     clusters: str = "paired_tests:patients"
     own: tuple[str, ...] = ()
+    poses: bool = False
     resumes: bool = False
     counts: Literal["rows", "datasets", "curation"] | None = None
     truth: bool = False
@@ -92,6 +96,7 @@ class Benchmark:
 JOINT, IMAGE, TEXT, REPORT, DECODER = (
     frozenset({name}) for name in ("joint", "image", "text", "report", "decoder")
 )
+FRAMES, GUIDED = (frozenset({name}) for name in ("frames", "guided"))
 
 BENCHMARKS = {
     "phrase_grounding": Benchmark(
@@ -166,6 +171,24 @@ BENCHMARKS = {
         reports=True,
         statistics="temporal.temporal_classification:statistics",
         own=("prior_image", "prompt"),
+    ),
+    "attention_rollout": Benchmark(
+        "temporal.attention_rollout",
+        AttentionRolloutSettings,
+        "grounding",
+        needs=FRAMES,
+        reads="pixels",
+        statistics="temporal.attention_rollout:statistics",
+        poses=True,
+    ),
+    "prior_influence": Benchmark(
+        "temporal.prior_influence",
+        PriorInfluenceSettings,
+        "pairs",
+        needs=GUIDED,
+        reads="pixels",
+        statistics="temporal.prior_influence:statistics",
+        key=("sample_id", "token"),
     ),
     "mask_prediction": Benchmark(
         "language.mask_prediction",

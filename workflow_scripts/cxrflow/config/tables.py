@@ -12,11 +12,12 @@ from cxrflow.benchmarks.grounding.settings import (
 )
 from cxrflow.benchmarks.registry import BENCHMARKS, Benchmark
 from cxrflow.benchmarks.settings import PairedComparison
+from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
 from cxrflow.command import Settings
 from cxrflow.config.models import Models
 from cxrflow.config.papers import Layer, laid_over
 from cxrflow.names import is_reference, paper_of, short_name
-from cxrflow.papers.figures import Figure
+from cxrflow.papers.figures import Figure, PictureFigure
 from cxrflow.papers.recipes import Task
 from cxrflow.papers.tables import HEADLINE, Ordering, Result, Table, cells_of
 
@@ -57,11 +58,13 @@ class Tables(Models):
             ),
             Layer(self.tasks.get(name, {}), ("tasks", name)),
         )
-        if isinstance(settings, PhraseGroundingSettings) and task.cohort in self.known_cohorts:
-            allowed = {
-                "figures": settings.figures if self.shows("images", name) else 0,
-                "figure_phrases": settings.figure_phrases and self.shows("text", name),
-            }
+        drawing = (PhraseGroundingSettings, AttentionRolloutSettings)
+        if isinstance(settings, drawing) and task.cohort in self.known_cohorts:
+            figures = settings.figures if self.shows("images", name) else 0
+            allowed: dict[str, int] = {"figures": figures}
+            if isinstance(settings, PhraseGroundingSettings):
+                phrases = settings.figure_phrases and self.shows("text", name)
+                allowed["figure_phrases"] = phrases
             settings = settings.model_copy(update=allowed)
         if BENCHMARKS[task.benchmark].reports and task.training not in self.known_cohorts:
             task = task.model_copy(update={"training": None})
@@ -91,9 +94,10 @@ class Tables(Models):
         if is_reference(model):
             known = short_name(model) in self.task(task).benchmark.references
             return known and self.first_model(task) is not None
-        return (
-            self.available(task) and self.trainable(model) and needs <= self.recipes[model].offers
-        )
+        offers = self.recipes[model].offers
+        if self.imported(model):
+            offers -= {"guided"}  # published weights come without it
+        return self.available(task) and self.trainable(model) and needs <= offers
 
     def first_model(self, task: str) -> str | None:
         """The first model that a table of this run scores in a task; references see its images."""
@@ -198,6 +202,8 @@ class Tables(Models):
         if isinstance(figure, PriorFigureSettings):
             shown = able == asked and self.shows("images", figure.task)
             return able if shown else []
+        if isinstance(figure, PictureFigure) and figure.radiographs:
+            return able if getattr(self.task(figure.task).settings, "figures", 0) else []
         if not isinstance(figure, GroundingFigureSettings):
             return able
         if (figure.task, figure.by) not in able:

@@ -14,6 +14,7 @@ from cxrflow.page.examples import listed, png_uri
 from cxrflow.page.inputs import RunFolder
 from cxrflow.papers.figures import PictureFigure
 
+HIDDEN = "Not shown: it holds radiographs of real data (privacy.show_images)."
 NOT_DRAWN = {"uri": None, "bytes": 0, "why": "This figure has not been drawn."}
 FIELDS = ("data", "shows", "caption", "lines")
 
@@ -34,17 +35,21 @@ def paper_figures(run: RunFolder, paper: str) -> list[dict[str, Any]]:
 
 
 def _picture(run: RunFolder, figure: PictureFigure) -> dict[str, Any]:
-    """One that a task of the data has drawn: of counts, so that nobody is seen in it."""
-    scores = run.scores(figure.task, None)
-    folder = run.score_folder(figure.task, None, 0) / "figures"
+    """One that a task has drawn beside its numbers."""
+    seed = run.config.seeds_of(figure.model)[0] if figure.model else 0
+    scores = run.scores(figure.task, figure.model, seed)
+    folder = run.score_folder(figure.task, figure.model, seed) / "figures"
     entries = [one for one in listed(folder / "examples.json") if one["file"] == figure.file]
     if scores is None or not entries:
         return NOT_DRAWN
+    synthetic = bool(scores["data"]["synthetic"])
+    if figure.radiographs and not run.config.may_show("images", synthetic):
+        return NOT_DRAWN | {"why": HIDDEN}
     picture = folder / figure.file
     return {
         "uri": png_uri(picture),
         "bytes": picture.stat().st_size,
-        "synthetic": bool(scores["data"]["synthetic"]),
+        "synthetic": synthetic,
         "caption": entries[0]["caption"],
         "lines": [],
     }
@@ -61,7 +66,7 @@ def _figure(run: RunFolder, path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: field 'data.synthetic' is missing ({error})") from None
     picture = path.with_suffix(".png")
     if "radiographs" in content["shows"] and not run.config.may_show("images", synthetic):
-        shown["why"] = "Not shown: it holds radiographs of real data (privacy.show_images)."
+        shown["why"] = HIDDEN
     elif "phrases" in content["shows"] and not run.config.may_show("text", synthetic):
         shown["why"] = "Not shown: it holds report text of real data (privacy.show_text)."
     else:

@@ -69,16 +69,18 @@ class CurveFigure(Settings):
 
 
 class PictureFigure(Settings):
-    """A picture that a task of the data draws beside its counts."""
+    """A picture that a task draws beside its numbers, of a model or of the data themselves."""
 
     kind: Literal["picture"]
     title: str
     task: Name
+    model: Name | None = Field(None, description="the model that the task scores, first seed")
     file: str = Field(description="its name among the figures of the task")
+    radiographs: bool = Field(False, description="it shows images of patients")
 
     def results(self, tables: Mapping[str, Table]) -> list[Result]:
-        """The task, which needs no model."""
-        return [(self.task, None)]
+        """The task, and its model if it needs one."""
+        return [(self.task, self.model)]
 
 
 Figure = Annotated[

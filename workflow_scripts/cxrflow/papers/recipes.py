@@ -127,14 +127,16 @@ class Recipe(Settings):
 
     @property
     def offers(self) -> set[str]:
-        """What a benchmark can ask of it: an image half, a text half, both in one space, frames, a
-        report of an image (which a decoder writes, and a joint space finds), a decoder."""
+        """What a benchmark can ask of it: an image half, a text half, both in one space, frames,
+        masked words that are guided by the image, a report of an image (which a decoder writes, and
+        a joint space finds), a decoder."""
         both = {"text", "image", "joint", "report"}
+        guided = {"guided"} if self.settings.get("terms", {}).get("mlm") is not None else set()
         return {
             "text": {"text"},
             "image": {"image"},
             "joint": both,
-            "temporal": both | {"frames"},
+            "temporal": both | {"frames"} | guided,
             "report": {"image", "report", "decoder"},
         }[self.program]
 

@@ -1,12 +1,12 @@
 """Attention rollout: does a patch of a finding look at the same place of the prior image?
 
-BioViL-T Appendix A.3, Figures 3 and A.5, which show examples; here they are counted over MS-CXR. The
-start is the patch at the centre of a box on the current image (of a phrase's largest). Of what this
-patch takes from the prior image, ``in_box`` is the share within the box, brought to where the same
-place of the chest truly is in the prior. Only the synthetic hospital knows that place (``--truth``);
+BioViL-T Appendix A.3, Figures 3 and A.5, which show examples; here they are counted over MS-CXR.
+The start is the patch at the centre of a box on the current image (of a phrase's largest). Of what
+this patch takes from the prior image, ``in_box`` is the share within the box, brought to where the
+same place of the chest truly is in the prior. Only the synthetic hospital knows that (``--truth``);
 elsewhere it is taken to be the same place of the image. Beside it stand what even attention would
-give (``uniform``), the mean over all patches that lie outside the box (``other_patch``), and the box
-left where it is (``same_place``).
+give (``uniform``), what the patches outside the box give (``other_patch``, their mean), and the
+box left where it is (``same_place``).
 
 Rotation test: the prior is rotated about its middle, and the middle of the attention should move as
 the place itself. ``followed`` is the slope of one movement over the other: 1 follows, 0 stays;
@@ -38,6 +38,7 @@ from cxrflow.benchmarks.inputs import (
     read_cohort,
 )
 from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.temporal.registration_error import TRUTH, true_alignments
 from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
 from cxrflow.encoders.attention_rollout import block_attention, rollout
 from cxrflow.encoders.frames import Frames
@@ -54,7 +55,6 @@ log = logging.getLogger("cxrflow")
 
 Places = NDArray[np.complex128]
 COLUMNS = ("sample_id", "subject_id", "image_id", "category", "boxes", PRIOR)
-TRUTH = ("image_id", "usable", "shift_x", "shift_y", "scale", "rotation")
 MEANS = ("in_box", "uniform", "other_patch", "same_place", "current_in_box", "prior_share")
 POINTS = 8  # of a cell, along each axis: how much of it a box covers
 
@@ -73,37 +73,17 @@ class Ways(NamedTuple):
         return (places - self.shift[:, None]) / self.turn[:, None]
 
 
-def true_ways(truth: pd.DataFrame, images: pd.Series, placements: list[Placement]) -> Ways:
-    """From the chest to N images, as the hospital has placed it there (docs/synthetic_hospital.md).
-
-    Their pose is in half shorter sides of the image, from its middle.
-    """
-    pose = truth.loc[images]
-    half = np.array([min(one.resized_width, one.resized_height) / 2 for one in placements])
-    middle = np.array(
-        [
-            complex(one.resized_width / 2 - one.left, one.resized_height / 2 - one.top)
-            - complex(one.size, one.size) / 2
-            for one in placements
-        ]
-    )
-    turn = pose["scale"].to_numpy() * np.exp(1j * np.deg2rad(pose["rotation"].to_numpy()))
-    shift = pose["shift_x"].to_numpy() + 1j * pose["shift_y"].to_numpy()
-    return Ways(half * turn, half * shift + middle)
-
-
-def between(current: Ways, prior: Ways) -> Ways:
-    """From the current image to the prior, over the chest."""
-    turn = prior.turn / current.turn
-    return Ways(turn, prior.shift - turn * current.shift)
+def true_ways(samples: pd.DataFrame, truth: pd.DataFrame, store: PixelStore) -> Ways:
+    """As the synthetic hospital has placed the chest in both images."""
+    found = true_alignments(samples, truth, store)
+    turn = [one.scale * np.exp(1j * np.deg2rad(one.rotation)) for one in found]
+    return Ways(np.array(turn), np.array([complex(one.shift_x, one.shift_y) for one in found]))
 
 
 def cell_places(size: int, grid: tuple[int, int], points: int = 1) -> Places:
     """Middles of the cells [L], or points spread over each, [L, P]."""
     height, width = grid
-    x, y = (
-        ((np.arange(n * points) + 0.5) / (n * points) - 0.5) * size for n in (width, height)
-    )
+    x, y = (((np.arange(n * points) + 0.5) / (n * points) - 0.5) * size for n in (width, height))
     places = x[None, :] + 1j * y[:, None]
     cells = places.reshape(height, points, width, points).transpose(0, 2, 1, 3)
     return cells.reshape(height * width, points**2).squeeze()
@@ -277,27 +257,19 @@ def score(options: Namespace, settings: AttentionRolloutSettings) -> Result:
         truth = read_table(Path(options.truth) / "TRUTH.parquet", TRUTH).set_index("image_id")
     samples, dropped = usable(cohort.table, store, truth)
     size, grid = store.size, grid_of(trunk, store.size)
-    placed = [
-        [store.placement(int(row)) for row in store.rows(samples[name])]
-        for name in ("image_id", PRIOR)
-    ]
-    boxes = largest_boxes(samples, placed[0])
+    placed = [store.placement(int(row)) for row in store.rows(samples["image_id"])]
+    boxes = largest_boxes(samples, placed)
     centre = boxes[:, :2] + boxes[:, 2:] / 2
     seen = ((centre >= 0) & (centre < size)).all(axis=1)
     samples, left_out = drop_rows(samples, {"the box's centre is outside the crop": ~seen})
     boxes, centre = boxes[seen], centre[seen]
-    placed = [[one for one, kept in zip(part, seen, strict=True) if kept] for part in placed]
     cells = (centre / size * [grid[1], grid[0]]).astype(np.int64)
     starts = cells[:, 1] * grid[1] + cells[:, 0]
     middles = np.broadcast_to(cell_places(size, grid), (len(samples), grid[0] * grid[1]))
     if truth is None:
         ways = Ways(np.ones(len(samples), complex), np.zeros(len(samples), complex))
     else:
-        chest = [
-            true_ways(truth, samples[name], part)
-            for name, part in zip(("image_id", PRIOR), placed, strict=True)
-        ]
-        ways = between(*chest)
+        ways = true_ways(samples, truth, store)
     maps = roll_out(trunk, store, samples, starts, ~inside(middles, boxes, size), settings)
     found = measure(maps, ways, boxes, starts, grid, size)
     kept = samples[["sample_id", "subject_id", "image_id", PRIOR, "category"]]

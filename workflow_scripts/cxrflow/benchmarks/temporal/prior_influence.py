@@ -1,11 +1,11 @@
 """Which words need the prior image when they are masked (BioViL-T section 4.6, F.5, Figure 4).
 
-Sentences are read by themselves, one token masked at a time, beside the patches of their study. What
-a token gains by the prior is the cross-entropy without it less that with it (Eq. 2), a mean over the
-sentences in which the token stands (Eq. 5); a category's value is the mean over its tokens. Control:
-the prior of another patient in place of the own, ``over_other``; what is only due to there being a
-prior is not in it. A token is a word that is one piece of the vocabulary; where it stands twice in a
-sentence, the mean of both counts.
+Sentences are read by themselves, one token masked at a time, beside the patches of their study.
+What a token gains by the prior is the cross-entropy without it less that with it (Eq. 2), a mean
+over the sentences in which the token stands (Eq. 5); a category's value is the mean over its
+tokens. Control: the prior of another patient in place of the own, ``over_other``; what is only due
+to there being a prior is not in it. A token is a word that is one piece of the vocabulary; where it
+stands twice in a sentence, the mean of both counts.
 
 Shapes: N studies, M = h x w patches of width P, B masked sentences of L tokens, R resamples.
 """
@@ -209,9 +209,9 @@ def draw(predictions: pd.DataFrame, settings: PriorInfluenceSettings) -> Figure:
     }
     best = frequent[frequent["category"] == PROGRESSION]["delta_prior"].nlargest(NAMED).index
     caption = (
-        "By how much the cross-entropy of a masked token falls with the prior image, a point a token "
-        "that stands in enough sentences; boxes are quartiles, dots means, numbers of tokens in "
-        f"brackets. The words of change that need the prior most: {', '.join(best) or 'none'}."
+        "By how much the cross-entropy of a masked token falls with the prior image, a value a "
+        "token that stands in enough sentences; boxes are quartiles, dots means, numbers of tokens "
+        f"in brackets. The words of change that need the prior most: {', '.join(best) or 'none'}."
     )
     return Figure(
         FIGURE,
@@ -250,10 +250,12 @@ def score(options: Namespace, settings: PriorInfluenceSettings) -> Result:
     longest = int(model.text_encoder.config.max_position_embeddings)
     sentences = read_sentences(samples, model.tokenizer, longest, settings)
     partner = exchange(samples["subject_id"])
-    if not sentences or (partner < 0).any():
-        wrong = "no sentence has a word of a category" if not sentences else (
-            "more than half of the studies are of one patient; the control needs priors of others"
-        )
+    wrong = None
+    if not sentences:
+        wrong = "no sentence has a word of a category"
+    elif (partner < 0).any():
+        wrong = "more than half of the studies are of one patient; the control needs others"
+    if wrong:
         raise InputError(f"{options.cohort / 'pairs.parquet'}: {wrong}")
     lent = samples.assign(**{PRIOR: samples[PRIOR].to_numpy()[partner]})
     patches = {

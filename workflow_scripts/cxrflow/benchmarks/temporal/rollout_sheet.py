@@ -58,9 +58,10 @@ def draw(
         angles = [f"prior, {angle:+g} degrees" if angle else "prior" for angle in maps]
         strips.append(Strip(str(sample["category"]), panels, ["current", *angles]))
     caption = (
-        "The median of each finding by the share of attention in the box. The patch of the cross on "
-        "the current image takes its difference features from what is yellow; dashed: the annotated "
-        "box. On the prior the cross is the same place of the chest, as far as it is known."
+        "The median of each finding by the share of attention in the box. The patch of the cross "
+        "on the current image takes its difference features from what is yellow; dashed: the "
+        "annotated box. On the prior the cross is the same place of the chest, as far as it is "
+        "known."
     )
     return Figure(FILE, draw_sheet(strips, 1), "Attention rollout", caption)
 

@@ -145,7 +145,7 @@ class RegistrationErrorSettings(Settings):
 
 
 class AttentionRolloutSettings(EncodingSettings):
-    """Where difference features come from in the prior image (BioViL-T Appendix A.3, Figure A.5)."""
+    """Where difference features come from (BioViL-T Appendix A.3, Figures 3 and A.5)."""
 
     split: str | None = Field(default=None, description="boxes to start from; null: all")
     kept: float = Field(

@@ -1,0 +1,263 @@
+"""Attention rollout: against its equations, the true pose, and attention that is known."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+from cxrflow.benchmarks.evaluate import main
+from cxrflow.benchmarks.temporal import attention_rollout as program
+from cxrflow.benchmarks.temporal.attention_rollout import Maps, Ways
+from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
+from cxrflow.encoders.attention_rollout import attention_weights, block_attention, rollout
+from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.files import write_json
+from cxrflow.images.geometry import Geometry
+from cxrflow.images.store_pixels import main as store_pixels
+from cxrflow.phantom.acquisition import sample_acquisition
+from cxrflow.phantom.pose import relative_transform
+from cxrflow.phantom.settings import HospitalSettings
+
+SIZES = {
+    "kind": "multi_image",
+    "block": "basic",
+    "layers": [1, 1, 1, 1],
+    "width": 4,
+    "channels": 1,
+    "projection": 8,
+    "comparison": {"width": 16, "heads": 4, "feed_forward": 24, "blocks": 2},
+}
+SIZE = 128
+
+
+def encoder() -> ImageEncoder:
+    """With weights of a size that attention is not even."""
+    torch.manual_seed(0)
+    image = ImageEncoder(ImageEncoderSettings.model_validate(SIZES))
+    for name, parameter in image.named_parameters():
+        if "vit_pooler" in name:
+            torch.nn.init.normal_(parameter, mean=float("norm" in name), std=0.5)
+    return image.double().eval()
+
+
+# --- the weights, and their product -------------------------------------------------------------
+
+
+def test_the_weights_give_what_fused_attention_gives() -> None:
+    attention = encoder().encoder.vit_pooler.blocks[0].attn
+    tokens = torch.randn(3, 10, 16, dtype=torch.float64)
+    weights = attention_weights(attention, tokens)
+    assert weights.shape == (3, 4, 10, 10)
+    values = attention.proj_v(tokens).unflatten(2, (4, 4))
+    context = torch.einsum("bhij,bjhd->bihd", weights, values).flatten(2)
+    torch.testing.assert_close(attention.proj(context), attention(tokens))
+
+
+def test_blocks_are_watched_and_left_as_they_are() -> None:
+    trunk = encoder().encoder
+    current, prior = torch.rand(2, 3, 1, 64, 96, dtype=torch.float64)
+    frames = Frames(current, prior)
+    plain = trunk(frames).grid
+    found = block_attention(trunk, frames)
+    patches = plain.shape[2] * plain.shape[3]
+    assert [one.shape for one in found] == [(3, 2 * patches, 2 * patches)] * 2
+    assert not any(block.attn._forward_pre_hooks for block in trunk.vit_pooler.blocks)
+    assert torch.equal(trunk(frames).grid, plain)
+    # What the second block is given follows from the first, whose input is the patches.
+    given: list[torch.Tensor] = []
+    hook = trunk.vit_pooler.blocks[1].attn.register_forward_pre_hook(
+        lambda _, i: given.append(i[0])
+    )
+    trunk(frames)
+    hook.remove()
+    wanted = attention_weights(trunk.vit_pooler.blocks[1].attn, given[0]).mean(1)
+    torch.testing.assert_close(found[1], wanted)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
+def test_rollout_is_the_product_written_out(share: float) -> None:
+    rng = np.random.default_rng(0)
+    blocks = [rng.dirichlet(np.ones(8), size=(2, 8)) for _ in range(3)]
+    found = rollout([torch.from_numpy(one) for one in blocks], share).numpy()
+    for study in range(2):
+        total = np.eye(8)
+        for block in blocks:
+            weights = block[study].copy()
+            count = round(share * weights.size)
+            least = np.sort(weights.ravel())[::-1][count - 1]
+            weights[weights < least] = 0
+            flow = weights + np.eye(8)
+            total = (flow / flow.sum(axis=1, keepdims=True)) @ total
+        np.testing.assert_allclose(found[study], total[:4], atol=1e-12)
+    np.testing.assert_allclose(found.sum(-1), 1)
+
+
+# --- places -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("geometry", ["shorter128crop112", "shorter128", "longer96"])
+def test_places_of_the_prior_are_the_hospitals(geometry: str) -> None:
+    settings = HospitalSettings(spoilt_share=0.0)
+    prior, current = (
+        sample_acquisition(np.random.default_rng(seed), settings, name, "AP")
+        for seed, name in ((1, "prior"), (2, "current"))
+    )
+    shapes = {"prior": (300, 256), "current": (256, 320)}
+    truth = pd.DataFrame(
+        [
+            {"image_id": one.image_id, "shift_x": one.shift_x, "shift_y": one.shift_y,
+             "scale": one.scale, "rotation": one.rotation}
+            for one in (prior, current)
+        ]
+    ).set_index("image_id")  # fmt: skip
+    placed = {name: Geometry.parse(geometry).place(*shape) for name, shape in shapes.items()}
+    both = list(placed)
+    store = SimpleNamespace(
+        rows=lambda names: [both.index(name) for name in names],
+        placement=lambda row: placed[both[row]],
+    )
+    pair = pd.DataFrame({"image_id": ["current"], "prior_image_id": ["prior"]})
+    ways = program.true_ways(pair, truth, store)
+    points = np.random.default_rng(0).uniform(50, 200, (20, 2))  # of the current image, in pixels
+    back = relative_transform(prior, current).inverse()
+    middle = {name: np.array(shape[::-1]) / 2 for name, shape in shapes.items()}
+    wanted = back.apply((points - middle["current"]) / 128) * 128 + middle["prior"]
+
+    def stored(name: str, xy: np.ndarray) -> np.ndarray:
+        at = placed[name].boxes(np.hstack([xy, np.ones_like(xy)]))[:, :2] - placed[name].size / 2
+        return at[:, 0] + 1j * at[:, 1]
+
+    here, there = stored("current", points), stored("prior", wanted)
+    np.testing.assert_allclose(ways(here[None])[0], there, atol=0.6)  # sizes are whole pixels
+    np.testing.assert_allclose(ways.back(ways(here[None]))[0], here, atol=1e-9)
+
+
+def test_rotation_moves_places_as_it_moves_pixels() -> None:
+    image = torch.zeros(1, 1, 65, 65)
+    image[0, 0, 20, 50] = 1  # 18 to the right of the middle, 12 above it
+    for angle in (-30.0, 30.0, 90.0):
+        turned = program.rotated(image, angle)[0, 0].numpy()
+        rows, columns = np.indices(turned.shape)
+        found = ((columns + 1j * rows) * turned).sum() / turned.sum() - (32 + 32j)
+        assert found == pytest.approx((18 - 12j) * np.exp(1j * np.deg2rad(angle)), abs=0.1)
+
+
+def test_cells_and_their_points() -> None:
+    assert program.cell_places(64, (2, 4)).tolist() == [
+        x + 1j * y for y in (-16, 16) for x in (-24, -8, 8, 24)
+    ]
+    points = program.cell_places(64, (2, 4), 8)
+    np.testing.assert_allclose(points.mean(1), program.cell_places(64, (2, 4)))
+    box = np.array([[0.0, 0.0, 24.0, 32.0]])  # the first cell and half of the second
+    covered = program.inside(points.reshape(1, -1), box, 64).reshape(8, -1).mean(1)
+    assert covered.tolist() == [1, 0.5, 0, 0, 0, 0, 0, 0]
+
+
+# --- what is counted ----------------------------------------------------------------------------
+
+
+def known_maps(follows: bool, grid: tuple[int, int], start: int) -> tuple[dict[float, Maps], Ways]:
+    """Attention on one cell of the prior, the start's place; it turns with the prior, or stays."""
+    patches = grid[0] * grid[1]
+    centres = program.cell_places(SIZE, grid)
+    maps = {}
+    for angle in (0.0, -90.0, 90.0):
+        place = centres[start] * np.exp(1j * np.deg2rad(angle if follows else 0))
+        own = np.zeros((1, 2 * patches))
+        own[0, start] = 0.6
+        own[0, patches + int(np.abs(centres - place).argmin())] = 0.4
+        maps[angle] = Maps(own, np.full((1, patches), 1 / patches))
+    return maps, Ways(np.ones(1, complex), np.zeros(1, complex))
+
+
+@pytest.mark.parametrize("follows", [True, False])
+def test_numbers_of_attention_that_is_known(follows: bool) -> None:
+    grid, start = (8, 8), 10
+    maps, ways = known_maps(follows, grid, start)
+    boxes = np.array([[16.0, 0.0, 32.0, 32.0]])  # 2 x 2 cells, the start in them
+    settings = AttentionRolloutSettings(angles=[-90, 90])
+    rows = program.measure(maps, ways, boxes, np.array([start]), grid, SIZE)
+    found = {n: v.item() for n, v in program.statistics(rows, settings)(np.ones((1, 1))).items()}
+    assert found["in_box"] == found["same_place"] == found["current_in_box"] == 1
+    assert found["uniform"] == found["other_patch"] == pytest.approx(4 / 64)
+    assert found["prior_share"] == pytest.approx(0.4)
+    assert found["followed"] == pytest.approx(float(follows), abs=1e-9)
+    assert found["followed/other_patch"] == pytest.approx(0, abs=1e-9)
+    # With the prior shown 40 pixels further right the box is another place of it.
+    moved = program.measure(
+        maps, Ways(ways.turn, ways.shift + 40), boxes, np.array([start]), grid, SIZE
+    )
+    assert moved["in_box"].item() == 0 and moved["same_place"].item() == 1
+
+
+# --- the program --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rollout")
+    (folder / "root").mkdir()
+    rng = np.random.default_rng(0)
+    images, rows, truth = [], [], []
+    for patient in range(6):
+        for name in ("prior", "current"):
+            image = f"{name}{patient}"
+            pixels = rng.integers(0, 256, (160, 140)).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / f"root/{image}.png")
+            images.append({"image_id": image, "image_path": f"{image}.png"})
+            pose = {"shift_x": 0.05 * patient, "shift_y": 0.0, "scale": 1.0, "rotation": 0.0}
+            truth.append({"image_id": image, "usable": image != "prior5", **pose})
+        boxes = [[20, 40, 10, 10], [60, 60, 40, 30]]
+        rows.append(
+            {"sample_id": f"s{patient}", "subject_id": f"p{patient}",
+             "image_id": f"current{patient}",
+             "prior_image_id": f"prior{patient}" if patient else None, "category": "Edema",
+             "boxes": boxes, "split": "test"}
+        )  # fmt: skip
+    pd.DataFrame(images).to_parquet(folder / "images.parquet")
+    store_pixels(
+        ["--root", str(folder / "root"), "--images", str(folder / "images.parquet")]
+        + ["--geometry", "shorter64", "--output", str(folder / "pixels")]
+    )
+    for name in ("cohort", "truth"):
+        (folder / name).mkdir()
+    pd.DataFrame(rows).to_parquet(folder / "cohort/samples.parquet")
+    pd.DataFrame(truth).to_parquet(folder / "truth/TRUTH.parquet")
+    write_json(folder / "cohort/flow.json", {"dataset": "tiny", "synthetic": True})
+    save_image_half(encoder().float(), folder / "model")
+    record = {"model": "tiny/model", "settings": {}, "data": {"geometry": "shorter64"}}
+    write_json(folder / "model/run.json", record)
+    return folder
+
+
+@pytest.mark.parametrize("truth", [True, False])
+def test_the_program_counts_and_draws(world: Path, tmp_path: Path, truth: bool) -> None:
+    settings = {"figures": 3, "intervals": {"replicates": 100}}
+    words = [
+        "attention_rollout",
+        "--model",
+        str(world / "model"),
+        "--cohort",
+        str(world / "cohort"),
+    ]
+    words += ["--pixels", str(world / "pixels"), "--settings", json.dumps(settings)]
+    main([*words, "--output", str(tmp_path / "out"), *(["--truth", str(world / "truth")] * truth)])
+    found = json.loads((tmp_path / "out/metrics.json").read_text())
+    reasons = {one["reason"]: one["count"] for one in found["data"]["dropped"]}
+    spoilt = "an image is spoilt: the chest's place in it is not known"
+    assert reasons == {"no prior": 1, **({spoilt: 1} if truth else {})}
+    rows = pd.read_parquet(tmp_path / "out/predictions.parquet")
+    assert len(rows) == found["data"]["samples"] == (4 if truth else 5)
+    value = found["metrics"]["in_box"]["value"]
+    assert value == pytest.approx(rows["in_box"].mean()) and 0 <= value <= 1
+    # Both images of a patient have one pose, so that the true place is the same place.
+    np.testing.assert_allclose(rows["in_box"], rows["same_place"])
+    [figure] = json.loads((tmp_path / "out/figures/examples.json").read_text())
+    assert Image.open(tmp_path / "out/figures" / figure["file"]).size[0] > 4 * 160
