@@ -173,7 +173,7 @@ def test_gains_are_the_means_of_the_equation() -> None:
     found = program.gains(losses)
     found["category"] = found["token"].map(owner)
     settings = PriorInfluenceSettings(
-        categories={name: [name] for name in set(owner.values())}, least_sentences=28
+        categories={name: [name] for name in set(owner.values())}, least_sentences=25
     )
     weights = np.vstack([np.ones(12), rng.integers(0, 3, 12)])
     metrics = program.statistics(found, settings)(weights[:, found["study"]].astype(float))
@@ -187,7 +187,7 @@ def test_gains_are_the_means_of_the_equation() -> None:
                     total += times * (rows[before] - rows["prior"]).mean()
                     number += times
                     whole += 1
-                if whole >= 28:
+                if whole >= 25:
                     by_token[token] = total / number
             assert 3 < len(by_token) < 9
             for name in {*owner.values(), "others"}:

@@ -43,11 +43,11 @@ class Benchmark:
 
     ``program``: its module below ``cxrflow.benchmarks``, with ``score(options, settings)``.
     ``kind``: of its cohort; None: any. ``needs``: what a model must offer (image, text, joint,
-    report, decoder, frames, guided); none: it is measured on the data themselves. ``reads``: what its program
-    takes beside the cohort's rows. ``split``: its cohort must have a part to train on and another
-    to test on. ``training``: the kind of a second cohort, which it learns from. ``reports``: a task
-    may name a cohort of pairs instead, whose reports say which of its texts a model has read, or
-    what was written of a patient before.
+    report, decoder, frames, guided); none: it is measured on the data themselves. ``reads``: what
+    its program takes beside the cohort's rows. ``split``: its cohort must have a part to train on
+    and another to test on. ``training``: the kind of a second cohort, which it learns from.
+    ``reports``: a task may name a cohort of pairs instead, whose reports say which of its texts a
+    model has read, or what was written of a patient before.
 
     Rows of a table are tested against each other where ``statistics`` (module:function below
     ``cxrflow.benchmarks``) gives the metrics of predictions.parquet. ``key``: the columns that name

@@ -190,7 +190,9 @@ def statistics(predictions: pd.DataFrame, settings: PriorInfluenceSettings) -> S
         for name, sum_NT in gain_NT.items():
             mean_RT = (sum_NT.T @ counts.T).T / np.where(total_RT > 0, total_RT, np.nan)
             for group, chosen in present.items():
-                found[f"{name}/{group}"] = np.nanmean(mean_RT[:, chosen], axis=1)
+                drawn = np.isfinite(mean_RT[:, chosen]).sum(axis=1)
+                total = np.nansum(mean_RT[:, chosen], axis=1)
+                found[f"{name}/{group}"] = total / np.where(drawn > 0, drawn, np.nan)
         for group, chosen in present.items():
             found[f"tokens/{group}"] = np.full(len(counts), float(chosen.sum()))
         return found
@@ -242,7 +244,7 @@ def usable(
 def score(options: Namespace, settings: PriorInfluenceSettings) -> Result:
     """What ``cxrflow.benchmarks.evaluate`` calls."""
     model = cxrflow.load(options.model, choose_device(settings.device))
-    if model.text_encoder is None or not model.takes_prior:
+    if model.text_encoder is None or model.tokenizer is None or not model.takes_prior:
         raise InputError(f"{options.model}: expected a model of text and of two images")
     guided = load_guidance(options.model, model.text_encoder).to(model.device)
     pixels = open_pixels(options.pixels, model.geometry)
@@ -263,13 +265,13 @@ def score(options: Namespace, settings: PriorInfluenceSettings) -> Result:
         for name, table in (("none", samples), ("prior", samples), ("other", lent))
     }
     found = gains(token_losses(model, guided, sentences, patches, settings.batch_size))
-    pieces = np.array(VocabularyInfo.from_tokenizer(model.tokenizer).pieces)
+    vocabulary = VocabularyInfo.from_tokenizer(model.tokenizer)
     owner = {word: name for name, group in settings.categories.items() for word in group}
-    words = pd.Series(pieces[found["token"]])
+    words = pd.Series([vocabulary.pieces[token] for token in found["token"]]).str.lower()
     of_studies = samples[["sample_id", "subject_id"]].iloc[found["study"]].reset_index(drop=True)
-    predictions = of_studies.assign(
-        token=words.str.lower(), category=words.str.lower().map(owner)
-    ).join(found[["sentences", *GAINS]])
+    predictions = of_studies.assign(token=words, category=words.map(owner)).join(
+        found[["sentences", *GAINS]]
+    )
     statistic = statistics(predictions, settings)
     names = statistic(np.ones((1, len(predictions))))
     if f"delta_prior/{OTHERS}" not in names and f"delta_prior/{PROGRESSION}" not in names:
@@ -297,7 +299,7 @@ def score(options: Namespace, settings: PriorInfluenceSettings) -> Result:
     }
     protocol = {
         **settings.model_dump(mode="json", exclude={"batch_size", "device"}),
-        "vocabulary": VocabularyInfo.from_tokenizer(model.tokenizer).fingerprint,
+        "vocabulary": vocabulary.fingerprint,
         "geometry": str(pixels.geometry),
     }
     figures = [draw(predictions, settings)]

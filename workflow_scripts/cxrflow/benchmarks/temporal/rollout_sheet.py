@@ -48,7 +48,7 @@ def draw(
     strips = []
     for row in choose_rows(predictions, settings.figures):
         sample = predictions.loc[row]
-        current, prior = store.read(store.rows(sample[["image_id", PRIOR]]))
+        current, prior = store.read(store.rows([str(sample["image_id"]), str(sample[PRIOR])]))
         panels = [_panel(current, maps[0.0].own[row, :patches], grid, place[row], [boxes[row]])]
         for angle, turned in maps.items():
             pixels = torch.from_numpy(prior)[None, None].float()
