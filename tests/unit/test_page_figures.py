@@ -137,6 +137,31 @@ def test_radiographs_and_phrases_only_where_privacy_allows(
     assert shown or "Not shown" in first["why"]
 
 
+@pytest.mark.parametrize("images", ["auto", True, False])
+def test_a_picture_of_patients_is_drawn_and_shown_as_privacy_says(tmp_path, images):
+    """Figure 3 of BioViL-T, which its task draws; Figure 4 shows nobody."""
+    config = load(papers=["biovil_t"], privacy={"show_images": images})
+    task, model = "biovil_t/attention_rollout", "biovil_t/biovil_t"
+    assert config.task(task).settings.figures == (6 if images else 0)
+    shown = config.figures("biovil_t")
+    assert ("figure3" in shown) == bool(images) and "figure4" in shown
+    if not images:
+        return
+    run = RunFolder(config, {}, tmp_path, {"biovil_t": "all"})
+    place = run.score_folder(task, model, 0)
+    (place / "figures").mkdir(parents=True)
+    Image.new("P", (4, 4)).save(place / "figures/rollout.png")
+    drawn = {"file": "rollout.png", "title": "", "caption": "Medians.", "category": "", "cnr": None}
+    write_json(place / "figures/examples.json", [drawn])
+    of_data = {"data": {"name": "ms_cxr", "synthetic": False}, "protocol": {}, "metrics": {}}
+    said = {"task": task, "benchmark": "attention_rollout", "model": model, "seed": 0}
+    write_json(place / "metrics.json", {**said, "learnt": True, **of_data})
+    first, second = paper_figures(run, "biovil_t")
+    assert (first["uri"] is not None) == (images is True)
+    assert images is True or "privacy.show_images" in first["why"]
+    assert "has not been drawn" in second["why"]
+
+
 def test_a_damaged_figure_is_named(tmp_path):
     run = folder(tmp_path, load(), True, True)
     path = tmp_path / "figures/biovil/figure3.json"

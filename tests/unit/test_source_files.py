@@ -173,6 +173,8 @@ def test_data_files_are_watched() -> None:
     }
     watched = {path for pattern in patterns for path in PACKAGE.glob(pattern)}
     watched |= {path for name in LAYOUTS for path in files(f"data/layouts/{name}.yaml")}
+    # Values of settings by default, and so a parameter of the stage.
+    watched |= {*PACKAGE.glob("benchmarks/temporal/token_categories.yaml")}
     suffixes = (".yaml", ".txt", ".jinja", ".css", ".js")
     data = {path for path in PACKAGE.rglob("*") if path.suffix in suffixes}
     assert {str(path) for path in data - watched if path.parent.name != "papers"} == set()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
@@ -9,7 +10,7 @@ from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.pictures import BOX_COLOUR
 from cxrflow.benchmarks.inputs import PRIOR
 from cxrflow.benchmarks.result import Figure
-from cxrflow.benchmarks.temporal.attention_rollout import Maps, Places, Ways, cell_places, rotated
+from cxrflow.benchmarks.temporal.rollout_places import Maps, Places, Ways, cell_places, rotated
 from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
 from cxrflow.images.store import PixelStore
 from cxrflow.metrics.intervals import Floats
@@ -40,8 +41,6 @@ def draw(
     settings: AttentionRolloutSettings,
 ) -> Figure:
     """A line a finding: the current image, the prior, the prior rotated."""
-    import torch
-
     size, patches = store.size, grid[0] * grid[1]
     place: Places = cell_places(size, grid)[starts]
     there = ways(place[:, None])[:, 0]
