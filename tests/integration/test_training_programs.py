@@ -180,3 +180,19 @@ def test_compiled_training_killed_and_resumed_ends_with_the_same_weights(
     undisturbed = load_file(tmp_path / "undisturbed" / "model.safetensors")
     for key, value in load_file(tmp_path / "run" / "model.safetensors").items():
         assert torch.equal(value, undisturbed[key]), key
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.05])
+def test_image_half_of_a_report_model_is_trained_at_its_own_rate(
+    rate: float, inputs: Path, undisturbed: Path, tmp_path: Path
+) -> None:
+    toy = trainings(inputs, undisturbed)["report"]
+    toy._replace(settings={**toy.settings, "image_rate": rate}).train("report", tmp_path).succeeds()
+    start, end = (
+        load_file(folder / "image/model.safetensors")
+        for folder in (undisturbed / "temporal", tmp_path / "report")
+    )
+    moved = [name for name in start if not torch.equal(start[name], end[name])]
+    assert bool(moved) == bool(rate)  # at 0 batch statistics stay as well
+    run = json.loads((tmp_path / "report/run.json").read_text())
+    assert run["settings"]["image_rate"] == rate

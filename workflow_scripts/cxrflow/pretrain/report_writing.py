@@ -24,6 +24,7 @@ from cxrflow.text.report_prompts import ReportPrompts, words_of
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.order import epoch_order
 from cxrflow.training.processes import ALONE
+from cxrflow.training.program import ParameterRule
 
 
 class ReportViews(Views):
@@ -48,7 +49,7 @@ class ReportViews(Views):
 
 
 class ReportProgram(TermsProgram):
-    """Trains a decoder and, if ``settings.train_image``, the image encoder that it looks through.
+    """Trains a decoder and, at ``settings.image_rate``, the image encoder that it looks through.
 
     ``reports`` are the validation texts that written ones are compared with.
     """
@@ -68,7 +69,9 @@ class ReportProgram(TermsProgram):
         self.images, self.prompts, self.image, self.decoder = images, prompts, image, decoder
         self.tokenizer = tokenizer
         self.augmentation = Augmentation(settings.augmentation)
-        trained = {"image": image} if settings.train_image else {}
+        trained = {"image": image} if settings.image_rate else {}
+        if trained:
+            self.parameter_rules = [ParameterRule("image.*", rate=settings.image_rate)]
         super().__init__(
             settings,
             run,
@@ -77,7 +80,7 @@ class ReportProgram(TermsProgram):
             len(images["validate"]),
             settings.ghost_batch,
         )
-        if not settings.train_image:
+        if not trained:
             image.requires_grad_(False).to(run.device).eval()
         count = min(settings.written_validation, len(reports))
         self._written = np.sort(epoch_order(len(reports), 0, 0)[:count])

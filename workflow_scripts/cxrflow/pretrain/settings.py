@@ -165,8 +165,8 @@ class ReportTrainingSettings(StoredImagesSettings):
     terms: ReportTerms
     dropout: float = Field(0.1, ge=0, lt=1, description="of the decoder; not stated, BERT's")
     attention_dropout: float = Field(0.1, ge=0, lt=1)
-    train_image: bool = Field(
-        True, description="whether the image encoder is trained too; the paper says fine-tuning"
+    image_rate: float = Field(
+        1.0, ge=0, description="factor on the image encoder's learning rate; 0: left as it is"
     )
     written_validation: int = Field(
         256,
