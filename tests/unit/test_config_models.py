@@ -111,7 +111,7 @@ def test_what_a_text_model_is_trained_on(overlay):
     assert demo.corpora_of("biovil/cxr_bert_phase2") == ["pubmed", "mimic_iii", "mimic_cxr"]
     assert demo.corpora_of("biovil/cxr_bert") == []
     for name, recipe in demo.recipes.items():
-        if recipe.start is not None:
+        if recipe.program == "text" and recipe.start is not None:
             assert demo.vocabulary_of(name) == demo.vocabulary_of(recipe.start)
     without = overlay({"datasets": {"pubmed": None}})
     assert without.corpora_of("biovil/cxr_bert_phase2") == ["mimic_iii", "mimic_cxr"]
