@@ -80,7 +80,7 @@ def test_the_paper_overlay_is_real(monkeypatch):
         ),
         (
             {"datasets": {"x": {**OPEN_I, "in_place_of": "mimic"}}},
-            "key 'datasets.x.in_place_of': no paper names 'mimic'; they name chest_imagenome, mednli,",
+            "key 'datasets.x.in_place_of': no paper names 'mimic'; they name chest_imagenome,",
         ),
         (
             {"datasets": {name: {**OPEN_I, "in_place_of": "mimic_cxr"} for name in "ab"}},
