@@ -4,6 +4,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "config.yaml"
+BIOVIL = {"papers": ["biovil"]}  # one paper alone
 OPEN_I = {"layout": "open_i", "root": "/data/open_i"}
 ALONE = {  # a hospital of one's own, and nothing else
     "datasets": {"mine": {"layout": "mimic_cxr", "root": "/mine", "in_place_of": "mimic_cxr"}}

@@ -35,9 +35,9 @@ CONTROL = "biovil/biovil_shuffled_pairs"
 
 
 def load(**changes: Any) -> Config:
-    """The demo's configuration with every row, and changes laid over it."""
+    """The demo's configuration of one paper with every row, and changes laid over it."""
     base = load_config([ROOT / "config.yaml"], check_roots=False).model_dump(mode="json")
-    laid = overlay(base, {"extent": "all", **changes})
+    laid = overlay(base, {"papers": ["biovil"], "extent": "all", **changes})
     return make_config(laid, [ROOT / "config.yaml"], check_roots=False)
 
 

@@ -55,6 +55,7 @@ def test_a_mistake_is_one_line(given: str, line: str) -> None:
     ("content", "line"),
     [
         (b"name: [a\n", "not valid YAML ("),
+        (b"name: a\nmore: [{b: 1, b: 2}]\n", "not valid YAML (key 'b' stands twice"),
         (b"- a\n- b\n", "expected keys and values, found a list"),
         (b"name: \xff\n", "not UTF-8 text ("),
         (b"name: a\nsise: 1\n", "unknown key 'sise'"),

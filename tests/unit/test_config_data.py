@@ -1,7 +1,7 @@
 """Which data sets a run reads, what follows where one is missing or another stands in its place."""
 
 import pytest
-from config_overlays import ALONE, DEMO, OPEN_I, ROOT, real
+from config_overlays import ALONE, BIOVIL, DEMO, OPEN_I, ROOT, real
 
 from cxrflow.config import load_config
 from cxrflow.errors import InputError
@@ -71,7 +71,9 @@ def models(config):
     ],
 )
 def test_without_a_data_set_what_needs_it_is_left_out(overlay, name, lost_tasks, lost_models):
-    demo, without = load_config([DEMO]), overlay({"datasets": {name: None}})
+    demo, without = (
+        overlay({**BIOVIL, **lost}) for lost in ({}, {"datasets": {name: None}})
+    )
     assert tasks(demo) == ALL_TASKS and tasks(without) == ALL_TASKS - lost_tasks
     assert name in demo.datasets_in_use() and name not in without.datasets_in_use()
     assert models(demo) - models(without) == lost_models
@@ -127,7 +129,7 @@ def test_missing_roots_matter_only_where_used(overlay):
 
 
 def test_ones_own_hospital_is_one_key(overlay):
-    config = overlay(ALONE, check_roots=False)
+    config = overlay({**BIOVIL, **ALONE}, check_roots=False)
     assert config.datasets_in_use() == ["mine"]
     assert config.trainable("biovil/biovil") and not config.trainable("biovil/gloria")
     cohort = config.known_cohorts["biovil/mimic_cxr"]
@@ -202,7 +204,7 @@ def test_strangers_need_not_be_held_out(overlay):
     """Neither invented patients from real ones, nor where nobody is scored."""
     apart = {"datasets": {**real("mimic_cxr", "mimic_cxr_jpg"), "mimic_iv": None}}
     for sets in (apart, {"datasets": {"ms_cxr": None}}):
-        config = overlay({**sets, **nobody_held_out(*COHORTS)}, check_roots=False)
+        config = overlay({**BIOVIL, **sets, **nobody_held_out(*COHORTS)}, check_roots=False)
         assert config.trainable("biovil/biovil")
     assert overlay(apart, check_roots=False).known_cohorts["biovil/mimic_cxr"].held_out == ()
 
@@ -239,10 +241,10 @@ def test_pictures_of_real_data_need_the_word_of_privacy(overlay):
 def test_a_cohort_has_a_store_for_each_geometry_it_is_seen_at(overlay):
     pictured = ("mimic_cxr", "mimic_cxr_more", "mimic_cxr_raw", "ms_cxr", "ms_cxr_raw", "rsna")
     demo = [(f"biovil/{name}", "shorter128") for name in pictured]
-    assert load_config([DEMO]).stores == demo
+    assert overlay(BIOVIL).stores == demo
     # Imported weights see their own pixels, under the one spelling that names a folder.
     weights = {"biovil/biovil": {"path": "/w", "geometry": "shorter64crop64"}}
-    stores = overlay({"weights": weights}, check_roots=False).stores
+    stores = overlay({**BIOVIL, "weights": weights}, check_roots=False).stores
     assert set(stores) - set(demo) == {
         (f"biovil/{name}", "shorter64") for name in ("mimic_cxr", "ms_cxr", "rsna", "ms_cxr_raw")
     }

@@ -65,12 +65,37 @@ def problem(item: ErrorDetails, source: str, key: str, message: str) -> str:
     return f"{source}: key '{key}' is {item['input']!r}: {message}"
 
 
+# libyaml is ten times faster; every job of the workflow reads a paper's tables.
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Of a key that stands twice, PyYAML silently keeps the last; here it is an error."""
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        _refuse_doubles(node, set())
+        return super().construct_document(node)
+
+
+def _refuse_doubles(node: yaml.Node, seen: set[int]) -> None:
+    if id(node) in seen or isinstance(node, yaml.ScalarNode):
+        return
+    seen.add(id(node))
+    keys: set[str] = set()
+    for child in node.value:
+        if isinstance(node, yaml.MappingNode):
+            key, child = child
+            name = str(key.value)
+            if name in keys:
+                raise yaml.MarkedYAMLError(
+                    problem=f"key '{name}' stands twice", problem_mark=key.start_mark
+                )
+            keys.add(name)
+        _refuse_doubles(child, seen)
+
+
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """Keys and values of a YAML file; nothing in it is no keys. Other content is an error."""
     try:
         text = Path(path).read_text(encoding="utf-8")
-        # libyaml is ten times faster; every job of the workflow reads a paper's tables.
-        values = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        values = yaml.load(text, _Loader)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:

@@ -85,9 +85,12 @@ class Models(Values):
         overrides = self.cohorts.get(name) or {}
         # Another data set brings its own images.
         own_images = {"images": None} if "dataset" in overrides else {}
+        written = recipe.model_dump(exclude={"scales"}) | own_images
+        scaled = recipe.scales.get(self.scale, {})
         return laid_over(
             CohortRecipe,
-            self.library.layer("cohorts", name, recipe.model_dump() | own_images),
+            self.library.layer("cohorts", name, written),
+            self.library.layer("cohorts", name, scaled, "scales", self.scale),
             Layer(overrides, ("cohorts", name)),
         )
 

@@ -40,9 +40,12 @@ class CohortRecipe(CohortSettings):
     curation: Curation | None = Field(
         None, description="rejected images stand for no study; where none is, `choose` chooses"
     )
+    scales: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
-    #: Fields that name data sets and models; the others are settings of the program.
-    PLACES: ClassVar = frozenset({"dataset", "images", "held_out", "training", "curation"})
+    #: Fields that name data sets and models, and sizes; the others are settings of the program.
+    PLACES: ClassVar = frozenset(
+        {"dataset", "images", "held_out", "training", "curation", "scales"}
+    )
 
     @model_validator(mode="after")
     def _curation_has_a_choice(self) -> Self:
