@@ -71,9 +71,7 @@ def models(config):
     ],
 )
 def test_without_a_data_set_what_needs_it_is_left_out(overlay, name, lost_tasks, lost_models):
-    demo, without = (
-        overlay({**BIOVIL, **lost}) for lost in ({}, {"datasets": {name: None}})
-    )
+    demo, without = (overlay({**BIOVIL, **lost}) for lost in ({}, {"datasets": {name: None}}))
     assert tasks(demo) == ALL_TASKS and tasks(without) == ALL_TASKS - lost_tasks
     assert name in demo.datasets_in_use() and name not in without.datasets_in_use()
     assert models(demo) - models(without) == lost_models

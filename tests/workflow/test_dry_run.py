@@ -7,6 +7,7 @@ import pytest
 
 from .conftest import ROOT, Checkout, Job, child_seconds, copy_of, models_of
 
+HEADLINE_T = ("biovil_t", "report_biovil", "report_biovil_t")  # of BioViL-T
 HEADLINE = {  # BioViL's main rows of Tables 5, 6 and 7, and what they are made from
     *("cxr_bert_phase2", "cxr_bert", "clinical_bert", "simclr"),
     *("biovil", "baseline_clinical_bert"),
@@ -59,7 +60,9 @@ def trainings(jobs: list[Job]) -> list[Job]:
 
 
 def test_the_demo_makes_the_headline_and_no_more(demo: list[Job]) -> None:
-    assert models_of(demo) == {f"biovil/{name}" for name in HEADLINE}
+    assert models_of(demo) == {
+        *(f"biovil/{name}" for name in HEADLINE), *(f"biovil_t/{name}" for name in HEADLINE_T)
+    }  # fmt: skip
     scored = {(j.wildcards["task"], j.wildcards["model"]) for j in demo if j.rule == "evaluate"}
     assert scored == {
         ("biovil/zero_shot_other_words", "biovil/biovil"),
@@ -68,10 +71,18 @@ def test_the_demo_makes_the_headline_and_no_more(demo: list[Job]) -> None:
           for model in ("biovil", "baseline_clinical_bert")),
         *((f"biovil/{task}", f"biovil/{model}")
           for task in ("linear_probe", "segmentation") for model in ("biovil", "simclr")),
+        *((f"biovil_t/phrase_grounding{own}", "biovil_t/biovil_t") for own in ("", "_with_prior")),
+        ("biovil_t/phrase_grounding", "biovil/biovil"),
+        ("biovil_t/temporal_probe", "biovil_t/biovil_t"),
+        *(("biovil_t/report_generation", f"biovil_t/report_{name}")
+          for name in ("biovil", "biovil_t")),
+        *((f"biovil_t/sentence_similarity{of}", model) for of in ("", "_radnli")
+          for model in ("biovil/biovil", "biovil/cxr_bert_phase2", "biovil_t/biovil_t")),
     }  # fmt: skip
     made = {path for job in demo for path in job.output if path.endswith(".html")}
     names = ("table5", "controls", "grounding_protocols", "table6", "table7")
     tables = {f"results/tables/biovil/headline/{name}.html" for name in names}
+    tables |= {f"results/tables/biovil_t/headline/table{number}.html" for number in (1, 5, 6, 7)}
     assert made == {*tables, "results/report/index.html"}
 
 
@@ -169,7 +180,7 @@ def test_the_papers_own_settings_on_slurm(fresh: Checkout, tmp_path: Path) -> No
         for name in files:
             (tmp_path / folder / name).touch()
     paper = fresh.with_overlay("paper.yaml")
-    planned = paper.planned("--profile", "slurm", CXR_DATA=str(tmp_path))
+    planned = paper.planned("biovil", "--profile", "slurm", CXR_DATA=str(tmp_path))
     assert planned["pretrain_joint"] == 4 * 12 and planned["pretrain_text"] == 6
     assert not {"draw_phantom", "train_sentence_splitter", "train_entity_tagger"} & {*planned}
 

@@ -94,7 +94,7 @@ def test_files_touched(section: str, budget: int) -> None:
 
 
 def test_what_is_new_is_all_that_is_planned(extended: Checkout) -> None:
-    before = extended.write("biovil.yaml", {"extent": "all"}).plan()
+    before = extended.write("biovil.yaml", {"papers": ["biovil"], "extent": "all"}).plan()
     after = extended.with_overlay("three.yaml").plan()
     assert models_of(after) - models_of(before) == {"my_method/my_method"}
     assert models_of(before) <= models_of(after)
