@@ -82,11 +82,9 @@ def test_the_timings_of_a_run_are_taken_up(tmp_path, capsys, monkeypatch):
         recorded(tmp_path / "nothing", table)
 
 
-@pytest.mark.parametrize(
-    ("target", "minutes"), [("all", 25 - ENVIRONMENT), ("biovil", 60), ("biovil_t", 60)]
-)
+@pytest.mark.parametrize(("target", "minutes"), [("all", 25 - ENVIRONMENT), ("biovil", 60)])
 def test_budgets(target, minutes, monkeypatch):
-    """From nothing, on two cores: `make demo` with its environment, and each paper whole."""
+    """From nothing, on two cores: `make demo` with its environment, and BioViL whole."""
     monkeypatch.chdir(ROOT)
     jobs, seconds = plan(target, 2, []), read_table()
     assert sum((one.rule, one.name) in seconds for one in jobs) > len(jobs) / 2
