@@ -80,6 +80,7 @@ def world(tmp_path_factory):
                     "prior_image_id": f"prior{patient}",
                     "finding": finding,
                     "label": DIRECTIONS[change + 1],
+                    "quality": ("disagreement", "multiple_experts", "one_expert")[patient % 5 % 3],
                     "split": split,
                 }
             )
@@ -133,6 +134,14 @@ def test_a_probe_of_frozen_features_sees_what_has_changed(world, tmp_path, sizes
         assert result.metrics["macro_accuracy"].value > 0.9
         assert result.metrics["other_prior"].value < 0.7
     assert result.metrics["macro_accuracy/edema"].n == PATIENTS // 4
+    for quality, name in program.READ_TWICE.items():  # Figure A.1
+        losses = rows.loc[rows["quality"] == quality, "cross_entropy_seed0"]
+        assert result.metrics[f"cross_entropy/{name}"].value == pytest.approx(losses.mean())
+        assert result.metrics[f"cross_entropy/{name}"].n == len(losses) > 5
+    assert [figure.name for figure in result.figures] == ["agreement.png"]
+    sure = rows.loc[rows["label"] == rows["own_prior_seed0"], "cross_entropy_seed0"]
+    wrong = rows.loc[rows["label"] != rows["own_prior_seed0"], "cross_entropy_seed0"]
+    assert (sure < np.log(3)).all() and (wrong > np.log(2)).all()
 
 
 def write_alignments(world, folder, shift):

@@ -5,7 +5,8 @@ BioViL-T section 4.2, Appendix F.3, Table 2 and the probe of Table 7. Learnt fro
 by a linear probe on frozen features, by a linear head that starts at three prompts and sees few
 pairs, or by fine-tuning the encoder under a multilayer head. The score is macro-accuracy, the mean
 of the three classes' recalls; guessing has 1/3. Beside it stands the control: what the same head
-says when the prior is another patient's.
+says when the prior is another patient's. Appendix A.2, Figure A.1: the cross-entropy of pairs on
+which radiologists agree, and of those on which they do not.
 
 Shapes: N pairs, F features, C classes.
 """
@@ -25,6 +26,7 @@ from torch import Tensor
 import cxrflow
 from cxrflow.benchmarks.classification.linear_probe import share_rows
 from cxrflow.benchmarks.classification.logistic_regression import solve
+from cxrflow.benchmarks.distributions import draw_distributions
 from cxrflow.benchmarks.features import trained_geometry, weights_file
 from cxrflow.benchmarks.inputs import (
     PRIOR,
@@ -36,7 +38,7 @@ from cxrflow.benchmarks.inputs import (
     open_pixels,
     read_cohort,
 )
-from cxrflow.benchmarks.result import Result, slug
+from cxrflow.benchmarks.result import Figure, Result, slug
 from cxrflow.benchmarks.temporal.head_training import (
     HeadTrainingProgram,
     Parts,
@@ -66,11 +68,19 @@ log = logging.getLogger("cxrflow")
 
 COLUMNS = ("sample_id", "subject_id", "image_id", PRIOR, "finding", "label", "split")
 OWN, OTHER = "own_prior", "other_prior"
+# MS-CXR-T's words for pairs that a second radiologist has read without knowing the first's label.
+READ_TWICE = {"multiple_experts": "agreement", "disagreement": "disagreement"}
+FIGURE = "agreement.png"
 
 
 def called(test: str, seed: int) -> str:
     """The column of predictions.parquet that holds what a run answers."""
     return f"{test}_seed{seed}"
+
+
+def loss_of(seed: int) -> str:
+    """The column that holds the cross-entropies of a run, with the own prior."""
+    return f"cross_entropy_seed{seed}"
 
 
 def seeds_of(settings: TemporalSettings) -> list[int]:
@@ -114,7 +124,7 @@ def probe_scores(
     classes: int,
     settings: TemporalClassificationSettings,
 ) -> dict[str, NDArray[np.float64]]:
-    """Logits [N, C] of the test pairs by a linear layer on frozen features."""
+    """Probabilities [N, C] of the test pairs by a linear layer on frozen features."""
     learning, device = settings.learning, choose_device(settings.device)
     assert isinstance(learning, Probe)
 
@@ -127,7 +137,9 @@ def probe_scores(
     rows = torch.arange(len(parts.train))
     head_GC, _ = solve(train_NF, targets, rows, start, True, learning.solver)
     return {
-        name: (features(pairs).double() @ head_GC[:-1].double() + head_GC[-1].double()).numpy()
+        name: (features(pairs).double() @ head_GC[:-1].double() + head_GC[-1].double())
+        .softmax(1)
+        .numpy()
         for name, pairs in parts.test.items()
     }
 
@@ -144,7 +156,10 @@ def trained_scores(
 
 
 def statistics(predictions: pd.DataFrame, settings: TemporalSettings) -> Statistic:
-    """``macro_accuracy/<finding>``, its mean over findings, spread over runs, and the control."""
+    """``macro_accuracy/<finding>``, its mean over findings, spread over runs, and the control.
+
+    Where losses are kept also ``cross_entropy/agreement`` and ``/disagreement``, means over pairs.
+    """
     labels = predictions["label"].to_numpy()
     names = sorted(set(labels))
     seeds = seeds_of(settings)
@@ -155,6 +170,9 @@ def statistics(predictions: pd.DataFrame, settings: TemporalSettings) -> Statist
         for test in (OWN, OTHER)
         for seed in seeds
     }
+
+    losses, quality = losses_of(predictions, seeds)
+    read_twice = {name: (quality == name).to_numpy() for name in sorted({*quality.dropna()})}
 
     def metrics(counts: Floats) -> dict[str, Floats]:
         found = {}
@@ -174,17 +192,34 @@ def statistics(predictions: pd.DataFrame, settings: TemporalSettings) -> Statist
                 if test == OWN and len(seeds) > 1:
                     found[f"{name}_sd/{slug(finding)}"] = by_seed.std(axis=0, ddof=1)
             found[name] = np.mean(means, axis=0)
+        for name, chosen in read_twice.items():
+            found[f"cross_entropy/{name}"] = (counts[:, chosen] @ losses[chosen]) / counts[
+                :, chosen
+            ].sum(axis=1)
         return found
 
     return metrics
 
 
+def losses_of(
+    predictions: pd.DataFrame, seeds: Sequence[int]
+) -> tuple[NDArray[np.float64], pd.Series]:
+    """Of each pair the mean loss of the runs, and whether two radiologists agree (else missing)."""
+    columns = [loss_of(seed) for seed in seeds]
+    if not {*columns, "quality"} <= {*predictions}:
+        return np.zeros(0), pd.Series(pd.NA, predictions.index, dtype="string")
+    return predictions[columns].to_numpy().mean(axis=1), predictions["quality"].map(READ_TWICE)
+
+
 def summarise(predictions: pd.DataFrame, settings: TemporalSettings) -> dict[str, Estimate]:
     """The metrics of :func:`statistics` with their intervals over patients."""
     metrics = statistics(predictions, settings)
-    by_finding = predictions["finding"].map(slug).value_counts()
+    groups = {
+        **predictions["finding"].map(slug).value_counts(),
+        **losses_of(predictions, seeds_of(settings))[1].value_counts(),
+    }
     named = metrics(np.ones((1, len(predictions))))
-    sizes = {name: int(by_finding.get(name.partition("/")[2], len(predictions))) for name in named}
+    sizes = {name: int(groups.get(name.partition("/")[2], len(predictions))) for name in named}
     chosen = settings.intervals
     clusters = clusters_of(predictions["subject_id"], chosen.unit)
     return bootstrap(metrics, clusters, sizes, **chosen.resampling())
@@ -226,7 +261,7 @@ def evaluate(
     weights = {name: value.clone() for name, value in image.state_dict().items()}
     tables, left_out, trained = [], {}, {}
     for finding in settings.findings:
-        columns: dict[str, list[str]] = {}
+        columns: dict[str, Any] = {}
         test = None
         for seed in seeds_of(settings):
             parts = parts_of(samples, finding, pixels, cohort.classes, settings, seed)
@@ -259,13 +294,16 @@ def evaluate(
             for name, values in scores.items():
                 answers = [cohort.classes[place] for place in values.argmax(1)]
                 columns[called(name, seed)] = answers
+            true = scores[OWN][np.arange(len(test)), parts.test[OWN].labels]
+            columns[loss_of(seed)] = -np.log(np.maximum(true, np.finfo(np.float32).tiny))
         if test is not None:
             tables.append(test.assign(**columns))
     if not tables:
         raise InputError(f"{options.cohort / 'samples.parquet'}: no finding is left: {left_out}")
-    kept = ["sample_id", "subject_id", "finding", "label"]
+    kept = ["sample_id", "subject_id", "finding", "label", "quality"]
     answers = [called(name, seed) for name in (OWN, OTHER) for seed in seeds_of(settings)]
-    predictions = pd.concat(tables, ignore_index=True)[[*kept, *answers]]
+    answers += [loss_of(seed) for seed in seeds_of(settings)]
+    predictions = pd.concat(tables, ignore_index=True).reindex(columns=[*kept, *answers])
     protocol = {
         **settings.model_dump(mode="json", exclude={"device", "batch_size"}),
         "geometry": str(pixels.geometry),
@@ -281,7 +319,26 @@ def evaluate(
         "dropped": dropped,
     }
     metrics = summarise(predictions, settings)
-    return Result("temporal_classification", data, protocol, metrics, predictions)
+    figures = draw(predictions, seeds_of(settings))
+    return Result("temporal_classification", data, protocol, metrics, predictions, figures)
+
+
+def draw(predictions: pd.DataFrame, seeds: Sequence[int]) -> list[Figure]:
+    """Figure A.1: cross-entropies of the pairs that two radiologists have read, by true class."""
+    losses, quality = losses_of(predictions, seeds)
+    groups = {
+        f"{label}, {answer} ({len(own)})": own.to_numpy()
+        for (label, answer), own in pd.Series(losses).groupby([predictions["label"], quality])
+    }
+    if not groups:
+        return []
+    title = "Cross-entropy by what a second radiologist said"
+    caption = (
+        "Of pairs that a second radiologist has read without knowing the label: agreement or not "
+        "with the first; boxes are quartiles, dots means, numbers of pairs in brackets."
+    )
+    picture = draw_distributions(groups, "cross-entropy of the label")
+    return [Figure(FIGURE, picture, title, caption)]
 
 
 def head_of(
