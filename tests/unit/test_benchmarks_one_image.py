@@ -1,6 +1,7 @@
 """One image file grounded: the store's pixels, where the strongest patch is, the command line."""
 
 import io
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ import cxrflow
 from cxrflow.benchmarks.grounding.one_image import Grounding
 from cxrflow.benchmarks.grounding.phrases import plain_phrases
 from cxrflow.benchmarks.grounding.settings import OneImageSettings
+from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
 from cxrflow.ground import ground, main
 from cxrflow.images.geometry import Geometry
@@ -183,3 +186,32 @@ def test_wrong_input_is_one_line(folder, tmp_path, monkeypatch, changes, message
         main([part for name, value in given.items() for part in (f"--{name}", str(value))])
     assert message in str(error.value) and "\n" not in str(error.value)
     assert list(tmp_path.iterdir()) == []
+
+
+@dataclass
+class Trained(FakeModel):
+    """One with an image encoder that is one."""
+
+    image_encoder: ImageEncoder | None = None
+
+    def encode_image(self, frames):
+        assert self.image_encoder is not None
+        with torch.inference_mode():
+            return self.image_encoder(frames)
+
+    def encode_text(self, texts):
+        return torch.eye(8)[: len(texts)]
+
+
+def test_a_finer_grid_has_the_old_cells_and_leaves_the_model_as_it_was(folder):
+    torch.manual_seed(0)
+    sizes = {"block": "basic", "layers": (1, 1, 1, 1), "width": 8, "channels": 1, "projection": 8}
+    model = Trained(image_encoder=ImageEncoder(ImageEncoderSettings(**sizes)).eval())
+    image = folder / "root/image1.png"
+    finer = OneImageSettings(dilate=(False, True, True))
+    before, fine, after = (
+        ground(model, image, [BRIGHT, DARK], settings).grids_Nhw for settings in (None, finer, None)
+    )
+    assert fine.shape[1] == 4 * before.shape[1]
+    np.testing.assert_allclose(fine[:, ::4, ::4], before, atol=1e-5)
+    np.testing.assert_array_equal(after, before)

@@ -10,6 +10,7 @@ shows the cosines over the radiograph, a panel a phrase, what the model saw with
 """
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.phrases import plain_phrases
 from cxrflow.benchmarks.grounding.region import image_map, prepare_grid
 from cxrflow.benchmarks.grounding.settings import OneImageSettings
+from cxrflow.encoders.dilation import refine_grid
 from cxrflow.encoders.frames import Frames
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_path
@@ -120,6 +122,11 @@ def ground(
     settings = settings or OneImageSettings()
     if not phrases or not all(phrase.strip() for phrase in phrases):
         raise InputError(f"phrases: {list(phrases)} holds no words; expected at least one phrase")
+    if any(settings.dilate):
+        image_encoder = deepcopy(model.image_encoder)
+        if image_encoder is not None:
+            refine_grid(image_encoder, settings.dilate)
+        model = replace(model, image_encoder=image_encoder)
     geometry = Geometry.parse(model.geometry)
     whole = Geometry("longer", SHOWN, SHOWN)
     (height, width), (pixels_SS, shown_SS) = read_image(image, settings.pixels, geometry, whole)

@@ -155,6 +155,10 @@ class OneImageSettings(Settings):
     strip_punctuation: bool = Field(
         default=False, description="leave out . ! ? at a phrase's end, as released code does"
     )
+    dilate: tuple[bool, bool, bool] = Field(
+        default=(False, False, False),
+        description="trunk stages 2 to 4 whose stride becomes dilation: a finer grid",
+    )
     smoothing_sigma: float | None = Field(
         default=None,
         gt=0,
