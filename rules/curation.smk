@@ -70,9 +70,7 @@ rule count_curation:
         code=code_digest("benchmarks.data.curation_statistics"),
         settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
         curation=subpath(input.decisions, parent=True),
-        truth=lambda wildcards, input: option(
-            "--truth", *(f"{folder}/TRUTH.parquet" for folder in folders(input.truth))
-        ),
+        truth=lambda wildcards, input: option("--truth", *folders(input.truth)),
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""

@@ -325,7 +325,7 @@ rule measure_registration:
         cohort=subpath(input.cohort, parent=True),
         pixels=subpath(input.pixels, parent=True),
         registration=subpath(input.registration, parent=True),
-        truth=lambda wildcards: f"{root(registered_images(wildcards))}/TRUTH.parquet",
+        truth=subpath(input.truth, parent=True),
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""

@@ -170,7 +170,7 @@ def task_inputs(wildcards):
         found["features"] = f"{folder}/features.json"
     if task.task.training is not None:
         found["training"] = cohort_table(task.task.training)
-    drawn = marker(run.known_cohorts[cohort].holder) if task.benchmark.poses else []
+    drawn = marker(run.known_cohorts[cohort].holder) if task.benchmark.truth else []
     if drawn:
         found["truth"] = drawn[0]
     return found

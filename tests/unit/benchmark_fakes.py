@@ -22,6 +22,16 @@ from cxrflow.images.store_pixels import main
 SIZE = 64  # of the stored square
 CELLS = 8  # of the grid
 CATEGORIES = ("Pneumonia", "Edema", "Lung Opacity")
+# An image encoder that compares two images, as small as can be.
+TWO_IMAGES = {
+    "kind": "multi_image",
+    "block": "basic",
+    "layers": [1, 1, 1, 1],
+    "width": 4,
+    "channels": 1,
+    "projection": 8,
+    "comparison": {"width": 16, "heads": 4, "feed_forward": 24, "blocks": 2},
+}
 
 
 def boxes_of(number: int) -> list[list[int]]:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from benchmark_fakes import TWO_IMAGES
 from PIL import Image
 
 from cxrflow.benchmarks.evaluate import main
@@ -25,22 +26,13 @@ from cxrflow.phantom.acquisition import sample_acquisition
 from cxrflow.phantom.pose import relative_transform
 from cxrflow.phantom.settings import HospitalSettings
 
-SIZES = {
-    "kind": "multi_image",
-    "block": "basic",
-    "layers": [1, 1, 1, 1],
-    "width": 4,
-    "channels": 1,
-    "projection": 8,
-    "comparison": {"width": 16, "heads": 4, "feed_forward": 24, "blocks": 2},
-}
 SIZE = 128
 
 
 def encoder() -> ImageEncoder:
     """With weights of a size that attention is not even."""
     torch.manual_seed(0)
-    image = ImageEncoder(ImageEncoderSettings.model_validate(SIZES))
+    image = ImageEncoder(ImageEncoderSettings.model_validate(TWO_IMAGES))
     for name, parameter in image.named_parameters():
         if "vit_pooler" in name:
             torch.nn.init.normal_(parameter, mean=float("norm" in name), std=0.5)

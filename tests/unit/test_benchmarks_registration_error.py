@@ -106,7 +106,7 @@ def scored(world: Path, output: Path, way: Way, **changed: pd.DataFrame) -> dict
     settings = {"geometry": f"shorter{SIZE}", "intervals": {"replicates": 100}}
     main(
         ["--cohort", str(world / "cohort"), "--pixels", str(world / "pixels")]
-        + ["--registration", str(output), "--truth", str(output / "TRUTH.parquet")]
+        + ["--registration", str(output), "--truth", str(output)]
         + ["--settings", json.dumps(settings), "--output", str(output / "out"), "--task", "t"]
     )
     return json.loads((output / "out" / "metrics.json").read_text())
@@ -217,7 +217,7 @@ def test_what_cannot_be_scored(world: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"made from other pixels.*expected one store"):
         main(
             ["--cohort", str(world / "cohort"), "--pixels", str(world / "pixels")]
-            + ["--registration", str(tmp_path / "lost"), "--truth", str(world / "TRUTH.parquet")]
+            + ["--registration", str(tmp_path / "lost"), "--truth", str(world)]
             + ["--settings", '{"geometry": "shorter64"}', "--output", str(tmp_path / "none")]
         )
 

@@ -94,7 +94,7 @@ def counted(folder, decided, truth=None, **settings):
     arguments = ["--curation", str(folder), "--output", str(folder / "out"), "--task", "p/t"]
     if truth is not None:
         truth.to_parquet(folder / "TRUTH.parquet")
-        arguments += ["--truth", str(folder / "TRUTH.parquet")]
+        arguments += ["--truth", str(folder)]
     settings = {"intervals": {"replicates": 100}, **settings}
     count_curation([*arguments, "--settings", json.dumps(settings)])
     return read_json(folder / "out" / "metrics.json")

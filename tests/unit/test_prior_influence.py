@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from benchmark_fakes import TWO_IMAGES
 from PIL import Image
 from pydantic import ValidationError
 from small_text import write_text_model
@@ -59,17 +60,8 @@ def test_categories_are_the_papers_with_its_words() -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of text, of two images, and of text beside them."""
     folder = write_text_model(tmp_path_factory.mktemp("model"))
-    sizes = {
-        "kind": "multi_image",
-        "block": "basic",
-        "layers": [1, 1, 1, 1],
-        "width": 4,
-        "channels": 1,
-        "projection": 8,
-        "comparison": {"width": 16, "heads": 4, "feed_forward": 24, "blocks": 1},
-    }
     torch.manual_seed(0)
-    image = ImageEncoder(ImageEncoderSettings.model_validate(sizes))
+    image = ImageEncoder(ImageEncoderSettings.model_validate(TWO_IMAGES))
     for name, parameter in image.named_parameters():
         if "vit_pooler" in name or "missing" in name:
             torch.nn.init.normal_(parameter, mean=float("norm" in name), std=0.5)

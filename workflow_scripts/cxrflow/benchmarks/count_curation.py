@@ -13,7 +13,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument(
         "--curation", type=Path, required=True, help="results/curation/<cohort>: decisions"
     )
-    arguments.add_argument("--truth", type=Path, help="TRUTH.parquet of the synthetic hospital")
+    arguments.add_argument("--truth", type=Path, help="synthetic data set of these images")
     arguments.add_argument("--task", help="name of the task; else the benchmark's")
     arguments.add_argument("--output", type=Path, required=True, help="result folder")
     options = arguments.parse_args(argv)

@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--features", type=Path, help="results/features/<m>/seed<k>/<cohort>")
     arguments.add_argument("--state", type=Path, help="folder of what is not finished")
     arguments.add_argument("--stanza", type=Path, help="folder of stanza's models")
-    arguments.add_argument("--truth", type=Path, help="synthetic data set with these images")
+    arguments.add_argument("--truth", type=Path, help="synthetic data set of these images")
     arguments.add_argument("--task", help="name of the task; else the benchmark's")
     arguments.add_argument("--output", type=Path, required=True, help="result folder")
     options = arguments.parse_args(argv)
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if (getattr(options, name) is not None) != (name in wanted):
             verb = "needs" if name in wanted else "does not read"
             arguments.error(f"{options.benchmark} {verb} --{name}")
-    if options.truth is not None and not benchmark.poses:
+    if options.truth is not None and benchmark.truth is None:
         arguments.error(f"{options.benchmark} does not read --truth")
     if options.state is not None:
         claim_folder(options.state, "benchmark state")

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("cxrflow")
 
+# In a data set of the synthetic hospital: what only it knows of its images.
+TRUTH_FILE = "TRUTH.parquet"
 PRIOR = "prior_image_id"
 
 

@@ -16,7 +16,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--registration", type=Path, required=True, help="results/registration/<cohort>/<g>"
     )
     arguments.add_argument(
-        "--truth", type=Path, required=True, help="TRUTH.parquet of the synthetic images"
+        "--truth", type=Path, required=True, help="synthetic data set of these images"
     )
     arguments.add_argument("--threads", type=int, default=1, help="processes")
     arguments.add_argument("--task", help="name of the task; else the benchmark's")

@@ -54,11 +54,11 @@ class Benchmark:
     a sample; ``clusters`` (module:function): which samples are drawn together; ``own``: protocol
     that belongs to the model, and may differ between models that are compared.
 
-    ``poses``: it takes the true poses of images that the synthetic hospital has drawn.
     ``resumes``: it trains, and takes a folder for the state of what is not finished.
     ``counts``: what a benchmark without a model counts: the rows of its cohort, data sets, or what
     became of the images of a cohort that is curated.
-    ``truth``: it compares with what only the synthetic hospital knows of its images.
+    ``truth``: it takes what only the synthetic hospital knows of its images, and cannot do without
+    (needed), or does more with it (used).
 
     ``references``: rows that have learnt nothing and are scored like models, by
     ``reference_program`` with ``score_reference(name, options, settings)``.
@@ -76,10 +76,9 @@ class Benchmark:
     key: tuple[str, ...] = ("sample_id",)
     clusters: str = "paired_tests:patients"
     own: tuple[str, ...] = ()
-    poses: bool = False
     resumes: bool = False
     counts: Literal["rows", "datasets", "curation"] | None = None
-    truth: bool = False
+    truth: Literal["needed", "used"] | None = None
     references: Sequence[str] = ()
     reference_program: str = ""
 
@@ -160,7 +159,7 @@ BENCHMARKS = {
         RegistrationErrorSettings,
         "progression",
         reads="registration",
-        truth=True,
+        truth="needed",
     ),
     "temporal_prompting": Benchmark(
         "temporal.temporal_prompting",
@@ -179,7 +178,7 @@ BENCHMARKS = {
         needs=FRAMES,
         reads="pixels",
         statistics="temporal.attention_rollout:statistics",
-        poses=True,
+        truth="used",
     ),
     "prior_influence": Benchmark(
         "temporal.prior_influence",

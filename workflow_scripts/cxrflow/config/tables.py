@@ -84,7 +84,7 @@ class Tables(Models):
         if self.task(task).benchmark.counts == "curation" and not self.curators(recipe.cohort):
             return False
         cohort, benchmark = self.known_cohorts[recipe.cohort], self.task(task).benchmark
-        if benchmark.truth and not self.data.drawn(*cohort.sources):
+        if benchmark.truth == "needed" and not self.data.drawn(*cohort.sources):
             return False
         return not benchmark.split or cohort.recipe.split_method != "all"
 

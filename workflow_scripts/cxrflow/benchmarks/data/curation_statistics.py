@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from cxrflow.benchmarks.data.settings import CurationStatisticsSettings
-from cxrflow.benchmarks.inputs import choose_split
+from cxrflow.benchmarks.inputs import TRUTH_FILE, choose_split
 from cxrflow.benchmarks.result import Result, slug
 from cxrflow.errors import InputError
 from cxrflow.files import file_digest, read_object
@@ -100,9 +100,11 @@ def read_decisions(folder: Path) -> Decisions:
 
 
 def score(decisions: Decisions, truth: Path | None, settings: CurationStatisticsSettings) -> Result:
-    """What ``cxrflow.benchmarks.count_curation`` calls; ``truth``: a TRUTH.parquet."""
+    """What ``cxrflow.benchmarks.count_curation`` calls; ``truth``: a synthetic data set."""
     path, said = decisions.file, decisions.said
-    known = None if truth is None else read_table(truth, ("image_id", "usable", "kind"))
+    known = (
+        None if truth is None else read_table(truth / TRUTH_FILE, ("image_id", "usable", "kind"))
+    )
     rows = studies_of(choose_split(decisions.table, settings.split, path), known)
     if rows.empty:
         raise InputError(f"{path}: no study has several images; there is nothing to choose")

@@ -18,7 +18,6 @@ x + iy in stored pixels from the middle of the square, y downwards.
 
 import logging
 from argparse import Namespace
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 from cxrflow.benchmarks.features import trained_geometry
 from cxrflow.benchmarks.inputs import (
     PRIOR,
+    TRUTH_FILE,
     data_fingerprint,
     drop_rows,
     image_batches,
@@ -199,7 +199,7 @@ def score(options: Namespace, settings: AttentionRolloutSettings) -> Result:
     store = cast(PixelStore, open_pixels(options.pixels, trained_geometry(options.model)))
     truth = None
     if options.truth is not None:
-        truth = read_table(Path(options.truth) / "TRUTH.parquet", TRUTH).set_index("image_id")
+        truth = read_table(options.truth / TRUTH_FILE, TRUTH).set_index("image_id")
     samples, dropped = usable(cohort.table, store, truth)
     size, grid = store.size, grid_of(trunk, store.size)
     placed = [store.placement(int(row)) for row in store.rows(samples["image_id"])]

@@ -20,7 +20,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cxrflow.benchmarks.inputs import PRIOR, data_fingerprint, drop_rows, open_pixels, read_cohort
+from cxrflow.benchmarks.inputs import (
+    PRIOR,
+    TRUTH_FILE,
+    data_fingerprint,
+    drop_rows,
+    open_pixels,
+    read_cohort,
+)
 from cxrflow.benchmarks.result import Result
 from cxrflow.benchmarks.temporal.settings import RegistrationErrorSettings
 from cxrflow.errors import InputError
@@ -53,7 +60,7 @@ def score(options: Namespace, settings: RegistrationErrorSettings) -> Result:
     """What ``cxrflow.benchmarks.measure_registration`` calls."""
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
     pixels = open_pixels(options.pixels, settings.geometry)
-    truth = read_table(options.truth, TRUTH).set_index("image_id")
+    truth = read_table(options.truth / TRUTH_FILE, TRUTH).set_index("image_id")
     said = read_object(options.registration / "registration.json", ("pixels", "settings"))
     if said["pixels"] != pixels.fingerprint:
         raise InputError(
