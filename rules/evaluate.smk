@@ -325,7 +325,7 @@ rule measure_registration:
         cohort=subpath(input.cohort, parent=True),
         pixels=subpath(input.pixels, parent=True),
         registration=subpath(input.registration, parent=True),
-        truth=subpath(input.truth, parent=True),
+        truth=lambda wildcards: root(registered_images(wildcards)),
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
