@@ -32,7 +32,9 @@ rule build_pairs:
         **job("build_pairs"),
     params:
         code=lambda wildcards: code_digest(
-            "data.cohort", *readers("tables", *cohort_sources(wildcards.cohort))
+            "data.cohort",
+            *readers("tables", *cohort_sources(wildcards.cohort)),
+            *(["data.validation"] if draws_validation(wildcards.cohort) else []),
         ),
         settings=lambda wildcards: as_json(run.known_cohorts[wildcards.cohort].recipe.settings()),
         data=cohort_options,

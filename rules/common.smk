@@ -156,6 +156,11 @@ def cohort_sources(cohort):
     return run.known_cohorts[cohort].sources
 
 
+def draws_validation(cohort):
+    """Whether a cohort's validation part is drawn from what its publisher trains on."""
+    return run.known_cohorts[cohort].recipe.splits.validation is not None
+
+
 def cohort_options(wildcards):
     """Where the data of a cohort lie."""
     found = run.known_cohorts[wildcards.cohort]

@@ -19,7 +19,9 @@ LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
 SUFFIXES = {".py", ".md", ".yaml", ".smk", ".jinja", ".txt", ".toml", ".sh"}
 # Files that are named but belong to a data set, a product of a run or a reader's own configuration.
-ELSEWHERE = {"mine.yaml", "vocab.txt", "txt/section_parser.py"}
+ELSEWHERE = {"mine.yaml", "vocab.txt", "txt/section_parser.py"} | {
+    f"labels/{part}_COVIDx4.txt" for part in ("train", "test")
+}
 
 
 def programs() -> list[str]:

@@ -41,6 +41,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     from cxrflow.data.cohort import make_cohort
 
     make_cohort(options, settings)
+    if settings.splits.validation is not None:
+        from cxrflow.data.validation import draw_validation
+
+        draw_validation(options.output, settings.splits)
 
 
 if __name__ == "__main__":

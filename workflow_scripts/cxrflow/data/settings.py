@@ -16,6 +16,25 @@ SplitMethod = Literal["auto", "patients", "official", "file", "ordered", "all"]
 CohortKind = Literal["pairs", "grounding", "classification", "nli", "progression"]
 
 
+class ValidationSettings(Settings):
+    """What of the publisher's training part validates: so many images, or a share of them."""
+
+    unit: Literal["patients", "images"] = Field(
+        "patients",
+        description="what is drawn. patients: whole ones, in random order until they have the "
+        "images wanted; images: one by one, so that a patient may both train and validate "
+        "(ConVIRT, Appendix B)",
+    )
+    count: int | None = Field(None, ge=1, description="images wanted")
+    share: float | None = Field(None, gt=0, lt=1, description="the same, of the training images")
+
+    @model_validator(mode="after")
+    def _one_size(self) -> "ValidationSettings":
+        if (self.count is None) == (self.share is None):
+            raise ValueError("expected either count or share")
+        return self
+
+
 class SplitSettings(Settings):
     """How patients come to be in train, validate or test."""
 
@@ -42,6 +61,11 @@ class SplitSettings(Settings):
         description="method ordered: half of the test share becomes validate (GLoRIA, MGCA: "
         "18,678 / 4,003 / 4,003 images); false keeps all of it as test (BioViL's 70/30: 8,006)",
     )
+    validation: ValidationSettings | None = Field(
+        None,
+        description="kind classification, method official: what of the training part validates, by "
+        "`seed`; null: what the data set's own split says",
+    )
 
     @field_validator("shares")
     @classmethod
@@ -56,7 +80,13 @@ class SplitSettings(Settings):
     def _file_goes_with_its_method(self) -> "SplitSettings":
         if (self.method == "file") != (self.file is not None):
             raise ValueError("`file` and `method: file` go together")
+        if self.validation is not None and self.method != "official":
+            raise ValueError("validation is drawn from a training part of method official")
         return self
+
+    @model_serializer(mode="wrap")
+    def _new_fields_where_asked(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        return {k: v for k, v in dump(self).items() if k != "validation" or v is not None}
 
 
 class CohortSettings(Settings):
@@ -150,6 +180,8 @@ class CohortSettings(Settings):
             raise ValueError(f"priors of a cohort of kind {self.kind}: expected false")
         if self.acquisitions != "any" and self.kind != "pairs":
             raise ValueError(f"acquisitions of a cohort of kind {self.kind}: expected any")
+        if self.splits.validation is not None and self.kind != "classification":
+            raise ValueError(f"splits.validation of a cohort of kind {self.kind}: expected null")
         return self
 
     @model_serializer(mode="wrap")

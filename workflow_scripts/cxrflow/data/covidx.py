@@ -1,0 +1,101 @@
+"""COVIDx v4: two lists of images in three classes, gathered from five collections.
+
+``labels/train_COVIDx4.txt`` and ``labels/test_COVIDx4.txt`` have no header; a line is the patient,
+the file's name, the class and the collection, apart by spaces. 197 lines of the test list lack the
+collection. Images lie in ``data/train`` and ``data/test``. Most classes come from collections of
+their own, so that a classifier may know the collection instead of the disease; ``subgroup`` is the
+collection.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from cxrflow.csv_table import require_file, require_root
+from cxrflow.data.filters import file_failures
+from cxrflow.data.tables import Request, Tables, drop_repeats, require_unique, shaped
+from cxrflow.drops import Drop
+
+CLASSES = ("COVID-19", "pneumonia", "normal")  # in the order of ConVIRT, section 4.2
+LISTS = {"train": "train_COVIDx4.txt", "test": "test_COVIDx4.txt"}
+
+
+def read(root: Path, request: Request) -> Tables:
+    """Read both lists, and look whether each image's file is there."""
+    folder = require_root(root) / "labels"
+    folder = folder if folder.is_dir() else root
+    lists, drops = [], []
+    for split, name in LISTS.items():
+        lines, damage = _lines(require_file(folder, name))
+        lists.append(lines.assign(split=split))
+        drops += damage
+    rows = pd.concat(lists, ignore_index=True)
+    rows, again = _once(rows)
+    require_unique(rows, "image_id", f"{folder} (both lists)")
+    drops += again
+    if request.images is not None:
+        rows = rows[rows["image_id"].isin(request.images)].reset_index(drop=True)
+    paths = "data/" + rows["split"] + "/" + rows["image_id"]
+    ids: dict[str, object] = {"study_id": rows["image_id"], "subject_id": rows["subject_id"]}
+    images = shaped(
+        "images",
+        {"image_id": rows["image_id"], **ids, "image_path": paths, "subgroup": rows["source"]},
+    )
+    if request.headers:
+        images["failure"] = file_failures(root, paths.tolist(), request.threads)
+    labels = {name: (rows["class"] == name).astype("float64") for name in CLASSES}
+    return Tables(
+        source=root,
+        studies=shaped("studies", ids),
+        images=images,
+        labels=pd.DataFrame({"image_id": rows["image_id"], **labels}),
+        splits=rows[["subject_id", "split"]],
+        dropped={"images": drops},
+        notes=["COVIDx: an image has exactly one of the classes"],
+        opened=request.headers,
+    )
+
+
+def _lines(path: Path) -> tuple[pd.DataFrame, list[Drop]]:
+    """Patient, file, class and collection of each line; lines that do not say them, counted."""
+    good: list[list[str | None]] = []
+    wrong: dict[str, list[str]] = {}
+    text = path.read_text(encoding="utf-8-sig")
+    for number, line in enumerate(text.splitlines(), start=1):
+        fields = line.split()
+        if not fields:
+            continue
+        reason = _reason(fields)
+        if reason is None:
+            good.append([*fields, None][:4])
+        else:
+            wrong.setdefault(f"{path.name}: {reason}", []).append(f"{path}:{number}")
+    rows = pd.DataFrame(good, columns=["subject_id", "image_id", "class", "source"], dtype="str")
+    drops = [Drop.of(reason, where, failed=True) for reason, where in wrong.items()]
+    rows, repeats = drop_repeats(rows, "image_id")
+    return rows, drops + repeats
+
+
+def _reason(fields: list[str]) -> str | None:
+    """What is wrong with the fields of a line; nothing where only the collection is missing."""
+    expected = "expected patient, file, class and, unless it is missing, collection"
+    if not 3 <= len(fields) <= 4:
+        return f"{len(fields)} fields; {expected}"
+    if fields[2] in CLASSES:
+        return None
+    if len(fields) == 3:
+        kind = "the file's name" if fields[1] in CLASSES else "the class"
+        return f"3 fields, of which none is {kind}; {expected}"
+    return f"class '{fields[2]}'; expected one of {', '.join(CLASSES)}"
+
+
+def _once(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[Drop]]:
+    """One row a file of a list: the published list of training images names one of them twice."""
+    classes = rows.groupby(["split", "image_id"])["class"].transform("nunique")
+    torn = classes > 1
+    again = rows.duplicated(["split", "image_id"]) & ~torn
+    drops = [
+        Drop.of("one file under several classes", rows.loc[torn, "image_id"].unique(), failed=True),
+        Drop.of("the same file again", rows.loc[again, "image_id"]),
+    ]
+    return rows[~torn & ~again].reset_index(drop=True), [drop for drop in drops if drop.count]

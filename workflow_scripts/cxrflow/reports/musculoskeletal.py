@@ -1,0 +1,42 @@
+"""Reports of the musculoskeletal folder: ``reports/<study_id>.txt``, headings at the line's start.
+
+A heading is a line that begins with capitals and a colon, indented or not; which headings mean
+findings and which the impression is said by the rules for MIMIC-CXR (:mod:`.sections`), into whose
+form, one space before every line, a text is brought.
+"""
+
+from pathlib import Path
+
+from cxrflow.csv_table import read_csv, require_file
+from cxrflow.errors import InputError
+from cxrflow.reports.texts import Listing, RawReport, Reference, decode
+
+STUDIES, FOLDER = "studies.csv", "reports"
+
+
+class MusculoskeletalReports:
+    """A file a study."""
+
+    @staticmethod
+    def listing(root: Path) -> Listing:
+        """All files, in order; the patient is that of the list of studies."""
+        path = require_file(root, STUDIES)
+        rows, _ = read_csv(path, {"study_id": "id", "patient_id": "id"})
+        patients = dict(zip(rows["study_id"], rows["patient_id"], strict=True))
+        files = sorted(file.stem for file in (root / FOLDER).glob("[!.]*.txt"))
+        if not files:
+            raise InputError(f"{root / FOLDER}: no report; expected <study_id>.txt")
+        return Listing([Reference(name, patients.get(name), f"{name}.txt") for name in files])
+
+    def __init__(self, root: Path):
+        self._folder = root / FOLDER
+
+    def read(self, reference: Reference) -> RawReport:
+        study, subject, place = reference
+        try:
+            text, failure = decode((self._folder / place).read_bytes())
+        except OSError:
+            return RawReport(study, subject, failure="file cannot be read")
+        if text is not None:
+            text = "".join(f"\n {line.strip()}" for line in text.splitlines())
+        return RawReport(study, subject, text=text, failure=failure)
