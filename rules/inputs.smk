@@ -160,10 +160,10 @@ def task_inputs(wildcards):
     cohort = task.task.cohort
     wanted = task.benchmark.inputs(task.settings)
     found = {"cohort": cohort_table(cohort)}
+    geometry = run.geometry_of(wildcards.task, wildcards.model)
     if "pixels" in wanted:
-        found["pixels"] = pixels(cohort, wildcards.model)
+        found["pixels"] = f"<results>/pixels/{cohort}/{geometry}/store.json"
     if "registration" in wanted:
-        geometry = MODELS[wildcards.model].geometry
         found["registration"] = f"<results>/registration/{cohort}/{geometry}/registration.json"
     if "features" in wanted:
         folder = f"<results>/features/{wildcards.model}/seed{wildcards.seed}/{cohort}"
@@ -179,7 +179,8 @@ def task_inputs(wildcards):
 def reference_pixels(wildcards):
     """The pixel store that reference rows of a task read: one that a model of it sees."""
     cohort = run.library.tasks[wildcards.task].cohort
-    return pixels(cohort, run.first_model(wildcards.task))
+    geometry = run.geometry_of(wildcards.task, run.first_model(wildcards.task))
+    return f"<results>/pixels/{cohort}/{geometry}/store.json"
 
 
 def task_reports(wildcards):

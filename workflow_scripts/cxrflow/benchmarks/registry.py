@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cxrflow.benchmarks.classification.settings import (
+    FineTunedClassificationSettings,
+    LinearClassificationSettings,
     LinearProbeSettings,
     SegmentationSettings,
     ZeroShotClassificationSettings,
@@ -129,6 +131,30 @@ BENCHMARKS = {
         own=("features", "start", "solution"),
         references=("nothing", "intensity", "thumbnail", "random"),
         reference_program="classification.references",
+    ),
+    "linear_classification": Benchmark(
+        "classification.linear_classification",
+        LinearClassificationSettings,
+        "classification",
+        needs=IMAGE,
+        reads="pixels",
+        split=True,
+        statistics="classification.transfer:statistics",
+        resumes=True,
+        references=("nothing", "intensity", "thumbnail", "random"),
+        reference_program="classification.transfer_references",
+    ),
+    "fine_tuned_classification": Benchmark(
+        "classification.fine_tuned_classification",
+        FineTunedClassificationSettings,
+        "classification",
+        needs=IMAGE,
+        reads="pixels",
+        split=True,
+        statistics="classification.transfer:statistics",
+        resumes=True,
+        references=("nothing", "intensity", "thumbnail", "random"),
+        reference_program="classification.transfer_references",
     ),
     "segmentation": Benchmark(
         "grounding.segmentation",

@@ -153,7 +153,7 @@ class Models(Values):
         weights = self.weights.get(name)
         if weights is not None and recipe.weights is not None:
             imported = weights.settings(recipe.weights, geometry)
-            geometry = _spelt(imported.geometry, ("weights", name, "geometry"))
+            geometry = spelt(imported.geometry, ("weights", name, "geometry"))
             imported = imported.model_copy(update={"geometry": geometry})
             return ResolvedModel(name, recipe, imported, geometry)
         settings: BaseModel = laid_over(
@@ -162,7 +162,7 @@ class Models(Values):
             self.library.layer("models", name, scaled.settings, "scales", self.scale, "settings"),
             Layer(self.models.get(name, {}), ("models", name)),
         )
-        geometry = _spelt(geometry, ("models", name, "geometry"))
+        geometry = spelt(geometry, ("models", name, "geometry"))
         return ResolvedModel(name, recipe, settings, geometry)
 
     @cached_property
@@ -263,7 +263,7 @@ class Models(Values):
         return next(iter(sorted(fitting, key=lambda name: paper_of(name) != paper)), None)
 
 
-def _spelt(geometry: str | None, key: Key) -> str | None:
+def spelt(geometry: str | None, key: Key) -> str | None:
     """A geometry in the one spelling that names its folder."""
     try:
         return geometry and str(Geometry.parse(geometry))

@@ -63,10 +63,13 @@ class Config(Tables):
         who read it.
         """
         seen = {(self.recipes[name].cohort, name) for name in self.models_in_use}
-        seen |= {(self.library.tasks[task].cohort, name) for task, name in self._reading_images()}
         curations = filter(None, map(self.curation, self.cohorts_in_use))
         seen |= {(one.candidates, one.model) for one in curations}
         stores = {(cohort, self.model(name).geometry) for cohort, name in seen}
+        stores |= {
+            (self.library.tasks[task].cohort, self.geometry_of(task, name))
+            for task, name in self._reading_images()
+        }
         stores |= {(cohort, geometry) for _, cohort, geometry in self.registered}
         return sorted(
             (cohort, geometry)

@@ -14,7 +14,7 @@ from cxrflow.benchmarks.registry import BENCHMARKS, Benchmark
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
 from cxrflow.command import Settings
-from cxrflow.config.models import Models
+from cxrflow.config.models import Models, spelt
 from cxrflow.config.papers import Layer, laid_over
 from cxrflow.names import is_reference, paper_of, short_name
 from cxrflow.papers.figures import Figure, PictureFigure
@@ -109,6 +109,11 @@ class Tables(Models):
         )
         models = (model for one, model in shown if one == task and model is not None)
         return next((m for m in models if not is_reference(m) and self.can_do(m, task)), None)
+
+    def geometry_of(self, task: str, model: str) -> str | None:
+        """Of the pixels that a model sees in a task: the task's, or what it was trained on."""
+        asked = getattr(self.task(task).settings, "geometry", None)
+        return spelt(asked, ("tasks", task, "geometry")) or self.model(model).geometry
 
     def measures(self, task: str, model: str | None) -> bool:
         """Whether this run can score a model in a task, or without a model the data themselves."""

@@ -1,0 +1,471 @@
+"""Linear and fine-tuned classification from files to files: shares, runs, groups, kills."""
+
+import json
+import os
+import signal
+from argparse import Namespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from benchmark_fakes import SIZE, make_store
+from pydantic import ValidationError
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, roc_auc_score
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+
+from cxrflow.benchmarks.classification import (
+    fine_tuned_classification,
+    linear_classification,
+    transfer_references,
+)
+from cxrflow.benchmarks.classification.fine_tuned_classification import FineTuningProgram
+from cxrflow.benchmarks.classification.plateau_heads import HeadRun, new_head
+from cxrflow.benchmarks.classification.references import described
+from cxrflow.benchmarks.classification.settings import (
+    FineTunedClassificationSettings,
+    LinearClassificationSettings,
+)
+from cxrflow.benchmarks.classification.transfer import read_parts, statistics
+from cxrflow.benchmarks.evaluate import main
+from cxrflow.benchmarks.inputs import Cohort
+from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half, save_image_half
+from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.errors import InputError, InterruptedRun
+from cxrflow.files import write_json
+from cxrflow.images.store import PixelStore
+from cxrflow.training.optimiser import parameter_groups
+
+COUNT = 120
+GEOMETRY = f"shorter{SIZE}"
+TRUNK = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1, "projection": 16}
+QUICK = {
+    "geometry": GEOMETRY,
+    "fractions": [0.2, 1.0],
+    "run_seeds": [0, 3],
+    "intervals": {"replicates": 100},
+}
+LINEAR = {**QUICK, "learning_rate": 0.02, "batch_size": 16, "epochs": 25}
+TUNED = {
+    **QUICK,
+    "fractions": [0.5],
+    "warmup_steps": 5,
+    "training": {
+        "batch_size": 16,
+        "epochs": 3,
+        "validations": 3,
+        "optimiser": {"name": "adam", "learning_rate": 1e-3, "weight_decay": 1e-6},
+        "schedule": {"decay": "plateau", "warmup": 0, "factor": 0.5, "patience": 3},
+        "stopping": {"keep": "best", "patience": 10, "monitor": "auroc", "mode": "max"},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A store of pictures, two of three with a bright square, and an encoder of random weights."""
+    folder = tmp_path_factory.mktemp("transfer")
+    pixels = make_store(folder, COUNT)
+    torch.manual_seed(0)
+    image = ImageEncoder(ImageEncoderSettings.model_validate(TRUNK))
+    save_image_half(image, folder / "model")
+    record = {"model": "tiny/model", "settings": {}, "data": {"geometry": "longer999"}}
+    write_json(folder / "model/run.json", record)
+    return Namespace(pixels=pixels, model=folder / "model")
+
+
+def samples(labels):
+    """A cohort's table: half to learn from, a sixth to choose by, a third to be scored on."""
+    numbers = np.arange(COUNT)
+    split = np.array(["train", "test", "train", "validate", "test", "train"])[numbers // 6 % 6]
+    return pd.DataFrame(
+        {
+            "sample_id": [f"s{n}" for n in numbers],
+            "subject_id": [f"p{n // 4}" for n in numbers],
+            "group_id": [f"g{n // 2}" for n in numbers],
+            "image_id": [f"image{n}" for n in numbers],
+            "image_path": [f"pictures/image{n}.png" for n in numbers],
+            "labels": list(np.asarray(labels, dtype=float)),
+            "subgroup": None,
+            "split": split,
+        }
+    )
+
+
+def single():
+    """Is there a square? A tenth is labelled wrong."""
+    wrong = np.random.default_rng(1).random(COUNT) < 0.1
+    return samples((((np.arange(COUNT) % 3 > 0) ^ wrong) * 1.0)[:, None])
+
+
+def several():
+    """Two classes of the square, one of chance, and a third of the labels unknown or uncertain."""
+    rng, square = np.random.default_rng(2), np.arange(COUNT) % 3 > 0
+    labels = np.stack([square, ~square, rng.random(COUNT) < 0.5], axis=1).astype(float)
+    labels[rng.random(labels.shape) < 0.2] = np.nan
+    labels[rng.random(labels.shape) < 0.1] = -1
+    return samples(labels)
+
+
+def exclusive():
+    """No square, or one in either half of the numbers' places."""
+    place = np.where(np.arange(COUNT) % 3 == 0, 0, 1 + (np.arange(COUNT) % 5 > 2))
+    return samples(np.eye(3)[place])
+
+
+CLASSES = {1: ["Square"], 3: ["Square", "Plain", "Chance"]}
+
+
+def options(world, folder, table, **more):
+    cohort = folder / "cohort"
+    cohort.mkdir(exist_ok=True)
+    table.to_parquet(cohort / "samples.parquet")
+    classes = CLASSES[len(table["labels"].iloc[0])]
+    write_json(cohort / "flow.json", {"dataset": "tiny", "synthetic": True, "classes": classes})
+    given = {"cohort": cohort, "model": world.model, "pixels": world.pixels}
+    return Namespace(**{**given, "state": folder / "state", **more})
+
+
+def linear(world, folder, table, **values):
+    settings = LinearClassificationSettings.model_validate({**LINEAR, **values})
+    return linear_classification.score(options(world, folder, table), settings)
+
+
+def tuned(world, folder, table, **values):
+    settings = FineTunedClassificationSettings.model_validate({**TUNED, **values})
+    return fine_tuned_classification.score(options(world, folder, table), settings)
+
+
+def test_a_single_class_is_scored_by_the_mean_auroc_of_the_runs(world, tmp_path):
+    table = single()
+    result = linear(world, tmp_path, table)
+    rows = result.predictions.set_index("sample_id")
+    test = table[table["split"] == "test"]
+    assert set(rows.index) == set(test["sample_id"])
+    assert result.data["labelled"] == {"20": 12, "100": 60}
+    for share in ("20", "100"):
+        areas = [roc_auc_score(rows["label"], rows[f"score_{share}_seed{s}"]) for s in (0, 3)]
+        found = result.metrics[f"auroc/{share}"]
+        assert found.value == pytest.approx(np.mean(areas)) and found.n == len(test)
+        assert found.low < found.value < found.high
+        assert result.metrics[f"auroc_sd/{share}"].value == pytest.approx(np.std(areas, ddof=1))
+        kept = result.data["runs"][share]
+        assert [run["auroc"] for run in kept] == pytest.approx(areas)
+        assert all(1 <= run["best_epoch"] <= run["epochs"] <= 25 for run in kept)
+    assert result.metrics["auroc/100"].value > 0.8 and len(kept) == 2
+    assert abs(result.metrics["other_image/100"].value - 0.5) < 0.2
+    settings = LinearClassificationSettings.model_validate(LINEAR)
+    paired = statistics(result.predictions, settings)(np.ones((1, len(rows))))
+    assert paired["auroc/20"][0] == pytest.approx(result.metrics["auroc/20"].value)
+
+
+def test_heads_are_kept_and_give_the_scores_they_are_said_to(world, tmp_path):
+    table = single()
+    result = linear(world, tmp_path, table)
+    image = load_image_half(world.model).eval()
+    test = table[table["split"] == "test"]
+    store = PixelStore(world.pixels)
+    pixels = torch.from_numpy(store.read(store.rows(test["image_id"])))[:, None].float() / 255
+    with torch.no_grad():
+        pooled = image.encoder(Frames(pixels)).pooled.double().numpy()
+    heads = result.arrays["heads"]
+    assert heads.shape == (2, 2, 8 * 8 + 1, 1)
+    scores = 1 / (1 + np.exp(-(pooled @ heads[1, 0, :-1, 0] + heads[1, 0, -1, 0])))
+    np.testing.assert_allclose(result.predictions["score_100_seed0"], scores, rtol=1e-4)
+
+
+def test_unknown_labels_of_several_classes_do_not_count(world, tmp_path):
+    table = several()
+    result = linear(world, tmp_path, table, uncertain={"Square": "one", "Plain": "zero"})
+    rows = result.predictions
+    test = np.stack(table.loc[table["split"] == "test", "labels"])
+    for number, value in ((0, 1.0), (1, 0.0), (2, np.nan)):
+        test[:, number] = np.where(test[:, number] == -1, value, test[:, number])
+    areas = []
+    for number, name in enumerate(("square", "plain", "chance")):
+        known = np.isfinite(test[:, number])
+        np.testing.assert_array_equal(rows[f"label/{name}"], test[:, number])
+        runs = [
+            roc_auc_score(test[known, number], rows.loc[known, f"score_100_seed{seed}/{name}"])
+            for seed in (0, 3)
+        ]
+        assert result.metrics[f"auroc/100/{name}"].value == pytest.approx(np.mean(runs))
+        areas.append(np.mean(runs))
+    assert result.metrics["auroc/100"].value == pytest.approx(np.mean(areas))
+    assert areas[0] > 0.8 and areas[1] > 0.8
+
+
+def test_exclusive_classes_are_scored_by_accuracy(world, tmp_path):
+    table = exclusive()
+    chosen = {"exclusive": True, "metrics": ["accuracy"], "monitor": "accuracy"}
+    result = linear(world, tmp_path, table, **chosen, learning_rate=0.1, patience=25)
+    rows = result.predictions
+    truth = np.stack(table.loc[table["split"] == "test", "labels"]).argmax(axis=1)
+    found = []
+    for seed in (0, 3):
+        columns = [f"score_100_seed{seed}/{name}" for name in ("square", "plain", "chance")]
+        scores = rows[columns].to_numpy()
+        np.testing.assert_allclose(scores.sum(axis=1), 1)
+        found.append(accuracy_score(truth, scores.argmax(axis=1)))
+    assert result.metrics["accuracy/100"].value == pytest.approx(np.mean(found))
+    assert len(np.unique(truth)) == 3 and np.mean(found) > 0.7
+    runs = result.data["runs"]["20"]
+    assert {run["seed"] for run in runs} == {0, 3} and result.data["labelled"]["20"] == 12
+
+
+def test_a_study_is_scored_by_the_mean_of_its_images(world, tmp_path):
+    """MURA, by hand: pictures of a study are labelled alike, and one of the two may be missing."""
+    table = single()
+    study = np.arange(COUNT) // 2
+    table["labels"] = [[float(n % 3 > 0)] for n in study]
+    table = table.drop(index=table.index[(table["split"] == "test")][3]).reset_index(drop=True)
+    by_image = linear(world, tmp_path, table).predictions.set_index("sample_id")
+    whole = linear(world, tmp_path, table, sample="group", epochs=1)
+    (tmp_path / "one").mkdir()
+    by_image = linear(world, tmp_path / "one", table, epochs=1).predictions
+    test = table[table["split"] == "test"].reset_index(drop=True)
+    by_image["group_id"] = test["group_id"]
+    expected = by_image.groupby("group_id", sort=False)["score_100_seed3"].mean()
+    rows = whole.predictions.set_index("group_id")
+    assert len(rows) == test["group_id"].nunique() < len(test)
+    np.testing.assert_allclose(rows["score_100_seed3"], expected[rows.index], rtol=1e-12)
+    first = [f"image{n}" for n in (6, 7)]  # by hand: the first study
+    own = by_image[by_image["image_id"].isin(first)]["score_100_seed3"]
+    assert rows.loc["g3", "score_100_seed3"] == pytest.approx((own.iloc[0] + own.iloc[1]) / 2)
+    assert whole.metrics["auroc/100"].n == len(rows)
+
+
+def test_every_model_learns_from_the_same_images(world, tmp_path):
+    cohort = Cohort(single(), {"fingerprint": "f"}, ("Square",))
+    store = PixelStore(world.pixels)
+    settings = LinearClassificationSettings.model_validate(LINEAR)
+    drawn, again = (read_parts(cohort, tmp_path, store, settings).shares for _ in range(2))
+    for share, each in drawn.items():
+        assert all(np.array_equal(a, b) for a, b in zip(each, again[share], strict=True))
+    first, second = drawn["20"]
+    assert not np.array_equal(first, second) and len(drawn["100"][0]) == 60
+    labels = np.stack(cohort.table.loc[cohort.table["split"] == "train", "labels"])[:, 0]
+    assert len(first) == round(0.2 * labels.sum()) + round(0.2 * (1 - labels).sum())
+    plain = settings.model_copy(update={"stratified": False})
+    uniform = read_parts(cohort, tmp_path, store, plain).shares["20"][0]
+    assert len(uniform) == 12 and not np.array_equal(uniform, first)
+
+
+def test_a_list_names_the_images_of_a_share(world, tmp_path):
+    """As published: a path and a label a line; what is not of the training part is counted."""
+    path = tmp_path / "one.txt"
+    path.write_text("pictures/image0.png 0\nimage12 1\n\npictures/image13.png 1\nimage6 1\nx 0\n")
+    result = linear(world, tmp_path, single(), lists={"20": str(path)})
+    assert result.data["labelled"] == {"20": 3, "100": 60}
+    [lost] = [drop for drop in result.data["dropped"] if "one.txt" in drop["reason"]]
+    assert lost["count"] == 2 and set(lost["examples"]) == {"image6", "x"}
+    path.write_text("image6\n")
+    with pytest.raises(InputError, match=r"one.txt: names none of the 60 training images"):
+        linear(world, tmp_path, single(), lists={"20": str(path)})
+    with pytest.raises(InputError, match="file not found; expected a list"):
+        linear(world, tmp_path, single(), lists={"20": str(tmp_path / "none.txt")})
+
+
+def test_wrong_input_is_one_line(world, tmp_path):
+    table = single()
+    lost = table[table["split"] != "validate"].reset_index(drop=True)
+    with pytest.raises(InputError, match="no row has split 'validate'"):
+        linear(world, tmp_path, lost)
+    alike = table.copy()
+    validation = alike["split"] == "validate"
+    alike["labels"] = alike["labels"].mask(validation, pd.Series([[1.0]] * COUNT))
+    with pytest.raises(InputError, match="split 'validate': .*no class of Square has labels 0 and"):
+        linear(world, tmp_path, alike)
+    with pytest.raises(InputError, match="geometry is shorter64, but the model was trained on"):
+        linear(world, tmp_path, table, geometry="longer224")
+    with pytest.raises(InputError, match="trained on longer999"):
+        linear(world, tmp_path, table, geometry=None)
+    with pytest.raises(InputError, match="'training.stopping.monitor' is 'f2'|expected"):
+        training = {**TUNED["training"], "stopping": {"monitor": "f2"}}
+        tuned(world, tmp_path, table, training=training)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"fractions": []}, "at least 1"),
+        ({"fractions": [0.0]}, "above 0"),
+        ({"run_seeds": [1, 1]}, "different seeds"),
+        ({"validation_split": "test"}, "names a part twice"),
+        ({"lists": {"3": "x"}}, "'3' is none of the fractions"),
+        ({"positive_prompts": ["x"]}, "Extra inputs"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(values, message):
+    for kind in (LinearClassificationSettings, FineTunedClassificationSettings):
+        with pytest.raises(ValidationError, match=message):
+            kind.model_validate(values)
+
+
+def test_a_killed_sweep_goes_on_at_the_share_it_was_at(world, tmp_path, monkeypatch):
+    whole = linear(world, tmp_path, single())
+    (tmp_path / "killed").mkdir()
+    encode, train = linear_classification.encode, linear_classification.train_until_plateau
+    done = {"encoded": 0, "shares": 0}
+
+    def encoding(*given):
+        done["encoded"] += 1
+        return encode(*given)
+
+    def training(*given):
+        done["shares"] += 1
+        if done["shares"] == 2:
+            raise KeyboardInterrupt
+        return train(*given)
+
+    monkeypatch.setattr(linear_classification, "encode", encoding)
+    monkeypatch.setattr(linear_classification, "train_until_plateau", training)
+    with pytest.raises(KeyboardInterrupt):
+        linear(world, tmp_path / "killed", single())
+    again = linear(world, tmp_path / "killed", single())
+    assert done == {"encoded": 1, "shares": 3}
+    pd.testing.assert_frame_equal(again.predictions, whole.predictions)
+    linear(world, tmp_path / "killed", single(), learning_rate=0.01)  # goes on with nothing
+    assert done == {"encoded": 2, "shares": 5}
+
+
+def test_fine_tuning_goes_on_after_a_kill_bit_for_bit(world, tmp_path, monkeypatch):
+    """Told to stop in the second epoch of its second run; the first is only read."""
+    whole = tuned(world, tmp_path, single())
+    (tmp_path / "killed").mkdir()
+    losses, trained = FineTuningProgram.losses, []
+
+    def stopped(self, epoch, index, part, parts):
+        trained.append((self.run.seed, epoch, index))
+        if trained[-1] == (3, 1, 0) and len(trained) > 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return losses(self, epoch, index, part, parts)
+
+    monkeypatch.setattr(FineTuningProgram, "losses", stopped)
+    with pytest.raises(InterruptedRun, match="state of step 3 of 6 saved"):
+        tuned(world, tmp_path / "killed", single())
+    assert trained[0] == (0, 0, 0) and trained[-1] == (3, 1, 0)
+    trained.clear()
+    again = tuned(world, tmp_path / "killed", single())
+    assert trained == [(3, 1, 1), (3, 2, 0), (3, 2, 1)]
+    pd.testing.assert_frame_equal(again.predictions, whole.predictions, check_exact=True)
+    assert whole.metrics["auroc/50"].value > 0.7
+    for run in whole.data["runs"]["50"]:
+        assert run["epochs"] == 3 and run["best_epoch"] in (1, 2, 3) and 0 < run["validation"] <= 1
+
+
+def run_program(world, table, classes, **values):
+    settings = FineTunedClassificationSettings.model_validate({**TUNED, "dropout": 0.0, **values})
+    store = PixelStore(world.pixels)
+    parts = read_parts(Cohort(table, {"fingerprint": "f"}, classes), world.pixels, store, settings)
+    image = load_image_half(world.model).eval()
+    rows = parts.shares["50"][0]
+    run = HeadRun(rows, 0, new_head(image.encoder.features, len(classes), 0))
+    cpu = torch.device("cpu")
+    return FineTuningProgram(image, run.start, parts, run, store, settings, cpu), store
+
+
+@pytest.mark.parametrize("kind", ["single", "several", "exclusive"])
+def test_a_batch_has_torchs_mean_loss_and_its_parts_add_up(world, kind):
+    table = {"single": single, "several": several, "exclusive": exclusive}[kind]()
+    classes = tuple(CLASSES[len(table["labels"].iloc[0])])
+    program, store = run_program(world, table, classes, exclusive=kind == "exclusive")
+    assert program.batches_per_epoch == -(-len(program.run.rows) // 16)
+    last = program.batches_per_epoch - 1
+    for index in (0, last):
+        rows = program.rows(0, index)
+        train = program.parts.train
+        pixels = store.read(store.rows(train.table["image_id"].iloc[rows]))
+        frames = Frames(torch.from_numpy(pixels)[:, None].float() / 255)
+        logits = program.head(program.image.encoder(frames).pooled)
+        labels = torch.from_numpy(train.labels_NC[rows]).float()
+        if kind == "exclusive":
+            literal = nn.CrossEntropyLoss()(logits, labels.argmax(1))
+        else:
+            known = labels.isfinite()
+            literal = nn.BCEWithLogitsLoss()(logits[known], labels[known])
+        whole = program.losses(0, index, 0, 1)
+        torch.testing.assert_close(whole.total, literal)
+        shares = [program.losses(0, index, part, 3) for part in range(3)]
+        torch.testing.assert_close(sum(one.total for one in shares), whole.total)
+        assert sum(one.samples for one in shares) == whole.samples == len(rows)
+    seen = np.concatenate([program.rows(2, index) for index in range(last + 1)])
+    assert sorted(seen) == sorted(program.run.rows)
+
+
+def test_all_of_the_encoder_and_head_is_trained_and_decayed_but_no_projection(world):
+    """As torch's Adam takes a weight decay: the paper names no exception."""
+    program, _ = run_program(world, single(), ("Square",))
+    groups = parameter_groups(program.modules, 1e-6, program.parameter_rules)
+    trained = [p for group in groups if group["weight_decay"] == 1e-6 for p in group["params"]]
+    wanted = [*program.image.encoder.parameters(), *program.head.parameters()]
+    assert {id(p) for p in trained} == {id(p) for p in wanted}
+
+
+def test_the_head_is_warmed_up_on_the_frozen_encoder(world, tmp_path, monkeypatch):
+    """With a rate of zero afterwards the scores are those of the warmed head on stored features."""
+    asked = {**TUNED["training"], "epochs": 1, "validations": 1}
+    asked["optimiser"] = {"name": "adam", "learning_rate": 1e-30, "weight_decay": 0.0}
+    started = []
+    original = FineTuningProgram.__init__
+
+    def kept(self, image, head, *more):
+        started.append({name: value.clone() for name, value in head.state_dict().items()})
+        original(self, image, head, *more)
+
+    monkeypatch.setattr(FineTuningProgram, "__init__", kept)
+    warm = tuned(world, tmp_path, single(), training=asked, warmup_steps=40, warmup_rate=0.02)
+    assert not torch.equal(started[0]["weight"], new_head(64, 1, 0).weight)
+    cold_folder = tmp_path / "cold"
+    cold_folder.mkdir()
+    cold = tuned(world, cold_folder, single(), training=asked, warmup_steps=0)
+    assert torch.equal(started[2]["weight"], new_head(64, 1, 0).weight)
+    assert warm.metrics["auroc/50"].value > cold.metrics["auroc/50"].value
+
+
+def test_the_programs_write_whole_results_and_clear_their_state(world, tmp_path):
+    given = options(world, tmp_path, single())
+    for name, values in (("linear_classification", LINEAR), ("fine_tuned_classification", TUNED)):
+        arguments = ["--model", given.model, "--cohort", given.cohort, "--pixels", given.pixels]
+        arguments += ["--state", given.state, "--output", tmp_path / name]
+        arguments += ["--settings", json.dumps(values), "--task", f"tiny/{name}"]
+        main([name, *map(str, arguments)])
+        found = json.loads((tmp_path / name / "metrics.json").read_text())
+        assert (found["task"], found["benchmark"]) == (f"tiny/{name}", name)
+        assert found["protocol"]["geometry"] == GEOMETRY and "positive_prompts" not in str(found)
+        assert not given.state.exists()
+        assert len(pd.read_parquet(tmp_path / name / "predictions.parquet")) == 42
+    assert (tmp_path / "linear_classification/heads.npy").is_file()
+
+
+def test_references_know_the_labels_shares_or_plain_features(world, tmp_path):
+    table = exclusive()
+    given = options(world, tmp_path, table, benchmark="linear_classification")
+    values = {**LINEAR, "exclusive": True, "metrics": ["accuracy"], "monitor": "accuracy"}
+    settings = LinearClassificationSettings.model_validate(values)
+    nothing = transfer_references.score_reference("nothing", given, settings)
+    train, test = (
+        np.stack(table.loc[table["split"] == split, "labels"]) for split in ("train", "test")
+    )
+    frequent = train.sum(axis=0).argmax()
+    assert nothing.metrics["accuracy/100"].value == pytest.approx(test[:, frequent].mean())
+    columns = [f"score_100_seed0/{name}" for name in ("square", "plain", "chance")]
+    np.testing.assert_allclose(nothing.predictions[columns].iloc[0], train.mean(axis=0))
+
+    table = single()
+    given = options(world, tmp_path, table, benchmark="linear_classification")
+    settings = LinearClassificationSettings.model_validate(LINEAR)
+    small = transfer_references.score_reference("thumbnail", given, settings)
+    store = PixelStore(world.pixels)
+    plain = [
+        described("thumbnail", store.read(store.rows(table.loc[table["split"] == s, "image_id"])))
+        for s in ("train", "test")
+    ]
+    labels = np.stack(table.loc[table["split"] == "train", "labels"])[:, 0]
+    scaler = StandardScaler().fit(plain[0])
+    head = LogisticRegression(tol=1e-8, max_iter=10_000).fit(scaler.transform(plain[0]), labels)
+    expected = head.predict_proba(scaler.transform(plain[1]))[:, 1]
+    np.testing.assert_allclose(small.predictions["score_100_seed0"], expected, atol=1e-3)

@@ -1,0 +1,248 @@
+"""Fine-tuned classification: a head, then the encoder under it as well (ConVIRT Table 1b).
+
+ConVIRT section 4.2, Appendix B. The head is warmed up on the frozen encoder, in evaluation mode, so
+from features that are computed once; then both learn from the images, which nothing augments. A run
+is one of the training engine: it keeps its state, and when it is done the test images' scores, in
+the state folder, so that what is killed goes on at the run and step it was at.
+
+Shapes: B images, C classes, F features.
+"""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+
+from cxrflow.benchmarks.classification.labelled_images import LabelledImages
+from cxrflow.benchmarks.classification.plateau_heads import (
+    HeadRun,
+    LockStep,
+    batches,
+    new_head,
+    warm_up,
+)
+from cxrflow.benchmarks.classification.settings import FineTunedClassificationSettings
+from cxrflow.benchmarks.classification.transfer import (
+    Parts,
+    probabilities,
+    read_inputs,
+    read_parts,
+    result,
+    scored,
+)
+from cxrflow.benchmarks.features import encode, weights_file
+from cxrflow.benchmarks.inputs import Cohort, Pixels, data_fingerprint, read_frames
+from cxrflow.benchmarks.result import Result
+from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
+from cxrflow.files import atomic_path, file_digest, fingerprint, read_json
+from cxrflow.training.engine import Engine
+from cxrflow.training.precision import choose_device
+from cxrflow.training.program import Losses, ParameterRule, Program
+from cxrflow.training.state import without_operations
+
+
+def summed_loss(logits_BC: Tensor, labels_BC: Tensor, exclusive: bool) -> Tensor:
+    """Cross-entropies: of a softmax a row, or of a sigmoid each label that is known; their sum."""
+    if exclusive:
+        return cross_entropy(logits_BC, labels_BC.argmax(1), reduction="sum")
+    known_BC = labels_BC.isfinite()
+    return binary_cross_entropy_with_logits(
+        logits_BC[known_BC], labels_BC[known_BC], reduction="sum"
+    )
+
+
+class FineTuningProgram(Program):
+    """One run: the rows of its share, an encoder, and the head on it."""
+
+    def __init__(
+        self,
+        image: ImageEncoder,
+        head: nn.Linear,
+        parts: Parts,
+        run: HeadRun,
+        pixels: Pixels,
+        settings: FineTunedClassificationSettings,
+        device: torch.device,
+    ) -> None:
+        self.image, self.parts, self.run, self.pixels = image, parts, run, pixels
+        self.settings, self.device = settings, device
+        self.head = nn.Sequential(nn.Dropout(settings.dropout), head)
+        # What is classified are the trunk's features: a projection is no part of it.
+        self.modules = {"image": image.encoder.to(device), "head": self.head.to(device)}
+        self.parameter_rules: Sequence[ParameterRule] = [ParameterRule("*", decay=True)]  # as torch
+        self.labels_NC = torch.from_numpy(parts.train.labels_NC).float()
+        self.stored = pixels.rows(parts.train.table["image_id"])
+        self.record: dict[str, Any] = {}
+        self.batches_per_epoch = -(-len(run.rows) // settings.training.batch_size)
+
+    def rows(self, epoch: int, index: int) -> NDArray[np.int64]:
+        """Rows of a batch; the last one of an epoch may be short."""
+        found: NDArray[np.int64] = batches([self.run], self.settings.training.batch_size, epoch)[
+            index
+        ][0].numpy()
+        return found
+
+    def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
+        """The share of a part of a batch in the mean over the batch's rows, or known labels."""
+        rows, exclusive = self.rows(epoch, index), self.settings.exclusive
+        every_BC = self.labels_NC[rows]
+        number = len(rows) if exclusive else max(1, int(every_BC.isfinite().sum()))
+        own = np.array_split(rows, parts)[part]
+        stored = self.stored[own]
+        frames = read_frames(self.pixels, stored, np.full(len(stored), -1))
+        frames = frames.each(lambda one: one.to(self.device))
+        logits_BC = self.head(self.image.encoder(frames).pooled.float()).float()
+        labels_BC = self.labels_NC[own].to(self.device)
+        loss = summed_loss(logits_BC, labels_BC, exclusive) / number
+        return Losses(loss, {"cross_entropy": loss.detach()}, len(own), 0)
+
+    def after_update(self) -> None:
+        """Nothing follows the weights."""
+
+    def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
+        """Ids of a batch."""
+        ids = self.parts.train.table["sample_id"].astype(str).to_list()
+        return [ids[row] for row in self.rows(epoch, index)]
+
+    @torch.no_grad()
+    def logits(self, images: LabelledImages) -> Tensor:
+        """Logits [N, C] of images, on the CPU."""
+        stored, size = self.pixels.rows(images.table["image_id"]), self.settings.training.batch_size
+        found = []
+        for begin in range(0, len(stored), size):
+            part = stored[begin : begin + size]
+            frames = read_frames(self.pixels, part, np.full(len(part), -1))
+            pooled = self.image.encoder(frames.each(lambda one: one.to(self.device))).pooled
+            found.append(self.head(pooled.float()).float().cpu())
+        return torch.cat(found)
+
+    def validate(self) -> dict[str, float]:
+        """Loss and metrics of the validation images; of these, the one that counts is kept."""
+        images, settings = self.parts.validation, self.settings
+        logits_NC, labels_NC = self.logits(images), torch.from_numpy(images.labels_NC).float()
+        number = len(labels_NC) if settings.exclusive else int(labels_NC.isfinite().sum())
+        loss = summed_loss(logits_NC, labels_NC, settings.exclusive) / number
+        scores_NC = probabilities(logits_NC, settings.exclusive)
+        monitor = settings.training.stopping.monitor
+        values = {"loss": float(loss), **scored(images, scores_NC, settings, monitor)}
+        self.record = {"validation": values.get(monitor)}
+        return values
+
+    def validation_record(self) -> dict[str, Any]:
+        """The value by which weights are kept."""
+        return self.record
+
+    def export(self, folder: Path) -> None:
+        """``scores.npy``: the test images' probabilities [N, C]."""
+        scores_NC = probabilities(self.logits(self.parts.test), self.settings.exclusive)
+        np.save(folder / "scores.npy", scores_NC)
+
+
+def warmed_head(
+    image: ImageEncoder,
+    parts: Parts,
+    run: HeadRun,
+    pixels: Pixels,
+    settings: FineTunedClassificationSettings,
+    path: Path,
+) -> nn.Linear:
+    """The head of a run after its own updates, from ``path`` where it is there already."""
+    device, size = choose_device(settings.device), settings.training.batch_size
+    if not path.is_file():
+        order = torch.cat(batches([run], size, 0), dim=1)[0].numpy()
+        seen = order[: max(1, settings.warmup_steps) * size]  # what these updates get to
+        table = parts.train.table.iloc[seen][["image_id"]].reset_index(drop=True)
+        features_NF = encode(image, pixels, table, size, device)["pooled"].to(device)
+        place = np.full(len(parts.train.table), -1)
+        place[seen] = np.arange(len(seen))
+        labels_NC = torch.from_numpy(parts.train.labels_NC[seen]).to(device)
+        runs = [HeadRun(place[run.rows], run.seed, run.start)]
+        decay = settings.training.optimiser.weight_decay
+        heads = LockStep(features_NF, labels_NC, settings.exclusive, runs, settings.dropout, decay)
+        head_GC = warm_up(heads, runs, settings.warmup_steps, size, settings.warmup_rate)[0].cpu()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_path(path) as temporary:
+            save_file({"weight": head_GC[:-1].T.contiguous(), "bias": head_GC[-1]}, temporary)
+    run.start.load_state_dict(load_file(path))
+    return run.start
+
+
+def evaluate(
+    model: Path,
+    cohort: Cohort,
+    folder: Path,
+    pixels: Pixels,
+    state: Path,
+    settings: FineTunedClassificationSettings,
+) -> Result:
+    """Fine-tune a model on the images of ``cohort``, whose ``folder`` it is, and score it."""
+    parts = read_parts(cohort, folder, pixels, settings)
+    image = load_image_half(model, trunk_alone=True)
+    image.projector = None
+    weights = {name: value.clone() for name, value in image.state_dict().items()}
+    identity = {
+        "program": "fine_tuning",
+        "settings": settings.model_dump(mode="json"),
+        "data": {
+            "images": data_fingerprint(cohort, pixels),
+            "image": file_digest(weights_file(model))[:16],
+        },
+    }
+    work = state / fingerprint(without_operations(identity))
+    scores: dict[str, list[NDArray[np.float64]]] = {}
+    courses: dict[str, list[dict[str, Any]]] = {}
+    for share, each in parts.shares.items():
+        scores[share], courses[share] = [], []
+        for rows, seed in zip(each, settings.run_seeds, strict=True):
+            own = work / f"{share}_seed{seed}"
+            output = own / "scores"
+            if not (output / "run.json").is_file():
+                image.load_state_dict(weights)
+                train_run(image, parts, rows, seed, pixels, settings, identity, own)
+            made = read_json(output / "run.json")
+            scores[share].append(np.load(output / "scores.npy"))
+            per_epoch = made["steps"] / made["epochs"]
+            courses[share].append(
+                {
+                    "epochs": made["epochs"],
+                    "best_epoch": made["kept_step"] / per_epoch,
+                    "validation": made["validation"],
+                }
+            )
+    return result("fine_tuned_classification", cohort, parts, pixels, scores, courses, settings)
+
+
+def train_run(
+    image: ImageEncoder,
+    parts: Parts,
+    rows: NDArray[np.int64],
+    seed: int,
+    pixels: Pixels,
+    settings: FineTunedClassificationSettings,
+    identity: dict[str, Any],
+    folder: Path,
+) -> None:
+    """Train one run to its end, from where ``folder`` says it is."""
+    device = choose_device(settings.device)
+    image.eval()
+    run = HeadRun(rows, seed, new_head(image.encoder.features, len(parts.classes), seed))
+    head = warmed_head(image, parts, run, pixels, settings, folder / "head.safetensors")
+    program = FineTuningProgram(image, head, parts, run, pixels, settings, device)
+    named = {**identity, "model": folder.name, "seed": seed}
+    remedies = ("a smaller batch_size, or accumulate, of `training`",)
+    Engine(program, settings.training, seed, named, remedies).run(
+        folder / "state", folder / "scores"
+    )
+
+
+def score(options: Namespace, settings: FineTunedClassificationSettings) -> Result:
+    """What ``cxrflow.benchmarks.evaluate`` calls."""
+    cohort, pixels = read_inputs(options, settings, options.model)
+    return evaluate(options.model, cohort, options.cohort, pixels, options.state, settings)

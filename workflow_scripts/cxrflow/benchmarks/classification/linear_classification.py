@@ -1,0 +1,177 @@
+"""Linear classification: a head on frozen features, stopped by validation (ConVIRT Table 1a).
+
+ConVIRT section 4.2, Appendix B. The encoder is in evaluation mode and no augmentation is stated,
+so that every image is encoded once for all shares and runs; the runs of a share learn in lock step
+(``plateau_heads``). Features, and the heads of shares that are done, stand in the state folder
+until the result is written: what is killed goes on at the share it was at.
+
+``heads.npy``: the heads [shares, runs, features + 1, classes], their bias last.
+"""
+
+import io
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from cxrflow.benchmarks.classification.plateau_heads import (
+    HeadRun,
+    LockStep,
+    TrainedHead,
+    new_head,
+    train_until_plateau,
+)
+from cxrflow.benchmarks.classification.settings import LinearClassificationSettings
+from cxrflow.benchmarks.classification.transfer import (
+    Parts,
+    probabilities,
+    read_inputs,
+    read_parts,
+    result,
+    scored,
+)
+from cxrflow.benchmarks.features import (
+    Features,
+    encode,
+    read_features,
+    weights_file,
+    write_features,
+)
+from cxrflow.benchmarks.inputs import Cohort, Pixels, data_fingerprint
+from cxrflow.benchmarks.result import Result
+from cxrflow.encoders.image_encoder import load_image_half
+from cxrflow.files import atomic_path, file_digest, fingerprint
+from cxrflow.training.monitor import Monitor
+from cxrflow.training.precision import choose_device
+
+
+def images_of(parts: Parts) -> pd.DataFrame:
+    """The images that any run learns from, chooses by or is scored on, each once."""
+    rows = np.unique(np.concatenate([rows for each in parts.shares.values() for rows in each]))
+    tables = [parts.train.table.iloc[rows], parts.validation.table, parts.test.table]
+    ids = pd.concat([table[["image_id"]] for table in tables])
+    return ids.drop_duplicates(ignore_index=True)
+
+
+def encoded(
+    model: Path, parts: Parts, pixels: Pixels, settings: LinearClassificationSettings, folder: Path
+) -> Features:
+    """Features of the images that are needed, from ``folder`` where they are there already."""
+    if not (folder / "features.json").is_file():
+        image = load_image_half(model, trunk_alone=True)
+        image.projector = None  # the trunk's features alone
+        images, device = images_of(parts), choose_device(settings.device)
+        by_kind = encode(image, pixels, images, settings.encoder_batch_size, device)
+        said = {
+            "weights": file_digest(weights_file(model))[:16],
+            "geometry": str(pixels.geometry),
+            "pixels": pixels.fingerprint,
+        }
+        write_features(folder, images, by_kind, said)
+    return read_features(folder, model)
+
+
+class Sweep:
+    """The runs of a task on the features of its images, share by share."""
+
+    def __init__(
+        self, features: Features, parts: Parts, settings: LinearClassificationSettings
+    ) -> None:
+        self.parts, self.settings = parts, settings
+        device = choose_device(settings.device)
+        self.features_NF = features.by_kind["pooled"].to(device)
+        self.rows, validation, test = (
+            features.rows(part.table) for part in (parts.train, parts.validation, parts.test)
+        )
+        self.validation_NF, self.test_NF = (
+            self.features_NF[torch.from_numpy(rows).to(device)] for rows in (validation, test)
+        )
+        # Of the rows of the features; images that no share has were not encoded.
+        there = self.rows >= 0
+        labels_NC = np.full((len(self.features_NF), len(parts.classes)), np.nan)
+        labels_NC[self.rows[there]] = parts.train.labels_NC[there]
+        self.labels_NC = torch.from_numpy(labels_NC).to(device)
+
+    def train(self, share: str) -> list[TrainedHead]:
+        """The heads of the runs of a share."""
+        settings, width = self.settings, self.features_NF.shape[1]
+        runs = [
+            HeadRun(self.rows[rows], seed, new_head(width, len(self.parts.classes), seed))
+            for rows, seed in zip(self.parts.shares[share], settings.run_seeds, strict=True)
+        ]
+        lock_step = LockStep(
+            *(self.features_NF, self.labels_NC, settings.exclusive, runs),
+            *(settings.dropout, settings.weight_decay),
+        )
+        return train_until_plateau(
+            *(lock_step, runs, self.validate),
+            *(settings.batch_size, settings.learning_rate, settings.rhythm),
+        )
+
+    def validate(self, head: TrainedHead) -> dict[str, float]:
+        """The validation images' metrics."""
+        scores_NC = probabilities(head.logits(self.validation_NF), self.settings.exclusive)
+        return scored(self.parts.validation, scores_NC, self.settings, self.settings.monitor)
+
+    def test(self, head: TrainedHead) -> NDArray[np.float64]:
+        """The test images' probabilities [N, C]."""
+        return probabilities(head.logits(self.test_NF), self.settings.exclusive)
+
+
+def kept(path: Path, train: Callable[[], list[TrainedHead]]) -> list[TrainedHead]:
+    """The heads that ``path`` holds, which are trained first where it is not there."""
+    if not path.is_file():
+        buffer = io.BytesIO()
+        torch.save([{**asdict(head), "head_GC": head.head_GC.cpu()} for head in train()], buffer)
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(buffer.getvalue())
+    heads = torch.load(path, weights_only=True)
+    return [TrainedHead(**{**head, "monitor": Monitor(**head["monitor"])}) for head in heads]
+
+
+def evaluate(
+    model: Path,
+    cohort: Cohort,
+    folder: Path,
+    pixels: Pixels,
+    state: Path,
+    settings: LinearClassificationSettings,
+) -> Result:
+    """Train and score the heads of a model on the images of ``cohort``, whose ``folder`` it is."""
+    parts = read_parts(cohort, folder, pixels, settings)
+    said = [
+        settings.model_dump(mode="json"),
+        data_fingerprint(cohort, pixels),
+        file_digest(weights_file(model)),
+    ]
+    work = state / fingerprint(said)  # nothing is gone on with that began otherwise
+    features = encoded(model, parts, pixels, settings, work / "features")
+    sweep = Sweep(features, parts, settings)
+    heads = {
+        share: kept(work / f"{share}.pt", partial(sweep.train, share)) for share in parts.shares
+    }
+    scores = {share: [sweep.test(head) for head in each] for share, each in heads.items()}
+    courses = {
+        share: [
+            {"epochs": h.epochs, "best_epoch": h.monitor.step, "validation": -h.monitor.best}
+            for h in each
+        ]
+        for share, each in heads.items()
+    }
+    every = [[head.head_GC.numpy() for head in each] for each in heads.values()]
+    return result(
+        *("linear_classification", cohort, parts, pixels, scores, courses, settings),
+        heads=np.array(every),
+    )
+
+
+def score(options: Namespace, settings: LinearClassificationSettings) -> Result:
+    """What ``cxrflow.benchmarks.evaluate`` calls."""
+    cohort, pixels = read_inputs(options, settings, options.model)
+    return evaluate(options.model, cohort, options.cohort, pixels, options.state, settings)
