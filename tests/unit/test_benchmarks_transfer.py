@@ -24,11 +24,11 @@ from cxrflow.benchmarks.classification import (
 from cxrflow.benchmarks.classification.fine_tuned_classification import FineTuningProgram
 from cxrflow.benchmarks.classification.plateau_heads import HeadRun, new_head
 from cxrflow.benchmarks.classification.references import described
-from cxrflow.benchmarks.classification.settings import (
+from cxrflow.benchmarks.classification.transfer import read_parts, statistics
+from cxrflow.benchmarks.classification.transfer_settings import (
     FineTunedClassificationSettings,
     LinearClassificationSettings,
 )
-from cxrflow.benchmarks.classification.transfer import read_parts, statistics
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.encoders.frames import Frames

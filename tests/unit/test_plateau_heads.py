@@ -13,7 +13,7 @@ from cxrflow.benchmarks.classification.plateau_heads import (
     train_until_plateau,
     warm_up,
 )
-from cxrflow.benchmarks.classification.settings import LinearClassificationSettings
+from cxrflow.benchmarks.classification.transfer_settings import LinearClassificationSettings
 from cxrflow.training.monitor import Monitor
 from cxrflow.training.order import epoch_order
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cxrflow.benchmarks.classification.settings import (
-    FineTunedClassificationSettings,
-    LinearClassificationSettings,
     LinearProbeSettings,
     SegmentationSettings,
     ZeroShotClassificationSettings,
+)
+from cxrflow.benchmarks.classification.transfer_settings import (
+    FineTunedClassificationSettings,
+    LinearClassificationSettings,
 )
 from cxrflow.benchmarks.data.settings import (
     CourseStatisticsSettings,

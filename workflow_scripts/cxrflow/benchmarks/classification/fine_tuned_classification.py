@@ -28,7 +28,6 @@ from cxrflow.benchmarks.classification.plateau_heads import (
     new_head,
     warm_up,
 )
-from cxrflow.benchmarks.classification.settings import FineTunedClassificationSettings
 from cxrflow.benchmarks.classification.transfer import (
     Parts,
     probabilities,
@@ -37,6 +36,7 @@ from cxrflow.benchmarks.classification.transfer import (
     result,
     scored,
 )
+from cxrflow.benchmarks.classification.transfer_settings import FineTunedClassificationSettings
 from cxrflow.benchmarks.features import encode, weights_file
 from cxrflow.benchmarks.inputs import Cohort, Pixels, data_fingerprint, read_frames
 from cxrflow.benchmarks.result import Result

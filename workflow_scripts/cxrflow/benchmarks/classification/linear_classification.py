@@ -27,7 +27,6 @@ from cxrflow.benchmarks.classification.plateau_heads import (
     new_head,
     train_until_plateau,
 )
-from cxrflow.benchmarks.classification.settings import LinearClassificationSettings
 from cxrflow.benchmarks.classification.transfer import (
     Parts,
     probabilities,
@@ -36,6 +35,7 @@ from cxrflow.benchmarks.classification.transfer import (
     result,
     scored,
 )
+from cxrflow.benchmarks.classification.transfer_settings import LinearClassificationSettings
 from cxrflow.benchmarks.features import (
     Features,
     encode,

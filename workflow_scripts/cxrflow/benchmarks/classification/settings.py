@@ -1,17 +1,12 @@
-"""Settings of classification by prompts, probes and transfer, and of segmentation.
+"""Settings of classification by prompts and by probes, and of segmentation (BioViL 4.4, 4.5)."""
 
-BioViL sections 4.4 and 4.5; ConVIRT section 4.2, Appendix B.
-"""
-
-from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from cxrflow.benchmarks.settings import BenchmarkSettings, Seeds, Shares, SizeLimits
 from cxrflow.command import Settings
 from cxrflow.images.settings import AugmentationSettings
-from cxrflow.training.settings import TrainingSettings
 
 # How several prompts of one class become one embedding.
 PromptAverage = Literal["normalised", "raw"]
@@ -257,107 +252,6 @@ class LinearProbeSettings(ClassificationSettings):
         if self.split == self.train_split:
             raise ValueError(f"split: '{self.split}' is also the train_split")
         return self
-
-
-class TransferSettings(LabelSettings):
-    """What a pre-trained image encoder is worth to a labelled data set (ConVIRT section 4.2).
-
-    The parts of the cohort, the images, the shares of the labels and the runs; not how a head, or
-    the encoder with it, learns.
-    """
-
-    split: str = Field(default="test", description="rows that are scored")
-    train_split: str = Field(default="train", description="rows of which the shares are taken")
-    validation_split: str = Field(
-        default="validate", description="rows that choose the epoch, the rate and the end"
-    )
-    geometry: str | None = Field(
-        default=None,
-        description="of the pixels, whatever a model was trained on (Appendix B: padded to a "
-        "square, then 224 x 224: longer224); null: each model's own",
-    )
-    fractions: Shares = Field(default=[0.01, 0.1, 1.0], description="shares of the training labels")
-    stratified: bool = Field(
-        default=True,
-        description="a share has each class's share of it, of classes that exclude each other; "
-        "not stated",
-    )
-    lists: dict[str, Path] = Field(
-        default={},
-        description="files that name the images of a share, by the share in per cent ('1'), one a "
-        "line; what follows the name does not count. Other shares are drawn, for each run anew",
-    )
-    run_seeds: Seeds = Field(
-        default=[0, 1, 2, 3, 4],
-        description="of the runs of a share: its rows, their order, the head's start and dropout; "
-        "values are means over them (section 4.2: five)",
-    )
-    dropout: float = Field(default=0.2, ge=0, lt=1, description="before the head (Appendix B)")
-    metrics: list[Metric] = Field(default=["auroc"], min_length=1)
-
-    @model_validator(mode="after")
-    def _parts_differ(self) -> Self:
-        parts = (self.train_split, self.validation_split, self.split)
-        if len(set(parts)) < len(parts):
-            raise ValueError(f"train_split, validation_split, split: {parts} names a part twice")
-        strange = set(self.lists) - {f"{100 * share:g}" for share in self.fractions}
-        if strange:
-            raise ValueError(f"lists: '{min(strange)}' is none of the fractions, in per cent")
-        return self
-
-    @property
-    def labels(self) -> LinearProbeSettings:
-        """The same labels, shares and runs, as linear probes call them."""
-        fields = set(LabelSettings.model_fields) | {"fractions"}
-        values = {name: getattr(self, name) for name in fields}
-        return LinearProbeSettings.model_validate({**values, "probe_seeds": self.run_seeds})
-
-
-class LinearClassificationSettings(TransferSettings):
-    """A linear head on frozen features (ConVIRT section 4.2, Appendix B)."""
-
-    learning_rate: float = Field(default=1e-4, gt=0, description="of Adam (COVIDx: 1e-3)")
-    weight_decay: float = Field(default=1e-6, ge=0, description="added to the gradient")
-    batch_size: int = Field(default=64, ge=1)
-    factor: float = Field(default=0.5, gt=0, lt=1, description="of the rate at a plateau")
-    plateau: int = Field(default=3, ge=1, description="epochs without a better validation score")
-    patience: int = Field(default=10, ge=1, description="such epochs after which a run ends")
-    epochs: int = Field(default=500, ge=1, description="at most; not stated")
-    monitor: Metric = Field(default="auroc", description="the validation score")
-    encoder_batch_size: int = Field(default=32, ge=1, description="images encoded at once; speed")
-
-    @property
-    def rhythm(self) -> TrainingSettings:
-        """What the validation scores decide, as the training engine is told."""
-        return TrainingSettings.model_validate(
-            {
-                "epochs": self.epochs,
-                "schedule": {"decay": "plateau", "factor": self.factor, "patience": self.plateau},
-                "stopping": {"patience": self.patience, "monitor": self.monitor, "mode": "max"},
-            }
-        )
-
-
-class FineTunedClassificationSettings(TransferSettings):
-    """A linear head and the encoder under it (ConVIRT section 4.2, Appendix B)."""
-
-    warmup_steps: int = Field(
-        default=200, ge=0, description="updates of the head alone, the encoder frozen"
-    )
-    warmup_rate: float = Field(default=1e-3, gt=0, description="of Adam in these")
-    training: TrainingSettings = Field(
-        default=TrainingSettings.model_validate(
-            {
-                "batch_size": 64,
-                "epochs": 200,
-                "validations": 200,
-                "optimiser": {"name": "adam", "learning_rate": 1e-4, "weight_decay": 1e-6},
-                "schedule": {"decay": "plateau", "warmup": 0, "factor": 0.5, "patience": 3},
-                "stopping": {"keep": "best", "patience": 10, "monitor": "auroc", "mode": "max"},
-            }
-        ),
-        description="of both, Appendix B; a validation an epoch. The most epochs are not stated",
-    )
 
 
 class SegmentationSettings(PromptSettings):

@@ -42,7 +42,7 @@ from cxrflow.benchmarks.classification.scores import (
     sizes,
     threshold_words,
 )
-from cxrflow.benchmarks.classification.settings import TransferSettings
+from cxrflow.benchmarks.classification.transfer_settings import TransferSettings
 from cxrflow.benchmarks.features import Features, trained_geometry
 from cxrflow.benchmarks.grounding.controls import exchange
 from cxrflow.benchmarks.inputs import (

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cxrflow.benchmarks.classification.linear_heads import ProbeRun
 from cxrflow.benchmarks.classification.linear_probe import train_probes
 from cxrflow.benchmarks.classification.references import described
-from cxrflow.benchmarks.classification.settings import ConvergedSolver, TransferSettings
+from cxrflow.benchmarks.classification.settings import ConvergedSolver
 from cxrflow.benchmarks.classification.transfer import (
     Parts,
     probabilities,
@@ -23,6 +23,7 @@ from cxrflow.benchmarks.classification.transfer import (
     read_parts,
     result,
 )
+from cxrflow.benchmarks.classification.transfer_settings import TransferSettings
 from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.benchmarks.result import Result
 
