@@ -35,6 +35,7 @@ rule build_pairs:
             "data.cohort",
             *readers("tables", *cohort_sources(wildcards.cohort)),
             *(["data.validation"] if draws_validation(wildcards.cohort) else []),
+            *published_cohort(wildcards.cohort),
         ),
         settings=lambda wildcards: as_json(run.known_cohorts[wildcards.cohort].recipe.settings()),
         data=cohort_options,
@@ -64,3 +65,18 @@ use rule build_pairs as build_samples with:
         "<timings>/build_samples/{cohort}.tsv"
     wildcard_constraints:
         cohort=one_of(cohorts_of("grounding", "classification", "nli", "progression")),
+
+
+use rule build_samples as build_retrieval with:
+    output:
+        samples="<results>/cohorts/{cohort}/samples.parquet",
+        queries="<results>/cohorts/{cohort}/queries.parquet",
+        images="<results>/cohorts/{cohort}/images.parquet",
+        split="<results>/cohorts/{cohort}/split.csv",
+        flow="<results>/cohorts/{cohort}/flow.json",
+    log:
+        "<logs>/build_retrieval/{cohort}.log",
+    benchmark:
+        "<timings>/build_retrieval/{cohort}.tsv"
+    wildcard_constraints:
+        cohort=one_of(cohorts_of("retrieval")),

@@ -161,6 +161,15 @@ def draws_validation(cohort):
     return run.known_cohorts[cohort].recipe.splits.validation is not None
 
 
+def published_cohort(cohort):
+    """What makes a cohort whose rows or parts its publisher chose, beside what makes the others."""
+    found = run.known_cohorts[cohort]
+    recipe = found.recipe
+    if recipe.kind == "classification" and recipe.split_method == "official":
+        return ["data.published_cohort", *readers("published", found.dataset)]
+    return ["data.published_cohort"] if recipe.kind == "retrieval" else []
+
+
 def cohort_options(wildcards):
     """Where the data of a cohort lie."""
     found = run.known_cohorts[wildcards.cohort]

@@ -38,7 +38,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, CohortSettings)
 
-    from cxrflow.data.cohort import make_cohort
+    if settings.kind == "retrieval" or (
+        settings.kind == "classification" and settings.split_method == "official"
+    ):
+        from cxrflow.data.published_cohort import make_cohort
+    else:
+        from cxrflow.data.cohort import make_cohort
 
     make_cohort(options, settings)
     if settings.splits.validation is not None:

@@ -44,7 +44,7 @@ class SplitSettings(Settings):
         "set's own split table; file: `file`; ordered: the GLoRIA/MGCA rule for RSNA (images "
         "sorted by id, shuffled by seed, `test_share` of them for testing); all: everything is "
         "test. auto: patients for pairs and progression, all for grounding, ordered for "
-        "classification, official for nli, whose files are its splits",
+        "classification, official for nli, whose files are its splits; retrieval has all",
     )
     seed: int = Field(0, ge=0, description="seed of the shuffle (patients, ordered)")
     shares: dict[str, float] = Field(
@@ -66,6 +66,12 @@ class SplitSettings(Settings):
         description="kind classification, method official: what of the training part validates, by "
         "`seed`; null: what the data set's own split says",
     )
+    parts: dict[str, Literal["train", "validate", "test"]] | None = Field(
+        None,
+        description="kind classification, method official: what the publisher's parts become, by "
+        "the publisher's names, as {train: train, valid: test}; parts that are not named are left "
+        "out. null: what they are called",
+    )
 
     @field_validator("shares")
     @classmethod
@@ -82,21 +88,26 @@ class SplitSettings(Settings):
             raise ValueError("`file` and `method: file` go together")
         if self.validation is not None and self.method != "official":
             raise ValueError("validation is drawn from a training part of method official")
+        if self.parts is not None and self.method != "official":
+            raise ValueError("`parts` are the publisher's: expected method official")
         return self
 
     @model_serializer(mode="wrap")
     def _new_fields_where_asked(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        return {k: v for k, v in dump(self).items() if k != "validation" or v is not None}
+        unasked = ("parts", "validation")
+        return {k: v for k, v in dump(self).items() if k not in unasked or v is not None}
 
 
 class CohortSettings(Settings):
     """What ``python -m cxrflow.data.build_cohort`` is told besides paths."""
 
-    kind: CohortKind = Field(
+    # A kind that is named in the field alone changes none of the others' code (`source_files`).
+    kind: CohortKind | Literal["retrieval"] = Field(
         "pairs",
         description="pairs: a study's image and report; grounding: a phrase and its boxes; "
         "classification: an image and its labels; nli: a premise, a hypothesis, their relation; "
-        "progression: two images of a patient and what became of a finding between them",
+        "progression: two images of a patient and what became of a finding between them; "
+        "retrieval: images to search, and images and texts to search by",
     )
     unit: Literal["study", "image"] = Field(
         "study",
@@ -182,7 +193,18 @@ class CohortSettings(Settings):
             raise ValueError(f"acquisitions of a cohort of kind {self.kind}: expected any")
         if self.splits.validation is not None and self.kind != "classification":
             raise ValueError(f"splits.validation of a cohort of kind {self.kind}: expected null")
+        if self.splits.parts is not None and self.kind != "classification":
+            raise ValueError(f"splits.parts of a cohort of kind {self.kind}: expected null")
         return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _all_of_a_retrieval_is_test(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or values.get("kind") != "retrieval":
+            return values
+        if values.get("splits") not in (None, {}, {"method": "auto"}, {"method": "all"}):
+            raise ValueError("splits of a cohort of kind retrieval: expected method all alone")
+        return {**values, "splits": {"method": "all"}}
 
     @model_serializer(mode="wrap")
     def _new_fields_where_asked(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ Content = Literal[
     "progressions",
     "demographics",
 ]
-Part = Literal["tables", "reports", "documents"]
+Part = Literal["tables", "published", "reports", "documents"]
 READER = r"^cxrflow(\.\w+)+:\w+$"
 
 
@@ -45,8 +45,15 @@ class Layout(Settings):
     holds: frozenset[Content] = Field(min_length=1)
     people: frozenset[str] = Field(frozenset(), description="whose patients; none: of no patients")
     ids: str | None = Field(None, description="how patients are numbered; null: they are not named")
-    cohorts: tuple[CohortKind, ...] = Field((), description="kinds that can be made of it")
+    cohorts: tuple[CohortKind | Literal["retrieval"], ...] = Field(
+        (), description="kinds that can be made of it"
+    )
     tables: str | None = Field(None, pattern=READER, description="reader of studies, images, boxes")
+    published: str | None = Field(
+        None,
+        pattern=READER,
+        description="the same with the publisher's split, where that has images of its own",
+    )
     reports: str | None = Field(None, pattern=READER, description="reader of report texts")
     documents: str | None = Field(None, pattern=READER, description="reader of documents of text")
     companion: str | None = Field(

@@ -1,0 +1,342 @@
+"""CheXpert, 8x200 and RSNA's second stage as published: parts, labels, leakage, bad input."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from data_fixtures import rsna, write_csv, write_dicom
+
+from cxrflow.data.build_cohort import main
+from cxrflow.data.chexpert import COLUMNS, OBSERVATIONS
+from cxrflow.data.retrieval_8x200 import EXAMPLES
+from cxrflow.data.settings import CohortSettings
+from cxrflow.errors import InputError
+
+SMALL, FULL = "CheXpert-v1.0-small/", "CheXpert-v1.0/"
+CATEGORIES = ("Atelectasis", "Fracture", "No Finding")
+
+
+def labels(value: object = "", **named: object) -> list[object]:
+    """All labels alike, but for those that are named (spaces as underscores)."""
+    told = {name.replace("_", " "): label for name, label in named.items()}
+    return [told.get(name, value) for name in OBSERVATIONS]
+
+
+def path(part: str, patient: int, study: int = 1, image: str = "view1_frontal") -> str:
+    return f"{part}/patient{patient:05d}/study{study}/{image}.jpg"
+
+
+def image(root: Path, name: str) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_bytes(b"a picture")
+
+
+def chexpert(root: Path, prefix: str = SMALL, rows: Sequence[Sequence[object]] = ()) -> Path:
+    """12 patients of two images train, 3 are valid, 2 test; ``rows`` are more of train.csv."""
+    train: list[Sequence[object]] = []
+    for patient in range(1, 13):
+        told = labels(Edema="-1.0", Atelectasis="1.0", Pneumothorax="0.0")
+        train.append([path("train", patient), "Male", 61, "Frontal", "AP", *told])
+        side = path("train", patient, image="view2_lateral")
+        train.append([side, "Male", 61, "Lateral", "", *told])
+    valid = [
+        [path("valid", n), "Female", 50, "Frontal", "PA", *labels("0.0", Edema=f"{n % 2}.0")]
+        for n in (101, 102, 103)
+    ]
+    test = [[path("test", n), *labels("0.0")] for n in (201, 202)]
+    for rows_of in (train, valid, test):
+        for row in rows_of:
+            image(root, str(row[0]))
+    write_csv(root / "train.csv", COLUMNS, [[prefix + str(r[0]), *r[1:]] for r in [*train, *rows]])
+    write_csv(root / "valid.csv", COLUMNS, [[prefix + str(r[0]), *r[1:]] for r in valid])
+    write_csv(root / "test_labels.csv", ("Path", *OBSERVATIONS), test)
+    return root
+
+
+def make(output: Path, layout: str, root: Path, *options: object, **settings: Any) -> Any:
+    values = json.dumps({"kind": "classification"} | settings)
+    arguments = ["--layout", layout, "--root", root, *options, "--settings", values]
+    main([*map(str, arguments), "--output", str(output)])
+    return json.loads((output / "flow.json").read_text())
+
+
+OFFICIAL = {"method": "official", "parts": {"train": "train", "valid": "test"}}
+
+
+def dropped(flow: dict[str, Any], name: str) -> dict[str, int]:
+    found = next(step for step in flow["steps"] if step["name"] == name)
+    return {drop["reason"]: drop["count"] for drop in found["dropped"]}
+
+
+@pytest.mark.parametrize("prefix", [SMALL, FULL, ""])
+def test_labels_of_reports_train_and_those_of_radiologists_test(
+    prefix: str, tmp_path: Path
+) -> None:
+    root = chexpert(tmp_path / "chexpert", prefix)
+    flow = make(tmp_path / "out", "chexpert", root, splits=OFFICIAL)
+    rows = pd.read_parquet(tmp_path / "out/samples.parquet").set_index("image_id")
+    assert rows["split"].value_counts().to_dict() == {"train": 24, "test": 3}
+    assert dropped(flow, "split known") == {"not in the given split": 2}
+    assert flow["classes"] == list(OBSERVATIONS)
+    first = rows.loc["patient00001/study1/view1_frontal"]
+    assert (first["image_path"], first["view"]) == (path("train", 1), "AP")
+    assert (first["group_id"], first["subject_id"]) == ("patient00001/study1", "patient00001")
+    told = dict(zip(OBSERVATIONS, first["labels"], strict=True))
+    assert (told["Edema"], told["Atelectasis"], told["Pneumothorax"]) == (-1, 1, 0)
+    assert np.isnan(told["Pneumonia"])
+    assert rows.loc["patient00001/study1/view2_lateral", "view"] == "LATERAL"
+    assert not np.isnan(np.stack(rows.loc[rows["split"] == "test", "labels"])).any()
+    assert {check["name"] for check in flow["checks"]} == {
+        *("image in one split", "patient in one split")
+    }
+
+
+def test_parts_have_the_names_that_the_cohort_gives_them(tmp_path: Path) -> None:
+    root = chexpert(tmp_path / "chexpert")
+    plain = {"method": "official"}
+    parts = make(tmp_path / "out", "chexpert", root, splits=plain)["splits"]
+    images = {name: part["images"] for name, part in parts.items()}
+    assert images == {"train": 24, "validate": 3, "test": 2}
+    wrong = {"method": "official", "parts": {"dev": "test"}}
+    with pytest.raises(InputError, match=r"names 'dev'; the split has test, train, valid"):
+        make(tmp_path / "out", "chexpert", root, splits=wrong)
+    for value in ({"parts": {}}, {"method": "patients", "parts": {"train": "train"}}):
+        with pytest.raises(ValueError, match="expected method official"):
+            CohortSettings.model_validate({"kind": "classification", "splits": value})
+    with pytest.raises(ValueError, match=r"splits\.parts of a cohort of kind pairs"):
+        CohortSettings.model_validate({"kind": "pairs", "splits": wrong})
+
+
+def test_what_was_not_asked_for_is_not_in_the_settings() -> None:
+    said = CohortSettings(kind="classification").model_dump(mode="json")["splits"]
+    assert "parts" not in said
+    asked = CohortSettings.model_validate({"kind": "classification", "splits": OFFICIAL})
+    assert asked.model_dump(mode="json")["splits"]["parts"] == OFFICIAL["parts"]
+
+
+def test_other_columns_are_one_clear_error(tmp_path: Path) -> None:
+    root = chexpert(tmp_path / "chexpert")
+    lists = root / "train.csv"
+    lists.write_text(lists.read_text().replace("Pleural Effusion", "Effusion"))
+    with pytest.raises(InputError, match=r"train\.csv: column 'Pleural Effusion' is missing"):
+        make(tmp_path / "out", "chexpert", root, splits=OFFICIAL)
+    (root / "valid.csv").unlink()
+    lists.write_text(lists.read_text().replace("Effusion", "Pleural Effusion", 1))
+    with pytest.raises(InputError, match=r"valid\.csv not found"):
+        make(tmp_path / "out", "chexpert", root, splits=OFFICIAL)
+
+
+def test_an_image_that_is_listed_twice(tmp_path: Path) -> None:
+    told = labels(Edema="-1.0", Atelectasis="1.0", Pneumothorax="0.0")
+    again = [path("train", 1), "Male", 61, "Frontal", "AP", *told]
+    root = chexpert(tmp_path / "same", rows=[again])
+    flow = make(tmp_path / "out", "chexpert", root, splits=OFFICIAL)
+    assert dropped(flow, "images listed") == {"the same row again": 1}
+    root = chexpert(tmp_path / "other", rows=[[*again[:-1], "1.0"]])
+    with pytest.raises(InputError, match=r"1 value\(s\) of image_id .*patient00001/study1/view1"):
+        make(tmp_path / "out", "chexpert", root, splits=OFFICIAL)
+
+
+def test_values_and_paths_that_mean_nothing_are_counted(tmp_path: Path) -> None:
+    rows = [
+        [path("train", 13), "Male", 61, "Frontal", "AP", *labels(Edema="2.0")],
+        [path("train", 14), "Male", 61, "Frontal", "AP", *labels(Edema="maybe")],
+        ["train/somebody/view1_frontal.jpg", "Male", 61, "Frontal", "AP", *labels(Edema="1.0")],
+        [path("train", 15), "Male", 61, "Frontal", "AP", *labels(Edema="1.0")],
+    ]
+    root = chexpert(tmp_path / "chexpert", rows=rows)
+    flow = make(tmp_path / "out", "chexpert", root, splits=OFFICIAL, max_failed_share=0.5)
+    assert dropped(flow, "images listed") == {
+        "train.csv: Edema is not a number": 1,
+        "train.csv: Edema is not 1, 0, -1 or blank": 1,
+        "train.csv: Path is not …/train/patient<number>/study<number>/<image>.jpg": 1,
+    }
+    assert dropped(flow, "image usable") == {"file not found": 1}
+    with pytest.raises(InputError, match="failed at 'images listed'"):
+        make(tmp_path / "out", "chexpert", root, splits=OFFICIAL)
+
+
+# --- 8x200 ----------------------------------------------------------------------------------------
+
+
+def retrieval(root: Path, queries: Sequence[tuple[str, str]] | None = None) -> Path:
+    """Patient 1 has a query and a candidate; candidates are patients 1 to 6, two a category."""
+    candidates = [
+        [SMALL + path("train", n + 1), "Male", 61, "Frontal", "AP"]
+        + labels("0.0", **{CATEGORIES[n // 2].replace(" ", "_"): "1.0"})
+        for n in range(6)
+    ]
+    for folder in ("image-retrieval", "text-retrieval"):
+        write_csv(root / folder / "candidate.csv", COLUMNS, candidates)
+    if queries is None:
+        queries = [
+            ("Atelectasis", SMALL + path("train", 1, image="view2_lateral")),
+            ("Fracture", SMALL + path("train", 7)),
+            ("No Finding", SMALL + path("train", 8)),
+        ]
+    lines = ["Variable,Path", *(f"{name},{where}" for name, where in queries)]
+    (root / "image-retrieval/query.csv").write_bytes("\r\n".join(lines).encode())
+    texts = [(name, f"{name}, said {how}.") for name in CATEGORIES for how in ("so", "otherwise")]
+    write_csv(root / "text-retrieval/query.csv", ("Variable", "Text"), texts)
+    return root
+
+
+def make_retrieval(tmp_path: Path, root: Path, **settings: Any) -> Any:
+    images = ["--images-layout", "chexpert", "--images-root", tmp_path / "chexpert"]
+    values = {"kind": "retrieval", **settings}
+    return make(tmp_path / "out", "retrieval_8x200", root, *images, **values)
+
+
+def test_queries_and_candidates_are_joined_to_the_images_of_chexpert(tmp_path: Path) -> None:
+    chexpert(tmp_path / "chexpert")
+    flow = make_retrieval(tmp_path, retrieval(tmp_path / "sets"))
+    rows = pd.read_parquet(tmp_path / "out/samples.parquet")
+    assert rows["part"].value_counts().to_dict() == {"candidate": 6, "query": 3}
+    assert set(rows["split"]) == {"test"} and rows["image_id"].is_unique
+    first = rows[rows["part"] == "query"].set_index("category").loc["Atelectasis"]
+    assert first["image_path"] == path("train", 1, image="view2_lateral")
+    assert first["view"] == "LATERAL"
+    texts = pd.read_parquet(tmp_path / "out/queries.parquet")
+    assert list(texts) == ["query_id", "category", "text"]
+    assert texts.iloc[-1].to_list() == ["no_finding_2", "No Finding", "No Finding, said otherwise."]
+    assert "1 patient(s) have both a query and a candidate image" in flow["notes"]
+    assert flow["categories"]["candidate/Fracture"] == flow["categories"]["text/Fracture"] == 2
+
+
+def test_table_5_stands_in_for_texts_that_are_not_there(tmp_path: Path) -> None:
+    chexpert(tmp_path / "chexpert")
+    root = retrieval(tmp_path / "sets")
+    (root / "text-retrieval/query.csv").unlink()
+    flow = make_retrieval(tmp_path, root)
+    texts = pd.read_parquet(tmp_path / "out/queries.parquet")
+    told = dict(zip(texts["category"], texts["text"], strict=True))
+    assert told == {name: EXAMPLES[name] for name in CATEGORIES}
+    assert any("Table 5" in note for note in flow["notes"])
+
+
+def test_queries_that_point_nowhere(tmp_path: Path) -> None:
+    chexpert(tmp_path / "chexpert")
+    gone = SMALL + path("train", 99)
+    good = [("Fracture", SMALL + path("train", n)) for n in (7, 8)]
+    root = retrieval(tmp_path / "sets", [*good, ("Fracture", gone)])
+    flow = make_retrieval(tmp_path, root, max_failed_share=0.5)
+    assert dropped(flow, "image queries: image usable") == {"not in the image data set": 1}
+    with pytest.raises(InputError, match=r"1 of 3 images failed at 'image queries: image usable'"):
+        make_retrieval(tmp_path, root)
+    root = retrieval(tmp_path / "unknown", [("Fractures", SMALL + path("train", 7))])
+    with pytest.raises(
+        InputError, match=r"Variable is 'Fractures', .* expected one of Atelectasis"
+    ):
+        make_retrieval(tmp_path, root)
+    root = retrieval(tmp_path / "nobody", [("Fracture", "somewhere.jpg"), *good])
+    flow = make_retrieval(tmp_path, root, max_failed_share=0.5)
+    assert sum(dropped(flow, "image queries listed").values()) == 1
+
+
+def test_a_query_is_no_candidate_and_a_candidate_shows_one_thing(tmp_path: Path) -> None:
+    chexpert(tmp_path / "chexpert")
+    root = retrieval(tmp_path / "sets", [("Fracture", SMALL + path("train", 1))])
+    with pytest.raises(InputError, match=r"1 image\(s\) are listed twice \(patient00001"):
+        make_retrieval(tmp_path, root)
+    root = retrieval(tmp_path / "several")
+    lists = root / "image-retrieval/candidate.csv"
+    frame = pd.read_csv(lists)
+    frame.loc[0, "Edema"], frame.loc[2, "Edema"] = 1.0, -1.0
+    frame.to_csv(lists, index=False)
+    with pytest.raises(InputError, match=r"'candidates listed'.* not one label 1 and all others 0"):
+        make_retrieval(tmp_path, root)
+    flow = make_retrieval(tmp_path, root, max_failed_share=1)
+    reason = "candidate.csv: not one label 1 and all others 0"
+    assert dropped(flow, "candidates listed") == {reason: 2}
+
+
+def test_patients_of_8x200_leave_what_is_trained_on(tmp_path: Path) -> None:
+    root = chexpert(tmp_path / "chexpert")
+    sets = retrieval(tmp_path / "sets")
+    held = ["--held-out", f"retrieval_8x200={sets}"]
+    flow = make(tmp_path / "out", "chexpert", root, *held, splits=OFFICIAL)
+    rows = pd.read_parquet(tmp_path / "out/samples.parquet")
+    trained = set(rows.loc[rows["split"] == "train", "subject_id"])
+    assert trained == {f"patient{n:05d}" for n in range(9, 13)}
+    assert (rows["split"] == "test").sum() == 3
+    assert dropped(flow, "patient not held out") == {"patient of retrieval_8x200": 16}
+    assert flow["checks"][-1]["name"] == "held-out patients not trained on"
+
+
+# --- RSNA's second stage --------------------------------------------------------------------------
+
+
+def rsna_lists(root: Path, tests: int = 3, **wrong: str) -> Path:
+    """The tiny RSNA with labelled test images, and 7 / 3 of its others in lists.
+
+    ``wrong``: a line more of a list, by the first four letters of its name.
+    """
+    rsna(root)
+    names = sorted(file.stem for file in (root / "stage_2_train_images").iterdir())
+    for number in range(tests):
+        write_dicom(root / f"stage_2_test_images/test-{number}.dcm")
+    lists = {
+        "train_list.txt": [f"stage_2_train_images/{n}.dcm {int(n[-1] > '5')}" for n in names[3:]],
+        "val_list.txt": [f"stage_2_train_images/{name}.dcm 0" for name in names[:3]],
+        "test_list.txt": [f"stage_2_test_images/test-{n}.dcm {n % 2}" for n in range(tests)],
+    }
+    for name, lines in lists.items():
+        (root / name).write_text("\n".join([*lines, wrong.get(name[:4], "")]) + "\n")
+    return root
+
+
+def test_rsna_as_published_beside_the_other_papers_split(tmp_path: Path) -> None:
+    root = rsna_lists(tmp_path / "rsna")
+    before = make(tmp_path / "ordered", "rsna", root)
+    assert before["splits"] == {
+        "train": {"samples": 7, "patients": 0, "images": 7},
+        "test": {"samples": 3, "patients": 0, "images": 3},
+    }
+    flow = make(tmp_path / "out", "rsna", root, splits={"method": "official"})
+    rows = pd.read_parquet(tmp_path / "out/samples.parquet")
+    assert rows["split"].value_counts().to_dict() == {"train": 7, "validate": 3, "test": 3}
+    tested = rows[rows["split"] == "test"].set_index("image_id")
+    assert tested["image_path"]["test-1"] == "stage_2_test_images/test-1.dcm"
+    assert [value[0] for value in tested["labels"].sort_index()] == [0, 1, 0]
+    assert rows["subject_id"].isna().all() and any("not known" in note for note in flow["notes"])
+    for name in ("train_list.txt", "val_list.txt"):
+        (root / name).unlink()
+    make(tmp_path / "two", "rsna", root, splits={"method": "official"})
+    rows = pd.read_parquet(tmp_path / "two/samples.parquet")
+    assert rows["split"].value_counts().to_dict() == {"train": 10, "test": 3}
+    (root / "test_list.txt").unlink()
+    with pytest.raises(InputError, match=r"test_list\.txt not found"):
+        make(tmp_path / "two", "rsna", root, splits={"method": "official"})
+
+
+def test_rsna_patients_of_several_parts_are_said(tmp_path: Path) -> None:
+    root = rsna_lists(tmp_path / "rsna")
+    names = sorted(rsna_ids(root))
+    records = [
+        {"subset_img_id": name, "img_id": f"{number // 2:08d}_000.png"}
+        for number, name in enumerate([*names[:3], "test-0", *names[3:], "test-1", "test-2"])
+    ]
+    (root / "pneumonia-challenge-dataset-mappings_2018.json").write_text(json.dumps(records))
+    flow = make(tmp_path / "out", "rsna", root, splits={"method": "official"})
+    rows = pd.read_parquet(tmp_path / "out/samples.parquet").set_index("image_id")
+    assert rows.loc["test-0", "subject_id"] == rows.loc[names[2], "subject_id"]
+    check = next(check for check in flow["checks"] if check["name"] == "patient in one split")
+    assert not check["passed"] and check["detail"].startswith("2 of 3 test images")
+
+
+def rsna_ids(root: Path) -> list[str]:
+    return [file.stem for file in (root / "stage_2_train_images").iterdir()]
+
+
+def test_damaged_rsna_lists(tmp_path: Path) -> None:
+    other = "stage_2_train_images/00000000-aaaa-4bbb-8ccc-000000000000.dcm 1"
+    root = rsna_lists(tmp_path / "two", trai=other)
+    with pytest.raises(InputError, match=r"1 image\(s\) stand in train_list\.txt, .* two labels"):
+        make(tmp_path / "out", "rsna", root, splits={"method": "official"})
+    root = rsna_lists(tmp_path / "three", test="test-9.dcm")
+    flow = make(tmp_path / "out", "rsna", root, splits={"method": "official"}, max_failed_share=0.5)
+    assert dropped(flow, "labels listed") == {"test_list.txt: not <folder>/<id>.dcm <0 or 1>": 1}

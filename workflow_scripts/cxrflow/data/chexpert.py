@@ -1,0 +1,100 @@
+"""CheXpert v1.0: train.csv, valid.csv and, where they lie beside them, labels of the test images.
+
+``Path`` begins with the name of a release (``CheXpert-v1.0-small/``, ``CheXpert-v1.0/``) that the
+folder need not have. Labels are those of a report's text in train (1, 0, -1 uncertain, blank not
+mentioned) and of radiologists in valid and test; columns are found by name, since their order is
+not MIMIC-CXR-JPG's. Irvin et al., AAAI 2019.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from cxrflow.csv_table import Kind, find_file, read_csv, require_file, require_root
+from cxrflow.data.filters import file_failures
+from cxrflow.data.tables import Request, Tables, drop_repeats, shaped
+from cxrflow.drops import Drop
+
+OBSERVATIONS = (
+    *("No Finding", "Enlarged Cardiomediastinum", "Cardiomegaly", "Lung Opacity", "Lung Lesion"),
+    *("Edema", "Consolidation", "Pneumonia", "Atelectasis", "Pneumothorax", "Pleural Effusion"),
+    *("Pleural Other", "Fracture", "Support Devices"),
+)
+#: Columns of train.csv and valid.csv, in their order; test_labels.csv has neither of the middle.
+COLUMNS = ("Path", "Sex", "Age", "Frontal/Lateral", "AP/PA", *OBSERVATIONS)
+FILES = {"train": "train.csv", "valid": "valid.csv", "test": "test_labels.csv"}
+_IMAGE = ("image_id", "study_id", "subject_id", "image_path", "view")
+_PATH = (
+    r"(?:^|/)(?P<image_path>(?P<split>train|valid|test)/(?P<subject_id>patient\d+)/"
+    r"(?P<study>study\d+)/(?P<image>[^/]+)\.(?:jpg|png))$"
+)
+
+
+def read(root: Path, request: Request) -> Tables:
+    """Read the lists, and whether the image files are there when asked."""
+    require_root(root)
+    parts = [_part(root, split) for split in FILES]
+    rows = pd.concat([rows for rows, _ in parts], ignore_index=True)
+    if request.images is not None:
+        rows = rows[rows["image_id"].isin(request.images)].reset_index(drop=True)
+    images = shaped("images", {name: rows[name] for name in _IMAGE})
+    if request.headers:
+        paths = images["image_path"].tolist()
+        images["failure"] = file_failures(root, paths, request.threads)
+    studies = rows[["study_id", "subject_id"]].drop_duplicates()
+    return Tables(
+        source=root,
+        studies=shaped("studies", {name: studies[name] for name in ("study_id", "subject_id")}),
+        images=images,
+        labels=rows[["image_id", *OBSERVATIONS]],
+        splits=rows[["subject_id", "split"]].drop_duplicates(),
+        dropped={"images": [drop for _, drops in parts for drop in drops]},
+        opened=request.headers,
+    )
+
+
+def named(paths: pd.Series) -> pd.DataFrame:
+    """Ids, file and part by a ``Path`` of any release; nulls where it names no patient.
+
+    An image is called ``patient00001/study1/view1_frontal``, whichever part it stands in.
+    """
+    found = paths.str.extract(_PATH)
+    study = found["subject_id"] + "/" + found["study"]
+    return found.assign(study_id=study, image_id=study + "/" + found["image"])
+
+
+def _part(root: Path, split: str) -> tuple[pd.DataFrame, list[Drop]]:
+    """One list: ids, view, labels; and its damaged rows. test_labels.csv may be missing."""
+    name = FILES[split]
+    labels: dict[str, Kind] = dict.fromkeys(OBSERVATIONS, "number")
+    if split == "test":
+        path = find_file(root, name)
+        if path is None:
+            return pd.DataFrame(columns=[*_IMAGE, "split", *OBSERVATIONS]), []
+        rows, drops = read_csv(path, {"Path": "id", **labels})
+    else:
+        path = require_file(root, name)
+        # No blank in `Frontal/Lateral`; `AP/PA` is blank for laterals.
+        sides: dict[str, Kind] = {"Frontal/Lateral": "id", "AP/PA": "text"}
+        rows, drops = read_csv(path, {"Path": "id", **sides, **labels})
+    rows, repeats = drop_repeats(rows, "Path")
+    found = named(rows["Path"])
+    lost = found["split"] != split
+    form = f"{split}/patient<number>/study<number>/<image>.jpg"
+    wrong = pd.Series(False, index=rows.index)
+    drops += repeats
+    for label in OBSERVATIONS:
+        other = ~(rows[label].isin([1, 0, -1]) | rows[label].isna()) & ~wrong & ~lost
+        drops.append(
+            Drop.of(f"{name}: {label} is not 1, 0, -1 or blank", rows.loc[other, "Path"], True)
+        )
+        wrong |= other
+    drops.append(Drop.of(f"{name}: Path is not …/{form}", rows.loc[lost, "Path"], failed=True))
+    rows = rows.join(found)[~lost & ~wrong]
+    if split == "test":
+        side = rows["image"].str.extract(r"_(frontal|lateral)", expand=False)
+        view = side.str.upper()
+    else:
+        view = rows["AP/PA"].fillna(rows["Frontal/Lateral"]).str.upper()
+    rows = rows.assign(view=view)[[*_IMAGE, "split", *OBSERVATIONS]]
+    return rows, [drop for drop in drops if drop.count]

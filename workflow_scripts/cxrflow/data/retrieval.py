@@ -1,0 +1,101 @@
+"""Retrieval cohorts (ConVIRT section 4.2): images that are searched, by images and by texts.
+
+A row is an image with its category and its ``part``: a query, or a candidate that queries rank.
+``queries.parquet`` has the texts. Everything is test.
+"""
+
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from cxrflow.data import leakage
+from cxrflow.data.flow import Cohort, Flow
+from cxrflow.data.tables import Tables
+from cxrflow.drops import Drop
+from cxrflow.errors import InputError
+
+COLUMNS = (
+    *("sample_id", "subject_id", "group_id", "image_id", "image_path", "part", "category"),
+    *("view", "split"),
+)
+_PARTS = {"candidate": "candidates", "query": "image queries"}
+
+
+@dataclass(frozen=True)
+class RetrievalTables(Tables):
+    """What a data set of queries and candidates holds beside its images.
+
+    Attributes:
+        searched: ``image_id``, ``part`` (query or candidate), ``category``: what the image shows.
+        texts: ``query_id``, ``category``, ``text``: what images are searched by as well.
+    """
+
+    searched: pd.DataFrame = field(default_factory=pd.DataFrame)
+    texts: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+
+@dataclass(frozen=True)
+class RetrievalCohort(Cohort):
+    """A cohort with ``queries``: ``query_id``, ``category``, ``text``."""
+
+    queries: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+
+def build(tables: RetrievalTables, pictures: Tables, flow: Flow) -> RetrievalCohort:
+    """Join what is listed to the images.
+
+    Args:
+        tables: the images as the lists name them, and the texts.
+        pictures: the images of the data set that holds them, opened.
+
+    Raises:
+        InputError: more queries, or more candidates, point nowhere than is allowed, or none of a
+            category is left that is asked for.
+    """
+    files = pictures.images.set_index("image_id")
+    kept = []
+    for part, name in _PARTS.items():
+        rows = tables.searched[tables.searched["part"] == part]
+        flow.step(f"{name} listed", "images", len(rows), tables.dropped[name])
+        failure = rows["image_id"].map(files["failure"])
+        failure = failure.mask(~rows["image_id"].isin(files.index), "not in the image data set")
+        lost = [
+            Drop.of(str(reason), ids, failed=True)
+            for reason, ids in rows["image_id"].groupby(failure)
+        ]
+        rows = rows[failure.isna()]
+        flow.step(f"{name}: image usable", "images", len(rows), lost)
+        kept.append(rows)
+    flow.step("text queries listed", "samples", len(tables.texts), tables.dropped["text queries"])
+    rows = pd.concat(kept, ignore_index=True)
+    rows = rows.join(files[["study_id", "subject_id", "image_path", "view"]], on="image_id")
+    rows = rows.assign(sample_id=rows["image_id"], group_id=rows["study_id"], split="test")
+    rows = rows[list(COLUMNS)]
+    flow.check("each image once", leakage.unique_rows(rows, "image", tables.source))
+    _require_answers(rows, tables)
+    patients = pd.Index(rows["subject_id"].unique(), dtype="str")
+    return RetrievalCohort(
+        rows=rows,
+        images=rows[["image_id", "image_path"]],
+        split=pd.Series("test", index=patients, dtype="str"),
+        unit="samples",
+        extra={"categories": _counts(rows, tables.texts)},
+        queries=tables.texts,
+    )
+
+
+def _counts(rows: pd.DataFrame, texts: pd.DataFrame) -> dict[str, int]:
+    """Images and texts by ``part/category``."""
+    named = pd.concat([rows["part"] + "/" + rows["category"], "text/" + texts["category"]])
+    return {str(name): int(count) for name, count in named.value_counts().sort_index().items()}
+
+
+def _require_answers(rows: pd.DataFrame, tables: RetrievalTables) -> None:
+    """Raise InputError where no candidate of a query's category is left, or no query at all."""
+    there = set(rows.loc[rows["part"] == "candidate", "category"])
+    asked = {*rows.loc[rows["part"] == "query", "category"], *tables.texts["category"]}
+    if not asked <= there or not asked:
+        missing = sorted(asked - there) or ["any query"]
+        raise InputError(
+            f"{tables.source}: no candidate is left for {', '.join(missing)}, or nothing is asked"
+        )
