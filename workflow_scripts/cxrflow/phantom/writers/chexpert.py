@@ -1,0 +1,72 @@
+"""The CheXpert copy: train, valid and test images as JPG, and their lists.
+
+Paths begin with the small release's name, as published. test_labels.csv, a download of its own,
+lies beside the other two.
+"""
+
+import functools
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from cxrflow.data.chexpert import COLUMNS, FILES, OBSERVATIONS
+from cxrflow.phantom.acquisition import Acquisition
+from cxrflow.phantom.chexpert import Member, labels_of, make_chexpert_patient, members
+from cxrflow.phantom.drawing import draw
+from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.writers.folder import each, write_dataset, write_table
+
+PREFIX = "CheXpert-v1.0-small/"
+JPEG_QUALITY = 92
+
+Row = tuple[object, ...]
+
+
+def image_path(member: Member, image: Acquisition) -> str:
+    """The file, from the folder of the data set."""
+    return f"{member.part}/{image.image_id}.jpg"
+
+
+def _write_patient(
+    output: Path, settings: HospitalSettings, member: Member
+) -> tuple[str, list[Row]]:
+    """The images of a patient; its part and its rows of the list."""
+    patient = make_chexpert_patient(settings, member)
+    sex = {"F": "Female", "M": "Male"}[patient.sex]
+    rows: list[Row] = []
+    for number, study in enumerate(patient.studies):
+        labels = labels_of(settings, member, patient, number)
+        values = tuple(labels[name] for name in OBSERVATIONS)
+        for image in study.images:
+            path = output / image_path(member, image)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pixels = np.rint(draw(patient, study, image, settings.image_size).image * 255)
+            Image.fromarray(pixels.astype(np.uint8)).save(path, "JPEG", quality=JPEG_QUALITY)
+            if member.part == "test":
+                rows.append((image_path(member, image), *values))
+                continue
+            view = (image.projection,) if image.frontal else (None,)
+            side = "Frontal" if image.frontal else "Lateral"
+            named = PREFIX + image_path(member, image)
+            rows.append((named, sex, patient.age, side, *view, *values))
+    return member.part, rows
+
+
+def write_chexpert(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
+    """Write images and lists into ``output``; False when they are there already."""
+
+    def build(folder: Path) -> dict[str, int]:
+        lists: dict[str, list[Row]] = {part: [] for part in FILES}
+        one = functools.partial(_write_patient, folder, settings)
+        everybody = members(settings)
+        for part, rows in each(one, everybody, threads, "chexpert"):
+            lists[part] += rows
+        for part, name in FILES.items():
+            columns = ("Path", *OBSERVATIONS) if part == "test" else COLUMNS
+            write_table(folder / name, columns, lists[part])
+        uncertain = sum(-1.0 in row for row in lists["train"])
+        images = {f"{part}_images": len(rows) for part, rows in lists.items()}
+        return {"patients": len(everybody), **images, "uncertain_images": uncertain}
+
+    return write_dataset("chexpert", settings, output, build)
