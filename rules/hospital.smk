@@ -13,7 +13,7 @@ rule draw_phantom:
     benchmark:
         "<timings>/draw_phantom/{phantom}.tsv"
     wildcard_constraints:
-        phantom="[a-z_]+",
+        phantom="[a-z0-9_]+",
     priority: 100
     retries: need("draw_phantom").retries
     conda:

@@ -8,10 +8,10 @@ Of each category of ConVIRT's 8x200 sets there are patients who have that and no
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from cxrflow.data.chexpert import OBSERVATIONS
 from cxrflow.phantom.acquisition import Acquisition, Look, sample_acquisition, sample_acquisitions
 from cxrflow.phantom.course import Chapter, Finding, sample_course, sample_finding
 from cxrflow.phantom.patient import Patient, Study, sample_anatomy, sample_demographics
@@ -19,6 +19,12 @@ from cxrflow.phantom.patient import _times as sample_times
 from cxrflow.phantom.report import write_report
 from cxrflow.phantom.settings import HospitalSettings
 
+#: The labels, in the order of CheXpert's lists.
+OBSERVATIONS = (
+    *("No Finding", "Enlarged Cardiomediastinum", "Cardiomegaly", "Lung Opacity", "Lung Lesion"),
+    *("Edema", "Consolidation", "Pneumonia", "Atelectasis", "Pneumothorax", "Pleural Effusion"),
+    *("Pleural Other", "Fracture", "Support Devices"),
+)
 CATEGORIES = (
     *("Atelectasis", "Cardiomegaly", "Edema", "Fracture", "No Finding", "Pleural Effusion"),
     *("Pneumonia", "Pneumothorax"),
@@ -144,6 +150,7 @@ def make_chexpert_patient(settings: HospitalSettings, member: Member) -> Patient
     studies = []
     times = sample_times(clock, settings, len(chapters))
     for number, (time, chapter) in enumerate(zip(times, chapters, strict=True)):
+        images: tuple[Acquisition, ...]
         if member.orders:
             images = (_ordered_image(camera, settings, member.orders[number]),)
         else:
@@ -157,7 +164,7 @@ def make_chexpert_patient(settings: HospitalSettings, member: Member) -> Patient
                 changes=chapter.changes,
                 resolved=chapter.resolved,
                 images=tuple(
-                    _named(member, number, place, _toned(image, camera))
+                    _named(member, number, place, toned(image, camera))
                     for place, image in enumerate(images)
                 ),
             )
@@ -230,9 +237,9 @@ def _named(member: Member, study: int, place: int, image: Acquisition) -> Acquis
     return replace(image, image_id=f"{member.name}/study{study + 1}/view{place + 1}_{side}")
 
 
-def _toned(image: Acquisition, rng: np.random.Generator) -> Acquisition:
+def toned(image: Acquisition, rng: np.random.Generator) -> Acquisition:
     """The image with the tone of this hospital; what is spoilt about it stays."""
-    drawn = {
+    drawn: dict[str, Any] = {
         name: round(float(rng.uniform(*getattr(LOOK, name))), 5)
         for name in ("gamma", "contrast", "exposure", "noise", "blur", "collimation")
     }

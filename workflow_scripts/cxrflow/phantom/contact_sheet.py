@@ -1,7 +1,8 @@
 """A contact sheet of the synthetic hospital: every finding by severity and side, with its boxes.
 
 One column a finding, one row a severity, sides alternating; a second sheet (``--lateral``) shows
-the same from the side, a third (``--variety``) normal chests with all kinds of acquisitions.
+the same from the side, a third (``--variety``) normal chests with all kinds of acquisitions, a
+fourth (``--categories``) two queries and two candidates of each category of the 8x200 copy.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,13 @@ from PIL import Image, ImageDraw
 from cxrflow.command import parser, read_settings, run
 from cxrflow.files import atomic_path
 from cxrflow.phantom.acquisition import sample_acquisition
+from cxrflow.phantom.chexpert import (
+    CATEGORIES,
+    Order,
+    make_chexpert_patient,
+    members,
+    toned,
+)
 from cxrflow.phantom.course import FINDINGS, Finding, lesion_kind, sample_finding
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.patient import Patient, Study, make_patient
@@ -91,8 +99,9 @@ def findings_sheet(
 
 
 def variety_sheet(settings: HospitalSettings, size: int, pixels: int) -> Image.Image:
-    """Chests without findings: both looks, all projections, spoilt ones in the last row."""
+    """Chests without findings: all looks and projections, spoilt ones in the last row."""
     rows = [("mimic_cxr", "AP"), ("mimic_cxr", "PA"), ("mimic_cxr", "LATERAL"), ("rsna", "PA")]
+    rows.append(("chexpert", "AP"))
     columns = 8
     sheet = Image.new("RGB", (size * columns, (size + _LABEL) * (len(rows) + 1)))
     settings = settings.model_copy(update={"spoilt_share": 0.0})
@@ -103,12 +112,32 @@ def variety_sheet(settings: HospitalSettings, size: int, pixels: int) -> Image.I
             index = 300 + row * columns + column
             rng = np.random.default_rng([settings.seed, index])
             state = spoilt[column] if row == len(rows) else None
-            image = sample_acquisition(rng, settings, "sheet", view, look=look, spoilt=state)
+            drawn = "mimic_cxr" if look == "chexpert" else look
+            image = sample_acquisition(rng, settings, "sheet", view, look=drawn, spoilt=state)
+            if look == "chexpert":
+                image = toned(image, rng)
             patient = make_patient(settings, index)
             study = replace(patient.studies[0], findings=(), images=(image,))
             title = f"{look} {view}\n{state or ''}"
             tile = _tile(patient, study, 0, size, pixels, title, False)
             sheet.paste(tile, (column * size, row * (size + _LABEL)))
+    return sheet
+
+
+def categories_sheet(settings: HospitalSettings, size: int, pixels: int) -> Image.Image:
+    """One column a category of the 8x200 copy: two queries, two candidates."""
+    rows = ("query", "query", "candidate", "candidate")
+    sheet = Image.new("RGB", (size * len(CATEGORIES), (size + _LABEL) * len(rows)))
+    everybody = members(settings)
+    for column, category in enumerate(CATEGORIES):
+        for part in dict.fromkeys(rows):
+            places = [row for row, wanted in enumerate(rows) if wanted == part]
+            ordered = [one for one in everybody if one.orders == (Order(part, category),)]
+            for row, member in zip(places, ordered, strict=False):
+                patient = make_chexpert_patient(settings, member)
+                title = f"{category}\n{part}"
+                tile = _tile(patient, patient.studies[0], 0, size, pixels, title, False)
+                sheet.paste(tile, (column * size, row * (size + _LABEL)))
     return sheet
 
 
@@ -130,10 +159,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     kind = arguments.add_mutually_exclusive_group()
     kind.add_argument("--lateral", action="store_true", help="the findings in lateral views")
     kind.add_argument("--variety", action="store_true", help="normal chests, all acquisitions")
+    kind.add_argument("--categories", action="store_true", help="what the 8x200 copy searches")
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, HospitalSettings)
     if options.variety:
         sheet = variety_sheet(settings, options.tile, options.pixels)
+    elif options.categories:
+        sheet = categories_sheet(settings, options.tile, options.pixels)
     else:
         projection = "lateral" if options.lateral else "frontal"
         boxes = not options.no_boxes

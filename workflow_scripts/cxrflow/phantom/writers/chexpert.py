@@ -10,13 +10,20 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from cxrflow.data.chexpert import COLUMNS, FILES, OBSERVATIONS
 from cxrflow.phantom.acquisition import Acquisition
-from cxrflow.phantom.chexpert import Member, labels_of, make_chexpert_patient, members
+from cxrflow.phantom.chexpert import (
+    OBSERVATIONS,
+    Member,
+    labels_of,
+    make_chexpert_patient,
+    members,
+)
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.writers.folder import each, write_dataset, write_table
 
+COLUMNS = ("Path", "Sex", "Age", "Frontal/Lateral", "AP/PA", *OBSERVATIONS)
+LISTS = {"train": "train.csv", "valid": "valid.csv", "test": "test_labels.csv"}
 PREFIX = "CheXpert-v1.0-small/"
 JPEG_QUALITY = 92
 
@@ -57,12 +64,12 @@ def write_chexpert(settings: HospitalSettings, output: str | Path, threads: int 
     """Write images and lists into ``output``; False when they are there already."""
 
     def build(folder: Path) -> dict[str, int]:
-        lists: dict[str, list[Row]] = {part: [] for part in FILES}
+        lists: dict[str, list[Row]] = {part: [] for part in LISTS}
         one = functools.partial(_write_patient, folder, settings)
         everybody = members(settings)
         for part, rows in each(one, everybody, threads, "chexpert"):
             lists[part] += rows
-        for part, name in FILES.items():
+        for part, name in LISTS.items():
             columns = ("Path", *OBSERVATIONS) if part == "test" else COLUMNS
             write_table(folder / name, columns, lists[part])
         uncertain = sum(-1.0 in row for row in lists["train"])

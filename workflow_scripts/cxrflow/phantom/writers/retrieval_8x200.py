@@ -6,13 +6,13 @@ with line ends of Windows.
 
 from pathlib import Path
 
-from cxrflow.data.chexpert import COLUMNS, OBSERVATIONS
-from cxrflow.data.retrieval_8x200 import IMAGES, TEXTS
-from cxrflow.phantom.chexpert import labels_of, make_chexpert_patient, members
+from cxrflow.phantom.chexpert import OBSERVATIONS, labels_of, make_chexpert_patient, members
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.wording.retrieval import QUERIES
-from cxrflow.phantom.writers.chexpert import PREFIX, image_path
+from cxrflow.phantom.writers.chexpert import COLUMNS, PREFIX, image_path
 from cxrflow.phantom.writers.folder import write_dataset, write_table
+
+IMAGES, TEXTS = "image-retrieval", "text-retrieval"
 
 
 def write_retrieval_8x200(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:

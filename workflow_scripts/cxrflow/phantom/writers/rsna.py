@@ -1,7 +1,8 @@
 """The RSNA Pneumonia Detection Challenge copy, in Kaggle's stage 2 layout.
 
 8-bit JPEG baseline DICOMs with little in the header, box rows in pixels of the square image, class
-rows repeated as often as label rows, ids that are UUIDs of images and not of patients.
+rows repeated as often as label rows, ids that are UUIDs of images and not of patients. Beside them
+lie the lists of MRM (Zhou et al., 2023), which have the labels of the test images.
 """
 
 import functools
@@ -16,10 +17,13 @@ from cxrflow.phantom.writers import dicom_file
 from cxrflow.phantom.writers.folder import each, write_dataset, write_table
 
 TRAIN, TEST = "stage_2_train_images", "stage_2_test_images"
+LISTS = {"train": "train_list.txt", "validate": "val_list.txt", "test": "test_list.txt"}
 _SECONDARY_CAPTURE = "1.2.840.10008.5.1.4.1.1.7"
 _SPACINGS = ("0.143", "0.168", "0.139", "0.171", "0.194311")
-#: One test image (without public labels) for so many training images.
-_TRAIN_PER_TEST = 9
+#: One test image for so many training images; published are 9, enlarged for a small hospital.
+_TRAIN_PER_TEST = 3
+#: Share of the training images in the list for validation; published are 1,500 of 26,684.
+_VALIDATION = 0.1
 
 Box = tuple[float, float, float, float]
 
@@ -79,7 +83,7 @@ def write_rsna(settings: HospitalSettings, output: str | Path, threads: int = 1)
         cases = list(each(one, range(settings.rsna_images + tests), threads, "rsna"))
         # The published order is no order of anything; that of the ids is none, either.
         known = sorted(cases[: settings.rsna_images])
-        unknown = sorted(patient for patient, _, _ in cases[settings.rsna_images :])
+        tested = sorted(cases[settings.rsna_images :])
         labels: list[tuple[object, ...]] = []
         classes: list[tuple[object, ...]] = []
         for patient, label, boxes in known:
@@ -94,13 +98,20 @@ def write_rsna(settings: HospitalSettings, output: str | Path, threads: int = 1)
         middle = settings.image_size // 4
         guess = f"0.5 {middle} {middle} {middle} {middle}"
         columns = ("patientId", "PredictionString")
-        submission = [(patient, guess) for patient in unknown]
+        submission = [(patient, guess) for patient, _, _ in tested]
         write_table(folder / "stage_2_sample_submission.csv", columns, submission)
+        validated = max(1, round(_VALIDATION * len(known)))
+        parts = {"validate": known[:validated], "train": known[validated:], "test": tested}
+        for part, name in LISTS.items():
+            images = TEST if part == "test" else TRAIN
+            lines = [f"{images}/{one}.dcm {int(label == OPACITY)}" for one, label, _ in parts[part]]
+            (folder / name).write_text("\n".join([*lines, ""]), encoding="utf-8")
         return {
             "train_images": len(known),
-            "test_images": len(unknown),
+            "test_images": len(tested),
             "positive_images": sum(label == OPACITY for _, label, _ in known),
             "boxes": sum(len(boxes) for _, _, boxes in known),
         }
 
-    return write_dataset("rsna", settings, output, build)
+    options = {"images_per_test_image": _TRAIN_PER_TEST, "validation_share": _VALIDATION}
+    return write_dataset("rsna", settings, output, build, options=options)

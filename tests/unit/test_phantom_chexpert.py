@@ -1,0 +1,198 @@
+"""The CheXpert and 8x200 copies: published layout, labels that are true, cases drawn to order."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from cxrflow.data.build_cohort import main
+from cxrflow.data.chexpert import COLUMNS, OBSERVATIONS
+from cxrflow.phantom.acquisition import LOOKS
+from cxrflow.phantom.chexpert import (
+    CATEGORIES,
+    LOOK,
+    Member,
+    labels_of,
+    make_chexpert_patient,
+    members,
+    sizes,
+    truth,
+)
+from cxrflow.phantom.patient import hospital
+from cxrflow.phantom.report import report_of
+from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.wording.retrieval import QUERIES
+from cxrflow.reports.labels.observations import OBSERVATIONS as LABELLED
+from cxrflow.reports.labels.observations import POSITIVE, UNCERTAIN
+from cxrflow.reports.labels.scope.labeller import ScopeLabeller
+
+SETTINGS = HospitalSettings(patients=400)
+NAMES = list(OBSERVATIONS)
+
+
+def lists(written: Path) -> dict[str, pd.DataFrame]:
+    names = ("train.csv", "valid.csv", "test_labels.csv")
+    return {name: pd.read_csv(written / "chexpert" / name) for name in names}
+
+
+def test_chexpert_has_the_published_layout(written: Path) -> None:
+    tables = lists(written)
+    for name in ("train.csv", "valid.csv"):
+        assert tuple(tables[name]) == COLUMNS
+        assert tables[name]["Path"].str.startswith("CheXpert-v1.0-small/").all()
+        lateral = tables[name]["Frontal/Lateral"] == "Lateral"
+        assert tables[name].loc[lateral, "AP/PA"].isna().all()
+        assert tables[name].loc[~lateral, "AP/PA"].isin(["AP", "PA"]).all()
+    assert tuple(tables["test_labels.csv"]) == ("Path", *OBSERVATIONS)
+    assert tables["test_labels.csv"]["Path"].str.startswith("test/").all()
+    listed = pd.concat(tables.values())["Path"].str.removeprefix("CheXpert-v1.0-small/")
+    there = {
+        str(p.relative_to(written / "chexpert")) for p in (written / "chexpert").rglob("*.jpg")
+    }
+    assert sorted(listed) == sorted(there)
+    assert Image.open(written / "chexpert" / listed.iloc[0]).mode == "L"
+    for name in ("valid.csv", "test_labels.csv"):
+        assert tables[name][NAMES].isin([0, 1]).all(axis=None)
+    assert set(tables["train.csv"]["No Finding"].dropna()) <= {0, 1}
+
+
+def test_labels_of_train_are_what_reports_say_and_reports_say_no_untruth() -> None:
+    states = []
+    for member in members(SETTINGS)[: sizes(SETTINGS).train]:
+        patient = make_chexpert_patient(SETTINGS, member)
+        for number, study in enumerate(patient.studies):
+            said, true = labels_of(SETTINGS, member, patient, number), truth(study)
+            states += [said[name] for name in NAMES]
+            for name in set(NAMES) - {"Lung Opacity", "Cardiomegaly", "No Finding"}:
+                if said[name] in (0, 1):
+                    assert said[name] == true[name], (member, number, name)
+    counts = pd.Series(states, dtype="float64").value_counts(dropna=False)
+    assert set(counts.dropna().index[~counts.index.isna()]) == {-1, 0, 1}
+    assert counts[np.nan] > counts[1.0] > counts[-1.0] > 0
+
+
+def test_cases_drawn_to_order_show_one_thing(written: Path) -> None:
+    root = written / "retrieval_8x200"
+    candidates = pd.read_csv(root / "image-retrieval/candidate.csv")
+    assert tuple(candidates) == COLUMNS
+    assert candidates[NAMES].isin([0, 1]).all(axis=None)
+    assert (candidates[NAMES].sum(axis=1) == 1).all()
+    assert set(candidates[NAMES].idxmax(axis=1)) == set(CATEGORIES)
+    again = (root / "text-retrieval/candidate.csv").read_bytes()
+    assert again == (root / "image-retrieval/candidate.csv").read_bytes()
+    queries = (root / "image-retrieval/query.csv").read_bytes()
+    assert queries.count(b"\r\n") == queries.count(b"\n") == 1 + len(CATEGORIES)
+    # CheXpert's own list has them too, with the same labels.
+    train = lists(written)["train.csv"].set_index("Path")
+    pd.testing.assert_frame_equal(train.loc[candidates["Path"]].reset_index(), candidates)
+    asked = pd.read_csv(root / "image-retrieval/query.csv")
+    assert not set(asked["Path"]) & set(candidates["Path"])
+    labels = train.loc[asked["Path"], NAMES]
+    assert (labels.idxmax(axis=1).to_numpy() == asked["Variable"].to_numpy()).all()
+
+
+def test_what_is_drawn_to_order_is_there_in_truth() -> None:
+    ordered = [member for member in members(SETTINGS) if member.orders]
+    size = sizes(SETTINGS)
+    orders = [order for member in ordered for order in member.orders]
+    assert len(orders) == len(CATEGORIES) * (size.candidates + size.queries)
+    assert sum(len(member.orders) == 2 for member in ordered) == 6
+    for member in ordered:
+        patient = make_chexpert_patient(SETTINGS, member)
+        for number, order in enumerate(member.orders):
+            study = patient.studies[number]
+            expected = [] if order.category == "No Finding" else [order.category]
+            assert [finding.name for finding in study.findings] == expected
+            assert len(study.images) == 1 and study.images[0].frontal
+            if order.part == "query":
+                assert study.images[0].spoilt is None
+                assert all(finding.severity >= 0.45 for finding in study.findings)
+
+
+def test_sizes_follow_the_hospital_up_to_the_published_ones() -> None:
+    demo, large = sizes(HospitalSettings()), sizes(HospitalSettings(patients=100_000))
+    assert (demo.candidates, demo.queries) == (60, 10)
+    assert (large.candidates, large.queries, large.valid, large.test) == (200, 10, 200, 500)
+    assert {len(member.orders) for member in members(HospitalSettings())} == {0, 1, 2}
+
+
+def test_a_patient_depends_on_seed_and_number_alone() -> None:
+    one = make_chexpert_patient(SETTINGS, Member(3, "train"))
+    same = make_chexpert_patient(HospitalSettings(patients=2000), Member(3, "train"))
+    other = make_chexpert_patient(SETTINGS, Member(4, "train"))
+    assert one == same and one.seed != other.seed
+
+
+def test_another_look_than_that_of_the_rsna_copy() -> None:
+    """No tone that both hospitals have: every gamma of one is above every one of the other."""
+    assert LOOK.gamma[0] > max(look.gamma[1] for look in LOOKS.values())
+    images = [
+        image
+        for member in members(SETTINGS)[:40]
+        for study in make_chexpert_patient(SETTINGS, member).studies
+        for image in study.images
+    ]
+    assert all(LOOK.gamma[0] <= image.gamma <= LOOK.gamma[1] for image in images)
+    assert all(image.bits == 8 and not image.monochrome1 for image in images)
+    assert 0.6 < np.mean([image.collimation > 0 for image in images]) < 0.9
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+
+def test_texts_are_in_sentences_that_no_report_has() -> None:
+    told = [text for texts in QUERIES.values() for text in texts]
+    assert set(QUERIES) == set(CATEGORIES) and {len(texts) for texts in QUERIES.values()} == {5}
+    assert len(set(told)) == 40
+    said = {
+        sentence
+        for patient in hospital(HospitalSettings(patients=150))
+        for study in patient.studies
+        for report in [report_of(SETTINGS, patient, study)]
+        for sentence in (*report.findings, *report.impression)
+    }
+    assert not said & set(told)
+
+
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_texts_name_no_other_category(category: str) -> None:
+    read = ScopeLabeller().label([[text] for text in QUERIES[category]])
+    for text, labels in zip(QUERIES[category], read, strict=True):
+        values = dict(zip(LABELLED, labels, strict=True))
+        named = {name for name in CATEGORIES if values[name] in (POSITIVE, UNCERTAIN)}
+        assert named <= {category, "No Finding"}, text
+
+
+# --- from copy to cohort --------------------------------------------------------------------------
+
+
+def test_the_copies_are_read_whole(written: Path, tmp_path: Path) -> None:
+    def make(layout: str, *options: str, **settings: object) -> dict[str, object]:
+        arguments = ["--layout", layout, "--root", str(written / layout), *options]
+        arguments += ["--settings", json.dumps(settings), "--output", str(tmp_path / layout)]
+        main(arguments)
+        flow: dict[str, object] = json.loads((tmp_path / layout / "flow.json").read_text())
+        assert flow["synthetic"]
+        return flow
+
+    images = ["--images-layout", "chexpert", "--images-root", str(written / "chexpert")]
+    make("retrieval_8x200", *images, kind="retrieval", max_failed_share=0)
+    searched = pd.read_parquet(tmp_path / "retrieval_8x200/samples.parquet")
+    assert len(pd.read_parquet(tmp_path / "retrieval_8x200/queries.parquet")) == 40
+    splits = {
+        "method": "official",
+        "parts": {"train": "train", "valid": "test"},
+        "validation": {"count": 2},
+    }
+    held = ["--held-out", f"retrieval_8x200={written / 'retrieval_8x200'}"]
+    make("chexpert", *held, kind="classification", splits=splits, max_failed_share=0)
+    rows = pd.read_parquet(tmp_path / "chexpert/samples.parquet")
+    assert not set(rows["subject_id"]) & set(searched["subject_id"])
+    assert set(rows["split"]) == {"train", "validate", "test"}
+    make("rsna", kind="classification", splits={"method": "official"}, max_failed_share=0)
+    rows = pd.read_parquet(tmp_path / "rsna/samples.parquet")
+    assert rows["split"].value_counts().to_dict() == {"train": 22, "test": 8, "validate": 2}
+    assert {label[0] for label in rows.loc[rows["split"] == "test", "labels"]} == {0, 1}
