@@ -1,7 +1,7 @@
 """Sizes of the encoders. The defaults are the papers'; a scale makes them smaller."""
 
 from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_serializer, model_validator
 
@@ -153,3 +153,59 @@ class ReportDecoderSettings(Settings):
                 f"{self.length - 4}, so that [CLS], some of a prior report and [SEP] have room"
             )
         return self
+
+
+class CaptioningSettings(Settings):
+    """What every captioner writes."""
+
+    sections: tuple[Literal["findings", "impression"], ...] = Field(
+        ("findings", "impression"),
+        min_length=1,
+        description="of reports, in this order; ConVIRT does not say which are decoded",
+    )
+    report_length: int = Field(
+        256, ge=4, description="tokens of a report with its end; a longer one is cut in training"
+    )
+
+    @property
+    def report(self) -> ReportDecoderSettings:
+        """The same of a report decoder that knows nothing but the image."""
+        return ReportDecoderSettings(
+            sections=self.sections,
+            prior_image=False,
+            prior_report=False,
+            separator=False,
+            length=self.report_length + 4,
+            report_length=self.report_length,
+        )
+
+
+class LstmCaptioningSettings(CaptioningSettings):
+    """Soft attention and an LSTM (Xu et al. 2015); sizes are those of published code."""
+
+    kind: Literal["captioning_lstm"] = "captioning_lstm"
+    width: int = Field(512, ge=1, description="of words, attention and LSTM")
+    dropout: float = Field(0.5, ge=0, lt=1, description="of the LSTM's state, and before the words")
+
+
+class TransformerCaptioningSettings(CaptioningSettings):
+    """The meshed-memory transformer (Cornia et al. 2020, section 4.2)."""
+
+    kind: Literal["captioning_transformer"] = "captioning_transformer"
+    layers: int = Field(3, ge=1, description="of the encoder, and of the decoder")
+    width: int = Field(512, ge=2, multiple_of=2)
+    heads: int = Field(8, ge=1)
+    feed_forward: int = Field(2048, ge=1)
+    memory: int = Field(40, ge=0, description="slots of each of the encoder's layers")
+    dropout: float = Field(0.1, ge=0, lt=1, description="after attention and feed-forward layer")
+
+    @model_validator(mode="after")
+    def _heads_share_the_width(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width is {self.width}; expected a multiple of heads {self.heads}")
+        return self
+
+
+Captioning = Annotated[
+    LstmCaptioningSettings | TransformerCaptioningSettings, Field(discriminator="kind")
+]

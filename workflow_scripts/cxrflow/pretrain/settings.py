@@ -6,13 +6,20 @@ from pydantic import Field, model_validator
 
 from cxrflow.command import Settings, SettingsT
 from cxrflow.encoders.settings import (
+    Captioning,
     ImageEncoderSettings,
     ReportDecoderSettings,
     TextEncoderSettings,
     TextPooling,
 )
 from cxrflow.images.settings import AugmentationSettings
-from cxrflow.pretrain.terms.settings import ImageTerms, JointTerms, ReportTerms, TextTerms
+from cxrflow.pretrain.terms.settings import (
+    CaptionTerms,
+    ImageTerms,
+    JointTerms,
+    ReportTerms,
+    TextTerms,
+)
 from cxrflow.training.settings import TrainingSettings
 
 
@@ -174,6 +181,37 @@ class ReportTrainingSettings(StoredImagesSettings):
         description="validation studies, drawn once, whose reports are written greedily at every "
         "validation, for its values bleu_2, bleu_4 and rouge_l; 0: none",
     )
+
+
+class CaptionTrainingSettings(StoredImagesSettings):
+    """Writing reports from the patches of an image's trunk (ConVIRT section 4.3)."""
+
+    encoder: ImageEncoderSettings = Field(
+        ImageEncoderSettings(), description="sizes of the trunk, which may start from another's"
+    )
+    decoder: Captioning
+    terms: CaptionTerms
+    image_rate: float = Field(1.0, gt=0, description="factor on the trunk's learning rate")
+    largest_gradient: float | None = Field(
+        None, gt=0, description="gradients are clipped to it element by element; null: not at all"
+    )
+    written_validation: int = Field(
+        256,
+        ge=0,
+        description="validation images, drawn once, whose reports are written greedily at every "
+        "validation, for its values cider, cider_d, bleu_4 and rouge_l; 0: none",
+    )
+
+    @model_validator(mode="after")
+    def _attention_is_soft(self) -> Self:
+        if self.terms.doubly_stochastic and self.decoder.kind != "captioning_lstm":
+            raise ValueError(
+                f"terms.doubly_stochastic is set, but decoder.kind is {self.decoder.kind}; it is "
+                "of captioning_lstm"
+            )
+        if self.terms.report_likelihood is None:
+            raise ValueError("terms lacks report_likelihood, by which captions are learnt")
+        return self
 
 
 def require_whole_batches(settings: SettingsT, training: TrainingSettings) -> SettingsT:

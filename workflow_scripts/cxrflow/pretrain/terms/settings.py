@@ -110,6 +110,10 @@ class ReportLikelihoodSettings(TermSettings):
     """Cross-entropy of a report's tokens (BioViL-T Appendix F.1)."""
 
 
+class DoublyStochasticSettings(TermSettings):
+    """Attention that sums to one over words as over patches (Xu et al. 2015, Eq. 14)."""
+
+
 class Terms(Settings):
     """The terms of an objective by name; one that is not named, or is null, is not there."""
 
@@ -174,3 +178,10 @@ class ReportTerms(Terms):
     """Of the report program."""
 
     report_likelihood: ReportLikelihoodSettings | None = None
+
+
+class CaptionTerms(Terms):
+    """Of the caption program."""
+
+    report_likelihood: ReportLikelihoodSettings | None = None
+    doubly_stochastic: DoublyStochasticSettings | None = None

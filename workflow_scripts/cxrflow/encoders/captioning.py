@@ -1,0 +1,130 @@
+"""Captioners: decoders that write the report of an image from the patches of its trunk.
+
+They are ConVIRT's baselines (its section 4.3); only the trunk is kept for other tasks. A kind is a
+module ``cxrflow.encoders.<kind>`` with a class ``Decoder`` of the shape below. They lie where a
+report decoder lies, in ``decoder/`` of a model folder, and are searched as it is.
+
+Shapes: B images, M patches of F features, L tokens, N predicted tokens, V vocabulary, D width of
+what is read, R = B*K sequences, K beams of each image.
+"""
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from pydantic import Field, ValidationError
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from cxrflow.command import Settings, explain
+from cxrflow.encoders.decoding import Search, _beams, _greedy
+from cxrflow.encoders.report_decoder import FOLDER
+from cxrflow.encoders.settings import Captioning, ReportDecoderSettings
+from cxrflow.encoders.weights import load_weights, read_weights
+from cxrflow.errors import InputError
+from cxrflow.files import read_object, write_json
+
+
+class CaptionerConfig(Settings):
+    """``config.json`` of a captioner."""
+
+    captioning: Captioning
+    features: int = Field(ge=1, description="F, of the trunk")
+    vocab_size: int = Field(ge=1)
+    vocabulary: str = Field(description="fingerprint of its pieces")
+
+
+class Caption(NamedTuple):
+    """What a captioner gives for texts whose tokens it knows."""
+
+    logits: Tensor  # [N, V]
+    attended: Tensor | None  # [B, M], attention of a patch over all words, where it is soft
+
+
+class Reading(Protocol):
+    """What sequences have read; the beams of an image stand side by side and share its patches."""
+
+    def next(self, token_R: Tensor) -> Tensor:
+        """Read a token of every sequence, and give its states [R, D]."""
+
+    def take(self, rows_R: Tensor, images_B: Tensor | None = None) -> None:
+        """Go on with these sequences, and with these images where not with all."""
+
+
+class Captioner(nn.Module):
+    """Predicts each next token of a text beside its image's patches."""
+
+    cls: nn.Module  # [..., D] to logits [..., V]
+
+    def __init__(self, config: CaptionerConfig) -> None:
+        super().__init__()
+        self.config = config
+
+    @property
+    def settings(self) -> ReportDecoderSettings:
+        """What it reads and writes, in the words of a report decoder."""
+        return self.config.captioning.report
+
+    def require_vocabulary(self, vocabulary: str, source: Path) -> None:
+        """The tokenizer of ``source`` must have the pieces that it was trained with."""
+        if vocabulary != self.config.vocabulary:
+            raise InputError(
+                f"{source}: the fingerprint of its tokenizer's pieces is {vocabulary}, but the "
+                f"captioner was trained with {self.config.vocabulary}; expected the same pieces"
+            )
+
+    def forward(self, input_ids_BL: Tensor, patches_BMF: Tensor, positions_N: Tensor) -> Caption:
+        """Of the tokens after ``positions_N``, flat indices into B*L; padding is on the right."""
+        raise NotImplementedError
+
+    def reading(self, patches_BMF: Tensor) -> Reading:
+        """To write of B images, from the first token on."""
+        raise NotImplementedError
+
+    @torch.inference_mode()
+    def write(
+        self, prompts: Sequence[Sequence[int]], patches_BMF: Tensor, search: Search
+    ) -> list[list[int]]:
+        """The ids that follow the one token of each of B prompts, without the end."""
+        reading: Any = self.reading(patches_BMF)
+        hidden_BD = reading.next(
+            torch.tensor([first for (first,) in prompts]).to(patches_BMF.device)
+        )
+        found: Any = _greedy if search.beams == 1 else _beams
+        rows = found(self, reading, hidden_BD, search).tolist()
+        return [row[: row.index(search.end)] if search.end in row else row for row in rows]
+
+
+def patches_of(grid_BFhw: Tensor) -> Tensor:
+    """The trunk's grid as patches [B, M, F]."""
+    return grid_BFhw.flatten(2).transpose(1, 2)
+
+
+def build_captioner(config: CaptionerConfig) -> Captioner:
+    """A captioner of the kind and sizes of ``config``, randomly initialised."""
+    module = import_module(f"cxrflow.encoders.{config.captioning.kind}")
+    captioner: Captioner = module.Decoder(config)
+    return captioner
+
+
+def save_captioner(captioner: Captioner, folder: Path) -> None:
+    """Write ``decoder/config.json`` and ``decoder/model.safetensors``."""
+    target = folder / FOLDER
+    target.mkdir(parents=True, exist_ok=True)
+    write_json(target / "config.json", captioner.config.model_dump(mode="json"))
+    weights = {name: value.float().cpu() for name, value in captioner.state_dict().items()}
+    save_file(weights, target / "model.safetensors")
+
+
+def load_captioner(folder: Path) -> Captioner:
+    """Read ``decoder/`` of a model folder; an :class:`InputError` names what is wrong."""
+    source = folder / FOLDER
+    try:
+        config = CaptionerConfig.model_validate(read_object(source / "config.json"))
+    except ValidationError as error:
+        raise InputError(explain(error, str(source / "config.json"))) from None
+    captioner, path = build_captioner(config), source / "model.safetensors"
+    load_weights(captioner, read_weights(path), path)
+    return captioner.eval()

@@ -1,0 +1,14 @@
+"""Doubly stochastic attention: Xu et al. 2015 (Show, Attend and Tell), second part of Eq. 14."""
+
+from torch import Tensor
+
+
+def doubly_stochastic(attended_BM: Tensor, images: int) -> Tensor:
+    """Mean of (1 - sum over t of alpha_ti)^2 over M patches and ``images``: a scalar.
+
+    ``attended_BM`` is what B images' patches got of the attention over all words; ``images`` are
+    those of the whole batch, of which B may be a share. Eq. 14 adds the sum over patches to the
+    log-likelihood of a whole caption; the mean stands beside the mean over words, as in published
+    PyTorch code.
+    """
+    return (1 - attended_BM.float()).square().mean(1).sum() / images

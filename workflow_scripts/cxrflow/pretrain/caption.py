@@ -1,0 +1,74 @@
+"""Training to write the reports of images (ConVIRT section 4.3): Caption-LSTM and -Transformer.
+
+A captioner reads the patches of an image's trunk, which may start from an image model folder. The
+model folder it writes holds the trunk and the captioner, and loads with ``cxrflow.load``.
+"""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cxrflow.command import run
+from cxrflow.pretrain.arguments import start, train, training_parser
+from cxrflow.pretrain.settings import CaptionTrainingSettings
+
+if TYPE_CHECKING:
+    from cxrflow.pretrain.objective import Run
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of ``python -m cxrflow.pretrain.caption``."""
+    arguments = training_parser(__doc__)
+    arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
+    arguments.add_argument("--vocabulary", type=Path, required=True, help="folder of the tokenizer")
+    arguments.add_argument("--image", type=Path, help="image model folder to start from")
+    given = arguments.parse_args(argv)
+    start(given, CaptionTrainingSettings, run_training)
+
+
+def run_training(given: Namespace, settings: CaptionTrainingSettings, run: "Run") -> None:
+    """This process's share of the training."""
+    from cxrflow.encoders.captioning import CaptionerConfig, build_captioner
+    from cxrflow.files import file_digest
+    from cxrflow.images.store import PixelStore
+    from cxrflow.pretrain.caption_writing import CaptionProgram, rows_with_text
+    from cxrflow.pretrain.image_text_pairs import start_image
+    from cxrflow.pretrain.inputs import Pairs, model_fingerprint
+    from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
+    from cxrflow.text.report_prompts import ReportPrompts, report_texts
+    from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
+
+    pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
+    reads = settings.decoder.report
+    splits = {name: rows_with_text(pairs, name, store, settings) for name in ("train", "validate")}
+    images = {name: SplitImages(store, split, run.device) for name, split in splits.items()}
+    first = splits["train"].drop_duplicates("study_id").index  # images of a study share its report
+    program = CaptionProgram(
+        settings,
+        run,
+        splits["train"]["study_id"].tolist(),
+        images,
+        prompts,
+        reports["validate"],
+        [reports["train"][row] for row in first],
+        image,
+        decoder,
+        given.vocabulary,
+    )
+    data = {
+        **pairs.describe(),
+        "geometry": str(store.geometry),
+        "pixels": file_digest(given.pixels / "store.json")[:16],
+        "vocabulary": pieces.fingerprint,
+        "image": model_fingerprint(given.image),
+        "train_samples": len(splits["train"]),
+        "validation_samples": len(splits["validate"]),
+        "cut_reports": prompts["train"].cut_reports,
+    }
+    remedies = ("a smaller training.batch_size", "a smaller decoder.report_length", SMALLER_IMAGES)
+    train(given, program, "caption", data, remedies)
+
+
+if __name__ == "__main__":
+    run(main)

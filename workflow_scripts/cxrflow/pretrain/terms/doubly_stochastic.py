@@ -1,0 +1,22 @@
+"""Every patch is looked at as much as any other, over a whole report (Xu et al. 2015)."""
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from cxrflow.objectives.doubly_stochastic import doubly_stochastic
+from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.terms.settings import DoublyStochasticSettings
+
+if TYPE_CHECKING:
+    from cxrflow.pretrain.caption_writing import CaptionViews
+
+
+class DoublyStochastic(Term):
+    """Of a captioner with soft attention."""
+
+    settings: DoublyStochasticSettings
+
+    def loss(self, views: "CaptionViews") -> Tensor:
+        assert views.written.attended is not None
+        return doubly_stochastic(views.written.attended, len(views.batch.rows))
