@@ -42,6 +42,23 @@ def run_training(given: Namespace, settings: CaptionTrainingSettings, run: "Run"
     pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
     reads = settings.decoder.report
     splits = {name: rows_with_text(pairs, name, store, settings) for name in ("train", "validate")}
+    image = start_image(given.image, settings.encoder)
+    image.projector = None  # captioners read the trunk
+    tokenizer = read_tokenizer(given.vocabulary)
+    pieces = VocabularyInfo.from_tokenizer(tokenizer)
+    decoder = build_captioner(
+        CaptionerConfig(
+            captioning=settings.decoder,
+            features=image.encoder.features,
+            vocab_size=pieces.size,
+            vocabulary=pieces.fingerprint,
+        )
+    )
+    reports = {name: report_texts(split, reads.sections) for name, split in splits.items()}
+    prompts = {
+        name: ReportPrompts([None] * len(texts), tokenizer, reads, texts)
+        for name, texts in reports.items()
+    }
     images = {name: SplitImages(store, split, run.device) for name, split in splits.items()}
     first = splits["train"].drop_duplicates("study_id").index  # images of a study share its report
     program = CaptionProgram(
