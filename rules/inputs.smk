@@ -70,6 +70,8 @@ def training_inputs(wildcards):
         found["pairs"] = f"<results>/cohorts/{recipe.cohort}/pairs.parquet"
     if MODELS[name].geometry is not None:
         found["pixels"] = pixels(recipe.cohort, name)
+    if recipe.program == "caption":
+        found["vocabulary"] = model_vocabulary(name)
     if recipe.program == "text":
         vocabulary = run.vocabulary_of(name)
         found["vocabulary"] = model_vocabulary(name)

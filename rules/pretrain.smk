@@ -1,4 +1,4 @@
-"""Trainings: CXR-BERT's phases, image pretraining, joint training, reports; one rule a program.
+"""Trainings: CXR-BERT's phases, image pretraining, joint training, reports; a rule for programs alike.
 
 Inputs: whatever a recipe is made from: pairs, pixels, a vocabulary and tokens, earlier models.
 Outputs: `<results>/models/<paper>/<model>/seed<k>/`; state in `<results>/state/`, never declared.
@@ -96,7 +96,7 @@ use rule pretrain_text as pretrain_report with:
     benchmark:
         "<timings>/pretrain_report/{model}.seed{seed}.tsv"
     wildcard_constraints:
-        model=one_of(trained_by("report")),
+        model=one_of(trained_by("report", "caption")),
     retries: need("pretrain_report").retries
     threads: need("pretrain_report").threads
     resources:

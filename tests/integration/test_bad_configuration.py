@@ -41,6 +41,7 @@ PROGRAMS: dict[str, dict[str, object]] = {
     "text.tokens": {"documents": "d", "vocabulary": "v"},
     "pretrain.text": {**TRAINING, "vocabulary": "v"},
     "pretrain.image": {**TRAINING, "pixels": "x"},
+    "pretrain.caption": {**TRAINING, "pixels": "x", "vocabulary": "v"},
     "pretrain.joint": {**TRAINING, "pixels": "x", "text": "t"},
     "benchmarks.extract_features": IMAGES,
     "benchmarks.evaluate phrase_grounding": IMAGES,

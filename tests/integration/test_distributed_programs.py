@@ -17,7 +17,7 @@ import torch
 from programs import ENVIRONMENT
 from safetensors.torch import load_file
 from torch import Tensor, distributed, nn
-from toy_programs import COMPARING, trainings
+from toy_programs import COMPARING, LSTM, MESHED, trainings
 
 from cxrflow.config.models import PROGRAMS as SETTINGS
 from cxrflow.encoders.frames import Frames
@@ -45,6 +45,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # a trainin
     "joint with words": ("joint with words", {}, {}),
     "temporal": ("temporal", {"encoder": {**COMPARING, "comparison": STILL}}, {}),
     "report": ("report", {}, {}),
+    "Caption-LSTM": ("Caption-LSTM", {"decoder": {**LSTM, "dropout": 0.0}}, {}),
+    "Caption-Transformer": ("Caption-Transformer", {"decoder": {**MESHED, "dropout": 0.0}}, {}),
 }
 Outcome = dict[str, dict[str, Any]]  # by program
 
@@ -54,7 +56,7 @@ def make(name: str, inputs: Path, parents: Path, processes: Processes) -> TermsP
     kind, changes, training = VARIANTS[name]
     toy = trainings(inputs, parents)[kind]
     one_epoch = {"batch_size": BATCH, "epochs": 1, "optimiser": {"name": "sgd"}, **training}
-    exact = {} if toy.module == "pretrain.image" else EXACT
+    exact = {} if toy.module in ("pretrain.image", "pretrain.caption") else EXACT
     values = {**toy.changed(**one_epoch), **exact, **changes}
     settings = SETTINGS[toy.module.removeprefix("pretrain.")].model_validate(values)
     given = Namespace(**{"tokens": [], "start": None, **toy.inputs})

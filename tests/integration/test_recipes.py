@@ -20,6 +20,12 @@ SIZES = {
     "image": {**ONE_STEP, "encoder": IMAGE},
     "joint": {**ONE_STEP, "encoder": IMAGE, "length": 48},
     "temporal": {**ONE_STEP, "encoder": FRAMES, "length": 48},
+    "caption": {
+        **ONE_STEP,
+        "encoder": IMAGE,
+        "decoder": {"report_length": 24, "width": 16},
+        "written_validation": 2,
+    },
     "report": {**ONE_STEP, "decoder": {"length": 48, "report_length": 24}, "written_validation": 2},
 }
 
@@ -48,8 +54,9 @@ DISTINCT = {small(name): name for name in reversed(DEMO.recipes)}
 def test_a_step_of_every_model(name: str, finished: Stages, tmp_path: Path) -> None:
     recipe, models = DEMO.recipes[name], finished.models
     inputs: dict[str, Path] = {}
-    if recipe.program == "text":
+    if recipe.program in ("text", "caption"):
         inputs["vocabulary"] = finished.vocabulary
+    if recipe.program == "text":
         inputs |= {"tokens": finished.tokens} if recipe.corpora else {}
     else:
         inputs["pixels"] = finished.pixels

@@ -9,6 +9,7 @@ import math
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -19,6 +20,8 @@ import torch
 from programs import ENVIRONMENT, program
 from safetensors.torch import load_file
 from toy_programs import trainings
+
+from cxrflow.errors import InputError
 
 KILLS = int(os.environ.get("CXR_KILLS", "2"))
 # Long enough that the last kill still finds the run training.
@@ -54,7 +57,7 @@ def killed_at_random(command: list[str], generator: random.Random, state: Path) 
     "name",
     [
         *("phase II", "phase III", "SimCLR", "MoCo", "joint", "joint with words", "temporal"),
-        "report",
+        *("report", "Caption-LSTM", "Caption-Transformer"),
     ],
 )
 def test_killed_training_ends_with_the_same_weights(
@@ -140,6 +143,37 @@ def test_temporal_model_compares_and_lets_text_look(undisturbed: Path) -> None:
     assert not torch.equal(guided.mlm_token, before.bert.embeddings.word_embeddings.weight[2])
     data = json.loads((folder / "run.json").read_text())["data"]
     assert (data["train_samples"], data["train_samples_with_prior"]) == (64, 42)
+
+
+@pytest.mark.parametrize("name", ["Caption-LSTM", "Caption-Transformer"])
+def test_captioner_writes_what_it_reads_from_an_image(
+    name: str, undisturbed: Path, tmp_path: Path
+) -> None:
+    import cxrflow
+
+    folder = undisturbed / name
+    model = cxrflow.load(folder)
+    written = model.generate_report(torch.rand(2, 1, 32, 32), beams=5)
+    assert len(written) == 2 and all(isinstance(text, str) for text in written)
+    assert model.image_encoder is not None and model.image_encoder.projector is None
+    with pytest.raises(InputError, match="a trunk alone, with no projection to a joint space"):
+        model.encode_image(torch.rand(1, 1, 32, 32))
+    start, end = (
+        load_file(one / "image/model.safetensors") for one in (undisturbed / "SimCLR", folder)
+    )
+    assert start.keys() == end.keys() and any(not torch.equal(start[n], end[n]) for n in start)
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    losses = [one["report_likelihood"] for one in lines if one["split"] == "train"]
+    assert losses[-1] < losses[0] / 2
+    validated = [one for one in lines if one["split"] == "validate"]
+    assert max(one["cider"] for one in validated) > 0
+    # The vocabulary of another model: as many pieces, in another order.
+    shutil.copytree(folder, tmp_path / "other")
+    (tmp_path / "other/tokenizer.json").unlink()
+    pieces = (folder / "vocab.txt").read_text().splitlines()
+    (tmp_path / "other/vocab.txt").write_text("\n".join(pieces[:5] + pieces[:4:-1]) + "\n")
+    with pytest.raises(InputError, match="other: the fingerprint of its tokenizer's pieces is"):
+        cxrflow.load(tmp_path / "other")
 
 
 def test_what_no_attempt_can_mend_is_tried_once(

@@ -24,6 +24,11 @@ GREY = {**IMAGE, "channels": 1}
 FINER = {**GREY, "dilate": [False, True, True]}
 COMPARING = {**FRAMES, "kind": "multi_image", "channels": 1}
 WRITTEN = {"length": 48, "report_length": 24}
+LSTM = {"kind": "captioning_lstm", "width": 32, "report_length": 24}
+MESHED = {
+    **{"kind": "captioning_transformer", "layers": 2, "width": 32, "heads": 2},
+    **{"feed_forward": 32, "memory": 4, "report_length": 24},
+}
 HEAD = {"hidden": 32, "output": 16}
 QUEUE = {**HEAD, "queue": 40, "momentum": 0.9}  # no multiple of a batch
 # GLoRIA's local term beside what ConVIRT changes of joint training.
@@ -143,6 +148,20 @@ def trainings(inputs: Path, done: Path, length: int = 1) -> dict[str, Toy]:
     written = {"decoder": WRITTEN, "augmentation": elastic, "written_validation": 6}
     bleu = {"stopping": {"keep": "best", "monitor": "bleu_2", "mode": "max"}}
     report = {**written, **terms(12, more=bleu, report_likelihood={})}
+    fast = {"optimiser": {"name": "adam", "learning_rate": 1e-2}}
+    plateau = {"schedule": {"decay": "plateau", "patience": 8, "factor": 0.5}}
+    cider = {"stopping": {"keep": "best", "monitor": "cider", "mode": "max"}, **plateau, **fast}
+    caption = {
+        "encoder": FINER,
+        "decoder": LSTM,
+        "augmentation": elastic,
+        "image_rate": 0.25,
+        "largest_gradient": 0.005,  # so that it binds
+        "written_validation": 6,
+        **terms(25, more=cider, report_likelihood={}, doubly_stochastic={}),
+    }
+    only = {"terms": {"report_likelihood": {}}, "decoder": MESHED, "largest_gradient": None}
+    described = {**stored, "vocabulary": inputs / "vocabulary", "image": done / "SimCLR"}
     toys: dict[str, Any] = {
         "phase II": ("text", {**text, **terms(60, mlm={})}, packed),
         "phase III": ("text", {**text, **terms(30, section_matching={}, mlm={})}, sections),
@@ -152,5 +171,7 @@ def trainings(inputs: Path, done: Path, length: int = 1) -> dict[str, Toy]:
         "joint with words": ("joint", {**joint, **WITH_WORDS, "encoder": FINER}, both),
         "temporal": ("temporal", {**joint, **frames, "encoder": COMPARING}, both),
         "report": ("report", report, {**stored, "start": done / "temporal"}),
+        "Caption-LSTM": ("caption", caption, described),
+        "Caption-Transformer": ("caption", {**caption, **only}, described),
     }
     return {name: Toy(f"pretrain.{kind}", *rest) for name, (kind, *rest) in toys.items()}

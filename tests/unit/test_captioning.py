@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import Tensor, nn
 
 from cxrflow.encoders.captioning import (
@@ -17,6 +18,9 @@ from cxrflow.encoders.captioning import (
 from cxrflow.encoders.decoding import Search
 from cxrflow.encoders.settings import LstmCaptioningSettings, TransformerCaptioningSettings
 from cxrflow.errors import InputError
+from cxrflow.objectives.doubly_stochastic import doubly_stochastic
+from cxrflow.pretrain.settings import CaptionTrainingSettings
+from cxrflow.training.gradient_limit import limit_gradients
 
 LSTM = LstmCaptioningSettings(width=12, report_length=30)
 TRANSFORMER = TransformerCaptioningSettings(
@@ -289,3 +293,50 @@ def test_initial_memory_weighs_as_in_the_published_code() -> None:
     # sqrt(d_k) N(0, 1/d_k) and sqrt(m) N(0, 1/m), standard deviations in that code.
     assert float(key.std()) == pytest.approx(64**-0.5, rel=0.05)
     assert float(value.std()) == pytest.approx(40**-0.5, rel=0.05)
+
+
+def test_doubly_stochastic_attention_is_that_of_the_equation() -> None:
+    """Second part of Eq. 14, of four images in two shares of a batch."""
+    torch.manual_seed(0)
+    attended = torch.rand(4, PATCHES).requires_grad_()
+    loss = doubly_stochastic(attended[:1], 4) + doubly_stochastic(attended[1:], 4)
+    loss.backward()
+    told = attended.detach().double().tolist()
+    wanted = math.fsum((1 - one) ** 2 for row in told for one in row) / (4 * PATCHES)
+    assert float(loss.detach()) == pytest.approx(wanted, rel=1e-6)
+    assert attended.grad is not None
+    assert float(attended.grad[2, 3]) == pytest.approx(-2 * (1 - told[2][3]) / (4 * PATCHES))
+
+
+def test_only_soft_attention_is_made_doubly_stochastic() -> None:
+    common = {"augmentation": {}, "training": {"steps": 1}}
+    both = {"report_likelihood": {}, "doubly_stochastic": {}}
+    lstm, transformer = {"kind": "captioning_lstm"}, {"kind": "captioning_transformer"}
+    CaptionTrainingSettings.model_validate({**common, "decoder": lstm, "terms": both})
+    with pytest.raises(ValidationError, match=r"doubly_stochastic is set, but decoder\.kind is"):
+        CaptionTrainingSettings.model_validate({**common, "decoder": transformer, "terms": both})
+    without = {"doubly_stochastic": {}}
+    with pytest.raises(ValidationError, match="lacks report_likelihood"):
+        CaptionTrainingSettings.model_validate({**common, "decoder": lstm, "terms": without})
+
+
+def test_gradients_are_clipped_element_by_element_in_their_own_training() -> None:
+    class Owner:
+        pass
+
+    own, other, owner = nn.Linear(2, 1, bias=False), nn.Linear(2, 1, bias=False), Owner()
+    limit_gradients(owner, [own], 5.0)
+
+    def step() -> list[list[float]]:
+        optimisers = [torch.optim.SGD(part.parameters(), lr=1.0) for part in (own, other)]
+        before = [part.weight.detach().clone() for part in (own, other)]
+        for part in (own, other):
+            part.weight.grad = torch.tensor([[-7.0, 3.0]])
+        for one in optimisers:
+            one.step()
+        changes = zip((own, other), before, strict=True)
+        return [(old - part.weight.detach())[0].round().tolist() for part, old in changes]
+
+    assert step() == [[-5, 3], [-7, 3]]
+    del owner
+    assert step() == [[-7, 3], [-7, 3]]

@@ -11,11 +11,17 @@ from torch import Tensor, nn
 from cxrflow.command import overlay
 from cxrflow.pretrain.objective import Batch, Run, Term, TermsProgram, Views
 from cxrflow.pretrain.settings import JointPretrainingSettings, TextPretrainingSettings
-from cxrflow.pretrain.terms.settings import ImageTerms, JointTerms, ReportTerms, TextTerms
+from cxrflow.pretrain.terms.settings import (
+    CaptionTerms,
+    ImageTerms,
+    JointTerms,
+    ReportTerms,
+    TextTerms,
+)
 from cxrflow.source_files import PACKAGE, imported_by
 from cxrflow.training.processes import ALONE
 
-PROGRAMS = (TextTerms, ImageTerms, JointTerms, ReportTerms)
+PROGRAMS = (TextTerms, ImageTerms, JointTerms, ReportTerms, CaptionTerms)
 BIOVIL = {"mlm": {"weight": 1.0}, "global_alignment": {"weight": 0.5}}
 JOINT = {"training": {"batch_size": 4, "epochs": 1}, "augmentation": {}}
 

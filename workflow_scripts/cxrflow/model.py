@@ -19,6 +19,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from cxrflow.encoders.captioning import Captioner, load_captioner, patches_of
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, require_embeddings
 from cxrflow.encoders.decoding import Search, decode
 from cxrflow.encoders.frames import Frames
@@ -51,7 +52,7 @@ class Model:
     text_encoder: CXRBert | None
     image_encoder: ImageEncoder | None
     tokenizer: Tokenizer | None
-    decoder: ReportDecoder | None = None
+    decoder: ReportDecoder | Captioner | None = None
 
     @classmethod
     def load(
@@ -68,12 +69,12 @@ class Model:
             return cls._load_released(folder, None if image is None else Path(image), device)
         text = load_text_half(folder) if (folder / "config.json").is_file() else None
         has_image = (folder / "image" / "config.json").is_file()
-        image_half = load_image_half(folder) if has_image else None
+        decoder = _load_decoder(folder)
+        alone = isinstance(decoder, Captioner)
+        image_half = load_image_half(folder, trunk_alone=alone) if has_image else None
         if text is None and image_half is None:
             raise InputError(f"{folder}: holds neither config.json nor image/config.json")
         run = read_object(folder / "run.json") if (folder / "run.json").is_file() else {}
-        writes = (folder / FOLDER / "config.json").is_file()
-        decoder = load_decoder(folder) if writes else None
         return cls._of(folder, device, run, text, image_half, decoder)
 
     @classmethod
@@ -91,7 +92,7 @@ class Model:
         run: dict[str, Any],
         text: CXRBert | None,
         image: ImageEncoder | None,
-        decoder: ReportDecoder | None = None,
+        decoder: ReportDecoder | Captioner | None = None,
     ) -> "Model":
         for half in (text, image, decoder):
             if half is not None:
@@ -133,6 +134,16 @@ class Model:
             InputError: there is no image half, or it is one of single images and gets a prior; the
                 file cannot be used.
         """
+        frames = self._frames(image, prior)
+        if self._inference_encoder.projector is None:
+            raise InputError(
+                f"{self.folder}: the image half is a trunk alone, with no projection to a joint "
+                "space; `image_encoder.encoder` gives its patches"
+            )
+        return self._inference_encoder(frames)
+
+    def _frames(self, image: Image, prior: "str | Path | Tensor | None" = None) -> Frames[Tensor]:
+        """What the image half takes."""
         if self.image_encoder is None:
             raise InputError(f"{self.folder}: the model has no image half")
         if not isinstance(image, Frames):
@@ -142,7 +153,7 @@ class Model:
             raise InputError(
                 f"{self.folder}: a prior image was given, but the model encodes single images"
             )
-        return self._inference_encoder(image.each(lambda part: part.to(self.device)))
+        return image.each(lambda part: part.to(self.device))
 
     def _pixels(self, image: "str | Path | Tensor") -> Tensor:
         if isinstance(image, Tensor):
@@ -206,7 +217,9 @@ class Model:
         beams: int = 1,
         length_penalty: float = 1.0,
     ) -> list[str]:
-        """Draft the reports of B studies (BioViL-T Appendix F.1); not for clinical use.
+        """Draft the reports of B studies; not for clinical use.
+
+        A report decoder (BioViL-T Appendix F.1) or a captioner (ConVIRT section 4.3) writes them.
 
         ``image`` and ``prior`` are as in :meth:`encode_image`; ``prior_reports`` are B texts of the
         sections that the model writes, None where there is none. What the model was not trained
@@ -222,11 +235,25 @@ class Model:
         if not decoder.settings.prior_image:
             prior = None
             image = image._replace(prior=None, rows=None) if isinstance(image, Frames) else image
-        patches_BMP = self.encode_image(image, prior).unnormalised_patches.flatten(1, 2)
+        if isinstance(decoder, Captioner):
+            patches_BMP = patches_of(self._inference_encoder.encoder(self._frames(image)).grid)
+        else:
+            patches_BMP = self.encode_image(image, prior).unnormalised_patches.flatten(1, 2)
         reports = [None] * len(patches_BMP) if prior_reports is None else prior_reports
         if len(reports) != len(patches_BMP):
             raise InputError(f"{len(reports)} prior reports for {len(patches_BMP)} studies")
         prompts = ReportPrompts(reports, tokenizer, decoder.settings)
         search = Search(decoder.settings.report_length, prompts.end, beams, length_penalty)
-        written = decode(decoder, prompts.prompts, patches_BMP, search)
+        if isinstance(decoder, Captioner):
+            written = decoder.write(prompts.prompts, patches_BMP, search)
+        else:
+            written = decode(decoder, prompts.prompts, patches_BMP, search)
         return tokenizer.decode_batch(written)
+
+
+def _load_decoder(folder: Path) -> ReportDecoder | Captioner | None:
+    """What writes reports, if anything does."""
+    path = folder / FOLDER / "config.json"
+    if not path.is_file():
+        return None
+    return load_captioner(folder) if "captioning" in read_object(path) else load_decoder(folder)

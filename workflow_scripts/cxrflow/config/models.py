@@ -18,6 +18,7 @@ from cxrflow.names import is_reference, paper_of
 from cxrflow.papers import Paper
 from cxrflow.papers.recipes import CohortRecipe, Curation, ModelScale, Recipe, VocabularyRecipe
 from cxrflow.pretrain.settings import (
+    CaptionTrainingSettings,
     ImagePretrainingSettings,
     JointPretrainingSettings,
     ReportTrainingSettings,
@@ -31,6 +32,7 @@ PROGRAMS: dict[str, type[BaseModel]] = {
     "joint": JointPretrainingSettings,
     "temporal": TemporalPretrainingSettings,
     "report": ReportTrainingSettings,
+    "caption": CaptionTrainingSettings,
 }
 
 
@@ -216,10 +218,13 @@ class Models(Values):
         return list(dict.fromkeys([*before, name]))
 
     def code_of(self, name: str) -> list[str]:
-        """The modules behind a training: its program, the terms and the trunk imported by name."""
-        terms = self.model(name).settings.model_dump().get("terms", {})
+        """The modules behind a training: its program, and what that imports by name."""
+        settings = self.model(name).settings.model_dump()
         program = f"pretrain.{self.recipes[name].program}"
-        return [program, *(f"pretrain.terms.{term}" for term in terms), *self.trunk_of(name)]
+        terms = (f"pretrain.terms.{term}" for term in settings.get("terms", {}))
+        captioner = settings.get("decoder", {}).get("kind")
+        kinds = [] if captioner is None else [f"encoders.{captioner}"]
+        return [program, *terms, *self.trunk_of(name), *kinds]
 
     def trunk_of(self, name: str) -> list[str]:
         """The module of a model's image trunk; a report model's is that of what it starts from."""

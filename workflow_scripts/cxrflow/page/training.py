@@ -28,6 +28,7 @@ PROGRAMS = {
     "joint": "image and text",
     "temporal": "image with its prior, and text",
     "report": "report decoder",
+    "caption": "captioning",
 }
 
 

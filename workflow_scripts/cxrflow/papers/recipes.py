@@ -15,7 +15,7 @@ from cxrflow.encoders.released.settings import PROGRAMS, Kind
 from cxrflow.names import Name
 from cxrflow.text.settings import VocabularySettings
 
-Program = Literal["text", "image", "joint", "temporal", "report"]
+Program = Literal["text", "image", "joint", "temporal", "report", "caption"]
 
 
 class Curation(Settings):
@@ -86,8 +86,8 @@ class Recipe(Settings):
     program: Program = Field(description="which training program makes it: cxrflow.pretrain.*")
     start: Name | None = Field(None, description="text, report: model that it starts from")
     text: Name | None = Field(None, description="joint, temporal: the text model")
-    image: Name | None = Field(None, description="joint, temporal: the image model")
-    vocabulary: Name | None = Field(None, description="text program: its tokenizer")
+    image: Name | None = Field(None, description="joint, temporal, caption: the image model")
+    vocabulary: Name | None = Field(None, description="text, caption: its tokenizer")
     corpora: list[str] = Field(
         default_factory=list, description="text program: train on these data sets, packed"
     )
@@ -117,6 +117,8 @@ class Recipe(Settings):
             raise ValueError("geometry belongs to models that see images, and these need one")
         if self.program == "report" and (self.start is None or self.cohort is None):
             raise ValueError("a report model has a 'start', with both halves, and a 'cohort'")
+        if self.program == "caption" and (self.vocabulary is None or self.cohort is None):
+            raise ValueError("a captioning model has a 'vocabulary' and a 'cohort'")
         tokens = self.vocabulary or self.start
         if self.program == "text" and self.cohort is not None and tokens is None:
             raise ValueError("a text model that is trained has a 'vocabulary' or a 'start'")
@@ -141,6 +143,7 @@ class Recipe(Settings):
             "joint": both,
             "temporal": both | {"frames"} | guided,
             "report": {"image", "report", "decoder"},
+            "caption": {"image", "report"},
         }[self.program]
 
 

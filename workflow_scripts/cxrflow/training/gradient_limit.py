@@ -16,7 +16,9 @@ def limit_gradients(owner: object, modules: Iterable[nn.Module], largest: float)
     own = {id(parameter) for module in modules for parameter in module.parameters()}
 
     def clip(optimiser: Any, *_: Any) -> None:
-        parameters = [p for group in optimiser.param_groups for p in group["params"]]
-        nn.utils.clip_grad_value_([p for p in parameters if id(p) in own], largest)
+        every = (p for group in optimiser.param_groups for p in group["params"])
+        parameters = [parameter for parameter in every if id(parameter) in own]
+        if parameters:  # another training's optimiser has none
+            nn.utils.clip_grad_value_(parameters, largest)
 
     weakref.finalize(owner, register_optimizer_step_pre_hook(clip).remove)
