@@ -22,7 +22,7 @@ SIZES = {
     "temporal": {**ONE_STEP, "encoder": FRAMES, "length": 48},
     "caption": {
         **ONE_STEP,
-        "encoder": IMAGE,
+        "encoder": {**IMAGE, "normalisation": "none"},  # of grey pixels
         "decoder": {"report_length": 24, "width": 16},
         "written_validation": 2,
     },
