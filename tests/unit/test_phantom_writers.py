@@ -21,6 +21,7 @@ LARGER = {
     "radnli_pairs": 260,
     "notes": 220,
     "splitter_reports": 15,
+    "covidx_shortcut": True,
 }
 
 

@@ -1,0 +1,239 @@
+"""The hospital's bones and its COVIDx copy: layouts, pictures, reports, and no shortcuts."""
+
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from phantom_fixtures import SETTINGS
+from PIL import Image
+
+from cxrflow.data.covidx import CLASSES
+from cxrflow.data.layouts import layout
+from cxrflow.data.tables import Request, Tables
+from cxrflow.phantom import class_sheet
+from cxrflow.phantom.acquisition import sample_acquisition
+from cxrflow.phantom.anatomy import SIDES
+from cxrflow.phantom.covidx import covidx_case, ground_glass
+from cxrflow.phantom.drawing import draw
+from cxrflow.phantom.musculoskeletal.abnormalities import KINDS, sample_abnormality
+from cxrflow.phantom.musculoskeletal.drawing import VIEWS, BoneView, draw_bones
+from cxrflow.phantom.musculoskeletal.parts import PARTS
+from cxrflow.phantom.musculoskeletal.report import bone_report, bone_sentences
+from cxrflow.phantom.musculoskeletal.skeleton import sample_build
+from cxrflow.phantom.musculoskeletal.study import bone_patient, bone_studies
+from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.reports.texts import read_texts
+
+DEFAULT = HospitalSettings()
+STUDIES = bone_studies(DEFAULT, "musculoskeletal", 600)
+
+
+def read(root: Path, name: str) -> Tables:
+    tables = layout(name).read(root / name, Request())
+    assert not any(drop.failed for drops in tables.dropped.values() for drop in drops)
+    assert tables.images["failure"].isna().all()
+    return tables
+
+
+def counts(root: Path, name: str) -> dict[str, int]:
+    said: dict[str, int] = json.loads((root / name / "MANIFEST.json").read_text())["counts"]
+    return said
+
+
+def test_the_copies_are_what_their_readers_expect(written: Path) -> None:
+    bones = read(written, "musculoskeletal")
+    said = counts(written, "musculoskeletal")
+    assert (len(bones.studies), len(bones.images)) == (14, said["images"])
+    reports = list(read_texts("musculoskeletal", written / "musculoskeletal"))
+    assert [one.failure for one in reports] == [None] * 14
+    assert {one.study_id for one in reports} == set(bones.studies["study_id"])
+    mura = read(written, "mura")
+    said = counts(written, "mura")
+    assert len(mura.images) == said["images"] and len(mura.studies) == said["studies"] == 28
+    assert mura.labels["Abnormal"].sum() == said["abnormal_studies"]
+    assert mura.splits is not None and set(mura.splits["split"]) == {"train", "test"}
+    paths = [written / "mura" / path for path in mura.images["image_path"]]
+    assert {Image.open(path).mode for path in paths} == {"L", "RGB"}
+    assert len({Image.open(path).size for path in paths}) > 20
+    covidx = read(written, "covidx")
+    said = counts(written, "covidx")
+    assert len(covidx.images) == said["train_images"] + said["test_images"] == 48
+    assert [int(covidx.labels[name].sum()) for name in CLASSES] == [said[name] for name in CLASSES]
+    lines = [
+        len(line.split())
+        for line in (written / "covidx/labels/test_COVIDx4.txt").read_text().splitlines()
+    ]
+    assert set(lines) == {3, 4}
+    assert covidx.images["subject_id"].nunique() < len(covidx.images)
+
+
+def film(view: str = "frontal", seed: int = 3) -> BoneView:
+    settings = DEFAULT.model_copy(update={"spoilt_share": 0.0})
+    taken = sample_acquisition(np.random.default_rng(seed), settings, "", "PA")
+    return BoneView(view, False, replace(taken, noise=0.0, grid=0.0, collimation=0.0, rotation=0.0))
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_what_is_wrong_shows(part: str) -> None:
+    """At every severity, in the clearer of two films, against the same arm when nothing is."""
+    rng = np.random.default_rng(5)
+    build = sample_build(rng)
+    views = ("frontal", "lateral")
+    normal = {view: draw_bones(part, "left", build, (), 1, film(view), 128) for view in views}
+    assert np.abs(normal["frontal"] - normal["lateral"]).mean() > 0.003
+    for kind in KINDS:
+        for _ in range(3):
+            found = sample_abnormality(rng, part, kind)
+            drawn = {
+                view: draw_bones(part, "left", build, (found,), 1, film(view), 128)
+                for view in views
+            }
+            changed = max(int((np.abs(drawn[view] - normal[view]) > 0.12).sum()) for view in views)
+            assert changed > 25, (kind, found.site.words, found.severity)
+
+
+def test_left_is_right_turned_over() -> None:
+    build = sample_build(np.random.default_rng(1))
+    straight = film()
+    centred = replace(straight.acquisition, shift_x=0.0)
+    for part in PARTS:
+        left, right = (
+            draw_bones(part, side, build, (), 1, replace(straight, acquisition=centred), 96)
+            for side in ("left", "right")
+        )
+        assert np.abs(left - right[:, ::-1]).mean() < 0.02  # the grain is not turned over
+        assert part == "finger" or np.abs(left - right).mean() > 0.02
+
+
+def test_a_patient_does_not_depend_on_how_many_there_are() -> None:
+    for hospital in ("musculoskeletal", "mura"):
+        few, many = (bone_studies(DEFAULT, hospital, number) for number in (20, 60))
+        assert few == many[:20]
+    assert bone_patient(DEFAULT, "mura", 3) != bone_patient(DEFAULT, "musculoskeletal", 3)
+    assert len({len(bone_patient(DEFAULT, "mura", index)) for index in range(30)}) == 2
+
+
+def test_size_of_the_set_and_of_its_reports() -> None:
+    """ConVIRT, section 4.1: 2.5 images and 8.0 sentences a study."""
+    assert abs(np.mean([len(study.films) for study in STUDIES]) - 2.5) < 0.1
+    said = [
+        sum(map(len, bone_sentences(study, np.random.default_rng(number))))
+        for number, study in enumerate(STUDIES)
+    ]
+    assert abs(np.mean(said) - 8.0) < 0.5
+    assert {one.kind for study in STUDIES for one in study.found} == set(KINDS)
+    assert {study.part for study in STUDIES} == set(PARTS)
+
+
+#: What affirms a thing, where the sentence is no denial.
+AFFIRMED = {
+    "fracture": r"fracture",
+    "hardware": r"plate|hardware|fixation",
+    "lytic lesion": r"(lytic|lucent) lesion|lucency",
+    "dislocation": r"dislocat",
+    "degeneration": r"degenerative|osteoarthritis|osteophytes",
+}
+
+
+def test_reports_say_what_is_there_and_nothing_else() -> None:
+    settings = DEFAULT.model_copy(update={"typo_share": 0.0})
+    for study in STUDIES[:250]:
+        text = bone_report(settings, study)
+        findings, impression = re.split(r"IMPRESSION:", text.split("FINDINGS:")[1])
+        kinds = {one.kind for one in study.found}
+        for section in (findings, impression):
+            sentences = re.split(r"(?<=\.)\s+", " ".join(section.split()))
+            positive = " ".join(one for one in sentences if not one.startswith("No "))
+            said = {kind for kind, words in AFFIRMED.items() if re.search(words, positive, re.I)}
+            assert said == kinds, text
+        for one in study.found:
+            assert one.site.words in " ".join(findings.split())
+        assert study.side in text.lower() and study.part in text.lower()
+
+
+def test_films_do_not_tell_what_is_wrong() -> None:
+    """Pose, tone, number of films and markers are drawn without regard to the findings."""
+    studies = bone_studies(DEFAULT, "mura", 1500)
+    abnormal = np.array([bool(study.found) for study in studies])
+    assert 0.41 < abnormal.mean() < 0.49
+    first = [study.films[0] for study in studies]
+    values = {
+        "films": [len(study.films) for study in studies],
+        "marked": [one.marked for one in first],
+        **{
+            name: [getattr(one.acquisition, name) for one in first]
+            for name in ("gamma", "contrast", "noise", "aspect", "rotation", "scale", "shift_x")
+        },
+    }
+    for name, column in values.items():
+        numbers = np.asarray(column, dtype=float)
+        assert abs(np.corrcoef(numbers, abnormal)[0, 1]) < 0.09, name
+    for group in ([study.part for study in studies], [study.side for study in studies]):
+        shares = pd.Series(abnormal).groupby(group).mean()
+        assert shares.max() - shares.min() < 0.17
+
+
+def test_ground_glass_is_on_both_sides_at_the_wall() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        found = ground_glass(rng)
+        assert {one.side for one in found} == set(SIDES) and len(found) >= 8
+        assert min(one.across for one in found) > 0.6  # outwards, of half a zone's width
+    case = next(
+        case
+        for case in (covidx_case(DEFAULT, index) for index in range(99))
+        if case.label == "COVID-19"
+    )
+    bare = replace(case.study, findings=())
+    taken = replace(case.study.images[0], noise=0.0, shift_x=0.0, rotation=0.0, spoilt=None)
+    with_it, without = (draw(case.patient, study, taken, 128).image for study in (case.study, bare))
+    haze = (with_it - without).clip(0).sum(axis=0)
+    width = len(haze)
+    across = np.abs(np.arange(width) + 0.5 - width / 2) / (width / 2)
+    assert 0.3 < haze[: width // 2].sum() / haze.sum() < 0.7
+    assert (haze * across).sum() / haze.sum() > 0.4  # lungs go from 0.1 to 0.75
+
+
+def test_covidx_looks_are_apart_from_the_class_unless_asked() -> None:
+    def table(settings: HospitalSettings) -> pd.DataFrame:
+        cases = [covidx_case(settings, index) for index in range(900)]
+        return pd.DataFrame(
+            {
+                "covid": [case.label == "COVID-19" for case in cases],
+                "gamma": [case.study.images[0].gamma for case in cases],
+                "png": [case.file.endswith("png") for case in cases],
+                "frontal": [case.study.images[0].projection == "AP" for case in cases],
+                "aspect": [case.study.images[0].aspect for case in cases],
+            }
+        ).astype(float)
+
+    apart = table(DEFAULT).corr()["covid"].drop("covid")
+    assert (apart.abs() < 0.12).all(), apart
+    confused = table(DEFAULT.model_copy(update={"covidx_shortcut": True})).corr()["covid"]
+    assert confused["gamma"] > 0.7 and confused["png"] < -0.9 and confused["frontal"] > 0.9
+    tested = [case for case in (covidx_case(DEFAULT, n) for n in range(240)) if case.tested]
+    shares = Counter(case.label for case in tested)
+    assert max(shares.values()) - min(shares.values()) <= 3
+    person = {
+        case.patient_id: case.tested for case in map(lambda n: covidx_case(DEFAULT, n), range(240))
+    }
+    assert len(person) < 240 and all(person[case.patient_id] for case in tested)
+
+
+@pytest.mark.parametrize("extra", [[], ["--views"], ["--covidx"]])
+def test_class_sheet(tmp_path: Path, extra: list[str]) -> None:
+    output = tmp_path / "sheet.png"
+    class_sheet.main(["--output", str(output), "--tile", "32", "--pixels", "48", *extra])
+    rows, columns = (2 * len(CLASSES), 7) if extra == ["--covidx"] else (len(PARTS), 6)
+    assert len(VIEWS) * 2 == 1 + len(KINDS) == 6
+    assert Image.open(output).size == (columns * 32, rows * (32 + 14))
+
+
+def test_small_hospitals_have_every_part() -> None:
+    small = bone_studies(SETTINGS, "mura", 60)
+    assert {study.part for study in small} == set(PARTS)

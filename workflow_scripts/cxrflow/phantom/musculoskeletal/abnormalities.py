@@ -1,0 +1,299 @@
+"""What can be wrong with bones: where, how much, and what it does to a skeleton and a film.
+
+A fracture parts a bone, a dislocation two; degeneration narrows a joint and grows spurs; a lytic
+lesion takes bone away; a plate with screws is what surgery has left. Severity is extent: how far
+parts have moved, how large a hole, how many screws.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from cxrflow.phantom.musculoskeletal.hand import phalanx
+from cxrflow.phantom.musculoskeletal.skeleton import (
+    Points,
+    Skeleton,
+    Tube,
+    as_point,
+    oval,
+    tube,
+)
+
+KINDS = ("fracture", "hardware", "lytic lesion", "dislocation", "degeneration")
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in a part: a bone from a share of its length to another, or a joint; its words."""
+
+    of: str
+    words: str
+    low: float = 0.5
+    high: float = 0.5
+
+
+@dataclass(frozen=True)
+class Abnormality:
+    """One abnormality.
+
+    ``kind``: one of :data:`KINDS`; ``at``: share of the bone's length; ``severity`` in (0, 1], mild
+    below 0.4, severe from 0.7; ``turned``: where parts go, degrees about the limb.
+    """
+
+    kind: str
+    site: Site
+    at: float
+    severity: float
+    turned: float
+
+    @property
+    def forward(self) -> bool:
+        """To which side parts go: the same on each film."""
+        return round(self.severity * 1000) % 2 == 0
+
+    @property
+    def grade(self) -> str:
+        """mild, moderate or severe."""
+        return "mild" if self.severity < 0.4 else "moderate" if self.severity < 0.7 else "severe"
+
+
+def _long(bone: str, name: str, *places: tuple[str, float, float]) -> tuple[Site, ...]:
+    return tuple(Site(bone, f"{place} {name}".strip(), low, high) for place, low, high in places)
+
+
+def _digit_bones() -> tuple[Site, ...]:
+    words = ("second", "third", "fourth", "fifth")
+    shafts = [Site(f"{w} metacarpal", f"shaft of the {w} metacarpal", 0.4, 0.6) for w in words]
+    necks = [Site(f"{w} metacarpal", f"neck of the {w} metacarpal", 0.78, 0.82) for w in words[2:]]
+    named = [phalanx(digit, 0) for digit in range(5)]
+    return (*shafts, *necks, *(Site(name, name, 0.35, 0.65) for name in named))
+
+
+#: Places of what befalls a bone, by part.
+BONES: Mapping[str, tuple[Site, ...]] = {
+    "elbow": (
+        Site("humerus", "distal humerus", 0.72, 0.78),
+        Site("ulna", "proximal ulna", 0.26, 0.34),
+        Site("radius", "neck of the radius", 0.10, 0.13),
+    ),
+    "finger": tuple(
+        Site(f"{name} phalanx", f"{name} phalanx", 0.35, 0.65) for name in ("proximal", "middle")
+    ),
+    "forearm": (
+        *_long("radius", "shaft of the radius", ("", 0.4, 0.6), ("proximal", 0.2, 0.3)),
+        *_long("ulna", "shaft of the ulna", ("", 0.4, 0.6), ("distal", 0.7, 0.78)),
+        Site("radius", "distal radius", 0.84, 0.88),
+    ),
+    "hand": _digit_bones(),
+    "humerus": (
+        Site("humerus", "shaft of the humerus", 0.4, 0.6),
+        Site("humerus", "surgical neck of the humerus", 0.14, 0.18),
+        Site("humerus", "distal humerus", 0.76, 0.82),
+    ),
+    "shoulder": (
+        Site("humerus", "surgical neck of the humerus", 0.24, 0.3),
+        Site("clavicle", "clavicle", 0.55, 0.68),
+    ),
+    "wrist": (
+        Site("radius", "distal radius", 0.80, 0.84),
+        Site("ulna", "distal ulna", 0.80, 0.86),
+        Site("third metacarpal", "base of the third metacarpal", 0.30, 0.36),
+    ),
+}
+_ROWS = ("proximal interphalangeal", "metacarpophalangeal")
+_HAND = tuple(
+    Site(f"{row} joint of the {w} digit", f"{row} joint of the {w} digit")
+    for row in _ROWS
+    for w in ("second", "third", "fourth", "fifth")
+)
+#: Places of what befalls a joint.
+JOINTS: Mapping[str, tuple[Site, ...]] = {
+    "elbow": (Site("elbow joint", "elbow joint"),),
+    "finger": tuple(
+        Site(f"{row} interphalangeal joint", f"{row} interphalangeal joint")
+        for row in ("proximal", "distal")
+    ),
+    "forearm": (Site("elbow joint", "elbow joint"),),
+    "hand": (*_HAND, Site("first carpometacarpal joint", "first carpometacarpal joint")),
+    "humerus": (Site("glenohumeral joint", "glenohumeral joint"),),
+    "shoulder": (
+        Site("glenohumeral joint", "glenohumeral joint"),
+        Site("acromioclavicular joint", "acromioclavicular joint"),
+    ),
+    "wrist": (
+        Site("radiocarpal joint", "radiocarpal joint"),
+        Site("first carpometacarpal joint", "first carpometacarpal joint"),
+    ),
+}
+
+
+def sample_abnormality(rng: np.random.Generator, part: str, kind: str) -> Abnormality:
+    """Draw one of a kind, in a part."""
+    in_joint = kind in ("dislocation", "degeneration")
+    sites = (JOINTS if in_joint else BONES)[part]
+    if kind == "dislocation" and part in ("wrist", "shoulder"):
+        sites = sites[:1]
+    site = sites[int(rng.integers(len(sites)))]
+    at = round(float(rng.uniform(site.low, site.high)), 3)
+    severity = round(float(rng.uniform(0.25, 1.0)), 3)
+    return Abnormality(kind, site, at, severity, round(float(rng.uniform(-50, 50)), 1))
+
+
+@dataclass
+class Film:
+    """A skeleton, and what is not bone.
+
+    ``metal`` and dark ``gaps``: strokes, points [N, 3] and a half width. ``holes`` in bones, their
+    ``bright`` ends, ``swollen`` flesh: tubes.
+    """
+
+    skeleton: Skeleton
+    metal: list[tuple[Points, float]] = field(default_factory=list)
+    gaps: list[tuple[Points, float]] = field(default_factory=list)
+    holes: list[Tube] = field(default_factory=list)
+    bright: list[Tube] = field(default_factory=list)
+    swollen: list[Tube] = field(default_factory=list)
+
+
+def apply(film: Film, found: Abnormality, rng: np.random.Generator) -> None:
+    """Change what a film shows."""
+    _APPLY[found.kind](film, found, rng)
+
+
+def _frame(bone: Tube, found: Abnormality) -> tuple[Points, Points, Points, float]:
+    """Point, tangent and a direction across [3] at the place, and the half width there.
+
+    Near a wide end it is little more than the shaft's, which plates and steps are in proportion to.
+    """
+    point, tangent, half = bone.at(found.at)
+    half = min(half, 1.35 * bone.waist)
+    angle = np.deg2rad(found.turned)
+    across = np.array([-tangent[1], tangent[0], 0.0])
+    across /= max(float(np.linalg.norm(across)), 1e-9)
+    out: Points = across * np.cos(angle) + np.array([0.0, 0.0, np.sin(angle)])
+    return point, tangent, out * (1 if found.forward else -1), half
+
+
+def _fracture(film: Film, found: Abnormality, rng: np.random.Generator) -> None:
+    """Two parts that no longer meet, and a dark gap between them."""
+    bone = film.skeleton.bone(found.site.of)
+    point, tangent, across, half = _frame(bone, found)
+    keep = np.searchsorted(bone.along, found.at)
+    middle_half = np.interp(found.at, bone.along, bone.half)
+
+    def cut(line: Points, width: np.ndarray, along: np.ndarray, cuts: tuple[float, float]) -> Tube:
+        return replace(bone, line=line, half=width, along=along, cut=cuts)
+
+    slant = float(rng.uniform(-1.2, 1.2)) * half
+    gap = tangent * half * (0.10 + 0.12 * found.severity)
+    near = cut(
+        np.concatenate([bone.line[:keep], [point - gap]]),
+        np.append(bone.half[:keep], middle_half),
+        np.append(bone.along[:keep], found.at),
+        (0.0, slant),
+    )
+    far = cut(
+        np.concatenate([[point + gap], bone.line[keep:]]),
+        np.insert(bone.half[keep:], 0, middle_half),
+        np.insert(bone.along[keep:], 0, found.at),
+        (slant, 0.0),
+    )
+    far = replace(far, name=f"{bone.name}, far part")
+    # A long part is held by muscles: it turns less.
+    angle = (7 + 22 * found.severity) * (1 if found.forward else -1)
+    angle *= min(1.0, 0.6 / (bone.length * (1 - found.at)))
+    shift = across * half * (0.30 + 0.9 * found.severity) - tangent * half * 0.5 * found.severity
+    film.skeleton = film.skeleton.replacing(bone.name, near, far)
+    moving = {far.name, *bone.bears}
+    film.skeleton = film.skeleton.moving(moving, point, angle, shift)
+    corners = np.stack([-across, 0.25 * across - 0.2 * tangent, across])[:, :] * half * 1.25
+    film.gaps.append((point + corners + np.outer([-0.5, 0, 0.5], tangent) * slant, 0.13 * half))
+    if found.severity > 0.7:  # a piece between the parts
+        piece = oval(
+            "fragment", as_point(point + across * half * 1.3), (0.3 * half, 0.5 * half), 30.0
+        )
+        film.skeleton = replace(film.skeleton, bones=(*film.skeleton.bones, piece))
+    film.swollen.append(oval("swelling", as_point(point), (half * 1.6 + 0.10, half * 1.6 + 0.16)))
+
+
+def _hardware(film: Film, found: Abnormality, rng: np.random.Generator) -> None:
+    """A plate along the bone and screws through it."""
+    bone = film.skeleton.bone(found.site.of)
+    _, _, across, half = _frame(bone, found)
+    screws = 4 + round(3 * found.severity)
+    reach = min(0.42, 0.20 + 0.2 * found.severity) * (1.0 if bone.length < 1.3 else 0.8)
+    low, high = max(0.04, found.at - reach), min(0.96, found.at + reach)
+    shares = np.linspace(low, high, screws + 2)
+    offset = across * half * 0.92
+    line = np.stack([bone.at(float(share))[0] for share in shares]) + offset
+    film.metal.append((line, 0.20 * half + 0.006))
+    for share in shares[1:-1]:
+        point, _, width = bone.at(float(share))
+        through = across * max(width, half)
+        film.metal.append(
+            (np.stack([point + offset * 1.1, point - through * 0.95]), 0.085 * half + 0.009)
+        )
+        film.metal.append(
+            (np.stack([point + offset * 0.9, point + offset * 1.25]), 0.17 * half + 0.008)
+        )
+
+
+def _lytic(film: Film, found: Abnormality, rng: np.random.Generator) -> None:
+    """A hole in the bone, which is blown up around it, with a thin rim."""
+    bone = film.skeleton.bone(found.site.of)
+    near = np.exp(-(((bone.along - found.at) * bone.length / (bone.at(found.at)[2] * 2.0)) ** 2))
+    wide = replace(bone, half=bone.half * (1 + (0.25 + 0.5 * found.severity) * near))
+    film.skeleton = film.skeleton.replacing(bone.name, wide)
+    point, tangent, half = wide.at(found.at)
+    tilt = float(np.rad2deg(np.arctan2(-tangent[0], tangent[1])))
+    radii = (half * 0.80, half * (0.9 + 0.6 * found.severity))
+    film.holes.append(oval("hole", as_point(point), radii, tilt))
+
+
+def _dislocation(film: Film, found: Abnormality, rng: np.random.Generator) -> None:
+    """The far part lies beside the near one and overlaps it."""
+    joint = film.skeleton.joint(found.site.of)
+    along = np.array(joint.along)
+    across = np.array([-along[1], along[0], 0.0])
+    across /= max(float(np.linalg.norm(across)), 1e-9)
+    sign = 1 if joint.name.startswith("glenohumeral") or found.forward else -1
+    deep = 0.0 if sign == 1 and joint.name.startswith("glenohumeral") else 0.5 * found.turned / 50
+    far = 0.75 + 0.35 * found.severity
+    shift = (across * sign * joint.out[0] + along * joint.out[1]) * joint.half * far
+    shift = shift + np.array([0.0, 0.0, deep * joint.half * joint.out[0]])
+    angle = sign * (4 + 10 * found.severity)
+    film.skeleton = film.skeleton.moving(joint.moves, np.array(joint.point), angle, shift)
+    film.swollen.append(oval("swelling", joint.point, (joint.half + 0.12, joint.half + 0.15)))
+
+
+def _degeneration(film: Film, found: Abnormality, rng: np.random.Generator) -> None:
+    """Bone on bone, dense ends, spurs at the rims."""
+    joint = film.skeleton.joint(found.site.of)
+    point, along = np.array(joint.point), np.array(joint.along)
+    across = np.array([-along[1], along[0], 0.0])
+    across /= max(float(np.linalg.norm(across)), 1e-9)
+    film.skeleton = film.skeleton.moving(joint.moves, point, 0.0, -along * 0.10 * joint.half)
+    size = joint.half * (0.45 + 0.55 * found.severity)
+    tilt = float(np.rad2deg(np.arctan2(-along[0], along[1])))
+    for end in (-1, 1):
+        centre = point + along * end * 0.22 * joint.half
+        film.bright.append(
+            oval("sclerosis", as_point(centre), (joint.half, joint.half * 0.24), tilt)
+        )
+        for side in (-1, 1):
+            long = size * float(rng.uniform(0.75, 1.1))
+            foot = centre + across * side * joint.half * 0.55 + along * end * 0.15 * joint.half
+            tip = centre + across * side * (joint.half * 0.85 + long * 0.75) - along * end * 0.05
+            ends = (0.30 * joint.half + 0.25 * long, 0.02 + 0.06 * long)
+            spur = tube("spur", as_point(foot), as_point(tip), ends, flare=0.6)
+            film.skeleton = replace(film.skeleton, bones=(*film.skeleton.bones, spur))
+
+
+_APPLY = {
+    "fracture": _fracture,
+    "hardware": _hardware,
+    "lytic lesion": _lytic,
+    "dislocation": _dislocation,
+    "degeneration": _degeneration,
+}

@@ -1,0 +1,160 @@
+"""Studies of a part of the arm: whose it is, what is wrong with it, and how it is filmed.
+
+Two hospitals with looks of their own: that of the musculoskeletal set, whose studies have reports,
+and that of the MURA copy. Patient ``index`` depends on the seed, the hospital and its own index
+alone; films are drawn from a stream of their own, so that nothing can be read off how one is taken.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import count, islice
+from typing import Any
+
+import numpy as np
+
+from cxrflow.phantom.acquisition import sample_acquisition
+from cxrflow.phantom.musculoskeletal.abnormalities import Abnormality, sample_abnormality
+from cxrflow.phantom.musculoskeletal.drawing import BoneView
+from cxrflow.phantom.musculoskeletal.parts import PARTS
+from cxrflow.phantom.musculoskeletal.skeleton import Build, sample_build
+from cxrflow.phantom.settings import HospitalSettings
+
+#: How often a study is abnormal (MURA: 5,177 of 13,457), and what is wrong with it then.
+ABNORMAL = 0.45
+KIND_SHARES: Mapping[str, float] = {
+    "fracture": 0.30,
+    "hardware": 0.20,
+    "degeneration": 0.20,
+    "dislocation": 0.15,
+    "lytic lesion": 0.15,
+}
+#: Beside what befalls a bone, a worn joint.
+_ALSO_WORN = 0.15
+_SEVERAL_STUDIES = 0.2
+_THREE_FILMS = 0.5  # else two: 2.5 a study (ConVIRT, section 4.1)
+#: A random world for each hospital, apart from those of chests.
+_STREAMS = {"musculoskeletal": 78, "mura": 79}
+
+
+@dataclass(frozen=True)
+class BoneLook:
+    """Ranges of a hospital's films: tone as of a chest, ``aspect``, and the share with a marker."""
+
+    gamma: tuple[float, float]
+    contrast: tuple[float, float]
+    exposure: tuple[float, float]
+    noise: tuple[float, float]
+    aspect: tuple[float, float]
+    marked: float
+
+
+LOOKS: Mapping[str, BoneLook] = {
+    "musculoskeletal": BoneLook(
+        gamma=(0.75, 1.05),
+        contrast=(0.9, 1.12),
+        exposure=(0.0, 0.06),
+        noise=(0.008, 0.025),
+        aspect=(1.1, 1.4),
+        marked=0.8,
+    ),
+    "mura": BoneLook(
+        gamma=(1.05, 1.6),
+        contrast=(0.8, 1.15),
+        exposure=(0.0, 0.14),
+        noise=(0.012, 0.04),
+        aspect=(0.9, 1.35),
+        marked=0.5,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class BoneStudy:
+    """One study; ``index`` of its patient, ``number`` among the patient's, ``age`` and ``sex``."""
+
+    index: int
+    number: int
+    sex: str
+    age: int
+    part: str
+    side: str
+    build: Build
+    found: tuple[Abnormality, ...]
+    seed: int
+    films: tuple[BoneView, ...]
+
+
+def film_side(settings: HospitalSettings) -> int:
+    """Pixels of a film's shorter side: five eighths of a chest's, which holds more."""
+    return max(48, settings.image_size * 5 // 8)
+
+
+def bone_studies(settings: HospitalSettings, hospital: str, studies: int) -> list[BoneStudy]:
+    """The first so many studies of a hospital, in the order of patients."""
+    patients = (bone_patient(settings, hospital, index) for index in count())
+    return list(islice((study for patient in patients for study in patient), studies))
+
+
+def bone_patient(settings: HospitalSettings, hospital: str, index: int) -> tuple[BoneStudy, ...]:
+    """Draw patient ``index`` (from 0): one study, or two of different parts."""
+    body, course, camera = (
+        np.random.default_rng([settings.seed, index, stream, _STREAMS[hospital]])
+        for stream in range(3)
+    )
+    sex, age = str(body.choice(["F", "M"])), int(np.clip(body.normal(48, 19), 18, 91))
+    build = sample_build(body)
+    several = course.random() < _SEVERAL_STUDIES
+    parts = course.permutation(len(PARTS))[: 1 + int(several)]
+    return tuple(
+        BoneStudy(
+            index=index,
+            number=number,
+            sex=sex,
+            age=age,
+            part=PARTS[part],
+            side=str(course.choice(["left", "right"])),
+            build=build,
+            found=_sample_found(course, PARTS[part]),
+            seed=int(course.integers(2**62)),
+            films=tuple(_sample_films(camera, settings, hospital)),
+        )
+        for number, part in enumerate(parts)
+    )
+
+
+def _sample_found(rng: np.random.Generator, part: str) -> tuple[Abnormality, ...]:
+    """What is wrong, a worn joint first."""
+    kind = str(rng.choice(list(KIND_SHARES), p=list(KIND_SHARES.values())))
+    main = sample_abnormality(rng, part, kind)
+    worn = sample_abnormality(rng, part, "degeneration")
+    abnormal, also = rng.random() < ABNORMAL, rng.random() < _ALSO_WORN
+    if not abnormal:
+        return ()
+    both = also and kind in ("fracture", "hardware", "lytic lesion")
+    return (worn, main) if both else (main,)
+
+
+def _sample_films(
+    rng: np.random.Generator, settings: HospitalSettings, hospital: str
+) -> Iterator[BoneView]:
+    """Two films, or three."""
+    look = LOOKS[hospital]
+    views = ("frontal", "oblique", "lateral")
+    for view in views if rng.random() < _THREE_FILMS else views[::2]:
+        taken = sample_acquisition(rng, settings, "", "PA")
+        tone: dict[str, Any] = {
+            name: round(float(rng.uniform(*getattr(look, name))), 4)
+            for name in ("gamma", "contrast", "exposure", "noise", "aspect")
+        }
+        if taken.spoilt == "overexposed":
+            tone["contrast"] = round(0.5 * tone["contrast"], 4)
+        # A limb lies on the plate as it falls: more turned than a chest, better in the middle.
+        pose: dict[str, Any] = {
+            "rotation": round(3 * taken.rotation, 3)
+            if taken.spoilt != "rotated"
+            else taken.rotation,
+            "shift_x": round(0.7 * taken.shift_x, 4),
+            "shift_y": round(0.6 * taken.shift_y, 4),
+        }
+        marked = bool(rng.random() < look.marked)
+        yield BoneView(view, marked, replace(taken, grid=0.0, **tone, **pose))
