@@ -69,7 +69,7 @@ rule evaluate:
         gpu=evaluation_need("gpu"),
     params:
         code=lambda wildcards: code_digest(
-            f"benchmarks.{run.task(wildcards.task).benchmark.program}",
+            *(f"benchmarks.{one.program}" for one in run.task(wildcards.task).computed),
             *run.trunk_of(wildcards.model),
         ),
         benchmark=benchmark_of,

@@ -374,10 +374,10 @@ def figure(wildcards):
     return run.figures(wildcards.paper)[wildcards.figure]
 
 
-def figures_of(kind):
-    """The figures of a kind, as a wildcard takes them."""
+def figures_of(*kinds):
+    """The figures of some kinds, as a wildcard takes them."""
     drawn = [figure for paper in run.chosen for figure in run.figures(paper).items()]
-    return one_of(name for name, figure in drawn if figure.kind == kind)
+    return one_of(name for name, figure in drawn if figure.kind in kinds)
 
 
 def figure_metrics(wildcards):
@@ -400,6 +400,39 @@ def figure_first_metrics(wildcards):
 def figure_cohort(wildcards):
     """The cohort of a figure's phrases."""
     return run.library.tasks[figure(wildcards).task].cohort
+
+
+def figure_of_models(wildcards):
+    """What a figure of several models side by side reads of each, first seeds."""
+    cohort = figure_cohort(wildcards)
+    shown = run.figure_results(wildcards.paper, wildcards.figure)
+    seeds = [(task, model, run.seeds_of(model)[0]) for task, model in shown]
+    found = {
+        "metrics": figure_first_metrics(wildcards),
+        "models": [model_run(model, seed) for _, model, seed in seeds],
+    }
+    if figure(wildcards).kind == "saliency":
+        stores = [f"{cohort}/{run.geometry_of(task, model)}" for task, model, _ in seeds]
+        return found | {"pixels": [f"<results>/pixels/{one}/store.json" for one in stores]}
+    folder = "<results>/features/{}/seed{}/{}/features.json"
+    return found | {"features": [folder.format(model, seed, cohort) for _, model, seed in seeds]}
+
+
+def code_of_models(wildcards):
+    """What draws it, and the trunks that are run."""
+    shown = run.figure_results(wildcards.paper, wildcards.figure)
+    trunks = {part for _, model in shown for part in run.trunk_of(model)}
+    return [f"benchmarks.{figure(wildcards).PROGRAM}", *sorted(trunks)]
+
+
+def options_of_models(wildcards, input):
+    """The same as options: folders, in the same order."""
+    named = {"metrics": "results", "models": "models", "pixels": "pixels", "features": "features"}
+    return [
+        word
+        for name in figure_of_models(wildcards)
+        for word in option(f"--{named[name]}", *folders(input[name]))
+    ]
 
 
 # --- pages --------------------------------------------------------------------------------------

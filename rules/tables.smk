@@ -218,6 +218,43 @@ rule draw_priors:
         """
 
 
+rule draw_models:
+    """Draw several models side by side: maps of features, or saliency (ConVIRT Figures 3, 4)."""
+    input:
+        unpack(figure_of_models),
+        cohort=lambda wildcards: cohort_table(figure_cohort(wildcards)),
+    output:
+        picture="<results>/figures/{paper}/{figure}.png",
+        content="<results>/figures/{paper}/{figure}.json",
+    log:
+        "<logs>/draw_models/{paper}.{figure}.log",
+    benchmark:
+        "<timings>/draw_models/{paper}.{figure}.tsv"
+    wildcard_constraints:
+        figure=figures_of("t_sne", "saliency"),
+    retries: need("draw_models").retries
+    conda:
+        "../envs/gpu.yaml"
+    threads: need("draw_models").threads
+    resources:
+        **job("draw_models"),
+    params:
+        code=lambda wildcards: code_digest(*code_of_models(wildcards)),
+        kind=lambda wildcards: figure(wildcards).kind,
+        settings=lambda wildcards: as_json(figure(wildcards)),
+        models=options_of_models,
+        cohort=subpath(input.cohort, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.benchmarks.draw_models {params.kind} \
+            --settings {params.settings:q} \
+            {params.models:q} \
+            --cohort {params.cohort:q} \
+            --output {output.picture:q} \
+            >{log:q} 2>&1
+        """
+
+
 rule draw_curve:
     """Draw cells of a paper's tables over a common quantity."""
     input:

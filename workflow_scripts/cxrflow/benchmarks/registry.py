@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from cxrflow.benchmarks.checkpoints.settings import CheckpointSeriesSettings
 from cxrflow.benchmarks.classification.settings import (
     LinearProbeSettings,
     SegmentationSettings,
@@ -31,6 +32,7 @@ from cxrflow.benchmarks.language.settings import (
     SentenceSimilaritySettings,
     VocabularyComparisonSettings,
 )
+from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings, TextRetrievalSettings
 from cxrflow.benchmarks.temporal.settings import (
     AttentionRolloutSettings,
     PriorInfluenceSettings,
@@ -47,9 +49,10 @@ class Benchmark:
 
     ``program``: its module below ``cxrflow.benchmarks``, with ``score(options, settings)``.
     ``kind``: of its cohort; None: any. ``needs``: what a model must offer (image, text, joint,
-    report, decoder, frames, guided); none: it is measured on the data themselves. ``reads``: what
-    its program takes beside the cohort's rows. ``split``: its cohort must have a part to train on
-    and another to test on. ``training``: the kind of a second cohort, which it learns from.
+    report, decoder, frames, guided, checkpoints); none: it is measured on the data themselves.
+    ``reads``: what its program takes beside the cohort's rows. ``split``: its cohort must have a
+    part to train on and another to test on. ``training``: the kind of a second cohort, which it
+    learns from.
     ``reports``: a task may name a cohort of pairs instead, whose reports say which of its texts a
     model has read, or what was written of a patient before.
 
@@ -99,7 +102,7 @@ class Benchmark:
 JOINT, IMAGE, TEXT, REPORT, DECODER = (
     frozenset({name}) for name in ("joint", "image", "text", "report", "decoder")
 )
-FRAMES, GUIDED = (frozenset({name}) for name in ("frames", "guided"))
+FRAMES, GUIDED, CHECKPOINTS = (frozenset({name}) for name in ("frames", "guided", "checkpoints"))
 
 BENCHMARKS = {
     "phrase_grounding": Benchmark(
@@ -170,6 +173,26 @@ BENCHMARKS = {
         own=("features", "grid", "start", "solution"),
         references=("mean_box", "brightness"),
         reference_program="grounding.segmentation_references",
+    ),
+    "image_retrieval": Benchmark(
+        "retrieval.image_retrieval",
+        ImageRetrievalSettings,
+        "retrieval",
+        needs=IMAGE,
+        reads="features",
+        statistics="retrieval.precision:statistics",
+        references=("nothing", "intensity", "thumbnail", "random"),
+        reference_program="retrieval.references",
+    ),
+    "text_retrieval": Benchmark(
+        "retrieval.text_retrieval",
+        TextRetrievalSettings,
+        "retrieval",
+        needs=JOINT,
+        reads="features",
+        statistics="retrieval.precision:statistics",
+        references=("nothing",),
+        reference_program="retrieval.references",
     ),
     "temporal_classification": Benchmark(
         "temporal.temporal_classification",
@@ -264,6 +287,14 @@ BENCHMARKS = {
         statistics="language.paraphrase_detection:statistics",
         clusters="language.sentence_pair_rows:pair_clusters",
         own=("embedding",),  # F.6: of each model the one it was trained for
+    ),
+    "checkpoint_series": Benchmark(
+        "checkpoints.checkpoint_series",
+        CheckpointSeriesSettings,
+        None,
+        needs=CHECKPOINTS,
+        reads="pixels",
+        statistics="checkpoints.checkpoint_series:statistics",
     ),
     "vocabulary": Benchmark("language.vocabulary", VocabularyComparisonSettings, "pairs"),
     "ms_cxr_statistics": Benchmark(

@@ -160,6 +160,8 @@ class Library:
         if name in self.tasks:
             return
         task: Task = self._entry("tasks", name, user)
+        if task.of is not None:
+            self._add_task(task.of, f"task {name}")
         self.tasks[name] = task
         for cohort in (task.cohort, task.training):
             if cohort is not None:

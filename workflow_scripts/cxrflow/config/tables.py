@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from cxrflow.benchmarks.checkpoints.settings import CheckpointSeriesSettings
+from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
 from cxrflow.benchmarks.grounding.settings import (
     GroundingFigureSettings,
     PhraseGroundingSettings,
@@ -13,7 +15,7 @@ from cxrflow.benchmarks.grounding.settings import (
 from cxrflow.benchmarks.registry import BENCHMARKS, Benchmark
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
-from cxrflow.command import Settings
+from cxrflow.command import Settings, overlay
 from cxrflow.config.models import Models, spelt
 from cxrflow.config.papers import Layer, laid_over
 from cxrflow.names import is_reference, paper_of, short_name
@@ -34,6 +36,18 @@ class ResolvedTask:
     def benchmark(self) -> Benchmark:
         """What is computed."""
         return BENCHMARKS[self.task.benchmark]
+
+    @property
+    def computed(self) -> list[Benchmark]:
+        """That, and what each checkpoint of a training is put to."""
+        if not isinstance(self.settings, CheckpointSeriesSettings):
+            return [self.benchmark]
+        return [self.benchmark, BENCHMARKS[self.settings.benchmark]]
+
+    @property
+    def needs(self) -> set[str]:
+        """What a model must offer."""
+        return {need for one in self.computed for need in one.needs}
 
 
 class Tables(Models):
@@ -66,6 +80,12 @@ class Tables(Models):
                 phrases = settings.figure_phrases and self.shows("text", name)
                 allowed["figure_phrases"] = phrases
             settings = settings.model_copy(update=allowed)
+        if isinstance(settings, CheckpointSeriesSettings):
+            assert task.of is not None  # as every task of this benchmark has
+            each = self._resolve_task(task.of, self.library.tasks[task.of])
+            own = overlay(each.settings.model_dump(mode="json"), settings.settings)
+            whole = {"benchmark": each.task.benchmark, "settings": own}
+            settings = settings.model_copy(update=whole)
         if BENCHMARKS[task.benchmark].reports and task.training not in self.known_cohorts:
             task = task.model_copy(update={"training": None})
         return ResolvedTask(name, task, settings)
@@ -90,13 +110,13 @@ class Tables(Models):
 
     def can_do(self, model: str, task: str) -> bool:
         """Whether this run can score a model or a reference row in a task."""
-        needs = self.task(task).benchmark.needs
+        needs = self.task(task).needs
         if is_reference(model):
             known = short_name(model) in self.task(task).benchmark.references
             return known and self.first_model(task) is not None
         offers = self.recipes[model].offers
         if self.imported(model):
-            offers -= {"guided"}  # published weights come without it
+            offers -= {"guided", "checkpoints"}  # published weights come without them
         return self.available(task) and self.trainable(model) and needs <= offers
 
     def first_model(self, task: str) -> str | None:
@@ -207,6 +227,8 @@ class Tables(Models):
         if isinstance(figure, PriorFigureSettings):
             shown = able == asked and self.shows("images", figure.task)
             return able if shown else []
+        if isinstance(figure, SaliencyFigureSettings):
+            return able if self.shows("images", figure.task) else []
         if isinstance(figure, PictureFigure) and figure.radiographs:
             return able if getattr(self.task(figure.task).settings, "figures", 0) else []
         if not isinstance(figure, GroundingFigureSettings):

@@ -202,7 +202,9 @@ class CohortSettings(Settings):
     def _all_of_a_retrieval_is_test(cls, values: Any) -> Any:
         if not isinstance(values, dict) or values.get("kind") != "retrieval":
             return values
-        if values.get("splits") not in (None, {}, {"method": "auto"}, {"method": "all"}):
+        # As it is written, or whole as it was resolved.
+        given = SplitSettings.model_validate(values.get("splits") or {})
+        if given not in (SplitSettings(), SplitSettings(method="all")):
             raise ValueError("splits of a cohort of kind retrieval: expected method all alone")
         return {**values, "splits": {"method": "all"}}
 

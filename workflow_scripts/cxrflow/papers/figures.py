@@ -5,7 +5,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings, PriorFigureSettings
+from cxrflow.benchmarks.retrieval.settings import EmbeddingFigureSettings
 from cxrflow.command import Settings
 from cxrflow.names import Name
 from cxrflow.papers.tables import Address, Place, Result, Table, address
@@ -84,6 +86,11 @@ class PictureFigure(Settings):
 
 
 Figure = Annotated[
-    GroundingFigureSettings | PriorFigureSettings | CurveFigure | PictureFigure,
+    GroundingFigureSettings
+    | PriorFigureSettings
+    | EmbeddingFigureSettings
+    | SaliencyFigureSettings
+    | CurveFigure
+    | PictureFigure,
     Field(discriminator="kind"),
 ]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from cxrflow.benchmarks.registry import BENCHMARKS
+from cxrflow.benchmarks.registry import BENCHMARKS, CHECKPOINTS
 from cxrflow.command import Settings
 from cxrflow.data.settings import CohortSettings
 from cxrflow.encoders.released.settings import PROGRAMS, Kind
@@ -134,17 +134,20 @@ class Recipe(Settings):
     def offers(self) -> set[str]:
         """What a benchmark can ask of it: an image half, a text half, both in one space, frames,
         masked words that are guided by the image, a report of an image (which a decoder writes, and
-        a joint space finds), a decoder."""
+        a joint space finds), a decoder, a series of checkpoints."""
         both = {"text", "image", "joint", "report"}
         guided = {"guided"} if self.settings.get("terms", {}).get("mlm") is not None else set()
-        return {
+        training = self.settings.get("training") or {}
+        series = {"checkpoints"} if training.get("checkpoint_validations") else set()
+        offered = {
             "text": {"text"},
             "image": {"image"},
             "joint": both,
             "temporal": both | {"frames"} | guided,
             "report": {"image", "report", "decoder"},
             "caption": {"image", "report"},
-        }[self.program]
+        }
+        return offered[self.program] | series
 
 
 class Task(Settings):
@@ -154,6 +157,7 @@ class Task(Settings):
     cohort: Name = Field(description="what it is measured on")
     training: Name | None = Field(None, description="cohort whose training part a benchmark reads")
     demographics: str | None = Field(None, description="data set that says who the patients are")
+    of: Name | None = Field(None, description="task that every checkpoint of a training is put to")
     settings: dict[str, Any] = Field(default_factory=dict, description="what differs from defaults")
     scales: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
@@ -164,6 +168,8 @@ class Task(Settings):
                 f"benchmark is '{self.benchmark}'; expected one of {', '.join(BENCHMARKS)}"
             )
         known = BENCHMARKS[self.benchmark]
+        if (self.of is None) == (known.needs == CHECKPOINTS):
+            raise ValueError("`of` and a benchmark of checkpoints go together")
         if known.training and self.training is None:
             raise ValueError(f"the benchmark {self.benchmark} needs a cohort 'training'")
         if self.training is not None and not (known.training or known.reports):

@@ -5,6 +5,7 @@ what a trained encoder adds stands beside it. Not in the papers.
 """
 
 from argparse import Namespace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -58,11 +59,10 @@ def described(name: str, images: NDArray[np.uint8]) -> Floats:
     return intensities(images) if name == "intensity" else random_features(images)
 
 
-def score_reference(name: str, options: Namespace, settings: LinearProbeSettings) -> Result:
-    """What ``cxrflow.benchmarks.score_reference`` calls."""
-    cohort = read_cohort(options.cohort, "samples.parquet", (*COLUMNS, "split"))
-    pixels: Pixels = PixelStore(options.pixels)
-    encoded = cohort.table[["image_id"]].drop_duplicates(ignore_index=True)
+def plain_features(name: str, folder: Path, table: pd.DataFrame) -> Features:
+    """The features of one reference row, of those images of a table that are in a pixel store."""
+    pixels: Pixels = PixelStore(folder)
+    encoded = table[["image_id"]].drop_duplicates(ignore_index=True)
     encoded = encoded[pixels.holds(encoded["image_id"])].reset_index(drop=True)
     rows = pixels.rows(encoded["image_id"])
     blocks = [
@@ -70,8 +70,14 @@ def score_reference(name: str, options: Namespace, settings: LinearProbeSettings
         for start in range(0, len(rows), _BATCH)
     ]
     pooled = torch.from_numpy(np.concatenate(blocks)).float()
-    features = Features(
+    return Features(
         pd.DataFrame(encoded), {"pooled": pooled}, str(pixels.geometry), pixels.fingerprint
     )
+
+
+def score_reference(name: str, options: Namespace, settings: LinearProbeSettings) -> Result:
+    """What ``cxrflow.benchmarks.score_reference`` calls."""
+    cohort = read_cohort(options.cohort, "samples.parquet", (*COLUMNS, "split"))
+    features = plain_features(name, options.pixels, cohort.table)
     plain = settings.model_copy(update={"features": "pooled", "start": "zeros"})
     return evaluate(None, cohort, options.cohort, features, plain)

@@ -1,0 +1,54 @@
+"""A small set for retrieval: pictures of three categories, queries that are images and texts."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from benchmark_fakes import write_cohort
+
+from cxrflow.benchmarks.features import Features
+
+CATEGORIES = ("Edema", "Pleural Effusion", "No Finding")
+CANDIDATES, QUERIES = 36, 9
+
+
+def retrieval_samples() -> pd.DataFrame:
+    """Twelve candidates and three query images of each category; patients have two images."""
+    numbers = np.arange(CANDIDATES + QUERIES)
+    return pd.DataFrame(
+        {
+            "sample_id": [f"image{n}" for n in numbers],
+            "subject_id": [f"p{n // 2}" for n in numbers],
+            "image_id": [f"image{n}" for n in numbers],
+            "part": ["candidate"] * CANDIDATES + ["query"] * QUERIES,
+            "category": [CATEGORIES[n % 3] for n in numbers],
+        }
+    )
+
+
+def retrieval_texts() -> pd.DataFrame:
+    """Two texts of each category."""
+    rows = [(f"{name}{n}", name, f"{name} is seen, {n}") for name in CATEGORIES for n in range(2)]
+    return pd.DataFrame(rows, columns=["query_id", "category", "text"])
+
+
+def write_retrieval(
+    folder: Path, samples: pd.DataFrame | None = None, texts: pd.DataFrame | None = None
+) -> Path:
+    """The folder of a cohort of kind retrieval."""
+    table = retrieval_samples() if samples is None else samples
+    write_cohort(folder, "samples.parquet", table)
+    (retrieval_texts() if texts is None else texts).to_parquet(folder / "queries.parquet")
+    return folder
+
+
+def category_features(noise: float, width: int = 16) -> Features:
+    """Each category a direction, and noise."""
+    table = retrieval_samples()
+    rng = np.random.default_rng(2)
+    directions = rng.normal(size=(len(CATEGORIES), width))
+    drawn = directions[table["category"].map(CATEGORIES.index)]
+    drawn = torch.tensor(drawn + noise * rng.normal(size=drawn.shape)).float()
+    by_kind = {"pooled": drawn, "projected": torch.nn.functional.normalize(drawn, dim=1)}
+    return Features(table[["image_id"]], by_kind, "shorter64", "pixels")

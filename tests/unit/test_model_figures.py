@@ -1,0 +1,193 @@
+"""Figures of several models side by side: t-SNE of features, gradient saliency."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from benchmark_fakes import make_store, write_cohort
+from PIL import Image
+from retrieval_fixtures import CANDIDATES, CATEGORIES, QUERIES, category_features, write_retrieval
+from sklearn.neighbors import NearestNeighbors
+
+from cxrflow.benchmarks.classification.saliency import saliency, shown
+from cxrflow.benchmarks.draw_models import main
+from cxrflow.benchmarks.features import weights_file, write_features
+from cxrflow.benchmarks.retrieval.embedding_map import own_category
+from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.errors import InputError
+from cxrflow.files import file_digest, write_json
+
+SIZES = {"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "projection": 8}
+CLASSES = ["Atelectasis", "Edema"]
+
+
+def small_encoder(seed):
+    torch.manual_seed(seed)
+    return ImageEncoder(ImageEncoderSettings.model_validate(SIZES)).eval()
+
+
+def columns(*names):
+    return [{"label": name.upper(), "model": f"toy/{name}"} for name in names]
+
+
+def write_models(folder, names):
+    models = []
+    for seed, name in enumerate(names):
+        model = folder / name / "seed0"
+        save_image_half(small_encoder(seed), model)
+        write_json(model / "run.json", {"model": f"toy/{name}"})
+        models.append(model)
+    return models
+
+
+def options(**folders):
+    return [
+        word for name, each in folders.items() for word in (f"--{name}", *map(str, each)) if each
+    ]
+
+
+def test_maps_are_drawn_of_the_columns_in_their_order(tmp_path):
+    names = ("random", "trained")
+    models = write_models(tmp_path, names)
+    results, features = [], []
+    for name, model, noise in zip(names, models, (9.0, 0.1), strict=True):
+        found = category_features(noise)
+        said = {"weights": file_digest(weights_file(model))[:16], "geometry": "shorter64"}
+        write_features(
+            tmp_path / name / "features", found.encoded, found.by_kind, {**said, "pixels": "p"}
+        )
+        features.append(tmp_path / name / "features")
+        results.append(tmp_path / name / "result")
+        results[-1].mkdir()
+        write_json(results[-1] / "metrics.json", {"model": f"toy/{name}"})
+    cohort = write_retrieval(tmp_path / "cohort")
+    settings = {"title": "T", "task": "toy/images", "categories": list(CATEGORIES)}
+    settings["columns"] = columns("trained", "random", "absent")
+    given = options(results=results, models=models, features=features, cohort=[cohort])
+    output = tmp_path / "map.png"
+    main(["t_sne", "--settings", json.dumps(settings), *given, "--output", str(output)])
+    content = json.loads(output.with_suffix(".json").read_text())
+    assert content["shows"] == [] and content["data"]["synthetic"] is True
+    trained, random = content["lines"]
+    said = f"of the 10 nearest of {CANDIDATES} candidates have its category"
+    assert trained == f"TRAINED: 100% {said}"
+    assert random.endswith(said) and 20 < int(random.split()[1].strip("%")) < 50  # 33 by chance
+    assert Image.open(output).size[0] > 800
+    before = output.read_bytes()
+    main(["t_sne", "--settings", json.dumps(settings), *given, "--output", str(output)])
+    assert output.read_bytes() == before
+    wrong = json.dumps({**settings, "categories": ["Edema", "Gout"]})
+    with pytest.raises(InputError, match="key 'categories' names 'Gout'; the candidates have"):
+        main(["t_sne", "--settings", wrong, *given, "--output", str(output)])
+    none = json.dumps({**settings, "columns": columns("absent")})
+    with pytest.raises(InputError, match="expected one of toy/absent"):
+        main(["t_sne", "--settings", none, *given, "--output", str(output)])
+    with pytest.raises(SystemExit):
+        main(
+            ["t_sne", "--settings", none, *given[: given.index("--features")]]
+            + ["--cohort", str(cohort), "--output", str(output)]
+        )
+
+
+def test_neighbours_are_counted_as_scikit_learn_finds_them():
+    rng = np.random.default_rng(1)
+    vectors, categories = rng.normal(size=(40, 5)), rng.choice(["a", "b", "c"], size=40)
+    found = NearestNeighbors(n_neighbors=10, metric="cosine").fit(vectors)
+    nearest = found.kneighbors(return_distance=False)  # of what was fitted: itself is left out
+    expected = (categories[nearest] == categories[:, None]).mean()
+    assert own_category(vectors, categories) == pytest.approx(expected)
+
+
+def test_saliency_is_the_absolute_gradient_of_the_logit():
+    image, rng = small_encoder(3).double(), np.random.default_rng(0)
+    head = torch.tensor(rng.normal(size=image.encoder.features))
+    pixels = torch.tensor(rng.uniform(size=(48, 48)))
+    found = saliency(image, head, pixels)
+    assert found.shape == (48, 48)
+
+    def logit(changed):
+        with torch.no_grad():
+            return float(image.encoder(Frames(changed[None, None])).pooled[0] @ head)
+
+    for row, column in ((0, 0), (13, 40), (30, 7)):
+        step = torch.zeros_like(pixels)
+        step[row, column] = 1e-6
+        expected = abs(logit(pixels + step) - logit(pixels - step)) / 2e-6
+        assert float(found[row, column]) == pytest.approx(expected, rel=1e-4, abs=1e-9)
+
+
+def test_the_greatest_gradients_are_white():
+    drawn = shown(np.linspace(0, 1, 1000).reshape(20, 50))
+    assert drawn.min() == 0 and (drawn == 255).sum() >= 5 and drawn.dtype == np.uint8
+    assert shown(np.zeros((4, 4))).max() == 0
+
+
+@pytest.fixture
+def scored(tmp_path):
+    """Two models with heads of two shares, and their images."""
+    names = ("a", "b")
+    models = write_models(tmp_path, names)
+    pixels = make_store(tmp_path / "pictures", CANDIDATES + QUERIES)
+    count = CANDIDATES + QUERIES
+    table = pd.DataFrame(
+        {
+            "sample_id": [f"s{n}" for n in range(count)],
+            "subject_id": None,
+            "group_id": None,
+            "image_id": [f"image{n}" for n in range(count)],
+            "labels": [[float(n % 2), float(n % 3 == 0)] for n in range(count)],
+            "subgroup": None,
+            "split": ["test" if n % 2 else "train" for n in range(count)],
+        }
+    )
+    cohort = write_cohort(tmp_path / "cohort", "samples.parquet", table)
+    said = {"dataset": "tiny", "synthetic": True, "classes": CLASSES}
+    write_json(cohort / "flow.json", said)
+    results = []
+    for name in names:
+        folder = tmp_path / name / "result"
+        folder.mkdir()
+        heads = np.random.default_rng(0).normal(
+            size=(2, 3, small_encoder(0).encoder.features + 1, 2)
+        )
+        np.save(folder / "heads.npy", heads)
+        protocol = {"fractions": [0.01, 1.0], "geometry": "shorter64", "split": "test"}
+        write_json(
+            folder / "metrics.json",
+            {"model": f"toy/{name}", "protocol": protocol, "data": {"classes": CLASSES}},
+        )
+        results.append(folder)
+    return options(results=results, models=models, pixels=[pixels] * 2, cohort=[cohort]), table
+
+
+def draw_saliency(scored, tmp_path, **settings):
+    given, _ = scored
+    plain = {"title": "T", "task": "toy/linear", "classes": CLASSES, "columns": columns("a", "b")}
+    output = tmp_path / "saliency.png"
+    main(["saliency", "--settings", json.dumps(plain | settings), *given, "--output", str(output)])
+    return output
+
+
+def test_an_image_of_each_class_is_drawn_with_every_models_map(scored, tmp_path):
+    output = draw_saliency(scored, tmp_path)
+    content = json.loads(output.with_suffix(".json").read_text())
+    assert content["shows"] == ["radiographs"]
+    by_image = scored[1].set_index("image_id")
+    for number, (line, name) in enumerate(zip(content["lines"], CLASSES, strict=True)):
+        category, _, image_id = line.partition(": ")
+        row = by_image.loc[image_id]
+        assert category == name and row["labels"][number] == 1 and row["split"] == "test"
+    assert Image.open(output).size[0] > 3 * 168
+    first = output.read_bytes()
+    assert draw_saliency(scored, tmp_path, share="100").read_bytes() != first
+
+
+def test_shares_and_classes_that_no_head_has_are_refused(scored, tmp_path):
+    with pytest.raises(InputError, match="key 'share' names '10'; .* has 1, 100"):
+        draw_saliency(scored, tmp_path, share="10")
+    with pytest.raises(InputError, match="key 'classes' names 'Gout'; the cohort has Atelectasis"):
+        draw_saliency(scored, tmp_path, classes=["Gout"])

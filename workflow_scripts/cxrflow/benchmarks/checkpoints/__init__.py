@@ -1,0 +1,1 @@
+"""What a training's series of checkpoints says of it."""

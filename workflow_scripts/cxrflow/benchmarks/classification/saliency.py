@@ -1,0 +1,118 @@
+"""Gradient saliency: which pixels a class's logit depends on (ConVIRT section 6, Figure 4).
+
+After Simonyan et al. 2014: the absolute gradient of the logit of an image's class with respect to
+its pixels, through the frozen encoder and the head that learnt from a share of the labels (first
+run). A grey image has one channel, so that there is no greatest one to take. Shown is an image of
+each class, drawn from the positives of the scored part.
+"""
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from cxrflow.benchmarks.classification.labelled_images import COLUMNS
+from cxrflow.benchmarks.classification.linear_probe import percent
+from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
+from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
+from cxrflow.benchmarks.inputs import Cohort, Pixels, choose_split, read_cohort
+from cxrflow.benchmarks.model_figures import Column, given_columns
+from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
+from cxrflow.errors import InputError
+from cxrflow.images.store import PixelStore
+from cxrflow.metrics.intervals import Floats
+
+PANEL = 168  # pixels of a panel's side
+BRIGHT = 0.995  # quantile of a map that is white
+
+
+def saliency(image: ImageEncoder, head_F: Tensor, pixels_HW: Tensor) -> Tensor:
+    """Absolute gradient [H, W] of the logit (features times ``head_F``) of pixels in [0, 1]."""
+    pixels = pixels_HW[None, None].clone().requires_grad_()
+    logit = image.encoder(Frames(pixels)).pooled[0] @ head_F
+    (gradient,) = torch.autograd.grad(logit, pixels)
+    return gradient[0, 0].abs()
+
+
+def head_of(column: Column, share: str, name: str) -> Tensor:
+    """The weights [F] of a class in the first run's head of a share, of a task's ``heads.npy``."""
+    shares = [percent(fraction) for fraction in column.said["protocol"]["fractions"]]
+    classes = column.said["data"]["classes"]
+    for key, value, known in (("share", share, shares), ("classes", name, classes)):
+        if value not in known:
+            raise InputError(
+                f"settings: key '{key}' names '{value}'; {column.folder} has {', '.join(known)}"
+            )
+    heads = np.load(column.folder / "heads.npy", allow_pickle=False)  # [shares, runs, F + 1, C]
+    return torch.from_numpy(heads[shares.index(share), 0, :-1, classes.index(name)]).float()
+
+
+def image_of(
+    cohort: Cohort, name: str, stores: Sequence[Pixels], protocol: Mapping[str, Any], seed: int
+) -> str:
+    """The id of a positive image of a class that every model has the pixels of."""
+    if name not in cohort.classes:
+        raise InputError(
+            f"settings: key 'classes' names '{name}'; the cohort has {', '.join(cohort.classes)}"
+        )
+    split = protocol["split"]
+    table = choose_split(cohort.table, split, Path("samples.parquet"))
+    positive = np.stack(table["labels"].tolist())[:, cohort.classes.index(name)] == 1
+    for store in stores:
+        positive &= store.holds(table["image_id"])
+    ids = sorted(table["image_id"][positive])
+    if not ids:
+        raise InputError(f"samples.parquet: no image of split '{split}' is positive for {name}")
+    return str(np.random.default_rng(seed).choice(ids))
+
+
+def shown(values_HW: Floats) -> NDArray[np.uint8]:
+    """A map as a picture, its greatest gradients white."""
+    top = np.quantile(values_HW, BRIGHT)
+    scaled = values_HW / (top if top > 0 else 1)
+    return np.asarray(np.rint(255 * scaled.clip(0, 1)), dtype=np.uint8)
+
+
+def draw(options: Namespace, settings: SaliencyFigureSettings) -> tuple[bytes, dict[str, Any]]:
+    """The picture as PNG, and what is on it."""
+    cohort = read_cohort(options.cohort, "samples.parquet", (*COLUMNS, "split"))
+    columns = given_columns(options, settings.columns)
+    stores = [cast(Pixels, PixelStore(options.pixels[one.place])) for one in columns]
+    for column, store in zip(columns, stores, strict=True):
+        geometry = column.said["protocol"]["geometry"]
+        if str(store.geometry) != geometry:
+            raise InputError(f"{column.folder}: scored on {geometry}; --pixels is {store.geometry}")
+    encoders = [
+        load_image_half(options.models[one.place], trunk_alone=True).eval() for one in columns
+    ]
+    labels = [*(one.label for one in columns), "Image"]
+    strips, lines = [], []
+    for name in settings.classes:
+        image_id = image_of(cohort, name, stores, columns[0].said["protocol"], settings.seed)
+        panels: list[Image.Image] = []
+        for column, store, encoder in zip(columns, stores, encoders, strict=True):
+            (stored,) = store.read(store.rows([image_id]))
+            pixels_HW = torch.from_numpy(stored.astype(np.float32) / 255)
+            map_HW = saliency(encoder, head_of(column, settings.share, name), pixels_HW)
+            panels.append(panel(shown(map_HW.double().numpy()), longer=PANEL))
+        (original,) = stores[0].read(stores[0].rows([image_id]))
+        strips.append(Strip(name, [*panels, panel(original, longer=PANEL)], labels))
+        lines.append(f"{name}: {image_id}")
+    caption = (
+        "Where a class's logit depends on the image: the absolute gradient with respect to the "
+        f"pixels, white where it is great, of linear heads that learnt from {settings.share} % of "
+        f"the labels. One image a class, drawn from the positives; first seeds, first runs."
+    )
+    return draw_sheet(strips, 1), {
+        "data": cohort.data,
+        "shows": ["radiographs"],
+        "caption": caption,
+        "lines": lines,
+    }

@@ -1,0 +1,38 @@
+"""Figures that hold several models side by side: which result belongs to which column."""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cxrflow.benchmarks.grounding.settings import FigureColumn
+from cxrflow.errors import InputError
+from cxrflow.files import read_object
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column and its model's result, which stands at ``place`` of what the program was given."""
+
+    label: str
+    place: int
+    folder: Path
+    said: dict[str, Any]  # metrics.json
+
+
+def given_columns(options: Namespace, columns: Sequence[FigureColumn]) -> list[Column]:
+    """The columns that there is a result of, in their order; InputError when there is none."""
+    said = [read_object(folder / "metrics.json", ("model",)) for folder in options.results]
+    place = {one["model"]: number for number, one in enumerate(said)}
+    found = [
+        Column(one.label, number, options.results[number], said[number])
+        for one in columns
+        if one.model is not None and (number := place.get(one.model)) is not None
+    ]
+    if not found:
+        raise InputError(
+            f"--results: of {', '.join(place)}; expected one of "
+            f"{', '.join(str(one.model) for one in columns)}"
+        )
+    return found

@@ -1,0 +1,93 @@
+"""Candidates in the plane: t-SNE of several models' features side by side (ConVIRT Figure 3).
+
+Distances are one less the cosine, by which candidates are ranked; the paper does not say its own.
+The per cent beside a model's name is of the features, not of the map, in which distances mean
+little: of a candidate's ten nearest those of its own category, mean over candidates.
+"""
+
+import io
+from argparse import Namespace
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure as Canvas
+from numpy.typing import NDArray
+from sklearn.manifold import TSNE
+
+from cxrflow.benchmarks.features import read_features
+from cxrflow.benchmarks.inputs import read_cohort
+from cxrflow.benchmarks.model_figures import given_columns
+from cxrflow.benchmarks.retrieval.precision import COLUMNS, candidates_of, vectors
+from cxrflow.benchmarks.retrieval.settings import EmbeddingFigureSettings
+from cxrflow.errors import InputError
+from cxrflow.metrics.intervals import Floats
+from cxrflow.metrics.retrieval import cosines, precision, ranking
+
+NEAREST = 10
+
+
+def plane(features_NF: Floats, perplexity: float) -> Floats:
+    """Places [N, 2] of features; a fixed start, so that the same features have the same map."""
+    # Of fewer images no perplexity is as great.
+    neighbours = min(perplexity, (len(features_NF) - 1) / 3)
+    return np.asarray(
+        TSNE(perplexity=neighbours, metric="cosine", init="pca", random_state=0).fit_transform(
+            features_NF
+        ),
+        dtype=np.float64,
+    )
+
+
+def own_category(features_NF: Floats, categories: NDArray[np.str_]) -> float:
+    """Of the nearest of each image, itself left out, the share of its category; their mean."""
+    scores_NN = cosines(features_NF, features_NF)
+    np.fill_diagonal(scores_NN, -np.inf)
+    same_NN = categories[ranking(scores_NN)] == categories[:, None]
+    return float(precision(same_NN, [min(NEAREST, len(same_NN) - 1)]).mean())
+
+
+def draw(options: Namespace, settings: EmbeddingFigureSettings) -> tuple[bytes, dict[str, Any]]:
+    """The picture as PNG, and what is on it."""
+    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS)
+    columns = given_columns(options, settings.columns)
+    canvas = Canvas(figsize=(4.2 * len(columns), 4.4), dpi=100, layout="constrained")
+    places = canvas.subplots(1, len(columns), squeeze=False)[0]
+    lines = []
+    for axes, column in zip(places, columns, strict=True):
+        features = read_features(options.features[column.place], options.models[column.place])
+        table = candidates_of(cohort, features).table
+        absent = sorted(set(settings.categories) - set(table["category"]))
+        if absent:
+            raise InputError(
+                f"settings: key 'categories' names '{absent[0]}'; the candidates have "
+                f"{', '.join(sorted(set(table['category'])))}"
+            )
+        table = table[table["category"].isin(settings.categories)]
+        found_CF = vectors(features, table, "pooled")
+        categories = table["category"].to_numpy()
+        near = f"{own_category(found_CF, categories):.0%} of the {NEAREST} nearest"
+        map_C2 = plane(found_CF, settings.perplexity)
+        for category in settings.categories:
+            own = categories == category
+            axes.scatter(*map_C2[own].T, s=9, label=category, linewidths=0)
+        axes.set(title=f"{column.label}: {near}", xticks=[], yticks=[])
+        lines.append(f"{column.label}: {near} of {len(table)} candidates have its category")
+    canvas.legend(
+        *places[0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=len(settings.categories),
+        frameon=False,
+    )
+    buffer = io.BytesIO()
+    canvas.savefig(buffer, format="png", metadata={"Software": None})
+    caption = (
+        "t-SNE of the encoders' features of candidate images, a dot each, by category; first "
+        "seeds. Per cent: of the nearest of a candidate, by the features themselves, those of "
+        "its own category."
+    )
+    return buffer.getvalue(), {
+        "data": cohort.data,
+        "shows": [],
+        "caption": caption,
+        "lines": lines,
+    }

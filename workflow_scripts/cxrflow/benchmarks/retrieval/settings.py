@@ -1,0 +1,56 @@
+"""Settings of retrieval by image and by text (ConVIRT section 4.2), and of its Figure 3."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, Field
+
+from cxrflow.benchmarks.grounding.settings import FigureColumn
+from cxrflow.benchmarks.settings import BenchmarkSettings
+from cxrflow.command import Settings
+from cxrflow.names import Name
+
+
+def _cutoffs_rise(cutoffs: list[int]) -> list[int]:
+    if cutoffs != sorted(set(cutoffs)) or cutoffs[0] < 1:
+        raise ValueError("want rising whole numbers from 1 on")
+    return cutoffs
+
+
+class RetrievalSettings(BenchmarkSettings):
+    """Candidates of several categories, ranked for each query."""
+
+    cutoffs: Annotated[list[int], Field(min_length=1), AfterValidator(_cutoffs_rise)] = Field(
+        default=[5, 10, 50, 100],
+        description="k of precision at k: section 4.2 says 5, 10 and 100, Table 2 has 50",
+    )
+
+
+class ImageRetrievalSettings(RetrievalSettings):
+    """Images that are like an image."""
+
+    features: Literal["pooled", "projected"] = Field(
+        default="pooled",
+        description="pooled: the trunk's mean over the grid, the output of f_v, which every row "
+        "of Table 2 has; projected: the joint space",
+    )
+
+
+class TextRetrievalSettings(RetrievalSettings):
+    """Images that fit a text: the cosine of their vectors in the joint space."""
+
+
+class EmbeddingFigureSettings(Settings):
+    """Candidates of some categories in the plane, for several models (ConVIRT Figure 3)."""
+
+    PROGRAM: ClassVar = "retrieval.embedding_map"
+
+    kind: Literal["t_sne"] = "t_sne"
+    title: str
+    task: Name = Field(description="image retrieval, whose candidates and features are drawn")
+    columns: list[FigureColumn] = Field(min_length=1)
+    categories: list[str] = Field(min_length=2)
+    perplexity: float = Field(default=30, gt=0, description="of t-SNE; not stated")
+
+    def results(self, tables: Any) -> list[tuple[str, str | None]]:
+        """The (task, model) pairs it shows."""
+        return [(self.task, one.model) for one in self.columns if one.model is not None]

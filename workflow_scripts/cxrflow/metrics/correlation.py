@@ -1,0 +1,21 @@
+"""Pearson's correlation under resampling counts."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cxrflow.metrics.intervals import Floats
+
+
+def correlation(x: ArrayLike, y: ArrayLike, counts: Floats) -> Floats:
+    """Correlation [R] of x and y [N], each pair counted as often as ``counts`` [R, N] says.
+
+    NaN where one of them does not vary.
+    """
+    x_N, y_N = (np.asarray(values, dtype=np.float64) for values in (x, y))
+    total_R1 = counts.sum(axis=1, keepdims=True)
+    x_RN, y_RN = (values - counts @ values[:, None] / total_R1 for values in (x_N, y_N))
+    both, of_x, of_y = (
+        (counts * product).sum(axis=1) for product in (x_RN * y_RN, x_RN**2, y_RN**2)
+    )
+    spread = np.sqrt(of_x * of_y)
+    return np.asarray(both / np.where(spread > 0, spread, np.nan))

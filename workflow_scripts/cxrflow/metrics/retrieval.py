@@ -1,0 +1,34 @@
+"""Retrieval by cosine: ranks, and the precision among the first k (ConVIRT section 4.2).
+
+Shapes: Q queries, C candidates, F features, K cutoffs.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+_DECIMALS = 9  # float32 features have seven; equal vectors must have equal cosines
+
+
+def cosines(queries_QF: Floats, candidates_CF: Floats) -> Floats:
+    """Cosine [Q, C] of each query with each candidate, in [-1, 1]; 0 for a vector of length 0."""
+
+    def unit(vectors: Floats) -> Floats:
+        length = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors / np.where(length > 0, length, 1)
+
+    return np.round(unit(queries_QF) @ unit(candidates_CF).T, _DECIMALS)
+
+
+def ranking(scores_QC: Floats) -> NDArray[np.int64]:
+    """Numbers [Q, C] of the candidates, greatest score first; equal scores in their own order."""
+    return np.argsort(-scores_QC, axis=1, kind="stable")
+
+
+def precision(relevant_QC: NDArray[np.bool_], cutoffs: Sequence[int]) -> Floats:
+    """Share [Q, K] of relevant candidates among the first k; columns are in order of rank."""
+    hits_QC = relevant_QC.cumsum(axis=1)
+    return hits_QC[:, np.asarray(cutoffs) - 1] / np.asarray(cutoffs, dtype=np.float64)
