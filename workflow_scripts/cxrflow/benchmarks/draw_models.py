@@ -51,8 +51,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     png, content = module.draw(options, settings)
     with atomic_path(options.output) as temporary:
         temporary.write_bytes(png)
-    said = {"kind": settings.kind, "title": settings.title, **content}
-    write_json(options.output.with_suffix(".json"), said)
+    shown = {"kind": settings.kind, "title": settings.title, **content}
+    write_json(options.output.with_suffix(".json"), shown)
 
 
 if __name__ == "__main__":
