@@ -264,6 +264,8 @@ def test_patients_of_8x200_leave_what_is_trained_on(tmp_path: Path) -> None:
     assert trained == {f"patient{n:05d}" for n in range(9, 13)}
     assert (rows["split"] == "test").sum() == 3
     assert dropped(flow, "patient not held out") == {"patient of retrieval_8x200": 16}
+    kept = {step["name"]: step["kept"] for step in flow["steps"]}
+    assert (kept["images published"], kept["images listed"]) == (29, 13)
     assert flow["checks"][-1]["name"] == "held-out patients not trained on"
 
 

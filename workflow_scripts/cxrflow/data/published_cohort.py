@@ -119,6 +119,7 @@ def _not_held(
     images: pd.DataFrame, split: pd.Series, held: Mapping[str, Set[str]], flow: Flow
 ) -> pd.DataFrame:
     """The images, without those of held-out patients outside test."""
+    flow.step("images published", "images", len(images))
     lost = pd.Series(False, index=images.index)
     drops = []
     for name, patients in held.items():

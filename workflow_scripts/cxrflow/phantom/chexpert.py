@@ -39,9 +39,11 @@ LOOK = Look(
     collimated_share=0.75,
     grid_share=0.02,
 )
-#: What CheXpert's images are like: 85 % of the frontal ones AP, 14 % lateral, 2 % of studies with a
-#: second frontal one.
+#: What CheXpert is like: 10 % of the studies without a finding, 85 % of the frontal images AP, 14 %
+#: of all lateral, 2 % of the studies with a second frontal one.
 _SHARES = {
+    "no_pathology_share": 0.1,
+    "several_pathologies_share": 0.5,
     "ap_share": 0.75,
     "lateral_share": 0.6,
     "lateral_only_share": 0.0,
