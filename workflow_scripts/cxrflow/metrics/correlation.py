@@ -18,4 +18,4 @@ def correlation(x: ArrayLike, y: ArrayLike, counts: Floats) -> Floats:
         (counts * product).sum(axis=1) for product in (x_RN * y_RN, x_RN**2, y_RN**2)
     )
     spread = np.sqrt(of_x * of_y)
-    return np.asarray(both / np.where(spread > 0, spread, np.nan))
+    return np.clip(both / np.where(spread > 0, spread, np.nan), -1, 1)

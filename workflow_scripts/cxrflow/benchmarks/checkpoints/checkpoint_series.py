@@ -122,7 +122,7 @@ def score(options: Namespace, settings: CheckpointSeriesSettings) -> Result:
             )
         loss = validated[settings.loss]
         value = result.metrics[settings.metric].value
-        data = dict(result.data)
+        data = {name: result.data[name] for name in ("name", "synthetic", "fingerprint")}
         rows.append(
             {
                 "sample_id": checkpoint.name,

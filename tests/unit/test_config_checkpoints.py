@@ -1,0 +1,42 @@
+"""Tasks that every checkpoint of a training is put to, as a configuration resolves them."""
+
+import pytest
+
+from cxrflow.papers.recipes import Task
+
+SERIES = {"benchmark": "checkpoint_series", "cohort": "convirt/rsna", "settings": {"metric": "f1"}}
+
+
+def test_a_series_has_the_settings_of_its_task_and_its_own_over_them(overlay):
+    config = overlay({"papers": ["convirt"], "tasks": {"convirt/rsna_linear": {"patience": 7}}})
+    each, series = (config.task(f"convirt/{name}") for name in ("rsna_linear", "rsna_checkpoints"))
+    found = series.settings
+    assert found.benchmark == "linear_classification" and found.metric == "auroc/1"
+    expected = {**each.settings.model_dump(mode="json"), "fractions": [0.01]}
+    assert found.settings == expected and found.settings["patience"] == 7
+    assert [one.program for one in series.computed] == [
+        "checkpoints.checkpoint_series",
+        "classification.linear_classification",
+    ]
+    model = "convirt/convirt"
+    for task in ("convirt/rsna_linear", "convirt/rsna_checkpoints"):
+        assert config.geometry_of(task, model) == each.settings.geometry
+
+
+def test_only_models_that_keep_checkpoints_and_can_do_the_task_have_a_series(overlay):
+    config = overlay({"papers": ["convirt", "biovil"]})
+    series = "convirt/text_retrieval_checkpoints"
+    assert config.task(series).needs == {"checkpoints", "joint"}
+    assert config.can_do("convirt/convirt", series)
+    assert not config.can_do("biovil/biovil", series)
+    assert config.can_do("biovil/biovil", "convirt/text_retrieval")
+    assert not config.can_do("biovil/simclr", "convirt/text_retrieval")
+    assert config.can_do("biovil/simclr", "convirt/image_retrieval")
+
+
+def test_of_goes_with_the_benchmark_of_checkpoints():
+    with pytest.raises(ValueError, match="`of` and a benchmark of checkpoints go together"):
+        Task.model_validate(SERIES)
+    other = {**SERIES, "benchmark": "linear_probe", "of": "convirt/rsna_linear"}
+    with pytest.raises(ValueError, match="`of` and a benchmark of checkpoints go together"):
+        Task.model_validate(other)
