@@ -228,3 +228,16 @@ def test_all_reports_and_all_frontal_images_as_docs_say_it(overlay, paper):
     assert images.splits == pairs.splits and images.held_out == pairs.held_out
     assert config.ancestors("mine/biovil")[-2:] == ["mine/simclr", "mine/biovil"]
     assert config.recipes["mine/simclr"].cohort == "mine/images"
+
+
+def test_uncertain_labels_of_chexpert_count_as_mapped_or_as_asked(overlay):
+    task = "convirt/chexpert_linear"
+    settings = overlay({"papers": ["convirt"]}).task(task).settings
+    assert settings.uncertain == {
+        **dict.fromkeys(("Atelectasis", "Edema", "Pleural Effusion"), "one"),
+        **dict.fromkeys(("Cardiomegaly", "Consolidation"), "zero"),
+    }
+    assert set(settings.uncertain) == set(settings.classes) and settings.unknown == "zero"
+    for value in ("zero", "one", "ignore"):
+        asked = {"papers": ["convirt"], "tasks": {task: {"uncertain": value}}}
+        assert overlay(asked).task(task).settings.uncertain == value

@@ -105,6 +105,14 @@ HELD_ALONE = rows("a", "mimic_cxr", split=("patients", 0, 0.9, 0), **HELD, **TES
         (rows("own", "mimic_cxr"), rows("mimic_cxr"), None),  # another hospital
         (rows("a", "mimic_cxr", images="jpg"), rows("b", "open_i", images="jpg"), "leaking"),
         (rows("mimic_cxr"), rows("rsna"), None),
+        # 8x200 is searched among CheXpert's training images.
+        (rows("chexpert"), rows("retrieval_8x200", images="chexpert", **TEST), "leaking"),
+        (
+            rows("chexpert", held_out=frozenset(["retrieval_8x200"])),
+            rows("retrieval_8x200", images="chexpert", **TEST),
+            None,
+        ),
+        (rows("mimic_cxr"), rows("retrieval_8x200", images="chexpert", **TEST), None),
         (rows("mimic_iii"), rows("ms_cxr"), "untraceable"),
         (rows("mimic_cxr"), rows("radnli"), "untraceable"),
         (rows("pubmed"), rows("pubmed", **TEST), "leaking"),

@@ -109,7 +109,7 @@ def test_what_is_drawn_to_order_is_there_in_truth() -> None:
             assert len(study.images) == 1 and study.images[0].frontal
             if order.part == "query":
                 assert study.images[0].spoilt is None
-                assert all(finding.severity >= 0.45 for finding in study.findings)
+                assert all(finding.severity >= 0.6 for finding in study.findings)
 
 
 def test_sizes_follow_the_hospital_up_to_the_published_ones() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxrflow.csv_table import find_file, require_file
+from cxrflow.csv_table import find_file
 from cxrflow.data import dicom_headers, rsna
 from cxrflow.data.tables import Request, Tables, shaped
 from cxrflow.drops import Drop
@@ -79,7 +79,12 @@ def _lists(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     damage: list[Drop] = []
     tables = []
     for split, name in LISTS.items():
-        path = require_file(root, name) if split == "test" else find_file(root, name)
+        path = find_file(root, name)
+        if path is None and split == "test":
+            raise InputError(
+                f"{root}: {name} not found; expected the labels of RSNA's test images, which MRM "
+                "publishes (docs/data.md), or splits.method ordered"
+            )
         if path is None:
             continue
         lines = pd.Series(path.read_text(encoding="utf-8").splitlines()).str.strip()

@@ -54,7 +54,7 @@ _SHARES = {
 _LENGTHS = (0.45, 0.25, 0.2, 0.1)
 #: Six patients of 8x200 have a candidate and a query.
 _BOTH = 6
-_CLEAR = 0.45  # severity from which a query shows its category clearly
+_CLEAR = 0.6  # severity from which a query shows its category clearly
 #: Candidates are AP as often as published: 1,101 of 1,600.
 _AP_CANDIDATES = 0.69
 #: Numbers of the first patients of the published valid and test parts.
