@@ -21,6 +21,7 @@ from programs import ENVIRONMENT, program
 from safetensors.torch import load_file
 from toy_programs import trainings
 
+from cxrflow.encoders.frames import Frames
 from cxrflow.errors import InputError
 
 KILLS = int(os.environ.get("CXR_KILLS", "2"))
@@ -153,8 +154,12 @@ def test_captioner_writes_what_it_reads_from_an_image(
 
     folder = undisturbed / name
     model = cxrflow.load(folder)
-    written = model.generate_report(torch.rand(2, 1, 32, 32), beams=5)
+    pixels = torch.rand(2, 1, 32, 32)
+    written = model.generate_report(pixels, beams=5)
     assert len(written) == 2 and all(isinstance(text, str) for text in written)
+    # It knows nothing of what was before.
+    again = model.generate_report(Frames(pixels, pixels), None, ["A report.", None], beams=5)
+    assert again == written
     assert model.image_encoder is not None and model.image_encoder.projector is None
     with pytest.raises(InputError, match="a trunk alone, with no projection to a joint space"):
         model.encode_image(torch.rand(1, 1, 32, 32))
