@@ -6,6 +6,7 @@ from config_overlays import DEMO, ROOT
 from cxrflow.benchmarks.classification.settings import SegmentationSettings
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config import load_config
+from cxrflow.errors import InputError
 from cxrflow.names import is_reference, short_name
 from cxrflow.papers import load_paper, paper_names
 from cxrflow.papers.recipes import Recipe, Task
@@ -146,6 +147,24 @@ def test_tables_ask_only_for_what_a_model_can_do():
     both = {"biovil/natural_language_inference", "biovil/sentence_similarity"}
     for model, able in (("biovil", both), ("cxr_bert", both), ("simclr", set())):
         assert both & set(config.tasks_of(f"biovil/{model}")) == able
+
+
+def test_a_task_sees_images_in_a_geometry_of_its_own(overlay):
+    """ConVIRT's pairs are not padded to a square, what is classified is (Appendix B)."""
+    config = overlay({"papers": ["convirt"], "scale": "paper"})
+    assert {g for cohort, g in config.stores if cohort == "convirt/rsna"} == {"longer224"}
+    pairs = config.recipes["convirt/convirt"].cohort
+    assert (pairs, "longer256unpadded") in config.stores
+    assert config.geometry_of("convirt/rsna_linear", "convirt/convirt") == "longer224"
+    said = {"tasks": {"convirt/rsna_linear": {"geometry": "longer224crop224"}}}
+    named = overlay({"papers": ["convirt"], **said})
+    assert named.task("convirt/rsna_linear").settings.geometry == "longer224"
+    own = overlay({"papers": ["convirt"], "tasks": {"convirt/rsna_linear": {"geometry": None}}})
+    own_geometry = own.model("convirt/convirt").geometry
+    assert own.geometry_of("convirt/rsna_linear", "convirt/convirt") == own_geometry
+    wrong = {"tasks": {"convirt/rsna_linear": {"geometry": "round9"}}}
+    with pytest.raises(InputError, match="tasks.convirt/rsna_linear.geometry.*'round9': expected"):
+        overlay({"papers": ["convirt"], **wrong})
 
 
 def test_the_papers_have_every_model_and_benchmark_somewhere(overlay):

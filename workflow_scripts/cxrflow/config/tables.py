@@ -72,6 +72,9 @@ class Tables(Models):
             ),
             Layer(self.tasks.get(name, {}), ("tasks", name)),
         )
+        if getattr(settings, "geometry", None) is not None:
+            geometry = spelt(settings.geometry, ("tasks", name, "geometry"))  # type: ignore[attr-defined]
+            settings = settings.model_copy(update={"geometry": geometry})
         drawing = (PhraseGroundingSettings, AttentionRolloutSettings)
         if isinstance(settings, drawing) and task.cohort in self.known_cohorts:
             figures = settings.figures if self.shows("images", name) else 0
@@ -132,8 +135,7 @@ class Tables(Models):
 
     def geometry_of(self, task: str, model: str) -> str | None:
         """Of the pixels that a model sees in a task: the task's, or what it was trained on."""
-        asked = getattr(self.task(task).settings, "geometry", None)
-        return spelt(asked, ("tasks", task, "geometry")) or self.model(model).geometry
+        return getattr(self.task(task).settings, "geometry", None) or self.model(model).geometry
 
     def measures(self, task: str, model: str | None) -> bool:
         """Whether this run can score a model in a task, or without a model the data themselves."""
