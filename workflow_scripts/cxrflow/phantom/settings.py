@@ -144,11 +144,12 @@ class HospitalSettings(Settings):
     )
 
     @model_serializer(mode="wrap")
-    def _as_before_without_followed(
+    def _as_before_where_unasked(
         self, dump: Callable[["HospitalSettings"], dict[str, Any]]
     ) -> dict[str, Any]:
-        """A hospital without them is what it was before there were any."""
-        return {key: value for key, value in dump(self).items() if value is not None}
+        """A hospital without what came later is what it was before, in its manifests too."""
+        unasked = {"followed": None, "covidx_shortcut": False}
+        return {k: v for k, v in dump(self).items() if k not in unasked or v != unasked[k]}
 
     def of(self, dataset: str) -> dict[str, Any]:
         """The settings that a data set is drawn by; no other has to be drawn anew for its own."""
