@@ -67,8 +67,8 @@ def training_inputs(wildcards):
     recipe = MODELS[name].recipe
     found = {}
     if recipe.cohort is not None:
-        found["pairs"] = f"<results>/cohorts/{recipe.cohort}/pairs.parquet"
-    if MODELS[name].geometry is not None:
+        found["pairs"] = cohort_table(recipe.cohort)
+    if MODELS[name].geometry is not None and recipe.cohort is not None:
         found["pixels"] = pixels(recipe.cohort, name)
     if recipe.program == "caption":
         found["vocabulary"] = model_vocabulary(name)

@@ -60,7 +60,7 @@ use rule pretrain_text as pretrain_image with:
     benchmark:
         "<timings>/pretrain_image/{model}.seed{seed}.tsv"
     wildcard_constraints:
-        model=one_of(trained_by("image")),
+        model=one_of(trained_by("image", "supervised")),
     retries: need("pretrain_image").retries
     threads: need("pretrain_image").threads
     resources:
@@ -78,7 +78,7 @@ use rule pretrain_text as pretrain_joint with:
     benchmark:
         "<timings>/pretrain_joint/{model}.seed{seed}.tsv"
     wildcard_constraints:
-        model=one_of(trained_by("joint", "temporal")),
+        model=one_of(trained_by("joint", "studies", "temporal")),
     retries: need("pretrain_joint").retries
     threads: need("pretrain_joint").threads
     resources:
@@ -101,3 +101,41 @@ use rule pretrain_text as pretrain_report with:
     threads: need("pretrain_report").threads
     resources:
         **training_resources("report"),
+
+
+rule initialise:
+    """Make the folder of an image encoder before any training."""
+    input:
+        unpack(training_inputs),
+    output:
+        run="<results>/models/{model}/seed{seed}/run.json",
+        weights="<results>/models/{model}/seed{seed}/image/model.safetensors",
+    log:
+        "<logs>/initialise/{model}.seed{seed}.log",
+    benchmark:
+        "<timings>/initialise/{model}.seed{seed}.tsv"
+    wildcard_constraints:
+        model=one_of(trained_by("initial")),
+    retries: need("initialise").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("initialise").threads
+    resources:
+        **job("initialise"),
+    params:
+        code=lambda wildcards: code_digest(*run.code_of(wildcards.model)),
+        settings=lambda wildcards: as_json(MODELS[wildcards.model].settings),
+        data=training_options,
+        geometry=lambda wildcards: MODELS[wildcards.model].geometry,
+        folder=subpath(output.run, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.pretrain.initial \
+            --settings {params.settings:q} \
+            {params.data:q} \
+            --geometry {params.geometry:q} \
+            --model {wildcards.model:q} \
+            --seed {wildcards.seed} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """

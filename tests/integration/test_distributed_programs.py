@@ -41,7 +41,10 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # a trainin
     "SimCLR in ghosts": ("SimCLR", GHOSTS, {"batch_size": 16}),
     "MoCo": ("MoCo", {}, {}),
     "MoCo in ghosts": ("MoCo", GHOSTS, {"batch_size": 16}),
+    "supervised": ("supervised", {}, {}),
     "joint": ("joint", {}, {}),
+    "studies": ("studies", {}, {}),
+    "matched pairs": ("matched pairs", {}, {}),
     "joint with words": ("joint with words", {}, {}),
     "temporal": ("temporal", {"encoder": {**COMPARING, "comparison": STILL}}, {}),
     "report": ("report", {}, {}),
@@ -56,7 +59,8 @@ def make(name: str, inputs: Path, parents: Path, processes: Processes) -> TermsP
     kind, changes, training = VARIANTS[name]
     toy = trainings(inputs, parents)[kind]
     one_epoch = {"batch_size": BATCH, "epochs": 1, "optimiser": {"name": "sgd"}, **training}
-    exact = {} if toy.module in ("pretrain.image", "pretrain.caption") else EXACT
+    alone = ("pretrain.image", "pretrain.supervised", "pretrain.caption")
+    exact = {} if toy.module in alone else EXACT
     values = {**toy.changed(**one_epoch), **exact, **changes}
     settings = SETTINGS[toy.module.removeprefix("pretrain.")].model_validate(values)
     given = Namespace(**{"tokens": [], "start": None, **toy.inputs})

@@ -58,6 +58,7 @@ def killed_at_random(command: list[str], generator: random.Random, state: Path) 
     "name",
     [
         *("phase II", "phase III", "SimCLR", "MoCo", "joint", "joint with words", "temporal"),
+        *("supervised", "studies", "matched pairs"),
         *("report", "Caption-LSTM", "Caption-Transformer"),
     ],
 )

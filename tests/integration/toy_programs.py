@@ -31,6 +31,14 @@ MESHED = {
 }
 HEAD = {"hidden": 32, "output": 16}
 QUEUE = {**HEAD, "queue": 40, "momentum": 0.9}  # no multiple of a batch
+UNEVEN = {"image_to_text": 0.75}
+PLATEAU = {  # ConVIRT's schedule, with its checkpoints
+    "optimiser": {"name": "adam", "learning_rate": 1e-3, "weight_decay": 1e-6},
+    "schedule": {"decay": "plateau", "factor": 0.5, "patience": 2, "warmup": 0},
+    "stopping": {"keep": "best"},
+    "validate_steps": 5,
+    "checkpoint_validations": 4,
+}
 # GLoRIA's local term beside what ConVIRT changes of joint training.
 WITH_WORDS: dict[str, Any] = {
     "terms": {
@@ -117,12 +125,40 @@ def write_inputs(folder: Path) -> None:
     documents.to_parquet(cohort / "documents.parquet")
     flow = {"cohort": "toy", "dataset": "toy", "synthetic": True}
     (cohort / "flow.json").write_text(json.dumps(flow))
+    write_images_of_studies(folder / "images of studies", pairs)
+    write_samples(folder / "samples", pairs)
     stored = {"root": folder, "images": cohort / "images.parquet", "geometry": "shorter32"}
     texts = {"documents": cohort / "documents.parquet"}
     words = folder / "vocabulary"
     program("images.store_pixels", **stored, output=folder / "pixels").succeeds()
     program("text.vocabulary", {"size": 200}, **texts, output=words).succeeds()
     program("text.tokens", **texts, vocabulary=words, output=folder / "tokens").succeeds()
+
+
+def write_images_of_studies(folder: Path, pairs: pd.DataFrame) -> None:
+    """The same images, two a study: that of an even number has its neighbour, too."""
+    folder.mkdir()
+    number = pairs["study_id"].astype(int) // 2 * 2
+    texts = [name for name in pairs if name.startswith(("findings", "impression"))]
+    shared = pairs[texts].iloc[number].set_index(pairs.index)
+    named = {name: number.astype(str) for name in ("subject_id", "study_id")}
+    pairs.assign(**named, **{name: shared[name] for name in texts}).to_parquet(
+        folder / "pairs.parquet"
+    )
+    flow = {"cohort": "images", "dataset": "toy", "synthetic": True, "settings": {"unit": "image"}}
+    (folder / "flow.json").write_text(json.dumps(flow))
+
+
+def write_samples(folder: Path, pairs: pd.DataFrame) -> None:
+    """The same images, each of one of the classes."""
+    folder.mkdir()
+    labels = np.eye(len(FINDINGS))[np.arange(len(pairs)) % len(FINDINGS)]
+    samples = pairs[["subject_id", "image_id", "split"]].assign(
+        sample_id=pairs["image_id"], labels=list(labels)
+    )
+    samples.to_parquet(folder / "samples.parquet")
+    flow = {"cohort": "samples", "dataset": "toy", "synthetic": True, "classes": FINDINGS}
+    (folder / "flow.json").write_text(json.dumps(flow))
 
 
 def trainings(inputs: Path, done: Path, length: int = 1) -> dict[str, Toy]:
@@ -162,12 +198,22 @@ def trainings(inputs: Path, done: Path, length: int = 1) -> dict[str, Toy]:
     }
     only = {"terms": {"report_likelihood": {}}, "decoder": MESHED, "largest_gradient": None}
     described = {**stored, "vocabulary": inputs / "vocabulary", "image": done / "SimCLR"}
+    # ConVIRT's and its baseline's, of images and sentences that are drawn of studies.
+    drawn = {"text": "sentence", "text_pooling": "max", "frozen_layers": 1}
+    studies = {**joint, **drawn, **terms(40, more=PLATEAU, global_alignment=UNEVEN)}
+    linear = {"encoder": {**GREY, "projection_head": {"kind": "linear"}}}
+    matched = {**studies, **linear, **terms(40, more=PLATEAU, pair_matching={"hidden": 8})}
+    of_studies = {**both, "pairs": inputs / "images of studies" / "pairs.parquet"}
+    classes = {**stored, "pairs": inputs / "samples" / "samples.parquet"}
     toys: dict[str, Any] = {
         "phase II": ("text", {**text, **terms(60, mlm={})}, packed),
         "phase III": ("text", {**text, **terms(30, section_matching={}, mlm={})}, sections),
         "SimCLR": ("image", {**images, **terms(40, more=lars, simclr=HEAD)}, stored),
         "MoCo": ("image", {**images, **terms(40, momentum_contrast=QUEUE)}, stored),
+        "supervised": ("supervised", {**images, **terms(40, classification={})}, classes),
         "joint": ("joint", joint, both),
+        "studies": ("studies", studies, of_studies),
+        "matched pairs": ("studies", matched, of_studies),
         "joint with words": ("joint", {**joint, **WITH_WORDS, "encoder": FINER}, both),
         "temporal": ("temporal", {**joint, **frames, "encoder": COMPARING}, both),
         "report": ("report", report, {**stored, "start": done / "temporal"}),

@@ -16,12 +16,17 @@ from cxrflow.pretrain.terms.settings import (
     ImageTerms,
     JointTerms,
     ReportTerms,
+    StudyTerms,
+    SupervisedTerms,
     TextTerms,
 )
 from cxrflow.source_files import PACKAGE, imported_by
 from cxrflow.training.processes import ALONE
 
-PROGRAMS = (TextTerms, ImageTerms, JointTerms, ReportTerms, CaptionTerms)
+PROGRAMS = (
+    *(TextTerms, SupervisedTerms, ImageTerms, JointTerms, StudyTerms),
+    *(ReportTerms, CaptionTerms),
+)
 BIOVIL = {"mlm": {"weight": 1.0}, "global_alignment": {"weight": 0.5}}
 JOINT = {"training": {"batch_size": 4, "epochs": 1}, "augmentation": {}}
 

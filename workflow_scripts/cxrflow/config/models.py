@@ -20,16 +20,22 @@ from cxrflow.papers.recipes import CohortRecipe, Curation, ModelScale, Recipe, V
 from cxrflow.pretrain.settings import (
     CaptionTrainingSettings,
     ImagePretrainingSettings,
+    InitialSettings,
     JointPretrainingSettings,
     ReportTrainingSettings,
+    StudyPretrainingSettings,
+    SupervisedSettings,
     TemporalPretrainingSettings,
     TextPretrainingSettings,
 )
 
 PROGRAMS: dict[str, type[BaseModel]] = {
     "text": TextPretrainingSettings,
+    "initial": InitialSettings,
+    "supervised": SupervisedSettings,
     "image": ImagePretrainingSettings,
     "joint": JointPretrainingSettings,
+    "studies": StudyPretrainingSettings,
     "temporal": TemporalPretrainingSettings,
     "report": ReportTrainingSettings,
     "caption": CaptionTrainingSettings,
@@ -187,6 +193,10 @@ class Models(Values):
     def imported(self, name: str) -> bool:
         """Whether published weights stand for a model, which is then not trained."""
         return name in self.weights
+
+    def trained(self, name: str) -> bool:
+        """Whether a model is trained here: not imported, and more than an initial encoder."""
+        return not self.imported(name) and self.recipes[name].program != "initial"
 
     def seeds_of(self, name: str) -> list[int]:
         """The seeds a model is trained with; there is one of what is not trained."""

@@ -156,9 +156,9 @@ class RunFolder:
     def training(self, model: str, seed: int) -> Training | None:
         """A finished training; its settings must be those of the configuration.
 
-        None where there is none yet, and for imported models, which nobody trains here.
+        None where there is none yet, and for models that nobody trains here.
         """
-        if self.config.imported(model):
+        if not self.config.trained(model):
             return None
         folder = self.root / "models" / model / f"seed{seed}"
         path = folder / "run.json"

@@ -20,12 +20,17 @@ TERMS = {
     "local_alignment": "Local alignment",
     "simclr": "SimCLR (NT-Xent)",
     "momentum_contrast": "Momentum contrast",
+    "classification": "Classification",
+    "pair_matching": "Real and fake pairs",
     "report_likelihood": "Words of the report",
 }
 PROGRAMS = {
     "text": "text encoder",
+    "initial": "image encoder before training",
+    "supervised": "image encoder, of labels",
     "image": "image encoder",
     "joint": "image and text",
+    "studies": "images and texts of studies",
     "temporal": "image with its prior, and text",
     "report": "report decoder",
     "caption": "captioning",

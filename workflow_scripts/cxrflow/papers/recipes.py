@@ -15,7 +15,17 @@ from cxrflow.encoders.released.settings import PROGRAMS, Kind
 from cxrflow.names import Name
 from cxrflow.text.settings import VocabularySettings
 
-Program = Literal["text", "image", "joint", "temporal", "report", "caption"]
+Program = Literal[
+    "text",
+    "initial",
+    "supervised",
+    "image",
+    "joint",
+    "studies",
+    "temporal",
+    "report",
+    "caption",
+]
 
 
 class Curation(Settings):
@@ -85,8 +95,8 @@ class Recipe(Settings):
 
     program: Program = Field(description="which training program makes it: cxrflow.pretrain.*")
     start: Name | None = Field(None, description="text, report: model that it starts from")
-    text: Name | None = Field(None, description="joint, temporal: the text model")
-    image: Name | None = Field(None, description="joint, temporal, caption: the image model")
+    text: Name | None = Field(None, description="joint, studies, temporal: the text model")
+    image: Name | None = Field(None, description="the same, initial, caption: the image model")
     vocabulary: Name | None = Field(None, description="text, caption: its tokenizer")
     corpora: list[str] = Field(
         default_factory=list, description="text program: train on these data sets, packed"
@@ -108,7 +118,8 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _fits_its_program(self) -> Self:
-        if self.weights is not None and PROGRAMS[self.weights] != self.program:
+        program = "image" if self.program == "supervised" else self.program  # a trunk alone
+        if self.weights is not None and PROGRAMS[self.weights] != program:
             raise ValueError(
                 f"weights is '{self.weights}', which stands for a model of the program "
                 f"{PROGRAMS[self.weights]}, but program is '{self.program}'"
@@ -141,8 +152,11 @@ class Recipe(Settings):
         series = {"checkpoints"} if training.get("checkpoint_validations") else set()
         offered = {
             "text": {"text"},
+            "initial": {"image"},
+            "supervised": {"image"},
             "image": {"image"},
             "joint": both,
+            "studies": both,
             "temporal": both | {"frames"} | guided,
             "report": {"image", "report", "decoder"},
             "caption": {"image", "report"},

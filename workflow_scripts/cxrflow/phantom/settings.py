@@ -19,6 +19,7 @@ OF = {
     "rsna_not_normal_share": ("rsna",),
     "abstracts": ("pubmed",),
     "mednli_pairs": ("mednli",),
+    "generic_pictures": ("imagenet",),
     "radnli_pairs": ("radnli",),
     # Notes and RadNLI's pairs are of patients after those of the reports before them.
     "notes": ("mimic_iii", "radnli"),
@@ -138,6 +139,9 @@ class HospitalSettings(Settings):
         False,
         description="images of the COVIDx copy look like the collection they come from, as in the "
         "published set, so that the look gives most classes away; false: looks are drawn apart",
+    )
+    generic_pictures: int = Field(
+        1600, ge=16, description="training pictures of the ImageNet copy, of sixteen classes"
     )
     splitter_reports: int = Field(
         300, ge=3, description="reports that the sentence splitter and entity tagger learn from"

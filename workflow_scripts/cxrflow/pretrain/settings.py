@@ -18,6 +18,8 @@ from cxrflow.pretrain.terms.settings import (
     ImageTerms,
     JointTerms,
     ReportTerms,
+    StudyTerms,
+    SupervisedTerms,
     TextTerms,
 )
 from cxrflow.training.settings import TrainingSettings
@@ -75,6 +77,19 @@ class ImagePretrainingSettings(StoredImagesSettings):
 
     encoder: ImageEncoderSettings = ImageEncoderSettings()
     terms: ImageTerms
+
+
+class InitialSettings(Settings):
+    """An image encoder before any training (ConVIRT section 4.3)."""
+
+    encoder: ImageEncoderSettings = ImageEncoderSettings()
+
+
+class SupervisedSettings(StoredImagesSettings):
+    """Images and the class that each is of."""
+
+    encoder: ImageEncoderSettings = ImageEncoderSettings()
+    terms: SupervisedTerms
 
 
 class JointPretrainingSettings(StoredImagesSettings):
@@ -162,6 +177,28 @@ class TemporalPretrainingSettings(JointPretrainingSettings):
             raise ValueError("terms names mlm alone; expected one that aligns images and texts")
         if len(set(self.mlm_sections)) < len(self.mlm_sections):
             raise ValueError(f"mlm_sections is {list(self.mlm_sections)}; expected each once")
+        return self
+
+
+class StudyPretrainingSettings(JointPretrainingSettings):
+    """Joint training of which every epoch sees one image of each study (ConVIRT section 3.2).
+
+    The projections of both encoders are new, of the kind and width that ``encoder`` says (section
+    3.3); a text encoder brings none of its own.
+    """
+
+    terms: StudyTerms
+
+    @model_validator(mode="after")
+    def _pairs_are_matched_by_linear_projections(self) -> Self:
+        kind = self.encoder.projection_head.kind
+        if self.terms.pair_matching is not None and kind != "linear":
+            raise ValueError(
+                f"terms.pair_matching with encoder.projection_head.kind {kind}; expected linear, "
+                "as it compares linear projections (ConVIRT section 4.3)"
+            )
+        if self.encoder.kind != "resnet":
+            raise ValueError(f"encoder.kind is {self.encoder.kind}; expected one of single images")
         return self
 
 

@@ -106,6 +106,18 @@ class LocalAlignmentSettings(TermSettings):
     cls_is_word: bool = Field(False, description="[CLS] counts as a word: GLoRIA's published code")
 
 
+class PairMatchingSettings(TermSettings):
+    """Contrastive-Binary-Loss (ConVIRT section 4.3); the classifier is not kept."""
+
+    hidden: int | None = Field(
+        None, ge=1, description="width inside the classifier, not stated; null: the joint space's"
+    )
+
+
+class ClassificationSettings(TermSettings):
+    """Cross-entropy of an image's class; the classifier is not kept."""
+
+
 class ReportLikelihoodSettings(TermSettings):
     """Cross-entropy of a report's tokens (BioViL-T Appendix F.1)."""
 
@@ -172,6 +184,18 @@ class JointTerms(Terms):
     global_alignment: GlobalAlignmentSettings | None = None
     local_alignment: LocalAlignmentSettings | None = None
     mlm: MaskedLanguageSettings | None = None
+
+
+class StudyTerms(JointTerms):
+    """Of the studies program."""
+
+    pair_matching: PairMatchingSettings | None = None
+
+
+class SupervisedTerms(Terms):
+    """Of the supervised program."""
+
+    classification: ClassificationSettings | None = None
 
 
 class ReportTerms(Terms):

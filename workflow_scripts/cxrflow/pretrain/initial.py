@@ -1,0 +1,64 @@
+"""An image encoder as it is before any training: random, or around the trunk of another model.
+
+ConVIRT section 4.3, "Random Init."; a random comparison of two images around a trunk that has seen
+none of either is BioViL-T's "CNN + Transformer (ImageNet)" (its Table 2). What is random is drawn
+from the seed. The model folder holds the trunk alone, as after pretraining on images.
+"""
+
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cxrflow.command import parser, read_settings, run
+from cxrflow.pretrain.settings import InitialSettings
+
+log = logging.getLogger("cxrflow")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of ``python -m cxrflow.pretrain.initial``."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--image", type=Path, help="image model folder whose trunk it has")
+    arguments.add_argument("--geometry", required=True, help="of the images it is shown")
+    arguments.add_argument("--model", required=True, help="name of this model")
+    arguments.add_argument("--seed", type=int, required=True)
+    arguments.add_argument("--output", type=Path, required=True, help="model folder to write")
+    given = arguments.parse_args(argv)
+    settings = read_settings(given.settings, InitialSettings)
+
+    import torch
+
+    from cxrflow import __version__
+    from cxrflow.encoders.image_encoder import save_image_half
+    from cxrflow.files import atomic_folder, write_json
+    from cxrflow.pretrain.frame_text_pairs import start_trunk
+    from cxrflow.pretrain.inputs import model_fingerprint
+
+    torch.manual_seed(given.seed)
+    image = start_trunk(given.image, settings.encoder)
+    image.projector = None
+    with atomic_folder(given.output, "model") as folder:
+        save_image_half(image, folder)
+        facts = {
+            "model": given.model,
+            "program": "initial",
+            "seed": given.seed,
+            "learnt": None,  # nothing was trained here
+            "settings": settings.model_dump(mode="json"),
+            "data": {
+                "name": "none",
+                "synthetic": False,
+                "geometry": given.geometry,
+                "image": model_fingerprint(given.image),
+            },
+            "parameters": sum(one.numel() for one in image.parameters()),
+            "code_version": __version__,
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        write_json(folder / "run.json", facts)
+    log.info("wrote %s", given.output)
+
+
+if __name__ == "__main__":
+    run(main)

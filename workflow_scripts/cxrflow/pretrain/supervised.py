@@ -1,0 +1,54 @@
+"""Train the image encoder on images and their classes: what ImageNet's weights come from.
+
+ConVIRT's image encoders start from these (its Appendix A). The model folder holds the trunk alone:
+the classifier is dropped, the joint projection comes with joint training.
+"""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cxrflow.command import run
+from cxrflow.pretrain.arguments import start, train, training_parser
+from cxrflow.pretrain.settings import SupervisedSettings
+
+if TYPE_CHECKING:
+    from cxrflow.pretrain.objective import Run
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of ``python -m cxrflow.pretrain.supervised``."""
+    arguments = training_parser(__doc__)
+    arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
+    start(arguments.parse_args(argv), SupervisedSettings, run_training)
+
+
+def run_training(given: Namespace, settings: SupervisedSettings, run: "Run") -> None:
+    """This process's share of the training; ``--pairs`` is the samples.parquet of the cohort."""
+    from cxrflow.files import file_digest
+    from cxrflow.images.store import PixelStore
+    from cxrflow.pretrain.image_classes import Samples, SupervisedProgram
+    from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
+
+    samples, store = Samples(given.pairs), PixelStore(given.pixels)
+    splits = {
+        name: samples.split(name, (), store, settings.max_dropped_share)
+        for name in ("train", "validate")
+    }
+    images = {name: SplitImages(store, split, run.device) for name, split in splits.items()}
+    labels = {name: samples.class_of(split) for name, split in splits.items()}
+    ids = splits["train"]["image_id"].tolist()
+    program = SupervisedProgram(settings, run, ids, images, labels, len(samples.classes))
+    data = {
+        **samples.describe(),
+        "geometry": str(store.geometry),
+        "pixels": file_digest(given.pixels / "store.json")[:16],
+        "train_samples": len(splits["train"]),
+        "validation_samples": len(splits["validate"]),
+    }
+    train(given, program, "supervised", data, ("a smaller training.batch_size", SMALLER_IMAGES))
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,36 @@
+"""Which of several classes an image is of: how a trunk is trained with labels.
+
+ConVIRT's image encoders start from one that was trained on ImageNet (its section 3.3, Appendix A).
+
+Shapes: N images of a batch, F features of the trunk, C classes.
+"""
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from cxrflow.pretrain.chance import Answers
+from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.terms.settings import ClassificationSettings
+
+if TYPE_CHECKING:
+    from cxrflow.pretrain.image_classes import ClassViews, SupervisedProgram
+
+
+class Classification(Term):
+    """Cross-entropy of a linear layer on the pooled features of one view."""
+
+    settings: ClassificationSettings
+
+    def __init__(self, settings: ClassificationSettings, program: "SupervisedProgram") -> None:
+        super().__init__(settings, program)
+        self.classifier = nn.Linear(program.trunk.features, program.classes)
+
+    def loss(self, views: "ClassViews") -> Tensor:
+        logits_NC = self.classifier(views.features[:, 0])
+        summed = nn.functional.cross_entropy(logits_NC, views.labels, reduction="sum")
+        return summed / len(views.batch.rows)
+
+    def answers(self, views: "ClassViews") -> Answers:
+        return Answers(torch.bincount(views.labels.cpu(), minlength=self.classifier.out_features))
