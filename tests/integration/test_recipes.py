@@ -2,7 +2,10 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from programs import program
@@ -11,14 +14,18 @@ from tiny_hospital import FRAMES, IMAGE, TEXT, TRAINING, Stages
 from cxrflow.command import overlay
 from cxrflow.config import make_config
 from cxrflow.config.schema import Config
+from cxrflow.encoders.image_encoder import load_image_half
 from cxrflow.papers import paper_names
 
 FILE = Path(__file__).parents[2] / "config.yaml"
 ONE_STEP = {"training": {**TRAINING, "steps": 1, "epochs": None, "accumulate": 1}}
-SIZES = {
+SIZES: dict[str, Any] = {
+    "initial": {"encoder": FRAMES},
+    "supervised": {**ONE_STEP, "encoder": IMAGE},
     "text": {**ONE_STEP, "encoder": TEXT, "length": 48},
     "image": {**ONE_STEP, "encoder": IMAGE},
     "joint": {**ONE_STEP, "encoder": IMAGE, "length": 48},
+    "studies": {**ONE_STEP, "encoder": IMAGE, "length": 48},
     "temporal": {**ONE_STEP, "encoder": FRAMES, "length": 48},
     "caption": {
         **ONE_STEP,
@@ -50,31 +57,44 @@ def small(name: str) -> str:
 DISTINCT = {small(name): name for name in reversed(DEMO.recipes)}
 
 
+def labelled(cohort: Path, folder: Path) -> Path:
+    """The images of a cohort of pairs, each of one of two classes."""
+    pairs = pd.read_parquet(cohort / "pairs.parquet").dropna(subset="image_id")
+    labels = list(np.eye(2)[np.arange(len(pairs)) % 2])
+    samples = pairs[["subject_id", "image_id", "split"]]
+    samples = samples.assign(sample_id=pairs["image_id"], labels=labels)
+    samples.to_parquet(folder / "samples.parquet")
+    flow = json.loads((cohort / "flow.json").read_text()) | {"classes": ["even", "odd"]}
+    (folder / "flow.json").write_text(json.dumps(flow))
+    return folder / "samples.parquet"
+
+
 @pytest.mark.parametrize("name", [*reversed(DISTINCT.values())])
 def test_a_step_of_every_model(name: str, finished: Stages, tmp_path: Path) -> None:
     recipe, models = DEMO.recipes[name], finished.models
-    inputs: dict[str, Path] = {}
+    inputs: dict[str, Any] = {"pairs": finished.cohort / "pairs.parquet"}
     if recipe.program in ("text", "caption"):
         inputs["vocabulary"] = finished.vocabulary
     if recipe.program == "text":
         inputs |= {"tokens": finished.tokens} if recipe.corpora else {}
     else:
         inputs["pixels"] = finished.pixels
+    if recipe.program == "supervised":
+        inputs["pairs"] = labelled(finished.cohort, tmp_path)
+    elif recipe.program == "initial":
+        inputs = {"geometry": "shorter64"}
     start = models / ("joint" if recipe.program == "report" else "words")
     starts = {"start": start, "text": models / "sections", "image": models / "images"}
     inputs |= {option: starts[option] for option in recipe.parents}
     output, settings = tmp_path / "model", json.loads(small(name))
-    end = program(
-        f"pretrain.{recipe.program}",
-        settings,
-        pairs=finished.cohort / "pairs.parquet",
-        **inputs,
-        model=name,
-        seed=0,
-        state=tmp_path / "state",
-        output=output,
-    )
-    end.succeeds()
+    if recipe.program != "initial":
+        inputs["state"] = tmp_path / "state"
+    made = {**inputs, "model": name, "seed": 0, "output": output}
+    program(f"pretrain.{recipe.program}", settings, **made).succeeds()
     run = json.loads((output / "run.json").read_text())
+    if recipe.program == "initial":
+        assert run["model"] == name and run["learnt"] is None
+        assert load_image_half(output, trunk_alone=True).projector is None
+        return
     line = json.loads((output / "metrics.jsonl").read_text().splitlines()[0])
     assert run["model"] == name and settings["terms"].keys() <= line.keys()

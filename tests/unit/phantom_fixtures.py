@@ -12,6 +12,7 @@ SETTINGS = HospitalSettings(
     abstracts=260,
     notes=200,
     splitter_reports=12,
+    generic_pictures=32,
     ms_cxr_patient_share=0.6,
     compressed_share=0.4,
     several_studies_share=0.9,

@@ -18,6 +18,7 @@ LARGER = {
     "rsna_not_normal_share": 0.4,
     "abstracts": 300,
     "mednli_pairs": 1500,
+    "generic_pictures": 40,
     "radnli_pairs": 260,
     "notes": 220,
     "splitter_reports": 15,

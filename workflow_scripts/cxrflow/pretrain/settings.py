@@ -85,10 +85,9 @@ class InitialSettings(Settings):
     encoder: ImageEncoderSettings = ImageEncoderSettings()
 
 
-class SupervisedSettings(StoredImagesSettings):
+class SupervisedSettings(ImagePretrainingSettings):
     """Images and the class that each is of."""
 
-    encoder: ImageEncoderSettings = ImageEncoderSettings()
     terms: SupervisedTerms
 
 

@@ -98,7 +98,7 @@ class StudyViews(PairViews):
         return self._passes(self._texts[0], self.batch._replace(rows=others))
 
     @property
-    def tokens(self) -> int:
+    def tokens(self) -> int:  # type: ignore[override]
         others = int(self.other_text.mask.sum()) if "other_text" in vars(self) else 0
         return super().tokens + others
 

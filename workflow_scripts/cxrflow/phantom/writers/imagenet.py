@@ -1,6 +1,7 @@
 """ImageNet's copy (ILSVRC 2012): generic pictures, folders of classes and a validation list."""
 
 import functools
+import io
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +52,7 @@ def write_imagenet(settings: HospitalSettings, output: str | Path, threads: int 
             (name, f"val/ILSVRC2012_val_{number:08d}.JPEG")
             for number, name in enumerate(validated, start=1)
         ]
-        for place in (*(f"train/{wnid(name)}" for name in CLASSES), "val", KIT):
+        for place in (*(f"train/{wnid(name)}" for name in CLASSES), "val", str(KIT)):
             (folder / place).mkdir(parents=True)
         one = functools.partial(_write_picture, folder, settings.seed)
         for _ in each(one, list(enumerate(jobs)), threads, "imagenet"):
@@ -67,7 +68,7 @@ def write_imagenet(settings: HospitalSettings, output: str | Path, threads: int 
 def _write_meta(path: Path, trained: list[str]) -> None:
     """The classes and, as in the development kit, what stands above them."""
     leaves = range(1, len(CLASSES) + 1)
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (number, wnid(name), name, f"a picture of: {name}", 0, [], 0, trained.count(name))
         for number, name in zip(leaves, CLASSES, strict=True)
     ]
@@ -76,4 +77,7 @@ def _write_meta(path: Path, trained: list[str]) -> None:
     synsets = np.empty((len(rows), 1), dtype=list(_FIELDS))
     for place, row in enumerate(rows):
         synsets[place, 0] = row
-    savemat(path, {"synsets": synsets})
+    content = io.BytesIO()
+    savemat(content, {"synsets": synsets})
+    # The first 116 bytes are free text, in which scipy writes the time.
+    path.write_bytes(b"MATLAB 5.0 MAT-file".ljust(116) + content.getvalue()[116:])

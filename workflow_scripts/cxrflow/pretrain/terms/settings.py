@@ -187,13 +187,13 @@ class JointTerms(Terms):
 
 
 class StudyTerms(JointTerms):
-    """Of the studies program."""
+    """Of the studies program, which has the joint program's, too."""
 
     pair_matching: PairMatchingSettings | None = None
 
 
-class SupervisedTerms(Terms):
-    """Of the supervised program."""
+class SupervisedTerms(ImageTerms):
+    """Of the supervised program, which has the image program's, too."""
 
     classification: ClassificationSettings | None = None
 
