@@ -19,17 +19,18 @@ from cxrflow.papers import paper_names
 
 FILE = Path(__file__).parents[2] / "config.yaml"
 ONE_STEP = {"training": {**TRAINING, "steps": 1, "epochs": None, "accumulate": 1}}
+GREY = {**IMAGE, "normalisation": "none"}
 SIZES: dict[str, Any] = {
-    "initial": {"encoder": FRAMES},
-    "supervised": {**ONE_STEP, "encoder": IMAGE},
+    "initial": {"encoder": GREY},
+    "supervised": {**ONE_STEP, "encoder": GREY},
     "text": {**ONE_STEP, "encoder": TEXT, "length": 48},
-    "image": {**ONE_STEP, "encoder": IMAGE},
+    "image": {**ONE_STEP, "encoder": GREY},
     "joint": {**ONE_STEP, "encoder": IMAGE, "length": 48},
-    "studies": {**ONE_STEP, "encoder": IMAGE, "length": 48},
+    "studies": {**ONE_STEP, "encoder": GREY, "length": 48},
     "temporal": {**ONE_STEP, "encoder": FRAMES, "length": 48},
     "caption": {
         **ONE_STEP,
-        "encoder": {**IMAGE, "normalisation": "none"},  # of grey pixels
+        "encoder": GREY,
         "decoder": {"report_length": 24, "width": 16},
         "written_validation": 2,
     },
