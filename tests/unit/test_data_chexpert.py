@@ -15,6 +15,7 @@ from cxrflow.data.chexpert import COLUMNS, OBSERVATIONS
 from cxrflow.data.retrieval_8x200 import EXAMPLES
 from cxrflow.data.settings import CohortSettings
 from cxrflow.errors import InputError
+from cxrflow.page.cohorts import lanes, sums_check
 
 SMALL, FULL = "CheXpert-v1.0-small/", "CheXpert-v1.0/"
 CATEGORIES = ("Atelectasis", "Fracture", "No Finding")
@@ -224,8 +225,9 @@ def test_queries_that_point_nowhere(tmp_path: Path) -> None:
     good = [("Fracture", SMALL + path("train", n)) for n in (7, 8)]
     root = retrieval(tmp_path / "sets", [*good, ("Fracture", gone)])
     flow = make_retrieval(tmp_path, root, max_failed_share=0.5)
-    assert dropped(flow, "image queries: image usable") == {"not in the image data set": 1}
-    with pytest.raises(InputError, match=r"1 of 3 images failed at 'image queries: image usable'"):
+    reason = "image queries: not in the image data set"
+    assert dropped(flow, "image usable") == {reason: 1}
+    with pytest.raises(InputError, match=r"1 of 3 images failed at 'image usable: image queries'"):
         make_retrieval(tmp_path, root)
     root = retrieval(tmp_path / "unknown", [("Fractures", SMALL + path("train", 7))])
     with pytest.raises(
@@ -234,7 +236,8 @@ def test_queries_that_point_nowhere(tmp_path: Path) -> None:
         make_retrieval(tmp_path, root)
     root = retrieval(tmp_path / "nobody", [("Fracture", "somewhere.jpg"), *good])
     flow = make_retrieval(tmp_path, root, max_failed_share=0.5)
-    assert sum(dropped(flow, "image queries listed").values()) == 1
+    assert sum(dropped(flow, "images listed").values()) == 1
+    assert sums_check(lanes(flow["steps"]))["passed"]
 
 
 def test_a_query_is_no_candidate_and_a_candidate_shows_one_thing(tmp_path: Path) -> None:
@@ -247,15 +250,19 @@ def test_a_query_is_no_candidate_and_a_candidate_shows_one_thing(tmp_path: Path)
     frame = pd.read_csv(lists)
     frame.loc[0, "Edema"], frame.loc[2, "Edema"] = 1.0, -1.0
     frame.to_csv(lists, index=False)
-    with pytest.raises(InputError, match=r"'candidates listed'.* not one label 1 and all others 0"):
+    with pytest.raises(
+        InputError, match=r"'images listed: candidates'.* not one label 1 and all others 0"
+    ):
         make_retrieval(tmp_path, root)
     flow = make_retrieval(tmp_path, root, max_failed_share=1)
     reason = "candidate.csv: not one label 1 and all others 0"
-    assert dropped(flow, "candidates listed") == {reason: 2}
+    assert dropped(flow, "images listed") == {reason: 2}
 
 
 def test_patients_of_8x200_leave_what_is_trained_on(tmp_path: Path) -> None:
-    root = chexpert(tmp_path / "chexpert")
+    again = [path("train", 12), "Male", 61, "Frontal", "AP"]
+    again += labels(Edema="-1.0", Atelectasis="1.0", Pneumothorax="0.0")
+    root = chexpert(tmp_path / "chexpert", rows=[again])
     sets = retrieval(tmp_path / "sets")
     held = ["--held-out", f"retrieval_8x200={sets}"]
     flow = make(tmp_path / "out", "chexpert", root, *held, splits=OFFICIAL)
@@ -266,6 +273,8 @@ def test_patients_of_8x200_leave_what_is_trained_on(tmp_path: Path) -> None:
     assert dropped(flow, "patient not held out") == {"patient of retrieval_8x200": 16}
     kept = {step["name"]: step["kept"] for step in flow["steps"]}
     assert (kept["images published"], kept["images listed"]) == (29, 13)
+    assert dropped(flow, "images published") == {"the same row again": 1}
+    assert sums_check(lanes(flow["steps"]))["passed"]
     assert flow["checks"][-1]["name"] == "held-out patients not trained on"
 
 

@@ -4,6 +4,7 @@ A row is an image with its category and its ``part``: a query, or a candidate th
 ``queries.parquet`` has the texts. Everything is test.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -11,7 +12,7 @@ import pandas as pd
 from cxrflow.data import leakage
 from cxrflow.data.flow import Cohort, Flow
 from cxrflow.data.tables import Tables
-from cxrflow.drops import Drop
+from cxrflow.drops import Drop, Tally
 from cxrflow.errors import InputError
 
 COLUMNS = (
@@ -53,24 +54,24 @@ def build(tables: RetrievalTables, pictures: Tables, flow: Flow) -> RetrievalCoh
             category is left that is asked for.
     """
     files = pictures.images.set_index("image_id")
-    kept = []
-    for part, name in _PARTS.items():
-        rows = tables.searched[tables.searched["part"] == part]
-        flow.step(f"{name} listed", "images", len(rows), tables.dropped[name])
-        failure = rows["image_id"].map(files["failure"])
-        failure = failure.mask(~rows["image_id"].isin(files.index), "not in the image data set")
-        lost = [
-            Drop.of(str(reason), ids, failed=True)
-            for reason, ids in rows["image_id"].groupby(failure)
+    listed = tables.searched
+    damage = {part: tables.dropped[name] for part, name in _PARTS.items()}
+    _step("images listed", listed, damage, flow)
+    failure = listed["image_id"].map(files["failure"])
+    failure = failure.mask(~listed["image_id"].isin(files.index), "not in the image data set")
+    lost = {
+        part: [
+            Drop.of(f"{name}: {reason}", ids, failed=True)
+            for reason, ids in listed.loc[listed["part"] == part, "image_id"].groupby(failure)
         ]
-        rows = rows[failure.isna()]
-        flow.step(f"{name}: image usable", "images", len(rows), lost)
-        kept.append(rows)
+        for part, name in _PARTS.items()
+    }
+    rows = listed[failure.isna()]
+    _step("image usable", rows, lost, flow)
     flow.step("text queries listed", "samples", len(tables.texts), tables.dropped["text queries"])
-    rows = pd.concat(kept, ignore_index=True)
     rows = rows.join(files[["study_id", "subject_id", "image_path", "view"]], on="image_id")
     rows = rows.assign(sample_id=rows["image_id"], group_id=rows["study_id"], split="test")
-    rows = rows[list(COLUMNS)]
+    rows = rows[list(COLUMNS)].reset_index(drop=True)
     flow.check("each image once", leakage.unique_rows(rows, "image", tables.source))
     _require_answers(rows, tables)
     patients = pd.Index(rows["subject_id"].unique(), dtype="str")
@@ -82,6 +83,14 @@ def build(tables: RetrievalTables, pictures: Tables, flow: Flow) -> RetrievalCoh
         extra={"categories": _counts(rows, tables.texts)},
         queries=tables.texts,
     )
+
+
+def _step(name: str, kept: pd.DataFrame, lost: Mapping[str, Sequence[Drop]], flow: Flow) -> None:
+    """A filter of queries and candidates, of each of which few may be damaged."""
+    for part, plural in _PARTS.items():
+        tally = Tally(f"{name}: {plural}", "images", (kept["part"] == part).sum(), lost[part])
+        tally.require_few(flow.source, flow.max_failed_share)
+    flow.step(name, "images", len(kept), [drop for part in _PARTS for drop in lost[part]])
 
 
 def _counts(rows: pd.DataFrame, texts: pd.DataFrame) -> dict[str, int]:
