@@ -1,4 +1,4 @@
-"""The supervised program: N images and the class of each, one of C.
+"""The supervised program: N images and the class of each, one of C, or labels of C findings.
 
 ConVIRT's image encoders start from a trunk that was trained so on ImageNet (Appendix A).
 """
@@ -19,11 +19,12 @@ from cxrflow.pretrain.inputs import Pairs
 from cxrflow.pretrain.objective import Batch, Run
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import SupervisedSettings
+from cxrflow.pretrain.terms.settings import FindingsSettings
 from cxrflow.pretrain.two_views import TwoViews, TwoViewsProgram
 
 
 class Samples(Pairs):
-    """``samples.parquet`` of a classification cohort whose classes exclude each other."""
+    """``samples.parquet`` of a classification cohort."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -50,6 +51,28 @@ class Samples(Pairs):
             )
         return torch.from_numpy((labels == 1).argmax(axis=1))
 
+    def labels_of(self, rows: pd.DataFrame, settings: FindingsSettings) -> Tensor:
+        """Labels [rows, C] of the findings asked for: 1, 0, or NaN for one that does not count.
+
+        Raises:
+            InputError: a finding is not the cohort's.
+        """
+        strange = {*settings.classes, *settings.uncertain} - set(self.classes)
+        if strange:
+            raise InputError(
+                f"{self.path}: terms.findings names '{min(strange)}'; the cohort has "
+                f"{', '.join(self.classes)}"
+            )
+        every = pd.DataFrame(np.stack(rows["labels"].to_list()), columns=self.classes)
+        labels = every[settings.classes]
+        if settings.unknown == "zero":
+            labels = labels.fillna(0)
+        counts_as = {"zero": 0.0, "one": 1.0}
+        for name in settings.classes:
+            value = counts_as.get(settings.uncertain.get(name, ""), np.nan)
+            labels = labels.assign(**{name: labels[name].mask(labels[name] == -1, value)})
+        return torch.from_numpy(labels.to_numpy("float32"))
+
 
 class ClassViews(TwoViews):
     """A view of each image, and its class."""
@@ -57,7 +80,7 @@ class ClassViews(TwoViews):
     def __init__(self, program: "SupervisedProgram", split: str, batch: Batch) -> None:
         super().__init__(program, program.images[split], batch)
         labels = program.labels[split][torch.from_numpy(batch.own)]
-        self.labels = labels.to(program.run.device)  # [N], int64
+        self.labels = labels.to(program.run.device)  # [N], int64, or of findings [N, C]
 
 
 class SupervisedProgram(TwoViewsProgram):

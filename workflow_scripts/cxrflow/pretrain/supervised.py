@@ -1,7 +1,9 @@
-"""Train the image encoder on images and their classes: what ImageNet's weights come from.
+"""Train the image encoder on images and their classes or findings.
 
-ConVIRT's image encoders start from these (its Appendix A). The model folder holds the trunk alone:
-the classifier is dropped, the joint projection comes with joint training.
+On classes: what ImageNet's weights come from, with which ConVIRT's image encoders start (its
+Appendix A). On findings, from an encoder that is trained already: the bound in its Table 2. The
+model folder holds the trunk alone: the classifier is dropped, the joint projection comes with joint
+training.
 """
 
 from argparse import Namespace
@@ -21,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``python -m cxrflow.pretrain.supervised``."""
     arguments = training_parser(__doc__)
     arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
+    arguments.add_argument("--image", type=Path, help="image model folder to start from")
     start(arguments.parse_args(argv), SupervisedSettings, run_training)
 
 
@@ -29,6 +32,8 @@ def run_training(given: Namespace, settings: SupervisedSettings, run: "Run") -> 
     from cxrflow.files import file_digest
     from cxrflow.images.store import PixelStore
     from cxrflow.pretrain.image_classes import Samples, SupervisedProgram
+    from cxrflow.pretrain.image_text_pairs import start_image
+    from cxrflow.pretrain.inputs import model_fingerprint
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
 
     samples, store = Samples(given.pairs), PixelStore(given.pixels)
@@ -37,11 +42,19 @@ def run_training(given: Namespace, settings: SupervisedSettings, run: "Run") -> 
         for name in ("train", "validate")
     }
     images = {name: SplitImages(store, split, run.device) for name, split in splits.items()}
-    labels = {name: samples.class_of(split) for name, split in splits.items()}
+    findings = settings.terms.findings
+    labels = {
+        name: samples.class_of(split) if findings is None else samples.labels_of(split, findings)
+        for name, split in splits.items()
+    }
     ids = splits["train"]["image_id"].tolist()
     program = SupervisedProgram(settings, run, ids, images, labels, len(samples.classes))
+    if given.image is not None:
+        trunk = start_image(given.image, settings.encoder).encoder
+        program.trunk.load_state_dict(trunk.state_dict())
     data = {
         **samples.describe(),
+        "image": model_fingerprint(None if given.image is None else given.image / "image"),
         "geometry": str(store.geometry),
         "pixels": file_digest(given.pixels / "store.json")[:16],
         "train_samples": len(splits["train"]),

@@ -186,6 +186,19 @@ class JointTerms(Terms):
     mlm: MaskedLanguageSettings | None = None
 
 
+class FindingsSettings(TermSettings):
+    """Cross-entropy of each finding by itself; the classifier is not kept."""
+
+    classes: list[str] = Field(min_length=1, description="of the cohort")
+    uncertain: dict[str, Literal["zero", "one"]] = Field(
+        default={}, description="what -1 counts as, by class; without: it does not count"
+    )
+    unknown: Literal["ignore", "zero"] = Field(
+        "ignore", description="what a label that is not given counts as"
+    )
+    dropout: float = Field(0.2, ge=0, lt=1, description="before the classifier (Appendix B)")
+
+
 class StudyTerms(JointTerms):
     """Of the studies program, which has the joint program's, too."""
 
@@ -196,6 +209,13 @@ class SupervisedTerms(ImageTerms):
     """Of the supervised program, which has the image program's, too."""
 
     classification: ClassificationSettings | None = None
+    findings: FindingsSettings | None = None
+
+    @model_validator(mode="after")
+    def _labels_are_of_one_kind(self) -> Self:
+        if self.classification is not None and self.findings is not None:
+            raise ValueError("terms.classification and terms.findings: expected one of them")
+        return self
 
 
 class ReportTerms(Terms):

@@ -1,0 +1,37 @@
+"""Which findings an image shows, each by itself: the supervised bound of ConVIRT's Table 2.
+
+Shapes: N images of a batch, F features of the trunk, C findings.
+"""
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.terms.settings import FindingsSettings
+
+if TYPE_CHECKING:
+    from cxrflow.pretrain.image_classes import ClassViews, SupervisedProgram
+
+
+class Findings(Term):
+    """Binary cross-entropy of a linear layer on the pooled features of one view.
+
+    The mean over the images of a batch and the findings; a label that does not count adds nothing.
+    """
+
+    settings: FindingsSettings
+
+    def __init__(self, settings: FindingsSettings, program: "SupervisedProgram") -> None:
+        super().__init__(settings, program)
+        self.dropout = nn.Dropout(settings.dropout)
+        self.classifier = nn.Linear(program.trunk.features, len(settings.classes))
+
+    def loss(self, views: "ClassViews") -> Tensor:
+        logits_NC = self.classifier(self.dropout(views.features[:, 0]))
+        known_NC = torch.isfinite(views.labels)
+        summed = nn.functional.binary_cross_entropy_with_logits(
+            logits_NC[known_NC], views.labels[known_NC], reduction="sum"
+        )
+        return summed / (len(views.batch.rows) * logits_NC.shape[1])
