@@ -58,14 +58,14 @@ def small(name: str) -> str:
 DISTINCT = {small(name): name for name in reversed(DEMO.recipes)}
 
 
-def labelled(cohort: Path, folder: Path) -> Path:
-    """The images of a cohort of pairs, each of one of two classes."""
+def labelled(cohort: Path, folder: Path, classes: list[str]) -> Path:
+    """The images of a cohort of pairs, each of one of the classes."""
     pairs = pd.read_parquet(cohort / "pairs.parquet").dropna(subset="image_id")
-    labels = list(np.eye(2)[np.arange(len(pairs)) % 2])
+    labels = list(np.eye(len(classes))[np.arange(len(pairs)) % len(classes)])
     samples = pairs[["subject_id", "image_id", "split"]]
     samples = samples.assign(sample_id=pairs["image_id"], labels=labels)
     samples.to_parquet(folder / "samples.parquet")
-    flow = json.loads((cohort / "flow.json").read_text()) | {"classes": ["even", "odd"]}
+    flow = json.loads((cohort / "flow.json").read_text()) | {"classes": classes}
     (folder / "flow.json").write_text(json.dumps(flow))
     return folder / "samples.parquet"
 
@@ -81,7 +81,9 @@ def test_a_step_of_every_model(name: str, finished: Stages, tmp_path: Path) -> N
     else:
         inputs["pixels"] = finished.pixels
     if recipe.program == "supervised":
-        inputs["pairs"] = labelled(finished.cohort, tmp_path)
+        findings = json.loads(small(name))["terms"].get("findings") or {}
+        classes = findings.get("classes", ["even", "odd"])
+        inputs["pairs"] = labelled(finished.cohort, tmp_path, classes)
     elif recipe.program == "initial":
         inputs = {"geometry": "shorter64"}
     start = models / ("joint" if recipe.program == "report" else "words")
