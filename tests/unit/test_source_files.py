@@ -141,6 +141,7 @@ TEXT = "".join(file.read_text(encoding="utf-8") for file in sorted(ROOT.glob("ru
 # Rules whose program follows from their wildcards, and what says its code.
 BY_WILDCARDS = {
     "pretrain_text": "run.code_of(",
+    "initialise": "run.code_of(",
     "evaluate": "one.program",
     "draw_models": "code_of_models(",
     "score_reference": "benchmark.reference_program",
