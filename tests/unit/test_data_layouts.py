@@ -115,6 +115,11 @@ HELD_ALONE = rows("a", "mimic_cxr", split=("patients", 0, 0.9, 0), **HELD, **TES
         (rows("mimic_cxr"), rows("retrieval_8x200", images="chexpert", **TEST), None),
         (rows("mimic_iii"), rows("ms_cxr"), "untraceable"),
         (rows("mimic_cxr"), rows("radnli"), "untraceable"),
+        # RSNA's images are among COVIDx's, under other numbers; bones are of two hospitals.
+        (rows("rsna"), rows("covidx"), "untraceable"),
+        (rows("covid_chestxray"), rows("covidx"), "untraceable"),
+        (rows("musculoskeletal"), rows("mura"), None),
+        (rows("covidx", split=("official",)), rows("covidx", split=("official",), **TEST), None),
         (rows("pubmed"), rows("pubmed", **TEST), "leaking"),
         (rows("a", "mimic_cxr", split=(1,)), rows("a", "mimic_cxr", split=(1,), **TEST), None),
         (rows("a", "mimic_cxr", split=(1,)), rows("a", "mimic_cxr", split=(1,)), "leaking"),

@@ -76,8 +76,13 @@ def _density(
     """What the beam meets, [H, W]: 0 is air, flesh about 0.3, bone about 0.7, metal above 1."""
     sign = np.array([mirror, 1.0])
 
-    def outlines(tubes: Sequence[Tube], inset: float = 0.0) -> list[Points]:
-        return [tube.outline(turned, inset) * sign for tube in tubes]
+    def outlines(tubes: Sequence[Tube], *insets: float) -> list[list[Points]]:
+        """Of each inset, the outlines of all tubes."""
+        each = [[one * sign for one in tube.outlines(turned, *insets)] for tube in tubes]
+        return [list(of_inset) for of_inset in zip(*each, strict=True)]
+
+    def whole(tubes: Sequence[Tube]) -> list[Points]:
+        return outlines(tubes, 0.0)[0]
 
     def strokes(lines: list[tuple[Points, float]]) -> list[Stroke]:
         angle = np.deg2rad(turned)
@@ -88,26 +93,24 @@ def _density(
         return [(points, 2 * half, 1.0) for points, half in flat]
 
     skeleton = film.skeleton
-    density = 0.27 * canvas.mask(outlines(skeleton.flesh), 0.03)
+    density = 0.27 * canvas.mask(whole(skeleton.flesh), 0.03)
     if film.swollen:
-        density += 0.10 * canvas.mask(outlines(film.swollen), 0.06) * (density > 0.02)
+        density += 0.10 * canvas.mask(whole(film.swollen), 0.06) * (density > 0.02)
     # Neighbours lie in different layers, so that where they overlap both are seen.
     bone = canvas.empty()
     thick = [one for one in skeleton.bones if not one.flat]
     flat = [one for one in skeleton.bones if one.flat]
     for tubes, share in (*((thick[layer::3], 1.0) for layer in range(3)), (flat, 0.5)):
         if tubes:
-            rim = canvas.mask(outlines(tubes), 0.006)
-            marrow = canvas.mask(outlines(tubes, inset=2.0 * build.cortex), 0.010)
-            bone += share * (rim - 0.42 * marrow)
+            rims, marrow = outlines(tubes, 0.0, 2.0 * build.cortex)
+            bone += share * (canvas.mask(rims, 0.006) - 0.42 * canvas.mask(marrow, 0.010))
     bone *= 1 + _trabeculae(canvas, seed)
     if film.bright:
-        bone += 0.40 * canvas.mask(outlines(film.bright), 0.012) * (bone > 0.1)
+        bone += 0.40 * canvas.mask(whole(film.bright), 0.012) * (bone > 0.1)
     if film.holes:
-        hole = canvas.mask(outlines(film.holes), 0.008)
-        inner = canvas.mask(outlines(film.holes, inset=1.0), 0.008)
-        bone *= 1 - 0.72 * inner
-        bone += 0.16 * (hole - inner)
+        hole, lucent = (canvas.mask(one, 0.008) for one in outlines(film.holes, 0.0, 1.0))
+        bone *= 1 - 0.72 * lucent
+        bone += 0.16 * (hole - lucent)
     if film.gaps:
         bone *= 1 - 0.85 * canvas.strokes(strokes(film.gaps), 0.004)
     for x, y, across, along, strength in skeleton.dark:

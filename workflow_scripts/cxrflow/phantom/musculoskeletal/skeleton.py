@@ -65,31 +65,36 @@ class Tube:
         turn[:2, :2] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
         return replace(self, line=(self.line - origin) @ turn.T + origin + shift)
 
-    def outline(self, turned: float, inset: float = 0.0) -> Points:
-        """The closed outline [2N, 2] on a film, after a turn about the y axis by degrees.
+    def outlines(self, turned: float, *insets: float) -> list[Points]:
+        """Closed outlines [2N, 2] on a film, after a turn about the y axis by degrees.
 
-        ``inset``: cortices taken off, 0 for the whole bone, about 1 for its marrow.
+        One for each inset: cortices taken off, 0 for the whole bone, about 1 for its marrow.
         """
         angle = np.deg2rad(turned)
-        flat = np.stack([self.line[:, 0] * np.cos(angle) + self.line[:, 2] * np.sin(angle)], 1)
-        flat = np.concatenate([flat, self.line[:, 1:2]], 1)
-        seen = np.hypot(np.cos(angle), self.depth * np.sin(angle))
-        half = self.half * seen
-        if inset:
-            thick = self.cortex * (0.4 + 0.6 * np.exp(-(((self.along - 0.5) / 0.3) ** 2)))
-            half = np.maximum(half - inset * thick, 0)
-            flat, half, kept = flat[1:-1], half[1:-1], self.along[1:-1]
-        else:
-            kept = self.along
-        steps = np.gradient(flat, axis=0)
-        steps /= np.maximum(np.linalg.norm(steps, axis=1, keepdims=True), 1e-9)
-        normal = np.stack([-steps[:, 1], steps[:, 0]], 1)
-        left, right = flat + normal * half[:, None], flat - normal * half[:, None]
-        for end, apart in ((0, self.cut[0]), (len(kept) - 1, self.cut[1])):
-            left[end] += steps[end] * apart / 2
-            right[end] -= steps[end] * apart / 2
-        outline: Points = np.concatenate([left, right[::-1]])
-        return outline
+        line = self.line
+        flat = np.empty((len(line), 2))
+        flat[:, 0] = line[:, 0] * np.cos(angle) + line[:, 2] * np.sin(angle)
+        flat[:, 1] = line[:, 1]
+        whole = self.half * np.hypot(np.cos(angle), self.depth * np.sin(angle))
+        steps = np.empty_like(flat)
+        steps[1:-1] = flat[2:] - flat[:-2]
+        steps[0], steps[-1] = flat[1] - flat[0], flat[-1] - flat[-2]
+        steps /= np.maximum(np.sqrt((steps * steps).sum(axis=1, keepdims=True)), 1e-9)
+        normal = steps[:, ::-1] * (-1.0, 1.0)
+        made: list[Points] = []
+        for inset in insets:
+            within = slice(1, -1) if inset else slice(None)
+            half = whole
+            if inset:
+                thick = 0.4 + 0.6 * np.exp(-(((self.along - 0.5) / 0.3) ** 2))
+                half = np.maximum(half - inset * self.cortex * thick, 0)
+            offset = normal * half[:, None]
+            left, right = (flat + offset)[within], (flat - offset)[within]
+            for end, apart in ((0, self.cut[0]), (-1, self.cut[1])):
+                left[end] += steps[end] * apart / 2
+                right[end] -= steps[end] * apart / 2
+            made.append(np.concatenate([left, right[::-1]]))
+        return made
 
 
 @dataclass(frozen=True)
