@@ -22,9 +22,10 @@ from cxrflow.benchmarks.classification import (
     transfer_references,
 )
 from cxrflow.benchmarks.classification.fine_tuned_classification import FineTuningProgram
+from cxrflow.benchmarks.classification.labelled_images import LabelledImages
 from cxrflow.benchmarks.classification.plateau_heads import HeadRun, new_head
 from cxrflow.benchmarks.classification.references import described
-from cxrflow.benchmarks.classification.transfer import read_parts, statistics
+from cxrflow.benchmarks.classification.transfer import read_parts, sample_means, statistics
 from cxrflow.benchmarks.classification.transfer_settings import (
     FineTunedClassificationSettings,
     LinearClassificationSettings,
@@ -236,6 +237,17 @@ def test_a_study_is_scored_by_the_mean_of_its_images(world, tmp_path):
     own = by_image[by_image["image_id"].isin(first)]["score_100_seed3"]
     assert rows.loc["g3", "score_100_seed3"] == pytest.approx((own.iloc[0] + own.iloc[1]) / 2)
     assert whole.metrics["auroc/100"].n == len(rows)
+
+
+def test_equal_scores_of_images_are_equal_of_studies():
+    """A plain sum of three times 0.41 over three is not 0.41, and AUROC would see who has three."""
+    groups = np.array([0, 0, 1, 1, 1, 2])
+    images = LabelledImages(("Square",), single().head(6), np.zeros((6, 1)), groups, [])
+    for constant in np.random.default_rng(0).random(40):
+        means = sample_means(images, np.full((6, 1), constant))
+        assert means.shape == (3, 1) and np.unique(means).size == 1
+    mixed = np.array([[0.1], [0.3], [0.2], [0.2], [0.8], [0.5]])
+    np.testing.assert_allclose(sample_means(images, mixed)[:, 0], [0.2, 0.4, 0.5], rtol=1e-12)
 
 
 def test_every_model_learns_from_the_same_images(world, tmp_path):

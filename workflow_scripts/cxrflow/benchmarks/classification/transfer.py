@@ -178,6 +178,18 @@ def probabilities(logits_NC: Tensor, exclusive: bool) -> Floats:
     return found
 
 
+def sample_means(images: LabelledImages, scores_NC: Floats) -> Floats:
+    """Mean over the images of each sample [S, C].
+
+    Taken of what differs from one image: of equal scores the means are equal, too, where those of a
+    plain sum would be ranked by how many images a study has, through rounding.
+    """
+    if len(np.unique(images.groups_N)) == len(scores_NC):
+        return scores_NC
+    of_one_1C = scores_NC[:1]
+    return images.of_samples(scores_NC - of_one_1C) + of_one_1C
+
+
 def scored(
     images: LabelledImages, scores_NC: Floats, settings: TransferSettings, monitor: str
 ) -> dict[str, float]:
@@ -185,7 +197,7 @@ def scored(
     first = np.unique(images.groups_N, return_index=True)[1]
     wanted = settings.labels.model_copy(update={"metrics": [monitor]})
     names = images.classes if len(images.classes) > 1 else ()
-    metrics = class_metrics(images.labels_NC[first], images.of_samples(scores_NC), names, wanted)
+    metrics = class_metrics(images.labels_NC[first], sample_means(images, scores_NC), names, wanted)
     return {name: float(value[0]) for name, value in metrics(np.ones((1, len(first)))).items()}
 
 
@@ -269,7 +281,7 @@ def result(
         for seed, scores_NC in zip(settings.run_seeds, each, strict=True)
         for column, values in zip(
             class_columns(score_column(share, seed), parts.classes),
-            parts.test.of_samples(scores_NC).T,
+            sample_means(parts.test, scores_NC).T,
             strict=True,
         )
     }
