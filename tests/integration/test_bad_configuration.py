@@ -47,6 +47,8 @@ PROGRAMS: dict[str, dict[str, object]] = {
     "benchmarks.evaluate phrase_grounding": IMAGES,
     "benchmarks.evaluate zero_shot_classification": FEATURES,
     "benchmarks.evaluate linear_probe": FEATURES,
+    "benchmarks.evaluate linear_classification": {**IMAGES, "state": "s"},
+    "benchmarks.evaluate fine_tuned_classification": {**IMAGES, "state": "s"},
     "benchmarks.evaluate segmentation": IMAGES,
     "benchmarks.evaluate mask_prediction": TEXT,
     "benchmarks.evaluate natural_language_inference": {**TEXT, "training": "t"},
