@@ -99,7 +99,7 @@ def test_neighbours_are_counted_as_scikit_learn_finds_them():
     found = NearestNeighbors(n_neighbors=10, metric="cosine").fit(vectors)
     nearest = found.kneighbors(return_distance=False)  # of what was fitted: itself is left out
     expected = (categories[nearest] == categories[:, None]).mean()
-    assert own_category(vectors, categories) == pytest.approx(expected)
+    assert own_category(vectors, categories, 10) == pytest.approx(expected)
 
 
 def test_saliency_is_the_absolute_gradient_of_the_logit():

@@ -38,12 +38,12 @@ def plane(features_NF: Floats, perplexity: float) -> Floats:
     )
 
 
-def own_category(features_NF: Floats, categories: NDArray[np.str_]) -> float:
+def own_category(features_NF: Floats, categories: NDArray[np.str_], nearest: int) -> float:
     """Of the nearest of each image, itself left out, the share of its category; their mean."""
     scores_NN = cosines(features_NF, features_NF)
     np.fill_diagonal(scores_NN, -np.inf)
     same_NN = categories[ranking(scores_NN)] == categories[:, None]
-    return float(precision(same_NN, [min(NEAREST, len(same_NN) - 1)]).mean())
+    return float(precision(same_NN, [nearest]).mean())
 
 
 def draw(options: Namespace, settings: EmbeddingFigureSettings) -> tuple[bytes, dict[str, Any]]:
@@ -65,7 +65,8 @@ def draw(options: Namespace, settings: EmbeddingFigureSettings) -> tuple[bytes, 
         table = table[table["category"].isin(settings.categories)]
         found_CF = vectors(features, table, "pooled")
         categories = table["category"].to_numpy()
-        near = f"{own_category(found_CF, categories):.0%} of the {NEAREST} nearest"
+        nearest = min(NEAREST, len(table) - 1)
+        near = f"{own_category(found_CF, categories, nearest):.0%} of the {nearest} nearest"
         map_C2 = plane(found_CF, settings.perplexity)
         for category in settings.categories:
             own = categories == category

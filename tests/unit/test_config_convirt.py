@@ -1,4 +1,4 @@
-"""Tasks that every checkpoint of a training is put to, as a configuration resolves them."""
+"""ConVIRT's checkpoints, figures and controls, as a configuration resolves them."""
 
 import pytest
 
@@ -40,3 +40,25 @@ def test_of_goes_with_the_benchmark_of_checkpoints():
     other = {**SERIES, "benchmark": "linear_probe", "of": "convirt/rsna_linear"}
     with pytest.raises(ValueError, match="`of` and a benchmark of checkpoints go together"):
         Task.model_validate(other)
+
+
+def test_saliency_is_drawn_where_radiographs_may_be_shown_and_maps_anywhere(overlay):
+    for shown in (True, False):
+        config = overlay({"papers": ["convirt"], "privacy": {"show_images": shown}})
+        assert ("figure4" in config.figures("convirt")) is shown
+        assert {"figure3", "figure5_rsna"} <= set(config.figures("convirt"))
+
+
+def test_the_control_of_shuffled_pairs_is_searched_by_text_and_keeps_no_checkpoints(overlay):
+    config = overlay({"papers": ["convirt"]})
+    assert "convirt/convirt_shuffled" in config.controls("convirt")
+    tasks = config.tasks_of("convirt/convirt_shuffled")
+    assert {"convirt/text_retrieval", "convirt/image_retrieval"} <= set(tasks)
+    assert not [task for task in tasks if task.endswith("_checkpoints")]
+    own, control = (
+        config.model(f"convirt/{name}").settings for name in ("convirt", "convirt_shuffled")
+    )
+    changed = {"shuffled_pairs", "training"}
+    for name in set(type(own).model_fields) - changed:
+        assert getattr(own, name) == getattr(control, name)
+    assert control.shuffled_pairs and not own.shuffled_pairs
