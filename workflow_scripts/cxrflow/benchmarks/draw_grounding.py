@@ -8,12 +8,9 @@ from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
 from cxrflow.command import parser, read_settings, run
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
-    arguments = parser(__doc__)
-    arguments.add_argument(
-        "--results", type=Path, nargs="+", required=True, help="one folder a model"
-    )
+def picture_parser(document: str | None) -> argparse.ArgumentParser:
+    """The options of every program that draws patients: where they are, and what may be shown."""
+    arguments = parser(document)
     arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
     arguments.add_argument(
         "--pixels", type=Path, required=True, help="results/pixels/<cohort>/<geometry>"
@@ -26,6 +23,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     arguments.add_argument(
         "--output", type=Path, required=True, help="the picture; its JSON lies beside"
+    )
+    return arguments
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = picture_parser(__doc__)
+    arguments.add_argument(
+        "--results", type=Path, nargs="+", required=True, help="one folder a model"
     )
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, GroundingFigureSettings)
