@@ -125,6 +125,14 @@ def small_table(rows, columns, **values):
     )
 
 
+def test_a_row_has_another_model_where_its_column_says_so():
+    rows = [{"label": "x", "model": "chest", "models": {"b": "bone"}}]
+    found = small_table(rows, {"a": {}, "b": {}})
+    assert found.results() == [("main", "chest"), ("main", "bone")]
+    with pytest.raises(ValidationError, match="row 'x' has values or models for unknown \\['c'\\]"):
+        small_table([{"label": "x", "model": "m", "models": {"c": "n"}}], {"a": {}})
+
+
 def test_a_table_says_which_results_it_reads():
     found = small_table(
         [

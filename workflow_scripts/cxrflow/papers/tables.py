@@ -42,6 +42,9 @@ class Row(Settings):
 
     label: str
     model: Name | None = Field(None, description="our model of this row")
+    models: dict[str, Name] = Field(
+        default_factory=dict, description="other models of ours, by the key of their column"
+    )
     task: Name | None = Field(None, description="where it is not the table's")
     vocabulary: str | None = Field(None, description="our vocabulary of this row")
     data: bool = Field(False, description="measured on the data themselves, without a model")
@@ -106,9 +109,9 @@ class Table(Settings):
             wrong = sorted(set(row.blank) - set(keys))
             if wrong or set(row.blank) & set(row.published):
                 raise ValueError(f"row '{row.label}': 'blank' has unknown or published columns")
-            unknown = sorted(set(row.published) - set(keys))
+            unknown = sorted({*row.published, *row.models} - set(keys))
             if unknown:
-                raise ValueError(f"row '{row.label}' has published values for unknown {unknown}")
+                raise ValueError(f"row '{row.label}' has values or models for unknown {unknown}")
         for name in (self.reference, *(row.reference for row in self.rows)):
             if name is not None and name not in labels:
                 raise ValueError(f"reference '{name}' is no row; expected a row's label")
@@ -130,9 +133,10 @@ class Table(Settings):
         """The result that a cell reads; None where nothing of ours can fill it."""
         if row.data or (column.of_vocabularies and row.vocabulary is not None):
             return self.task_of(row, column), None
-        if row.model is None or column.of_vocabularies:
+        model = row.models.get(column.key, row.model)
+        if model is None or column.of_vocabularies:
             return None
-        return self.task_of(row, column), row.model
+        return self.task_of(row, column), model
 
     def results(
         self,
