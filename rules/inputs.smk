@@ -375,9 +375,13 @@ def figure(wildcards):
 
 
 def figures_of(*kinds):
-    """The figures of some kinds, as a wildcard takes them."""
-    drawn = [figure for paper in run.chosen for figure in run.figures(paper).items()]
-    return one_of(name for name, figure in drawn if figure.kind in kinds)
+    """The figures of some kinds, as a wildcard takes them behind its paper: papers share names."""
+    return one_of(
+        f"(?<=/{paper}/){name}"
+        for paper in run.chosen
+        for name, figure in run.figures(paper).items()
+        if figure.kind in kinds
+    )
 
 
 def figure_metrics(wildcards):
