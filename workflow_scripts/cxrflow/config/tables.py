@@ -230,7 +230,7 @@ class Tables(Models):
             shown = able == asked and self.shows("images", figure.task)
             return able if shown else []
         if isinstance(figure, SaliencyFigureSettings):
-            return able if self.shows("images", figure.task) else []
+            return able if able and self.shows("images", figure.task) else []
         if isinstance(figure, PictureFigure) and figure.radiographs:
             return able if getattr(self.task(figure.task).settings, "figures", 0) else []
         if not isinstance(figure, GroundingFigureSettings):
