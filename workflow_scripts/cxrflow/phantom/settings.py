@@ -19,7 +19,6 @@ OF = {
     "rsna_not_normal_share": ("rsna",),
     "abstracts": ("pubmed",),
     "mednli_pairs": ("mednli",),
-    "generic_pictures": ("imagenet",),
     "radnli_pairs": ("radnli",),
     # Notes and RadNLI's pairs are of patients after those of the reports before them.
     "notes": ("mimic_iii", "radnli"),
@@ -27,7 +26,7 @@ OF = {
 }
 
 # In a statement of its own: an entry above would count as code of every data set (source_files).
-OF.update(covidx_shortcut=("covidx",))
+OF.update(covidx_shortcut=("covidx",), generic_pictures=("imagenet",))
 
 
 class FollowedSettings(Settings):
@@ -152,7 +151,8 @@ class HospitalSettings(Settings):
         self, dump: Callable[["HospitalSettings"], dict[str, Any]]
     ) -> dict[str, Any]:
         """A hospital without what came later is what it was before, in its manifests too."""
-        unasked = {"followed": None, "covidx_shortcut": False}
+        later = ("followed", "covidx_shortcut", "generic_pictures")
+        unasked = {name: type(self).model_fields[name].default for name in later}
         return {k: v for k, v in dump(self).items() if k not in unasked or v != unasked[k]}
 
     def of(self, dataset: str) -> dict[str, Any]:
