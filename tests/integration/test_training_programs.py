@@ -15,6 +15,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from programs import ENVIRONMENT, program
@@ -180,6 +181,32 @@ def test_captioner_writes_what_it_reads_from_an_image(
     (tmp_path / "other/vocab.txt").write_text("\n".join(pieces[:5] + pieces[:4:-1]) + "\n")
     with pytest.raises(InputError, match="other: the fingerprint of its tokenizer's pieces is"):
         cxrflow.load(tmp_path / "other")
+
+
+def test_images_without_a_report_are_left_out(inputs: Path, tmp_path: Path) -> None:
+    toy = trainings(inputs, tmp_path)["Caption-LSTM"]
+    shutil.copytree(inputs / "cohort", tmp_path / "cohort")
+    table = tmp_path / "cohort/pairs.parquet"
+    given = {name: path for name, path in toy.inputs.items() if name != "image"} | {"pairs": table}
+    toy = toy._replace(inputs=given)
+    whole = pd.read_parquet(table)
+    silent = {"findings": "", "impression": " "}
+    silent |= {f"{name}_sentences": [[]] * len(whole) for name in ("findings", "impression")}
+
+    def without(rows: pd.Series) -> None:
+        changed = {n: whole[n].where(~rows, pd.Series(v, whole.index)) for n, v in silent.items()}
+        whole.assign(**changed).to_parquet(table, index=False)
+
+    without(whole["study_id"].isin(["3", "7", "70"]))
+    toy.train("some", tmp_path, epochs=1).succeeds()
+    data = json.loads((tmp_path / "some/run.json").read_text())["data"]
+    assert (data["train_samples"], data["validation_samples"]) == (62, 15)
+    reason = "no text in findings or impression"
+    assert [(one["reason"], one["count"], one["part"]) for one in data["dropped"]] == [
+        (reason, 2, "train"), (reason, 1, "validate")
+    ]  # fmt: skip
+    without(whole["split"] == "validate")
+    toy.train("none", tmp_path).refuses(table, "split 'validate'", reason)
 
 
 def test_what_no_attempt_can_mend_is_tried_once(
