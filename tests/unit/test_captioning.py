@@ -9,14 +9,22 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 
 from cxrflow.encoders.captioning import (
+    Caption,
     Captioner,
     CaptionerConfig,
     build_captioner,
     load_captioner,
+    patches_of,
     save_captioner,
 )
 from cxrflow.encoders.decoding import Search
-from cxrflow.encoders.settings import LstmCaptioningSettings, TransformerCaptioningSettings
+from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.settings import (
+    ImageEncoderSettings,
+    LstmCaptioningSettings,
+    TransformerCaptioningSettings,
+)
+from cxrflow.encoders.trunk import build_trunk
 from cxrflow.errors import InputError
 from cxrflow.objectives.doubly_stochastic import doubly_stochastic
 from cxrflow.pretrain.settings import CaptionTrainingSettings
@@ -340,3 +348,49 @@ def test_gradients_are_clipped_element_by_element_in_their_own_training() -> Non
     assert step() == [[-5, 3], [-7, 3]]
     del owner
     assert step() == [[-7, 3], [-7, 3]]
+
+
+@pytest.mark.parametrize("kind", [LSTM, TRANSFORMER], ids=lambda one: one.kind)
+def test_trunk_and_captioner_learn_to_say_where_a_spot_is(
+    kind: LstmCaptioningSettings | TransformerCaptioningSettings,
+) -> None:
+    """A word in the middle of a text of noise is the side of a bright square."""
+    sizes = ImageEncoderSettings(block="basic", layers=(1, 1, 1, 1), width=8, channels=1)
+    torch.manual_seed(0)
+    trunk = build_trunk(sizes)
+    ours = build_captioner(
+        CaptionerConfig(
+            captioning=kind.model_copy(update={"width": 30}),
+            features=trunk.features,
+            vocab_size=20,
+            vocabulary="",
+        )
+    )
+    optimiser = torch.optim.Adam([*trunk.parameters(), *ours.parameters()], lr=3e-3)
+
+    def drawn() -> tuple[Tensor, Tensor]:
+        side, pixels = torch.randint(0, 2, (32,)), 0.3 * torch.rand(32, 1, 64, 64)
+        for image, right in enumerate(side.tolist()):
+            top, left = int(torch.randint(4, 50, ())), int(torch.randint(0, 20, ())) + 32 * right
+            pixels[image, 0, top : top + 10, left : left + 10] += 0.6
+        parts = (torch.full((32, 1), 2), torch.randint(7, 20, (32, 4)), 5 + side[:, None])
+        return pixels, torch.cat([*parts, torch.full((32, 1), 3)], dim=1)
+
+    def answers(pixels: Tensor, ids: Tensor) -> Caption:
+        places = torch.arange(ids.numel()).view_as(ids)[:, :-1].flatten()
+        return ours(ids, patches_of(trunk(Frames(pixels)).grid), places)
+
+    for _ in range(80):
+        pixels, ids = drawn()
+        told = answers(pixels, ids)
+        loss = nn.functional.cross_entropy(told.logits, ids[:, 1:].flatten())
+        if told.attended is not None:
+            loss = loss + doubly_stochastic(told.attended, len(ids))
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    ours.eval()
+    trunk.eval()
+    pixels, ids = drawn()
+    logits = answers(pixels, ids).logits.view(32, 6, -1)
+    assert float((logits[:, 4].argmax(1) == ids[:, 5]).float().mean()) > 0.9
