@@ -14,7 +14,6 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from cxrflow.encoders.bert import initialised
 from cxrflow.encoders.cxr_bert import CXRBert, ProjectionHead
 from cxrflow.encoders.image_encoder import ImageOutput
 from cxrflow.encoders.settings import ImageEncoderSettings
@@ -115,11 +114,14 @@ class StudyTextProgram(ImageTextProgram):
 
 
 def renew_projection(text: CXRBert, settings: ImageEncoderSettings) -> None:
-    """Give a text encoder a new projection, of the kind and width of the image encoder's."""
+    """Give a text encoder a new projection, of the kind and width of the image encoder's.
+
+    It is drawn as torch draws linear layers, as that of the images is, and not as BERT draws its own:
+    in a narrow encoder their smaller weights would soon be lost in what all texts have in common.
+    """
     head = {
         "projection_head": settings.projection_head,
         "projection_size": settings.projection,
     }
     text.config = text.config.model_copy(update=head)
-    new = ProjectionHead(text.config)
-    text.cls_projection_head = initialised(new, text.config.initializer_range)
+    text.cls_projection_head = ProjectionHead(text.config)
