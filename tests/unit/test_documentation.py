@@ -19,7 +19,12 @@ LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
 SUFFIXES = {".py", ".md", ".yaml", ".smk", ".jinja", ".txt", ".toml", ".sh"}
 # Files that are named but belong to a data set, a product of a run or a reader's own configuration.
-ELSEWHERE = {"mine.yaml", "vocab.txt", "txt/section_parser.py"} | {
+ELSEWHERE = {
+    "ILSVRC2012_validation_ground_truth.txt",
+    "mine.yaml",
+    "vocab.txt",
+    "txt/section_parser.py",
+} | {
     *(f"labels/{part}_COVIDx4.txt" for part in ("train", "test")),
     *(f"{part}_list.txt" for part in ("train", "val", "test")),
 }

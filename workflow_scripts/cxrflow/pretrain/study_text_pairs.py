@@ -116,8 +116,8 @@ class StudyTextProgram(ImageTextProgram):
 def renew_projection(text: CXRBert, settings: ImageEncoderSettings) -> None:
     """Give a text encoder a new projection, of the kind and width of the image encoder's.
 
-    It is drawn as torch draws linear layers, as that of the images is, and not as BERT draws its own:
-    in a narrow encoder their smaller weights would soon be lost in what all texts have in common.
+    It is drawn as torch draws linear layers, as that of the images is; BERT's own smaller weights
+    would, in a narrow encoder, soon be lost in what all texts have in common.
     """
     head = {
         "projection_head": settings.projection_head,
