@@ -116,6 +116,7 @@ rule initialise:
         "<timings>/initialise/{model}.seed{seed}.tsv"
     wildcard_constraints:
         model=one_of(trained_by("initial")),
+    priority: lambda wildcards: training_priority(wildcards.model)
     retries: need("initialise").retries
     conda:
         "../envs/cpu.yaml"

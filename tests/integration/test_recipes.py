@@ -24,7 +24,7 @@ SIZES: dict[str, Any] = {
     "initial": {"encoder": GREY},
     "supervised": {**ONE_STEP, "encoder": GREY},
     "text": {**ONE_STEP, "encoder": TEXT, "length": 48},
-    "image": {**ONE_STEP, "encoder": GREY},
+    "image": {**ONE_STEP, "encoder": GREY, "ghost_batch": None},
     "joint": {**ONE_STEP, "encoder": IMAGE, "length": 48},
     "studies": {**ONE_STEP, "encoder": GREY, "length": 48},
     "temporal": {**ONE_STEP, "encoder": FRAMES, "length": 48},

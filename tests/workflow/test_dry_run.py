@@ -55,11 +55,12 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def trainings(jobs: list[Job]) -> list[Job]:
-    return [job for job in jobs if job.rule.startswith("pretrain_")]
+    return [job for job in jobs if job.rule.startswith(("pretrain_", "initialise"))]
 
 
 def test_the_demo_makes_the_headline_and_no_more(demo: list[Job]) -> None:
-    assert models_of(demo) == {*(f"biovil/{name}" for name in HEADLINE), "biovil_t/biovil_t"}
+    own = {f"convirt/{name}" for name in ("binary", "convirt", "imagenet_pretraining")}
+    assert models_of(demo) == {*(f"biovil/{n}" for n in HEADLINE), "biovil_t/biovil_t", *own}
     scored = {(j.wildcards["task"], j.wildcards["model"]) for j in demo if j.rule == "evaluate"}
     assert scored == {
         ("biovil/zero_shot_other_words", "biovil/biovil"),
@@ -75,11 +76,17 @@ def test_the_demo_makes_the_headline_and_no_more(demo: list[Job]) -> None:
           for model in ("biovil/biovil", "biovil_t/biovil_t")),
         *((f"biovil_t/sentence_similarity{of}", model) for of in ("", "_radnli")
           for model in ("biovil/biovil", "biovil/cxr_bert_phase2", "biovil_t/biovil_t")),
+        *(("convirt/rsna_linear", f"convirt/{model}")
+          for model in ("random", "imagenet", "binary", "convirt")),
+        *(("convirt/image_retrieval", f"convirt/{model}")
+          for model in ("imagenet", "binary", "convirt")),
+        *(("convirt/text_retrieval", f"convirt/{model}") for model in ("binary", "convirt")),
     }  # fmt: skip
     made = {path for job in demo for path in job.output if path.endswith(".html")}
     names = ("table5", "controls", "grounding_protocols", "table6", "table7")
     tables = {f"results/tables/biovil/headline/{name}.html" for name in names}
     tables |= {f"results/tables/biovil_t/headline/table{number}.html" for number in (1, 5, 6, 7)}
+    tables |= {f"results/tables/convirt/headline/{name}.html" for name in ("table1a", "table2")}
     assert made == {*tables, "results/report/index.html"}
 
 
