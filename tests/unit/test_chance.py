@@ -42,7 +42,9 @@ def build(name: str, program: Any = None) -> Any:
 
 
 def test_every_term_knows_its_chance() -> None:
-    for name in {name for program in PROGRAMS for name in program.model_fields}:
+    # One is no choice (how evenly a captioner looks), the other's classes are not equally frequent.
+    unknown = {"doubly_stochastic", "findings"}
+    for name in {name for program in PROGRAMS for name in program.model_fields} - unknown:
         assert kind_of(name).answers is not Term.answers, name
     assert Term(None, None).answers(None) is None
 

@@ -81,7 +81,7 @@ def test_without_a_data_set_what_needs_it_is_left_out(overlay, name, lost_tasks,
 
 
 def test_without_the_reports_nothing_is_trained_and_the_others_images_stay(overlay):
-    without = overlay({"datasets": {"mimic_cxr": None}})
+    without = overlay({"papers": ["biovil", "biovil_t"], "datasets": {"mimic_cxr": None}})
     assert models(without) == set() and "linear_probe" in tasks(without)
     assert without.results_of("biovil", "all") == [("biovil/ms_cxr_statistics", None)]
 

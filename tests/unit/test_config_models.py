@@ -117,7 +117,9 @@ def test_what_a_text_model_is_trained_on(overlay):
             assert demo.vocabulary_of(name) == demo.vocabulary_of(recipe.start)
     without = overlay({"datasets": {"pubmed": None}})
     assert without.corpora_of("biovil/cxr_bert_phase2") == ["mimic_iii", "mimic_cxr"]
-    assert without.vocabularies_in_use == ["biovil/cxr_bert", "biovil/clinical_bert"]
+    vocabularies = ["biovil/cxr_bert", "biovil/clinical_bert"]
+    vocabularies += ["convirt/captions", "convirt/captions_bone"]
+    assert without.vocabularies_in_use == vocabularies
 
 
 def test_the_code_of_a_training_is_its_program_and_what_it_imports_by_name(overlay):
