@@ -63,7 +63,7 @@ def make(name: str, inputs: Path, parents: Path, processes: Processes) -> TermsP
     exact = {} if toy.module in alone else EXACT
     values = {**toy.changed(**one_epoch), **exact, **changes}
     settings = SETTINGS[toy.module.removeprefix("pretrain.")].model_validate(values)
-    given = Namespace(**{"tokens": [], "start": None, **toy.inputs})
+    given = Namespace(**{"tokens": [], "start": None, "image": None, **toy.inputs})
     module = importlib.import_module(f"cxrflow.{toy.module}")
     torch.manual_seed(0)
     with mock.patch.object(module, "train") as train:

@@ -59,7 +59,7 @@ def trainings(jobs: list[Job]) -> list[Job]:
 
 
 def test_the_demo_makes_the_headline_and_no_more(demo: list[Job]) -> None:
-    own = {f"convirt/{name}" for name in ("binary", "convirt", "imagenet_pretraining")}
+    own = {f"convirt/{name}" for name in ("convirt", "imagenet_pretraining")}
     assert models_of(demo) == {*(f"biovil/{n}" for n in HEADLINE), "biovil_t/biovil_t", *own}
     scored = {(j.wildcards["task"], j.wildcards["model"]) for j in demo if j.rule == "evaluate"}
     assert scored == {
@@ -77,10 +77,9 @@ def test_the_demo_makes_the_headline_and_no_more(demo: list[Job]) -> None:
         *((f"biovil_t/sentence_similarity{of}", model) for of in ("", "_radnli")
           for model in ("biovil/biovil", "biovil/cxr_bert_phase2", "biovil_t/biovil_t")),
         *(("convirt/rsna_linear", f"convirt/{model}")
-          for model in ("random", "imagenet", "binary", "convirt")),
-        *(("convirt/image_retrieval", f"convirt/{model}")
-          for model in ("imagenet", "binary", "convirt")),
-        *(("convirt/text_retrieval", f"convirt/{model}") for model in ("binary", "convirt")),
+          for model in ("random", "imagenet", "convirt")),
+        *(("convirt/image_retrieval", f"convirt/{model}") for model in ("imagenet", "convirt")),
+        ("convirt/text_retrieval", "convirt/convirt"),
     }  # fmt: skip
     made = {path for job in demo for path in job.output if path.endswith(".html")}
     names = ("table5", "controls", "grounding_protocols", "table6", "table7")
