@@ -7,7 +7,8 @@ rouge-score 0.1.2 and pycocoevalcap 1.2 from the words below.
 import numpy as np
 import pytest
 
-from cxrflow.metrics.report_text import bleu, bleu_counts, cider_d, rouge_l
+from cxrflow.metrics.cider import Cider
+from cxrflow.metrics.report_text import bleu, bleu_counts, rouge_l
 
 REFERENCES = [
     text.split()
@@ -82,12 +83,12 @@ def test_the_common_subsequence_is_that_of_the_table() -> None:
 
 
 def test_cider_is_that_of_pycocoevalcap() -> None:
-    assert cider_d(REFERENCES, HYPOTHESES) == pytest.approx(
+    assert Cider(REFERENCES).cider_d(REFERENCES, HYPOTHESES) == pytest.approx(
         [10.0, 5.7162177322873, 2.0849291778568313, 2.477753493477258, 1.9878908345859045]
     )
 
 
 def test_cider_may_know_other_documents() -> None:
     documents = [*REFERENCES, *[["no", "acute", "process", "."]] * 5]
-    common = cider_d(REFERENCES, HYPOTHESES, documents)
+    common = Cider(documents).cider_d(REFERENCES, HYPOTHESES)
     assert common[0] == pytest.approx(10) and common[2] != pytest.approx(2.0849, abs=1e-3)

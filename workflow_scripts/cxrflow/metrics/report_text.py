@@ -1,8 +1,8 @@
-"""How alike the wording of generated and reference reports is: BLEU, ROUGE-L, CIDEr-D.
+"""How alike the wording of generated and reference reports is: BLEU, ROUGE-L.
 
 Every function takes reports as lists of words, N of reference and N of generated ("hypothesis")
 reports, one reference each. What a word is, the caller decides, and a number means something only
-with that. Results are in [0, 1], CIDEr-D in [0, 10].
+with that. Results are in [0, 1].
 """
 
 from collections import Counter
@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 Words = Sequence[str]
 ORDERS = 4  # n-grams of 1 to 4 words
-_SIGMA = 6.0  # of CIDEr-D's penalty on lengths that differ, in words
 
 
 def bleu_counts(references: Sequence[Words], hypotheses: Sequence[Words]) -> Floats:
@@ -62,46 +61,6 @@ def rouge_l(references: Sequence[Words], hypotheses: Sequence[Words], beta: floa
             continue
         precision, recall = common / len(told), common / len(truth)
         scores.append((1 + beta**2) * precision * recall / (recall + beta**2 * precision))
-    return np.array(scores)
-
-
-def cider_d(
-    references: Sequence[Words],
-    hypotheses: Sequence[Words],
-    documents: Sequence[Words] | None = None,
-) -> Floats:
-    """CIDEr-D [N] (Vedantam et al. 2015) as pycocoevalcap computes it, in [0, 10].
-
-    Frequencies of n-grams are counted in ``documents``, else in the references. The length that
-    its penalty compares is in bigrams there, and so here.
-    """
-    known = references if documents is None else documents
-    frequency: Counter[Words] = Counter()
-    for document in known:
-        frequency.update({gram for n in range(1, ORDERS + 1) for gram in _ngrams(document, n)})
-    total = np.log(len(known)) if known else 0.0
-
-    def vectors(words: Words) -> list[dict[Words, float]]:
-        return [
-            {
-                gram: count * (total - np.log(max(1, frequency[gram])))
-                for gram, count in Counter(_ngrams(words, n)).items()
-            }
-            for n in range(1, ORDERS + 1)
-        ]
-
-    scores = []
-    for truth, told in zip(references, hypotheses, strict=True):
-        difference = max(0, len(told) - 1) - max(0, len(truth) - 1)
-        penalty = np.exp(-(difference**2) / (2 * _SIGMA**2))
-        similar = 0.0
-        for own, other in zip(vectors(told), vectors(truth), strict=True):
-            product = sum(
-                min(v, other[gram]) * other[gram] for gram, v in own.items() if gram in other
-            )
-            norm = np.sqrt(sum(v**2 for v in own.values()) * sum(v**2 for v in other.values()))
-            similar += penalty * product / norm if norm else 0.0
-        scores.append(10 * similar / ORDERS)
     return np.array(scores)
 
 

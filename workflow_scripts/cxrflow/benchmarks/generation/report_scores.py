@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from cxrflow.benchmarks.generation.entity_scores import NEM, TEM
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.errors import InputError
+from cxrflow.metrics.cider import Cider
 from cxrflow.metrics.entity_match import Counts, corpus_f1, set_counts
 from cxrflow.metrics.factuality import factuality
 from cxrflow.metrics.intervals import Floats, Statistic, weighted_mean
-from cxrflow.metrics.report_text import bleu, bleu_counts, cider_d, rouge_l
+from cxrflow.metrics.report_text import bleu, bleu_counts, rouge_l
 from cxrflow.reports.entities.taggers import Entity, KeywordTagger, StanzaTagger, Tagger
 from cxrflow.reports.labels.labeller import make_labeller
 from cxrflow.reports.labels.observations import OBSERVATIONS
@@ -65,7 +66,7 @@ class Scorer:
             "bleu": bleu_counts(truth, told).tolist(),
             "rouge_l": rouge_l(truth, told).tolist(),
             "rouge_l_coco": rouge_l(truth, told, beta=1.2).tolist(),
-            "cider_d": cider_d(truth, told).tolist(),
+            "cider_d": Cider(truth).cider_d(truth, told).tolist(),
             "labels": [list(self._labels[text]) for text in texts],
             "tem": self._matches(references, texts, temporal=True),
         }
