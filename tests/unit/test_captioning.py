@@ -28,7 +28,6 @@ from cxrflow.encoders.trunk import build_trunk
 from cxrflow.errors import InputError
 from cxrflow.objectives.doubly_stochastic import doubly_stochastic
 from cxrflow.pretrain.settings import CaptionTrainingSettings
-from cxrflow.training.gradient_limit import limit_gradients
 
 LSTM = LstmCaptioningSettings(width=12, report_length=30)
 TRANSFORMER = TransformerCaptioningSettings(
@@ -326,28 +325,6 @@ def test_only_soft_attention_is_made_doubly_stochastic() -> None:
     without = {"doubly_stochastic": {}}
     with pytest.raises(ValidationError, match="lacks report_likelihood"):
         CaptionTrainingSettings.model_validate({**common, "decoder": lstm, "terms": without})
-
-
-def test_gradients_are_clipped_element_by_element_in_their_own_training() -> None:
-    class Owner:
-        pass
-
-    own, other, owner = nn.Linear(2, 1, bias=False), nn.Linear(2, 1, bias=False), Owner()
-    limit_gradients(owner, [own], 5.0)
-
-    def step() -> list[list[float]]:
-        optimisers = [torch.optim.SGD(part.parameters(), lr=1.0) for part in (own, other)]
-        before = [part.weight.detach().clone() for part in (own, other)]
-        for part in (own, other):
-            part.weight.grad = torch.tensor([[-7.0, 3.0]])
-        for one in optimisers:
-            one.step()
-        changes = zip((own, other), before, strict=True)
-        return [(old - part.weight.detach())[0].round().tolist() for part, old in changes]
-
-    assert step() == [[-5, 3], [-7, 3]]
-    del owner
-    assert step() == [[-7, 3], [-7, 3]]
 
 
 @pytest.mark.parametrize("kind", [LSTM, TRANSFORMER], ids=lambda one: one.kind)

@@ -107,6 +107,20 @@ def some_steps() -> dict[str, Tensor]:
     return {**states, "losses": torch.tensor(values, dtype=torch.float64)}
 
 
+def test_gradients_are_cut_element_by_element_where_asked() -> None:
+    def gradients(**limit: float) -> list[Tensor]:
+        settings = TrainingSettings(**SETTINGS, **limit)
+        toy = Toy(settings, {"dropout": 0.0})
+        step = Step(toy, settings, 0, 100, torch.device("cpu"), "fp32", ALONE)
+        step(0, DataClock(toy.modules.values()))
+        every = (p.grad for module in toy.modules.values() for p in module.parameters())
+        return [gradient.clone() for gradient in every if gradient is not None]
+
+    whole, cut = gradients(), gradients(gradient_limit=0.1)
+    assert any((one.abs() > 0.1).any() for one in whole)
+    assert all(torch.equal(a.clamp(-0.1, 0.1), b) for a, b in zip(whole, cut, strict=True))
+
+
 @pytest.mark.parametrize("world", [2, 4])
 def test_steps_in_several_processes_are_those_of_one(world: int) -> None:
     """Weights, batch statistics, the network that follows and its queue, in every process."""

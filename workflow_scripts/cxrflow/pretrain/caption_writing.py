@@ -26,7 +26,6 @@ from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import CaptionTrainingSettings
 from cxrflow.text.report_prompts import ReportPrompts, report_texts, words_of
 from cxrflow.text.tokenizer import read_tokenizer
-from cxrflow.training.gradient_limit import limit_gradients
 from cxrflow.training.order import epoch_order
 from cxrflow.training.processes import ALONE
 from cxrflow.training.program import ParameterRule
@@ -82,8 +81,6 @@ class CaptionProgram(TermsProgram):
         self.parameter_rules = [ParameterRule("image.*", rate=settings.image_rate)]
         modules = {"decoder": decoder, "image": image}
         super().__init__(settings, run, modules, ids, len(images["validate"]), settings.ghost_batch)
-        if settings.largest_gradient is not None:
-            limit_gradients(self, modules.values(), settings.largest_gradient)
         count = min(settings.written_validation, len(reports))
         self._written = np.sort(epoch_order(len(reports), 0, 0)[:count])
         self._references = [words_of(reports[row]) for row in self._written]

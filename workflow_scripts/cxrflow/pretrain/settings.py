@@ -228,9 +228,6 @@ class CaptionTrainingSettings(StoredImagesSettings):
     decoder: Captioning
     terms: CaptionTerms
     image_rate: float = Field(1.0, gt=0, description="factor on the trunk's learning rate")
-    largest_gradient: float | None = Field(
-        None, gt=0, description="gradients are clipped to it element by element; null: not at all"
-    )
     written_validation: int = Field(
         256,
         ge=0,

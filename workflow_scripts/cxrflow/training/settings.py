@@ -78,6 +78,9 @@ class TrainingSettings(Settings):
     schedule: ScheduleSettings = ScheduleSettings()
     stopping: StoppingSettings = StoppingSettings()
     gradient_clip: float | None = Field(None, gt=0, description="largest gradient norm")
+    gradient_limit: float | None = Field(
+        None, gt=0, description="largest element of a gradient; larger ones are cut to it"
+    )
     accumulate: int = Field(1, ge=1, description="parts a batch is computed in, to save memory")
     precision: Literal["auto", "bf16", "fp32"] = Field(
         "auto", description="auto = bf16 on a GPU that multiplies it, else fp32"

@@ -64,8 +64,10 @@ class Step:
                 terms[name] = terms[name] + value if name in terms else value
             samples, tokens = samples + losses.samples, tokens + losses.tokens
 
+        parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
+        if settings.gradient_limit is not None:
+            nn.utils.clip_grad_value_(parameters, settings.gradient_limit)
         if settings.gradient_clip is not None:
-            parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
             nn.utils.clip_grad_norm_(parameters, settings.gradient_clip)
         if settings.optimiser.lars:
             optimisers.apply_lars(self.optimiser, settings.optimiser.lars_trust)
