@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -41,7 +42,7 @@ GIVEN_LABELS = {(given.dataset, given.reference): given for given in run.label_c
 
 def one_of(names):
     """A wildcard constraint: one of these names, or nothing at all when there are none."""
-    return "|".join(sorted(names)) or "(?!)"
+    return "|".join(sorted(map(re.escape, names))) or "(?!)"
 
 
 def with_part(part):

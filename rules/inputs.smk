@@ -376,12 +376,13 @@ def figure(wildcards):
 
 def figures_of(*kinds):
     """The figures of some kinds, as a wildcard takes them behind its paper: papers share names."""
-    return one_of(
-        f"(?<=/{paper}/){name}"
+    named = [
+        rf"(?<=/{re.escape(paper)}/){re.escape(name)}"
         for paper in run.chosen
         for name, figure in run.figures(paper).items()
         if figure.kind in kinds
-    )
+    ]
+    return "|".join(sorted(named)) or one_of([])
 
 
 def figure_metrics(wildcards):

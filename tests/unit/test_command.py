@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
-from cxrflow.command import Settings, read_settings, refusal
+from cxrflow.command import Settings, parser, read_settings, read_yaml, refusal, thread_count
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, atomic_path, write_json
 
@@ -42,6 +42,11 @@ def test_defaults_fill_in_what_is_not_given(tmp_path: Path) -> None:
         ('{"name": "a", "inner": {"rate": 0}}', "settings: key 'inner.rate' is 0: "),
         ('{"name": "a",', "settings: not valid JSON ("),
         ("no/such.yaml", "no/such.yaml: settings file not found"),
+        ('{"name": "a", "size": ' + "1" * 5000 + "}", "settings: not valid JSON ("),
+        ('{"name": ' + "[" * 100_000, "settings: not valid JSON ("),
+        ('{"name": "a\\u0000"}', "settings: not valid JSON (key 'name' holds a NUL character)"),
+        ('{"name": "\\ud800"}', "settings: not valid JSON (key 'name' holds half a surrogate"),
+        ('{"name": "a", "inner": {"rate": NaN}}', "settings: key 'inner.rate' is nan: "),
     ],
 )
 def test_a_mistake_is_one_line(given: str, line: str) -> None:
@@ -51,6 +56,18 @@ def test_a_mistake_is_one_line(given: str, line: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+# Nine aliases of nine of nine ...: 10**30 entries in 2 KB.
+MULTIPLYING = b"a0: &a0 [x, x]\n" + b"".join(
+    b"a%d: &a%d [%s]\n" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 9)) for n in range(1, 32)
+)
+
+
+def test_aliases_that_multiply_little_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "some.yaml"
+    file.write_text("a: &a {x: 1}\nb: [*a, *a]\nc: {<<: *a, y: 2}\n")
+    assert read_yaml(file)["b"] == [{"x": 1}, {"x": 1}] and read_yaml(file)["c"] == {"x": 1, "y": 2}
+
+
 @pytest.mark.parametrize(
     ("content", "line"),
     [
@@ -58,6 +75,13 @@ def test_a_mistake_is_one_line(given: str, line: str) -> None:
         (b"name: a\nmore: [{b: 1, b: 2}]\n", "not valid YAML (key 'b' stands twice"),
         (b"- a\n- b\n", "expected keys and values, found a list"),
         (b"name: \xff\n", "not UTF-8 text ("),
+        (b'name: "a\\0"\n', "key 'name' holds a NUL character"),
+        (b"size: " + b"1" * 5000, "Exceeds the limit"),
+        (b"name: 2020-13-01", "month must be in 1..12"),
+        (b"name: " + b"[" * 10_000 + b"]" * 10_000, "nested too deeply"),
+        (b"name: &a [*a]\n", "not valid YAML (an alias stands inside what it names"),
+        (b"name: &a {b: {c: *a}}\n", "not valid YAML (an alias stands inside what it names"),
+        (MULTIPLYING, "not valid YAML (aliases multiply to more than"),
         (b"name: a\nsise: 1\n", "unknown key 'sise'"),
         (b"", "key 'name' is missing"),
     ],
@@ -69,6 +93,17 @@ def test_a_broken_file_is_one_line_that_names_it(tmp_path: Path, content: bytes,
         read_settings(str(file), Example)
     assert str(caught.value).startswith(f"{file}: {line}")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "1000000000", "1e3", "2.0", "", "9" * 5000, "٣"])
+def test_numbers_of_options_have_limits(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = parser(None)
+    arguments.add_argument("--threads", type=thread_count)
+    assert arguments.parse_args(["--threads", "16"]).threads == 16
+    with pytest.raises(SystemExit) as end:
+        arguments.parse_args([f"--threads={given}"])
+    assert end.value.code == 2
+    assert "expected a whole number from 1 to 1024" in capsys.readouterr().err
 
 
 def test_two_mistakes_are_two_lines() -> None:

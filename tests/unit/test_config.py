@@ -1,13 +1,16 @@
 """Configuration: what is accepted, what is printed, and the one line that says what is wrong."""
 
 import json
+import re
 
 import pytest
 import yaml
 from config_overlays import COMPARISONS, DEMO, OPEN_I, ROOT, compared, real
 
+from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config import load_config, make_config
 from cxrflow.config.__main__ import main
+from cxrflow.config.parts import RULES
 from cxrflow.errors import InputError
 from cxrflow.phantom.settings import FollowedSettings, HospitalSettings
 from cxrflow.reports.entities.settings import EntitySettings, EntityTaggerSettings
@@ -38,6 +41,46 @@ def test_the_paper_overlay_is_real(monkeypatch):
         ({"resources": {"evaluate": {"gpus": 1}}}, "unknown key 'resources.evaluate.gpus'"),
         ({"seeds": "one"}, "key 'seeds' is 'one'"),
         ({"seeds": [1, 1]}, "key 'seeds': [1, 1] names a seed twice"),
+        ({"seeds": [-1]}, "key 'seeds.0' is -1: Input should be greater than or equal to 0"),
+        ({"seeds": [10**29]}, "key 'seeds.0' is 1000"),
+        # Names are parts of paths, of patterns and of command lines.
+        *(
+            (
+                {"datasets": {name: OPEN_I}},
+                f"key 'datasets.{name}.[key]' is {name!r}: expected a na",
+            )
+            for name in ("rsna+nih", "../evil", "a b", "-x", ".hidden", "a/b")
+        ),
+        ({"datasets": {"": OPEN_I}}, "key 'datasets..[key]' is '': expected a name of letters"),
+        ({"datasets": {"x" * 200: OPEN_I}}, "should have at most 100 characters"),
+        ({"pathvars": {"results": "a{b}"}}, "key 'pathvars.results' is 'a{b}': String should"),
+        ({"pathvars": {"results": ""}}, "key 'pathvars.results' is ''"),
+        # Sizes that no machine has, numbers that are none.
+        ({"resources": {"evaluat": {}}}, "key 'resources': 'evaluat' is not known; there are att"),
+        ({"resources": {"evaluate": {"threads": 10**9}}}, "'resources.evaluate.threads' is 100000"),
+        ({"resources": {"evaluate": {"threads": 0}}}, "key 'resources.evaluate.threads' is 0"),
+        ({"resources": {"evaluate": {"mem_mb": 10**12}}}, "key 'resources.evaluate.mem_mb' is 100"),
+        (
+            {"synthetic_hospital": {"ap_share": float("nan")}},
+            "key 'synthetic_hospital.ap_share' is nan: Input should be a finite number",
+        ),
+        (
+            {"cohorts": {"biovil/mimic_cxr": {"splits": {"shares": {"train": float("nan")}}}}},
+            "is nan: Input should be a finite number",
+        ),
+        (
+            {"models": {"biovil/biovil": {"training": {"save_minutes": float("inf")}}}},
+            "key 'models.biovil/biovil.training.save_minutes' is inf: Input should be a finite",
+        ),
+        # Parts of a cohort.
+        (
+            {"tasks": {"biovil/linear_probe": {"split": "holdout"}}},
+            "key 'tasks.biovil/linear_probe.split' is 'holdout': Input should be 'train', 'valid",
+        ),
+        (
+            {"tasks": {"biovil/phrase_grounding": {"split": "train"}}},
+            "key 'tasks.biovil/phrase_grounding.split' is 'train', but all of cohort 'biovil/ms",
+        ),
         ({"extent": "some"}, "key 'extent' is 'some': Input should be 'headline' or 'all'"),
         ({"scale": "huge"}, "key 'scale': 'huge' is not known; there are demo, paper, study"),
         ({"papers": ["bio"]}, "key 'papers': 'bio' is not known; there are biovil, biovil_t,"),
@@ -159,7 +202,7 @@ def test_the_paper_overlay_is_real(monkeypatch):
         ),
         (
             compared({"dataset": "mimic_cxr", "reference": "my/own", "file": "x.csv"}),
-            f"key '{COMPARISONS}.0.reference' is 'my/own': String should match",
+            f"key '{COMPARISONS}.0.reference' is 'my/own': expected a name of letters",
         ),
         ({"label_agreement": {"comparisons": "all"}}, f"key '{COMPARISONS}' is 'all': Input shou"),
     ],
@@ -171,6 +214,28 @@ def test_a_mistake_is_one_line_that_names_key_and_file(overlay, values, message)
     assert said.startswith(message) or message in said
     # A data set's own entry, or the papers' list, may stand in the file below.
     assert file.endswith(("overlay.yaml", "config.yaml")) and "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"scale": "a\0b"}, "key 'scale' holds a NUL character"),
+        ({"scale": "\ud800"}, "key 'scale' holds half a surrogate pair"),
+        ({"seeds": [10**5000]}, "key 'seeds.0' is a number of thousands of digits: Input should"),
+        ({"scale": ["x" * 1000]}, f"key 'scale' is ['{'x' * 198}...: "),
+    ],
+)
+def test_what_a_file_cannot_hold_is_refused_where_snakemake_has_read_it(values, message):
+    with pytest.raises(InputError) as error:
+        make_config({**yaml.safe_load(DEMO.read_text()), **values}, [DEMO])
+    assert str(error.value).startswith(f"{DEMO}: {message}")
+
+
+def test_the_rules_that_ask_for_resources_are_those_of_the_workflow():
+    asked = r'(?<!_)(?:need|job)\("(\w+)"|training_resources\("(\w+)"\)'
+    text = "".join(path.read_text() for path in (ROOT / "rules").glob("*.smk"))
+    found = {rule or f"pretrain_{program}" for rule, program in re.findall(asked, text)}
+    assert found - set(BENCHMARKS) == set(RULES) - set(BENCHMARKS)
 
 
 def test_the_file_named_is_the_one_that_holds_the_key(tmp_path):

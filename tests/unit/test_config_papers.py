@@ -200,12 +200,15 @@ def test_a_mistake_in_a_paper_names_its_file_and_key(overlay, paper, values, mes
     assert message in str(error.value)
 
 
-def test_a_papers_name_is_its_files(paper):
+def test_a_papers_name_is_its_files(overlay, paper):
     assert load_paper(paper({})).name == "mine"
     with pytest.raises(InputError, match="a paper of ours is called 'biovil'; give the file anoth"):
         load_paper(paper({}, "biovil.yaml"))
     with pytest.raises(InputError, match="key 'name' is 'my method'"):
         load_paper(paper({}, "my method.yaml"))
+    for name in ("reference.yaml", "label_agreement.yaml", "store_pixels.yaml", "all.yaml"):
+        with pytest.raises(InputError, match="' means something else in the workflow"):
+            overlay({"papers": [paper({}, name)]})
     assert Path(paper({})).stem not in {name for name in load_config([DEMO]).chosen}
 
 

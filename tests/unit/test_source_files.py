@@ -95,7 +95,7 @@ IMAGES = "class ImageEncoderSettings(Settings):\n"
             f"{IMAGES}    {PROPERTY}\n",
             {"simclr", *JOINT, "grounding"},
         ),
-        ("data/settings.py", '("train", "validate", "test")', '("train", "test")', COHORTS),
+        ("data/settings.py", "get_args(Split)", '("train", "test")', COHORTS),
         # Descriptions count for those who name them.
         ("data/layouts/rsna.yaml", "synthetic: true", "synthetic: false", {"rsna"}),
         ("data/layouts/__init__.py", "FOLDER = ", "HERE = FOLDER = ", set()),

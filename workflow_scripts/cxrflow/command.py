@@ -14,10 +14,10 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from cxrflow.errors import InputError, InterruptedRun
@@ -27,21 +27,28 @@ SettingsT = TypeVar("SettingsT", bound=BaseModel)
 log = logging.getLogger("cxrflow")
 
 # What the machine refuses, whatever the program does: no space, over quota, too large, read-only,
-# may not.
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-REFUSALS = (*FULL, errno.EACCES, errno.EPERM)
+# broken, may not; a name that is too long, a folder in a file's place and the other way round.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+NAMES = (errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR, errno.ENOTDIR)
+REFUSALS = (*FULL, *NAMES, errno.EACCES, errno.EPERM)
 # Options that name what a program writes.
 WRITTEN = ("output", "reasons", "state")
 EXIT_INPUT = 2
 EXIT_INTERRUPTED = 75  # EX_TEMPFAIL: run it again
 EXIT_KEYBOARD = 128 + 2  # what a shell reports for SIGINT
 EXIT_PIPE = 128 + 13  # and for SIGPIPE
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"  # of what is a part of paths, patterns and options
+MOST_CORES = 1024  # of one machine: more is a slip of the keyboard
+MOST_NODES = 100_000  # of a YAML file with its aliases written out; the longest paper has 7,000
+
+#: What seeds a generator: numpy's take 32 bits.
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class Settings(BaseModel):
-    """Base of every settings class: unknown keys are errors, values never change."""
+    """Base of all settings: unknown keys are errors, values never change, numbers are finite."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def explain(error: ValidationError, source: str) -> str:
@@ -62,23 +69,43 @@ def problem(item: ErrorDetails, source: str, key: str, message: str) -> str:
         return f"{source}: key '{key}' is missing"
     if item["type"] == "value_error":
         return f"{source}: key '{key}': {message}"
-    return f"{source}: key '{key}' is {item['input']!r}: {message}"
+    if item["type"] == "string_pattern_mismatch" and item["ctx"]["pattern"] == NAME:
+        message = "expected a name of letters, digits, _ and -"
+    return f"{source}: key '{key}' is {_shown(item['input'])}: {message}"
+
+
+def _shown(value: Any) -> str:
+    """A value as an error shows it."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python prints no number of more than 4,300 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 # libyaml is ten times faster; every job of the workflow reads a paper's tables.
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Of a key that stands twice, PyYAML silently keeps the last; here it is an error."""
+    """Refuses a key that stands twice, of which PyYAML silently keeps the last, and aliases that
+    stand inside what they name or multiply it."""
 
     def construct_document(self, node: yaml.Node) -> Any:
-        _refuse_doubles(node, set())
+        _written_out(node, {})
         return super().construct_document(node)
 
 
-def _refuse_doubles(node: yaml.Node, seen: set[int]) -> None:
-    if id(node) in seen or isinstance(node, yaml.ScalarNode):
-        return
-    seen.add(id(node))
-    keys: set[str] = set()
+def _written_out(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """How many nodes there are below this one with aliases written out; ``sizes``: known ones."""
+    if isinstance(node, yaml.ScalarNode):
+        return 1
+    size = sizes.get(id(node))
+    if size == 0:
+        raise yaml.MarkedYAMLError(
+            problem="an alias stands inside what it names", problem_mark=node.start_mark
+        )
+    if size is not None:
+        return size
+    sizes[id(node)] = 0
+    size, keys = 1, set()
     for child in node.value:
         if isinstance(node, yaml.MappingNode):
             key, child = child
@@ -88,7 +115,36 @@ def _refuse_doubles(node: yaml.Node, seen: set[int]) -> None:
                     problem=f"key '{name}' stands twice", problem_mark=key.start_mark
                 )
             keys.add(name)
-        _refuse_doubles(child, seen)
+        size += _written_out(child, sizes)
+    if size > MOST_NODES:
+        raise yaml.MarkedYAMLError(
+            problem=f"aliases multiply to more than {MOST_NODES:,} entries",
+            problem_mark=node.start_mark,
+        )
+    sizes[id(node)] = size
+    return size
+
+
+def unwritable(text: str) -> str | None:
+    """What of a text no path and no UTF-8 file can hold: NUL, half a surrogate pair."""
+    if "\0" in text:
+        return "a NUL character"
+    return "half a surrogate pair" if any("\ud800" <= c <= "\udfff" for c in text) else None
+
+
+def _refuse_unwritable(value: Any, key: tuple[str, ...] = ()) -> None:
+    """ValueError with the key of a text that holds what cannot be written."""
+    if isinstance(value, str):
+        held = unwritable(value)
+        if held is not None:
+            raise ValueError(f"key '{'.'.join(key) or '(top level)'}' holds {held}")
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            _refuse_unwritable(name, key)
+            _refuse_unwritable(item, (*key, str(name)))
+    elif isinstance(value, list):
+        for item in value:
+            _refuse_unwritable(item, key)
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
@@ -96,6 +152,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     try:
         text = Path(path).read_text(encoding="utf-8")
         values = yaml.load(text, _Loader)
+        _refuse_unwritable(values)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
@@ -103,6 +160,10 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         place = " ".join(str(error).split())
         raise InputError(f"{path}: not valid YAML ({place})") from None
+    except ValueError as error:  # a number of 5,000 digits, a thirteenth month
+        raise InputError(f"{path}: {error}") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested too deeply") from None
     if values is None:
         return {}
     if not isinstance(values, dict):
@@ -128,7 +189,8 @@ def read_settings(source: str, kind: type[SettingsT]) -> SettingsT:
         name = "settings"
         try:
             values: Any = json.loads(source)
-        except json.JSONDecodeError as error:
+            _refuse_unwritable(values)
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{name}: not valid JSON ({error})") from None
     else:
         path = Path(source)
@@ -167,6 +229,23 @@ def paths(options: Mapping[str, Any]) -> Iterator[Path]:
                 yield from [Path(item)] if os.path.isfile(item) else []
             elif isinstance(item, str) and "=" in item:
                 yield Path(item.rpartition("=")[2])
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """What reads a whole number of an option, from ``low`` to ``high``."""
+
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) < 20 and low <= int(text) <= high):
+            raise argparse.ArgumentTypeError(
+                f"{text[:20]!r}: expected a whole number from {low} to {high}"
+            )
+        return int(text)
+
+    return read
+
+
+#: Types of ``--threads`` and ``--seed``.
+thread_count, seed_number = whole(1, MOST_CORES), whole(0, 2**32 - 1)
 
 
 def parser(description: str | None, settings: bool = True) -> Parser:

@@ -8,6 +8,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, StringConstraints, ValidationInfo
 
+from cxrflow.command import NAME
+
 #: Where a paper's name would stand: what a benchmark scores without a model.
 REFERENCE = "reference"
 
@@ -47,5 +49,5 @@ def _in_full(name: str, info: ValidationInfo) -> str:
 
 
 Name = Annotated[str, AfterValidator(_in_full)]
-# Names are parts of paths and of patterns for them.
-ShortName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
+# Names are parts of paths, of patterns for them and of command lines.
+ShortName = Annotated[str, StringConstraints(pattern=NAME, max_length=100)]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cxrflow.benchmarks.data.settings import CourseStatisticsSettings
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import parser, read_settings, run, thread_count
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -14,7 +14,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--dataset", default="chest_imagenome", help="its name in the result")
     arguments.add_argument("--studies-layout", required=True, help="layout with all studies")
     arguments.add_argument("--studies-root", type=Path, required=True, help="its folder")
-    arguments.add_argument("--threads", type=int, default=1, help="processes that read graphs")
+    arguments.add_argument(
+        "--threads", type=thread_count, default=1, help="processes that read graphs"
+    )
     arguments.add_argument("--task", help="name of the task; else the benchmark's")
     arguments.add_argument("--output", type=Path, required=True, help="result folder")
     options = arguments.parse_args(argv)

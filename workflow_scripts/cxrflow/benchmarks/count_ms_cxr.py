@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cxrflow.benchmarks.data.settings import MsCxrStatisticsSettings
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import parser, read_settings, run, thread_count
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -17,7 +17,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     arguments.add_argument("--studies-root", type=Path, required=True, help="its folder")
     arguments.add_argument("--demographics", type=Path, help="MIMIC-IV's folder")
-    arguments.add_argument("--threads", type=int, default=1, help="processes that read headers")
+    arguments.add_argument(
+        "--threads", type=thread_count, default=1, help="processes that read headers"
+    )
     arguments.add_argument("--task", help="name of the task; else the benchmark's")
     arguments.add_argument("--output", type=Path, required=True, help="result folder")
     options = arguments.parse_args(argv)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cxrflow.benchmarks.registry import BENCHMARKS
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import parser, read_settings, run, seed_number
 from cxrflow.files import read_object
 from cxrflow.outputs import claim_folder, remove_folder
 
@@ -23,7 +23,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     scored = sorted(name for name, benchmark in BENCHMARKS.items() if benchmark.needs)
     arguments.add_argument("benchmark", choices=scored)
     arguments.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
-    arguments.add_argument("--seed", type=int, default=0, help="seed the model was trained with")
+    arguments.add_argument(
+        "--seed", type=seed_number, default=0, help="seed the model was trained with"
+    )
     arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
     arguments.add_argument("--training", type=Path, help="results/cohorts/<cohort> to learn from")
     arguments.add_argument("--pixels", type=Path, help="results/pixels/<cohort>/<geometry>")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cxrflow.benchmarks.temporal.settings import RegistrationErrorSettings
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import parser, read_settings, run, thread_count
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -18,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument(
         "--truth", type=Path, required=True, help="synthetic data set of these images"
     )
-    arguments.add_argument("--threads", type=int, default=1, help="processes")
+    arguments.add_argument("--threads", type=thread_count, default=1, help="processes")
     arguments.add_argument("--task", help="name of the task; else the benchmark's")
     arguments.add_argument("--output", type=Path, required=True, help="result folder")
     options = arguments.parse_args(argv)

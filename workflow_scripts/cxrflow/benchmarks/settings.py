@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from cxrflow.command import Settings
+from cxrflow.command import Seed, Settings
+from cxrflow.data.settings import Split
 
 
 def _seeds_differ(seeds: list[int]) -> list[int]:
@@ -46,7 +47,7 @@ class IntervalSettings(Settings):
     unit: Literal["subject", "sample"] = Field(
         default="subject", description="what is drawn; a missing patient id stands for itself"
     )
-    seed: int = Field(default=0, description="of the resamples; the same for every model and seed")
+    seed: Seed = Field(default=0, description="of the resamples; the same for every model and seed")
 
     def resampling(self) -> dict[str, Any]:
         """What a bootstrap of :mod:`cxrflow.metrics.intervals` is told besides the clusters."""
@@ -66,7 +67,7 @@ class CurationSettings(Settings):
 class BenchmarkSettings(Settings):
     """What every benchmark that runs a model has."""
 
-    split: str | None = Field(default=None, description="rows of the cohort to use; null: all")
+    split: Split | None = Field(default=None, description="rows of the cohort to use; null: all")
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:<n>")
     intervals: IntervalSettings = IntervalSettings()
 

@@ -6,14 +6,21 @@ trained on. Each check raises :class:`WrongKey`.
 
 from collections.abc import Collection, Iterable, Iterator
 
+from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.curation import check_curation
 from cxrflow.config.models import unknown
+from cxrflow.config.parts import RULES
 from cxrflow.config.problems import Key, WrongKey
 from cxrflow.config.schema import Config
 from cxrflow.data.layouts import holders
 from cxrflow.data.layouts.overlap import Rows, overlap
 from cxrflow.data.settings import SPLITS
-from cxrflow.names import is_reference, paper_of
+from cxrflow.names import REFERENCE, is_reference, paper_of
+
+# Where a paper's name stands, something else has these: folders, targets, the page of all papers.
+RESERVED = {REFERENCE, "label_agreement", "benchmarks", "index"}
+RESERVED |= {"all", "labels", "entities", "controls"}
+ORDERINGS = "orderings"
 
 
 def check_all(config: Config) -> None:
@@ -34,6 +41,11 @@ def check_all(config: Config) -> None:
 
 def check_names(config: Config) -> None:
     """Every name that the configuration lays something over exists in its papers."""
+    for name, paper in config.chosen.items():
+        if name in RESERVED or name in RULES:
+            raise WrongKey(("papers",), f"'{name}' means something else in the workflow")
+        if ORDERINGS in paper.tables:
+            raise WrongKey(("papers",), f"a table of '{name}' is called '{ORDERINGS}', as another")
     library = config.library
     _known("models", config.models, library.models)
     _known("tasks", config.tasks, library.tasks)
@@ -42,6 +54,7 @@ def check_names(config: Config) -> None:
     _known("weights", config.weights, library.models)
     scales = {scale for recipe in library.models.values() for scale in recipe.scales}
     _known("scale", [config.scale], {"paper", *scales})
+    _known("resources", config.resources, {*RULES, *BENCHMARKS})
     if len(set(config.seeds)) != len(config.seeds):
         raise WrongKey(("seeds",), f"{config.seeds} names a seed twice")
 
@@ -129,6 +142,13 @@ def check_task_cohorts(config: Config) -> None:
     """A task's cohorts are of the kind that its benchmark measures."""
     for name in config.tasks_in_use:
         task = config.task(name)
+        split = getattr(task.settings, "split", None)
+        method = config.known_cohorts[task.task.cohort].recipe.split_method
+        if method == "all" and split not in (None, "test"):
+            raise WrongKey(
+                ("tasks", name, "split"),
+                f"is '{split}', but all of cohort '{task.task.cohort}' is test",
+            )
         wanted = {task.task.cohort: task.benchmark.kind}
         if task.task.training is not None:
             wanted[task.task.training] = task.benchmark.training or "pairs"

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cxrflow.command import overlay, problem, read_yaml
+from cxrflow.command import overlay, problem, read_yaml, unwritable
 from cxrflow.config.checks import check_all
 from cxrflow.config.problems import Key, WrongKey
 from cxrflow.config.schema import Config
@@ -52,7 +52,7 @@ def make_config(values: Mapping[str, Any], files: Files, check_roots: bool = Tru
         if error.item is not None:
             line = problem(error.item, file, _dotted(error.key), _message(str(error)))
         else:
-            joint = " " if str(error).startswith(("is ", "has ", "needs ")) else ": "
+            joint = " " if str(error).startswith(("is ", "has ", "holds ", "needs ")) else ": "
             line = f"{file}: key '{_dotted(error.key)}'{joint}{error}"
         raise InputError(line) from None
     return config
@@ -66,6 +66,9 @@ def _expand(value: Any, key: Key) -> Any:
         return [_expand(item, (*key, index)) for index, item in enumerate(value)]
     if not isinstance(value, str):
         return value
+    held = unwritable(value)
+    if held is not None:
+        raise WrongKey(key, f"holds {held}")
 
     def replace(match: re.Match[str]) -> str:
         name = match.group(1)

@@ -5,9 +5,10 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from cxrflow.benchmarks.data.settings import LabelAgreementProtocol
-from cxrflow.command import Settings
+from cxrflow.command import MOST_CORES, Settings
 from cxrflow.data.layouts import layout
 from cxrflow.errors import InputError
+from cxrflow.names import ShortName
 from cxrflow.reports.entities.settings import EntitySettings, EntityTaggerSettings
 from cxrflow.reports.settings import ReportSettings, SentenceSplitterSettings
 
@@ -84,8 +85,7 @@ class Comparison(Settings):
     """Given labels to compare the labels of a data set's reports with."""
 
     dataset: str = Field(description="data set of reports")
-    reference: str = Field(
-        pattern=r"^[A-Za-z0-9_-]+$",
+    reference: ShortName = Field(
         description="its name; without a file: chexpert, negbio or radiologist, tables of the "
         "mimic_cxr_jpg data set, or terms, the index terms of an open_i one",
     )
@@ -106,16 +106,31 @@ class LabelAgreement(LabelAgreementProtocol):
     )
 
 
+# Rules whose jobs ask for resources, by what they ask under; evaluations ask by benchmark as well.
+RULES = (
+    *("build_pairs", "build_vocabulary", "check_orderings", "collect_text", "compare_rows"),
+    *("count_courses", "count_curation", "count_rows", "curate_images", "draw_curve"),
+    *("draw_figure", "draw_models", "draw_phantom", "draw_priors", "evaluate"),
+    *("extract_entities", "extract_features", "import_weights", "initialise", "label_agreement"),
+    *("make_page", "make_table", "measure_registration", "ms_cxr_statistics", "pretrain_image"),
+    *("pretrain_joint", "pretrain_report", "pretrain_text", "process_reports", "record_config"),
+    *("register_pairs", "score_reference", "store_pixels", "tokenise_documents"),
+    *("train_entity_tagger", "train_sentence_splitter", "vocabulary"),
+)
+
+
 class Resources(Settings):
     """What one job of a rule asks for; on a cluster these become the job's limits."""
 
-    threads: int = Field(1, ge=1)
-    mem_mb: int = Field(2000, ge=100)
-    runtime: int = Field(30, ge=1, description="minutes")
-    gpu: int = Field(0, ge=0)
-    retries: int = Field(1, ge=0, description="a training resumes from its saved state")
-    processes: int = Field(1, ge=1, description="of a training, on each node; one a GPU")
-    nodes: int = Field(1, ge=1, description="of a training, under Slurm")
+    threads: int = Field(1, ge=1, le=MOST_CORES)
+    mem_mb: int = Field(2000, ge=100, le=100_000_000)
+    runtime: int = Field(30, ge=1, le=525_600, description="minutes")
+    gpu: int = Field(0, ge=0, le=1024)
+    retries: int = Field(1, ge=0, le=100, description="a training resumes from its saved state")
+    processes: int = Field(
+        1, ge=1, le=MOST_CORES, description="of a training, on each node; one a GPU"
+    )
+    nodes: int = Field(1, ge=1, le=10_000, description="of a training, under Slurm")
 
 
 class Privacy(Settings):

@@ -1,18 +1,21 @@
 """What a configuration may hold: where data sets are, how much is made, what may be shown."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from cxrflow.benchmarks.settings import FeatureSettings, IntervalSettings
-from cxrflow.command import Settings
+from cxrflow.command import Seed, Settings
 from cxrflow.config.parts import Dataset, LabelAgreement, Privacy, Reports, Resources
 from cxrflow.config.weights import Weights
 from cxrflow.images.settings import PixelSettings, RegistrationSettings
+from cxrflow.names import ShortName
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.text.settings import CorpusSettings, TokensSettings
 
 Overrides = dict[str, dict[str, Any]]
+# Snakemake reads braces and angle brackets in it.
+Folder = Annotated[str, StringConstraints(pattern=r"^[^{}<>]+$")]
 
 
 class Values(Settings):
@@ -22,9 +25,9 @@ class Values(Settings):
     extent: Literal["headline", "all"] = Field(
         "all", description="headline: the rows that each paper names so; all: every row"
     )
-    seeds: list[int] = Field([0], min_length=1)
+    seeds: list[Seed] = Field([0], min_length=1)
     papers: list[str] = Field(["biovil"], min_length=1, description="names, or paths of YAML files")
-    datasets: dict[str, Dataset | None]
+    datasets: dict[ShortName, Dataset | None]
     synthetic_hospital: HospitalSettings | None = HospitalSettings()
     reports: Reports = Reports()
     corpora: CorpusSettings = CorpusSettings()
@@ -43,7 +46,7 @@ class Values(Settings):
     weights: dict[str, Weights] = Field(default_factory=dict)
     resources: dict[str, Resources] = Field(default_factory=dict)
     privacy: Privacy = Privacy()
-    pathvars: dict[Literal["results"], str] = Field(default_factory=dict)
+    pathvars: dict[Literal["results"], Folder] = Field(default_factory=dict)
 
     @property
     def results(self) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import parser, read_settings, run, thread_count
 from cxrflow.data.settings import CohortSettings
 
 
@@ -33,7 +33,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         help="curation.parquet of cxrflow.benchmarks.curate_images: rejected images are not chosen",
     )
-    arguments.add_argument("--threads", type=int, default=1, help="processes that read headers")
+    arguments.add_argument(
+        "--threads", type=thread_count, default=1, help="processes that read headers"
+    )
     arguments.add_argument("--output", type=Path, required=True, help="results/cohorts/<cohort>")
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, CohortSettings)

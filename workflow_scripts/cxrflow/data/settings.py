@@ -5,13 +5,14 @@ The defaults are BioViL's (§4.1: frontal views, IMPRESSION present, evaluation 
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_serializer, model_validator
 
-from cxrflow.command import Settings
+from cxrflow.command import Seed, Settings
 
-SPLITS = ("train", "validate", "test")
+Split = Literal["train", "validate", "test"]
+SPLITS = get_args(Split)
 SplitMethod = Literal["auto", "patients", "official", "file", "ordered", "all"]
 CohortKind = Literal["pairs", "grounding", "classification", "nli", "progression"]
 
@@ -46,7 +47,7 @@ class SplitSettings(Settings):
         "test. auto: patients for pairs and progression, all for grounding, ordered for "
         "classification, official for nli, whose files are its splits; retrieval has all",
     )
-    seed: int = Field(0, ge=0, description="seed of the shuffle (patients, ordered)")
+    seed: Seed = Field(0, description="seed of the shuffle (patients, ordered)")
     shares: dict[str, float] = Field(
         default={"train": 0.87, "validate": 0.13, "test": 0.0},
         description="shares of the patients that are not held out; the default is BioViL's 146.7k "
@@ -66,7 +67,7 @@ class SplitSettings(Settings):
         description="kind classification, method official: what of the training part validates, by "
         "`seed`; null: what the data set's own split says",
     )
-    parts: dict[str, Literal["train", "validate", "test"]] | None = Field(
+    parts: dict[str, Split] | None = Field(
         None,
         description="kind classification, method official: what the publisher's parts become, by "
         "the publisher's names, as {train: train, valid: test}; parts that are not named are left "
@@ -132,7 +133,7 @@ class CohortSettings(Settings):
         "(BioViL as BioViL-T describes it); first: first listed; preferred: by the order of "
         "`views`, then random",
     )
-    seed: int = Field(0, ge=0, description="seed of the image choice")
+    seed: Seed = Field(0, description="seed of the image choice")
     acquisitions: Literal["any", "single"] = Field(
         "any",
         description="single: pairs of studies with exactly one frontal image (BioViL-T 3.3, "

@@ -4,8 +4,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from cxrflow.command import parser, read_settings, run
-from cxrflow.errors import InputError
+from cxrflow.command import parser, read_settings, run, thread_count
 from cxrflow.images.settings import RegistrationSettings
 
 log = logging.getLogger("cxrflow.images")
@@ -22,12 +21,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="tables with image_id and prior_image_id: pairs.parquet, samples.parquet",
     )
     arguments.add_argument("--pixels", type=Path, required=True, help="the pixel store of both")
-    arguments.add_argument("--threads", type=int, default=1, help="processes")
+    arguments.add_argument("--threads", type=thread_count, default=1, help="processes")
     arguments.add_argument("--output", type=Path, required=True)
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, RegistrationSettings)
-    if options.threads < 1:
-        raise InputError(f"--threads is {options.threads}, expected at least 1")
 
     from cxrflow.images.alignments import build_alignments, read_pairs
     from cxrflow.images.store import PixelStore

@@ -8,7 +8,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from cxrflow.command import Settings
+from cxrflow.command import Seed, Settings
 
 
 class PixelSettings(Settings):
@@ -36,7 +36,7 @@ class RegistrationSettings(Settings):
     starts: int = Field(
         default=5, ge=1, description="Random starts, each in both directions (F.7)."
     )
-    seed: int = Field(default=0, ge=0, description="Of the starts, which are those of every pair.")
+    seed: Seed = Field(default=0, description="Of the starts, which are those of every pair.")
     start_rotation: float = Field(default=10.0, ge=0, description="Starts: within ± degrees.")
     start_scale: float = Field(default=0.1, ge=0, lt=1, description="Starts: within 1 ± this.")
     start_shift: float = Field(

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import parser, read_settings, run, thread_count
 from cxrflow.errors import InputError
 from cxrflow.images.settings import PixelSettings
 
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="images.parquet of one or more cohorts",
     )
     arguments.add_argument("--geometry", required=True, help="shorter512, longer256, square512, …")
-    arguments.add_argument("--threads", type=int, default=1, help="decoding processes")
+    arguments.add_argument("--threads", type=thread_count, default=1, help="decoding processes")
     arguments.add_argument("--output", type=Path, required=True)
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, PixelSettings)
@@ -35,8 +35,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     geometry = Geometry.parse(options.geometry)
     if not options.root.is_dir():
         raise InputError(f"{options.root}: data root is not a folder")
-    if options.threads < 1:
-        raise InputError(f"--threads is {options.threads}, expected at least 1")
     sources = read_sources(options.images)
     content = build_store(
         options.root, sources, geometry, settings, options.output, options.threads

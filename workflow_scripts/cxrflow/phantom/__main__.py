@@ -9,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import parser, read_settings, run, thread_count
 from cxrflow.data.layouts import LAYOUTS, layout
 from cxrflow.phantom.settings import HospitalSettings
 
@@ -29,7 +29,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Read the arguments and write one data set; a finished folder is left as it is."""
     arguments = parser(__doc__)
     arguments.add_argument("--dataset", required=True, choices=WRITERS)
-    arguments.add_argument("--threads", type=int, default=1, help="processes that draw and write")
+    arguments.add_argument(
+        "--threads", type=thread_count, default=1, help="processes that draw and write"
+    )
     arguments.add_argument("--output", type=Path, required=True, help="folder of the data set")
     arguments.add_argument(
         "--jpg", action="store_true", help="mimic_cxr_jpg: also write the JPG files"

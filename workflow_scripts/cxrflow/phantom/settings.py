@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field, model_serializer
 
-from cxrflow.command import Settings
+from cxrflow.command import Seed, Settings
 
 #: The data sets that a setting is of, by writer; one that is not here is of them all.
 OF = {
@@ -56,7 +56,7 @@ class FollowedSettings(Settings):
 class HospitalSettings(Settings):
     """Size and variety of the synthetic hospital; the defaults are the demo's."""
 
-    seed: int = Field(2022, ge=0, description="seed of everything the hospital holds")
+    seed: Seed = Field(2022, description="seed of everything the hospital holds")
     patients: int = Field(1750, ge=1, description="patients of the MIMIC-CXR copy")
     image_size: int = Field(256, ge=64, le=3072, description="pixels of an image's shorter side")
 

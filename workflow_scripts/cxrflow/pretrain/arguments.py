@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cxrflow.command import SettingsT, parser, read_settings
+from cxrflow.command import SettingsT, parser, read_settings, seed_number
 from cxrflow.errors import InputError, PassingError
 from cxrflow.files import atomic_path
 
@@ -20,7 +20,7 @@ def training_parser(description: str | None) -> argparse.ArgumentParser:
     made = parser(description)
     made.add_argument("--pairs", type=Path, required=True, help="pairs.parquet of the cohort")
     made.add_argument("--model", required=True, help="name of this model")
-    made.add_argument("--seed", type=int, required=True)
+    made.add_argument("--seed", type=seed_number, required=True)
     made.add_argument("--state", type=Path, required=True, help="folder of the resumable state")
     made.add_argument("--output", type=Path, required=True, help="model folder to write")
     made.add_argument(

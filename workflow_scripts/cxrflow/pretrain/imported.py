@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import parser, read_settings, run, seed_number
 from cxrflow.encoders.released.settings import PROGRAMS, ImportSettings, Kind
 
 log = logging.getLogger("cxrflow")
@@ -24,7 +24,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--image", type=Path, help="BioViL's image file, if not in the folder")
     arguments.add_argument("--kind", choices=list(PROGRAMS), required=True)
     arguments.add_argument("--model", required=True, help="name of this model")
-    arguments.add_argument("--seed", type=int, required=True, help="of what the weights lack")
+    arguments.add_argument(
+        "--seed", type=seed_number, required=True, help="of what the weights lack"
+    )
     arguments.add_argument("--output", type=Path, required=True, help="model folder to write")
     given = arguments.parse_args(argv)
     settings = read_settings(given.settings, ImportSettings)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import parser, read_settings, run, seed_number
 from cxrflow.pretrain.settings import InitialSettings
 
 log = logging.getLogger("cxrflow")
@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--image", type=Path, help="image model folder whose trunk it has")
     arguments.add_argument("--geometry", required=True, help="of the images it is shown")
     arguments.add_argument("--model", required=True, help="name of this model")
-    arguments.add_argument("--seed", type=int, required=True)
+    arguments.add_argument("--seed", type=seed_number, required=True)
     arguments.add_argument("--output", type=Path, required=True, help="model folder to write")
     given = arguments.parse_args(argv)
     settings = read_settings(given.settings, InitialSettings)

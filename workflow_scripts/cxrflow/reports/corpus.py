@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import parser, read_settings, run, thread_count
 from cxrflow.data.layouts import holders
 from cxrflow.drops import Drop, Tally
 from cxrflow.errors import InputError
@@ -221,7 +221,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--root", type=Path, required=True, help="the data set's folder, as published"
     )
     arguments.add_argument("--stanza", type=Path, help="stanza model folder, for splitter: stanza")
-    arguments.add_argument("--threads", type=int, default=1, help="processes")
+    arguments.add_argument("--threads", type=thread_count, default=1, help="processes")
     arguments.add_argument("--output", type=Path, required=True, help="results/corpus/<dataset>")
     given = arguments.parse_args(argv)
     settings = read_settings(given.settings, ReportSettings)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import parser, read_settings, run, thread_count
 from cxrflow.reports.entities.settings import EntitySettings
 
 
@@ -12,7 +12,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--corpus", type=Path, required=True, help="results/corpus/<dataset>")
     arguments.add_argument("--stanza", type=Path, required=True, help="folder of stanza models")
-    arguments.add_argument("--threads", type=int, default=1, help="processes")
+    arguments.add_argument("--threads", type=thread_count, default=1, help="processes")
     arguments.add_argument("--output", type=Path, required=True, help="entities.parquet")
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, EntitySettings)

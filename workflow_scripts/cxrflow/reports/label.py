@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import parser, read_settings, run, thread_count
 from cxrflow.errors import InputError
 from cxrflow.reports.settings import ReportSettings
 
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--text-column", help="of a table; found when one name is obvious")
     arguments.add_argument("--id-column", help="of a table; default: the row's number from 0")
     arguments.add_argument("--stanza", type=Path, help="stanza model folder, for splitter: stanza")
-    arguments.add_argument("--threads", type=int, default=1, help="processes")
+    arguments.add_argument("--threads", type=thread_count, default=1, help="processes")
     arguments.add_argument(
         "--reasons", type=Path, help="also write a .parquet: one row an assertion"
     )

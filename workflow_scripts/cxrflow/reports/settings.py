@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from cxrflow.command import Settings
+from cxrflow.command import Seed, Settings
 
 
 class SectionSettings(Settings):
@@ -79,4 +79,4 @@ class SentenceSplitterSettings(Settings):
     batch_size: int = Field(8, ge=1, description="paragraph chunks a step")
     hidden_size: int = Field(32, ge=1, description="width of the tokenizer's LSTM")
     embedding_size: int = Field(16, ge=1, description="width of the character embedding")
-    seed: int = 1234
+    seed: Seed = 1234

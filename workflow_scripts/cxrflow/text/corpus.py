@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import parser, read_settings, run, thread_count
 from cxrflow.data import layouts
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, file_digest, is_synthetic, write_json
@@ -52,7 +52,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser(__doc__)
     options.add_argument("--layout", choices=layouts.holders("documents"), required=True)
     options.add_argument("--root", type=Path, required=True, help="folder of the data set")
-    options.add_argument("--threads", type=int, default=1, help="PubMed files read at once")
+    options.add_argument(
+        "--threads", type=thread_count, default=1, help="PubMed files read at once"
+    )
     options.add_argument("--output", type=Path, required=True, help="corpus folder")
     given = options.parse_args(argv)
     settings = read_settings(given.settings, CorpusSettings)

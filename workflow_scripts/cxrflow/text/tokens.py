@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from cxrflow.command import parser, read_settings, run
+from cxrflow.command import parser, read_settings, run, thread_count
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, file_digest, write_json
 from cxrflow.progress import progress
@@ -103,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser(__doc__)
     options.add_argument("--documents", type=Path, required=True, help="documents.parquet")
     options.add_argument("--vocabulary", type=Path, required=True, help="tokenizer folder")
-    options.add_argument("--threads", type=int, default=1, help="threads that encode")
+    options.add_argument("--threads", type=thread_count, default=1, help="threads that encode")
     options.add_argument("--output", type=Path, required=True, help="token folder")
     given = options.parse_args(argv)
     settings = read_settings(given.settings, TokensSettings)

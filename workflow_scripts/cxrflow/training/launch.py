@@ -13,7 +13,7 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 
-from cxrflow.command import run
+from cxrflow.command import MOST_CORES, run, whole
 from cxrflow.errors import InputError
 
 FIRST_PORT, PORTS = 20000, 20000  # above what services use, below what systems hand out
@@ -52,8 +52,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     made = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    made.add_argument("--processes", type=int, default=1, help="on each node; one a GPU")
-    made.add_argument("--nodes", type=int, default=1, help="of the Slurm job this runs in")
+    made.add_argument(
+        "--processes", type=whole(1, MOST_CORES), default=1, help="on each node; one a GPU"
+    )
+    made.add_argument(
+        "--nodes", type=whole(1, 10_000), default=1, help="of the Slurm job this runs in"
+    )
     made.add_argument("program", help="module, such as cxrflow.pretrain.joint")
     made.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
     given = made.parse_args(argv)

@@ -6,6 +6,7 @@ from pydantic import Field, field_validator, model_validator
 
 from cxrflow.benchmarks.settings import BenchmarkSettings, Seeds, Shares, SizeLimits
 from cxrflow.command import Settings
+from cxrflow.data.settings import Split
 from cxrflow.images.settings import AugmentationSettings
 
 # How several prompts of one class become one embedding.
@@ -26,7 +27,7 @@ LabelValue = Literal["ignore", "zero", "one"]
 class PromptSettings(BenchmarkSettings):
     """Images that are scored, and the prompts of what is looked for (BioViL section 4.4)."""
 
-    split: str | None = Field(default="test", description="rows that are scored; null: all")
+    split: Split | None = Field(default="test", description="rows that are scored; null: all")
     positive_prompts: list[str] = Field(
         default=["Findings suggesting pneumonia"],
         min_length=1,
@@ -208,8 +209,8 @@ class LinearProbeSettings(ClassificationSettings):
     The paper gives no optimiser, rate, batch or length.
     """
 
-    split: str = Field(default="test", description="rows that are scored")
-    train_split: str = Field(default="train", description="rows of which the shares are taken")
+    split: Split = Field(default="test", description="rows that are scored")
+    train_split: Split = Field(default="train", description="rows of which the shares are taken")
     fractions: Shares = Field(default=[0.01, 0.1, 1.0], description="shares of the training labels")
     probe_seeds: Seeds = Field(
         default=[0, 1, 2, 3, 4],
@@ -262,8 +263,8 @@ class SegmentationSettings(PromptSettings):
     annotated, and at 0.001 the probes of small shares end below the prompts they start from.
     """
 
-    split: str = Field(default="test", description="rows that are scored")
-    train_split: str = Field(default="train", description="rows of which the shares are taken")
+    split: Split = Field(default="test", description="rows that are scored")
+    train_split: Split = Field(default="train", description="rows of which the shares are taken")
     unit: Literal["image", "box"] = Field(
         default="image",
         description="a sample; image: with the union of its boxes; box: each box by itself, the "

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from cxrflow.benchmarks.classification.settings import LabelSettings, LinearProbeSettings, Metric
 from cxrflow.benchmarks.settings import Seeds, Shares
+from cxrflow.data.settings import Split
 from cxrflow.training.settings import TrainingSettings
 
 
@@ -17,9 +18,9 @@ class TransferSettings(LabelSettings):
     the encoder with it, learns.
     """
 
-    split: str = Field(default="test", description="rows that are scored")
-    train_split: str = Field(default="train", description="rows of which the shares are taken")
-    validation_split: str = Field(
+    split: Split = Field(default="test", description="rows that are scored")
+    train_split: Split = Field(default="train", description="rows of which the shares are taken")
+    validation_split: Split = Field(
         default="validate", description="rows that choose the epoch, the rate and the end"
     )
     geometry: str | None = Field(

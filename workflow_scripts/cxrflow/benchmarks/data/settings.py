@@ -6,6 +6,7 @@ from pydantic import Field
 
 from cxrflow.benchmarks.settings import IntervalSettings
 from cxrflow.command import Settings
+from cxrflow.data.settings import Split
 
 
 class MsCxrStatisticsSettings(Settings):
@@ -40,13 +41,13 @@ class CourseStatisticsSettings(Settings):
 class RowStatisticsSettings(Settings):
     """How many rows of a cohort there are of each kind (BioViL-T Tables C.1, C.2, F.2)."""
 
-    split: str | None = Field(default="test", description="rows that are counted; null: all")
+    split: Split | None = Field(default="test", description="rows that are counted; null: all")
 
 
 class CurationStatisticsSettings(Settings):
     """How many studies curation decided, and how often rightly (BioViL-T Appendix A.4)."""
 
-    split: str | None = Field(default=None, description="patients that are counted; null: all")
+    split: Split | None = Field(default=None, description="patients that are counted; null: all")
     intervals: IntervalSettings = IntervalSettings()
 
 

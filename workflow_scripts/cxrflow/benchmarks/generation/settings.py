@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from cxrflow.benchmarks.settings import EncodingSettings
 from cxrflow.command import Settings
+from cxrflow.data.settings import Split
 from cxrflow.reports.entities.settings import EntitySettings
 from cxrflow.reports.settings import LabelSettings
 
@@ -15,7 +16,7 @@ Section = Literal["findings", "impression"]
 class ReportGenerationSettings(EncodingSettings):
     """Reports of images (BioViL-T Tables 1, 3, 7 and F.1); what it does not state is ours."""
 
-    split: str | None = Field(default="test", description="studies whose reports are written")
+    split: Split | None = Field(default="test", description="studies whose reports are written")
     method: Literal["own", "sentences"] = Field(
         default="own",
         description="own: a decoder writes; without one the training report that is nearest in the "

@@ -161,7 +161,8 @@ def read_parts(
 ) -> Parts:
     """Both parts of a cohort; ``folder`` is the cohort's, named in errors."""
     source = folder / "samples.parquet"
-    parts, dropped, listed = [], [], {}
+    parts, dropped = [], []
+    listed: dict[str, int] = {}
     for split in (settings.train_split, settings.split):
         table = choose_split(cohort.table, split, source)
         part, lost = images_with_boxes(table, pixels)

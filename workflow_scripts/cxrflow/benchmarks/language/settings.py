@@ -8,15 +8,16 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from cxrflow.benchmarks.settings import BenchmarkSettings, EncodingSettings, IntervalSettings, Seeds
-from cxrflow.command import Settings
+from cxrflow.command import Seed, Settings
+from cxrflow.data.settings import Split
 from cxrflow.text.settings import MaskingSettings
 
 
 class MaskPredictionSettings(EncodingSettings):
     """Masked-token prediction on validation reports (BioViL section 4.2, Table 3)."""
 
-    split: str | None = Field(default="validate", description="rows to predict; null: all")
-    baseline_split: str = Field(default="train", description="where the baseline counts tokens")
+    split: Split | None = Field(default="validate", description="rows to predict; null: all")
+    baseline_split: Split = Field(default="train", description="where the baseline counts tokens")
     sections: list[Literal["findings", "impression"]] = Field(
         default=["findings", "impression"],
         min_length=1,
@@ -24,7 +25,9 @@ class MaskPredictionSettings(EncodingSettings):
     )
     masking: MaskingSettings = MaskingSettings()
     max_length: int = Field(default=512, ge=8, le=512, description="tokens a sequence")
-    mask_seed: int = Field(default=0, description="of the masks; the same for every model and seed")
+    mask_seed: Seed = Field(
+        default=0, description="of the masks; the same for every model and seed"
+    )
 
     @model_validator(mode="after")
     def _sections_differ(self) -> "MaskPredictionSettings":
@@ -40,11 +43,11 @@ class NaturalLanguageInferenceSettings(BenchmarkSettings):
     these are the usual values of fine-tuning BERT (Devlin et al. 2019, Appendix A.3).
     """
 
-    split: str = Field(default="test", description="RadNLI pairs that are scored")
-    validation_split: str = Field(
+    split: Split = Field(default="test", description="RadNLI pairs that are scored")
+    validation_split: Split = Field(
         default="validate", description="RadNLI pairs whose accuracy chooses the epoch"
     )
-    train_split: str = Field(default="train", description="MedNLI pairs that are trained on")
+    train_split: Split = Field(default="train", description="MedNLI pairs that are trained on")
     run_seeds: Seeds = Field(
         default=[0, 1, 2, 3, 4],
         description="of head, order and dropout; values are means over the runs (paper: five)",
@@ -78,7 +81,7 @@ class NaturalLanguageInferenceSettings(BenchmarkSettings):
 class SentenceSimilaritySettings(EncodingSettings):
     """Cosines of RadNLI's sentence pairs (BioViL section 4.2, Table 4)."""
 
-    split: str | None = Field(
+    split: Split | None = Field(
         default="test", description="RadNLI pairs that are compared; null: all; the paper is silent"
     )
 
@@ -86,7 +89,7 @@ class SentenceSimilaritySettings(EncodingSettings):
 class ParaphraseDetectionSettings(EncodingSettings):
     """Paraphrase or contradiction by the cosine of two sentences (BioViL-T F.6, Table 6)."""
 
-    split: str | None = Field(default="test", description="pairs that are compared; null: all")
+    split: Split | None = Field(default="test", description="pairs that are compared; null: all")
     embedding: Literal["auto", "cls", "mean", "projected"] = Field(
         default="auto",
         description="of a sentence, from the last layer. cls: the state of [CLS]; mean: of all "
@@ -94,7 +97,7 @@ class ParaphraseDetectionSettings(EncodingSettings):
         "(section matching, joint training), else mean (F.6)",
     )
     folds: int = Field(default=10, ge=2, description="of the cross-validation of the threshold")
-    fold_seed: int = Field(default=0, description="of the folds; the paper does not say")
+    fold_seed: Seed = Field(default=0, description="of the folds; the paper does not say")
     step: float = Field(default=0.005, gt=0, le=1, description="between thresholds (F.6)")
 
 
@@ -117,5 +120,5 @@ class VocabularyComparisonSettings(Settings):
     section: Literal["findings", "impression"] = Field(
         default="findings", description="whose tokens are counted (Table 3)"
     )
-    split: str | None = Field(default="validate", description="reports counted; null: all")
+    split: Split | None = Field(default="validate", description="reports counted; null: all")
     intervals: IntervalSettings = IntervalSettings()

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from cxrflow.benchmarks.classification.settings import ConvergedSolver
 from cxrflow.benchmarks.settings import BenchmarkSettings, EncodingSettings, IntervalSettings
 from cxrflow.command import Settings, read_yaml
+from cxrflow.data.settings import Split
 from cxrflow.images.settings import AugmentationSettings
 from cxrflow.training.settings import TrainingSettings
 
@@ -72,7 +73,7 @@ class FewShot(HeadTraining):
 class TemporalSettings(BenchmarkSettings):
     """Improving, stable or worsening, of a finding."""
 
-    split: str = Field(default="test", description="rows that are scored")
+    split: Split = Field(default="test", description="rows that are scored")
     findings: list[str] = Field(
         default=["Consolidation", "Pleural Effusion", "Pneumonia", "Pneumothorax", "Edema"],
         min_length=1,
@@ -84,8 +85,8 @@ class TemporalSettings(BenchmarkSettings):
 class TemporalClassificationSettings(TemporalSettings):
     """Temporal image classification by a head that is learnt."""
 
-    train_split: str = Field(default="train", description="rows that are learnt from")
-    validation_split: str = Field(
+    train_split: Split = Field(default="train", description="rows that are learnt from")
+    validation_split: Split = Field(
         default="validate", description="rows whose loss is logged; nothing is chosen by it"
     )
     registered: bool = Field(
@@ -140,14 +141,14 @@ class RegistrationErrorSettings(Settings):
         pattern=r"^(shorter|longer)\d+(crop\d+|unpadded)?$",
         description="stored images that are registered; one that keeps their shape",
     )
-    split: str | None = Field(default=None, description="rows of the cohort to use; null: all")
+    split: Split | None = Field(default=None, description="rows of the cohort to use; null: all")
     intervals: IntervalSettings = IntervalSettings()
 
 
 class AttentionRolloutSettings(EncodingSettings):
     """Where difference features come from (BioViL-T Appendix A.3, Figures 3 and A.5)."""
 
-    split: str | None = Field(default=None, description="boxes to start from; null: all")
+    split: Split | None = Field(default=None, description="boxes to start from; null: all")
     kept: float = Field(
         default=0.1, gt=0, le=1, description="share of each block's attention weights (A.3)"
     )
@@ -172,7 +173,7 @@ def _categories() -> dict[str, Any]:
 class PriorInfluenceSettings(EncodingSettings):
     """Which masked words need the prior image (BioViL-T section 4.6, Appendix F.5, Figure 4)."""
 
-    split: str | None = Field(default="test", description="studies whose reports are masked")
+    split: Split | None = Field(default="test", description="studies whose reports are masked")
     sections: list[Literal["findings", "impression"]] = Field(
         default=["findings", "impression"], min_length=1, description="whose sentences are read"
     )

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from cxrflow.command import Settings
+from cxrflow.command import Seed, Settings
 
 
 class EntitySettings(Settings):
@@ -23,4 +23,4 @@ class EntityTaggerSettings(Settings):
     word_size: int = Field(32, ge=1, description="width of the word vectors, random at the start")
     learning_rate: float = Field(0.006, gt=0, description="of Adam")
     dropout: float = Field(0.3, ge=0, lt=1)
-    seed: int = 1234
+    seed: Seed = 1234
