@@ -39,12 +39,13 @@ def folder(tmp_path_factory):
     return made
 
 
-def write_dicom(path: Path, values: np.ndarray) -> None:
+def write_dicom(path: Path, values: np.ndarray, view: str = "") -> None:
     """Twelve bits, black where the values are high."""
     made = new_file("1.2.840.10008.5.1.4.1.1.1.1", generate_uid(entropy_srcs=["x"]), "explicit_le")
     made.Rows, made.Columns, made.SamplesPerPixel = *values.shape, 1
     made.PhotometricInterpretation, made.PixelRepresentation = "MONOCHROME1", 0
     made.BitsAllocated, made.BitsStored, made.HighBit = 16, 12, 11
+    made.ViewPosition = view
     made.PixelData = values.astype("<u2").tobytes()
     made["PixelData"].VR = "OW"
     made.save_as(path, enforce_file_format=True)
@@ -157,9 +158,21 @@ def test_the_command_prints_and_draws(folder, tmp_path, capsys, monkeypatch):
     main(["--model", str(folder / "model"), *image, "--output", str(tmp_path / "new/a.png")])
     assert (tmp_path / "new/a.png").read_bytes()[1:4] == b"PNG"
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2 and lines[0].endswith("of 64 x 96 pixels: bright area.")
+    assert len(lines) == 3 and lines[0].endswith("of 64 x 96 pixels: bright area.")
+    assert lines[2] == f"picture: {tmp_path / 'new/a.png'}"
     peak = ground(FakeModel(), folder / "root" / "image1.png", [BRIGHT]).peak(0)
     assert lines[0].startswith(f"{peak.similarity:.3f} at x {peak.x:.0f}, y {peak.y:.0f} ")
+
+
+@pytest.mark.parametrize(("view", "warned"), [("LL", True), ("LATERAL", True), ("PA", False)])
+def test_a_lateral_view_is_said(folder, tmp_path, monkeypatch, caplog, view, warned):
+    monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
+    write_dicom(tmp_path / "x.dcm", np.arange(6400).reshape(80, 80) % 4096, view)
+    named = ["--image", str(tmp_path / "x.dcm"), "--output", str(tmp_path / "a.png")]
+    main(["--model", str(folder / "model"), "--phrase", BRIGHT, *named])
+    assert [f"x.dcm: its header says view {view};" in line for line in caplog.messages] == (
+        [True] * warned
+    )
 
 
 @pytest.mark.parametrize(

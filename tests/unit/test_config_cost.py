@@ -3,8 +3,7 @@
 import pytest
 from config_overlays import ROOT
 
-from cxrflow.config.__main__ import main
-from cxrflow.config.cost import Job, durations, parse, plan, read_table, recorded, simulate
+from cxrflow.config.cost import Job, durations, main, parse, plan, read_table, recorded, simulate
 from cxrflow.errors import InputError
 
 ENVIRONMENT = 1.5  # minutes that `make demo` needs to make one
@@ -102,8 +101,8 @@ def test_budgets(target, papers, minutes, monkeypatch, tmp_path):
 def test_cost_says_minutes_and_refuses_what_is_no_target(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     with pytest.raises(InputError, match="nothing: .*nothing"):
-        main(["cost", "--target", "nothing"])
+        main(["--target", "nothing"])
     monkeypatch.setattr("cxrflow.config.cost.plan", lambda *_: parse(SAID))
-    main(["cost", "--cores", "1"])
+    main(["--cores", "1"])
     said = capsys.readouterr().out
     assert " minutes on 1 cores for 2 jobs" in said and "1 jobs have no record" in said

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from cxrflow.config import Config, load_config
+from cxrflow.programs import PROGRAMS
 from cxrflow.source_files import PACKAGE, find_module
 
 TOP = PACKAGE.parents[1]
 PAGES = [TOP / "README.md", TOP / "results/README.md", *sorted((TOP / "docs").glob("*.md"))]
 PROGRAM = re.compile(r"python -m (cxrflow[a-z_.]*)")
+COMMAND = re.compile(r"(?:^    |`)cxrflow ([a-z_]+)", re.MULTILINE)
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
@@ -41,6 +43,11 @@ def programs() -> list[str]:
 def test_named_programs_exist(name: str) -> None:
     if importlib.util.find_spec(f"{name}.__main__" if is_package(name) else name) is None:
         pytest.fail(f"there is no program {name}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_named_commands_exist(page: Path) -> None:
+    assert set(COMMAND.findall(page.read_text(encoding="utf-8"))) <= PROGRAMS.keys()
 
 
 def is_package(name: str) -> bool:

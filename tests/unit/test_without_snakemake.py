@@ -89,7 +89,7 @@ def test_every_module_imports(started: dict[str, Any]) -> None:
 def test_every_program_starts(started: dict[str, Any]) -> None:
     assert set(started["said"]) == PROGRAMS
     for name, (code, text) in started["said"].items():
-        assert not code and text.startswith("usage: "), name
+        assert not code and text.startswith("usage: cxrflow "), name
 
 
 def test_help_does_not_wait_for_imports(started: dict[str, Any]) -> None:

@@ -1,9 +1,9 @@
 """What every program of the workflow shares: arguments, settings, logging, errors.
 
-A program is ``python -m cxrflow.<package>.<module>``. It reads its settings from ``--settings``,
-either the path of a YAML file or inline JSON (what the Snakemake rules pass), and takes paths as
-named options. Bad input, or a disk or file that cannot be used, ends it with one line and exit
-code 2; other failures are defects and keep their traceback.
+A program is ``cxrflow <name>`` (:mod:`cxrflow.programs`). It reads its settings from
+``--settings``, either the path of a YAML file or inline JSON (what the Snakemake rules pass), and
+takes paths as named options. Bad input, or a disk or file that cannot be used, ends it with one
+line and exit code 2; other failures are defects and keep their traceback.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from pydantic_core import ErrorDetails
 
 from cxrflow.errors import InputError, InterruptedRun
 from cxrflow.outputs import require_own
+from cxrflow.programs import usage
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 log = logging.getLogger("cxrflow")
@@ -252,8 +253,8 @@ def parser(description: str | None, settings: bool = True) -> Parser:
     """An argument parser, with ``--settings``; the description is the module's docstring."""
     module = getattr(sys.modules["__main__"], "__spec__", None)
     made = Parser(
-        prog=f"python -m {module.name.removesuffix('.__main__')}" if module else None,
-        description=description,
+        prog=usage(module.name) if module else None,
+        description=description and description.replace("``", "`"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     if settings:

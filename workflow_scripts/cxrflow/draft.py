@@ -1,6 +1,6 @@
 """Draft the report of one radiograph, with what is known of an earlier one. Not for clinical use.
 
-    python -m cxrflow.draft --model results/models/biovil_t/report_biovil_t/seed0 --image x.dcm \\
+    cxrflow draft --model results/models/biovil_t/report_biovil_t/seed0 --image x.dcm \\
         --prior earlier.dcm --prior-report earlier.txt
 
 What a model of research writes may be wrong in every word. ``cxrflow.load(folder).generate_report``

@@ -13,6 +13,15 @@ from typing import Any
 from cxrflow.errors import InputError
 from cxrflow.outputs import require_no_link, require_own_folder, write_mark
 
+_UMASK = os.umask(0o077)  # it can only be read by setting it
+os.umask(_UMASK)
+WEIGHTS = "*.safetensors"  # written 0600 by their library, whatever the umask says
+
+
+def _open_to_readers(file: Path) -> None:
+    """Give a file the mode that any other new file has here."""
+    file.chmod(0o666 & ~_UMASK)
+
 
 @contextlib.contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
@@ -28,6 +37,8 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
             yield temporary
             with open(temporary, "rb") as handle:
                 os.fsync(handle.fileno())
+            if path.match(WEIGHTS):
+                _open_to_readers(temporary)
             os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -50,6 +61,8 @@ def atomic_folder(path: str | Path, product: str) -> Iterator[Path]:
     try:
         with naming(path):
             yield temporary
+            for file in temporary.rglob(WEIGHTS):
+                _open_to_readers(file)
             write_mark(temporary, product)
             # Moved away in one piece, so that a kill leaves no half of it in its place.
             require_own_folder(path, product)

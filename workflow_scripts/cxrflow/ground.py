@@ -1,6 +1,6 @@
 """Ground phrases in one radiograph, from the command line or from Python (docs/grounding.md).
 
-    python -m cxrflow.ground --model results/models/biovil/biovil/seed0 --image x.dcm \\
+    cxrflow ground --model results/models/biovil/biovil/seed0 --image x.dcm \\
         --phrase "Left pleural effusion" --output heat.png
 
 ``ground(cxrflow.load(folder), image, phrases)`` gives the maps themselves, and the picture.

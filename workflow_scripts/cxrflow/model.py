@@ -14,7 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
@@ -39,10 +41,13 @@ from cxrflow.files import read_object
 from cxrflow.text.report_prompts import ReportPrompts
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
-Image = str | Path | Tensor | Frames[Tensor]
+# A radiograph: its file, or grey values of any scale [H, W], bright where the body is dense.
+Radiograph = str | Path | NDArray[Any]
+Images = Radiograph | Sequence[Radiograph] | Tensor
+Image = Images | Frames[Tensor]
 
 
-@dataclass
+@dataclass(repr=False)
 class Model:
     """A loaded model in evaluation mode."""
 
@@ -70,7 +75,8 @@ class Model:
         text = load_text_half(folder) if (folder / "config.json").is_file() else None
         has_image = (folder / "image" / "config.json").is_file()
         decoder = _load_decoder(folder)
-        alone = isinstance(decoder, Captioner)
+        # Image pretraining leaves the trunk alone, and a captioner looks at nothing else.
+        alone = text is None or isinstance(decoder, Captioner)
         image_half = load_image_half(folder, trunk_alone=alone) if has_image else None
         if text is None and image_half is None:
             raise InputError(f"{folder}: holds neither config.json nor image/config.json")
@@ -107,6 +113,21 @@ class Model:
             decoder.require_vocabulary(pieces.fingerprint, folder)
         return cls(folder, torch.device(device), run, text, image, tokenizer, decoder)
 
+    def __repr__(self) -> str:
+        """The folder, its halves and the device, in a line."""
+        halves = []
+        if self.text_encoder is not None:
+            sizes = self.text_encoder.config
+            layers, width = sizes.num_hidden_layers, sizes.hidden_size
+            halves.append(f"text: BERT of {layers} layers, width {width}")
+        if self.image_encoder is not None:
+            settings = self.image_encoder.settings
+            alone = "" if self.image_encoder.projector is not None else ", no projection"
+            halves.append(f"image: {settings.kind}{alone}")
+        if self.decoder is not None:
+            halves.append(f"writes reports: {type(self.decoder).__name__}")
+        return f"<cxrflow model {self.folder}: {'; '.join(halves)}; on {self.device}>"
+
     @property
     def geometry(self) -> str:
         """Name of the pixel geometry the image half was trained on, for example ``shorter512``."""
@@ -123,26 +144,36 @@ class Model:
         return self.image_encoder is not None and self.image_encoder.takes_prior
 
     @torch.inference_mode()
-    def encode_image(self, image: Image, prior: "str | Path | Tensor | None" = None) -> ImageOutput:
+    def encode_image(self, image: Image, prior: Images | None = None) -> ImageOutput:
         """Embed studies; see :class:`ImageOutput` for the shapes.
 
-        ``image`` is the file of a radiograph, which is brought to the model's geometry, or pixels
-        [B, 1, H, W] in [0, 1]; so is ``prior``, of the same patients and earlier. Or it is both as
-        :class:`Frames`, where not every study needs a prior.
+        ``image`` is a radiograph (a DICOM, PNG or JPEG file, or an array of grey values [H, W]) or
+        a list of B; they are brought to the model's geometry. Or it is pixels as the model sees
+        them, a tensor [B, 1, H, W] in [0, 1]. So is ``prior``, of the same patients and earlier; or
+        ``image`` is both as :class:`Frames`, where not every study needs a prior.
 
         Raises:
-            InputError: there is no image half, or it is one of single images and gets a prior; the
-                file cannot be used.
+            InputError: there is no image half, or it has no projection to a joint space, or is one
+                of single images and gets a prior; a file or an array cannot be used.
         """
         frames = self._frames(image, prior)
         if self._inference_encoder.projector is None:
             raise InputError(
                 f"{self.folder}: the image half is a trunk alone, with no projection to a joint "
-                "space; `image_encoder.encoder` gives its patches"
+                "space; `image_features` gives what it has"
             )
         return self._inference_encoder(frames)
 
-    def _frames(self, image: Image, prior: "str | Path | Tensor | None" = None) -> Frames[Tensor]:
+    @torch.inference_mode()
+    def image_features(self, image: Image, prior: Images | None = None) -> Tensor:
+        """The trunk's features of studies [B, F], mean over the grid, which every image half has.
+
+        Arguments and errors are those of :meth:`encode_image`, but no projection is needed.
+        """
+        frames = self._frames(image, prior)
+        return self._inference_encoder.encoder(frames).pooled
+
+    def _frames(self, image: Image, prior: Images | None = None) -> Frames[Tensor]:
         """What the image half takes."""
         if self.image_encoder is None:
             raise InputError(f"{self.folder}: the model has no image half")
@@ -155,15 +186,25 @@ class Model:
             )
         return image.each(lambda part: part.to(self.device))
 
-    def _pixels(self, image: "str | Path | Tensor") -> Tensor:
-        if isinstance(image, Tensor):
-            return image
+    def _pixels(self, images: Images) -> Tensor:
+        """What the image half sees [B, 1, S, S]; a tensor is that already."""
+        if isinstance(images, Tensor):
+            if images.ndim != 4 or images.shape[1] != 1 or not images.is_floating_point():
+                raise InputError(
+                    f"a tensor of {images.dtype}, shape {list(images.shape)}; expected pixels "
+                    "[B, 1, H, W] in [0, 1]; an array of grey values [H, W] is resized for you"
+                )
+            return images
         from cxrflow.images.geometry import Geometry
         from cxrflow.images.settings import PixelSettings
         from cxrflow.images.shards import read_image
 
-        _, (stored,) = read_image(image, PixelSettings(), Geometry.parse(self.geometry))
-        return torch.from_numpy(stored)[None, None].float() / 255
+        listed = [images] if isinstance(images, str | Path | np.ndarray) else list(images)
+        if not listed:
+            raise InputError("no images were given; expected at least one")
+        geometry = Geometry.parse(self.geometry)
+        stored = [read_image(image, PixelSettings(), geometry)[1][0] for image in listed]
+        return torch.from_numpy(np.stack(stored))[:, None].float() / 255
 
     @cached_property
     def _inference_encoder(self) -> ImageEncoder:
@@ -201,9 +242,7 @@ class Model:
         hidden = self.text_encoder.hidden_states(ids_BL.to(self.device), mask_BL.to(self.device))
         return hidden, mask_BL.to(self.device)
 
-    def similarity_map(
-        self, image: Image, texts: list[str], prior: "str | Path | Tensor | None" = None
-    ) -> Tensor:
+    def similarity_map(self, image: Image, texts: list[str], prior: Images | None = None) -> Tensor:
         """Cosine of every patch of study b with text b: [B, h, w] in [-1, 1] (section 4.1)."""
         patches = self.encode_image(image, prior).projected_patches
         return torch.einsum("bhwp,bp->bhw", patches, self.encode_text(texts))
@@ -212,7 +251,7 @@ class Model:
     def generate_report(
         self,
         image: Image,
-        prior: "str | Path | Tensor | None" = None,
+        prior: Images | None = None,
         prior_reports: Sequence[str | None] | None = None,
         beams: int = 1,
         length_penalty: float = 1.0,

@@ -1,6 +1,6 @@
 """A figure of several models side by side: a map of their features, or what their heads look at.
 
-    python -m cxrflow.benchmarks.draw_models t_sne --settings figure.yaml --output figure.png \\
+    cxrflow draw_models t_sne --settings figure.yaml --output figure.png \\
         --cohort results/cohorts/convirt/retrieval_8x200 \\
         --results results/benchmarks/convirt/image_retrieval/convirt/convirt/seed0 \\
         --models results/models/convirt/convirt/seed0 \\

@@ -1,6 +1,6 @@
 """Score a model: one program for all benchmarks that are of a model (docs/protocols.md).
 
-    python -m cxrflow.benchmarks.evaluate phrase_grounding \\
+    cxrflow evaluate phrase_grounding \\
         --model results/models/biovil/biovil/seed0 --cohort results/cohorts/biovil/ms_cxr \\
         --pixels results/pixels/biovil/ms_cxr/square512 --output scores
 

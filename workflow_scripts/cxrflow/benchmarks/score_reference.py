@@ -1,6 +1,6 @@
 """Score what has learnt nothing: one reference row of a benchmark (docs/references.md).
 
-    python -m cxrflow.benchmarks.score_reference phrase_grounding finding_box \\
+    cxrflow score_reference phrase_grounding finding_box \\
         --cohort results/cohorts/biovil/ms_cxr --pixels results/pixels/biovil/ms_cxr/square512 \\
         --output scores
 

@@ -1,13 +1,10 @@
-"""The configuration of a run: validate it, print it, say what it costs, keep it.
+"""The configuration of a run: validate it, print it, keep it.
 
-    python -m cxrflow.config check --configfile config.yaml paper.yaml
-    python -m cxrflow.config show --model biovil/biovil
-    python -m cxrflow.config cost --cores 2 --target biovil
+    cxrflow config check --configfile config.yaml paper.yaml
+    cxrflow config show --model biovil/biovil
 
 ``check`` prints one line and exits with 0, or names key and file and exits with 2. ``show`` prints
 YAML: the whole configuration, or with ``--model`` the settings that its training program receives.
-``cost`` says how many minutes a target takes from nothing, by the seconds that its jobs took before
-(:mod:`cxrflow.config.cost`); ``--record results/timings`` takes up those of a run.
 ``record`` is what the workflow calls: it keeps the configuration of a run as a JSON file: its
 ``values``, what they were laid over as ``resolved``, the names of its files as ``configfiles``.
 """
@@ -20,7 +17,7 @@ import yaml
 
 from cxrflow.command import parser, run
 from cxrflow.config import load_config, make_config
-from cxrflow.config.cost import TABLE, recorded, said
+from cxrflow.config.options import add_files
 from cxrflow.files import write_json
 
 
@@ -31,35 +28,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     check = actions.add_parser("check", help="validate, print one line")
     show = actions.add_parser("show", help="print the configuration with every default filled in")
     record = actions.add_parser("record", help="write a resolved configuration to a file")
-    cost = actions.add_parser("cost", help="minutes that a target takes, from recorded seconds")
-    for reader in (check, show, record, cost):
-        reader.add_argument(
-            "--configfile",
-            type=Path,
-            nargs="+",
-            default=[Path("config.yaml")],
-            metavar="FILE",
-            help="later files are laid over earlier ones (default: config.yaml)",
-        )
+    for reader in (check, show, record):
+        add_files(reader)
     show.add_argument("--model", help="only the resolved settings of this model")
     record.add_argument("--values", required=True, metavar="JSON", help="the files, laid over")
     record.add_argument("--output", type=Path, required=True, metavar="FILE")
-    cost.add_argument("--cores", type=int, default=2, metavar="N")
-    cost.add_argument("--target", default="all", help="all, a paper, a file (default: all)")
-    cost.add_argument("--record", type=Path, metavar="FOLDER", help="a run's timings, to keep")
     options = arguments.parse_args(argv)
-    files = [str(file) for file in options.configfile]
+    files = list(map(str, options.configfile))
 
     if options.action == "record":
         config = make_config(json.loads(options.values), files, check_roots=False)
         values = {"values": config.model_dump(mode="json"), "resolved": config.resolved()}
         write_json(options.output, values | {"configfiles": files})
-        return
-    if options.action == "cost":
-        if options.record is not None:
-            print(f"{TABLE}: {recorded(options.record)} jobs of {options.record}")
-        else:
-            print(said(options.target, options.cores, files))
         return
     config = load_config(files)
     if options.action == "check":

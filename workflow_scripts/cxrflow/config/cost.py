@@ -1,8 +1,11 @@
 """How long a run takes: recorded seconds of its jobs, added up along the graph on some cores.
 
+    cxrflow cost --cores 2 --target biovil
+
 ``seconds.tsv`` holds what the demo's jobs took on two CPU cores, by rule and name, as Snakemake's
-own timings do. Which jobs a target needs, what each waits for, its priority and its threads a dry
-run of Snakemake says. A job without a record is taken to last as long as its rule's on average.
+own timings do; ``--record results/timings`` takes up those of a run. Which jobs a target needs,
+what each waits for, its priority and its threads a dry run of Snakemake says. A job without a
+record is taken to last as long as its rule's on average.
 """
 
 import csv
@@ -15,6 +18,8 @@ from heapq import heappop, heappush
 from pathlib import Path
 from statistics import fmean
 
+from cxrflow.command import parser, run
+from cxrflow.config.options import add_files
 from cxrflow.errors import InputError
 
 TABLE = Path(__file__).with_name("seconds.tsv")
@@ -142,3 +147,21 @@ def said(target: str, cores: int, files: Sequence[str]) -> str:
     return "\n".join(
         lines + [f"{rules[rule] / 60:6.1f} {rule}" for rule in most if rules[rule] > 3]
     )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point; see the module's docstring."""
+    arguments = parser(__doc__, settings=False)
+    add_files(arguments)
+    arguments.add_argument("--cores", type=int, default=2, metavar="N")
+    arguments.add_argument("--target", default="all", help="all, a paper, a file (default: all)")
+    arguments.add_argument("--record", type=Path, metavar="FOLDER", help="a run's timings, to keep")
+    options = arguments.parse_args(argv)
+    if options.record is not None:
+        print(f"{TABLE}: {recorded(options.record)} jobs of {options.record}")
+    else:
+        print(said(options.target, options.cores, list(map(str, options.configfile))))
+
+
+if __name__ == "__main__":
+    run(main)

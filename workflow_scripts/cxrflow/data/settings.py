@@ -100,7 +100,7 @@ class SplitSettings(Settings):
 
 
 class CohortSettings(Settings):
-    """What ``python -m cxrflow.data.build_cohort`` is told besides paths."""
+    """What ``cxrflow build_cohort`` is told besides paths."""
 
     # A kind that is named in the field alone changes none of the others' code (`source_files`).
     kind: CohortKind | Literal["retrieval"] = Field(

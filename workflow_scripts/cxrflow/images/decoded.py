@@ -43,6 +43,19 @@ class Decoded:
         return np.rint(np.clip(scaled, 0, 255, out=scaled)).astype(np.uint8)
 
 
+def from_array(values: NDArray) -> Decoded:
+    """Grey values in memory as if a file had held them; others are a :class:`DecodeError`."""
+    if values.ndim != 2 or values.dtype.kind not in "iuf":
+        raise DecodeError(f"{values.dtype} of shape {list(values.shape)} is no grey image [H, W]")
+    check_size(*values.shape)
+    if not np.isfinite(values).all():
+        raise DecodeError("holds values that are not finite")
+    decoded = Decoded(values, "array", 8 * values.dtype.itemsize, "numpy")
+    if decoded.ends[0] == decoded.ends[1]:
+        raise DecodeError(f"blank image: all {values.shape[0]} x {values.shape[1]} are equal")
+    return decoded
+
+
 def luminance(colour: NDArray) -> NDArray:
     """Grey of whole numbers [H, W, 3] (red, green, blue) by ITU-R 601-2: [H, W], same type.
 

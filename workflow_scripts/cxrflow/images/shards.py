@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_path, file_digest, fingerprint, read_json, write_json
 from cxrflow.images.decode import decode
-from cxrflow.images.decoded import Decoded, DecodeError
+from cxrflow.images.decoded import Decoded, DecodeError, from_array
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 
@@ -123,19 +123,22 @@ def stored_pixels(
 
 
 def read_image(
-    path: str | Path, settings: PixelSettings, *geometries: Geometry
+    image: str | Path | NDArray[Any], settings: PixelSettings, *geometries: Geometry
 ) -> tuple[tuple[int, int], list[NDArray[np.uint8]]]:
-    """Height and width of a radiograph in a file, and what stores of these geometries would keep.
+    """Height and width of a radiograph, and what stores of these geometries would keep of it.
+
+    ``image`` is a file, or grey values [H, W] of any scale that are bright where the body is dense.
 
     Raises:
-        InputError: the file cannot be used.
+        InputError: it cannot be used.
     """
+    path = "an array" if isinstance(image, np.ndarray) else image
     try:
-        decoded = decode(path)
+        decoded = from_array(image) if isinstance(image, np.ndarray) else decode(image)
         stored = [stored_pixels(decoded, geometry, settings) for geometry in geometries]
     except DecodeError as error:
         raise InputError(
-            f"{path}: {error}; expected a radiograph as a DICOM, PNG or JPEG file"
+            f"{path}: {error}; expected a radiograph as a DICOM, PNG or JPEG file, or as an array"
         ) from None
     height, width = decoded.values.shape
     return (height, width), stored

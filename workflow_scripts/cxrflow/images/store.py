@@ -1,6 +1,6 @@
 """The pixel store of a data set: every image decoded, resized and kept as 8 bits, once.
 
-    python -m cxrflow.images.store_pixels --root R --images images.parquet --geometry shorter512 \\
+    cxrflow store_pixels --root R --images images.parquet --geometry shorter512 \\
         --output results/pixels/<paper>/<cohort>/<geometry>
 
 A store is a folder with shards (NumPy files uint8 [rows, S, S], memory-mapped when read), their

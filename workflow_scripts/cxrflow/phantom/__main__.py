@@ -1,6 +1,6 @@
 """Write one data set of the synthetic hospital in the layout of the published one.
 
-Example: python -m cxrflow.phantom --dataset mimic_cxr --settings config/hospital.yaml \\
+Example: cxrflow draw_phantom --dataset mimic_cxr --settings config/hospital.yaml \\
              --threads 2 --output results/phantom/mimic_cxr
 """
 

@@ -34,7 +34,7 @@ label taken from it lacks.
 |---|---|---|
 {rows}
 
-Made by `python -m cxrflow.phantom.course_sheet --patient {patient}`; nobody's images and words.
+Made by `cxrflow draw_course --patient {patient}`; nobody's images and words.
 """
 
 

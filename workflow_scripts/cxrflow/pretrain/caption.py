@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point of ``python -m cxrflow.pretrain.caption``."""
+    """Entry point of ``cxrflow pretrain_caption``."""
     arguments = training_parser(__doc__)
     arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
     arguments.add_argument("--vocabulary", type=Path, required=True, help="folder of the tokenizer")

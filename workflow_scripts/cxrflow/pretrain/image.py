@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point of ``python -m cxrflow.pretrain.image``."""
+    """Entry point of ``cxrflow pretrain_image``."""
     arguments = training_parser(__doc__)
     arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
     given = arguments.parse_args(argv)

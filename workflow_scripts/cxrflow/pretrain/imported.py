@@ -18,7 +18,7 @@ log = logging.getLogger("cxrflow")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point of ``python -m cxrflow.pretrain.imported``."""
+    """Entry point of ``cxrflow import_weights``."""
     arguments = parser(__doc__)
     arguments.add_argument("--weights", type=Path, required=True, help="folder or file")
     arguments.add_argument("--image", type=Path, help="BioViL's image file, if not in the folder")

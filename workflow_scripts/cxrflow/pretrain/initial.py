@@ -17,7 +17,7 @@ log = logging.getLogger("cxrflow")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point of ``python -m cxrflow.pretrain.initial``."""
+    """Entry point of ``cxrflow initialise``."""
     arguments = parser(__doc__)
     arguments.add_argument("--image", type=Path, help="image model folder whose trunk it has")
     arguments.add_argument("--geometry", required=True, help="of the images it is shown")

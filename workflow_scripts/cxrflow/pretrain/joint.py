@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point of ``python -m cxrflow.pretrain.joint``."""
+    """Entry point of ``cxrflow pretrain_joint``."""
     start(image_text_parser(__doc__).parse_args(argv), JointPretrainingSettings, run_training)
 
 

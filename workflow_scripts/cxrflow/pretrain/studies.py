@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point of ``python -m cxrflow.pretrain.studies``."""
+    """Entry point of ``cxrflow pretrain_studies``."""
     start(image_text_parser(__doc__).parse_args(argv), StudyPretrainingSettings, run_training)
 
 

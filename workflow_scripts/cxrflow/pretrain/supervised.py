@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point of ``python -m cxrflow.pretrain.supervised``."""
+    """Entry point of ``cxrflow pretrain_supervised``."""
     arguments = training_parser(__doc__)
     arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
     arguments.add_argument("--image", type=Path, help="image model folder to start from")

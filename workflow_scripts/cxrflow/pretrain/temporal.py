@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point of ``python -m cxrflow.pretrain.temporal``."""
+    """Entry point of ``cxrflow pretrain_temporal``."""
     start(image_text_parser(__doc__).parse_args(argv), TemporalPretrainingSettings, run_training)
 
 

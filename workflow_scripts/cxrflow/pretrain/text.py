@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point of ``python -m cxrflow.pretrain.text``."""
+    """Entry point of ``cxrflow pretrain_text``."""
     arguments = training_parser(__doc__)
     arguments.add_argument("--vocabulary", type=Path, required=True, help="tokenizer folder")
     arguments.add_argument(

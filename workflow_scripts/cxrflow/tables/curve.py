@@ -1,6 +1,6 @@
 """A figure of a paper's cells over a common quantity, such as the share of labels.
 
-    python -m cxrflow.tables.curve --paper biovil --figure labels --metrics … --output labels.png
+    cxrflow draw_curve --paper biovil --figure labels --metrics … --output labels.png
 
 Ours are drawn with their intervals, the published values dashed in the same colour. Beside the
 picture a JSON file says what is on it, and why values of ours are missing.

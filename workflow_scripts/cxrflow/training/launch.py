@@ -1,6 +1,6 @@
 """Start a training in one process or in several.
 
-    python -m cxrflow.training.launch --processes 8 cxrflow.pretrain.joint --settings ...
+    cxrflow launch --processes 8 cxrflow.pretrain.joint --settings ...
 
 With more than one process torchrun starts them on this machine; with more than one node srun starts
 a torchrun on each node of a Slurm job, and they meet at the first, on which the job's commands run.
@@ -13,7 +13,7 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 
-from cxrflow.command import MOST_CORES, run, whole
+from cxrflow.command import MOST_CORES, parser, run, whole
 from cxrflow.errors import InputError
 
 FIRST_PORT, PORTS = 20000, 20000  # above what services use, below what systems hand out
@@ -48,10 +48,8 @@ def launching(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point of ``python -m cxrflow.training.launch``."""
-    made = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    """Entry point of ``cxrflow launch``."""
+    made = parser(__doc__, settings=False)
     made.add_argument(
         "--processes", type=whole(1, MOST_CORES), default=1, help="on each node; one a GPU"
     )

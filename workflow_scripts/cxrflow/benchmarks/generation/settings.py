@@ -60,7 +60,7 @@ class ReportGenerationSettings(EncodingSettings):
 
 
 class OneReportSettings(Settings):
-    """How ``python -m cxrflow.draft`` writes."""
+    """How ``cxrflow draft`` writes."""
 
     beams: int = Field(default=1, ge=1, description="1: greedy")
     length_penalty: float = Field(default=1.0, description="of beams")

@@ -1,6 +1,6 @@
 """A paper's figure of grounded phrases, of one model or of several (BioViL Figures 3, A.1, A.2).
 
-    python -m cxrflow.benchmarks.draw_grounding --settings figure.yaml \\
+    cxrflow draw_grounding --settings figure.yaml \\
         --results results/benchmarks/phrase_grounding/biovil/seed0 … --cohort … --pixels … \\
         --output results/figures/biovil/figure3.png
 

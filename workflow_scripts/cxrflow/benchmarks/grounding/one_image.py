@@ -1,6 +1,6 @@
 """Phrases in one radiograph: where does a model see what they say?
 
-    python -m cxrflow.ground --model results/models/biovil/biovil/seed0 --image x.dcm \\
+    cxrflow ground --model results/models/biovil/biovil/seed0 --image x.dcm \\
         --phrase "Left pleural effusion" --phrase "Enlarged heart" --output heat.png
 
 BioViL section 4.3 and Figure 3 for a DICOM, PNG or JPEG file. The image is decoded and brought to
@@ -9,6 +9,7 @@ For each phrase the greatest cosine with a patch is printed, and where that patc
 shows the cosines over the radiograph, a panel a phrase, what the model saw within a thin frame.
 """
 
+import logging
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.phrases import plain_phrases
 from cxrflow.benchmarks.grounding.region import image_map, prepare_grid
 from cxrflow.benchmarks.grounding.settings import OneImageSettings
+from cxrflow.data.dicom_headers import scan
 from cxrflow.encoders.dilation import refine_grid
 from cxrflow.encoders.frames import Frames
 from cxrflow.errors import InputError
@@ -32,6 +34,9 @@ from cxrflow.images.shards import read_image
 from cxrflow.model import Model
 from cxrflow.training.precision import Precision, autocast, choose_device, choose_precision
 
+log = logging.getLogger("cxrflow")
+
+VIEWS = ("AP", "PA")
 SHOWN = 448  # pixels of the longer side of a drawn radiograph
 
 
@@ -154,7 +159,9 @@ def draw(
     settings: OneImageSettings,
     prior: Path | None = None,
 ) -> None:
-    """Write the picture, print where each phrase answers most."""
+    """Write the picture; print where each phrase answers most, and the picture's name."""
+    for radiograph in filter(None, (image, prior)):
+        warn_of_view(radiograph)
     model = cxrflow.load(folder, choose_device(settings.device))
     found = ground(model, image, phrases, settings, prior)
     with atomic_path(output) as temporary:
@@ -163,3 +170,14 @@ def draw(
     for number, phrase in enumerate(found.phrases):
         peak = found.peak(number)
         print(f"{peak.similarity:.3f} at x {peak.x:.0f}, y {peak.y:.0f} of {size} pixels: {phrase}")
+    print(f"picture: {output}")
+
+
+def warn_of_view(image: Path) -> None:
+    """Say so where a DICOM header names a view that models of frontal images have not seen."""
+    view = scan(image.parent, [image.name])["view"].iloc[0]
+    if isinstance(view, str) and view.upper() not in VIEWS:
+        log.warning(
+            "%s: its header says view %s; the papers' models know frontal views alone (%s)",
+            *(image, view, ", ".join(VIEWS)),
+        )

@@ -8,7 +8,7 @@ and without a place apart. The grids are kept with the scores, so that pictures 
 need no model.
 
 One image by itself, without boxes and scores: ``--model … --image x.dcm --phrase "…"``, which is
-``python -m cxrflow.ground``.
+``cxrflow ground``.
 """
 
 import logging

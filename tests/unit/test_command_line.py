@@ -1,0 +1,99 @@
+"""The one command: its names, what it says, how it ends."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from benchmark_fakes import SIZE
+
+from cxrflow.__main__ import overview
+from cxrflow.check_model import main as check
+from cxrflow.config.targets import main as list_targets
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.errors import InputError
+from cxrflow.files import write_json
+from cxrflow.programs import PROGRAMS, usage
+from cxrflow.source_files import PACKAGE
+
+TOP = PACKAGE.parents[1]
+
+
+def cxrflow(*words: str) -> subprocess.CompletedProcess[str]:
+    """What people type, as ``python -m``."""
+    command = [sys.executable, "-m", "cxrflow", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=TOP)
+
+
+def test_every_program_has_a_name_and_every_name_a_program() -> None:
+    programs = set()
+    for path in PACKAGE.rglob("*.py"):
+        if 'if __name__ == "__main__":\n    run(main)' in path.read_text("utf-8"):
+            name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+            programs.add(name.removesuffix(".__main__"))
+    assert set(PROGRAMS.values()) == programs
+    assert len(set(PROGRAMS.values())) == len(PROGRAMS)
+    listed = overview().splitlines()
+    for name in PROGRAMS:
+        (line,) = (line for line in listed if line.startswith(f"  {name} "))
+        assert line.endswith((".", ").", ":")) and len(line.split()) > 3
+
+
+def test_the_console_script_is_the_same_program() -> None:
+    scripts = tomllib.loads((TOP / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+    assert scripts == {"cxrflow": "cxrflow.__main__:main"}
+
+
+def test_usage_lines_say_what_is_typed() -> None:
+    assert usage("cxrflow.reports.label") == "cxrflow label"
+    assert usage("cxrflow.phantom.__main__") == "cxrflow draw_phantom"
+    assert usage("mine.method") == "python -m mine.method"
+    assert cxrflow("label", "--help").stdout.startswith("usage: cxrflow label [-h]")
+    refused = cxrflow("config", "chek")
+    assert refused.returncode == 2 and "usage: cxrflow config" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["lable"], 2, "error: there is no command 'lable'; did you mean 'label'?\n"),
+        (["xyzzy"], 2, "error: there is no command 'xyzzy'; `cxrflow --help` lists them\n"),
+        ([], 2, "usage: cxrflow COMMAND ...\n"),
+        (["export", "--model", "no", "--output", "x"], 2, "error: no: holds neither config.json"),
+    ],
+)
+def test_ends(words: list[str], code: int, said: str) -> None:
+    done = cxrflow(*words)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.startswith(said)
+
+
+def test_targets_are_those_of_the_configuration(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(TOP)
+    overlay = tmp_path / "mine.yaml"
+    overlay.write_text("{papers: [biovil], pathvars: {results: elsewhere}, seeds: [3]}")
+    list_targets(["--configfile", "config.yaml", str(overlay)])
+    said = capsys.readouterr().out
+    assert "\nelsewhere/tables/biovil/table5.html " in said and "\nbiovil " in said
+    assert "\nelsewhere/models/biovil/biovil/seed3/run.json " in said
+    assert "biovil_t" not in said
+
+
+def test_load_says_what_a_model_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ImageEncoderSettings(block="basic", layers=[1, 1, 1, 1], width=4, channels=1)
+    trunk = ImageEncoder(sizes)
+    trunk.projector = None
+    save_image_half(trunk, tmp_path)
+    write_json(tmp_path / "run.json", {"data": {"geometry": f"shorter{SIZE}", "name": "x"}})
+    check([str(tmp_path)])
+    said = capsys.readouterr().out
+    assert "image: resnet, no projection; on cpu>" in said
+    assert f"shorter{SIZE}; {trunk.encoder.features} features an image" in said
+    weights = tmp_path / "image/model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4])
+    with pytest.raises(InputError, match="model.safetensors"):
+        check([str(tmp_path)])

@@ -1,0 +1,48 @@
+"""What can be made: the targets of a configuration, as Snakemake takes them.
+
+    cxrflow targets --configfile config.yaml paper.yaml
+    snakemake --cores all results/tables/biovil/table5.html
+
+A target is made with everything that it needs and that is not there yet. Tables and models that the
+run has no data for are left out.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from cxrflow.command import parser, run
+from cxrflow.config import Config, load_config
+from cxrflow.config.options import add_files
+
+
+def targets(config: Config) -> Iterator[tuple[str, str]]:
+    """What to type after ``snakemake --cores all``, and what it is."""
+    yield "all", f"the papers' tables ({config.extent}) and the page; also without a target"
+    for paper, said in config.chosen.items():
+        yield paper, said.title or "every row of its tables"
+    yield "labels", "how well report labels agree with given ones; needs no model"
+    yield "entities", "the named entities of the reports"
+    yield "controls", "models that must fail, in every task that they can do"
+    for paper in config.chosen:
+        for name in config.table_names(paper, "all"):
+            if config.table_cells(paper, name):
+                table = config.table(paper, name)
+                yield f"{config.results}/tables/{paper}/{name}.html", table.title
+    for name in config.models_in_use:
+        for seed in config.seeds_of(name):
+            program = config.recipes[name].program
+            yield f"{config.results}/models/{name}/seed{seed}/run.json", f"model ({program})"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point; see the module's docstring."""
+    arguments = parser(__doc__, settings=False)
+    add_files(arguments)
+    options = arguments.parse_args(argv)
+    listed = list(targets(load_config(options.configfile)))
+    width = max(len(name) for name, _ in listed)
+    for name, said in listed:
+        print(f"{name:{width}}  {' '.join(said.split())}")
+
+
+if __name__ == "__main__":
+    run(main)
