@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 from pathlib import Path
 from statistics import fmean
 
-from cxrflow.command import parser, run
+from cxrflow.command import MOST_CORES, parser, run, whole
 from cxrflow.config.options import add_files
 from cxrflow.errors import InputError
 
@@ -153,7 +153,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point; see the module's docstring."""
     arguments = parser(__doc__, settings=False)
     add_files(arguments)
-    arguments.add_argument("--cores", type=int, default=2, metavar="N")
+    arguments.add_argument("--cores", type=whole(1, MOST_CORES), default=2, metavar="N")
     arguments.add_argument("--target", default="all", help="all, a paper, a file (default: all)")
     arguments.add_argument("--record", type=Path, metavar="FOLDER", help="a run's timings, to keep")
     options = arguments.parse_args(argv)
