@@ -336,7 +336,7 @@ def table_tests(paper, table):
 
 
 def ordering_metrics(paper):
-    """The results behind the orders that a paper claims."""
+    """The results behind the rankings that a paper claims."""
     places = [place for claim in run.orderings(paper) for place in claim.addresses()]
     names = dict.fromkeys(place.table for place in places)
     return list(dict.fromkeys(path for name in names for path in table_metrics(paper, name)))
@@ -350,7 +350,7 @@ def ordering_tests(paper):
 
 
 def paper_tables(paper, extent):
-    """The tables of a paper in this extent, and whole the orders that it claims in them."""
+    """The tables of a paper in this extent, and whole the rankings that it claims in them."""
     names = run.table_names(paper, extent)
     names += ["orderings"] if extent == "all" and run.orderings(paper) else []
     return [f"<results>/tables/{paper}/{name}.html" for name in names]

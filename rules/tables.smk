@@ -1,4 +1,4 @@
-"""Tables, the orders claimed in them, figures: ours beside the published.
+"""Tables, the rankings claimed in them, figures: ours beside the published.
 
 Inputs: the results of every model of a table, all seeds; for paired tests their predictions.
 Outputs: `<results>/tables/<paper>/` (below `headline/`: cut to the paper's headline rows),
@@ -87,7 +87,7 @@ rule make_table:
 
 
 rule check_orderings:
-    """Hold the orders that a paper claims against those found here."""
+    """Hold the rankings that a paper claims against those found here."""
     input:
         metrics=lambda wildcards: ordering_metrics(wildcards.paper),
         tests=lambda wildcards: ordering_tests(wildcards.paper),

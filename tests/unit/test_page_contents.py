@@ -227,9 +227,9 @@ def test_a_page_of_the_headline_shows_no_more_and_says_how_to_make_the_rest(resu
     for table in config.table_names("biovil"):
         write_table(results, config, "biovil", table)
     html = build(results)
-    assert "Not in the headline: Orders, Table 1, Table 3, Table 4, Table A.1" in html
+    assert "Not in the headline: Rankings, Table 1, Table 3, Table 4, Table A.1" in html
     assert 'id="biovil-table5"' in html and 'id="biovil-table4"' not in html
-    assert "not in the headline</td>" in html and "the headline rows at the scale" in html
+    assert "not in the headline</i>" in html and "the headline rows at the scale" in html
     assert 'id="model-biovil-simclr"' in html and 'id="model-biovil-gloria"' not in html
     assert 'id="cohort-biovil-rsna"' in html and 'id="cohort-biovil-radnli"' not in html
     steps = steps_of(results)

@@ -22,7 +22,7 @@ def test_a_training_that_did_not_learn_is_said(results):
     html = build(results)
     assert '<span class="chip">did not learn</span>' in card(html, "simclr")
     own = card(html, "biovil")
-    assert "seed 0: Global alignment (6.899, at chance 6.931). No order is taken" in own
+    assert "seed 0: Global alignment (6.899, at chance 6.931). No ranking is taken" in own
     assert "It starts from simclr, which did not learn." in own
     assert re.search(r"validation [\d.]+[^<]*, chance 6.93<", own)
     blameless = card(html, "cxr_bert")

@@ -1,4 +1,4 @@
-"""The orders that a paper claims: what is said of cells in order, level, reversed, absent."""
+"""The rankings that a paper claims: what is said of cells in order, level, reversed, absent."""
 
 import csv
 import json
@@ -127,7 +127,7 @@ def test_what_was_not_trained_needs_no_seeds(written):
     assert lines[1]["seeds"] == "0"
 
 
-def test_no_order_is_taken_from_a_model_that_did_not_learn(written):
+def test_no_ranking_is_taken_from_a_model_that_did_not_learn(written):
     lines, markdown, html = written(("best", "flat"), ("flat", "poor"), ("once", "flat"))
     assert {line["found"] for line in lines} == {"not comparable: flat did not learn"}
     for text in (markdown, html):

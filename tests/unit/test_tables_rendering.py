@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 import statistics
 from html.parser import HTMLParser
 
@@ -14,10 +15,10 @@ from cxrflow.papers import Paper
 from cxrflow.papers.tables import Headline, Row, Table
 from cxrflow.tables import tables
 from cxrflow.tables.cells import make_cells
+from cxrflow.tables.rendering import table_csv, table_html, table_markdown
 from cxrflow.tables.results import read_results
 from cxrflow.tables.tests import Tests as Inference
 from cxrflow.tables.tests import read_tests
-from cxrflow.tables.text import table_csv, table_html, table_markdown
 
 TABLE = Table.model_validate(
     {
@@ -153,14 +154,16 @@ def test_rows_outside_of_the_headline_are_grey_and_say_how_they_are_made(
     assert reasons["Ours | both", "avg"] == ""
     html = output.with_suffix(".html").read_text()
     assert html.count('class="left-out"') == 0  # “Absent” has another reason for its third cell
-    assert html.count(">not in the headline</td>") == 2 and html.count(f"In grey: {why}.") == 1
+    assert html.count(">not in the headline</td>") == 2
+    assert html.count("In grey: not in the headline; <code>snakemake --cores all p</code>") == 1
     assert f"Absent (Avg. CNR, Rate (%)): {why}." in output.with_suffix(".md").read_text()
     tables.main([*arguments, "--table", "table9"])
     assert "headline" not in output.with_suffix(".html").read_text()
     narrow = TABLE.model_copy(update={"columns": TABLE.columns[:2]})
     cells = make_cells(narrow, read_results(files[:1], {("grounding", "n"): why}))
     html = table_html("t", narrow, cells, read_results(files[:1]))
-    assert html.count('<tbody class="left-out">') == 1
+    assert html.count('<tbody class="left-out alone">') == 1
+    assert '<span>Absent <i class="reason">not in the headline</i></span>' in html
 
 
 def test_a_model_that_was_not_run_does_not_borrow_another_s_values(files):
@@ -256,7 +259,7 @@ def test_html_is_a_well_formed_accessible_fragment(files):
     heads = [attributes for tag, attributes in outline.attributes if tag == "th"]
     assert all("scope" in attributes for attributes in heads)
     groups = [a for a in heads if a["scope"] == "rowgroup"]
-    assert len(groups) == 3 and all(a["rowspan"] == "2" for a in groups)
+    assert len(groups) == 3 and all(a["colspan"] == "4" for a in groups)
     for word in ("http", "src=", "<script", "url("):
         assert word not in html  # nothing from outside
     assert 'class="synthetic"' not in html and "+0.073" in html
@@ -311,8 +314,9 @@ def test_a_difference_to_the_reference_row_is_marked(tmp_path, p, p_holm, mark):
     marked = "1 of 1 is marked" if mark else "None of 1 are marked"
     assert marked in text and "differs from “First”, p < 0.05" in text
     html = table_html("t", table, cells, results, tests)
-    title = f"+0.300 against First (&#8722;0.100 to +0.500), p = {p:.2g}, corrected {p_holm:.2g}"
-    assert html.count(title) == (2 if mark else 1)
+    said = f"Avg. CNR +0.300 (−0.100 to +0.500), p = {p:.2g}, corrected {p_holm:.2g}"
+    assert f"Differences from “First”:\n\n- Second: {said}\n" in text
+    assert f"<li><b>Second</b>: {said.replace('−', '&#8722;')}</li>" in html
     assert ("</sup>" in html) == bool(mark)
     outline = Outline()
     outline.feed(html)
@@ -328,7 +332,8 @@ def test_one_seed_has_a_difference_and_no_mark(tmp_path):
     text = table_markdown(table, cells, results, tests)
     assert "†" not in text and "With fewer than 3 training seeds of both rows nothing is" in text
     html = table_html("t", table, cells, results, tests)
-    assert "+0.300 against First (+0.100 to +0.500), one seed: not tested" in html
+    assert "<li><b>Second</b>: Avg. CNR +0.300 (+0.100 to +0.500)</li>" in html
+    assert "title=" not in html  # nothing that only a pointer finds
     assert "</sup>" not in html
 
 
@@ -361,6 +366,29 @@ def test_rows_of_data_and_blank_cells(tmp_path):
         None, None, None, None, "could not be computed from this data", "no vocabulary",
     ]  # fmt: skip
     assert "training" not in table_markdown(table, cells, results)  # nothing was trained
+
+
+def test_a_count_has_no_interval_and_its_thousands_apart(tmp_path):
+    count = {"rate": {"value": 20.0, "low": 20.0, "high": 20.0, "n": 2000}}
+    results, cells, _ = cells_of([result(tmp_path, 0, 1.0, **count)])
+    text = table_markdown(TABLE, cells, results)
+    assert "| 2,000.0 Δ +2,002.5 |" in text and "to 2,000" not in text
+
+
+def test_what_stands_between_backticks_is_code(tmp_path):
+    table = TABLE.model_copy(update={"notes": ["Where `weights:` names <them>."]})
+    results = read_results([])
+    html = table_html("t", table, make_cells(table, results), results)
+    assert "Where <code>weights:</code> names &lt;them&gt;." in html and "`" not in html
+
+
+def test_no_text_of_a_paper_cites_by_number():
+    for name in ("biovil", "biovil_t", "convirt"):
+        paper = papers.load_paper(name)
+        assert not re.search(r"\[\d+\]", json.dumps(paper.model_dump(mode="json")["tables"]))
+        for table in paper.tables.values():
+            keys = [column.key for column in table.columns]
+            assert "avg" not in keys[1:], table.title  # the average comes first
 
 
 def test_what_must_not_stand_together_is_refused(tmp_path, files):

@@ -14,7 +14,7 @@ from cxrflow.papers.tables import HEADLINE
 OUTSIDE = re.compile(
     r"""<(script|link|iframe|object|embed)\b|\b(src|srcset|href)\s*=|url\(""", re.I
 )
-ORDERS = "Orders. What the paper claims, and what is found here"
+RANKINGS = "Rankings. What the paper claims, and what is found here"
 
 
 def paper_tables(run: RunFolder, paper: str) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def paper_tables(run: RunFolder, paper: str) -> dict[str, Any]:
     chosen, extent = run.config.chosen[paper], run.papers[paper]
     titles = {name: table.title for name, table in chosen.tables.items()}
     if chosen.orderings:
-        titles = {"orderings": ORDERS} | titles
+        titles = {"orderings": RANKINGS} | titles
     asked = [name.removeprefix(HEADLINE) for name in run.config.table_names(paper, extent)]
     if extent == "all":
         asked = list(titles)

@@ -1,1 +1,1 @@
-"""Tables of papers, our rows beside the published ones, and the orders claimed in them."""
+"""Tables of papers, our rows beside the published ones, and the rankings claimed in them."""

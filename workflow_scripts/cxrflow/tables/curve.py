@@ -18,9 +18,10 @@ from cxrflow.files import atomic_path, write_json
 from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.figures import CurveFigure
 from cxrflow.tables.cells import Cell, make_cell
+from cxrflow.tables.notes import note_on_data
 from cxrflow.tables.results import Results, read_results, results_parser
 from cxrflow.tables.tests import Tests, read_tests
-from cxrflow.tables.text import note_on_data, number
+from cxrflow.tables.text import number
 
 log = logging.getLogger("cxrflow")
 

@@ -1,9 +1,9 @@
-"""The orders that a paper claims beside those found here: ``<output>.csv``, ``.md`` and ``.html``.
+"""The rankings that a paper claims, and those found here: ``<output>.csv``, ``.md``, ``.html``.
 
 A claim names cells of a table, best first; each is compared with the next one: by their difference
 over seeds and samples where both are of one task, else by whether their intervals are apart. Beside
-it stands in how many seeds the order holds. With fewer than ``LEAST_SEEDS`` trainings of a model no
-order is judged, and none is taken from a model that did not learn.
+it stands in how many seeds the ranking holds. With fewer than ``LEAST_SEEDS`` trainings of a model
+no ranking is judged, and none is taken from a model that did not learn.
 """
 
 import logging
@@ -18,15 +18,13 @@ from cxrflow.names import short_name
 from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.tables import Address, Column, Ordering
 from cxrflow.tables.cells import Cell, make_cell
+from cxrflow.tables.notes import note_on_chance, note_on_data, note_on_spread
 from cxrflow.tables.results import NOT_RUN, Results, read_results, results_parser
 from cxrflow.tables.tests import Tested, Tests, read_tests
 from cxrflow.tables.text import (
     csv_text,
     in_ascii,
     markdown_row,
-    note_on_chance,
-    note_on_data,
-    note_on_spread,
     ours_text,
     published_text,
     seeds_text,
@@ -78,7 +76,7 @@ class Compared:
 
     @property
     def found(self) -> str:
-        """Whether ours stand in the claimed order, and whether it is more than chance."""
+        """Whether ours are ranked as claimed, and whether it is more than chance."""
         better, worse = self.better.cell, self.worse.cell
         if not isinstance(better.ours, float) or not isinstance(worse.ours, float):
             return ABSENT

@@ -12,9 +12,10 @@ from cxrflow.errors import InputError
 from cxrflow.papers import load_paper
 from cxrflow.papers.tables import HEADLINE
 from cxrflow.tables.cells import make_cells
+from cxrflow.tables.rendering import table_csv, table_html, table_markdown
 from cxrflow.tables.results import left_out, read_results, results_parser
 from cxrflow.tables.tests import read_tests
-from cxrflow.tables.text import table_csv, table_html, table_markdown, write_texts
+from cxrflow.tables.text import write_texts
 
 log = logging.getLogger("cxrflow")
 

@@ -1,0 +1,144 @@
+"""A table as CSV (for programs), Markdown and HTML (for people), all from the same cells.
+
+Ours and the published values are separate lines of a row, so that they cannot be taken for each
+other. The difference is only printed where our data are real: on synthetic data it means nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cxrflow.papers.tables import Table
+from cxrflow.tables.cells import Cell
+from cxrflow.tables.notes import differences, reasons, table_notes
+from cxrflow.tables.results import NOT_IN_HEADLINE, Results
+from cxrflow.tables.tests import Tests
+from cxrflow.tables.text import (
+    csv_text,
+    in_ascii,
+    markdown_row,
+    number,
+    ours_text,
+    published_text,
+    template,
+)
+
+CSV_COLUMNS = (
+    "row", "column", "ours", "ours_sd", "low", "high", "seeds", "published", "published_sd",
+    "reason",
+)  # fmt: skip
+TEST_COLUMNS = {
+    "difference": "value", "difference_low": "low", "difference_high": "high", "p": "p",
+    "p_holm": "p_holm",
+}  # fmt: skip
+APART = "What has learnt nothing"
+# Widths in em of a wide font: of a character (BOLD times as wide in values of ours), of a column's
+# padding, of the words "ours" and "published". A table that has not the room is stacked.
+CHARACTER, BOLD, PADDING, SOURCE = 0.5, 1.3, 0.95, 6.5
+
+
+def table_csv(cells: Sequence[Cell]) -> str:
+    """One line a cell."""
+    return csv_text(
+        (*CSV_COLUMNS, *TEST_COLUMNS, "at_chance"),
+        (
+            [getattr(cell, name) for name in CSV_COLUMNS]
+            + [getattr(cell.tested, name, None) for name in TEST_COLUMNS.values()]
+            + [cell.at_chance if cell.seeds else None]
+            for cell in cells
+        ),
+    )
+
+
+def _lines(table: Table, cells: Sequence[Cell], results: Results) -> list[dict[str, Any]]:
+    """What both renderings print: a line for ours and one for the published values of each row."""
+    by_place: Mapping[tuple[str, str], Cell] = {(cell.row, cell.column): cell for cell in cells}
+    lines = []
+    for row in sorted(table.rows, key=lambda row: row.apart):
+        own = [by_place[row.label, column.key] for column in table.columns]
+        ours = []
+        for cell, column in zip(own, table.columns, strict=True):
+            parts = ours_text(cell, column)
+            if cell.difference is not None and not results.synthetic:
+                parts["difference"] = number(cell.difference, column, sign=True)
+            if cell.reason:  # the command that makes it stands in a note
+                parts["reason"] = cell.reason.partition("; `")[0]
+            ours.append(parts)
+        why = {parts.get("reason") for parts in ours if parts}
+        reason = why.pop() if len(why) == 1 else None
+        lines.append(
+            {
+                "label": row.label,
+                "apart": row.apart,
+                "ours": ours,
+                "published": [published_text(cell) for cell in own],
+                "reason": reason,  # of the whole row: printed once, beside its name
+                "left_out": reason == NOT_IN_HEADLINE,
+            }
+        )
+    return lines
+
+
+def table_markdown(
+    table: Table, cells: Sequence[Cell], results: Results, tests: Tests | None = None
+) -> str:
+    """A GitHub table with two lines a row, then the notes."""
+    heads = ["", "", *(column.label for column in table.columns)]
+    text = [f"**{table.title}**", "", markdown_row(heads), markdown_row(["---"] * len(heads))]
+    apart = False
+    for line in _lines(table, cells, results):
+        ours = []
+        for parts in line["ours"]:
+            shown = parts.get("value", "–") + parts.get("mark", "")
+            shown += f" ± {parts['spread']}" if "spread" in parts else ""
+            shown += f" ({parts['interval']})" if "interval" in parts else ""
+            shown += f" Δ {parts['difference']}" if "difference" in parts else ""
+            shown += f" [{parts['chance']}]" if "chance" in parts else ""
+            ours.append(shown)
+        if line["apart"] and not apart:
+            text.append(markdown_row([f"*{APART}*", *[""] * (len(heads) - 1)]))
+        apart = line["apart"]
+        text.append(markdown_row([line["label"], "ours", *ours]))
+        if any(line["published"]):
+            text.append(markdown_row(["", "published", *(one or "–" for one in line["published"])]))
+    notes = [*table_notes(table, cells, results, tests), *reasons(table, cells)]
+    text += ["", *(f"- {note}" for note in notes)]
+    for heading, rows in differences(table, cells).items():
+        text += ["", f"{heading}:", "", *(f"- {row}: {said}" for row, said in rows.items())]
+    return "\n".join(text) + "\n"
+
+
+def _width(table: Table, lines: Sequence[Mapping[str, Any]]) -> float:
+    """How wide the table must be to show all its columns beside each other, in em."""
+    width = SOURCE
+    for place, column in enumerate(table.columns):
+        sizes: list[float] = [len(word) for word in column.label.split()]
+        for line in lines:
+            parts = line["ours"][place]
+            spread = len(f" ± {parts['spread']}") if "spread" in parts else 0
+            sizes += [len(line["published"][place]), BOLD * len(parts.get("value", "")) + spread]
+            sizes += [] if line["reason"] else map(len, parts.get("reason", "").split())
+        width += CHARACTER * max(sizes) + PADDING
+    return width
+
+
+def table_html(
+    name: str,
+    table: Table,
+    cells: Sequence[Cell],
+    results: Results,
+    tests: Tests | None = None,
+) -> str:
+    """A self-contained fragment; ASCII only, so that it reads right however it is opened."""
+    left_out = {c.reason for c in cells if c.reason and c.reason.startswith(NOT_IN_HEADLINE)}
+    lines = _lines(table, cells, results)
+    html = template("table.html.jinja").render(
+        id=name,
+        table=table,
+        lines=lines,
+        width=round(_width(table, lines), 1),
+        apart=APART,
+        notes=table_notes(table, cells, results, tests) + [f"In grey: {why}." for why in left_out],
+        differences=differences(table, cells),
+        synthetic=bool(results.runs) and results.synthetic,
+    )
+    return in_ascii(html)
