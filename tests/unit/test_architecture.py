@@ -14,15 +14,24 @@ from cxrflow.source_files import PACKAGE, ROOT, imported_by
 TOP = ROOT.parent
 # Know no part of the package:
 SHARED = {
-    *("command", "csv_table", "drops", "errors", "files", "keyed_random", "names", "outputs"),
+    *(
+        "archives",
+        "command",
+        "csv_table",
+        "drops",
+        "errors",
+        "files",
+        "keyed_random",
+        "names",
+        "outputs",
+    ),
     *("parallel", "parquet", "programs", "progress"),
 }
 LIBRARIES = {"data", "encoders", "images", "metrics", "objectives", "phantom", "reports", "text"}
 # What each part may import besides itself, the shared modules, other parts' settings and the
 # descriptions of data sets.
 ALLOWED: dict[str, set[str]] = {
-    **{name: set() for name in SHARED - {"command", "drops", "files", "outputs", "parquet"}},
-    **{name: {"errors"} for name in ("command", "drops", "files", "outputs", "parquet")},
+    **{name: set() for name in SHARED},
     **{name: set() for name in (*LIBRARIES, "training", "papers", "source_files")},
     "model": {"encoders", "images", "text"},
     "config": {"papers", "images"},  # a geometry is checked by its own parser

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import json
 import tracemalloc
+from hashlib import sha256
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -141,6 +142,8 @@ def test_pubmed_md5_twins_are_compared(tmp_path):
         (lambda data: gzip.compress(b"<Other></Other>"), r"not PubMed XML \(root element is Other"),
         (lambda data: gzip.compress(gzip.decompress(data) + b"\xff"), "not PubMed XML"),
         (lambda data: b"", "not PubMed XML"),
+        (lambda data: gzip.compress(b"<?xml version='1.0' encoding='x-no'?><a/>"), "not PubMed"),
+        (lambda data: gzip.compress(b"<PubmedArticleSet>" + b" " * 2**27), "not PubMed XML .unpac"),
     ],
 )
 def test_damaged_pubmed_files(tmp_path, damage, message):
@@ -288,6 +291,18 @@ def test_bad_document_files(tmp_path):
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 nothing")
     with pytest.raises(InputError, match=r"bad\.parquet: not a readable Parquet file"):
         open_documents(tmp_path / "bad.parquet")
+    texts = [sha256(bytes([number % 256, number // 256])).hexdigest() for number in range(2000)]
+    with DocumentWriter(tmp_path / "whole.parquet") as writer:
+        for number, text in enumerate(texts):
+            writer.add(str(number), text)
+    whole = (tmp_path / "whole.parquet").read_bytes()
+    for place in (len(whole) // 2, len(whole) * 2 // 3):  # opened, and then not readable
+        (tmp_path / "hole.parquet").write_bytes(whole[:place] + b"\xff" * 64 + whole[place + 64 :])
+        with pytest.raises(InputError, match=r"hole\.parquet: row group 0 cannot be read"):
+            list(read_group(tmp_path / "hole.parquet", 0, 100, None))
+    pq.write_table(pa.table({"document_id": ["1"], "text": [1]}), tmp_path / "number.parquet")
+    with pytest.raises(InputError, match=r"column 'text' holds int64, expected text"):
+        open_documents(tmp_path / "number.parquet")
     pq.write_table(pa.table({"document_id": ["1"]}), tmp_path / "short.parquet")
     with pytest.raises(InputError, match=r"short\.parquet: column 'text' is missing"):
         open_documents(tmp_path / "short.parquet")

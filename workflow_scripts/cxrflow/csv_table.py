@@ -2,20 +2,24 @@
 
 import csv
 import gzip
+import io
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal
 
+from cxrflow.archives import TooLarge, leads_out, unpacked
 from cxrflow.drops import Drop
 from cxrflow.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# id: text that must be there; text: text or blank; number: a number or blank;
-# value: a number that must be there.
-Kind = Literal["id", "text", "number", "value"]
+# id: text that must be there; path: the same, below the list's folder; text: text or blank;
+# number: a number or blank; value: a number that must be there.
+Kind = Literal["id", "path", "text", "number", "value"]
+LONGEST_FIELD = 2**24  # characters
 
 
 def find_file(root: Path, *names: str) -> Path | None:
@@ -87,10 +91,13 @@ def read_csv(
         if kind == "text":
             made[name] = text
             continue
-        if kind == "id":
+        if kind in ("id", "path"):
             made[name] = text.str.strip()
             bad = made[name].isna() | (made[name] == "")
             reason = f"{path.name}: {name} is blank"
+            if kind == "path":
+                bad |= made[name].fillna("").map(leads_out).astype("bool")
+                reason += ", or no path below its folder"
         else:
             made[name] = pd.to_numeric(text, errors="coerce").astype("float64")
             bad = made[name].isna() & (text.notna() | (kind == "value"))
@@ -113,9 +120,10 @@ def read_text(path: Path, separator: str = ",") -> "tuple[pd.DataFrame, list[Dro
     try:
         try:
             # Blank alone means missing: a phrase or a class may well be called "None" or "NA".
-            frame = pd.read_csv(
-                path, sep=separator, dtype="str", keep_default_na=False, na_values=[""]
-            )
+            with unpacked(path) as handle:
+                frame = pd.read_csv(
+                    handle, sep=separator, dtype="str", keep_default_na=False, na_values=[""]
+                )
             if isinstance(frame.index, pd.RangeIndex):
                 frame.index = frame.index + 2
                 return frame, []
@@ -129,6 +137,8 @@ def read_text(path: Path, separator: str = ",") -> "tuple[pd.DataFrame, list[Dro
             f"{path}: not UTF-8 (byte 0x{error.object[error.start]:02x} cannot be read); "
             "expected the file as published"
         ) from None
+    except TooLarge as error:
+        raise InputError(f"{path}: {error}; expected the file as published") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{path}: cut off or not gzip ({error}); fetch it again") from None
 
@@ -136,18 +146,14 @@ def read_text(path: Path, separator: str = ",") -> "tuple[pd.DataFrame, list[Dro
 def _read_rows(path: Path, separator: str) -> "tuple[pd.DataFrame, list[Drop]]":
     import pandas as pd
 
-    def opened() -> IO[str]:
-        if path.suffix == ".gz":
-            return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-        return open(path, encoding="utf-8-sig", newline="")
-
+    csv.field_size_limit(LONGEST_FIELD)
     rows: list[Sequence[str]] = []
     lines: list[int] = []
     wrong: list[str] = []
-    with opened() as handle:
+    with io.TextIOWrapper(unpacked(path), encoding="utf-8-sig", newline="") as handle:
         reader = csv.reader(handle, delimiter=separator, strict=True)
         try:
-            header = next(reader)
+            header = _named_once(next(reader, []))
             start = reader.line_num + 1
             for row in reader:
                 if len(row) == len(header):
@@ -161,6 +167,24 @@ def _read_rows(path: Path, separator: str) -> "tuple[pd.DataFrame, list[Drop]]":
     frame = pd.DataFrame(rows, columns=header, index=lines, dtype="str").replace("", pd.NA)
     reason = f"{path.name}: wrong number of fields (expected {len(header)})"
     return frame, [Drop.of(reason, wrong, failed=True)]
+
+
+def _named_once(header: Sequence[str]) -> list[str]:
+    """Names of columns, each once: what stands again is numbered, as pandas does it."""
+    seen: Counter[str] = Counter()
+    named = []
+    for name in header:
+        named.append(f"{name}.{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return named
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 text; InputError where it is none."""
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from None
 
 
 def bare_ids(values: "pd.Series") -> "pd.Series":

@@ -14,6 +14,11 @@ from cxrflow.errors import InputError
 EXAMPLES = 5  # ids or places kept of each reason
 
 
+def printable(name: str) -> str:
+    """A file's name as it can be written: one that is no UTF-8 can be opened, but not written."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
 @dataclass(frozen=True)
 class Drop:
     """So many left out for one reason, with a few of their names; ``part``: of which split."""
@@ -29,7 +34,7 @@ class Drop:
         cls, reason: str, ids: Iterable[object], failed: bool = False, part: str | None = None
     ) -> "Drop":
         """The drop of these ids."""
-        names = [str(name) for name in ids]
+        names = [printable(str(name)) for name in ids]
         return cls(reason, len(names), tuple(names[:EXAMPLES]), failed, part)
 
     def as_json(self) -> dict[str, Any]:

@@ -4,8 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 
+from cxrflow.archives import one_line
 from cxrflow.errors import InputError
+
+#: What Arrow and pandas raise of damaged files.
+DAMAGE = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, RuntimeError)
 
 
 def read_table(path: str | Path, columns: Sequence[str] = ()) -> pd.DataFrame:
@@ -18,9 +23,8 @@ def read_table(path: str | Path, columns: Sequence[str] = ()) -> pd.DataFrame:
         raise InputError(f"{path}: file not found")
     try:
         table = pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{path}: not a readable Parquet file ({reason})") from None
+    except DAMAGE as error:
+        raise InputError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
     for name in columns:
         if name not in table:
             found = ", ".join(map(str, table.columns)) or "none"

@@ -8,7 +8,6 @@ whose images stand in ``images_to_avoid.csv``.
 """
 
 import json
-import zipfile
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from cxrflow.archives import DAMAGE, names_of, open_zip, read_file, read_member
 from cxrflow.csv_table import bare_ids, find_file, read_csv, require_file, require_root
 from cxrflow.data.tables import Request, Tables, shaped
 from cxrflow.drops import Drop
@@ -119,12 +119,8 @@ def _listed(silver: Path) -> tuple[Path, list[str]]:
     """The zip or the folder of scene graphs, and the names of its files, sorted."""
     packed, folder = silver / "scene_graph.zip", silver / "scene_graph"
     if packed.is_file():
-        try:
-            with zipfile.ZipFile(packed) as archive:
-                names = [name for name in archive.namelist() if name.endswith(_FILE)]
-        except zipfile.BadZipFile:
-            raise InputError(f"{packed}: no zip file, or cut off; fetch it again") from None
-        return packed, sorted(names)
+        with open_zip(packed) as archive:
+            return packed, [name for name in names_of(archive)[0] if name.endswith(_FILE)]
     names = sorted(path.name for path in folder.glob(f"*{_FILE}"))
     if not names:
         raise InputError(
@@ -147,7 +143,7 @@ def _read_chunk(
             ids = (graph["image_id"], graph["study_id"], graph["patient_id"])
             image, study, patient = (str(value).removesuffix(".dcm") for value in ids)
             found = list(_comparisons(graph["relationships"]))
-        except (json.JSONDecodeError, UnicodeDecodeError):
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
             damaged.append(("scene graph: not valid JSON", name))
         except (KeyError, TypeError, AttributeError, ValueError):
             damaged.append(("scene graph: a field is missing or of another kind", name))
@@ -162,13 +158,16 @@ def _read_chunk(
 def _contents(source: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     if source.is_dir():
         for name in names:
-            yield name, (source / name).read_bytes()
+            try:
+                yield name, read_file(source / name)
+            except DAMAGE:
+                yield name, b""
         return
-    with zipfile.ZipFile(source) as archive:
+    with open_zip(source) as archive:
         for name in names:
             try:
-                yield name, archive.read(name)
-            except zipfile.BadZipFile:  # its checksum
+                yield name, read_member(archive, name)
+            except DAMAGE:
                 yield name, b""
 
 

@@ -22,7 +22,7 @@ def read(root: Path, request: Request) -> Tables:
     rows, damage = read_csv(
         path,
         {
-            **{"Patientid": "id", "filename": "id", "view": "text", "modality": "text"},
+            **{"Patientid": "id", "filename": "path", "view": "text", "modality": "text"},
             **{"offset": "number", "clinical notes": "text"},
         },
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxrflow.csv_table import require_file, require_root
+from cxrflow.csv_table import read_lines, require_file, require_root
 from cxrflow.data.filters import file_failures
 from cxrflow.data.tables import Request, Tables, drop_repeats, require_unique, shaped
 from cxrflow.drops import Drop
@@ -60,8 +60,7 @@ def _lines(path: Path) -> tuple[pd.DataFrame, list[Drop]]:
     """Patient, file, class and collection of each line; lines that do not say them, counted."""
     good: list[list[str | None]] = []
     wrong: dict[str, list[str]] = {}
-    text = path.read_text(encoding="utf-8-sig")
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         fields = line.split()
         if not fields:
             continue

@@ -21,11 +21,11 @@ def read(root: Path, request: Request) -> Tables:
     record_list = require_file(lists, "cxr-record-list.csv")
     images, image_damage = read_csv(
         record_list,
-        {"subject_id": "id", "study_id": "id", "dicom_id": "id", "path": "id"},
+        {"subject_id": "id", "study_id": "id", "dicom_id": "id", "path": "path"},
     )
     study_list = require_file(lists, "cxr-study-list.csv")
     studies, study_damage = read_csv(
-        study_list, {"subject_id": "id", "study_id": "id", "path": "id"}
+        study_list, {"subject_id": "id", "study_id": "id", "path": "path"}
     )
     for frame in (images, studies):
         frame["subject_id"] = bare_ids(frame["subject_id"])

@@ -35,7 +35,8 @@ def read(root: Path, request: Request) -> Tables:
     rows, damage = read_csv(
         metadata,
         {
-            **{"dicom_id": "id", "subject_id": "id", "study_id": "id", "ViewPosition": "text"},
+            **{"dicom_id": "path", "subject_id": "path", "study_id": "path"},
+            "ViewPosition": "text",
             **{"Rows": "number", "Columns": "number", "StudyDate": "text", "StudyTime": "text"},
         },
     )

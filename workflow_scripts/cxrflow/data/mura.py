@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxrflow.csv_table import require_file, require_root
+from cxrflow.csv_table import read_lines, require_file, require_root
 from cxrflow.data.filters import file_failures
 from cxrflow.data.tables import Request, Tables, shaped
 from cxrflow.drops import Drop
@@ -114,5 +114,5 @@ def _labels(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
 
 def _lines(path: Path) -> list[tuple[int, str]]:
     """Lines that are not blank, by number."""
-    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    lines = read_lines(path)
     return [(number, line.strip()) for number, line in enumerate(lines, start=1) if line.strip()]

@@ -85,7 +85,7 @@ def _pair(line: bytes, id_key: str) -> dict[str, str] | str:
         values: Any = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError:
         return "not UTF-8"
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # a number of 5,000 digits, brackets in brackets
         return "not valid JSON"
     if not isinstance(values, dict):
         return "not a JSON object"

@@ -8,15 +8,14 @@ or the DICOM header, else it is unknown. Patients are not known: a report number
 
 import os
 import re
-import tarfile
 import xml.etree.ElementTree as ElementTree
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 
+from cxrflow.archives import TooLarge, read_file, tar_files
 from cxrflow.csv_table import find_file, read_csv, require_root
 from cxrflow.data import dicom_headers
 from cxrflow.data.tables import Request, Tables, require_unique, shaped
@@ -72,7 +71,7 @@ def read_reports(root: Path) -> tuple[list[Report], list[Drop]]:
     for name, content in _files(root):
         try:
             reports.append(_parse(content))
-        except (ElementTree.ParseError, ValueError):
+        except (ElementTree.ParseError, ValueError, LookupError):  # an encoding nobody knows
             broken.append(name)
     if not reports and not broken:
         raise InputError(f"{root}: no report in {' or '.join(REPORTS)}; expected <n>.xml files")
@@ -85,18 +84,15 @@ def _files(root: Path) -> Iterator[tuple[str, bytes]]:
     folder, archive = (root / name for name in REPORTS)
     if folder.is_dir():
         for path in sorted(folder.glob("*.xml")):
-            yield str(path), path.read_bytes()
+            try:
+                yield str(path), read_file(path)
+            except (OSError, TooLarge):
+                yield str(path), b""
         return
     if not archive.is_file():
         raise InputError(f"{root}: neither {REPORTS[0]}/ nor {REPORTS[1]} found")
-    try:
-        with tarfile.open(archive) as tar:
-            for member in tar:
-                stream = tar.extractfile(member) if member.name.endswith(".xml") else None
-                if stream is not None:
-                    yield f"{archive}:{member.name}", stream.read()
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise InputError(f"{archive}: cut off or not a tar archive ({error})") from None
+    for member in tar_files(archive, ".xml"):
+        yield f"{archive}:{member.name}", member.content
 
 
 def _parse(content: bytes) -> Report:
@@ -110,9 +106,9 @@ def _parse(content: bytes) -> Report:
     return Report(study_id, list(dict.fromkeys(images)), terms)
 
 
-def _number(study_id: str) -> tuple[int, str]:
-    digits = re.sub(r"\D", "", study_id)
-    return (int(digits) if digits else 0, study_id)
+def _number(study_id: str) -> tuple[int, str, str]:
+    digits = re.sub(r"\D", "", study_id).lstrip("0")
+    return (len(digits), digits, study_id)  # Python makes no number of 5,000 digits
 
 
 def image_key(name: str) -> str:

@@ -7,7 +7,9 @@ form, one space before every line, a text is brought.
 
 from pathlib import Path
 
+from cxrflow.archives import TooLarge, read_file
 from cxrflow.csv_table import read_csv, require_file
+from cxrflow.drops import printable
 from cxrflow.errors import InputError
 from cxrflow.reports.texts import Listing, RawReport, Reference, decode
 
@@ -26,7 +28,9 @@ class MusculoskeletalReports:
         files = sorted(file.stem for file in (root / FOLDER).glob("[!.]*.txt"))
         if not files:
             raise InputError(f"{root / FOLDER}: no report; expected <study_id>.txt")
-        return Listing([Reference(name, patients.get(name), f"{name}.txt") for name in files])
+        return Listing(
+            [Reference(printable(name), patients.get(name), f"{name}.txt") for name in files]
+        )
 
     def __init__(self, root: Path):
         self._folder = root / FOLDER
@@ -34,7 +38,9 @@ class MusculoskeletalReports:
     def read(self, reference: Reference) -> RawReport:
         study, subject, place = reference
         try:
-            text, failure = decode((self._folder / place).read_bytes())
+            text, failure = decode(read_file(self._folder / place))
+        except TooLarge as error:
+            return RawReport(study, subject, failure=str(error))
         except OSError:
             return RawReport(study, subject, failure="file cannot be read")
         if text is not None:

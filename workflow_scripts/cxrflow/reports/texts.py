@@ -6,18 +6,26 @@ only a root that is not the data set at all is one.
 """
 
 import re
-import tarfile
 import xml.etree.ElementTree as ElementTree
-import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from cxrflow.archives import (
+    DAMAGE,
+    TWICE,
+    Member,
+    TooLarge,
+    names_of,
+    open_zip,
+    read_file,
+    read_member,
+    tar_files,
+)
 from cxrflow.csv_table import bare_ids, find_file, read_csv, require_file, require_root
 from cxrflow.data import layouts
-from cxrflow.drops import Drop, Tally
+from cxrflow.drops import Drop, Tally, printable
 from cxrflow.errors import InputError
 
 if TYPE_CHECKING:
@@ -84,14 +92,6 @@ def decode(content: bytes) -> tuple[str | None, str | None]:
     return (text, None) if text.strip() else (None, "empty file")
 
 
-def _archive(root: Path) -> zipfile.ZipFile:
-    path = root / MIMIC_ARCHIVE
-    try:
-        return zipfile.ZipFile(path)
-    except (OSError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path}: not a whole zip archive ({error})") from None
-
-
 class MimicReports:
     """The live tree first, then the archive."""
 
@@ -100,12 +100,11 @@ class MimicReports:
         """From the study list; without one, from the archive's members or the live tree."""
         path = find_file(root, MIMIC_LIST)
         if path is not None:
-            columns = ("study_id", "subject_id", "path")
-            rows, damage = read_csv(path, {name: "id" for name in columns})
+            rows, damage = read_csv(path, {"study_id": "id", "subject_id": "id", "path": "path"})
             ids = (bare_ids(rows["study_id"]), bare_ids(rows["subject_id"]))
             return Listing(list(map(Reference, *ids, rows["path"])), tuple(damage))
         if (root / MIMIC_ARCHIVE).is_file():
-            places = _archive(root).namelist()
+            places, _ = names_of(open_zip(root / MIMIC_ARCHIVE))
         else:
             places = [p.relative_to(root).as_posix() for p in root.glob("files/p*/p*/s*.txt")]
         found = [(REPORT_PATH.search(place), place) for place in sorted(places)]
@@ -118,44 +117,39 @@ class MimicReports:
         return Listing(references)
 
     def __init__(self, root: Path):
-        self._root = root
-        self._zip = _archive(root) if (root / MIMIC_ARCHIVE).is_file() else None
+        self._root, packed = root, root / MIMIC_ARCHIVE
+        self._zip = open_zip(packed) if packed.is_file() else None
+        self._twice = frozenset() if self._zip is None else names_of(self._zip)[1]
 
     def read(self, reference: Reference) -> RawReport:
         study, subject, place = reference
         path = self._root / place
         try:
             if path.is_file():
-                content = path.read_bytes()
+                content = read_file(path)
+            elif place in self._twice:
+                return RawReport(study, subject, failure=TWICE)
             elif self._zip is not None:
-                content = self._zip.read(place)
+                content = read_member(self._zip, place)
             else:
                 return RawReport(study, subject, failure="file not found")
+        except TooLarge as error:
+            return RawReport(study, subject, failure=str(error))
         except KeyError:
             return RawReport(study, subject, failure="file not found")
-        except (OSError, zipfile.BadZipFile, zlib.error, RuntimeError):
+        except DAMAGE:
             return RawReport(study, subject, failure="file cannot be read")
         text, failure = decode(content)
         return RawReport(study, subject, text=text, failure=failure)
 
 
-def _open_i_files(root: Path) -> dict[str, bytes | Path]:
+def _open_i_files(root: Path) -> dict[str, Member | Path]:
     folder, archive = root / OPEN_I_FOLDER, root / OPEN_I_ARCHIVE
     if folder.is_dir():
         return {path.name: path for path in folder.glob("*.xml")}
     if not archive.is_file():
         raise InputError(f"{root}: neither {OPEN_I_FOLDER}/ nor {OPEN_I_ARCHIVE} found")
-    files: dict[str, bytes | Path] = {}
-    try:
-        with tarfile.open(archive) as tar:
-            for member in tar:
-                stream = tar.extractfile(member) if member.name.endswith(".xml") else None
-                if stream is not None:
-                    files[Path(member.name).name] = stream.read()
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{archive}: cut off or not a tar archive ({reason})") from None
-    return files
+    return {member.name: member for member in tar_files(archive, ".xml")}
 
 
 class OpenIReports:
@@ -167,21 +161,27 @@ class OpenIReports:
         names = sorted(_open_i_files(root), key=lambda name: (len(name), name))
         if not names:
             raise InputError(f"{root}: no report; expected <n>.xml files")
-        return Listing([Reference(f"CXR{Path(name).stem}", None, name) for name in names])
+        return Listing(
+            [Reference(f"CXR{printable(Path(name).stem)}", None, name) for name in names]
+        )
 
     def __init__(self, root: Path):
         self._files = _open_i_files(root)
 
     def read(self, reference: Reference) -> RawReport:
         study, subject, place = reference
-        content = self._files[place]
-        if isinstance(content, Path):
-            content = content.read_bytes()
+        found = self._files[place]
+        try:
+            content = read_file(found) if isinstance(found, Path) else found.content
+        except DAMAGE:
+            return RawReport(study, subject, failure="file cannot be read")
+        if isinstance(found, Member) and found.failure is not None:
+            return RawReport(study, subject, failure=found.failure)
         if not content.strip():
             return RawReport(study, subject, failure="empty file")
         try:
             root = ElementTree.fromstring(content)
-        except (ElementTree.ParseError, ValueError):
+        except (ElementTree.ParseError, ValueError, LookupError):  # an encoding nobody knows
             return RawReport(study, subject, failure="not XML")
         identity = root.find(".//uId")
         study = (identity.get("id") if identity is not None else None) or study

@@ -12,7 +12,9 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cxrflow.archives import one_line
 from cxrflow.errors import InputError
+from cxrflow.parquet import DAMAGE
 
 SCHEMA = pa.schema([("document_id", pa.string()), ("text", pa.string())])
 _GROUP_BYTES = 16 * 2**20  # text of one row group
@@ -66,11 +68,15 @@ def open_documents(path: str | Path) -> pq.ParquetFile:
         raise InputError(f"{path}: file not found")
     try:
         file = pq.ParquetFile(path, memory_map=True)
-    except pa.ArrowException as error:
-        raise InputError(f"{path}: not a readable Parquet file ({error})") from None
+        schema = file.schema_arrow
+    except DAMAGE as error:
+        raise InputError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
     for column in ("document_id", "text"):
-        if column not in file.schema_arrow.names:
+        if column not in schema.names:
             raise InputError(f"{path}: column '{column}' is missing")
+        kind = schema.field(column).type
+        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            raise InputError(f"{path}: column '{column}' holds {kind}, expected text")
     return file
 
 
@@ -82,9 +88,18 @@ def read_group(path: str | Path, group: int, rows: int, split: str | None) -> It
     file = open_documents(path)
     filtered = split is not None and "split" in file.schema_arrow.names
     columns = ["text", "split"] if filtered else ["text"]
-    for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=columns):
-        texts = batch.column("text").to_pylist()
+    batches = file.iter_batches(batch_size=rows, row_groups=[group], columns=columns)
+    while True:
+        try:
+            batch = next(batches, None)
+            if batch is None:
+                return
+            texts = batch.column("text").to_pylist()
+            marks = batch.column("split").to_pylist() if filtered else ()
+        except DAMAGE as error:
+            raise InputError(
+                f"{path}: row group {group} cannot be read ({one_line(error)})"
+            ) from None
         if filtered:
-            marks = batch.column("split").to_pylist()
             texts = [text for text, mark in zip(texts, marks, strict=True) if mark == split]
         yield [text or "" for text in texts]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from cxrflow.csv_table import LONGEST_FIELD
 from cxrflow.drops import Tally
 from cxrflow.errors import InputError
 from cxrflow.text.documents import DocumentWriter
@@ -20,7 +21,6 @@ _BRACKETS = re.compile(r"\[\*\*.*?\*\*\]", re.DOTALL)
 # The mark that MIMIC-CXR uses, so that invented names and dates are not learnt.
 _REPLACEMENT = "___"
 _COLUMNS = ("ROW_ID", "ISERROR", "TEXT")
-_LONGEST_FIELD = 2**31 - 1
 
 
 def find_notes(root: Path) -> Path:
@@ -41,11 +41,13 @@ def _open(path: Path) -> IO[str]:
 
 def _rows(path: Path) -> Iterator[list[str]]:
     """Rows of the CSV; whatever breaks the stream becomes one line that names the place."""
-    csv.field_size_limit(_LONGEST_FIELD)
+    csv.field_size_limit(LONGEST_FIELD)
     line = 0
     try:
         with _open(path) as stream:
-            reader = csv.reader(stream, strict=True)
+            # A line at a time and no longer than a field: a packed line may unpack to gigabytes.
+            lines = iter(lambda: stream.readline(LONGEST_FIELD), "")
+            reader = csv.reader(lines, strict=True)
             for row in reader:
                 line = reader.line_num
                 yield row
@@ -76,7 +78,7 @@ def read_notes(
             tally.drop("malformed row", [f"row {total}"], failed=True)
             continue
         row_id, is_error, text = (row[index].strip() for index in place)
-        if not (row_id.isascii() and row_id.isdigit()):
+        if not (row_id.isascii() and row_id.isdigit() and len(row_id) <= 18):
             tally.drop("malformed row", [f"row {total}"], failed=True)
             continue
         if is_error not in ("", "0"):

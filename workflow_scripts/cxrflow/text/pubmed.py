@@ -13,12 +13,12 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cxrflow.archives import Bounded
 from cxrflow.drops import Tally
 from cxrflow.errors import InputError
 from cxrflow.parallel import ordered_map
@@ -27,6 +27,7 @@ from cxrflow.text.settings import CorpusSettings
 
 log = logging.getLogger("cxrflow")
 LARGEST = 2**27 - 1  # of PMIDs, which are below 2^26 as yet
+LONGEST_RECORD = 2**26  # bytes; the longest have thousands of authors and some 500,000
 _NAME = re.compile(r"pubmed(\d\d)n(\d{4,})\.xml(\.gz)?$")
 
 
@@ -90,7 +91,8 @@ def abstract_text(article: ElementTree.Element) -> str:
 
 def _number(element: ElementTree.Element | None) -> int | None:
     text = (element.text or "").strip() if element is not None else ""
-    return int(text) if text.isascii() and text.isdigit() and int(text) <= LARGEST else None
+    known = text.isascii() and text.isdigit() and len(text.lstrip("0")) < 10
+    return int(text) if known and int(text) <= LARGEST else None
 
 
 def _read_record(citation: ElementTree.Element) -> tuple[str, str | None]:
@@ -101,7 +103,7 @@ def _read_record(citation: ElementTree.Element) -> tuple[str, str | None]:
     return text, None if text else "no abstract"
 
 
-def _elements(stream: gzip.GzipFile | IO[bytes]) -> Iterator[ElementTree.Element]:
+def _elements(stream: Bounded) -> Iterator[ElementTree.Element]:
     """Finished children of the root, each removed again: memory holds one record."""
     events = ElementTree.iterparse(stream, events=("start", "end"))
     root, depth = None, 0
@@ -114,6 +116,7 @@ def _elements(stream: gzip.GzipFile | IO[bytes]) -> Iterator[ElementTree.Element
         elif event == "end" and depth == 1:
             yield element
             root.clear()
+            stream.renew()
 
 
 def read_file(path: Path) -> PubMedFile:
@@ -123,7 +126,7 @@ def read_file(path: Path) -> PubMedFile:
     try:
         _check_md5(path)
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as stream:
-            for element in _elements(stream):
+            for element in _elements(Bounded(stream, LONGEST_RECORD)):
                 if element.tag == "DeleteCitation":
                     numbers = [_number(item) for item in element.iterfind("PMID")]
                     found.unnumbered += numbers.count(None)
@@ -134,7 +137,7 @@ def read_file(path: Path) -> PubMedFile:
         found.error = str(error)
     except (OSError, EOFError, zlib.error) as error:
         found.error = f"{path}: not a whole gzip file ({error})"
-    except (ElementTree.ParseError, ValueError) as error:
+    except (ElementTree.ParseError, ValueError, LookupError) as error:  # an unknown encoding
         found.error = f"{path}: not PubMed XML ({error})"
     return found
 
@@ -147,7 +150,7 @@ def _add_record(found: PubMedFile, versions: dict[int, int], element: ElementTre
         found.unnumbered += 1
         return
     version = identifier.get("Version", "1")
-    rank = int(version) if version.isdigit() else 1
+    rank = int(version) if version.isascii() and version.isdigit() and len(version) < 10 else 1
     if number in found.records:
         found.replaced.append(number)
         if rank < versions[number]:

@@ -1,0 +1,210 @@
+"""Archives, packed files and lists from anyone: links, names that stand twice, bombs, ways out."""
+
+import gzip
+import io
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cxrflow import archives
+from cxrflow.archives import leads_out, open_zip, read_member, tar_files, unpacked
+from cxrflow.csv_table import read_csv, read_text
+from cxrflow.data import open_i
+from cxrflow.data.tables import Request
+from cxrflow.errors import InputError
+from cxrflow.reports.texts import list_reports, read_texts
+
+XML = (
+    b'<?xml version="1.0"%s?>'
+    b'<e><uId id="CXR1"/><AbstractText Label="FINDINGS">A.</AbstractText></e>'
+)
+REPORT = "files/p10/p10000001/s50000001.txt"
+
+
+def tar_of(root: Path, *members: tuple[str, bytes | None]) -> Path:
+    """An archive as Open-I's; None: a link to another member."""
+    path = root / "NLMCXR_reports.tgz"
+    with tarfile.open(path, "w:gz") as tar:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            if content is None:
+                info.type, info.linkname = tarfile.SYMTYPE, "no/such/file"
+            else:
+                info.size = len(content)
+            tar.addfile(info, io.BytesIO(content or b""))
+    return path
+
+
+def zip_of(root: Path, *members: tuple[str, bytes]) -> Path:
+    path = root / "mimic-cxr-reports.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members:
+            archive.writestr(name, content)
+    return path
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits that a test reaches in milliseconds."""
+    monkeypatch.setattr(archives, "LARGEST_MEMBER", 2000)
+    monkeypatch.setattr(archives, "LARGEST_ARCHIVE", 30_000)
+
+
+def failures(layout: str, root: Path) -> list[tuple[str, str | None]]:
+    return [(report.study_id, report.failure) for report in read_texts(layout, root)]
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_members_that_are_not_one_plain_file_are_counted(tmp_path: Path, small: None) -> None:
+    good = XML % b""
+    tar_of(
+        tmp_path,
+        *(("a/1.xml", good), ("a/2.xml", None), ("a/3.xml", good), ("b/3.xml", good)),
+        *(("a/4.xml", b"x" * 2001), ("a/5.txt", good)),
+    )
+    assert failures("open_i", tmp_path) == [
+        ("CXR1", None),
+        ("CXR2", "a link or device in the archive, not a file"),
+        ("CXR3", archives.TWICE),
+        ("CXR4", archives.TOO_LARGE),
+    ]
+    reports, drops = open_i.read_reports(tmp_path)
+    assert [report.study_id for report in reports] == ["CXR1"]
+    assert [(drop.count, drop.failed) for drop in drops] == [(3, True)]
+    text = b"\n FINDINGS: Clear.\n"
+    zip_of(
+        tmp_path,
+        *((REPORT, text), (REPORT, b"\n FINDINGS: Effusion.\n"), ("../../../etc/s1.txt", text)),
+        *((REPORT.replace("001", "002"), b"x" * 2001), (REPORT.replace("001", "003"), text)),
+    )
+    assert failures("mimic_cxr", tmp_path) == [
+        ("50000001", archives.TWICE),
+        ("50000002", archives.TOO_LARGE),
+        ("50000003", None),
+    ]
+
+
+def test_what_unpacks_to_too_much_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, small: None
+) -> None:
+    tar_of(tmp_path, *((f"{number}.xml", b" " * 1900) for number in range(20)))
+    with pytest.raises(InputError, match=r"NLMCXR_reports.tgz: .*unpacks to more than 0 MB"):
+        open_i.read_reports(tmp_path)
+    packed = tmp_path / "list.csv.gz"
+    packed.write_bytes(gzip.compress(b"id\n" + b"x" * 100_000))
+    with pytest.raises(archives.TooLarge), unpacked(packed, smallest=1000) as stream:
+        stream.read()
+    # A header may say less than there is.
+    path = zip_of(tmp_path, (REPORT, b"x" * 10_000))
+    content = path.read_bytes().replace((10_000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
+    path.write_bytes(content)
+    assert failures("mimic_cxr", tmp_path) == [("50000001", "file cannot be read")]
+
+
+def test_a_packed_list_of_a_bomb_is_refused(tmp_path: Path) -> None:
+    """300 MB in 300 KB."""
+    path = tmp_path / "list.csv.gz"
+    with gzip.open(path, "wb", 1) as stream:
+        stream.write(b"id\n")
+        for _ in range(300):
+            stream.write(b"\n" * 2**20)
+    with pytest.raises(InputError, match=r"list.csv.gz: unpacks to more than 256 MB"):
+        read_text(path)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[:100],
+        lambda data: data[:-30],
+        lambda data: b"",
+        lambda data: b"PK\x05\x06" + b"\xff" * 18,
+        lambda data: data.replace(b"PK\x03\x04", b"PK\x03\x05"),
+        lambda data: data.replace(b"PK\x01\x02\x14\x03\x14\x00", b"PK\x01\x02\x14\x03\xff\x00"),
+    ],
+)
+def test_a_damaged_zip_is_one_line_or_a_failure(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    path = zip_of(tmp_path, (REPORT, b"\n FINDINGS: Clear.\n" * 50))
+    path.write_bytes(damage(path.read_bytes()))
+    try:
+        assert failures("mimic_cxr", tmp_path) == [("50000001", "file cannot be read")]
+    except InputError as error:
+        assert "not a whole zip archive" in str(error) and "\n" not in str(error)
+
+
+def test_compression_and_encryption_that_zipfile_lacks(tmp_path: Path) -> None:
+    path = zip_of(tmp_path, (REPORT, b"text"))
+    for at, value in ((8, 99), (6, 1)):  # method, flags of the local header and of the directory
+        content = bytearray(path.read_bytes())
+        content[at] = content[content.rfind(b"PK\x01\x02") + at + 2] = value
+        (tmp_path / "b").mkdir(exist_ok=True)
+        (tmp_path / "b" / path.name).write_bytes(content)
+        assert failures("mimic_cxr", tmp_path / "b") == [("50000001", "file cannot be read")]
+
+
+def test_plain_tar_and_zip_are_read(tmp_path: Path) -> None:
+    path = tar_of(tmp_path, ("1.xml", XML % b""))
+    path.write_bytes(gzip.decompress(path.read_bytes()))
+    assert [member.name for member in tar_files(path, ".xml")] == ["1.xml"]
+    with open_zip(zip_of(tmp_path, ("a.txt", b"text"))) as archive:
+        assert read_member(archive, "a.txt") == b"text"
+        with pytest.raises(KeyError):
+            read_member(archive, "b.txt")
+
+
+@pytest.mark.parametrize("encoding", [b"x-unknown", b"utf-7", b"shift_jis", b"\xff"])
+def test_an_xml_encoding_nobody_knows_is_a_failed_report(tmp_path: Path, encoding: bytes) -> None:
+    tar_of(tmp_path, ("1.xml", XML % (b' encoding="%s"' % encoding)), ("2.xml", XML % b""))
+    assert dict(failures("open_i", tmp_path))["CXR1"] is None  # the second, which is CXR1 by uId
+    assert len(open_i.read_reports(tmp_path)[1]) == 1
+
+
+def test_an_id_of_5000_digits_and_a_name_that_is_no_utf_8(tmp_path: Path) -> None:
+    folder = tmp_path / "ecgen-radiology"
+    folder.mkdir()
+    long = (XML % b"").replace(b"CXR1", b"CXR" + b"7" * 5000)
+    (folder / "1.xml").write_bytes(long)
+    (folder / "2.xml").write_bytes(XML % b"")
+    (tmp_path / "ecgen-radiology" / "\udcff.xml").write_bytes(b"")
+    reports, drops = open_i.read_reports(tmp_path)
+    assert [len(report.study_id) for report in reports] == [4, 5003]
+    assert drops[0].examples[0].encode() and drops[0].examples[0].endswith("\\udcff.xml")
+    assert ("CXR\\udcff", "empty file") in failures("open_i", tmp_path)
+    assert open_i.read(tmp_path, Request()).studies["study_id"].str.len().max() == 5003
+
+
+OUT = ("/etc/passwd", "../x", "a/../../x", "a\\..\\x", "\\x", "a\0b", "a/" + "x" * 300, "a/" * 600)
+
+
+@pytest.mark.parametrize("place", OUT)
+def test_a_list_may_name_no_path_outside(tmp_path: Path, place: str) -> None:
+    assert leads_out(place) and not leads_out("files/p10/a..b/s1.txt")
+    path = tmp_path / "list.csv"
+    path.write_text(f"id,path\n1,{place}\n2,a/b.txt\n3,\n")
+    rows, damage = read_csv(path, {"id": "id", "path": "path"})
+    assert rows["path"].tolist() == ["a/b.txt"]
+    assert [(drop.reason, drop.count) for drop in damage] == [
+        ("list.csv: path is blank, or no path below its folder", 2)
+    ]
+    (tmp_path / "secret.txt").write_text("\n FINDINGS: secret\n")
+    root = tmp_path / "mimic"
+    root.mkdir()
+    (root / "cxr-study-list.csv").write_text("subject_id,study_id,path\np1,s1,../secret.txt\n")
+    assert list_reports("mimic_cxr", root).references == []
+
+
+def test_long_fields_short_rows_and_columns_that_stand_twice(tmp_path: Path) -> None:
+    """Over 128 KB, where Python's reader stops by default; it reads what pandas does not."""
+    path, long = tmp_path / "list.csv", "x" * 200_000
+    path.write_text(f"id,text,text\n1,{long},a\n2,b\n3,c,d,e\n4,f,g\n")
+    rows, damage = read_text(path)
+    assert list(rows.columns) == ["id", "text", "text.1"] and rows["text"].iloc[0] == long
+    assert rows["id"].tolist() == ["1", "4"] and damage[0].count == 2
+    path.write_text('\n\n"\n1,2,3\n')
+    with pytest.raises(InputError):
+        read_text(path)

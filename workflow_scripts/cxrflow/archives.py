@@ -1,0 +1,155 @@
+"""What archives and packed files hold, within bounds: 2 MB may unpack to more than a disk holds.
+
+Only plain files are read, never what a link in an archive points to. A name that stands twice is
+damage: which of the two is meant cannot be known.
+"""
+
+import gzip
+import io
+import lzma
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections import Counter
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+from cxrflow.errors import InputError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+LARGEST_MEMBER = 2**24  # bytes; the longest report has some thousand, a scene graph 200,000
+LARGEST_ARCHIVE = 2**29  # of all members of an archive that is held in memory
+TWICE = "two files of this name in the archive"
+TOO_LARGE = f"longer than {LARGEST_MEMBER >> 20} MB"
+
+#: What Python's readers of damaged archives raise.
+DAMAGE = (
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error),
+    *(OSError, EOFError, ValueError, OverflowError, RuntimeError, KeyError, IndexError),
+)
+
+
+class Member(NamedTuple):
+    """A file of an archive: its name without folders, and its content or why it has none."""
+
+    name: str
+    content: bytes
+    failure: str | None = None
+
+
+class TooLarge(ValueError):
+    """A packed file gives more than it may."""
+
+
+class Bounded(io.RawIOBase):
+    """A stream that ends with :class:`TooLarge` when it has given more than ``limit`` bytes."""
+
+    def __init__(self, stream: IO[bytes] | gzip.GzipFile, limit: int) -> None:
+        self._stream, self._limit, self._left = stream, limit, limit
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        """As of a file."""
+        view = memoryview(buffer)
+        content = self._stream.read(min(len(view), self._left + 1))
+        self._left -= len(content)
+        if self._left < 0:
+            raise TooLarge(f"unpacks to more than {self._limit >> 20} MB")
+        view[: len(content)] = content
+        return len(content)
+
+    def renew(self) -> None:
+        """Count anew: what was read is not held any more."""
+        self._left = self._limit
+
+
+def unpacked(path: Path, smallest: int = LARGEST_ARCHIVE // 2) -> IO[bytes]:
+    """A file that may be packed by gzip, of which text is not packed more than 50 times."""
+    if path.suffix.lower() != ".gz":
+        return open(path, "rb")
+    limit = max(smallest, 50 * path.stat().st_size)
+    return io.BufferedReader(Bounded(gzip.open(path), limit))
+
+
+def open_zip(path: Path) -> zipfile.ZipFile:
+    """A zip archive; InputError where it is damaged."""
+    try:
+        return zipfile.ZipFile(path)
+    except (*DAMAGE, NotImplementedError) as error:
+        raise InputError(f"{path}: not a whole zip archive ({one_line(error)})") from None
+
+
+def names_of(archive: zipfile.ZipFile) -> tuple[list[str], frozenset[str]]:
+    """The names of a zip's files, sorted, and those of them that stand twice."""
+    counts = Counter(archive.namelist())
+    return sorted(counts), frozenset(name for name, count in counts.items() if count > 1)
+
+
+def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """A file of a zip; one of :data:`DAMAGE` where it cannot be read, KeyError where it is not."""
+    with archive.open(name) as stream:
+        content = stream.read(LARGEST_MEMBER + 1)  # what headers say of sizes may be wrong
+    if len(content) > LARGEST_MEMBER:
+        raise TooLarge(TOO_LARGE)
+    return content
+
+
+def read_file(path: Path) -> bytes:
+    """A whole file of the size of a report; :class:`TooLarge` where it is more."""
+    with open(path, "rb") as stream:
+        content = stream.read(LARGEST_MEMBER + 1)
+    if len(content) > LARGEST_MEMBER:
+        raise TooLarge(TOO_LARGE)
+    return content
+
+
+def tar_files(path: Path, suffix: str) -> list[Member]:
+    """The files of a tar archive, packed by gzip or plain, whose names end in ``suffix``.
+
+    Raises:
+        InputError: cut off, not such an archive, or more than :data:`LARGEST_ARCHIVE`.
+    """
+    found: dict[str, Member] = {}
+    try:
+        with open(path, "rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            stream = Bounded(gzip.GzipFile(fileobj=raw) if packed else raw, LARGEST_ARCHIVE)
+            with tarfile.open(fileobj=stream, mode="r|") as tar:
+                for member in tar:
+                    name = PurePosixPath(member.name).name
+                    if not member.name.endswith(suffix) or member.isdir():
+                        continue
+                    found[name] = (
+                        Member(name, b"", TWICE) if name in found else _member(tar, member, name)
+                    )
+    except DAMAGE as error:
+        raise InputError(f"{path}: cut off or not a tar archive ({one_line(error)})") from None
+    return list(found.values())
+
+
+def _member(tar: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> Member:
+    if not member.isreg():
+        return Member(name, b"", "a link or device in the archive, not a file")
+    stream = tar.extractfile(member)
+    content = stream.read(LARGEST_MEMBER + 1) if stream is not None else b""
+    return Member(name, content) if len(content) <= LARGEST_MEMBER else Member(name, b"", TOO_LARGE)
+
+
+def one_line(error: Exception) -> str:
+    """What an error says, on a line."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def leads_out(place: str) -> bool:
+    """Whether a path that a list gives is none below the list's own folder."""
+    parts = place.replace("\\", "/").split("/")
+    outside = place.startswith(("/", "\\")) or ".." in parts or "\0" in place
+    too_long = len(place) > 1000 or len(max(parts, key=len).encode()) > 255
+    return outside or too_long
