@@ -67,6 +67,7 @@ rule process_reports:
     params:
         code=lambda wildcards: code_digest(
             "reports.corpus",
+            "reports/rules/*.yaml",
             "reports/rules/mimic_cxr/*.yaml",
             "reports/rules/scope/*.yaml",
             *readers("reports", wildcards.dataset),

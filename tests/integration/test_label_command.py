@@ -2,7 +2,9 @@
 
 import csv
 import gzip
+import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from programs import End, program
 
 from cxrflow.errors import InputError
-from cxrflow.reports.labelled_tables import find_source
+from cxrflow.reports.label_sources import find_source
 from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.labels.scope.labeller import aggregate
 
@@ -196,6 +198,19 @@ BAD: dict[str, tuple[str, bytes, list[str], tuple[str, ...]]] = {
     "header only": ("a.csv", b"id,text\n", [], ("no row",)),
     "no Parquet": ("a.parquet", b"id,text\n", [], ("Parquet",)),
     "other kind": ("a.xlsx", b"", [], (".csv", ".parquet")),
+    "two impressions": ("a.csv", b"impression,conclusion\na,b\n", [], ("2 columns",)),
+    "semicolons in a text": ("a.csv", b"id;text\n1;a;b\n", [], ("a.csv:2", "semicolon", "quotes")),
+    "only indications": (
+        "a.csv",
+        b'id,text\n1,"INDICATION: CHF"\n2,"INDICATION: pneumonia"\n',
+        [],
+        (
+            "2 of 2 reports failed",
+            "no usable section",
+            "'INDICATION:' (2)",
+            "reports.sections.names",
+        ),
+    ),
 }
 
 
@@ -224,6 +239,136 @@ def test_other_bad_requests_are_one_line(tmp_path: Path) -> None:
     network = {"labels": {"engine": "chexbert", "chexbert": "weights"}}
     label(path, output, settings=network, reasons=tmp_path / "r.parquet").refuses("no reasons")
     assert not list(tmp_path.glob("labels*"))
+
+
+GUARDED = "INDICATION: CHF, pneumonia.\nCOMPARISON: None.\n{}Impression: Normal."
+
+
+def test_an_indication_is_not_labelled_whatever_its_heading_looks_like(tmp_path: Path) -> None:
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    (folder / "a.TXT").write_text(GUARDED.format("Findings: Left effusion.\n"))
+    (folder / "b.txt").write_text(GUARDED.format("ADDENDUM: Right pneumothorax.\n"))
+    (folder / "c.txt").write_text("Indication: CHF. Findings: No edema. Impression: Normal.")
+    output = tmp_path / "labels.csv"
+    label(folder, output).succeeds()
+    found = pd.read_csv(output).set_index("path")
+    assert found.loc["a.TXT"].dropna().to_dict() == {"Pleural Effusion": 1}
+    assert found.loc["b.txt"].dropna().to_dict() == {"No Finding": 1}
+    assert found.loc["c.txt"].dropna().to_dict() == {"No Finding": 1, "Edema": 0}
+    told = summary(output)
+    assert told["read"] == {"findings and impression": 2, "impression only": 1}
+    assert told["addenda"] == 1
+    # A table's cell, and one file, are read alike; a setting takes a text as a whole.
+    path = table(tmp_path / "in.csv", (GUARDED.format(""),))
+    label(path, output).succeeds()
+    assert np.nansum(values(output)) == 1
+    label(path, output, settings={"sections": {"headings": "none"}}).succeeds()
+    assert values(output)[0, OBSERVATIONS.index("Pneumonia")] == 1
+    label(folder / "a.TXT", output).succeeds()
+    assert summary(output)["reports"] == 1
+
+
+def test_findings_and_impression_of_a_table_are_both_labelled_and_named(tmp_path: Path) -> None:
+    path, output = tmp_path / "in.csv", tmp_path / "labels.csv"
+    path.write_text(
+        "id,Impression,findings,note\n1,Edema.,Left effusion.,Fracture.\n2,Normal.,,x\n"
+    )
+    said = label(path, output)
+    said.succeeds()
+    effusion, edema, fracture = (
+        OBSERVATIONS.index(name) for name in ("Pleural Effusion", "Edema", "Fracture")
+    )
+    assert values(output)[0, [effusion, edema]].tolist() == [1, 1]
+    assert summary(output)["text_columns"] == ["findings", "Impression"]
+    assert summary(output)["read"] == {"findings and impression": 1, "impression only": 1}
+    label(path, output, settings={"labels": {"text": "conclusion"}}).succeeds()
+    assert np.isnan(values(output)[0, effusion]) and values(output)[0, edema] == 1
+    label(path, output, "--text-column", "note", "--text-column", "findings").succeeds()
+    assert values(output)[0, [effusion, fracture]].tolist() == [1, 1]
+    assert summary(output)["text_columns"] == ["note", "findings"]
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+@pytest.mark.parametrize("ending", ["csv", "CSV", "tsv", "csv.gz"])
+def test_separators_are_recognised(
+    tmp_path: Path, separator: str, ending: str, expected: np.ndarray
+) -> None:
+    path, output = tmp_path / f"in.{ending}", tmp_path / "labels.csv"
+    pd.DataFrame({"study": range(5), "report": TEXTS}).to_csv(path, sep=separator, index=False)
+    label(path, output).succeeds()
+    np.testing.assert_array_equal(values(output), expected)
+    assert summary(output)["separator"] == separator
+
+
+def test_a_table_may_come_from_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: np.ndarray
+) -> None:
+    def given(content: bytes) -> None:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    output = tmp_path / "labels.csv"
+    given(table(tmp_path / "in.csv").read_bytes())
+    label(Path("-"), output, id_column="study").succeeds()
+    np.testing.assert_array_equal(values(output), expected)
+    assert summary(output)["input"] == "standard input"
+    given(b"id,text\n1,a,b\n")
+    label(Path("-"), output).refuses("standard input:2", "quotes")
+
+
+def test_texts_in_another_language_are_not_labelled_and_counted(tmp_path: Path) -> None:
+    path, output = tmp_path / "in.csv", tmp_path / "labels.csv"
+    path.write_text("text\nBefund: Kein Pleuraerguss\nNo edema.\nHerz normal groß.\n")
+    label(path, output).succeeds()
+    assert np.isnan(values(output)[[0, 2]]).all() and np.nansum(values(output)[1]) == 1
+    told = summary(output)
+    assert told["outcomes"] == {"too few words known": 2, "labelled": 1}
+    (step,) = told["steps"]
+    assert step["kept"] == 1 and step["dropped"][0]["examples"] == ["0", "2"]
+    label(path, output, settings={"labels": {"least_known": 0}}).succeeds()
+    assert summary(output)["outcomes"] == {"labelled": 3}
+
+
+def test_a_file_that_cannot_be_read_is_named_and_does_not_hold_the_rest_up(tmp_path: Path) -> None:
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    (folder / "good.txt").write_text("No edema.")
+    (folder / "bad.txt").write_bytes(b"\xff\xfe")
+    os.mkfifo(folder / "pipe.txt")
+    output = tmp_path / "labels.csv"
+    label(folder, output).refuses("2 of 3 reports", "bad.txt")
+    label(folder, output, settings={"max_failed_share": 0.7}).succeeds()
+    dropped = summary(output)["steps"][0]["dropped"]
+    assert {drop["reason"]: drop["examples"] for drop in dropped} == {
+        "not UTF-8 text": ["bad.txt"],
+        "file cannot be read": ["pipe.txt"],
+    }
+
+
+@pytest.mark.parametrize("place", ["file/labels.csv", "/proc/none/labels.csv"])
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("cxrflow.reports.label_sources.find_source", pytest.fail)
+    path = table(tmp_path / "in.csv")
+    label(path, tmp_path / place).refuses(Path(place).name, "cannot be written")
+    label(path, tmp_path / "l.csv", reasons=tmp_path / "file" / "r.parquet").refuses("r.parquet")
+
+
+def test_what_a_kill_left_unfinished_is_made_again(tmp_path: Path) -> None:
+    path, output = table(tmp_path / "in.csv"), tmp_path / "labels.csv"
+    reasons = tmp_path / "reasons.parquet"
+    label(path, output, reasons=reasons).succeeds()
+    whole = (output.read_bytes(), reasons.read_bytes())
+    for damaged in (output, reasons, output.with_name("labels.csv.json")):
+        damaged.write_bytes(damaged.read_bytes()[:40])
+        label(path, output, reasons=reasons).succeeds()
+        assert (output.read_bytes(), reasons.read_bytes()) == whole
+        summary(output)
+    output.unlink()
+    label(path, output, reasons=reasons).succeeds()
+    assert output.is_file()
 
 
 def texts_of(path: Path, **options: str) -> list[tuple[str, str | None, str | None]]:

@@ -289,6 +289,50 @@ def test_covid_notes_are_the_impression(tmp_path: Path) -> None:
     }
 
 
+OWN = "INDICATION: CHF.\nFindings: Left effusion.\nImpression: No edema.\n"
+
+
+def test_headings_of_another_form_are_refused_or_read(tmp_path: Path) -> None:
+    root = write_mimic(tmp_path / "own", {n: OWN.encode() for n in range(1, 5)})
+    with pytest.raises(InputError) as raised:
+        run(root)
+    for words in (r"'\n FINDINGS:'", "'Findings:' (4)", "reports.sections.headings: any"):
+        assert words in str(raised.value)
+    folder = run(root, sections={"headings": "any"}, labels={"text": "findings_and_impression"})
+    sections = table(folder, "sections")
+    assert set(sections["findings"]) == {"Left effusion."}
+    assert set(sections["indication"]) == {"CHF."}
+    assert set(table(folder, "labels")["Pleural Effusion"]) == {1}
+
+
+def test_headings_that_became_a_last_paragraph_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    late = f" EXAMINATION: Chest.\n \n{OWN}"
+    with pytest.raises(InputError, match="2 of 3 reports have findings or an impression under"):
+        run(write_mimic(tmp_path / "a" / "b", {1: f"\n{late}".encode(), 2: f"\n{late}".encode(),
+                                               3: GOOD.encode()}))  # fmt: skip
+    root = write_mimic(tmp_path / "c" / "d", {1: f"\n{late}".encode(), 2: GOOD.encode()})
+    run(root)
+    assert "1 of 2 reports have findings or an impression under" in caplog.text
+
+
+def test_addenda_and_other_languages_are_counted(tmp_path: Path) -> None:
+    contents: dict[int, bytes | None] = {
+        1: GOOD.encode(),
+        2: b"\n ADDENDUM: Rib fracture.\n" + GOOD.encode(),
+        3: "\n FINDINGS: Kein Pleuraerguss.\n \n IMPRESSION: Unauffällig.\n".encode(),
+    }
+    folder = run(write_mimic(tmp_path / "mimic", contents))
+    labels = table(folder, "labels")
+    assert list(labels["study_id"]) == ["59990001", "59990002"]
+    assert labels["Fracture"].isna().all()
+    corpus = json.loads((folder / "corpus.json").read_text())
+    assert corpus["counts"]["addenda"] == 1
+    assert drops(corpus) == {"too few words known": (1, ["59990003"])}
+    assert len(table(folder, "sections")) == len(table(folder, "documents")) == 3
+
+
 @pytest.mark.real
 def test_real_open_i_counts(tmp_path: Path) -> None:
     given = os.environ.get("CXR_REAL_DATA")
@@ -304,6 +348,7 @@ def test_real_open_i_counts(tmp_path: Path) -> None:
         "no usable section": 28,
     }
     assert corpus["counts"]["labelled"] == 3927
+    assert [step["dropped"] for step in corpus["steps"]][2] == []
 
 
 @pytest.mark.real

@@ -70,7 +70,7 @@ def read_report(path: Path, sections: Sequence[str]) -> str:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text ({error.reason})") from None
-    found = parse_report(text, SectionSettings(), None).sections
+    found = parse_report(text, SectionSettings(headings="any"), None).sections
     chosen = [found[name] for name in sections if found.get(name)]
     return " ".join(" ".join(chosen or [text]).split())
 

@@ -7,6 +7,7 @@ folders that hold them, links, the working folder and the home folder.
 
 import os
 import shutil
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -97,6 +98,20 @@ def require_no_link(path: Path) -> None:
     """Refuse a symbolic link, which would be replaced in place of what it points to."""
     if path.is_symlink():
         raise InputError(f"{path}: is a link; expected the name of the file or folder itself")
+
+
+def require_writable(path: Path) -> None:
+    """Refuse, before any work, a file that cannot be written; its folder is made.
+
+    Raises:
+        InputError: naming the file and what the system says.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
 
 
 def require_own(path: Path, others: Iterable[Path]) -> None:

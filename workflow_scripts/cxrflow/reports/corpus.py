@@ -24,7 +24,10 @@ from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, fingerprint, is_synthetic, write_json
 from cxrflow.parallel import chunks, ordered_map
 from cxrflow.progress import progress
+from cxrflow.reports.headings import hint
+from cxrflow.reports.labels.language import UNKNOWN_LANGUAGE
 from cxrflow.reports.labels.observations import NAMES, OBSERVATIONS
+from cxrflow.reports.parsing import require_few
 from cxrflow.reports.reading import KEPT, Processor, Rows
 from cxrflow.reports.settings import ReportSettings
 from cxrflow.reports.texts import Reference, list_reports
@@ -117,6 +120,9 @@ class _Account:
     def __init__(self) -> None:
         self.outcomes: Counter[str] = Counter()
         self.tally = Tally("reports read", "reports")
+        self.labelled = Tally("reports labelled", "reports")
+        self.starts: Counter[str] = Counter()
+        self.other_forms = 0
         self.counts: Counter[str] = Counter()
         self.labels = {name: Counter[str]() for name in OBSERVATIONS}
         self._digest = hashlib.sha256()
@@ -135,7 +141,12 @@ class _Account:
             labelled=len(rows.labels),
             documents=len(rows.documents),
             typos_corrected=rows.typos,
+            addenda=rows.addenda,
         )
+        self.labelled.kept += len(rows.labels)
+        self.labelled.drop(UNKNOWN_LANGUAGE, rows.unlabelled)
+        self.starts += rows.starts
+        self.other_forms += rows.other_forms
         for _, values in rows.labels:
             for observation, value in zip(OBSERVATIONS, values, strict=True):
                 self.labels[observation][NAMES.get(value, "blank")] += 1
@@ -155,6 +166,19 @@ def _unrepeated(references: Sequence[Reference]) -> tuple[list[Reference], Drop]
     repeated = [r.study_id for r in references if first[r.study_id] is not r]
     kept = [r for r in references if first[r.study_id] is r]
     return kept, Drop.of("study listed twice", repeated)
+
+
+def _require_headings(account: _Account, root: str, reports: int) -> None:
+    """Refuse a hospital's own reports where MIMIC-CXR's are expected; say where a few are such."""
+    if not account.other_forms:
+        return
+    said = (
+        f"{root}: {account.other_forms} of {reports} reports have findings or an impression under "
+        f"headings of another form; {hint('mimic_cxr', account.starts, account.other_forms)}"
+    )
+    if account.other_forms > reports / 2:
+        raise InputError(said)
+    log.warning("%s", said)
 
 
 def build_corpus(
@@ -187,7 +211,8 @@ def build_corpus(
             for rows in progress(parts, len(references), "report", lambda rows: len(rows.sections)):
                 tables.write(rows)
                 account.add(rows)
-        account.tally.require_few(root, settings.max_failed_share)
+        require_few(account.tally, root, settings, account.starts)
+        _require_headings(account, root, len(references))
         listed = Tally("reports listed", "reports", len(references), [*listing.dropped, repeated])
         values = settings.model_dump(mode="json")
         corpus = {
@@ -195,12 +220,16 @@ def build_corpus(
             "layout": layout,
             "synthetic": is_synthetic(root),
             "reports": len(references),
-            "steps": [listed.as_json(), account.tally.as_json()],
+            "steps": [s.as_json() for s in (listed, account.tally, account.labelled)],
             "settings": values,
             "settings_fingerprint": fingerprint(values),
             **account.summary(),
         }
         write_json(folder / "corpus.json", corpus)
+    for drop in account.labelled.drops:
+        log.warning("%d not labelled: %s (%s)", drop.count, drop.reason, ", ".join(drop.examples))
+    if account.counts["addenda"]:
+        log.warning("%d reports have an addendum; it is not labelled", account.counts["addenda"])
     seconds = time.monotonic() - started
     log.info(
         "%s: %d reports in %.1f s (%.0f a second), %d unusable",

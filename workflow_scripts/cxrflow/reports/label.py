@@ -1,16 +1,16 @@
 """Label anyone's reports with the 14 CheXpert observations.
 
---input is a table with a column of texts (.csv, .csv.gz, .parquet) or a folder of .txt files; of a
-data set, cxrflow.reports.corpus writes the same labels. A table's text is labelled as a whole, as
-the published CheXpert labeller does; of a .txt file with headings the part that the setting
-labels.text names (by default findings and impression), without any heading all of it.
+--input is a table with columns of text (.csv, .tsv, .parquet; - for standard input) or a folder of
+.txt files; of a data set, cxrflow.reports.corpus writes the same labels. Of a text with headings
+in any form, the part that the setting labels.text names is labelled (by default findings and
+impression), without any heading all of it.
 
 --output (.csv or .parquet) gets one row a report, in the order of the input: the id (--id-column,
 else the row's number from 0; a file's path), then the observations in CheXpert's order: 1.0
-positive, 0.0 negative, -1.0 uncertain, blank not mentioned. A report without a sentence, or one
-that cannot be read, gives 14 blanks and is counted in <output>.json (the published labeller gives
-an empty text No Finding = 1). No text is written, except by --with-text. The result does not depend
-on --threads.
+positive, 0.0 negative, -1.0 uncertain, blank not mentioned. A report without a sentence, one that
+cannot be read and one that is not English give 14 blanks and are counted in <output>.json (the
+published labeller gives an empty text No Finding = 1). No text is written, except by --with-text.
+The result does not depend on --threads.
 """
 
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ from typing import Any
 
 from cxrflow.command import parser, read_settings, run, thread_count
 from cxrflow.errors import InputError
+from cxrflow.outputs import require_writable
 from cxrflow.reports.settings import ReportSettings
 
 
@@ -36,16 +37,25 @@ def _check_outputs(given: Any) -> None:
                 f"{path}: was not written by an earlier run, which would have left {summary.name} "
                 "beside the labels; name another file, or delete this one yourself"
             )
+        if path is not None:
+            require_writable(path)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Command line; see the module's docstring."""
     arguments = parser(__doc__)
-    arguments.add_argument("--input", type=Path, required=True, help="table, or folder of .txt")
+    arguments.add_argument(
+        "--input", type=Path, required=True, help="table, folder of .txt, or - for standard input"
+    )
     arguments.add_argument(
         "--output", type=Path, required=True, help="labels.csv or labels.parquet"
     )
-    arguments.add_argument("--text-column", help="of a table; found when one name is obvious")
+    arguments.add_argument(
+        "--text-column",
+        action="append",
+        default=[],
+        help="of a table, again for each of several; found when the names are obvious",
+    )
     arguments.add_argument("--id-column", help="of a table; default: the row's number from 0")
     arguments.add_argument("--stanza", type=Path, help="stanza model folder, for splitter: stanza")
     arguments.add_argument("--threads", type=thread_count, default=1, help="processes")
@@ -59,7 +69,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     _check_outputs(given)
     settings = read_settings(given.settings, ReportSettings)
 
-    from cxrflow.reports.labelled_tables import find_source, label_reports
+    from cxrflow.reports.label_sources import find_source
+    from cxrflow.reports.labelled_tables import label_reports
 
     source = find_source(given.input, given.text_column, given.id_column)
     label_reports(

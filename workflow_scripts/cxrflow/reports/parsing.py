@@ -5,10 +5,14 @@ spelling, cut into sections, take the conclusion. Follows BioViL (section 3, "MI
 reports went through MIMIC-CXR's section parser and a public list of spelling corrections.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from cxrflow.drops import Tally
+from cxrflow.errors import InputError
 from cxrflow.files import is_synthetic
+from cxrflow.reports.headings import hint
 from cxrflow.reports.sections import ParsedReport, labelled_report, parse_report, special_cases
 from cxrflow.reports.settings import ReportSettings
 from cxrflow.reports.texts import RawReport
@@ -49,21 +53,13 @@ class ReportParser:
         content, typos = self._sections(report)
         return Parsed(content, content.outcome if content.outcome in NOTHING else None, typos)
 
-    def correct(self, report: RawReport) -> tuple[str, str | None]:
-        """The text of a report that is taken whole, corrected, and why it is unusable."""
-        failure = report.failure or self._too_long(report)
-        if failure is not None:
-            return "", failure
-        study = report.study_id.removeprefix("s")
-        return self._typos.correct(study, report.text or "")[0], None
-
     def _too_long(self, report: RawReport) -> str | None:
         texts = [report.text] if report.text is not None else (report.sections or {}).values()
         limit = self._settings.max_characters
         return f"longer than {limit} characters" if sum(map(len, texts)) > limit else None
 
     def _sections(self, report: RawReport) -> tuple[ParsedReport, int]:
-        study, settings, typos = report.study_id, self._settings, 0
+        study, settings, typos = report.study_id.removeprefix("s"), self._settings, 0
         if report.text is None:
             sections = {}
             for name, text in (report.sections or {}).items():
@@ -95,3 +91,21 @@ def labelled_sections(
         if any(character.isalpha() for text in both.values() for character in text):
             return both
     return {content.conclusion_from: content.conclusion}
+
+
+def require_few(
+    tally: Tally, root: str | Path, settings: ReportSettings, starts: Mapping[str, int]
+) -> None:
+    """End the program where too many reports are unusable; ``starts``: see :func:`.hint`.
+
+    Raises:
+        InputError: which says what a heading looks like where that is what is missing.
+    """
+    unread = sum(drop.count for drop in tally.drops if drop.reason in NOTHING)
+    try:
+        tally.require_few(root, settings.max_failed_share)
+    except InputError as error:
+        if unread:
+            said = hint(settings.sections.headings, starts, unread)
+            raise InputError(f"{error}; {said}") from None
+        raise

@@ -4,13 +4,16 @@
 references and gives the rows of the tables, so that chunks can be shared out.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from cxrflow.reports.headings import MAIN, line_starts
 from cxrflow.reports.labels.labeller import make_labeller
+from cxrflow.reports.labels.language import known_share
 from cxrflow.reports.labels.observations import Labels
 from cxrflow.reports.parsing import ReportParser, labelled_sections
-from cxrflow.reports.sections import ParsedReport
+from cxrflow.reports.sections import ParsedReport, any_headings
 from cxrflow.reports.sentences import make_splitter
 from cxrflow.reports.settings import ReportSettings
 from cxrflow.reports.texts import RawReport, Reference, open_reader
@@ -43,6 +46,10 @@ class Rows:
     documents: list[tuple[str, str]] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
     typos: int = 0
+    unlabelled: list[str] = field(default_factory=list)  # of too few known words
+    starts: Counter[str] = field(default_factory=Counter)  # of lines, where no section was found
+    other_forms: int = 0  # reports whose findings and impression have headings of another form
+    addenda: int = 0
 
 
 class Processor:
@@ -65,10 +72,16 @@ class Processor:
             rows.typos += typos
             if failure is not None:
                 rows.failures.append((report.study_id, failure))
+            if report.text and content is not None and MAIN.isdisjoint(content.sections):
+                rows.starts.update(line_starts(report.text))
+                if self._settings.sections.headings == "mimic_cxr":
+                    found = any_headings(self._settings.sections).find(report.text)
+                    rows.other_forms += not MAIN.isdisjoint(heading.name for heading in found)
             if content is None:
                 rows.sections.append(_section_row(report, None, str(failure)))
             else:
                 rows.sections.append(_section_row(report, content, content.outcome))
+                rows.addenda += bool(content.sections.get("addendum"))
                 parsed.append((report, content))
         self._split_and_label(parsed, rows)
         return rows
@@ -88,6 +101,10 @@ class Processor:
             [s for name in labelled_sections(content, choice) for s in sentences_of.get(name, ())]
             for (_, content), sentences_of in zip(parsed, by_report, strict=True)
         ]
+        for number, sentences in enumerate(to_label):
+            if sentences and known_share(sentences) < self._settings.labels.least_known:
+                rows.unlabelled.append(parsed[number][0].study_id)
+                to_label[number] = []
         read = self._labeller.label(to_label)
         for (report, content), sentences_of, labelled, labels in zip(
             parsed, by_report, to_label, read, strict=True

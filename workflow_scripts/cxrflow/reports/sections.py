@@ -5,7 +5,10 @@ text that the data set's official labels were read from: a heading is a line tha
 space and goes on in capitals to a colon; variants of a heading count as one name; the last section
 of a name wins; an empty findings or impression section does not count; a report that has neither
 is read from its last paragraph. The "conclusion" is the first present of impression, findings,
-last paragraph and comparison. Headings and special cases are data: ``rules/mimic_cxr``.
+last paragraph and comparison. Headings and special cases are data: ``rules/mimic_cxr``. Reports of
+other hospitals have their headings found by :mod:`.headings` and the rest by the same rules, but
+for three: sections of one name are joined, unknown headings are text, and a report without any
+heading is all impression.
 """
 
 import re
@@ -17,6 +20,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from cxrflow.reports.headings import MAIN, Headings
 from cxrflow.reports.settings import SectionSettings
 from cxrflow.reports.spelling import Speller
 
@@ -25,7 +29,11 @@ HEADING = re.compile(r"\n ([A-Z ()/,-]++):\s")
 PARAGRAPH_BREAK = "\n \n"
 
 CONCLUSION_ORDER = ("impression", "findings", "last_paragraph", "comparison")
-MAIN = frozenset(("impression", "findings"))
+BLANK_LINE = re.compile(r"\n[ \t]*+\n")
+# Sections of a line; what stands on the lines below is no longer theirs.
+OF_A_LINE = ("comparison", "examination", "technique", "date")
+# Sections that stand behind the text of a report.
+BEHIND = ("addendum", "notification", "recommendations", "signature")
 
 
 def _published(name: str) -> Any:
@@ -67,16 +75,22 @@ class SpecialCase:
 
 @dataclass(frozen=True)
 class ParsedReport:
-    """A report's sections by name, its conclusion, and where that came from ("" = nowhere)."""
+    """A report's sections by name, its conclusion, and where that came from ("" = nowhere).
+
+    ``whole``: no heading was found, and all of it counts as the impression.
+    """
 
     sections: dict[str, str]
     conclusion: str
     conclusion_from: str
+    whole: bool = False
 
     @property
     def outcome(self) -> str:
         """Which of the parser's cases this report is; counted in corpus.json."""
         has = [name for name in ("findings", "impression") if self.sections.get(name)]
+        if self.whole:
+            return "no heading, read whole"
         if self.conclusion_from.startswith("special case"):
             return self.conclusion_from if self.conclusion else "special case: no usable text"
         if has:
@@ -153,6 +167,8 @@ def parse_report(
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if settings.headings in ("any", "none"):
+        return _parse_any(text, settings)
     sections = {name: body.strip() for name, body, _ in split_sections(text, settings)}
     if special_case is None:
         return ParsedReport(sections, *conclude(sections))
@@ -161,6 +177,40 @@ def parse_report(
         return ParsedReport(sections, excerpt, "special case: offsets")
     named = sections.get(special_case.section, "")
     return ParsedReport(sections, named, f"special case: {special_case.section}")
+
+
+def _parse_any(text: str, settings: SectionSettings) -> ParsedReport:
+    """A report of any hospital; one without headings is its impression."""
+    headings = any_headings(settings).find(text) if settings.headings == "any" else []
+    if not headings:
+        sections = {"impression": text.strip()} if text.strip() else {}
+        return ParsedReport(sections, *conclude(sections), whole=bool(sections))
+    sections = {"preamble": text[: headings[0].start].strip()}
+    ends = [*(heading.start for heading in headings[1:]), len(text)]
+    for (_, start, name), end in zip(headings, ends, strict=True):
+        body = text[start:end].strip()
+        if body or name not in MAIN:
+            before = sections.get(name)
+            sections[name] = f"{before}\n\n{body}" if before else body
+    if MAIN.isdisjoint(sections):
+        pairs = [pair for pair in zip(headings, ends, strict=True) if pair[0].name not in BEHIND]
+        for (_, start, name), end in pairs[-1:]:
+            lines = "\n" if name in OF_A_LINE else BLANK_LINE
+            head, *tail = re.split(lines, text[start:end].lstrip(" \t"), maxsplit=1)
+            if tail and tail[0].strip():
+                sections |= {name: head.strip(), "last_paragraph": tail[0].strip()}
+    usable = {name: body for name, body in sections.items() if name != "comparison"}
+    return ParsedReport(sections, *conclude(usable))
+
+
+def any_headings(settings: SectionSettings) -> Headings:
+    """The headings that are known in any form, a hospital's own included."""
+    return _with_own(tuple((name, tuple(given)) for name, given in settings.names.items()))
+
+
+@lru_cache(maxsize=8)
+def _with_own(own: tuple[tuple[str, tuple[str, ...]], ...]) -> Headings:
+    return Headings(_headings.known, _headings.title, dict(own))
 
 
 def labelled_report(sections: Mapping[str, str | None]) -> ParsedReport:

@@ -1,15 +1,41 @@
 """Settings of report processing: sections, spelling, sentences and CheXpert labels."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from cxrflow.command import Seed, Settings
+
+SectionName = Literal[
+    "findings",
+    "impression",
+    "comparison",
+    "indication",
+    "history",
+    "examination",
+    "technique",
+    "recommendations",
+    "notification",
+    "addendum",
+    "wet_read",
+]
 
 
 class SectionSettings(Settings):
     """How a report's text becomes sections."""
 
+    headings: Literal["mimic_cxr", "any", "none"] | None = Field(
+        None,
+        description="what a heading looks like: mimic_cxr (a line break, one blank, capitals, a "
+        "colon: that data set's own rules, to the letter), any (a known name before a colon, in "
+        "any case, flush left or not), none (a text is labelled whole). null: mimic_cxr in that "
+        "layout, where no names are given, any elsewhere",
+    )
+    names: dict[SectionName, list[str]] = Field(
+        {},
+        description="a hospital's own headings by section, in any case, beside those that are "
+        "known; for headings: any",
+    )
     as_published: bool = Field(
         False,
         description="only the misspelt headings on MIMIC-CXR's list are read, not those one letter "
@@ -19,6 +45,12 @@ class SectionSettings(Settings):
     max_characters: int = Field(
         200_000, ge=1, description="a longer report is counted as bad and skipped"
     )
+
+    @model_validator(mode="after")
+    def _names_are_read(self) -> Self:
+        if self.names and self.headings not in (None, "any"):
+            raise ValueError(f"names need headings: any, and headings are {self.headings!r}")
+        return self
 
 
 class LabelSettings(Settings):
@@ -37,6 +69,13 @@ class LabelSettings(Settings):
         description="what is labelled: the conclusion text that MIMIC-CXR-JPG labelled "
         "(impression, else findings, else last paragraph, else comparison), or both sections; "
         "null: the conclusion of mimic_cxr, both sections elsewhere, as Open-I's indexers read",
+    )
+    least_known: float = Field(
+        0.35,
+        ge=0,
+        le=1,
+        description="a text with a smaller share of English words, among those that no other "
+        "language has as well, is not labelled; 0 labels everything",
     )
 
 
@@ -64,12 +103,17 @@ class ReportSettings(Settings):
         return self.splitter == "stanza" or self.labels.engine == "chexbert"
 
     def of_layout(self, layout: str) -> "ReportSettings":
-        """The settings with what is labelled filled in, as the data set's layout says."""
-        if self.labels.text is not None:
-            return self
-        text = "conclusion" if layout == "mimic_cxr" else "findings_and_impression"
-        labels = self.labels.model_copy(update={"text": text})
-        return self.model_copy(update={"labels": labels})
+        """The settings with headings and what is labelled filled in, as the layout says."""
+        mimic = layout == "mimic_cxr"
+        text = self.labels.text or ("conclusion" if mimic else "findings_and_impression")
+        form = self.sections.headings or (
+            "mimic_cxr" if mimic and not self.sections.names else "any"
+        )
+        changed = {
+            "labels": self.labels.model_copy(update={"text": text}),
+            "sections": self.sections.model_copy(update={"headings": form}),
+        }
+        return self.model_copy(update=changed)
 
 
 class SentenceSplitterSettings(Settings):

@@ -1,0 +1,196 @@
+"""Headings of any form, and texts in other languages."""
+
+import random
+import time
+
+import pytest
+from pydantic import ValidationError
+
+from cxrflow.reports.headings import hint, line_starts
+from cxrflow.reports.labels.language import known_share
+from cxrflow.reports.sections import parse_report
+from cxrflow.reports.settings import LabelSettings, ReportSettings, SectionSettings
+
+ANY = SectionSettings(headings="any")
+MIMIC = SectionSettings(headings="mimic_cxr")
+TWO = {"findings": "Big heart.", "impression": "No edema."}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FINDINGS: Big heart.\nIMPRESSION: No edema.",
+        "Findings: Big heart.\nImpression: No edema.",
+        "findings : Big heart.\n\nimpression : No edema.",
+        "\n FINDINGS: \n \n Big heart.\n \n IMPRESSION:  No edema.\n",
+        "    Findings:\n    Big heart.\n\tImpression:\tNo edema.",
+        "FINDINGS\nBig heart.\n\nIMPRESSION\nNo edema.",
+        "**Findings:** Big heart.\n**Impression:** No edema.",
+        "## Findings\nBig heart.\n## Impression\nNo edema.",
+        "1. FINDINGS: Big heart.\n2. CONCLUSION: No edema.",
+        "FINDINGS - Big heart.\nIMPRESSION - No edema.",
+        "Findngs: Big heart.\nImpresion: No edema.",
+        "FINDINGS: Big heart. IMPRESSION: No edema.",
+        "Findings: Big heart. Impression: No edema.",
+        "FINDINGS:Big heart.\r\nIMPRESSION:No edema.\r\n",
+        "Imaging findings: Big heart.\nOpinion: No edema.\nElectronically signed by: Dr. ___",
+        "Reason for exam: CHF, pneumonia.\nFindings: Big heart.\nFINAL IMPRESSION: No edema.",
+        "EXAM: CHEST\nINDICATION: CHF COMPARISON: None. FINDINGS: Big heart. IMPRESSION: No edema.",
+    ],
+)
+def test_headings_of_any_form(text: str) -> None:
+    found = parse_report(text, ANY)
+    assert {name: found.sections[name] for name in TWO} == TWO
+    assert found.outcome == "findings and impression"
+
+
+@pytest.mark.parametrize(
+    ("text", "sections"),
+    [
+        (
+            "INDICATION: CHF, pneumonia.\nIMPRESSION: Normal.",
+            {"indication": "CHF, pneumonia.", "impression": "Normal."},
+        ),
+        ("EXAM: CHEST\nLungs: clear.\nHeart: big.", {"findings": "Lungs: clear.\nHeart: big."}),
+        (
+            "IMPRESSION:\nHeart: big.\nLungs: clear.",
+            {"impression": "Heart: big.\nLungs: clear."},
+        ),
+        ("CHEST, PA AND LATERAL: Big heart.", {"findings": "Big heart."}),
+        ("FINAL IMPRESSION, CORRECTED: Clear.", {"impression": "Clear."}),
+        ("NO EDEMA. IMPRESSION: CLEAR.", {"preamble": "NO EDEMA.", "impression": "CLEAR."}),
+        # Of one name all count; MIMIC-CXR's parser takes the last.
+        (
+            "FINDINGS: A.\nADDENDUM: Late.\nFINDINGS: B.",
+            {"findings": "A.\n\nB.", "addendum": "Late."},
+        ),
+        # What lies below the headings, where neither of the two is there.
+        ("HISTORY: CHF\n\nBig heart.", {"history": "CHF", "last_paragraph": "Big heart."}),
+        (
+            "TECHNIQUE: PA\nBig heart.\nSIGNED BY: ___",
+            {"technique": "PA", "last_paragraph": "Big heart."},
+        ),
+    ],
+)
+def test_what_headings_bound(text: str, sections: dict[str, str]) -> None:
+    found = parse_report(text, ANY).sections
+    assert {name: found.get(name) for name in sections} == sections
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Big heart. No edema.",
+        "Seen at 10:30: big heart; two things: a line, a tube.",
+        "No edema. Comparison: none. Big heart.",
+        "Compared with the findings of last week, no change.",
+        "Big\nfindings\nas before.",
+    ],
+)
+def test_a_report_without_headings_is_all_impression(text: str) -> None:
+    found = parse_report(text, ANY)
+    assert found.sections == {"impression": text}
+    assert found.outcome == "no heading, read whole"
+    assert parse_report(
+        "INDICATION: CHF. IMPRESSION: Clear.", SectionSettings(headings="none")
+    ).whole
+
+
+@pytest.mark.parametrize("text", ["", "INDICATION: CHF.", "COMPARISON: None.", "FINDINGS:\n"])
+def test_nothing_is_concluded_from_the_rest(text: str) -> None:
+    assert parse_report(text, ANY).outcome == "no usable section"
+
+
+def test_a_hospital_has_headings_of_its_own() -> None:
+    text = "Anlass: CHF\nBefund :  Herz normal.\nBeurteilung\nKein Erguss."
+    names = {"findings": ["befund"], "impression": ["Beurteilung"], "indication": ["Anlass"]}
+    own = SectionSettings.model_validate({"names": names})
+    settings = ReportSettings(sections=own).of_layout("mimic_cxr").sections
+    assert settings.headings == "any"
+    found = parse_report(text, settings).sections
+    assert (found["findings"], found["impression"]) == ("Herz normal.", "Kein Erguss.")
+    assert found["indication"] == "CHF"
+    assert parse_report(text, ANY).whole
+    for wrong in ({"names": {"findigs": ["a"]}}, {"headings": "mimic_cxr", "names": names}):
+        with pytest.raises(ValidationError, match="findigs|names need headings"):
+            SectionSettings.model_validate(wrong)
+
+
+def test_the_form_follows_the_layout_unless_it_is_said() -> None:
+    def form(layout: str, **sections: str) -> str | None:
+        settings = ReportSettings.model_validate({"sections": sections})
+        return settings.of_layout(layout).sections.headings
+
+    assert form("mimic_cxr") == "mimic_cxr"
+    assert form("table") == form("musculoskeletal") == form("mimic_cxr", headings="any") == "any"
+
+
+def test_both_forms_cut_reports_of_mimic_cxr_alike() -> None:
+    rng = random.Random(0)
+    names = ["EXAMINATION", "INDICATION", "COMPARISON", "FINDINGS", "IMPRESSION", "WET READ"]
+    for _ in range(200):
+        chosen = rng.sample(names, rng.randint(0, len(names)))
+        bodies = [f"Word {rng.random():.3f}.\n More of it." for _ in chosen]
+        text = "FINAL REPORT" + "".join(
+            f"\n {name}: \n \n {body}\n" for name, body in zip(chosen, bodies, strict=True)
+        )
+        one, other = parse_report(text, ANY).sections, parse_report(text, MIMIC).sections
+        for name in ("findings", "impression", "indication", "wet_read"):
+            assert one.get(name) == other.get(name) or not chosen
+
+
+@pytest.mark.parametrize(
+    "text",
+    [":" * 200_000, "A: " * 70_000, "FINDINGS " * 20_000, "IMPRESSION: a. " * 13_000, "A\n" * 9**5,
+     "FINDINGS" + " " * 190_000 + ":", "- - " * 50_000 + "\nB -" * 9_000],
+    ids=["colons", "names", "words", "headings", "lines", "blanks", "dashes"],
+)  # fmt: skip
+def test_hostile_text_takes_linear_time(text: str) -> None:
+    started = time.process_time()
+    parse_report(text, ANY)
+    line_starts(text)
+    assert time.process_time() - started < 4
+
+
+def test_a_hint_names_frequent_line_starts_only() -> None:
+    assert line_starts("Befund: x\n  Wer: y\nno\n 10:30") == {"Befund:", "  Wer:"}
+    said = hint("mimic_cxr", {"Befund:": 30, "Jane Doe:": 1}, 30)
+    assert "'Befund:' (30)" in said and "'\\n FINDINGS:'" in said and "Jane" not in said
+    assert "none that is frequent" in hint("any", {"Jane Doe:": 1}, 1)
+
+
+LEAST = LabelSettings().least_known
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Befund: Kein Pleuraerguss",
+        "Kein Pneumothorax.",
+        "Herz normal groß, keine Stauung. Kein Infiltrat.",
+        "Pas d'épanchement pleural. Silhouette cardiaque normale.",
+        "No se observa derrame pleural ni neumotórax. Silueta cardíaca de tamaño normal.",
+        "No derrame pleural.",
+        "Signos de insuficiencia cardiaca. Cardiomegalia.",
+        "Non si osservano versamenti pleurici. Ombra cardiaca nei limiti.",
+        "Sem derrame pleural. Area cardiaca normal.",
+        "Geen pleuravocht. Hart niet vergroot. Longen in orde.",
+        "Ingen pneumothorax. Hjertet er normalt.",
+        "Brak zmian ogniskowych. Serce niepowiększone.",
+        "Plevral efüzyon izlenmedi. Kalp normal boyutta.",
+        "Плевральный выпот не выявлен.",
+        "双肺纹理清晰，未见胸腔积液。",
+        "胸水を認めない。",
+    ],
+)
+def test_other_languages_are_told_apart(text: str) -> None:
+    assert known_share([text]) < LEAST
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Normal.", "Cardiomegaly.", "No acute process.", "No pneumothorax.", "1. ETT, NG tube.", "",
+     "XXXX effusion.", "Moderat efusion", "Bibasilar atelectasis.", "Fuzzy grey things are seen."],
+)  # fmt: skip
+def test_short_english_is_known(text: str) -> None:
+    assert known_share([text]) >= LEAST

@@ -1,0 +1,171 @@
+"""Headings of reports of any hospital, in any form.
+
+A heading is a known name before a colon: at a line's start in any case, flush left or not, with or
+without list numbers and marks around it; or alone on its line. In the middle of a line, where the
+line breaks of a report were lost, it is in capitals, or it follows a stop. Known are the names in
+``rules/headings.yaml``, those of MIMIC-CXR's parser, and a hospital's own (``sections.names``).
+Other names before a colon ("Left lung:") are text.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import resources
+from typing import NamedTuple
+
+import yaml
+
+from cxrflow.reports.spelling import Speller
+
+MAIN = frozenset(("impression", "findings"))
+OPENING = ("organ", "title")
+LONGEST, MOST_WORDS = 60, 6
+LINE = re.compile(r"[^\n]++")
+# A dash is read after a name in capitals only.
+MARK = re.compile(r"[:：][*_]*+|(?<=[A-Z)*])\s++[-–—]++(?=\s)")
+AROUND = " \t*#_=~>•-–—.:：[]"
+NUMBER = re.compile(r"\(?\d{1,2}[.)]\s*")
+WORD = re.compile(r"\S++")
+STOP = re.compile(r"[.;!?](?:\s|$)")
+ENDS = ".!?;)]:："
+SHOWN = 4
+
+
+class Heading(NamedTuple):
+    """Where a heading starts, where its section's text does, and the section's name."""
+
+    start: int
+    body: int
+    name: str
+
+
+def _listed(rows: Iterable[Iterable[str]]) -> set[str]:
+    return {name for row in rows for name in row}
+
+
+class Headings:
+    """The names that are known: the lists', MIMIC-CXR's, and a hospital's ``own`` by section."""
+
+    def __init__(
+        self,
+        published: Mapping[str, str],
+        titles: re.Pattern[str],
+        own: Mapping[str, Iterable[str]],
+    ):
+        file = resources.files("cxrflow.reports.rules") / "headings.yaml"
+        data = yaml.safe_load(file.read_text("utf-8"))
+        self._known = dict(published)
+        for name, rows in data["known"].items():
+            self._known.update(dict.fromkeys(_listed(rows), name))
+        for name, theirs in own.items():
+            self._known.update({" ".join(one.lower().split()): name for one in theirs})
+        self._contained: list[str] = data["contained"]
+        self._organs = _listed(data["organs"]) - set(self._known)
+        self._titles = titles
+        self._speller = Speller((k for k in self._known if " " not in k), self._organs)
+        self._names: dict[str, str | None] = {}
+
+    def find(self, text: str) -> list[Heading]:
+        """The headings of a report in order.
+
+        An organ's name, or the title of an examination, begins the findings where neither they nor
+        the impression are open; an organ's belongs to them. Without either, headings inside a line
+        are taken for text.
+        """
+        found: list[Heading] = []
+        for heading in self._candidates(text):
+            start, body, name = heading
+            if name not in OPENING:
+                found.append(heading)
+            elif not found or found[-1].name not in MAIN:
+                found.append(Heading(start, start if name == "organ" else body, "findings"))
+        if MAIN.isdisjoint(heading.name for heading in found):
+            return [h for h in found if not text[: h.start].rpartition("\n")[2].strip()]
+        return found
+
+    def _candidates(self, text: str) -> Iterator[Heading]:
+        for line in LINE.finditer(text):
+            at, end, words = line.start(), line.end(), line[0]
+            marks = list(MARK.finditer(words))
+            if not marks:
+                if len(words) <= LONGEST and (name := self._alone(words)):
+                    yield Heading(at, end, name)
+                continue
+            done = 0
+            for mark in marks:
+                head = words[max(done, mark.start() - LONGEST) : mark.start()]
+                colon = not mark[0][0].isspace()
+                start = 0 if done == 0 and mark.start() <= LONGEST else None
+                name = self._at_start(head, colon) if start is not None else None
+                if name is None and colon:
+                    name, start = self._inside(head, mark.start() - len(head))
+                if name is not None and start is not None:
+                    yield Heading(at + start, at + mark.end(), name)
+                    done = mark.end()
+
+    def _alone(self, line: str) -> str | None:
+        bare = line.strip(AROUND)
+        name = self._known.get(" ".join(bare.lower().split())) if bare[:1].isupper() else None
+        return name if line.rstrip()[-1:] not in (".", ",") else None
+
+    def _at_start(self, head: str, colon: bool) -> str | None:
+        if not colon and head.upper() != head:
+            return None
+        name = self._names.get(head, "")
+        if name == "":
+            if len(self._names) > 20_000:
+                self._names.clear()
+            name = self._names[head] = self._meaning(head)
+        return name if colon or name not in OPENING else None
+
+    def _meaning(self, head: str) -> str | None:
+        bare = NUMBER.sub("", head.strip(AROUND), count=1).strip(AROUND)
+        lower = " ".join(bare.lower().split())
+        name = self._known.get(lower) or self._known.get(self._speller.correct(lower))
+        if name is not None or not lower:
+            return name
+        if lower in self._organs:
+            return "organ"
+        words = bare.split()
+        if len(words) <= MOST_WORDS and bare.upper() == bare and not STOP.search(bare):
+            for name in self._contained:
+                if name in lower:
+                    return name
+            if self._titles.search(lower):
+                return "title"
+        return None
+
+    def _inside(self, head: str, at: int) -> tuple[str | None, int]:
+        """A known name at the end of ``head``, whole: in capitals, or after a stop."""
+        for word in [*WORD.finditer(head)][-MOST_WORDS:]:
+            name = head[word.start() :].strip(AROUND)
+            known = self._known.get(" ".join(name.lower().split()))
+            before = head[: word.start()].rstrip(" \t*_")
+            stop = not before or before[-1] in ENDS
+            if known and (name.upper() == name or (stop and name[:1].isupper())):
+                return known, at + word.start()
+        return None, 0
+
+
+LINE_START = re.compile(r"^([ \t]*+[^\W\d_][^\n:]{0,40}+:)", re.M)
+
+
+def line_starts(text: str) -> set[str]:
+    """What stands before a colon at the start of lines: what a hospital's headings may be."""
+    return {found[1].rstrip() for found in LINE_START.finditer(text)}
+
+
+def hint(form: str | None, found: Mapping[str, int], unread: int) -> str:
+    """What a heading looks like and what was found, where reports were not understood.
+
+    Line starts of few of ``unread`` reports are not named: they may be a patient's words.
+    """
+    expected = {
+        "mimic_cxr": "a heading is looked for in MIMIC-CXR's own form (a line break, one blank, "
+        "capitals, a colon: '\\n FINDINGS:'); reports.sections.headings: any reads other forms",
+        "any": "a heading is a known name before a colon ('Findings:'); other names are given a "
+        "meaning by reports.sections.names",
+    }
+    often = [(n, c) for n, c in Counter(found).most_common(SHOWN) if c >= max(2, 0.1 * unread)]
+    shown = ", ".join(f"{name!r} ({count})" for name, count in often) or "none that is frequent"
+    return f"{expected['any' if form is None else form]}; line starts found in them: {shown}"

@@ -1,0 +1,199 @@
+"""Reports to label: a table's columns of text, standard input, or text files."""
+
+import csv
+import gzip
+import logging
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from cxrflow.csv_table import read_text
+from cxrflow.errors import InputError
+from cxrflow.parquet import read_table
+from cxrflow.reports.texts import RawReport, decode
+
+log = logging.getLogger(__name__)
+
+STANDARD_INPUT = Path("standard input")
+# Names of text columns, in lower case: of whole reports, and of their parts.
+WHOLE = ("report", "reports", "report text", "radiology report", "full report", "text")
+PARTS = {
+    "findings": ("findings", "finding", "report findings"),
+    "impression": ("impression", "impressions", "report impression", "conclusion", "conclusions"),
+}
+TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Reports to label: a "table" or "files" at ``root``; ``total`` counts them."""
+
+    kind: str
+    root: Path
+    id_name: str
+    total: int
+    reports: Iterator[RawReport]
+    text_columns: tuple[str, ...] = ()
+    separator: str | None = None
+
+
+def find_source(
+    path: Path, text_columns: Sequence[str] = (), id_column: str | None = None
+) -> Source:
+    """The reports at ``path`` ("-": a CSV on standard input); arguments as of the command line.
+
+    Raises:
+        InputError: nothing there, not readable, no or unclear text columns, or an id repeated.
+    """
+    if str(path) == "-":
+        return _standard_input(text_columns, id_column)
+    if not path.exists():
+        raise InputError(f"{path}: not found")
+    one = path.suffix.lower() == ".txt"
+    if path.is_file() and not one:
+        return _table(path, text_columns, id_column)
+    if text_columns or id_column:
+        raise InputError(
+            f"{path}: --text-column and --id-column are for tables, and this is no table"
+        )
+    root = path.parent if one else path
+    below = [path] if one else path.rglob("*")
+    files = sorted(file.relative_to(root) for file in below if file.suffix.lower() == ".txt")
+    if not files:
+        raise InputError(
+            f"{path}: no .txt file below it; cxrflow.reports.corpus labels the reports of data sets"
+        )
+    return Source("files", path, "path", len(files), (_read_file(root, file) for file in files))
+
+
+def _read_file(root: Path, file: Path) -> RawReport:
+    # A name that is no UTF-8 can be opened, but not written.
+    name = str(file).encode("utf-8", "backslashreplace").decode()
+    path = root / file
+    try:
+        content = path.read_bytes() if path.is_file() else None  # a pipe would wait for ever
+    except OSError:
+        content = None
+    if content is None:
+        return RawReport(name, None, failure="file cannot be read")
+    text, failure = decode(content)
+    return RawReport(name, None, text=text, failure=failure)
+
+
+def _standard_input(text_columns: Sequence[str], id_column: str | None) -> Source:
+    """A CSV from standard input, through a file: it may have to be read a second time."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "input.csv"
+        with open(path, "wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+        try:
+            return _table(path, text_columns, id_column, STANDARD_INPUT)
+        except InputError as error:
+            raise InputError(str(error).replace(str(path), "standard input")) from None
+
+
+def _table(
+    path: Path, text_columns: Sequence[str], id_column: str | None, root: Path | None = None
+) -> Source:
+    name, separator = path.name.lower(), None
+    if name.endswith(".parquet"):
+        frame = read_table(path)
+    elif name.endswith(TABLES):
+        separator = _separator(path)
+        frame, damaged = read_text(path, separator)
+        for drop in damaged:
+            raise InputError(
+                f"{drop.reason}: {', '.join(drop.examples)} (a text that holds the "
+                f"{SEPARATORS[separator]} between columns needs quotes)"
+            )
+    else:
+        kinds = ", ".join((*TABLES, ".parquet"))
+        raise InputError(f"{path}: expected a folder, a .txt file or a name ending in {kinds}")
+    columns = [str(name) for name in frame.columns]
+    chosen = list(dict.fromkeys(text_columns)) or _text_columns(path, columns)
+    for name in (*chosen, *([id_column] if id_column else [])):
+        if name not in columns or f"{name}.1" in columns:  # pandas numbers repeated names
+            raise InputError(f"{path}: expected one column '{name}'; found {_quoted(columns)}")
+    if frame.empty:
+        raise InputError(f"{path}: holds no row")
+    texts = {_part(name) or name: _texts(path, frame, name) for name in chosen}
+    parted = len(texts) > 1 and set(texts) <= set(PARTS)
+    numbers = pd.Series(range(len(frame))).astype("str")
+    ids = numbers if id_column is None else _ids(frame, path, id_column)
+    reports = (
+        RawReport(name, None, sections=dict(zip(texts, row, strict=True)))
+        if parted
+        else RawReport(name, None, text="\n\n".join(text for text in row if text))
+        for name, *row in zip(ids, *texts.values(), strict=True)
+    )
+    log.info("%s: labelled is the text of %s", root or path, _quoted(chosen))
+    return Source(
+        "table", root or path, id_column or "row", len(frame), reports, tuple(chosen), separator
+    )
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def _separator(path: Path) -> str:
+    """What parts the header into most columns; a comma where nothing does better."""
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as table:
+            header = str(table.readline())
+    except (OSError, EOFError, UnicodeDecodeError, ValueError):
+        return ","  # reading the table says what is wrong
+    found = {
+        separator: len(next(csv.reader([header.rstrip("\r\n")], delimiter=separator), []))
+        for separator in SEPARATORS
+    }
+    return max(found, key=lambda separator: found[separator])
+
+
+def _part(column: str) -> str | None:
+    """The section that a column of this name holds."""
+    bare = column.strip().lower().replace("_", " ")
+    return next((part for part, names in PARTS.items() if bare in names), None)
+
+
+def _text_columns(path: Path, columns: list[str]) -> list[str]:
+    """The one column of reports, or one each of findings and impression; else an InputError."""
+    if len(columns) == 1:
+        return columns
+    whole = [c for c in columns if c.strip().lower().replace("_", " ") in WHOLE]
+    parts = [c for part in PARTS for c in columns if _part(c) == part]
+    if len(whole) + len(parts) != 1 and (
+        whole or len(parts) != 2 or len(set(map(_part, parts))) == 1
+    ):
+        raise InputError(
+            f"{path}: {len(whole) + len(parts)} columns look like the report's text; name it with "
+            f"--text-column (again for each of several); found {_quoted(columns)}"
+        )
+    return whole or parts
+
+
+def _texts(path: Path, frame: pd.DataFrame, column: str) -> list[str]:
+    texts = frame[column]
+    if isinstance(texts.dtype, pd.CategoricalDtype):
+        texts = texts.astype(texts.dtype.categories.dtype)
+    if not (pd.api.types.is_string_dtype(texts) or texts.isna().all()):
+        raise InputError(f"{path}: column '{column}' holds {texts.dtype}, expected text")
+    return ["" if pd.isna(text) else text for text in texts]
+
+
+def _ids(frame: pd.DataFrame, path: Path, column: str) -> pd.Series:
+    ids = frame[column].astype("str")
+    blank = frame[column].isna() | (ids.str.strip() == "")
+    if blank.any():
+        raise InputError(f"{path}: row {int(blank.to_numpy().argmax())} has no id")
+    twice = ids[ids.duplicated()]
+    if len(twice):
+        raise InputError(f"{path}: id '{twice.iloc[0]}' is given twice")
+    return ids

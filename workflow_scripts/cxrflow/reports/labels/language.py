@@ -1,0 +1,50 @@
+"""Whether a text is in the language of the labellers, which know English alone.
+
+Of its words are counted those that are English and those that are not known; words that radiology
+shares between languages ("pneumothorax", "normal") say nothing. ``rules/english.yaml`` lists them.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import cache, lru_cache
+from importlib import resources
+
+import yaml
+
+from cxrflow.reports.labels.scope.cues import knows
+from cxrflow.reports.labels.scope.mentions import mention_tree, speller
+from cxrflow.reports.spelling import Speller
+
+UNKNOWN_LANGUAGE = "too few words known"
+WORD = re.compile(r"[^\W\d_]{2,}")
+ENDINGS = ("ing", "ed", "ly", "ness")
+
+
+@cache
+def _lists() -> tuple[frozenset[str], frozenset[str], Speller]:
+    file = resources.files("cxrflow.reports.rules") / "english.yaml"
+    data = yaml.safe_load(file.read_text("utf-8"))
+    shared, words = frozenset(data["shared"].split()), frozenset(data["words"].split())
+    return shared, words - shared, Speller(words | shared)
+
+
+@lru_cache(maxsize=100_000)
+def _kind(word: str) -> bool | None:
+    """True for an English word, False for an unknown one, None for one that says nothing."""
+    shared, english, misspelt = _lists()
+    if word in shared or set(word) == {"x"}:  # "XXXX" stands for what was removed
+        return None
+    if word in english or word.endswith(ENDINGS):
+        return True
+    tree = mention_tree()
+    if tree.atoms(word) or tree.atoms(speller().correct(word)):
+        return None
+    meant = misspelt.correct(word)
+    return None if meant in shared else knows(word) or meant in english
+
+
+def known_share(sentences: Iterable[str]) -> float:
+    """The share of English words among those that are English or unknown; 1 if none is."""
+    kinds = [_kind(word) for text in sentences for word in WORD.findall(text.lower())]
+    english, unknown = kinds.count(True), kinds.count(False)
+    return english / (english + unknown) if english + unknown else 1.0
