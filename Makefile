@@ -13,7 +13,7 @@ REAL := $(if $(CXR_REAL_DATA),$(abspath $(CXR_REAL_DATA)))
 
 export PATH := $(abspath $(BIN)):$(PATH)
 .DEFAULT_GOAL := help
-.PHONY: help env demo study real test lint bench clean
+.PHONY: help env demo study real test lint bench fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ test: $(STAMP) ## all tests; what cannot run here says why
 
 bench: $(STAMP) ## races against other software: make bench RACES='mlm_step grounding'
 	python -m bench $(RACES)
+
+fuzz: $(STAMP) ## damaged files against the programs that read them, minutes: make fuzz SEED=5 KINDS=dicom
+	python -m fuzz --seed $(or $(SEED),1) $(KINDS)
 
 lint: $(STAMP) ## ruff, mypy, snakefmt, snakemake --lint
 	ruff check .

@@ -12,7 +12,7 @@ from pydicom.uid import ExplicitVRLittleEndian, generate_uid
 from bench.race import Race
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
-from cxrflow.images.shards import Source, store_block
+from cxrflow.images.shards import Source, store_image
 
 FILES, HEIGHT, WIDTH, SIDE = 8, 3056, 2544, 512
 
@@ -62,7 +62,8 @@ def races() -> list[Race]:
 
     def ours() -> np.ndarray:
         # Bound to `folder`, which would be removed with its last reference.
-        return store_block(Path(folder.name), sources, geometry, settings).pixels
+        root = Path(folder.name)
+        return np.stack([store_image(root, one, geometry, settings)[0] for one in sources])
 
     def peer() -> np.ndarray:
         return np.stack([plain(root / source.path) for source in sources])

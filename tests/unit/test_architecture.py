@@ -33,6 +33,7 @@ LIBRARIES = {"data", "encoders", "images", "metrics", "objectives", "phantom", "
 ALLOWED: dict[str, set[str]] = {
     **{name: set() for name in SHARED},
     **{name: set() for name in (*LIBRARIES, "training", "papers", "source_files")},
+    "data": {"images"},  # which files can be read is the decoder's to say
     "model": {"encoders", "images", "text"},
     "config": {"papers", "images"},  # a geometry is checked by its own parser
     "pretrain": {*LIBRARIES - {"phantom"}, "training", "model"},

@@ -1,11 +1,14 @@
 """CSV lists, study times and DICOM header scans, whole and damaged."""
 
 import gzip
+import os
 from pathlib import Path
 
 import pandas as pd
+import pydicom
 import pytest
 from data_fixtures import write_csv, write_dicom
+from PIL import Image
 
 from cxrflow.csv_table import bare_ids, read_csv
 from cxrflow.data import dicom_headers, study_time
@@ -161,3 +164,33 @@ def test_header_scan_tells_damage_apart_and_does_not_depend_on_processes(
     ]
     monkeypatch.setattr(dicom_headers, "_CHUNK", 2)
     pd.testing.assert_frame_equal(one, dicom_headers.scan(tmp_path, names, threads=2))
+
+
+def test_header_scan_refuses_what_the_store_cannot_read_and_nothing_else(tmp_path: Path) -> None:
+    whole = write_dicom(tmp_path / "whole.dcm", view="AP")
+    content = whole.read_bytes()
+    syntax = content.index(b"1.2.840.10008.1.2.1\0")
+    (tmp_path / "bare.dcm").write_bytes(content[132:])  # without the mark of DICOM
+    Image.new("L", (30, 20), 7).save(tmp_path / "picture.dcm", "PNG")
+    shared_colour = pydicom.dcmread(whole)
+    shared_colour.SamplesPerPixel, shared_colour.PlanarConfiguration = 3, 0
+    shared_colour.PhotometricInterpretation = "YBR_FULL_422"
+    shared_colour.BitsAllocated, shared_colour.BitsStored, shared_colour.HighBit = 8, 8, 7
+    shared_colour.PixelData = bytes(2 * 12 * 10)
+    shared_colour.save_as(tmp_path / "colour.dcm")
+    os.mkfifo(tmp_path / "queue.dcm")
+    for name, other in {"private.dcm": b"1.2.840.113619.5.2", "unknown.dcm": b"9.9"}.items():
+        (tmp_path / name).write_bytes(
+            content[:syntax] + other.ljust(20, b"\0") + content[syntax + 20 :]
+        )
+    (tmp_path / "cut.dcm").write_bytes((tmp_path / "picture.dcm").read_bytes()[:20])
+    names = ["bare", "picture", "colour", "queue", "private", "unknown", "cut"]
+    found = dicom_headers.scan(tmp_path, [f"{name}.dcm" for name in names])
+    assert found["failure"].str.partition(" (")[0].fillna("").tolist() == [
+        *("", "", "", "not a regular file"),
+        "transfer syntax '1.2.840.113619.5.2' is not supported",
+        "transfer syntax '9.9' is not supported",
+        "damaged image file",
+    ]
+    assert found.loc[:2, "image_height"].tolist() == [12, 20, 12]
+    assert found["view"].fillna("").tolist()[:3] == ["AP", "", "AP"]

@@ -2,6 +2,8 @@
 the photometric rules, and every kind of file that cannot be used."""
 
 import io
+import os
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from PIL import Image
 from pydicom.dataset import FileDataset, FileMetaDataset
 from pydicom.encaps import encapsulate
 from pydicom.uid import (
+    UID,
     DeflatedExplicitVRLittleEndian,
     ExplicitVRBigEndian,
     ExplicitVRLittleEndian,
@@ -364,3 +367,188 @@ def test_a_claimed_size_takes_no_memory(tmp_path: Path) -> None:
     made.Rows, made.Columns = 65535, 65535
     with pytest.raises(DecodeError, match="not plausible"):
         decode(save(made, tmp_path / "image.dcm"))
+
+
+@pytest.mark.parametrize("syntax", ["1.2.840.113619.5.2", "1.2.840.10008.1.20", "9", "x.y", ""])
+def test_no_transfer_syntax_stops_more_than_its_file(tmp_path: Path, syntax: str) -> None:
+    """A vendor's own, one that is not of pixels, one that does not exist, and no name at all."""
+    whole = save(dataset(chest(), 12), tmp_path / "whole.dcm").read_bytes()
+    name = b"1.2.840.10008.1.2.1\0"
+    path = tmp_path / "image.dcm"
+    path.write_bytes(whole.replace(name, syntax.encode().ljust(len(name), b"\0")))
+    with pytest.raises(DecodeError, match="transfer syntax .* is not supported"):
+        decode(path)
+
+
+@pytest.mark.parametrize("keyword", ["Rows", "Columns", "SamplesPerPixel"])
+@pytest.mark.parametrize("syntax", ["JPEGLSLossless", "JPEGLosslessProcess14_1", "jpeg 2000"])
+def test_compressed_pixels_of_another_size_never_reach_a_decoder(
+    tmp_path: Path, syntax: str, keyword: str
+) -> None:
+    """The decoder of JPEG-LS ends the process over these."""
+    made = pydicom.dcmread(
+        written(tmp_path, chest(), 12, syntax + " lossless" * (syntax == "jpeg 2000"))
+    )
+    for other in (getattr(made, keyword) + 2, 3):
+        setattr(made, keyword, other)
+        with pytest.raises(DecodeError, match="compressed pixels are 60 x 48 x 1 of 1[26] bits"):
+            decode(save(made, tmp_path / "image.dcm"))
+
+
+def test_no_header_of_a_compressed_image(tmp_path: Path) -> None:
+    for content in (
+        b"\0\0\0\x0cjP  " + b"\0" * 40,
+        b"\xff\xd8\xff",
+        b"\xff\x4f\xff\x51\0",
+        b"\0\0",
+    ):
+        made = pydicom.dcmread(written(tmp_path, chest(), 12, "jpeg 2000 lossless"))
+        made.PixelData = encapsulate([content])
+        with pytest.raises(DecodeError, match="pixel data damaged or cut off"):
+            decode(save(made, tmp_path / "image.dcm"))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(59, 48), (60, 47), (20, 20)])
+def test_a_header_that_is_too_small_would_cut_or_shear_the_image(
+    tmp_path: Path, rows: int, columns: int
+) -> None:
+    made = dataset(chest(), 12)
+    made.Rows, made.Columns = rows, columns
+    with pytest.raises(DecodeError, match=f"pixel data are longer than {rows} x {columns} pixels"):
+        decode(save(made, tmp_path / "image.dcm"))
+
+
+def test_empty_pixel_data(tmp_path: Path) -> None:
+    whole = written(tmp_path, chest(), 12, "jpeg 2000 lossless").read_bytes()
+    at = whole.rindex(b"\xe0\x7f\x10\x00O") + 8
+    path = tmp_path / "image.dcm"
+    path.write_bytes(whole[:at] + b"\0\0\0\0")
+    with pytest.raises(DecodeError, match="empty pixel data"):
+        decode(path)
+    made = dataset(chest(), 12)
+    made.PixelData = b""
+    with pytest.raises(DecodeError, match="empty pixel data"):
+        decode(save(made, path))
+
+
+@pytest.mark.parametrize("tag", ["Rows", "BitsStored", "PhotometricInterpretation", "PixelData"])
+def test_damaged_value_representations(tmp_path: Path, tag: str) -> None:
+    whole = save(dataset(chest(), 12), tmp_path / "whole.dcm").read_bytes()
+    number = int(pydicom.datadict.tag_for_keyword(tag) or 0)
+    key = (number >> 16).to_bytes(2, "little") + (number & 0xFFFF).to_bytes(2, "little")
+    at = whole.rindex(key) + 4
+    for other in (b"FD", b"SQ", b"DS", b"UN", b"AT", b"??", b"\0\0"):
+        path = tmp_path / "image.dcm"
+        path.write_bytes(whole[:at] + other + whole[at + 2 :])
+        try:
+            decode(path)
+        except DecodeError as error:
+            assert "\n" not in str(error)
+
+
+def test_palette_without_table(tmp_path: Path) -> None:
+    path = save(dataset(chest(bits=8), 8, "PALETTE COLOR"), tmp_path / "image.dcm")
+    with pytest.raises(DecodeError, match="palette absent or damaged"):
+        decode(path)
+
+
+def test_a_queue_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "image.dcm")
+    with pytest.raises(DecodeError, match="not a regular file"):
+        decode(tmp_path / "image.dcm")
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("photometric", ["MONOCHROME1", "MONOCHROME2"])
+def test_values_of_32_bits(tmp_path: Path, signed: bool, photometric: str) -> None:
+    info = np.iinfo("int32" if signed else "uint32")
+    pixels = RNG.integers(info.min, info.max, (30, 20), endpoint=True).astype(info.dtype)
+    pixels.flat[:2] = info.min, info.max
+    decoded = decode(save(dataset(pixels, 32, photometric), tmp_path / "image.dcm"))
+    wide = pixels.astype(np.int64)
+    expected = info.max - wide if photometric == "MONOCHROME1" else wide
+    np.testing.assert_array_equal(decoded.values, expected)
+
+
+@pytest.mark.parametrize("photometric", ["MONOCHROME1", "MONOCHROME2"])
+def test_a_negative_slope_turns_the_values_over(tmp_path: Path, photometric: str) -> None:
+    made = dataset(chest(), 12, photometric)
+    made.RescaleSlope, made.RescaleIntercept = "-1", "4095"
+    values = decode(save(made, tmp_path / "image.dcm")).values.astype(int)
+    pixels = chest_of(made)
+    bright = pixels if photometric == "MONOCHROME1" else pixels.max() - pixels
+    np.testing.assert_array_equal(values, bright)
+
+
+def chest_of(made: FileDataset) -> NDArray:
+    return np.frombuffer(made.PixelData, "<u2").reshape(made.Rows, made.Columns).astype(int)
+
+
+@pytest.mark.parametrize("syntax", [ExplicitVRLittleEndian, ImplicitVRLittleEndian])
+@pytest.mark.parametrize("photometric", ["MONOCHROME1", "MONOCHROME2"])
+@pytest.mark.parametrize(("padding", "limit"), [(-2000, None), (-2000, -1999), (3000, None)])
+def test_padding_takes_no_grey_value_and_is_dark(
+    tmp_path: Path, syntax: UID, photometric: str, padding: int, limit: int | None
+) -> None:
+    pixels = chest(bits=10).astype(np.int16) - 100
+    padded = pixels.copy()
+    padded[:9] = padding
+    padded[9] = padding if limit is None else limit
+    made = dataset(padded, 16, photometric)
+    made.add_new("PixelPaddingValue", "SS", padding)
+    if limit is not None:
+        made.add_new("PixelPaddingRangeLimit", "SS", limit)
+    made.file_meta.TransferSyntaxUID = syntax
+    values = decode(save(made, tmp_path / "image.dcm")).values.astype(int)
+    measured = pixels[10:].astype(int)
+    measured = measured.max() - measured if photometric == "MONOCHROME1" else measured
+    np.testing.assert_array_equal(values[10:], measured)
+    assert (values[:10] == measured.min()).all()
+
+
+def test_a_padding_value_that_no_pixel_has_changes_nothing(tmp_path: Path) -> None:
+    made = dataset(chest(), 12)
+    plain = decode(save(made, tmp_path / "image.dcm")).values
+    made.add_new("PixelPaddingValue", "US", 65535)
+    np.testing.assert_array_equal(decode(save(made, tmp_path / "image.dcm")).values, plain)
+
+
+def test_jpeg_extended_of_12_bits(tmp_path: Path) -> None:
+    pixels = chest()
+    decoded = decode(written(tmp_path, pixels, 12, "JPEGExtendedProcess2_4"))
+    assert np.abs(decoded.values.astype(int) - pixels).max() <= 2
+    assert (decoded.bits, decoded.decoder.split()[0]) == (12, "gdcm")
+
+
+def mebibytes_taken(path: Path) -> float:
+    """What refusing a file takes where 8 MiB are allowed."""
+    tracemalloc.start()
+    with pytest.raises(DecodeError, match="max_image_mib 8"):
+        decode(path, 8 << 20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / 2**20
+
+
+def test_small_files_that_unpack_to_much_take_no_memory(tmp_path: Path) -> None:
+    """Channels count, a deflated file is not unpacked first, nor is a compressed stream."""
+    Image.new("CMYK", (1500, 1500), (9, 8, 7, 6)).save(tmp_path / "cmyk.jpg")
+    Image.new("P", (3000, 3000), 3).save(tmp_path / "palette.png")
+    deflated = dataset(chest(), 12)
+    deflated.PixelData = bytes(20 << 20)
+    deflated.file_meta.TransferSyntaxUID = DeflatedExplicitVRLittleEndian
+    save(deflated, tmp_path / "deflated.dcm")
+    stream = pydicom.dcmread(written(tmp_path, chest(), 12, "jpeg 2000 lossless"))
+    stream.Rows = stream.Columns = 9000
+    save(stream, tmp_path / "jpeg 2000.dcm")
+    for name in ("cmyk.jpg", "palette.png", "jpeg 2000.dcm", "deflated.dcm"):
+        assert (tmp_path / name).stat().st_size < 1 << 18
+        assert mebibytes_taken(tmp_path / name) < 4, name
+
+
+def test_the_limit_is_a_setting(tmp_path: Path) -> None:
+    path = tmp_path / "image.png"
+    Image.fromarray(RNG.integers(0, 256, (1024, 1025), dtype=np.uint8)).save(path)
+    with pytest.raises(DecodeError, match=r"1024 x 1025 .*1 MiB decoded, at most max_image_mib 1"):
+        decode(path, 1 << 20)
+    assert decode(path, 2 << 20).values.shape == (1024, 1025)

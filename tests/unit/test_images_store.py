@@ -1,6 +1,7 @@
 """The pixel store: contents, independence of processes, resuming after SIGKILL, damage, disks."""
 
 import errno
+import io
 import json
 import os
 import signal
@@ -13,6 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from pydicom.dataset import FileDataset, FileMetaDataset
+from pydicom.encaps import encapsulate
+from pydicom.uid import JPEGBaseline8Bit
 
 from cxrflow.errors import InputError
 from cxrflow.files import file_digest
@@ -140,6 +144,45 @@ def test_failures_are_counted_with_reasons_and_left_out(tmp_path: Path) -> None:
     np.testing.assert_array_equal(store.read(store.rows(["id0019"]))[0], expected)
 
 
+def crashing_dicom() -> bytes:
+    """JPEG as RSNA has it, of 64 bits by its header: GDCM ends its process over that."""
+    stream = io.BytesIO()
+    Image.fromarray(np.random.default_rng(1).integers(0, 256, (40, 40), np.uint8)).save(
+        stream, "JPEG"
+    )
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.7"
+    meta.MediaStorageSOPInstanceUID = "2.25.1"
+    meta.TransferSyntaxUID = JPEGBaseline8Bit
+    made = FileDataset("", {}, file_meta=meta, preamble=b"\0" * 128)
+    made.Rows = made.Columns = 40
+    made.SamplesPerPixel, made.PixelRepresentation = 1, 0
+    made.PhotometricInterpretation = "MONOCHROME2"
+    made.BitsAllocated, made.BitsStored, made.HighBit = 64, 8, 7
+    made.PixelData = encapsulate([stream.getvalue()])
+    made["PixelData"].is_undefined_length = True
+    written = io.BytesIO()
+    made.save_as(written, enforce_file_format=True)
+    return written.getvalue()
+
+
+@pytest.mark.parametrize(("count", "threads"), [(20, 1), (120, 2)])
+def test_a_decoder_that_crashes_costs_one_named_file(
+    tmp_path: Path, count: int, threads: int
+) -> None:
+    """Few images, which are read in this process if none needs a compiled decoder, and many."""
+    images = write_hospital(tmp_path, count)
+    (tmp_path / "files" / "0007.png").write_bytes(crashing_dicom())
+    (tmp_path / "files" / "0009.png").unlink()
+    os.mkfifo(tmp_path / "files" / "0009.png")
+    store = build(tmp_path, [images], tmp_path / "store", threads, max_failed_share=0.1)
+    assert len(store) == count - 2
+    assert {failure["path"]: failure["reason"] for failure in store.content["failures"]} == {
+        "files/0007.png": "its decoder crashed (SIGABRT)",
+        "files/0009.png": "not a regular file",
+    }
+
+
 def test_too_many_failures_stop_the_build(tmp_path: Path) -> None:
     images = write_hospital(tmp_path, 20)
     for i in (3, 5, 8):
@@ -162,10 +205,9 @@ def test_a_mended_file_is_taken_up(tmp_path: Path) -> None:
 
 
 def children(process: int) -> list[int]:
-    """The ids of the direct children of a process (Linux)."""
-    return [
-        int(pid) for pid in Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    ]
+    """The ids of the direct children of a process, whichever thread started them (Linux)."""
+    threads = Path(f"/proc/{process}/task").iterdir()
+    return [int(pid) for thread in threads for pid in (thread / "children").read_text().split()]
 
 
 def alive(process: int) -> bool:
@@ -193,7 +235,7 @@ def test_killed_and_continued(tmp_path: Path, threads: int) -> None:
         assert child.poll() is None and time.monotonic() < deadline
         time.sleep(0.005)
     workers = children(child.pid)
-    assert len(workers) >= (threads if threads > 1 else 0)
+    assert len(workers) >= threads
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     # The decoding processes notice that they are orphans and end.

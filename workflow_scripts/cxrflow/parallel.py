@@ -1,20 +1,32 @@
-"""Ordered, bounded work on several cores: results in input order, few of them held at once."""
+"""Ordered, bounded work on several cores: results in input order, few of them held at once.
+
+``ordered_map`` is for work of ours, where the death of a process ends the stage. ``guarded_map`` is
+for compiled code on files of others: an item that ends its process, or never ends, costs that item.
+"""
 
 import multiprocessing
 import os
 import signal
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
-from typing import TypeVar
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Generic, TypeVar
 
 from cxrflow.errors import InputError
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+#: Items that a process of ``guarded_map`` is given at once.
+BLOCK = 32
+
+OUT_OF_MEMORY = "a worker process ended without an answer (out of memory?); try fewer --threads"
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -47,20 +59,181 @@ def ordered_map(
     # Spawned, not forked: Arrow, torch and tokenizers have threads that a forked child would lack.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes, context, _begin, (start,))
-    waiting: deque[Future[R]] = deque()
     try:
-        for item in items:
-            waiting.append(pool.submit(function, item))
-            if len(waiting) >= 2 * processes:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        yield from _in_order(pool, function, items, 2 * processes)
     except BrokenProcessPool:
-        raise InputError(
-            "a worker process ended without an answer (out of memory?); try fewer --threads"
-        ) from None
+        raise InputError(OUT_OF_MEMORY) from None
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def guarded_map(
+    function: Callable[[T], R],
+    items: Iterable[T],
+    processes: int,
+    lost: Callable[[T, str], R],
+    seconds: float,
+) -> Generator[R, None, None]:
+    """Yield ``function(item)`` in order, from at least one process besides this one.
+
+    Where the item's process dies, or takes more than ``seconds`` for it, ``lost(item, reason)``
+    stands in its place, and the items behind it get a new process. The system kills what takes too
+    much memory, and not always who is to blame: such an item is tried once more.
+
+    Raises:
+        InputError: an item's process was killed twice, or none could be started.
+    """
+    guards: SimpleQueue[_Guard[T, R]] = SimpleQueue()
+    all_guards = [_Guard(function, lost, seconds) for _ in range(max(1, processes))]
+    for guard in all_guards:
+        guards.put(guard)
+
+    def answers(block: list[T]) -> list[R]:
+        guard = guards.get()  # as many threads as guards
+        try:
+            return guard.answers(block)
+        finally:
+            guards.put(guard)
+
+    pool = ThreadPoolExecutor(len(all_guards))
+    at_work = True
+    try:
+        for results in _in_order(pool, answers, chunks(items, BLOCK), 2 * len(all_guards)):
+            yield from results
+        at_work = False
+    finally:
+        for guard in all_guards:
+            guard.close(at_work)
+        pool.shutdown(cancel_futures=True)
+
+
+def _in_order(
+    pool: Executor, function: Callable[[T], R], items: Iterable[T], most: int
+) -> Iterator[R]:
+    """The results of a pool in the order of the items, of which ``most`` are at work or wait."""
+    waiting: deque[Future[R]] = deque()
+    for item in items:
+        waiting.append(pool.submit(function, item))
+        if len(waiting) >= most:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+class _Guard(Generic[T, R]):
+    """A process that answers item by item, and is replaced where an item ends it."""
+
+    def __init__(
+        self, function: Callable[[T], R], lost: Callable[[T, str], R], seconds: float
+    ) -> None:
+        self._function, self._lost, self._seconds = function, lost, seconds
+        self._process: multiprocessing.process.BaseProcess | None = None
+        self._connection: Connection | None = None
+        self._lock = threading.Lock()  # of starting and ending the process
+        self._ready = self._closed = False
+
+    def answers(self, items: list[T]) -> list[R]:
+        """``function`` of each item, or what stands in its place."""
+        results: list[R] = []
+        tried_again = -1  # the item
+        while len(results) < len(items):
+            connection = self._open()
+            try:
+                connection.send(items[len(results) :])
+                while len(results) < len(items):
+                    if not connection.poll(self._seconds):
+                        reason = f"reading it took longer than {self._seconds:g} s"
+                        break
+                    returned, value = connection.recv()
+                    if not returned:
+                        raise value
+                    results.append(value)
+                else:
+                    return results
+            except (EOFError, ConnectionError):
+                reason = ""
+            code = self._end(dead=not reason)
+            if not reason and code == -signal.SIGKILL:
+                if tried_again == len(results) or self._closed:
+                    raise InputError(f"{items[len(results)]}: {OUT_OF_MEMORY}")
+                tried_again = len(results)
+                continue
+            item = items[len(results)]
+            results.append(self._lost(item, reason or f"its decoder crashed ({_cause(code)})"))
+        return results
+
+    def _open(self) -> Connection:
+        """The line to the process, which is started where there is none."""
+        with self._lock:
+            if self._closed:
+                raise InputError("the work was ended")
+            if self._connection is None:
+                # Spawned for the reason above; the first thing that comes back is its readiness.
+                context = multiprocessing.get_context("spawn")
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_serve, args=(theirs, self._function), daemon=True)
+                process.start()
+                theirs.close()
+                self._process, self._connection = process, ours
+                self._ready = False
+            connection = self._connection
+        if not self._ready:
+            try:
+                connection.recv()
+            except (EOFError, ConnectionError):
+                cause = _cause(self._end(dead=True))
+                raise InputError(f"a worker process could not start ({cause})") from None
+            self._ready = True
+        return connection
+
+    def _end(self, dead: bool) -> int:
+        """Take leave of the process, whose line broke if it is ``dead``; its exit code."""
+        with self._lock:
+            process, connection = self._process, self._connection
+            self._process = self._connection = None
+        if process is None or connection is None:
+            return 0
+        connection.close()
+        if not dead:
+            process.kill()
+        process.join()
+        return process.exitcode or 0
+
+    def close(self, at_work: bool) -> None:
+        """Let the process go for good: it ends by itself, or is killed where it is ``at_work``."""
+        with self._lock:
+            self._closed = True
+            if self._process is None or self._connection is None:
+                return
+            if at_work:  # its thread sees the line break
+                self._process.kill()
+            else:
+                self._connection.close()
+                self._process.join()
+
+
+def _serve(connection: Connection, function: Callable[[T], R]) -> None:
+    """What a guarded process does: lists of items come in, an answer for each goes out."""
+    _begin(None)
+    connection.send(None)
+    while True:
+        try:
+            items = connection.recv()
+        except EOFError:
+            return
+        for item in items:
+            try:
+                answer = True, function(item)
+            except Exception as error:  # a defect of ours, told where it is waited for
+                error.add_note(traceback.format_exc())
+                connection.send((False, error))
+                return
+            connection.send(answer)
+
+
+def _cause(code: int) -> str:
+    """What an exit code says in words: ``SIGSEGV``, ``exit code 1``."""
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
 def _begin(start: Callable[[], object] | None) -> None:

@@ -1,6 +1,8 @@
 """What a cohort needs from DICOM headers: view, date, size, and whether the file is whole.
 
-Pixels are never read (``stop_before_pixels``); files are scanned by several processes in the order
+What the pixel store would read is taken here too: a file's bytes say what it is, so one named .dcm
+may be a PNG or JPEG, of which the size is known. Pixels are never read (``stop_before_pixels``);
+files are scanned by several processes in the order
 they are listed, so the result does not depend on how many.
 """
 
@@ -8,16 +10,18 @@ import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pandas as pd
 
+from cxrflow.images.decode import is_dicom, is_picture, open_file, open_picture
+from cxrflow.images.decoded import MAX_BYTES, DecodeError
 from cxrflow.parallel import chunks, ordered_map
 from cxrflow.progress import progress
 
 _TAGS = [
     *("ViewPosition", "StudyDate", "StudyTime", "Rows", "Columns"),
-    *("BitsAllocated", "SamplesPerPixel", "NumberOfFrames"),
+    *("BitsAllocated", "SamplesPerPixel", "NumberOfFrames", "PhotometricInterpretation"),
 ]
 _TEXT = ("view", "study_date", "study_time", "failure")
 _SIZE = ("image_height", "image_width")
@@ -50,44 +54,53 @@ def _read_chunk(paths: list[Path]) -> list[tuple[Any, ...]]:
 
 
 def _read(path: Path) -> tuple[Any, ...]:
-    import pydicom
-    from pydicom.errors import InvalidDicomError
-
     try:
-        size = os.stat(path).st_size
-        if size == 0:
-            return _failed("file is empty")
-        with open(path, "rb") as handle:
-            header = pydicom.dcmread(handle, stop_before_pixels=True, specific_tags=_TAGS)
-            # Reading stopped where the pixel data element begins, or at the end without one.
-            left = size - handle.tell()
-        height, width = int(header.Rows), int(header.Columns)
-        view, date, time = (
-            str(header.get(tag) or "").strip() or None
-            for tag in ("ViewPosition", "StudyDate", "StudyTime")
-        )
-        pixel_bytes = (
-            height
-            * width
-            * int(header.get("SamplesPerPixel") or 1)
-            * int(header.get("NumberOfFrames") or 1)
-            * (int(header.get("BitsAllocated") or 8) // 8)
-        )
+        with open_file(path) as file:
+            start = file.read(132)
+            file.seek(0)
+            if not start:
+                return _failed("file is empty")
+            if is_picture(start):
+                width, height = open_picture(file).size
+                return None, None, None, None, height, width
+            return _read_dicom(file) if is_dicom(start, path) else _failed("not a DICOM file")
     except FileNotFoundError:
         return _failed("file not found")
     except OSError as error:
         return _failed(f"cannot be read ({error.strerror or error})")
-    except InvalidDicomError:
-        return _failed("not a DICOM file")
+    except DecodeError as error:
+        return _failed(str(error))
     except AttributeError:
+        if start[128:] != b"DICM":  # by its name alone
+            return _failed("not a DICOM file")
         return _failed("header is cut off or has no Rows and Columns")
     except Exception as error:  # pydicom raises many kinds on damaged headers
         return _failed(f"damaged header ({type(error).__name__})")
-    syntax = header.file_meta.get("TransferSyntaxUID")
-    if syntax is not None and syntax.is_deflated:  # one compressed stream: no telling from outside
-        return view, date, time, None, height, width
-    plain = syntax is None or not syntax.is_compressed
-    if left == 0 or (plain and left < pixel_bytes):
+
+
+def _read_dicom(file: BinaryIO) -> tuple[Any, ...]:
+    import pydicom
+
+    from cxrflow.images.dicom import check_inflated, choose_decoder
+
+    check_inflated(file, MAX_BYTES)
+    header = pydicom.dcmread(file, stop_before_pixels=True, specific_tags=_TAGS, force=True)
+    # Reading stopped where the pixel data element begins, or at the end without one.
+    left = os.fstat(file.fileno()).st_size - file.tell()
+    height, width = int(header.Rows), int(header.Columns)
+    view, date, time = (
+        str(header.get(tag) or "").strip() or None
+        for tag in ("ViewPosition", "StudyDate", "StudyTime")
+    )
+    bits = height * width * int(header.get("BitsAllocated") or 8)
+    bits *= int(header.get("SamplesPerPixel") or 1) * int(header.get("NumberOfFrames") or 1)
+    if header.get("PhotometricInterpretation") == "YBR_FULL_422":
+        bits = bits * 2 // 3  # two pixels share their colour
+    syntax = pydicom.uid.UID(str(header.file_meta.get("TransferSyntaxUID") or ""))
+    if syntax == pydicom.uid.DeflatedExplicitVRLittleEndian:
+        return view, date, time, None, height, width  # one stream: no telling from outside
+    compressed = bool(syntax and choose_decoder(syntax)[0])
+    if left == 0 or (left < bits // 8 and not compressed):
         return _failed("pixel data is cut off or absent")
     return view, date, time, None, height, width
 

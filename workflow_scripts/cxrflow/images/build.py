@@ -1,16 +1,17 @@
 """Building a pixel store: shards in parallel, finished ones kept, everything checked at the end.
 
-Processes decode blocks of images; this process puts the blocks of a shard together in order and is
-the only one that writes. So the bytes do not depend on the number of processes, and a full disk is
-noticed in one place.
+Processes decode images; this process puts those of a shard together in order and is the only one
+that writes. So the bytes do not depend on the number of processes, and a full disk is noticed in
+one place. A decoder in C or C++ may end its process on a damaged file: that costs this file alone.
 """
 
 import contextlib
 import fcntl
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +20,29 @@ import pandas as pd
 from cxrflow.drops import Tally
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_path, file_digest, fingerprint, write_json
+from cxrflow.images.decode import needs_compiled_decoder
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 from cxrflow.images.shards import (
-    BLOCK,
-    Block,
     Failure,
+    Outcome,
     Source,
+    failed,
     plan_fingerprint,
     read_whole_shard,
     record_path,
     shard_name,
-    store_block,
+    store_or_fail,
     write_shard,
 )
 from cxrflow.outputs import claim_folder
-from cxrflow.parallel import chunks, ordered_map
+from cxrflow.parallel import chunks, guarded_map
 from cxrflow.progress import progress
 
 log = logging.getLogger("cxrflow.images")
 
-#: Fewer images than this are not worth starting processes for.
-WORTH_PROCESSES = 3 * BLOCK
+#: Fewer images than this are not worth starting processes for, unless a decoder may crash.
+WORTH_PROCESSES = 96
 
 INDEX_COLUMNS = {
     "image_id": "str",
@@ -99,29 +101,32 @@ def build_store(
         for record in records.values():
             spend(Failure(**failure) for failure in record["failures"])
         missing = [number for number in range(len(parts)) if number not in records]
-        images = sum(len(parts[number]) for number in missing)
-        with contextlib.closing(
-            ordered_map(
-                partial(store_block, root, geometry=geometry, settings=settings),
-                (block for number in missing for block in chunks(parts[number], BLOCK)),
-                threads if images >= WORTH_PROCESSES else 1,
-            )
-        ) as decoded:
-            blocks = progress(decoded, images, "image", _images, "pixel store")
+        todo = [source for number in missing for source in parts[number]]
+        with contextlib.closing(_outcomes(root, todo, geometry, settings, threads)) as outcomes:
+            images = progress(outcomes, len(todo), "image", lambda outcome: 1, "pixel store")
             for number in missing:
-                shard_blocks = []
-                for _ in range(0, len(parts[number]), BLOCK):
-                    block = next(blocks)
-                    spend(block.failures)
-                    shard_blocks.append(block)
-                records[number] = write_shard(folder, number, plans[number], shard_blocks)
+                shard = []
+                for outcome in islice(images, len(parts[number])):
+                    if isinstance(outcome, Failure):
+                        spend([outcome])
+                    shard.append(outcome)
+                records[number] = write_shard(folder, number, plans[number], geometry.size, shard)
         _remove_other_shards(folder, len(parts))
         ordered = [records[i] for i in range(len(parts))]
         return _write_index(folder, ordered, geometry, settings)
 
 
-def _images(block: Block) -> int:
-    return len(block.stored) + len(block.failures)
+def _outcomes(
+    root: Path, sources: list[Source], geometry: Geometry, settings: PixelSettings, threads: int
+) -> Generator[Outcome, None, None]:
+    """Each image as stored, or its failure."""
+    work = partial(store_or_fail, root, geometry=geometry, settings=settings)
+    if len(sources) < WORTH_PROCESSES:
+        threads = 1
+        if not any(needs_compiled_decoder(root / source.path) for source in sources):
+            yield from map(work, sources)
+            return
+    yield from guarded_map(work, sources, threads, failed, settings.max_seconds)
 
 
 def _remove_other_shards(folder: Path, count: int) -> None:

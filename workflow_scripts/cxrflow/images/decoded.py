@@ -6,8 +6,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-#: Above this an image is refused; the largest chest radiographs have some 20 million pixels.
-MAX_PIXELS = 150_000_000
+#: Above this an image is refused; the largest chest radiographs have some 20 million pixels of 16
+#: bits, 40 MiB. Decoding takes several times as much for a while.
+MAX_BYTES = 128 << 20
+
+#: Lines whose luminance is taken at once: few enough for the caches.
+LINES = 64
 
 
 class DecodeError(Exception):
@@ -47,12 +51,13 @@ def from_array(values: NDArray) -> Decoded:
     """Grey values in memory as if a file had held them; others are a :class:`DecodeError`."""
     if values.ndim != 2 or values.dtype.kind not in "iuf":
         raise DecodeError(f"{values.dtype} of shape {list(values.shape)} is no grey image [H, W]")
-    check_size(*values.shape)
+    height, width = values.shape
+    check_size(height, width, 2, MAX_BYTES)  # as a file would hold it
     if not np.isfinite(values).all():
         raise DecodeError("holds values that are not finite")
     decoded = Decoded(values, "array", 8 * values.dtype.itemsize, "numpy")
     if decoded.ends[0] == decoded.ends[1]:
-        raise DecodeError(f"blank image: all {values.shape[0]} x {values.shape[1]} are equal")
+        raise DecodeError(f"blank image: all {height} x {width} are equal")
     return decoded
 
 
@@ -61,14 +66,25 @@ def luminance(colour: NDArray) -> NDArray:
 
     In whole numbers, as Pillow does it, so that a grey image saved as colour comes back exactly.
     """
-    red, green, blue = (colour[..., channel].astype(np.int64) for channel in range(3))
-    return ((red * 19595 + green * 38470 + blue * 7471 + (1 << 15)) >> 16).astype(colour.dtype)
+    grey = np.empty(colour.shape[:2], colour.dtype)
+    for top in range(0, len(colour), LINES):
+        lines = colour[top : top + LINES]
+        red, green, blue = (lines[..., channel].astype(np.int64) for channel in range(3))
+        grey[top : top + LINES] = (red * 19595 + green * 38470 + blue * 7471 + (1 << 15)) >> 16
+    return grey
 
 
-def check_size(height: int, width: int) -> None:
-    """Refuse sizes that a damaged header may claim, before memory is taken for them."""
-    if height < 1 or width < 1 or height * width > MAX_PIXELS:
-        raise DecodeError(f"image size {height} x {width} is not plausible")
+def check_size(height: int, width: int, pixel_bytes: int, most: int) -> None:
+    """Refuse sizes that a header may claim, before memory is taken for them.
+
+    ``pixel_bytes``: of all channels; ``most``: bytes of a decoded image, at most.
+    """
+    if height < 1 or width < 1 or height * width * pixel_bytes > most:
+        mebibytes = height * width * pixel_bytes / 2**20
+        raise DecodeError(
+            f"image size {height} x {width} is not plausible ({mebibytes:.0f} MiB decoded, at most"
+            f" max_image_mib {most >> 20})"
+        )
 
 
 def one_line(error: BaseException) -> str:

@@ -2,15 +2,19 @@
 
 import importlib.metadata
 import warnings
+import zlib
 from functools import cache
 from typing import BinaryIO
 
 import numpy as np
 import pydicom
 from numpy.typing import NDArray
+from pydicom.encaps import get_frame
+from pydicom.filewriter import correct_ambiguous_vr_element
 from pydicom.pixels import apply_color_lut, get_decoder
-from pydicom.uid import UID
+from pydicom.uid import UID, DeflatedExplicitVRLittleEndian, JPEGExtended12Bit, JPEGLossless
 
+from cxrflow.images.codestream import stated
 from cxrflow.images.decoded import Decoded, DecodeError, check_size, luminance, one_line
 
 # Decoders in order of preference, by speed where all are exact. The first that is installed is
@@ -33,10 +37,16 @@ PREFERENCE: dict[str, tuple[str, ...]] = {
     "1.2.840.10008.1.2.4.203": ("pylibjpeg",),
     "1.2.840.10008.1.2.5": ("pydicom",),
 }
+#: Implicit, explicit, big endian, and deflated as a whole.
+_NATIVE = {
+    *("1.2.840.10008.1.2", "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.2"),
+    "1.2.840.10008.1.2.1.99",
+}
+_WITH_HEADER = PREFERENCE.keys() - {"1.2.840.10008.1.2.5"}
 _PACKAGES = {"gdcm": "python-gdcm", "pylibjpeg": "pylibjpeg-openjpeg", "pyjpegls": "pyjpegls"}
 
 
-def decode_dicom(file: BinaryIO) -> Decoded:
+def decode_dicom(file: BinaryIO, most: int) -> Decoded:
     """Read a DICOM file with one frame, open at its start; see ``cxrflow.images.decode``.
 
     An error of the system that reads is left as it is, an :class:`OSError`.
@@ -45,43 +55,126 @@ def decode_dicom(file: BinaryIO) -> Decoded:
         # Real headers break the standard in harmless ways; what matters is checked below.
         warnings.simplefilter("ignore")
         try:
-            dataset = pydicom.dcmread(file, force=True)
+            check_inflated(file, most)
+            return _decode_dataset(pydicom.dcmread(file, force=True), most)
+        except (DecodeError, MemoryError):
+            raise
         except OSError as error:
             if error.errno is None:  # pydicom's own, for what it finds in the file
                 raise DecodeError(f"damaged DICOM file ({one_line(error)})") from None
             raise
-        except Exception as error:  # what a damaged header makes pydicom raise has no common base
+        except Exception as error:  # what damaged values make pydicom raise has no common base
             raise DecodeError(f"damaged DICOM file ({one_line(error)})") from None
-        return _decode_dataset(dataset)
 
 
-def _decode_dataset(dataset: pydicom.Dataset) -> Decoded:
+def check_inflated(file: BinaryIO, most: int) -> None:
+    """Refuse a deflated file, open at its start, that unpacks to more than its pixels may take."""
+    start = file.read(1 << 12)
+    file.seek(0)
+    if DeflatedExplicitVRLittleEndian.encode() not in start:
+        return
+    # Stopped at the first element behind the file's own description, which is not deflated.
+    pydicom.filereader.read_preamble(file, force=True)
+    pydicom.filereader._read_file_meta_info(file)
+    inflate = zlib.decompressobj(-zlib.MAX_WBITS)
+    rest, size = file.read(), 0
+    while rest and not inflate.eof:
+        size += len(inflate.decompress(rest, 1 << 20))
+        rest = inflate.unconsumed_tail
+        if size > 2 * most:  # as of any file
+            raise DecodeError(
+                f"deflated file of more than {2 * most >> 20} MiB, twice max_image_mib {most >> 20}"
+            )
+    file.seek(0)
+
+
+def _decode_dataset(dataset: pydicom.Dataset, most: int) -> Decoded:
     if "PixelData" not in dataset:
         raise DecodeError("DICOM without pixel data, or cut off before they end")
     try:
         height, width = int(dataset.Rows), int(dataset.Columns)
         frames = int(dataset.get("NumberOfFrames") or 1)
+        samples = int(dataset.get("SamplesPerPixel") or 1)
         photometric = str(dataset.PhotometricInterpretation)
-        bits = int(dataset.BitsStored)
+        bits, allocated = int(dataset.BitsStored), int(dataset.BitsAllocated)
         syntax = UID(dataset.file_meta.TransferSyntaxUID)
+        turned = float(dataset.get("RescaleSlope") or 1) < 0
     except (AttributeError, TypeError, ValueError) as error:
         raise DecodeError(f"incomplete DICOM header ({one_line(error)})") from None
-    check_size(height, width)
+    channels = 3 if photometric == "PALETTE COLOR" else samples
+    check_size(height, width, channels * -(-allocated // 8), most)
     if frames != 1:
         raise DecodeError(f"DICOM with {frames} frames")
     plugin, decoder_name = choose_decoder(syntax)
-    native = not plugin and photometric in ("MONOCHROME1", "MONOCHROME2")
-    values = _as_stored(dataset, syntax, height, width, bits) if native else None
+    if not dataset.PixelData:
+        raise DecodeError("DICOM with empty pixel data")
+    if plugin:
+        _check_stream(dataset, syntax, (height, width, samples), allocated)
+    elif len(dataset.PixelData) >= (height + 1) * width * samples * allocated // 8:
+        raise DecodeError(f"pixel data are longer than {height} x {width} pixels")
+    grey = photometric in ("MONOCHROME1", "MONOCHROME2")
+    values = _as_stored(dataset, syntax, height, width, bits) if grey and not plugin else None
     if values is None:
         values = _through_plugin(dataset, syntax, plugin)
     if values.ndim != 2:
         raise DecodeError(f"DICOM pixel array has shape {values.shape}, not rows x columns")
-    if photometric == "MONOCHROME1":
-        # Whole numbers stay whole; the largest value present becomes 0. No difference of unsigned
-        # numbers from their largest is too large for their type.
-        signed = values.dtype.kind == "i"
-        values = values.max() - (values.astype(np.int32) if signed else values)
+    if grey:
+        # A negative slope turns the meaning of the values over, as MONOCHROME1 does.
+        turned ^= photometric == "MONOCHROME1"
+        values = _without_padding(values, dataset, turned)
+        values = _turned_over(values) if turned else values
     return Decoded(values, photometric, bits, decoder_name)
+
+
+def _check_stream(
+    dataset: pydicom.Dataset, syntax: UID, shape: tuple[int, int, int], allocated: int
+) -> None:
+    """Refuse compressed pixels whose own header has another size (rows, columns, samples)."""
+    if syntax not in _WITH_HEADER:
+        return
+    try:
+        header = stated(get_frame(dataset.PixelData, 0, number_of_frames=1))
+    except Exception as error:  # of broken fragments, again without a common base
+        raise DecodeError(f"pixel data damaged or cut off ({one_line(error)})") from None
+    if header is None:
+        raise DecodeError("pixel data damaged or cut off (no header of a compressed image)")
+    if header[:3] != shape or header.bits > allocated:
+        raise DecodeError(
+            f"compressed pixels are {header.rows} x {header.columns} x {header.samples} of"
+            f" {header.bits} bits, the DICOM header says {' x '.join(map(str, shape))} of"
+            f" {allocated} at most"
+        )
+
+
+def _without_padding(values: NDArray, dataset: pydicom.Dataset, turned: bool) -> NDArray:
+    """The values with those that only pad the image as dark as its darkest.
+
+    PixelPaddingValue, or all from it to PixelPaddingRangeLimit (PS3.3 C.7.5.1.1.2): they are not
+    measured, often far from what is, and would take the range of grey values from it.
+    """
+    ends = []
+    for keyword in ("PixelPaddingValue", "PixelPaddingRangeLimit"):
+        if keyword in dataset:
+            # Without a type of its own in the file, its sign is that of the pixels.
+            element = correct_ambiguous_vr_element(dataset[keyword], dataset, True)
+            ends.append(int(str(element.value)))
+    if not ends or "PixelPaddingValue" not in dataset:
+        return values
+    padding = (values >= min(ends)) & (values <= max(ends))
+    if not padding.any() or padding.all():
+        return values
+    measured = values[~padding]
+    return np.where(padding, measured.max() if turned else measured.min(), values)
+
+
+def _turned_over(values: NDArray) -> NDArray:
+    """The largest value present becomes 0; whole numbers stay whole.
+
+    No difference of unsigned numbers from their largest is too large for their type.
+    """
+    if values.dtype.kind == "i":
+        values = values.astype(np.int32 if values.dtype.itemsize < 4 else np.int64)
+    return values.max() - values
 
 
 def _as_stored(
@@ -114,6 +207,9 @@ def _as_stored(
 
 def _through_plugin(dataset: pydicom.Dataset, syntax: UID, plugin: str) -> NDArray:
     """The values [H, W] that pydicom gives with ``plugin``; colour as luminance."""
+    if syntax == JPEGExtended12Bit and plugin == "gdcm" and dataset.BitsStored > 8:
+        # pydicom keeps 12 bits from GDCM, which reads any JPEG by the stream's own header.
+        dataset.file_meta.TransferSyntaxUID = syntax = JPEGLossless
     try:
         values, image = get_decoder(syntax).as_array(dataset, index=0, decoding_plugin=plugin)
     except Exception as error:  # the plugins raise whatever their C library gave them
@@ -121,17 +217,21 @@ def _through_plugin(dataset: pydicom.Dataset, syntax: UID, plugin: str) -> NDArr
         reason = one_line(error).rpartition("available plugins: ")[2]
         raise DecodeError(f"pixel data damaged or cut off ({reason})") from None
     if image["photometric_interpretation"] == "PALETTE COLOR":
-        return luminance(apply_color_lut(values, dataset)[..., :3])
+        try:
+            return luminance(apply_color_lut(values, dataset)[..., :3])
+        except Exception as error:
+            raise DecodeError(f"palette absent or damaged ({one_line(error)})") from None
     return luminance(values) if values.ndim == 3 else values
 
 
 @cache
 def choose_decoder(syntax: UID) -> tuple[str, str]:
     """The plugin of pydicom for a transfer syntax, and its name with version for the index."""
-    if not syntax.is_compressed or syntax == "1.2.840.10008.1.2.1.99":
+    if syntax in _NATIVE:
         return "", f"pydicom {pydicom.__version__} native"
     if syntax not in PREFERENCE:
-        raise DecodeError(f"transfer syntax {syntax} ({syntax.name}) is not supported")
+        name = "" if syntax.name == syntax else f" ({syntax.name})"
+        raise DecodeError(f"transfer syntax {syntax[:64]!r}{name} is not supported")
     installed = get_decoder(syntax).available_plugins
     for plugin in PREFERENCE[syntax]:
         if plugin in installed:

@@ -17,6 +17,15 @@ class PixelSettings(Settings):
     min_side: int = Field(
         default=16, ge=2, description="Images with a shorter side below this count as failed."
     )
+    max_image_mib: int = Field(
+        default=128,
+        ge=1,
+        le=4096,
+        description="A larger image, decoded, counts as failed; a chest radiograph has up to 40.",
+    )
+    max_seconds: float = Field(
+        default=60.0, gt=0, description="An image that takes longer counts as failed."
+    )
     images_per_shard: int = Field(
         default=512, ge=1, description="Rows of a shard file: what an interrupted build can lose."
     )

@@ -23,10 +23,7 @@ from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 
 #: Raised by one whenever the same file would be stored as other bytes: old shards are made anew.
-FORMAT_VERSION = 2
-
-#: Images a process is given at once: few enough for steady progress, enough to be cheap to send.
-BLOCK = 32
+FORMAT_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -60,37 +57,30 @@ class Failure:
     reason: str
 
 
-@dataclass(frozen=True)
-class Block:
-    """What a process gives back for some images: pixels uint8 [len(stored), S, S]."""
-
-    pixels: NDArray[np.uint8]
-    stored: list[Stored]
-    failures: list[Failure]
+#: What a process gives back for an image: its pixels uint8 [S, S] and row, or why it has none.
+Outcome = tuple[NDArray[np.uint8], Stored] | Failure
 
 
-def store_block(
-    root: Path, sources: Sequence[Source], geometry: Geometry, settings: PixelSettings
-) -> Block:
-    """Decode, resize and crop ``sources``; what cannot be used is a failure, never an exception."""
-    images, stored, failures = [], [], []
-    for source in sources:
-        try:
-            image, row = store_image(root, source, geometry, settings)
-        except DecodeError as error:
-            failures.append(Failure(source.image_id, source.path, str(error)))
-        else:
-            images.append(image)
-            stored.append(row)
-    pixels = np.stack(images) if images else np.empty((0, geometry.size, geometry.size), np.uint8)
-    return Block(pixels, stored, failures)
+def store_or_fail(
+    root: Path, source: Source, geometry: Geometry, settings: PixelSettings
+) -> Outcome:
+    """Decode, resize and crop an image; one that cannot be used is a failure, no exception."""
+    try:
+        return store_image(root, source, geometry, settings)
+    except DecodeError as error:
+        return failed(source, str(error))
+
+
+def failed(source: Source, reason: str) -> Failure:
+    """The failure of an image."""
+    return Failure(source.image_id, source.path, reason)
 
 
 def store_image(
     root: Path, source: Source, geometry: Geometry, settings: PixelSettings
 ) -> tuple[NDArray[np.uint8], Stored]:
     """One image as the store keeps it, uint8 [S, S], and its row of the index."""
-    decoded = decode(root / source.path)
+    decoded = decode(root / source.path, settings.max_image_mib << 20)
     height, width = decoded.values.shape
     image = stored_pixels(decoded, geometry, settings)
     digest = hashlib.sha256(image.tobytes()).hexdigest()
@@ -134,7 +124,10 @@ def read_image(
     """
     path = "an array" if isinstance(image, np.ndarray) else image
     try:
-        decoded = from_array(image) if isinstance(image, np.ndarray) else decode(image)
+        if isinstance(image, np.ndarray):
+            decoded = from_array(image)
+        else:
+            decoded = decode(image, settings.max_image_mib << 20)
         stored = [stored_pixels(decoded, geometry, settings) for geometry in geometries]
     except DecodeError as error:
         raise InputError(
@@ -166,29 +159,30 @@ def plan_fingerprint(
             files.append([source.image_id, source.path, None, None])
         else:
             files.append([source.image_id, source.path, status.st_size, status.st_mtime_ns])
-    # Format 2 named the rule of grey values, of which there is one left: old shards stay whole.
-    content = {"intensity": "minmax", "percentiles": (1.0, 99.0), "min_side": settings.min_side}
-    return fingerprint([FORMAT_VERSION, str(geometry), content, files])
+    decides = settings.model_dump(exclude={"images_per_shard", "max_failed_share"})
+    return fingerprint([FORMAT_VERSION, str(geometry), decides, files])
 
 
-def write_shard(folder: Path, number: int, plan: str, blocks: Sequence[Block]) -> dict[str, Any]:
-    """Write shard and record from its blocks in order; returns the record."""
-    count = sum(len(block.pixels) for block in blocks)
-    size = blocks[0].pixels.shape[1]
+def write_shard(
+    folder: Path, number: int, plan: str, size: int, outcomes: Sequence[Outcome]
+) -> dict[str, Any]:
+    """Write shard and record from its images of side ``size`` in order; returns the record."""
+    failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+    images = [outcome for outcome in outcomes if not isinstance(outcome, Failure)]
     with atomic_path(folder / shard_name(number)) as temporary, open(temporary, "wb") as handle:
-        header = {"descr": "|u1", "fortran_order": False, "shape": (count, size, size)}
+        header = {"descr": "|u1", "fortran_order": False, "shape": (len(images), size, size)}
         np.lib.format.write_array_header_1_0(handle, header)
         # Plain writes: numpy's own tofile hides the reason when a disk is full.
-        for block in blocks:
-            handle.write(np.ascontiguousarray(block.pixels).data)
+        for pixels, _ in images:
+            handle.write(np.ascontiguousarray(pixels).data)
         length = handle.tell()
     record = {
         "plan": plan,
         "file": shard_name(number),
         "bytes": length,
         "sha256": file_digest(folder / shard_name(number)),
-        "rows": [asdict(row) for block in blocks for row in block.stored],
-        "failures": [asdict(failure) for block in blocks for failure in block.failures],
+        "rows": [asdict(row) for _, row in images],
+        "failures": [asdict(failure) for failure in failures],
     }
     write_json(record_path(folder, number), record)
     return record
