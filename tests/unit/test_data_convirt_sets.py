@@ -323,6 +323,20 @@ def test_musculoskeletal_folder_becomes_pairs(tmp_path: Path) -> None:
     assert rows["prior_study_id"].isna().all()
 
 
+def test_a_hospital_says_no_body_part(tmp_path: Path) -> None:
+    """The same folder as a hospital's own: two columns are enough, a third is used."""
+    root = musculoskeletal(tmp_path / "own", 4)
+    parts = read("hospital", root).images["subgroup"]
+    assert set(parts) == {"wrist"} and len(list(read_texts("hospital", root))) == 4
+    path = root / "studies.csv"
+    path.write_text(path.read_text().replace(",body_part", "").replace(",wrist", ""))
+    tables = read("hospital", root)
+    assert len(tables.studies) == 4 and len(tables.images) == 8
+    assert tables.images["subgroup"].isna().all() and tables.images["subject_id"].notna().all()
+    with pytest.raises(InputError, match="column 'body_part' is missing"):
+        read("musculoskeletal", root)
+
+
 def test_musculoskeletal_folder_that_is_none(tmp_path: Path) -> None:
     root = musculoskeletal(tmp_path / "bones", 4)
     path = root / "reports" / "w_1.txt"

@@ -51,7 +51,9 @@ def test_unknown_layout_and_missing_reader_list_those_there_are() -> None:
         layout("mimic")
     with pytest.raises(InputError, match="'rsna' has no documents; expected one of mimic_iii, pub"):
         layout("rsna").reader("documents")
-    assert holders("reports") == ("covid_chestxray", "mimic_cxr", "musculoskeletal", "open_i")
+    assert holders("reports") == (
+        *("covid_chestxray", "hospital", "mimic_cxr", "musculoskeletal", "open_i"),
+    )
     assert holders("boxes") == ("ms_cxr", "rsna")
 
 

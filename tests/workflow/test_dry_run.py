@@ -202,3 +202,17 @@ def test_real_data(fresh: Checkout, tmp_path: Path) -> None:
 def test_an_error_of_the_configuration_is_one_line(fresh: Checkout) -> None:
     wrong = fresh.write("wrong.yaml", {"pixels": {"geometri": "shorter128"}})
     assert re.search("^wrong.yaml: unknown key 'pixels.geometri'", wrong.refusal(), re.MULTILINE)
+
+
+def test_a_hospital_without_boxes_and_labels_trains_what_is_scored(
+    fresh: Checkout, tmp_path: Path
+) -> None:
+    jobs = fresh.with_overlay("hospital.yaml").plan(CXR_HOSPITAL=str(tmp_path))
+    assert models_of(jobs) == {
+        f"biovil/{name}" for name in ("cxr_bert_phase2", "cxr_bert", "simclr", "biovil")
+    }
+    made = {path for job in jobs for path in job.output}
+    assert all(path.startswith("results/hospital/") for path in made)
+    assert not [path for path in made if "phantom" in path or "stanza" in path]
+    for table in ("retrieval", "findings"):
+        assert f"results/hospital/tables/own_data/{table}.html" in made

@@ -12,6 +12,7 @@ from cxrflow.benchmarks.classification.settings import (
     LinearProbeSettings,
     SegmentationSettings,
     ZeroShotClassificationSettings,
+    ZeroShotFindingsSettings,
 )
 from cxrflow.benchmarks.classification.transfer_settings import (
     FineTunedClassificationSettings,
@@ -32,7 +33,11 @@ from cxrflow.benchmarks.language.settings import (
     SentenceSimilaritySettings,
     VocabularyComparisonSettings,
 )
-from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings, TextRetrievalSettings
+from cxrflow.benchmarks.retrieval.settings import (
+    ImageRetrievalSettings,
+    PairRetrievalSettings,
+    TextRetrievalSettings,
+)
 from cxrflow.benchmarks.temporal.settings import (
     AttentionRolloutSettings,
     PriorInfluenceSettings,
@@ -125,6 +130,14 @@ BENCHMARKS = {
         reads="features",
         statistics="classification.zero_shot_classification:statistics",
     ),
+    "zero_shot_findings": Benchmark(
+        "classification.zero_shot_findings",
+        ZeroShotFindingsSettings,
+        "pairs",
+        needs=JOINT,
+        reads="pixels",
+        statistics="classification.zero_shot_classification:statistics",
+    ),
     "linear_probe": Benchmark(
         "classification.linear_probe",
         LinearProbeSettings,
@@ -193,6 +206,16 @@ BENCHMARKS = {
         statistics="retrieval.precision:statistics",
         references=("nothing",),
         reference_program="retrieval.references",
+    ),
+    "pair_retrieval": Benchmark(
+        "retrieval.pair_retrieval",
+        PairRetrievalSettings,
+        "pairs",
+        needs=JOINT,
+        reads="pixels",
+        statistics="retrieval.pair_retrieval:statistics",
+        references=("nothing",),
+        reference_program="retrieval.pair_retrieval",
     ),
     "temporal_classification": Benchmark(
         "temporal.temporal_classification",

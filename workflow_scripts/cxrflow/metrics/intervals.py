@@ -135,3 +135,19 @@ def weighted_mean(counts: Floats, values: ArrayLike, where: ArrayLike | None = N
         used &= np.asarray(where, dtype=bool)
     total = counts[:, used].sum(axis=1)
     return np.asarray(counts[:, used] @ numbers[used] / np.where(total > 0, total, np.nan))
+
+
+def weighted_median(counts: Floats, values: ArrayLike) -> Floats:
+    """Median ``[R]`` of values ``[N]`` that stand as often as counted; NaN values are left out."""
+    numbers = np.asarray(values, dtype=np.float64)
+    order = np.argsort(numbers)[: int(np.isfinite(numbers).sum())]
+    reached = counts[:, order].cumsum(axis=1)
+    if not len(order):
+        return np.full(len(counts), np.nan)
+    total = reached[:, -1]
+    # The middle value, or the two about the middle, by their places from 0 on.
+    middle = [
+        numbers[order][np.minimum((reached <= place[:, None]).sum(axis=1), len(order) - 1)]
+        for place in ((total - 1) // 2, total // 2)
+    ]
+    return np.where(total > 0, (middle[0] + middle[1]) / 2, np.nan)

@@ -4,10 +4,12 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from cxrflow.benchmarks.generation.settings import Section
 from cxrflow.benchmarks.settings import BenchmarkSettings, Seeds, Shares, SizeLimits
 from cxrflow.command import Settings
 from cxrflow.data.settings import Split
 from cxrflow.images.settings import AugmentationSettings
+from cxrflow.reports.settings import LabelSettings as ReportLabels
 
 # How several prompts of one class become one embedding.
 PromptAverage = Literal["normalised", "raw"]
@@ -162,6 +164,32 @@ class ZeroShotClassificationSettings(ClassificationSettings):
                     f"of {names}"
                 )
         return pairs
+
+
+# Those that MS-CXR has boxes of.
+FINDINGS = [
+    "Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Lung Opacity", "Pleural Effusion",
+    "Pneumonia", "Pneumothorax",
+]  # fmt: skip
+
+
+class ZeroShotFindingsSettings(ZeroShotClassificationSettings):
+    """Zero-shot classification of what the studies' own reports name; not of the papers."""
+
+    sections: tuple[Section, ...] = Field(
+        default=("findings", "impression"), min_length=1, description="that are labelled, together"
+    )
+    labels: ReportLabels = Field(default=ReportLabels(), description="of the reports")
+    classes: list[str] | None = Field(
+        default=FINDINGS, min_length=1, description="CheXpert's observations; null: all of them"
+    )
+    unknown: Literal["ignore", "zero"] = Field(
+        default="zero", description="what a finding counts as that the report does not name"
+    )
+    positive_prompts: list[str] = Field(default=["Findings suggesting {}"], min_length=1)
+    negative_prompts: list[str] = Field(default=["No evidence of {}"], min_length=1)
+    prompt_pairs: list[PromptPair] = []
+    batch_size: int = Field(default=32, ge=1, description="speed only; results do not depend on it")
 
 
 class ConvergedSolver(Settings):

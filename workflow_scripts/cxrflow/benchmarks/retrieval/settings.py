@@ -1,12 +1,14 @@
-"""Settings of retrieval by image and by text (ConVIRT section 4.2), and of its Figure 3."""
+"""Settings of retrieval by image and by text (ConVIRT 4.2, Figure 3), and of pairs."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
+from cxrflow.benchmarks.generation.settings import Section
 from cxrflow.benchmarks.grounding.settings import FigureColumn
-from cxrflow.benchmarks.settings import BenchmarkSettings
+from cxrflow.benchmarks.settings import BenchmarkSettings, EncodingSettings
 from cxrflow.command import Settings
+from cxrflow.data.settings import Split
 from cxrflow.names import Name
 
 
@@ -37,6 +39,20 @@ class ImageRetrievalSettings(RetrievalSettings):
 
 class TextRetrievalSettings(RetrievalSettings):
     """Images that fit a text: the cosine of their vectors in the joint space."""
+
+
+class PairRetrievalSettings(EncodingSettings):
+    """Of each image its own report, of each report its own image."""
+
+    split: Split | None = Field(default="test", description="studies that are searched")
+    sections: tuple[Section, ...] = Field(
+        default=("impression",),
+        min_length=1,
+        description="of the reports, as one text in this order; what the model was trained with",
+    )
+    cutoffs: Annotated[list[int], Field(min_length=1), AfterValidator(_cutoffs_rise)] = Field(
+        default=[1, 5, 10], description="k of recall at k"
+    )
 
 
 class EmbeddingFigureSettings(Settings):

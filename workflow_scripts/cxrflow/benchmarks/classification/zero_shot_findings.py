@@ -1,0 +1,59 @@
+"""Zero-shot classification of findings that the studies' own reports name: no labels are needed.
+
+A report's findings are those that the labeller reads in it (docs/labels.md); its errors are in the
+scores. Images and prompts are scored as in :mod:`.zero_shot_classification`.
+"""
+
+import logging
+from argparse import Namespace
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+import cxrflow
+from cxrflow.benchmarks.classification.settings import ZeroShotFindingsSettings
+from cxrflow.benchmarks.classification.zero_shot_classification import evaluate
+from cxrflow.benchmarks.features import Features
+from cxrflow.benchmarks.inputs import open_pixels
+from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.study_images import Studies, embed_images, read_studies
+from cxrflow.reports.labels.labeller import make_labeller
+from cxrflow.reports.labels.observations import OBSERVATIONS
+from cxrflow.reports.sentences import make_splitter
+from cxrflow.training.precision import choose_device
+
+log = logging.getLogger("cxrflow")
+
+
+def labelled(studies: Studies, settings: ZeroShotFindingsSettings) -> Studies:
+    """The studies with the labels of their reports: 1, 0, -1 or NaN of each observation."""
+    sentences = make_splitter("rules").split(studies.table["text"].tolist())
+    labels = pd.Series(
+        [list(row) for row in make_labeller(settings.labels).label(sentences)],
+        index=studies.table.index,
+    )
+    table = studies.table.assign(labels=labels, group_id=studies.table["study_id"], subgroup=None)
+    return replace(studies, table=table, cohort=replace(studies.cohort, classes=OBSERVATIONS))
+
+
+def score(options: Namespace, settings: ZeroShotFindingsSettings) -> Result:
+    """What ``cxrflow.benchmarks.evaluate`` calls."""
+    model: Any = cxrflow.load(options.model, choose_device(settings.device))
+    pixels = open_pixels(options.pixels, model.geometry)
+    studies = labelled(
+        read_studies(options.cohort, pixels, settings.sections, settings.split), settings
+    )
+    embedded = embed_images(model, pixels, studies.table, settings.batch_size)
+    features = Features(
+        studies.table[["image_id"]],
+        {"projected": embedded},
+        str(pixels.geometry),
+        pixels.fingerprint,
+    )
+    cohort = replace(studies.cohort, table=studies.table)
+    found = evaluate(model, cohort, features, settings)
+    log.info("AUROC %.3f", found.metrics["auroc"].value)
+    data = {**found.data, "dropped": [*studies.dropped, *found.data["dropped"]]}
+    protocol = {**found.protocol, "reference": "labels of the studies' own reports"}
+    return replace(found, benchmark="zero_shot_findings", data=data, protocol=protocol)

@@ -1,0 +1,49 @@
+"""Studies of a cohort of pairs: an image in the store, a text of its report."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from cxrflow.benchmarks.inputs import Cohort, Pixels, drop_rows, image_batches, read_cohort
+from cxrflow.text.report_prompts import report_texts
+
+COLUMNS = ("subject_id", "study_id", "image_id", "split", "findings", "impression")
+
+
+@dataclass(frozen=True)
+class Studies:
+    """The studies of a split; ``table`` has ``sample_id`` and ``text`` beside the cohort's rows."""
+
+    cohort: Cohort
+    table: pd.DataFrame
+    dropped: list[dict[str, Any]]
+
+
+def read_studies(
+    folder: Path, pixels: Pixels, sections: tuple[str, ...], split: str | None
+) -> Studies:
+    """The studies with an image in the store and text in one of the ``sections``."""
+    cohort = read_cohort(folder, "pairs.parquet", COLUMNS, split)
+    table = cohort.table.assign(
+        sample_id=cohort.table["image_id"], text=report_texts(cohort.table, sections)
+    )
+    tests = {
+        "no image": table["image_id"].isna(),
+        "image is not in the pixel store": ~pixels.holds(table["image_id"].fillna("")),
+        f"no text in {' or '.join(sections)}": table["text"] == "",
+    }
+    return Studies(cohort, *drop_rows(table, tests))
+
+
+@torch.inference_mode()
+def embed_images(model: Any, pixels: Pixels, table: pd.DataFrame, batch_size: int) -> Tensor:
+    """Embeddings [N, P] of the studies in the joint space; a model that compares sees priors."""
+    parts = [
+        model.encode_image(frames).projected_global.cpu()
+        for _, frames in image_batches(pixels, table, batch_size, model.takes_prior)
+    ]
+    return torch.cat(parts)
