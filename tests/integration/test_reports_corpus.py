@@ -6,6 +6,7 @@ import json
 import os
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ import pytest
 from cxrflow.errors import InputError
 from cxrflow.reports.corpus import build_corpus, main
 from cxrflow.reports.labels.observations import OBSERVATIONS
-from cxrflow.reports.sections import SpecialCase
-from cxrflow.reports.settings import ReportSettings
+from cxrflow.reports.sections import SpecialCase, parse_report
+from cxrflow.reports.settings import ReportSettings, SectionSettings
 from cxrflow.reports.texts import list_reports, read_texts
 
 GOOD = (
@@ -349,6 +350,37 @@ def test_real_open_i_counts(tmp_path: Path) -> None:
     }
     assert corpus["counts"]["labelled"] == 3927
     assert [step["dropped"] for step in corpus["steps"]][2] == []
+
+
+FORMS: dict[str, Callable[[str, str], str]] = {
+    "flush left": lambda name, text: f"{name.upper()}: {text}\n",
+    "small letters": lambda name, text: f"  {name.title()} :\n{text}\n\n",
+    "alone": lambda name, text: f"{name.upper()}\n{text}\n\n",
+    "one line": lambda name, text: f"{name.upper()}: {text} ",
+}
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("form", FORMS)
+def test_real_open_i_in_other_forms_has_the_same_sections(form: str) -> None:
+    given = os.environ.get("CXR_REAL_DATA")
+    root = Path(given or "") / "open_i"
+    if not given or not root.is_dir():
+        pytest.skip("CXR_REAL_DATA names no folder with open_i")
+    other = []
+    for report in read_texts("open_i", root):
+        parts = {
+            name: " ".join((report.sections or {}).get(name, "").rstrip(" .").split())
+            for name in ("indication", "comparison", "findings", "impression")
+        }
+        text = "".join(FORMS[form](name, part) for name, part in parts.items())
+        found = parse_report(text, SectionSettings(headings="any")).sections
+        main = ("findings", "impression")
+        if any(" ".join(found.get(n, "").split()) != parts[n] for n in main) and any(
+            parts[n] for n in main
+        ):
+            other.append(report.study_id)
+    assert len(other) <= 1  # one quotes an examination, its comparison and history in its findings
 
 
 @pytest.mark.real

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxrflow.archives import TooLarge, read_file
 from cxrflow.csv_table import read_text
+from cxrflow.drops import printable
 from cxrflow.errors import InputError
 from cxrflow.parquet import read_table
 from cxrflow.reports.texts import RawReport, decode
@@ -73,16 +75,15 @@ def find_source(
 
 
 def _read_file(root: Path, file: Path) -> RawReport:
-    # A name that is no UTF-8 can be opened, but not written.
-    name = str(file).encode("utf-8", "backslashreplace").decode()
-    path = root / file
-    try:
-        content = path.read_bytes() if path.is_file() else None  # a pipe would wait for ever
-    except OSError:
-        content = None
-    if content is None:
+    name, path = printable(str(file)), root / file
+    if not path.is_file():  # a pipe would be waited for
         return RawReport(name, None, failure="file cannot be read")
-    text, failure = decode(content)
+    try:
+        text, failure = decode(read_file(path))
+    except TooLarge as error:
+        text, failure = None, str(error)
+    except OSError:
+        text, failure = None, "file cannot be read"
     return RawReport(name, None, text=text, failure=failure)
 
 

@@ -1,8 +1,6 @@
-"""Reports of the musculoskeletal folder: ``reports/<study_id>.txt``, headings at the line's start.
+"""Reports of a folder that any hospital can fill: ``reports/<study_id>.txt``.
 
-A heading is a line that begins with capitals and a colon, indented or not; which headings mean
-findings and which the impression is said by the rules for MIMIC-CXR (:mod:`.sections`), into whose
-form, one space before every line, a text is brought.
+Headings are those of any hospital (:mod:`.headings`).
 """
 
 from pathlib import Path
@@ -25,12 +23,12 @@ class MusculoskeletalReports:
         path = require_file(root, STUDIES)
         rows, _ = read_csv(path, {"study_id": "id", "patient_id": "id"})
         patients = dict(zip(rows["study_id"], rows["patient_id"], strict=True))
-        files = sorted(file.stem for file in (root / FOLDER).glob("[!.]*.txt"))
+        files = sorted(
+            file for file in (root / FOLDER).glob("[!.]*") if file.suffix.lower() == ".txt"
+        )
         if not files:
             raise InputError(f"{root / FOLDER}: no report; expected <study_id>.txt")
-        return Listing(
-            [Reference(printable(name), patients.get(name), f"{name}.txt") for name in files]
-        )
+        return Listing([Reference(printable(f.stem), patients.get(f.stem), f.name) for f in files])
 
     def __init__(self, root: Path):
         self._folder = root / FOLDER
@@ -43,6 +41,4 @@ class MusculoskeletalReports:
             return RawReport(study, subject, failure=str(error))
         except OSError:
             return RawReport(study, subject, failure="file cannot be read")
-        if text is not None:
-            text = "".join(f"\n {line.strip()}" for line in text.splitlines())
         return RawReport(study, subject, text=text, failure=failure)
