@@ -37,14 +37,17 @@ rule build_pairs:
             *(["data.validation"] if draws_validation(wildcards.cohort) else []),
             *published_cohort(wildcards.cohort),
         ),
-        settings=lambda wildcards: as_json(run.known_cohorts[wildcards.cohort].recipe.settings()),
+        settings=lambda wildcards: deciding(run.known_cohorts[wildcards.cohort].recipe.settings()),
+        given=lambda wildcards, output: as_json(
+            run.known_cohorts[wildcards.cohort].recipe.settings()
+        ),
         data=cohort_options,
         corpus=lambda wildcards, input: option("--corpus", *folders(input.corpus)),
         folder=subpath(output.flow, parent=True),
     shell:
         r"""
         python -m cxrflow.data.build_cohort \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             {params.data:q} \
             {params.corpus:q} \
             --threads {threads} \

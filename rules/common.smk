@@ -15,6 +15,7 @@ from snakemake.exceptions import WorkflowError
 SOURCE = Path(workflow.basedir, "workflow_scripts")
 sys.path.insert(0, str(SOURCE))
 
+from cxrflow.command import deciding_settings
 from cxrflow.config import make_config
 from cxrflow.config.weights import weights_files
 from cxrflow.data.layouts import LAYOUTS, layout as layout_of
@@ -89,6 +90,16 @@ def as_json(values):
     """Settings as one line of JSON, what `--settings` takes; equal settings, equal text."""
     plain = values if isinstance(values, dict) else values.model_dump(mode="json")
     return json.dumps(plain, sort_keys=True, ensure_ascii=False)
+
+
+def deciding(values):
+    """The same without what changes no result, such as how often a line is logged.
+
+    A rule that has such settings keeps these as `params.settings`, which Snakemake compares with
+    those of the run before, and gives the whole to its program as a parameter that depends on
+    `output`: Snakemake does not compare these.
+    """
+    return as_json(deciding_settings(json.loads(as_json(values))))
 
 
 def need(rule, benchmark=None):

@@ -74,7 +74,8 @@ rule process_reports:
         ),
         layout=lambda wildcards: layout(wildcards.dataset),
         root=lambda wildcards: root(wildcards.dataset),
-        settings=as_json(run.reports.settings()),
+        settings=deciding(run.reports.settings()),
+        given=lambda wildcards, output: as_json(run.reports.settings()),
         stanza=["--stanza", SPLITTER[1]] if run.reports.splitter == "stanza" else [],
         folder=subpath(output.counts, parent=True),
     shell:
@@ -82,7 +83,7 @@ rule process_reports:
         python -m cxrflow.reports.corpus \
             --layout {params.layout:q} \
             --root {params.root:q} \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             {params.stanza:q} \
             --threads {threads} \
             --output {params.folder:q} \
@@ -187,14 +188,15 @@ rule collect_text:
         code=lambda wildcards: code_digest("text.corpus", *readers("documents", wildcards.dataset)),
         layout=lambda wildcards: layout(wildcards.dataset),
         root=lambda wildcards: root(wildcards.dataset),
-        settings=as_json(run.corpora),
+        settings=deciding(run.corpora),
+        given=lambda wildcards, output: as_json(run.corpora),
         folder=subpath(output.counts, parent=True),
     shell:
         r"""
         python -m cxrflow.text.corpus \
             --layout {params.layout:q} \
             --root {params.root:q} \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             --threads {threads} \
             --output {params.folder:q} \
             >{log:q} 2>&1

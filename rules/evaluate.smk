@@ -73,7 +73,8 @@ rule evaluate:
             *run.trunk_of(wildcards.model),
         ),
         benchmark=benchmark_of,
-        settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
+        settings=lambda wildcards: deciding(run.task(wildcards.task).settings),
+        given=lambda wildcards, output: as_json(run.task(wildcards.task).settings),
         model=subpath(input.model, parent=True),
         data=task_options,
         state=benchmark_state,
@@ -85,7 +86,7 @@ rule evaluate:
             --model {params.model:q} \
             {params.data:q} \
             {params.state:q} \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             --seed {wildcards.seed} \
             --output {params.folder:q} \
             >{log:q} 2>&1

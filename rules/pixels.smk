@@ -29,7 +29,8 @@ rule store_pixels:
     params:
         code=code_digest("images.store"),
         root=lambda wildcards: root(run.known_cohorts[wildcards.cohort].holder),
-        settings=as_json(run.pixels),
+        settings=deciding(run.pixels),
+        given=lambda wildcards, output: as_json(run.pixels),
         folder=subpath(output.store, parent=True),
     shell:
         r"""
@@ -37,7 +38,7 @@ rule store_pixels:
             --root {params.root:q} \
             --images {input.images:q} \
             --geometry {wildcards.geometry:q} \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             --threads {threads} \
             --output {params.folder:q} \
             >{log:q} 2>&1

@@ -29,7 +29,8 @@ rule pretrain_text:
     params:
         code=lambda wildcards: code_digest(*run.code_of(wildcards.model)),
         program=lambda wildcards: MODELS[wildcards.model].recipe.program,
-        settings=lambda wildcards: as_json(MODELS[wildcards.model].settings),
+        settings=lambda wildcards: deciding(MODELS[wildcards.model].settings),
+        given=lambda wildcards, output: as_json(MODELS[wildcards.model].settings),
         data=training_options,
         state=state,
         folder=subpath(output.run, parent=True),
@@ -39,7 +40,7 @@ rule pretrain_text:
             --processes {resources.processes} \
             --nodes {resources.nodes} \
             cxrflow.pretrain.{params.program} \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             {params.data:q} \
             --model {wildcards.model:q} \
             --seed {wildcards.seed} \

@@ -10,9 +10,18 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
-from cxrflow.command import Settings, parser, read_settings, read_yaml, refusal, thread_count
+from cxrflow.command import (
+    Settings,
+    deciding_settings,
+    parser,
+    read_settings,
+    read_yaml,
+    refusal,
+    thread_count,
+)
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, atomic_path, write_json
+from cxrflow.training.state import without_operations
 
 
 class Inner(Settings):
@@ -104,6 +113,17 @@ def test_numbers_of_options_have_limits(given: str, capsys: pytest.CaptureFixtur
         arguments.parse_args([f"--threads={given}"])
     assert end.value.code == 2
     assert "expected a whole number from 1 to 1024" in capsys.readouterr().err
+
+
+def test_settings_that_change_no_result_do_not_decide() -> None:
+    """Of a model and of what it is trained on; of what a job of the workflow is compared by."""
+    training = {"training": {"epochs": 2, "log_steps": 3, "save_minutes": 1}}
+    assert deciding_settings({**training, "max_failed_share": 0.1, "seeds": [1]}) == {
+        "training": {"epochs": 2},
+        "seeds": [1],
+    }
+    run = {"model": "a", "settings": {"training": {"log_steps": 1, "epochs": 1}}}
+    assert without_operations(run) == {"model": "a", "settings": {"training": {"epochs": 1}}}
 
 
 def test_two_mistakes_are_two_lines() -> None:

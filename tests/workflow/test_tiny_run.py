@@ -67,7 +67,17 @@ def test_what_changes_no_result_reruns_nothing(finished_copy: Checkout) -> None:
     settings.write_text(
         settings.read_text() + "\n\nclass OtherSettings(Settings):\n    x: int = 1\n"
     )
-    more = finished_copy.write("tiny_more.yaml", {"resources": {"pretrain_joint": {"runtime": 99}}})
+    seldom = {"training": {"log_steps": 7, "save_minutes": 99}}
+    often = {"max_failed_share": 0.5}
+    more = finished_copy.write(
+        "tiny_more.yaml",
+        {
+            "resources": {"pretrain_joint": {"runtime": 99}},
+            "models": {"toy/joint": seldom},
+            "cohorts": {"toy/clean": often},
+            **{"pixels": often, "corpora": often, "reports": often},
+        },
+    )
     assert more.planned().keys() <= {"record_config", "make_page"}
 
 

@@ -39,6 +39,9 @@ EXIT_INTERRUPTED = 75  # EX_TEMPFAIL: run it again
 EXIT_KEYBOARD = 128 + 2  # what a shell reports for SIGINT
 EXIT_PIPE = 128 + 13  # and for SIGPIPE
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"  # of what is a part of paths, patterns and options
+# Settings that change no result of a run that reaches its end: how often something is logged or
+# saved, how much damage is too much.
+OPERATIONS = ("log_steps", "save_minutes", "max_failed_share")
 MOST_CORES = 1024  # of one machine: more is a slip of the keyboard
 MOST_NODES = 100_000  # of a YAML file with its aliases written out; the longest paper has 7,000
 
@@ -182,6 +185,13 @@ def overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
         else:
             merged[key] = value
     return merged
+
+
+def deciding_settings(values: Any) -> Any:
+    """Settings without those that change no result, at any depth (:data:`OPERATIONS`)."""
+    if isinstance(values, Mapping):
+        return {k: deciding_settings(v) for k, v in values.items() if k not in OPERATIONS}
+    return values
 
 
 def read_settings(source: str, kind: type[SettingsT]) -> SettingsT:

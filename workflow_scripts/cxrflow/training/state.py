@@ -18,21 +18,18 @@ from typing import Any
 
 import torch
 
+from cxrflow.command import deciding_settings
 from cxrflow.errors import InputError, PassingError
 from cxrflow.files import atomic_path, read_json, write_json
 from cxrflow.outputs import claim_folder, remove_folder
 
 log = logging.getLogger("cxrflow")
 CHECKSUM_BYTES = 32
-OPERATIONS = ("save_minutes", "log_steps")
 
 
 def without_operations(identity: dict[str, Any]) -> dict[str, Any]:
     """The identity less the settings that cannot change a weight, so they may change mid-run."""
-    settings = dict(identity["settings"] or {})
-    training = settings.get("training", {})
-    settings["training"] = {key: training[key] for key in training if key not in OPERATIONS}
-    return {**identity, "settings": settings}
+    return {**identity, "settings": deciding_settings(identity["settings"] or {})}
 
 
 def differences(before: Any, now: Any, key: str = "") -> list[str]:
