@@ -14,6 +14,7 @@ import yaml
 from page_score_fixtures import (
     write_agreement,
     write_counts,
+    write_rankings,
     write_scores,
     write_table,
 )
@@ -87,6 +88,8 @@ def write_results(
     for paper in config.chosen:
         for table in config.table_names(paper):
             write_table(root, config, paper, table)
+        if config.chosen[paper].orderings:
+            write_rankings(root, config, paper)
     return root / "report/config.json"
 
 

@@ -5,6 +5,7 @@ that make them.
 """
 
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from cxrflow.config.schema import Config
 from cxrflow.files import write_json
 from cxrflow.names import short_name
 from cxrflow.papers import load_paper
-from cxrflow.tables import tables
+from cxrflow.tables import orderings, tables
 
 SCORES = {
     "phrase_grounding": {"cnr": 1.27, "miou": 0.243},
@@ -196,16 +197,32 @@ def write_agreement(root: Path, config: Config, given: GivenLabels) -> None:
         label_agreement.write(output, *made, engine="scope")
 
 
-def write_table(root: Path, config: Config, paper: str, table: str) -> None:
-    """A table, by the program itself."""
-    folder = root / "benchmarks"
+def _files(root: Path, config: Config, cells: Iterable[tuple[str, str | None]]) -> list[str]:
+    """Results as the option that takes them."""
     files = [
-        folder / task / ("" if model is None else f"{model}/seed{seed}") / "metrics.json"
-        for task, model in config.table_cells(paper, table)
+        root / "benchmarks" / task / ("" if model is None else f"{model}/seed{seed}")
+        for task, model in cells
         for seed in ([0] if model is None else config.seeds_of(model))
     ]
-    output = root / f"tables/{paper}/{table}"
-    named = ["--metrics", *map(str, files)] if files else []
-    named += _tests(output, config, paper, table)
+    return ["--metrics", *(str(file / "metrics.json") for file in files)] if files else []
+
+
+def _source(config: Config, paper: str) -> str:
     (source,) = (source for source in config.papers if load_paper(source).name == paper)
-    tables.main(["--paper", source, "--table", table, *named, "--output", str(output)])
+    return source
+
+
+def write_table(root: Path, config: Config, paper: str, table: str) -> None:
+    """A table, by the program itself."""
+    output = root / f"tables/{paper}/{table}"
+    named = _files(root, config, config.table_cells(paper, table))
+    named += [*_tests(output, config, paper, table), "--output", str(output)]
+    tables.main(["--paper", _source(config, paper), "--table", table, *named])
+
+
+def write_rankings(root: Path, config: Config, paper: str) -> None:
+    """What a paper claims, by the program itself."""
+    cells = {one: None for table in config.table_names(paper) for one in
+             config.table_cells(paper, table)}  # fmt: skip
+    named = [*_files(root, config, cells), "--output", str(root / f"tables/{paper}/orderings")]
+    orderings.main(["--paper", _source(config, paper), *named])

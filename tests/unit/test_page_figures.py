@@ -12,6 +12,7 @@ from cxrflow.config import load_config
 from cxrflow.config.schema import Config
 from cxrflow.errors import InputError
 from cxrflow.files import write_json
+from cxrflow.page.album import Album
 from cxrflow.page.figures import paper_figures
 from cxrflow.page.inputs import RunFolder
 from cxrflow.papers import load_paper
@@ -80,10 +81,9 @@ def folder(root: Path, config: Config, phrases: bool, synthetic: bool) -> RunFol
 
 
 def test_the_page_shows_what_was_drawn_and_says_what_was_not(tmp_path):
-    first, *others = paper_figures(folder(tmp_path, load(), True, True), "biovil")
-    assert first["uri"].startswith("data:image/png;base64,") and first["short"] == "Figure 3"
+    first, *others = paper_figures(folder(tmp_path, load(), True, True), "biovil", Album())
+    assert first["uri"].startswith("data:image/webp;base64,") and first["short"] == "Figure 3"
     assert (first["caption"], first["lines"]) == ("Shown: the best.", ["Edema: BioViL +1.50"])
-    assert first["bytes"] == (tmp_path / "figures/biovil/figure3.png").stat().st_size
     assert len(others) == 4
     for other in others:
         assert other["uri"] is None and "has not been drawn" in other["why"]
@@ -113,8 +113,8 @@ def test_the_page_shows_the_picture_of_a_task_of_the_data(tmp_path):
             },
         },
     )
-    [shown] = [one for one in paper_figures(run, "biovil") if one["short"] == "Figure C.1"]
-    assert shown["uri"].startswith("data:image/png;base64,") and shown["caption"] == "How often."
+    [shown] = [one for one in paper_figures(run, "biovil", Album()) if one["short"] == "Figure C.1"]
+    assert shown["uri"].startswith("data:image/webp;base64,") and shown["caption"] == "How often."
     assert shown["synthetic"] is False
 
 
@@ -132,7 +132,8 @@ def test_the_page_shows_the_picture_of_a_task_of_the_data(tmp_path):
 def test_radiographs_and_phrases_only_where_privacy_allows(
     tmp_path, privacy, phrases, synthetic, shown
 ):
-    first, *_ = paper_figures(folder(tmp_path, load(privacy=privacy), phrases, synthetic), "biovil")
+    run = folder(tmp_path, load(privacy=privacy), phrases, synthetic)
+    first, *_ = paper_figures(run, "biovil", Album())
     assert (first["uri"] is not None) == shown
     assert shown or "Not shown" in first["why"]
 
@@ -156,11 +157,18 @@ def test_a_picture_of_patients_is_drawn_and_shown_as_privacy_says(tmp_path, imag
     of_data = {"data": {"name": "ms_cxr", "synthetic": False}, "protocol": {}, "metrics": {}}
     said = {"task": task, "benchmark": "attention_rollout", "model": model, "seed": 0}
     write_json(place / "metrics.json", {**said, "learnt": True, **of_data})
-    figures = {one["id"]: one for one in paper_figures(run, "biovil_t")}
+    figures = {one["id"]: one for one in paper_figures(run, "biovil_t", Album())}
     rollout = figures["biovil_t-figure3"]
     assert (rollout["uri"] is not None) == (images is True)
     assert images is True or "privacy.show_images" in rollout["why"]
     assert "has not been drawn" in figures["biovil_t-figure4"]["why"]
+
+
+def test_what_the_page_has_no_room_for_is_said_to_lie_in_the_results(tmp_path):
+    album = Album(room=30)
+    first, *_ = paper_figures(folder(tmp_path, load(), True, True), "biovil", album)
+    assert first["uri"] is None and "figures/biovil/figure3.png" in first["why"]
+    assert album.room == 30
 
 
 def test_a_damaged_figure_is_named(tmp_path):
@@ -168,7 +176,7 @@ def test_a_damaged_figure_is_named(tmp_path):
     path = tmp_path / "figures/biovil/figure3.json"
     path.write_text("{}")
     with pytest.raises(InputError, match=r"figure3\.json: field 'data' is missing"):
-        paper_figures(run, "biovil")
+        paper_figures(run, "biovil", Album())
 
 
 def test_public_codes_protocol_is_a_task_of_its_own():

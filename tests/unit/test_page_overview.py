@@ -2,15 +2,19 @@
 
 import json
 import re
+from dataclasses import replace
 
+import pytest
 from page_fixtures import build, edit
 
 from cxrflow.page.inputs import RunFolder
+from cxrflow.page.overview import _verdict, differing
+from cxrflow.tables.cells import Cell
 
 
 def card(html: str, model: str) -> str:
     """The part of the page that shows a training."""
-    return html.partition(f'id="model-biovil-{model}"')[2].partition("</article>")[0]
+    return html.partition(f'id="model-biovil-{model}"')[2].partition("All settings")[0]
 
 
 def test_a_training_that_did_not_learn_is_said(results):
@@ -20,15 +24,15 @@ def test_a_training_that_did_not_learn_is_said(results):
     simclr = {"simclr": term | {"loss": 4.816, "chance": 4.844}}
     edit(results / "models/biovil/simclr/seed0/run.json", learnt=False, validation=simclr)
     html = build(results)
-    assert '<span class="chip">did not learn</span>' in card(html, "simclr")
+    assert '<span class="chip bad">did not learn</span>' in card(html, "simclr")
     own = card(html, "biovil")
     assert "seed 0: Global alignment (6.899, at chance 6.931). No ranking is taken" in own
     assert "It starts from simclr, which did not learn." in own
     assert re.search(r"validation [\d.]+[^<]*, chance 6.93<", own)
     blameless = card(html, "cxr_bert")
     assert "did not learn" not in blameless and "chance 5.7<" in blameless
-    opening = html.partition("What may be concluded, and what not")[2].partition("</div>")[0]
-    assert "At chance in validation: biovil/simclr, biovil/biovil." in opening
+    opening = html.partition("What may not be concluded")[2].partition("</section>")[0]
+    assert "At chance in validation: simclr, biovil." in opening
     assert "With fewer than 3 training seeds" in opening
 
 
@@ -44,12 +48,40 @@ def test_what_leads_stands_beside_what_has_learnt_nothing(results):
         place.write_text(json.dumps(said))
     edit(results / "models/biovil/simclr/seed0/run.json", learnt=None)
     html = build(results)
-    opening = html.partition("What may be concluded, and what not")[2].partition("</div>")[0]
+    opening = html.partition("<header")[2].partition("</header>")[0]
+    leading = opening.partition("Mean CNR")[2].partition("</li>")[0]
+    assert '<p class="value">1.270</p>' in leading and "Published: 1.027 ± 0.02" in leading
     assert (
-        "Mean CNR of BioViL: CXR-BERT, global loss, 1.270, is not above what has learnt nothing: "
-        "9.000, Mean boxes of other patients with the finding." in opening
+        "Not above what has learnt nothing: <b>9.000</b>, Mean boxes of other patients with the "
+        "finding</p>" in leading
     )
     assert "At chance" not in opening and "did not learn" not in card(html, "simclr")
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "learnt", "word"),
+    [(1.0, 0.9, True, "Above"), (1.0, 0.4, True, "Not clearly above"), (0.5, 0.4, True,
+     "Not above"), (1.0, None, True, "Above"), (1.0, 0.9, False, "Beside")],
+)  # fmt: skip
+def test_what_is_said_of_a_value_beside_one_of_no_learning(value, low, learnt, word):
+    cell = Cell("r", "c", value, low=low, seeds=1, at_chance=0 if learnt else 1)
+    assert _verdict(cell, 0.5) == word
+
+
+def test_why_values_differ_is_said_where_the_numbers_stand(synthetic, tmp_path):
+    html = build(synthetic)
+    opening = html.partition("<header")[2].partition("</header>")[0]
+    assert opening.count('<a href="#why">why they differ</a>') == 3
+    why = opening.partition('id="why"')[2].partition("</section>")[0]
+    assert "drawn radiographs" in why and "At the scale demo images and encoders" in why
+    run = RunFolder.read(synthetic / "report/config.json", synthetic)
+    paper = replace(run, config=run.config.model_copy(update={"scale": "paper"}))
+    assert differing(paper, {"mimic_cxr": False}, 200_000) == []
+    (pairs, _) = differing(paper, {"mimic_cxr": False}, 1200)
+    assert "1,200 pairs" in pairs
+    # What to run next stands there too, and no title is a paper's key.
+    assert "snakemake --cores all controls" in opening and ">biovil<" not in opening
+    assert "<h1>BioViL<" in opening
 
 
 def test_a_leading_model_at_chance_and_its_interval(results):
@@ -58,7 +90,7 @@ def test_a_leading_model_at_chance_and_its_interval(results):
         edit(results / f"{task}/{model}/seed0/metrics.json", learnt=learnt)
     html = build(results)
     cards = html.partition('<ul class="cards">')[2].partition("</header>")[0]
-    assert cards.count('<p class="fact"><span class="chip">at chance</span></p>') == 1
+    assert cards.count('<p class="fact"><span class="chip bad">at chance</span></p>') == 1
     assert cards.count('</b> <span class="chip">at chance</span></li>') == 1
     assert "over samples" in cards
     edit(results / "tables/biovil/table5.tests.json", cells=[

@@ -4,7 +4,6 @@ Example pictures show radiographs and their titles report text; both only go int
 ``privacy:`` of the configuration allows it. Curves are of whole cohorts and always shown.
 """
 
-import base64
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,24 +11,12 @@ from typing import Any
 from cxrflow.errors import InputError
 from cxrflow.files import read_json
 from cxrflow.names import is_reference, short_name
+from cxrflow.page.album import Album
 from cxrflow.page.inputs import RunFolder
 from cxrflow.page.svg import Series, line_chart
 
-PNG = b"\x89PNG\r\n\x1a\n"
-BUDGET = 3_500_000  # bytes of pictures before base64: the page stays under 6 MB
 ROC_POINTS = 150
 CHARTED = 4  # models of one chart: as many colours can be told apart
-
-
-def png_uri(path: Path) -> str:
-    """A picture as a data URI; InputError when it is not a whole PNG."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"{path}: file not found, but examples.json lists it") from None
-    if not data.startswith(PNG) or b"IEND" not in data[-16:]:
-        raise InputError(f"{path}: not a whole PNG file")
-    return "data:image/png;base64," + base64.b64encode(data).decode()
 
 
 @dataclass(frozen=True)
@@ -54,15 +41,12 @@ class Scored:
         return cls(tasks[0], tuple(models))
 
 
-def grounding_examples(run: RunFolder, scored: Scored, spent: int = 0) -> dict[str, Any]:
-    """Example pictures of the leading model (its first seed), as many as fit into the page.
-
-    ``spent`` bytes of its room are taken by other pictures.
-    """
+def grounding_examples(run: RunFolder, scored: Scored, album: Album) -> dict[str, Any]:
+    """Example pictures of the leading model (its first seed), as many as fit into the page."""
     name = scored.models[0]
     seed = run.config.seeds_of(name)[0]
     shown: dict[str, Any] = {
-        "model": name, "seed": seed, "pictures": [], "left_out": 0, "hidden": False, "bytes": 0,
+        "model": name, "seed": seed, "pictures": [], "left_out": 0, "hidden": False,
     }  # fmt: skip
     scores = run.scores(scored.task, name, seed)
     if scores is None:
@@ -70,21 +54,18 @@ def grounding_examples(run: RunFolder, scored: Scored, spent: int = 0) -> dict[s
     synthetic = bool(scores["data"]["synthetic"])
     if not run.config.may_show("images", synthetic):
         return shown | {"hidden": True}
+    text = run.config.may_show("text", synthetic)
     folder = run.score_folder(scored.task, name, seed) / "figures"
     for entry in listed(folder / "examples.json"):
-        path = folder / entry["file"]
-        size = path.stat().st_size if path.is_file() else 0
-        if spent + shown["bytes"] + size > BUDGET:
+        uri = album.uri(folder / entry["file"])
+        if uri is None:
             shown["left_out"] += 1
             continue
-        shown["bytes"] += size
         rank = entry["caption"].split(" ", 1)[0].lower()
         shown["pictures"].append(
             {
-                "uri": png_uri(path),
-                "title": entry["title"]
-                if run.config.may_show("text", synthetic)
-                else entry["category"],
+                "uri": uri,
+                "title": entry["title"] if text else entry["category"],
                 "caption": entry["caption"],
                 "rank": rank if rank in ("best", "median", "worst") else "",
             }

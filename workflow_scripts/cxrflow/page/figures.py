@@ -10,31 +10,33 @@ from typing import Any
 
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
-from cxrflow.page.examples import listed, png_uri
+from cxrflow.page.album import Album
+from cxrflow.page.examples import listed
 from cxrflow.page.inputs import RunFolder
 from cxrflow.papers.figures import PictureFigure
 
 HIDDEN = "Not shown: it holds radiographs of real data (privacy.show_images)."
-NOT_DRAWN = {"uri": None, "bytes": 0, "why": "This figure has not been drawn."}
+NOT_DRAWN = {"uri": None, "why": "This figure has not been drawn."}
+NO_ROOM = "Not shown, since this page would be too large; it lies in the results, as {path}."
 FIELDS = ("data", "shows", "caption", "lines")
 
 
-def paper_figures(run: RunFolder, paper: str) -> list[dict[str, Any]]:
+def paper_figures(run: RunFolder, paper: str, album: Album) -> list[dict[str, Any]]:
     """The figures of a paper that this run draws, in the paper's order."""
     folder = run.root / "figures" / paper
     shown = []
     for name, figure in run.config.figures(paper, run.papers[paper]).items():
         short, _, rest = " ".join(figure.title.split()).partition(". ")
         found = (
-            _picture(run, figure)
+            _picture(run, figure, album)
             if isinstance(figure, PictureFigure)
-            else _figure(run, folder / f"{name}.json")
+            else _figure(run, folder / f"{name}.json", album)
         )
-        shown.append({"id": f"{paper}-{name}", "short": short, "title": rest or short, **found})
+        shown.append({"id": f"{paper}-{name}", "short": short, "title": rest, **found})
     return shown
 
 
-def _picture(run: RunFolder, figure: PictureFigure) -> dict[str, Any]:
+def _picture(run: RunFolder, figure: PictureFigure, album: Album) -> dict[str, Any]:
     """One that a task has drawn beside its numbers."""
     seed = run.config.seeds_of(figure.model)[0] if figure.model else 0
     scores = run.scores(figure.task, figure.model, seed)
@@ -45,17 +47,14 @@ def _picture(run: RunFolder, figure: PictureFigure) -> dict[str, Any]:
     synthetic = bool(scores["data"]["synthetic"])
     if figure.radiographs and not run.config.may_show("images", synthetic):
         return NOT_DRAWN | {"why": HIDDEN}
-    picture = folder / figure.file
-    return {
-        "uri": png_uri(picture),
-        "bytes": picture.stat().st_size,
+    return _taken(run, folder / figure.file, album) | {
         "synthetic": synthetic,
         "caption": entries[0]["caption"],
         "lines": [],
     }
 
 
-def _figure(run: RunFolder, path: Path) -> dict[str, Any]:
+def _figure(run: RunFolder, path: Path, album: Album) -> dict[str, Any]:
     shown: dict[str, Any] = dict(NOT_DRAWN)
     if not path.is_file():
         return shown
@@ -70,5 +69,11 @@ def _figure(run: RunFolder, path: Path) -> dict[str, Any]:
     elif "phrases" in content["shows"] and not run.config.may_show("text", synthetic):
         shown["why"] = "Not shown: it holds report text of real data (privacy.show_text)."
     else:
-        shown |= {"uri": png_uri(picture), "bytes": picture.stat().st_size, "why": None}
+        shown |= _taken(run, picture, album)
     return shown | {"synthetic": synthetic} | {name: content[name] for name in ("caption", "lines")}
+
+
+def _taken(run: RunFolder, picture: Path, album: Album) -> dict[str, Any]:
+    uri = album.uri(picture)
+    why = None if uri else NO_ROOM.format(path=picture.relative_to(run.root))
+    return {"uri": uri, "why": why}

@@ -9,10 +9,10 @@ from cxrflow.names import short_name
 from cxrflow.page.inputs import RunFolder, Training
 from cxrflow.page.training import unlearnt
 from cxrflow.papers.tables import Column, Lead, Row, Spot, Table
-from cxrflow.tables.cells import make_cell
+from cxrflow.tables.cells import Cell, make_cell
 from cxrflow.tables.results import Results
 from cxrflow.tables.tests import Tests
-from cxrflow.tables.text import chance_text, number, ours_text
+from cxrflow.tables.text import chance_text, number, ours_text, published_text
 
 # Fewer training pairs than this show that the path works, not how well the method does: published
 # models were trained on a hundred thousand and more.
@@ -42,19 +42,20 @@ def training_pairs(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -
     return min((count for count in counts if count is not None), default=None)
 
 
-def leading_cards(run: RunFolder) -> list[dict[str, Any]]:
+def paper_name(run: RunFolder, paper: str) -> str:
+    """What a paper is called: what stands before the colon of its title."""
+    return run.config.chosen[paper].title.partition(":")[0] or paper
+
+
+def leading_cards(run: RunFolder, paper: str) -> list[dict[str, Any]]:
     """The cells that a paper leads with, beside those of the same task, of controls, of nothing."""
-    cards = []
-    for paper in run.papers:
-        chosen, results = run.config.chosen[paper], run.results(paper)
-        for lead in chosen.leads:
-            table = chosen.tables[lead.table]
-            card = _card(
-                table, lead, results, run.tests(paper, lead.table), run.config.controls(paper)
-            )
-            if card is not None:
-                cards.append(card | {"paper": paper})
-    return cards
+    chosen, results = run.config.chosen[paper], run.results(paper)
+    controls = run.config.controls(paper)
+    cards = [
+        _card(chosen.tables[lead.table], lead, results, run.tests(paper, lead.table), controls)
+        for lead in chosen.leads
+    ]
+    return [card for card in cards if card is not None]
 
 
 def _card(
@@ -83,13 +84,14 @@ def _card(
         "shown": {"spread": None, "interval": None, "chance": None} | ours_text(cell, column),
         "over": cell.over,
         "seeds": cell.seeds,
+        "published": published_text(cell),
         "data": runs[0]["data"]["name"],
         "n": runs[0]["metrics"][row.metric_of(column)]["n"],
         "nothing": best
         and {
             "label": best,
             "value": number(nothing[best], column),
-            "beaten": cell.ours > nothing[best],
+            "verdict": _verdict(cell, nothing[best]),
         },
         "others": [
             {"label": label, "value": number(other.ours, column), "chance": chance_text(other)}
@@ -97,6 +99,15 @@ def _card(
             if isinstance(other.ours, float) and label != row.label
         ],
     }
+
+
+def _verdict(cell: Cell, nothing: float) -> str:
+    """How a value stands to what has learnt nothing; no word of a model that has not, either."""
+    if cell.at_chance or not isinstance(cell.ours, float):
+        return "Beside"
+    if cell.ours <= nothing:
+        return "Not above"
+    return "Above" if cell.low is None or cell.low > nothing else "Not clearly above"
 
 
 def _beside(table: Table, row: Row, column: Column) -> list[Row]:
@@ -112,21 +123,10 @@ def _beside(table: Table, row: Row, column: Column) -> list[Row]:
     ]
 
 
-def conclusions(
-    cards: Sequence[Mapping[str, Any]],
-    trainings: Mapping[str, Mapping[int, Training]],
-    seeds: Sequence[int],
-) -> list[str]:
-    """What a reader may conclude from the numbers that follow, and what not, in sentences."""
+def conclusions(trainings: Mapping[str, Mapping[int, Training]], seeds: Sequence[int]) -> list[str]:
+    """What a reader may not conclude from the numbers above, in sentences."""
     said = []
-    for card in cards:
-        if card["nothing"]:
-            relation = "is above" if card["nothing"]["beaten"] else "is not above"
-            said.append(
-                f"{card['label']} of {card['row']}, {card['shown']['value']}, {relation} what has "
-                f"learnt nothing: {card['nothing']['value']}, {card['nothing']['label']}."
-            )
-    lost = [name for name, made in trainings.items() if unlearnt(made)]
+    lost = [short_name(name) for name, made in trainings.items() if unlearnt(made)]
     if lost:
         said.append(
             f"At chance in validation: {', '.join(lost)}. Their scores say nothing of their "
@@ -136,6 +136,32 @@ def conclusions(
         said.append(
             f"With fewer than {LEAST_SEEDS} training seeds one model cannot be said to be better "
             "than another: values that differ may differ by the luck of a training."
+        )
+    return said
+
+
+def differing(run: RunFolder, kinds: Mapping[str, bool], pairs: int | None) -> list[str]:
+    """Why values of ours are not the published ones; nothing at the papers' own scale."""
+    said = []
+    if any(kinds.values()):
+        said.append(
+            "Ours were measured on drawn radiographs and written reports: other pictures, other "
+            "shares of findings, easier or harder than a hospital's."
+        )
+    if pairs is not None and pairs < FEW_PAIRS:
+        said.append(
+            f"Models learnt from {pairs:,} pairs of image and report, the published ones from a "
+            "hundred thousand and more."
+        )
+    if run.config.scale != "paper":
+        said.append(
+            f"At the scale {run.config.scale} images and encoders are smaller than the papers', "
+            "and trainings shorter."
+        )
+    if said:
+        said.append(
+            "So compare ours with ours: rows of one table, measured on the same samples, and "
+            "first of all with what has learnt nothing."
         )
     return said
 
@@ -155,12 +181,12 @@ def overview(
         "radiographs": run.config.may_show("images", False),
         "report text": run.config.may_show("text", False),
     }
-    cards = leading_cards(run)
     return {
         "synthetic": sorted(name for name, drawn in kinds.items() if drawn),
         "real": real,
         "pairs": pairs,
         "few": bool(real) and pairs is not None and pairs < FEW_PAIRS,
+        "why": differing(run, kinds, pairs),
         "reveals": [what for what, allowed in shown.items() if real and allowed],
         "scale": run.config.scale,
         "headline": "headline" in run.papers.values(),
@@ -171,6 +197,5 @@ def overview(
         "versions": versions or [__version__],
         "seconds": sum(float(one.get("seconds", 0)) for one in runs),
         "trained": len(runs),
-        "cards": cards,
-        "conclusions": conclusions(cards, trainings, run.config.seeds),
+        "conclusions": conclusions(trainings, run.config.seeds),
     }

@@ -17,11 +17,13 @@ import yaml
 from cxrflow.errors import InputError
 from cxrflow.names import anchor, paper_of, short_name
 from cxrflow.page import cohorts, examples, figures, labels, reports, tables, text, training
+from cxrflow.page.album import ROOM, Album
 from cxrflow.page.inputs import RunFolder, Training
 from cxrflow.page.next_steps import next_steps
-from cxrflow.page.overview import overview
+from cxrflow.page.overview import leading_cards, overview, paper_name
+from cxrflow.tables.text import coded
 
-LARGEST = 6_000_000  # bytes
+LARGEST = 3_000_000  # bytes
 
 
 def count_text(value: float | None) -> str:
@@ -70,7 +72,7 @@ def without_folders(value: Any) -> Any:
     return value
 
 
-def gather(run: RunFolder) -> dict[str, Any]:
+def gather(run: RunFolder, album: Album) -> dict[str, Any]:
     """Everything the templates show."""
     config = run.config
     flows = {name: run.flow(name) for name in run.needs.cohorts}
@@ -82,10 +84,8 @@ def gather(run: RunFolder) -> dict[str, Any]:
     # A control is part of the page once somebody has trained it.
     trainings = {n: made for n, made in trainings.items() if made or not config.recipes[n].control}
     chapters: list[dict[str, Any]] = []
-    spent = 0
     for paper in run.papers:
-        chapters.append(_chapter(run, paper, flows, trainings, chapters, spent))
-        spent += chapters[-1]["bytes"]
+        chapters.append(_chapter(run, paper, flows, trainings, chapters, album))
     return {
         "top": overview(run, flows, trainings),
         "chapters": chapters,
@@ -109,7 +109,7 @@ def _chapter(
     flows: Mapping[str, dict[str, Any] | None],
     trainings: Mapping[str, Mapping[int, Training]],
     before: Sequence[Mapping[str, Any]],
-    spent: int,
+    album: Album,
 ) -> dict[str, Any]:
     """One paper; what an earlier chapter shows of models and cohorts is not shown again."""
     needs = run.config.needs((paper, run.papers[paper]))
@@ -122,14 +122,15 @@ def _chapter(
     flows = {name: flows[name] for name in needs.cohorts if name not in shown["cohorts"]}
     grounded = examples.Scored.of(run, paper, "phrase_grounding")
     classified = examples.Scored.of(run, paper, "zero_shot_classification")
-    drawn = figures.paper_figures(run, paper)
-    spent += sum(figure["bytes"] for figure in drawn)
-    pictures = examples.grounding_examples(run, grounded, spent) if grounded else None
+    drawn = figures.paper_figures(run, paper, album)
+    pictures = examples.grounding_examples(run, grounded, album) if grounded else None
     leading = grounded or classified
     untrainable = [name for name in run.config.recipes if paper_of(name) == paper]
     return {
         "paper": paper,
         "title": run.config.chosen[paper].title or paper,
+        "name": paper_name(run, paper),
+        "cards": leading_cards(run, paper),
         "extent": run.papers[paper],
         "leading": leading.models[0] if leading else None,
         "tables": tables.paper_tables(run, paper),
@@ -140,20 +141,21 @@ def _chapter(
         "roc": examples.roc_curves(run, classified) if classified else None,
         "uncharted": classified is not None and len(classified.models) > examples.CHARTED,
         "written": reports.written_reports(run, paper),
-        "lineage": training.lineage(run, paper, models),
-        "models": [
-            training.model(run, name, trainings) for name in models if name not in shown["models"]
-        ],
+        "models": training.models(run, models, trainings, shown["models"]),
         "untrainable": [name for name in untrainable if not run.config.trainable(name)],
         "cohorts": [cohorts.cohort(run, name, flow) for name, flow in flows.items()],
-        "bytes": sum(figure["bytes"] for figure in drawn) + (pictures["bytes"] if pictures else 0),
     }
 
 
 @cache
 def _environment() -> jinja2.Environment:
     made = jinja2.Environment(
-        loader=jinja2.PackageLoader("cxrflow.page", "templates"),
+        loader=jinja2.ChoiceLoader(
+            [
+                jinja2.PackageLoader("cxrflow.page", "templates"),
+                jinja2.PackageLoader("cxrflow.tables", ""),
+            ]
+        ),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -167,6 +169,7 @@ def _environment() -> jinja2.Environment:
         "yaml": yaml_text,
         "anchor": anchor,
         "short": short_name,
+        "coded": coded,
     }
     return made
 
@@ -178,10 +181,14 @@ def build_page(config: Path, results: Path, papers: Sequence[str] = ()) -> str:
         InputError: naming the input that is damaged, stale, or makes the page too large.
     """
     run = RunFolder.read(config, results, papers)
-    html = _environment().get_template("page.html.jinja").render(**gather(run))
+    template = _environment().get_template("page.html.jinja")
+    html = template.render(**gather(run, Album(ROOM)))
+    excess = len(html.encode()) - LARGEST
+    if excess > 0:  # what else there is to show is long: fewer pictures
+        html = template.render(**gather(run, Album(ROOM - excess)))
     if len(html.encode()) > LARGEST:
         raise InputError(
             f"{results}: the page would be {len(html.encode()):,} bytes, more than {LARGEST:,}; "
-            "set `figures` of phrase grounding lower"
+            "show fewer papers, by the option --papers"
         )
     return html

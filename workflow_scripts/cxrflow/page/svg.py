@@ -112,7 +112,7 @@ def line_chart(
         if len(points) > 1:
             parts.append(f'<path class="line {one.style}" d="M{"L".join(points)}"/>')
         if one.dots or len(points) == 1:
-            parts += [_dot(one, *item) for item in zip(points, one.xs, one.ys, strict=True)]
+            parts += [_dot(one, point) for point in points]
     opening = (
         f'<svg class="chart" viewBox="0 0 {WIDTH} {height}" role="img" '
         f'aria-label="{escape(label)}">'
@@ -120,9 +120,6 @@ def line_chart(
     return Markup(opening + "".join(parts) + "</svg>")
 
 
-def _dot(one: Series, point: str, x: float, y: float) -> str:
+def _dot(one: Series, point: str) -> str:
     cx, cy = point.split(",")
-    title = escape(f"{one.name}: {y:.4g} at {x:g}")
-    return (
-        f'<circle class="dot {one.style}" cx="{cx}" cy="{cy}" r="3"><title>{title}</title></circle>'
-    )
+    return f'<circle class="dot {one.style}" cx="{cx}" cy="{cy}" r="3"/>'

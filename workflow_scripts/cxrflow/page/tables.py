@@ -2,6 +2,7 @@
 
 import csv
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from markupsafe import Markup
 from cxrflow.errors import InputError
 from cxrflow.page.inputs import RunFolder
 from cxrflow.papers.tables import HEADLINE
+from cxrflow.tables.text import template
 
 OUTSIDE = re.compile(
     r"""<(script|link|iframe|object|embed)\b|\b(src|srcset|href)\s*=|url\(""", re.I
@@ -18,7 +20,7 @@ RANKINGS = "Rankings. What the paper claims, and what is found here"
 
 
 def paper_tables(run: RunFolder, paper: str) -> dict[str, Any]:
-    """The tables this page asks for, preceded by the rankings they claim; the names of others."""
+    """The rankings that a paper claims and the tables this page asks for; the names of others."""
     chosen, extent = run.config.chosen[paper], run.papers[paper]
     titles = {name: table.title for name, table in chosen.tables.items()}
     if chosen.orderings:
@@ -27,20 +29,27 @@ def paper_tables(run: RunFolder, paper: str) -> dict[str, Any]:
     if extent == "all":
         asked = list(titles)
     folder = run.root / "tables" / paper / ("" if extent == "all" else HEADLINE)
+    made = [_table(folder, paper, name, titles[name]) for name in asked]
     return {
-        "shown": [_table(folder, paper, name, titles[name]) for name in asked],
-        "left_out": [_parts(title)[0] for name, title in titles.items() if name not in asked],
+        "rankings": next((one for one in made if one["id"] == f"{paper}-orderings"), None),
+        "claims": len(chosen.orderings),
+        "shown": [one for one in made if one["id"] != f"{paper}-orderings"],
+        "left_out": [
+            _parts(title)[0]
+            for name, title in titles.items()
+            if name not in asked and name != "orderings"
+        ],
     }
 
 
 def _parts(title: str) -> tuple[str, str]:
     short, _, rest = " ".join(title.split()).partition(". ")
-    return short, rest or short
+    return short, rest
 
 
 def _table(folder: Path, paper: str, name: str, title: str) -> dict[str, Any]:
     short, rest = _parts(title)
-    shown = {"id": f"{paper}-{name}", "short": short, "title": rest, "html": None}
+    shown: dict[str, Any] = {"id": f"{paper}-{name}", "short": short, "title": rest, "html": None}
     path = folder / f"{name}.html"
     if not path.is_file():
         return shown | {"ours": 0, "cells": 0}
@@ -50,10 +59,12 @@ def _table(folder: Path, paper: str, name: str, title: str) -> dict[str, Any]:
     outside = OUTSIDE.search(body)
     if outside:
         raise InputError(f"{path}: holds '{outside.group()}'; expected a self-contained table")
+    body = body.replace(template("table.css.jinja").render(), "")  # stands in the page once
     column, unit = ("better_ours", "comparisons") if name == "orderings" else ("ours", "cells")
     rows = _csv(folder / f"{name}.csv", column)
     ours = sum(row[column] != "" for row in rows)
-    return shown | {"html": Markup(body), "ours": ours, "cells": len(rows), "unit": unit}
+    shown |= {"html": Markup(body), "ours": ours, "cells": len(rows), "unit": unit}
+    return shown | {"found": Counter(row.get("found", "") for row in rows)}
 
 
 def _csv(path: Path, column: str) -> list[dict[str, str]]:

@@ -1,13 +1,11 @@
 """Trainings: what started from what, what each took, and its curves."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from cxrflow.files import fingerprint
-from cxrflow.names import short_name
 from cxrflow.page.inputs import RunFolder, Training
-from cxrflow.page.lineage import Node, draw_lineage
 from cxrflow.page.svg import Series, line_chart
 
 POINTS = 160  # of a training curve; more are averaged in equal groups
@@ -138,6 +136,7 @@ def model(run: RunFolder, name: str, made: Mapping[str, Mapping[int, Training]])
         "imported": run.config.imported(name),
         "curves": [one for one in curves if one is not None],
         "trained": bool(trainings),
+        "seconds": sum(found.run["seconds"] for found in trainings.values()),
         "samples": next(
             (found.run["data"].get("train_samples") for found in trainings.values()), None
         ),
@@ -171,14 +170,38 @@ def run_rows(trainings: Mapping[str, Mapping[int, Training]]) -> list[dict[str, 
     ]
 
 
-def lineage(run: RunFolder, paper: str, shown: Sequence[str]) -> Any:
-    """The drawing of what was made from what in a paper."""
-    nodes = {
-        name: Node(
-            short_name(name),
-            PROGRAMS[run.config.recipes[name].program],
-            tuple(run.config.parents_of(name).values()),
-        )
-        for name in shown
-    }
-    return draw_lineage(nodes, paper) if nodes else None
+def outline(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Models, each after and one step to the right of the parent with the longest way to it."""
+    depths: dict[str, int] = {}
+
+    def depth(name: str) -> int:
+        if name not in depths:
+            depths[name] = 1 + max(
+                (depth(one) for one in parents[name] if one in parents), default=-1
+            )
+        return depths[name]
+
+    above = {name: max((p for p in ps if p in parents), key=depth, default=None)
+             for name, ps in parents.items()}  # fmt: skip
+    found: dict[str, int] = {}
+
+    def visit(parent: str | None) -> None:
+        for name, one in above.items():
+            if one == parent:
+                found[name] = depth(name)
+                visit(name)
+
+    visit(None)
+    return found
+
+
+def models(
+    run: RunFolder,
+    names: Sequence[str],
+    made: Mapping[str, Mapping[int, Training]],
+    shown: Collection[str],
+) -> list[dict[str, Any]]:
+    """The models of a paper as an outline of what started from what, less what is shown already."""
+    own = [name for name in names if name not in shown]
+    depths = outline({name: list(run.config.parents_of(name).values()) for name in own})
+    return [model(run, name, made) | {"depth": depth} for name, depth in depths.items()]

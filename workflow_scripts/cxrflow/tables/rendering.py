@@ -114,8 +114,8 @@ def _width(table: Table, lines: Sequence[Mapping[str, Any]]) -> float:
         sizes: list[float] = [len(word) for word in column.label.split()]
         for line in lines:
             parts = line["ours"][place]
-            spread = len(f" ± {parts['spread']}") if "spread" in parts else 0
-            sizes += [len(line["published"][place]), BOLD * len(parts.get("value", "")) + spread]
+            sizes += [len(line["published"][place]), BOLD * len(parts.get("value", ""))]
+            sizes += [len(f"± {parts['spread']}")] if "spread" in parts else []
             sizes += [] if line["reason"] else map(len, parts.get("reason", "").split())
         width += CHARACTER * max(sizes) + PADDING
     return width

@@ -23,7 +23,7 @@ reveal();
 
 let folded = [];
 window.addEventListener("beforeprint", () => {
-  folded = [...document.querySelectorAll("main details:not([open])")].filter((one) => !one.querySelector("pre"));
+  folded = [...document.querySelectorAll("main details:not([open])")].filter((one) => !one.querySelector(":scope > pre"));
   for (const one of folded) one.open = true;
 });
 window.addEventListener("afterprint", () => { for (const one of folded) one.open = false; });
