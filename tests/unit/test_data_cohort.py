@@ -287,6 +287,40 @@ def test_grounding_unites_boxes_and_finds_the_dicom(tmp_path: Path) -> None:
     assert any("1 samples have a box that reaches out" in note for note in flow["notes"])
 
 
+@pytest.mark.parametrize(
+    ("box", "reason"),
+    [
+        ((-9, 2, 4, 4), "box outside the image"),
+        ((1, 30, 4, 4), "box outside the image"),
+        ((7, 9, 90, 90), "box outside the image"),
+        (("inf", 2, 4, 4), "box is not finite, or larger than any image"),
+        ((1, 2, 0.3, 4), "box without area"),
+    ],
+)
+def test_a_phrase_with_an_impossible_box_is_no_sample(
+    tmp_path: Path, box: tuple[float, ...], reason: str
+) -> None:
+    """Its other boxes would be a region that lacks something."""
+    good = (1, 1, 4, 4)
+    rows = [
+        (IMAGES[0], "Edema", "haze", good, "test"),
+        (IMAGES[0], "Edema", "fluid", good, "test"),
+        (IMAGES[0], "Edema", "fluid", box, "test"),
+    ]
+    flow = make(
+        tmp_path / "out",
+        *("--layout", "ms_cxr", "--root", ms_cxr(tmp_path / "ms", rows)),
+        *("--images-layout", "mimic_cxr", "--images-root", mimic_cxr(tmp_path / "mimic")),
+        kind="grounding",
+        max_failed_share=0.9,
+    )
+    assert pd.read_parquet(tmp_path / "out/samples.parquet")["phrase"].tolist() == ["haze"]
+    assert {drop["reason"]: drop["count"] for drop in flow["steps"][0]["dropped"]} == {
+        reason: 1,
+        "another box of its phrase is impossible": 1,
+    }
+
+
 def test_grounding_with_the_images_before(tmp_path: Path) -> None:
     """The prior may be an image that no phrase is about; a prior that is damaged is none."""
     asked = {"priors": True, "choose": "preferred", "views": ["AP", "PA"]}

@@ -252,6 +252,32 @@ def test_rsna_positive_without_a_box_is_damage(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("box", "reason"),
+    [
+        ("-3.0,6.0,2.0,2.0", "box outside the image"),
+        ("5.0,-1.1,2.0,2.0", "box outside the image"),
+        ("9.5,6.0,2.0,2.0", "box outside the image"),
+        ("500,6.0,2.0,2.0", "box outside the image"),
+        ("5.0,6.0,0,2.0", "box without area"),
+        ("5.0,6.0,2.0,-2.0", "box without area"),
+        ("inf,6.0,2.0,2.0", "box is not finite, or larger than any image"),
+        ("5.0,6.0,1e30,2.0", "box is not finite, or larger than any image"),
+    ],
+)
+def test_rsna_image_with_an_impossible_box_has_no_truth(
+    tmp_path: Path, box: str, reason: str
+) -> None:
+    """The images are 12 x 10 pixels; boxes that are mostly in theirs stay as published."""
+    root = rsna(tmp_path)
+    labels = root / "stage_2_train_labels.csv"
+    labels.write_text(labels.read_text().replace("5.0,6.0,2.0,2.0,1", f"{box},1", 1))
+    tables = read("rsna", root)
+    assert tables.images["failure"].dropna().tolist() == [reason]
+    failed = tables.images.loc[tables.images["failure"].notna(), "image_id"].item()
+    assert len(tables.boxes) == 6 and failed not in set(tables.boxes["image_id"])
+
+
 REPORTS = {
     7: open_i_report(7, "Clear.", "Normal.", ["CXR7_7_IM-0001-1001", "CXR7_IM-0001-2001"]),
     12: open_i_report(12, "", "Normal.", ["CXR12_IM-0002-1001"]),

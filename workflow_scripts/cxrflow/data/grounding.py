@@ -9,6 +9,7 @@ from dataclasses import replace
 import pandas as pd
 
 from cxrflow.data import filters, leakage, priors, splits
+from cxrflow.data.boxes import impossible
 from cxrflow.data.filters import file_failures
 from cxrflow.data.flow import Cohort, Flow
 from cxrflow.data.settings import CohortSettings
@@ -20,6 +21,7 @@ COLUMNS = (
     *("sample_id", "subject_id", "image_id", "image_path", "phrase", "category", "boxes"),
     *("image_width", "image_height", "view", "split"),
 )
+SAMPLE = ["image_id", "category", "phrase"]
 
 
 def build(
@@ -31,8 +33,8 @@ def build(
         tables: boxes, and the images as the annotation names them.
         pictures: the images of the data set that holds them.
     """
-    boxes = tables.boxes
-    flow.step("boxes listed", "boxes", len(boxes), tables.dropped.get("boxes", []))
+    boxes, drops = _possible(tables)
+    flow.step("boxes listed", "boxes", len(boxes), [*tables.dropped.get("boxes", []), *drops])
     samples = _union(boxes)
     flow.step("phrase and image (union of boxes)", "samples", len(samples))
     annotated = tables.images.set_index("image_id")
@@ -116,14 +118,26 @@ def with_priors(cohort: Cohort, pictures: Tables, settings: CohortSettings, thre
     )
 
 
+def _possible(tables: Tables) -> tuple[pd.DataFrame, list[Drop]]:
+    """The boxes of samples whose boxes are all possible: a region lacks nothing."""
+    boxes = tables.boxes
+    reasons = impossible(boxes, tables.images[["image_id", "image_width", "image_height"]])
+    drops = [
+        Drop.of(str(reason), ids, failed=True) for reason, ids in boxes["image_id"].groupby(reasons)
+    ]
+    bad = reasons.notna().groupby([boxes[key] for key in SAMPLE]).transform("any")
+    rest = boxes.loc[bad & reasons.isna(), "image_id"]
+    drops.append(Drop.of("another box of its phrase is impossible", rest, failed=True))
+    return boxes[~bad], drops
+
+
 def _union(boxes: pd.DataFrame) -> pd.DataFrame:
     """One row an image, category and phrase; ``boxes`` lists x, y, width, height in pixels."""
     whole = boxes[["x", "y", "w", "h"]].round().astype("int64").to_numpy().tolist()
-    keys = ["image_id", "category", "phrase"]
     samples = (
-        boxes[keys]
+        boxes[SAMPLE]
         .assign(boxes=pd.Series(whole, index=boxes.index, dtype=object))
-        .groupby(keys, sort=False)["boxes"]
+        .groupby(SAMPLE, sort=False)["boxes"]
         .agg(list)
         .reset_index()
     )

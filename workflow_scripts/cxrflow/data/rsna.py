@@ -11,6 +11,7 @@ import pandas as pd
 
 from cxrflow.csv_table import read_csv, require_file, require_root
 from cxrflow.data import dicom_headers
+from cxrflow.data.boxes import impossible
 from cxrflow.data.tables import Request, Tables, drop_repeats, shaped
 from cxrflow.drops import Drop
 from cxrflow.errors import InputError
@@ -61,7 +62,15 @@ def read(root: Path, request: Request) -> Tables:
         )
     unclassed = images["failure"].isna() & images["subgroup"].isna()
     images["failure"] = images["failure"].mask(unclassed, "no class, or several, in the list")
-    boxes = rows.dropna(subset=["x", "y", "width", "height"])
+    boxes = rows.dropna(subset=["x", "y", "width", "height"]).rename(
+        columns={"patientId": "image_id", "width": "w", "height": "h"}
+    )
+    reasons = impossible(boxes, images[["image_id", "image_width", "image_height"]])
+    # An image with such a box has no truth: neither region nor label.
+    bad = reasons.dropna().groupby(boxes["image_id"]).first()
+    without_truth = images["failure"].isna() & images["image_id"].isin(bad.index)
+    images["failure"] = images["failure"].mask(without_truth, images["image_id"].map(bad))
+    boxes = boxes[~boxes["image_id"].isin(bad.index)]
     return Tables(
         source=root,
         studies=shaped("studies", {"study_id": labels["patientId"], "subject_id": subject}),
@@ -69,12 +78,9 @@ def read(root: Path, request: Request) -> Tables:
         boxes=shaped(
             "boxes",
             {
-                "image_id": boxes["patientId"],
+                "image_id": boxes["image_id"],
                 "category": "Lung Opacity",
-                "x": boxes["x"],
-                "y": boxes["y"],
-                "w": boxes["width"],
-                "h": boxes["height"],
+                **{side: boxes[side] for side in "xywh"},
             },
         ),
         labels=pd.DataFrame({"image_id": labels["patientId"], CLASS: labels["Target"]}),

@@ -1,0 +1,39 @@
+"""Boxes that cannot be truth: not finite, without area, or not in their image."""
+
+import numpy as np
+import pandas as pd
+
+#: Longer than the side of any image, and far from where whole numbers end.
+_FARTHEST = 1e6
+
+
+def impossible(boxes: pd.DataFrame, sizes: pd.DataFrame) -> pd.Series:
+    """Why each of ``boxes`` cannot be the region of a finding, else null.
+
+    A box that reaches out of its image by less than half of its area is as published, and possible.
+
+    Args:
+        boxes: ``image_id`` and ``x``, ``y``, ``w``, ``h`` in pixels of the original image.
+        sizes: ``image_id``, ``image_width`` and ``image_height``; unknown ones are null.
+    """
+    known = sizes.drop_duplicates("image_id").set_index("image_id").astype("float64")
+    ids = boxes["image_id"]
+    width, height = (ids.map(known[name]) for name in ("image_width", "image_height"))
+    x, y, w, h = (boxes[name].astype("float64") for name in "xywh")
+    within = _overlap(x, w, width) * _overlap(y, h, height)
+    far = ~boxes[[*"xywh"]].astype("float64").abs().lt(_FARTHEST).all(axis=1)
+    reasons = pd.Series(pd.NA, index=boxes.index, dtype="str")
+    for mask, reason in (
+        (within < 0.5 * w * h, "box outside the image"),
+        # Boxes are kept in whole pixels.
+        ((w.round() < 1) | (h.round() < 1), "box without area"),
+        (far, "box is not finite, or larger than any image"),
+    ):
+        reasons = reasons.mask(mask, reason)
+    return reasons
+
+
+def _overlap(start: pd.Series, length: pd.Series, side: pd.Series) -> pd.Series:
+    """Pixels of an interval that lie in an image's side, whose length may not be known (NaN)."""
+    end = (start + length).clip(upper=side.fillna(np.inf))
+    return (end - start.clip(lower=0)).clip(lower=0)
