@@ -279,9 +279,44 @@ def test_verify_finds_a_changed_byte(tmp_path: Path) -> None:
         last = handle.read(1)
         handle.seek(-1, os.SEEK_END)
         handle.write(bytes([last[0] ^ 1]))
-    damaged = PixelStore(store.path)
+    unread = PixelStore(store.path, check=False)
     with pytest.raises(InputError, match=r"shard-00001.npy: damaged"):
-        damaged.verify()
+        unread.verify()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("damage", ["second half", "header", "index"])
+def test_a_damaged_store_is_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bool, damage: str
+) -> None:
+    """A large one is sampled: of each shard its ends, and some images between them."""
+    store = build(tmp_path, [write_hospital(tmp_path, 25)], tmp_path / "store")
+    monkeypatch.setattr("cxrflow.images.store.WHOLE", 1 << 28 if whole else 0)
+    PixelStore(store.path)
+    path = store.path / ("index.parquet" if damage == "index" else "shard-00001.npy")
+    content = bytearray(path.read_bytes())
+    if damage == "header":
+        content[8:40] = b"?" * 32
+    else:
+        content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
+        if damage == "index":  # as Parquet it is sound
+            content[:] = store.index.assign(row=0).to_parquet(index=False)
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=f"{path.name}: damaged"):
+        PixelStore(store.path)
+
+
+def test_one_zeroed_image_is_found_in_a_sample_sooner_or_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = build(tmp_path, [write_hospital(tmp_path, 10)], tmp_path / "store")
+    with open(store.path / "shard-00000.npy", "r+b") as file:
+        file.seek(128 + 4 * 24 * 24)
+        file.write(bytes(24 * 24))
+    monkeypatch.setattr("cxrflow.images.store.WHOLE", 0)
+    with pytest.raises(InputError, match=r"shard-00000.npy: damaged"):
+        for _ in range(200):  # one in five each time
+            PixelStore(store.path)
 
 
 def test_other_settings_or_geometry_make_other_shards(

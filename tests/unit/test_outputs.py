@@ -4,9 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 import cxrflow
 from cxrflow.command import parser
+from cxrflow.encoders.weights import read_weights
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, atomic_path, write_json
 from cxrflow.images.build import build_store
@@ -173,3 +176,23 @@ def test_all_programs_check_their_output() -> None:
     assert [name for name, text in texts.items() if "argparse.ArgumentParser(" in text] == [
         "launch.py"
     ]
+
+
+def test_a_file_is_compared_with_its_checksum(tmp_path: Path) -> None:
+    with atomic_folder(tmp_path / "model", "model", checksums=True) as made:
+        (made / "image").mkdir()
+        for name in ("model.safetensors", "image/model.safetensors"):
+            save_file({"weight": torch.arange(500.0)}, made / name)
+    sums = (tmp_path / "model/SHA256SUMS").read_text().splitlines()
+    assert [line.split("  ")[1] for line in sums] == [
+        *("image/model.safetensors", "model.safetensors")
+    ]
+    for path in (tmp_path / "model").rglob("*.safetensors"):
+        read_weights(path)
+        content = path.read_bytes()
+        path.write_bytes(content[:-900] + bytes(900))  # sound safetensors, zeroed at the end
+        with pytest.raises(InputError, match=f"{path}: damaged, its SHA-256"):
+            read_weights(path)
+    # Weights from elsewhere have no line, or there is no such list.
+    save_file({"weight": torch.zeros(3)}, tmp_path / "model/other.safetensors")
+    assert read_weights(tmp_path / "model/other.safetensors")["weight"].tolist() == [0, 0, 0]

@@ -233,8 +233,12 @@ def test_damaged_token_files(made, tmp_path):
     tokenise(path, root / "v", tmp_path / "t")
     data = (tmp_path / "t" / "tokens.npy").read_bytes()
     (tmp_path / "t" / "tokens.npy").write_bytes(data[:-10])
-    with pytest.raises(InputError, match="damaged token files"):
-        PackedCorpus([tmp_path / "t"], LENGTH, root / "v")
-    np.save(tmp_path / "t" / "tokens.npy", np.zeros(3, dtype=np.uint16))
-    with pytest.raises(InputError, match="expected the same number"):
-        PackedCorpus([tmp_path / "t"], LENGTH, root / "v")
+    for damaged in (data[:-10], data[:-10] + bytes(10), data[:300]):
+        (tmp_path / "t" / "tokens.npy").write_bytes(damaged)
+        with pytest.raises(InputError, match=r"tokens.npy: damaged, its SHA-256"):
+            PackedCorpus([tmp_path / "t"], LENGTH, root / "v")
+    (tmp_path / "t" / "tokens.npy").write_bytes(data)
+    for wrong in ([0, 3], [0, 90, 40]):
+        np.save(tmp_path / "t" / "offsets.npy", np.array([*wrong, len(texts["b"])]))
+        with pytest.raises(InputError, match="expected ascending to that number"):
+            PackedCorpus([tmp_path / "t"], LENGTH, root / "v")

@@ -181,6 +181,18 @@ def test_corrupt_newest_state_falls_back(tmp_path: Path, caplog: pytest.LogCaptu
     assert "damaged" in caplog.text
 
 
+def test_damaged_best_weights_are_never_taken(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path)
+    folder.save_best(5, {"value": torch.arange(2000.0)})
+    torch.testing.assert_close(folder.load_best(5)["value"], torch.arange(2000.0))
+    best = tmp_path / "best-000000005.pt"
+    content = best.read_bytes()
+    best.write_bytes(content[:4000] + bytes(len(content) - 4000))
+    for step in (5, 6):
+        with pytest.raises(InputError, match=r"best-00000000[56].pt: missing or damaged"):
+            folder.load_best(step)
+
+
 def test_full_disk_while_saving_keeps_the_state_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

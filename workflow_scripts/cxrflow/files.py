@@ -23,6 +23,9 @@ def _open_to_readers(file: Path) -> None:
     file.chmod(0o666 & ~_UMASK)
 
 
+CHECKSUMS = "SHA256SUMS"
+
+
 @contextlib.contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """Give a temporary path; on success fsync it and rename it to ``path``."""
@@ -45,8 +48,10 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def atomic_folder(path: str | Path, product: str) -> Iterator[Path]:
+def atomic_folder(path: str | Path, product: str, checksums: bool = False) -> Iterator[Path]:
     """Give a temporary folder; on success it takes the place of ``path``.
+
+    With ``checksums`` it holds ``SHA256SUMS``, which :func:`require_whole` reads.
 
     Raises:
         InputError: ``path`` holds anything but an earlier ``product``; it is left as it is.
@@ -63,6 +68,8 @@ def atomic_folder(path: str | Path, product: str) -> Iterator[Path]:
             yield temporary
             for file in temporary.rglob(WEIGHTS):
                 _open_to_readers(file)
+            if checksums:
+                _write_checksums(temporary)
             write_mark(temporary, product)
             # Moved away in one piece, so that a kill leaves no half of it in its place.
             require_own_folder(path, product)
@@ -144,3 +151,31 @@ def file_digest(path: str | Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
     with open(path, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _write_checksums(folder: Path) -> None:
+    """``SHA256SUMS`` of all files of a folder, as ``sha256sum --check`` takes it."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    lines = [f"{file_digest(path)}  {path.relative_to(folder).as_posix()}\n" for path in files]
+    (folder / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
+
+
+def require_whole(path: Path) -> None:
+    """Compare a file with its line in the ``SHA256SUMS`` of its folder or the one around it.
+
+    Raises:
+        InputError: it differs. A file that has no line is taken as it is.
+    """
+    for folder in (path.parent, path.parent.parent):
+        sums = folder / CHECKSUMS
+        if not sums.is_file():
+            continue
+        name = path.relative_to(folder).as_posix()
+        lines = sums.read_text(encoding="utf-8", errors="replace").splitlines()
+        expected = [line.split(maxsplit=1)[0] for line in lines if line.endswith(f"  {name}")]
+        if expected and expected[0] != file_digest(path):
+            raise InputError(
+                f"{path}: damaged, its SHA-256 is not the one in {sums}; delete {folder} and make"
+                " it again"
+            )
+        return

@@ -106,7 +106,7 @@ def write_features(
     folder: Path, encoded: pd.DataFrame, by_kind: dict[str, Tensor], said: dict[str, Any]
 ) -> None:
     """Write the feature folder in one piece; ``said`` is what ``features.json`` says."""
-    with atomic_folder(folder, "image features") as made:
+    with atomic_folder(folder, "image features", checksums=True) as made:
         save_file(by_kind, made / "features.safetensors")
         encoded.to_parquet(made / "index.parquet", index=False)
         write_json(made / "features.json", said)

@@ -8,6 +8,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from cxrflow.errors import InputError
+from cxrflow.files import require_whole
 
 NAMED = 3  # parameters that an error names
 
@@ -25,8 +26,9 @@ def require_weights(path: Path) -> None:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file by name, on the CPU."""
+    """The tensors of a file by name, on the CPU; its checksum, where it has one, is compared."""
     require_weights(path)
+    require_whole(path)
     return load_file(path)
 
 

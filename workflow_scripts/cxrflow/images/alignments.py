@@ -112,7 +112,7 @@ def align(root: Path, pair: Pair, settings: RegistrationSettings) -> dict[str, A
 @cache
 def _opened(root: Path) -> PixelStore:
     """The store of a process, which registers many pairs of it."""
-    return PixelStore(root)
+    return PixelStore(root, check=False)
 
 
 def _write(table: pd.DataFrame, path: Path) -> None:

@@ -12,7 +12,9 @@ docs/pixels.md.
 import logging
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
+from random import SystemRandom
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("cxrflow.images")
 
+#: A store of up to so many bytes is checked whole when it is opened, of a larger one this many
+#: images of each shard besides its first and last.
+WHOLE, SAMPLED = 256 << 20, 2
+
 
 class PixelStore:
     """Reads a store. Rows are positions in ``index``; pixels are uint8, bright = dense.
@@ -39,7 +45,12 @@ class PixelStore:
     bits, sha256 (of the stored pixels).
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, check: bool = True) -> None:
+        """Open a store; with ``check`` its pixels are compared with their checksums, once.
+
+        Raises:
+            InputError: it is not complete, or damaged.
+        """
         self.path = Path(path)
         content = self.path / "store.json"
         if not content.is_file():
@@ -51,6 +62,10 @@ class PixelStore:
         self.index = read_table(self.path / "index.parquet", tuple(INDEX_COLUMNS))
         for shard in self.content["shards"]:
             self._check_length(shard)
+        if check and sum(shard["bytes"] for shard in self.content["shards"]) <= WHOLE:
+            self.verify()
+        elif check:
+            self._verify_sample()
 
     def __len__(self) -> int:
         return len(self.index)
@@ -122,11 +137,30 @@ class PixelStore:
         """Compare each file with its checksum; one that differs is an :class:`InputError`."""
         files = [(shard["file"], shard["sha256"]) for shard in self.content["shards"]]
         for name, expected in [("index.parquet", self.content["index_sha256"]), *files]:
-            if file_digest(self.path / name) != expected:
-                raise InputError(
-                    f"{self.path / name}: damaged, its SHA-256 is not the one in store.json;"
-                    " build the store again, whole shards are kept"
-                )
+            self._verify_file(name, expected)
+
+    def _verify_sample(self) -> None:
+        """Compare the index, and of each shard its ends and some images drawn anew by each job."""
+        self._verify_file("index.parquet", self.content["index_sha256"])
+        random = SystemRandom()
+        start = 0
+        for shard in self.content["shards"]:
+            rows = range(start, start + shard["rows"])
+            start = rows.stop
+            for row in {*rows[:1], *rows[-1:], *random.sample(rows, min(SAMPLED, len(rows)))}:
+                image = self._shard(int(self._shards[row]))[self._positions[row]]
+                if sha256(image.tobytes()).hexdigest() != self.index["sha256"].iat[row]:
+                    raise self._damaged(shard["file"])
+
+    def _verify_file(self, name: str, expected: str) -> None:
+        if file_digest(self.path / name) != expected:
+            raise self._damaged(name)
+
+    def _damaged(self, name: str) -> InputError:
+        return InputError(
+            f"{self.path / name}: damaged, its SHA-256 is not the one in store.json;"
+            " build the store again, whole shards are kept"
+        )
 
     @cached_property
     def _by_id(self) -> dict[str, int]:
@@ -142,8 +176,14 @@ class PixelStore:
 
     def _shard(self, number: int) -> NDArray[np.uint8]:
         if number not in self._open:
-            path = self.path / self.content["shards"][number]["file"]
-            self._open[number] = np.load(path, mmap_mode="r")
+            shard = self.content["shards"][number]
+            try:
+                pixels = np.load(self.path / shard["file"], mmap_mode="r")
+            except ValueError:  # its header
+                raise self._damaged(shard["file"]) from None
+            if (pixels.shape, pixels.dtype) != ((shard["rows"], self.size, self.size), np.uint8):
+                raise self._damaged(shard["file"])
+            self._open[number] = pixels
         return self._open[number]
 
     @cached_property

@@ -58,7 +58,7 @@ def import_weights(
 
     files = find_files(kind, weights, image)
     halves = read_halves(kind, files, settings, seed)
-    with atomic_folder(output, "model") as made:
+    with atomic_folder(output, "model", checksums=True) as made:
         if halves.text is not None and files.text is not None:
             require_embeddings(halves.text, read_tokenizer(files.text).get_vocab_size(), files.text)
             save_text_half(halves.text, made)

@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     torch.manual_seed(given.seed)
     image = start_trunk(given.image, settings.encoder)
     image.projector = None
-    with atomic_folder(given.output, "model") as folder:
+    with atomic_folder(given.output, "model", checksums=True) as folder:
         save_image_half(image, folder)
         facts = {
             "model": given.model,

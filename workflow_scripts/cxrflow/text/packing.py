@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from cxrflow.errors import InputError
-from cxrflow.files import fingerprint, read_object
+from cxrflow.files import file_digest, fingerprint, read_object
 from cxrflow.text.ragged import Ints, offsets_of, ranges
 from cxrflow.text.tokenizer import VocabularyInfo
 
@@ -107,7 +107,7 @@ class PackedCorpus:
                     f"{facts['vocabulary_fingerprint']}, expected {vocabulary.fingerprint}: "
                     "the tokens were made with another vocabulary"
                 )
-            tokens, offsets = _open_tokens(folder)
+            tokens, offsets = _open_tokens(folder, facts["fingerprint"])
             begin, size = _cut(tokens, offsets, length - 2, vocabulary.continues)
             starts.append(begin + base)
             sizes.append(size)
@@ -207,18 +207,24 @@ class PackedCorpus:
         return found
 
 
-def _open_tokens(folder: Path) -> tuple[NDArray[np.uint16], Ints]:
+def _open_tokens(folder: Path, digest: str) -> tuple[NDArray[np.uint16], Ints]:
     try:
+        # The whole file, some 10 s of the largest corpora, which are read for days.
+        if file_digest(folder / "tokens.npy")[: len(digest)] != digest:
+            raise InputError(
+                f"{folder / 'tokens.npy'}: damaged, its SHA-256 is not the one in tokens.json;"
+                f" delete {folder} and make it again"
+            )
         tokens = np.load(folder / "tokens.npy", mmap_mode="r")
         offsets = np.load(folder / "offsets.npy")
     except FileNotFoundError as error:
         raise InputError(f"{error.filename}: file not found") from None
     except ValueError as error:
         raise InputError(f"{folder}: damaged token files ({error})") from None
-    if tokens.dtype != np.uint16 or int(offsets[-1]) != len(tokens):
+    if tokens.dtype != np.uint16 or int(offsets[-1]) != len(tokens) or (np.diff(offsets) < 0).any():
         raise InputError(
             f"{folder}: offsets.npy ends at {int(offsets[-1])}, but tokens.npy holds "
-            f"{len(tokens)} of type {tokens.dtype}; expected the same number, uint16"
+            f"{len(tokens)} of type {tokens.dtype}; expected ascending to that number, uint16"
         )
     return tokens, offsets
 

@@ -144,6 +144,8 @@ class Engine:
         self.train_step.optimiser.load_state_dict(state["optimiser"])
         self.step, self.flops, self.totals = state["step"], state["flops"], state["totals"]
         self.monitor, self._recent = Monitor(**state["monitor"]), state["recent"]
+        if self.settings.stopping.keep == "best" and self.monitor.step:
+            folder.load_best(self.monitor.step)  # damage would only be found at the end
         log.info("resuming at step %d of %d", self.step, self.steps)
 
     def _save(self, folder: StateFolder, metrics: MetricsLog | None) -> None:
@@ -294,7 +296,7 @@ class Engine:
 
     def _checkpoint(self, path: Path, values: dict[str, float]) -> None:
         """The model as it is now, for itself."""
-        with atomic_folder(path, "model") as temporary:
+        with atomic_folder(path, "model", checksums=True) as temporary:
             self.program.export(temporary)
             shown = {name: x if math.isfinite(x) else None for name, x in values.items()}
             write_json(temporary / "validation.json", {"step": self.step, **shown})
@@ -320,7 +322,7 @@ class Engine:
         for module in self._modules():
             module.eval()
         facts = self._facts()
-        with atomic_folder(output, "model") as temporary:
+        with atomic_folder(output, "model", checksums=True) as temporary:
             self.program.export(temporary)
             if folder.checkpoints.is_dir():
                 shutil.copytree(folder.checkpoints, temporary / folder.checkpoints.name)

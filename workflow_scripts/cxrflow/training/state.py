@@ -89,12 +89,8 @@ class StateFolder:
 
     def save(self, step: int, state: dict[str, Any]) -> None:
         """Write the state of ``step`` atomically and drop all but the two newest."""
-        buffer = io.BytesIO()
-        torch.save(state, buffer)
-        content = buffer.getvalue()
         try:
-            with atomic_path(self.path / f"step-{step:09d}.pt") as temporary:
-                temporary.write_bytes(sha256(content).digest() + content)
+            _write(self.path / f"step-{step:09d}.pt", state)
         except OSError as error:
             raise PassingError(
                 f"{self.path}: cannot save the state of step {step}: {error.strerror}; "
@@ -105,15 +101,21 @@ class StateFolder:
 
     def save_best(self, step: int, modules: dict[str, Any]) -> None:
         """Write the best weights so far, those after ``step``, whole or not at all."""
-        # Through memory, because torch's own writer hides why a disk refused.
-        buffer = io.BytesIO()
-        torch.save(modules, buffer)
-        with atomic_path(self._best(step)) as temporary:
-            temporary.write_bytes(buffer.getvalue())
+        _write(self._best(step), modules)
 
     def load_best(self, step: int) -> dict[str, Any]:
-        """The weights after ``step`` that were written as the best."""
-        modules: dict[str, Any] = torch.load(self._best(step), weights_only=True)
+        """The weights after ``step`` that were written as the best.
+
+        Raises:
+            InputError: they are damaged; no state can bring them back.
+        """
+        path = self._best(step)
+        modules = _read(path) if path.is_file() else None
+        if modules is None:
+            raise InputError(
+                f"{path}: missing or damaged, its SHA-256 is not the one it begins with; delete"
+                f" {self.path} to train afresh"
+            )
         return modules
 
     def keep_best(self, step: int) -> None:
@@ -143,11 +145,9 @@ class StateFolder:
     def load(self) -> dict[str, Any] | None:
         """The newest intact state, or None. A damaged one is named and left out."""
         for path in self._files():
-            content = path.read_bytes()
-            if sha256(content[CHECKSUM_BYTES:]).digest() == content[:CHECKSUM_BYTES]:
-                return torch.load(
-                    io.BytesIO(content[CHECKSUM_BYTES:]), map_location="cpu", weights_only=True
-                )
+            state = _read(path)
+            if state is not None:
+                return state
             log.warning("%s is damaged; going back to the state before it", path)
             path.unlink()
         return None
@@ -155,3 +155,23 @@ class StateFolder:
     def clear(self) -> None:
         """Remove everything once the run's product is written."""
         remove_folder(self.path)
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    """A file of tensors behind its SHA-256, whole or not at all."""
+    # Through memory, because torch's own writer hides why a disk refused.
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(sha256(buffer.getbuffer()).digest() + buffer.getbuffer())
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """What :func:`_write` wrote; None where it is damaged."""
+    content = memoryview(path.read_bytes())
+    if sha256(content[CHECKSUM_BYTES:]).digest() != content[:CHECKSUM_BYTES]:
+        return None
+    found: dict[str, Any] = torch.load(
+        io.BytesIO(content[CHECKSUM_BYTES:]), map_location="cpu", weights_only=True
+    )
+    return found

@@ -204,7 +204,7 @@ def shared(
 @cache
 def _opened(root: Path) -> PixelStore:
     """The store of a process, which measures many pairs of it."""
-    return PixelStore(root)
+    return PixelStore(root, check=False)
 
 
 def statistics(rows: pd.DataFrame, counts: Floats) -> dict[str, Floats]:
