@@ -2,7 +2,8 @@
 
 Both take raw section text with MIMIC-CXR's wrapped lines and give clean sentences: blanks
 collapsed, list numbers taken off, nothing without a letter. A line break inside a paragraph is
-not the end of a sentence (as in the CheXpert labeller); a blank line and a list item are.
+not the end of a sentence (as in the CheXpert labeller); a blank line and a list item are. Where
+lines are written one a statement and without a stop, ``RuleSplitter(lines=True)`` parts them.
 """
 
 import re
@@ -35,6 +36,25 @@ GOES_ON_IN_LOWER_CASE = frozenset(
     ("cm", "mm", "ml", "hr", "hrs", "min", "a.m", "p.m", "am", "pm", "etc", "post", "ant", "sup")
 )
 LONGEST_WORD = 40
+
+# A line that ends in one of these marks or words goes on in the next.
+OPEN_LINE = re.compile(
+    r"(?:[,:/&(\-]|\b(?:an?|the|this|that|these|of|in|on|at|by|for|from|to|into|over|with|without|and"
+    r"|or|nor|no|not|than|as|but|is|are|was|were|be|been|has|have|had|may|might|could|can|cannot|will"
+    r"|would|should|versus|vs\.?|dr\.?|which|possible|probable|likely|evidence|definite|acute|focal"
+    r"|new|small|large|mild|moderate|severe|right|left|upper|lower|middle|pleural|pulmonary|bilateral"
+    r"|there|limits|within|normal))$",
+    re.IGNORECASE,
+)
+# So does one before a line that begins with one of these.
+GOES_ON_BELOW = re.compile(
+    r"(?:and|or|nor|with|without|of|in|on|at|by|for|from|to|than|as|is|are|was|were|has|have|may|might"
+    r"|which|that|versus|vs|due|consistent|compatible|suggest\w*|represent\w*|reflect\w*|limits"
+    r"|seen|identified|present|noted)\b",
+    re.IGNORECASE,
+)
+# Lines are wrapped at this width or a larger one.
+NARROWEST = 60
 
 
 class SentenceSplitter(Protocol):
@@ -94,15 +114,45 @@ def _split_paragraph(text: str) -> list[str]:
     return sentences
 
 
+def _statements(text: str) -> list[str]:
+    """The text in runs of lines that belong together.
+
+    A line begins a statement if it starts as one ("Heart: enlarged") and the line above is not
+    left open. Where capitals do not tell, as in text without any or of nothing else, the line
+    above must also have had room for its first word, or it was wrapped.
+    """
+    lines = [line for line in map(str.strip, text.splitlines()) if line]
+    one_case = text.isupper() or text.islower()
+    width = max(NARROWEST, *map(len, lines)) if lines else NARROWEST
+    runs: list[str] = []
+    above = ""
+    for line in lines:
+        first = line.split(None, 1)[0]
+        if one_case:
+            begins = len(above) + 1 + len(first) <= width and not GOES_ON_BELOW.match(line)
+        else:
+            begins = first[0].isupper() and (first[1:2].islower() or first == "A")
+        if runs and not (begins and not OPEN_LINE.search(above)):
+            runs[-1] += "\n" + line
+        else:
+            runs.append(line)
+        above = line
+    return runs
+
+
 class RuleSplitter:
     """Sentences by rules: no model, linear time."""
+
+    def __init__(self, lines: bool = False):
+        self._lines = lines
 
     def split_one(self, text: str) -> list[str]:
         """The sentences of one section's text."""
         sentences = []
         for paragraph in BLANK_LINE.split(text):
             for item in LINE_ITEM.split(paragraph):
-                sentences += [s for s in map(_without_marks, _split_paragraph(item)) if s]
+                for run in _statements(item) if self._lines else (item,):
+                    sentences += [s for s in map(_without_marks, _split_paragraph(run)) if s]
         return sentences
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
@@ -133,8 +183,8 @@ class StanzaSplitter:
 
 def make_splitter(kind: str, folder: str | Path | None = None) -> SentenceSplitter:
     """The splitter the settings name; "stanza" without a folder is an input error."""
-    if kind == "rules":
-        return RuleSplitter()
+    if kind in ("rules", "lines"):
+        return RuleSplitter(lines=kind == "lines")
     if folder is None:
         raise InputError("reports.splitter is 'stanza': --stanza must name a model folder")
     return StanzaSplitter(folder)

@@ -82,8 +82,11 @@ class LabelSettings(Settings):
 class ReportSettings(Settings):
     """Everything the report programs need."""
 
-    splitter: Literal["rules", "stanza"] = Field(
-        "rules", description="sentence splitter; stanza needs --stanza, a local model folder"
+    splitter: Literal["rules", "lines", "stanza"] | None = Field(
+        None,
+        description="sentence splitter: rules (lines are wrapped, and joined again), lines (a line "
+        "that starts a statement is one, without a stop above it too), stanza (needs --stanza, a "
+        "local model folder); null: rules of mimic_cxr, lines elsewhere",
     )
     typo_list: str | None = Field(
         None,
@@ -103,7 +106,7 @@ class ReportSettings(Settings):
         return self.splitter == "stanza" or self.labels.engine == "chexbert"
 
     def of_layout(self, layout: str) -> "ReportSettings":
-        """The settings with headings and what is labelled filled in, as the layout says."""
+        """The settings with headings, splitter and what is labelled, as the layout says."""
         mimic = layout == "mimic_cxr"
         text = self.labels.text or ("conclusion" if mimic else "findings_and_impression")
         form = self.sections.headings or (
@@ -112,6 +115,7 @@ class ReportSettings(Settings):
         changed = {
             "labels": self.labels.model_copy(update={"text": text}),
             "sections": self.sections.model_copy(update={"headings": form}),
+            "splitter": self.splitter or ("rules" if mimic else "lines"),
         }
         return self.model_copy(update=changed)
 

@@ -79,9 +79,7 @@ def behind_label(
     A No Finding that is not positive is because of the findings that were read.
     """
     if finding == NO_FINDING and value != POSITIVE:
-        chosen = [
-            r for r in reasons if r.value != NEGATIVE and r.observation not in (finding, DEVICES)
-        ]
+        chosen = [reason for reason in reasons if reason.is_finding]
     else:
         chosen = [r for r in reasons if r.observation == finding and r.value == value]
     if not chosen:

@@ -68,7 +68,7 @@ def _decide(mention: Mention, effects: Mapping[str, Cue]) -> Assertion | None:
 
 def assess(words: Sequence[str], mentions: Sequence[Mention]) -> list[Assertion]:
     """What the sentence asserts of each mention; an organ without a state gives nothing."""
-    cues = find_cues(words)
+    cues = find_cues(words, mentions)
     effects: list[dict[str, Cue]] = [{} for _ in mentions]
     starts = [mention.start for mention in mentions]
     # "The heart may be enlarged": what reaches the state's word counts for the organ, too.

@@ -5,13 +5,14 @@ A cue ("no", "may", "not seen", "enlarged") reaches to the end of its clause: cl
 ``rules/scope/cues.yaml``.
 """
 
+import itertools
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from cxrflow.reports.labels.scope.mentions import load_rules
-from cxrflow.reports.labels.scope.phrases import Match, PhraseTree
+from cxrflow.reports.labels.scope.mentions import Mention, load_rules, mention_tree
+from cxrflow.reports.labels.scope.phrases import JOINING, Match, PhraseTree
 
 HARD_MARKS = frozenset(";()[]!")
 # "Heart size:" announces what is said of it: so few words before a colon go with what follows.
@@ -50,6 +51,8 @@ class _Rules:
     verbs: frozenset[str]
     starters: frozenset[str]
     always_starters: frozenset[str]
+    lasting: frozenset[str]
+    qualifiers: frozenset[str]
     joined_by_with: frozenset[str]
     apart: frozenset[str]
 
@@ -68,8 +71,16 @@ def _rules() -> _Rules:
     phrases += [(phrase, between) for phrase in rules["between"]["phrases"]]
     end = CueKind("break", "break", "", 0)
     phrases += [(phrase, end) for phrase in rules["breaks"]]
-    names = ("verbs", "starters", "always_starters", "joined_by_with", "apart")
-    return _Rules(PhraseTree(phrases), *(frozenset(rules[name]) for name in names))
+    aside = CueKind("aside", "aside", "", 0)
+    phrases += [(phrase, aside) for phrase in rules["asides"]]
+    lists = ("verbs", "starters", "always_starters", "lasting", "qualifiers")
+    words = [frozenset(rules[name]) for name in (*lists, "joined_by_with", "apart")]
+    return _Rules(PhraseTree(phrases, _is_plain), *words)
+
+
+def _is_plain(word: str) -> bool:
+    """Whether a gap in a cue ("no … change") may hold the word: it names no finding."""
+    return word not in JOINING and not mention_tree().atoms(word)
 
 
 def knows(word: str) -> bool:
@@ -150,59 +161,124 @@ def clause_starts(words: Sequence[str], breaks: Sequence[Match[CueKind]]) -> lis
 class _Sentence:
     """The marks of a sentence that scopes stop at, each found once, so scopes cost O(1) to O(n)."""
 
-    def __init__(self, words: Sequence[str], matches: Sequence[Match[CueKind]]):
+    def __init__(
+        self,
+        words: Sequence[str],
+        matches: Sequence[Match[CueKind]],
+        asides: Sequence[int],
+        mentions: Sequence[Mention],
+    ):
         rules = _rules()
-        self.verbs, starters = rules.verbs, rules.starters
-        always, joined_by_with = rules.always_starters, rules.joined_by_with
-        self.words = words
+        self.verbs, self.words = rules.verbs, words
+        self.before_nouns = rules.starters | rules.qualifiers
         self.starts = clause_starts(words, [m for m in matches if m.payload.effect == "break"])
         self.states = sorted({m.start for m in matches if m.payload.effect.startswith("state")})
-        n = len(words)
-        # The next "or" inside the clause: a list that ends in "or" goes on past its commas.
-        clause_end = set(self.starts[1:]) | {n}
-        next_or = -1
-        stops = []
+        self.named = {mention.start: mention.observation for mention in mentions}
+        self.stops = sorted({*self._stops(rules), *asides})
+
+    def _or_follows(self) -> list[bool]:
+        """Whether an "or" follows inside the clause: such a list goes on past its commas."""
+        n = len(self.words)
+        ends = {*self.starts[1:], n}
+        follows, seen = [False] * n, False
         for i in range(n - 1, -1, -1):
-            if i + 1 in clause_end:
-                next_or = -1
-            word = words[i]
+            seen = (seen and i + 1 not in ends) or self.words[i] in ("or", "nor")
+            follows[i] = seen
+        return follows
+
+    def _stops(self, rules: _Rules) -> list[int]:
+        """The commas, "and" and "with" that a scope does not pass.
+
+        After "no A or B" the list is complete: the next comma begins something else.
+        """
+        words, starts, or_follows = self.words, set(self.starts), self._or_follows()
+        stops: list[int] = []
+        named = joined = complete = False
+        for i, word in enumerate(words):
+            if i in starts:
+                named = joined = complete = False
+            if i in self.named:
+                complete, named = complete or joined, True
             if word in ("or", "nor"):
-                next_or = i
-            following = words[i + 1] if i + 1 < n else ""
+                joined = named
+            following = words[i + 1] if i + 1 < len(words) else ""
             if word == "with":
-                stop = i == 0 or words[i - 1] not in joined_by_with
+                stop = i == 0 or words[i - 1] not in rules.joined_by_with
+            elif word not in (",", "and"):
+                continue
+            elif following in rules.starters:
+                stop = complete or not or_follows[i] or following in rules.always_starters
             else:
-                in_list = next_or >= 0 and following not in always
-                stop = word in (",", "and") and following in starters and not in_list
+                stop = word == "," and not or_follows[i] and (complete or self._asserts(i, rules))
             if stop:
                 stops.append(i)
-        self.stops = stops[::-1]
+                named = joined = complete = False
+        return stops
+
+    def _asserts(self, comma: int, rules: _Rules) -> bool:
+        """Whether the piece after a comma says that something is there.
+
+        It names a finding that "remains" or "is worse", or a device after what is none.
+        """
+        earlier = [name for at, name in self.named.items() if at < comma]
+        for i in range(comma + 1, len(self.words)):
+            if self.words[i] in (",", "and"):
+                return False
+            if i in self.named:
+                if self.named[i] == "Support Devices":
+                    return bool(earlier) and earlier[-1] != "Support Devices"
+                rest = itertools.takewhile(lambda w: w not in (",", "and"), self.words[i:])
+                return not rules.lasting.isdisjoint(rest)
+        return False
 
     def clause(self, position: int) -> tuple[int, int]:
         i = bisect_right(self.starts, position)
         return self.starts[i - 1], self.starts[i] if i < len(self.starts) else len(self.words)
 
     def around(self, start: int, end: int, limit: int) -> tuple[int, int]:
-        """The words that alternatives on both sides of the cue ("or") may stand in."""
+        """The words that alternatives on both sides of the cue ("or", "versus") may stand in.
+
+        A comma ends them, but for those of a list ("A, B, or C").
+        """
+        rules = _rules()
         first, last = self.clause(start)
         first, last = max(first, start - limit), min(last, end + limit)
-        apart = _rules().apart
-        first = next(
-            (i + 1 for i in range(start - 1, first - 1, -1) if self.words[i] in apart), first
-        )
-        last = next((i for i in range(end, last) if self.words[i] in apart), last)
+        in_list, seen = self.words[start - 1] == ",", False
+        for i in range(start - 1, first - 1, -1):
+            word = self.words[i]
+            if word in rules.apart or (seen and (word == "and" or (word == "," and not in_list))):
+                first = i + 1
+                break
+            seen = seen or i in self.named
+        seen = False
+        for i in range(end, last):
+            word = self.words[i]
+            if word in rules.apart or (seen and word in (",", "and")):
+                last = i
+                break
+            seen = seen or i in self.named
         return first, last
 
-    def forward(self, end: int, limit: int, state: bool) -> int:
-        """Where a scope that begins at ``end`` stops."""
+    def forward(self, end: int, limit: int, kind: CueKind) -> int:
+        """Where a scope that begins at ``end`` stops.
+
+        The comma of "possible small, rounded nodule" parts nothing.
+        """
         if end >= len(self.words):
             return end
+        state = kind.effect.startswith("state")
         last = min(self.clause(max(end - 1, 0))[1], end + limit)
-        marks = (self.stops, self.states) if state else (self.stops,)
-        for places in marks:
-            i = bisect_right(places, end - 1)
-            if i < len(places):
-                last = min(last, places[i])
+        i = bisect_right(self.stops, end - 1)
+        if i < len(self.stops) and not state and self.words[self.stops[i]] == ",":
+            between = self.words[end : self.stops[i]]
+            if (between or kind.effect != "negative") and self.before_nouns.issuperset(between):
+                i += 1
+        if i < len(self.stops):
+            last = min(last, self.stops[i])
+        if state:
+            i = bisect_right(self.states, end - 1)
+            if i < len(self.states):
+                last = min(last, self.states[i])
         return last
 
     def backward(self, start: int, end: int, limit: int, state: bool) -> int:
@@ -224,27 +300,28 @@ class _Sentence:
         return first
 
 
-def find_cues(words: Sequence[str]) -> list[Cue]:
+def find_cues(words: Sequence[str], mentions: Sequence[Mention]) -> list[Cue]:
     """All cues of a sentence with their scopes."""
-    matches = _rules().cues.matches(words)
+    found = _rules().cues.matches(words)
+    matches = [match for match in found if match.payload.effect != "aside"]
     if not matches:
         return []
     kept = _consumed(matches)
-    sentence = _Sentence(words, kept)
+    asides = [match.start for match in found if match.payload.effect == "aside"]
+    sentence = _Sentence(words, kept, asides, mentions)
     cues = []
     for match in kept:
-        kind = match.payload
+        kind, start, end = match.payload, match.start, match.end
         if kind.effect in ("neutral", "break"):
             continue
-        state = kind.effect.startswith("state")
-        if kind.effect == "between":
-            first, last = sentence.around(match.start, match.end, kind.words)
-            cues.append(Cue(kind, match.start, match.end, first, last))
+        if kind.effect in ("between", "alternatives"):
+            cues.append(Cue(kind, start, end, *sentence.around(start, end, kind.words)))
             continue
         if kind.reach in ("forward", "both"):
-            last = sentence.forward(match.end, kind.words, state)
-            cues.append(Cue(kind, match.start, match.end, match.end, last))
-        if kind.reach in ("backward", "both"):
-            first = sentence.backward(match.start, match.end, kind.words, state)
-            cues.append(Cue(kind, match.start, match.end, first, match.start))
+            last = sentence.forward(end, kind.words, kind)
+            cues.append(Cue(kind, start, end, end, last))
+        if kind.reach in ("backward", "both") or (kind.reach == "back from end" and end == len(words)):
+            state = kind.effect.startswith("state")
+            first = sentence.backward(start, end, kind.words, state)
+            cues.append(Cue(kind, start, end, first, start))
     return cues

@@ -31,6 +31,9 @@ from cxrflow.reports.labels.scope.phrases import Token, tokenize
 CACHED_SENTENCES = 200_000
 CACHED_LENGTH = 1_000
 HEART_FAILURE = frozenset(("chf", "failure"))
+# "The mediastinum is stable" is uncertain and no finding.
+STEADY = "organ steady"
+STEADY_WITHOUT_FINDING = ("Enlarged Cardiomediastinum",)
 RANK = {NEGATIVE: 0, UNCERTAIN: 1, POSITIVE: 2}
 
 
@@ -52,15 +55,22 @@ class Reason:
     cue_start: int
     cue_end: int
 
+    @property
+    def is_finding(self) -> bool:
+        """Whether No Finding cannot hold beside it."""
+        steady = self.rule == STEADY and self.observation in STEADY_WITHOUT_FINDING
+        return self.value != NEGATIVE and self.observation != "Support Devices" and not steady
 
-def aggregate(values: Iterable[tuple[str, int]]) -> Labels:
-    """From (observation, value) pairs the 14 labels."""
+
+def aggregate(values: Iterable[tuple[str, int, bool]]) -> Labels:
+    """From (observation, value, is it a finding?) the 14 labels."""
     best: dict[str, int] = {}
-    for observation, value in values:
+    clear = True
+    for observation, value, finding in values:
         if observation not in best or RANK[value] > RANK[best[observation]]:
             best[observation] = value
-    ignored = ("Support Devices", "No Finding")
-    if not any(v != NEGATIVE for o, v in best.items() if o not in ignored):
+        clear = clear and not finding
+    if clear:
         best["No Finding"] = POSITIVE
     best.pop(OTHER_FINDING, None)
     return tuple(float(best[o]) if o in best else BLANK for o in OBSERVATIONS)
@@ -99,12 +109,13 @@ class ScopeLabeller:
     """Labels reports given as sentences by cue words and their reach."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[tuple[str, int], ...]] = {}
+        self._known: dict[str, tuple[tuple[str, int, bool], ...]] = {}
 
-    def _assertions(self, sentence: str) -> tuple[tuple[str, int], ...]:
+    def _assertions(self, sentence: str) -> tuple[tuple[str, int, bool], ...]:
         known = self._known.get(sentence)
         if known is None:
-            known = tuple({(r.observation, r.value) for r in read_sentence(sentence)})
+            read = read_sentence(sentence)
+            known = tuple({(r.observation, r.value, r.is_finding) for r in read})
             if len(sentence) <= CACHED_LENGTH:
                 if len(self._known) >= CACHED_SENTENCES:
                     self._known.clear()
@@ -114,7 +125,7 @@ class ScopeLabeller:
     def label(self, reports: Sequence[Sequence[str]]) -> list[Labels]:
         """The labels of each report."""
         return [
-            aggregate(pair for s in sentences for pair in self._assertions(s))
+            aggregate(said for s in sentences for said in self._assertions(s))
             for sentences in reports
         ]
 

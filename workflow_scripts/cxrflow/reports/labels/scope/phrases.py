@@ -1,20 +1,25 @@
 """Word phrases compiled into one tree, and all their matches in a tokenised sentence.
 
 A phrase is a row of words: ``word*`` any word starting so, ``a|b`` either, ``?word`` may be
-absent, ``..2`` up to two words of any kind. Matching walks the tree from every word, so its time
+absent, ``..2`` up to two words of any kind, ``~2`` up to two that the set calls plain (they join
+nothing and, in cues, name no finding). Matching walks the tree from every word, so its time
 is linear in the sentence for a given set of phrases; no regular expression can run away.
 """
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 PayloadT = TypeVar("PayloadT")
 
 TOKEN = re.compile(r"[A-Za-z]++(?:'[A-Za-z]{1,2}\b)?|\d++(?:\.\d++)?|_++|[^\sA-Za-z0-9_]")
-ANY = "*"
+ANY, PLAIN = "*", "~"
+# Words between which a gap of plain words must not reach.
+JOINING = frozenset(
+    "and or nor but with without no not is are was were has have had which that while".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +68,9 @@ def variants(phrase: str) -> Iterable[tuple[str, ...]]:
     """All rows of atoms a phrase stands for."""
     options: list[list[tuple[str, ...]]] = []
     for part in phrase.split():
-        if re.fullmatch(r"\.\.\d", part):
-            options.append([(ANY,) * n for n in range(int(part[2:]) + 1)])
+        if gap := re.fullmatch(r"(\.\.|~)(\d)", part):
+            kind = ANY if gap[1] == ".." else PLAIN
+            options.append([(kind,) * n for n in range(int(gap[2]) + 1)])
         elif part.startswith("?") and len(part) > 1:
             options.append([(), *((word,) for word in part[1:].split("|"))])
         else:
@@ -76,7 +82,12 @@ def variants(phrase: str) -> Iterable[tuple[str, ...]]:
 class PhraseTree(Generic[PayloadT]):
     """Finds every phrase of a set in a row of words."""
 
-    def __init__(self, phrases: Iterable[tuple[str, PayloadT]]):
+    def __init__(
+        self,
+        phrases: Iterable[tuple[str, PayloadT]],
+        plain: Callable[[str], bool] = lambda word: word not in JOINING,
+    ):
+        self._plain = plain
         self._root: _Node[PayloadT] = _Node()
         self._exact: set[str] = set()
         self._prefixes: set[str] = set()
@@ -90,7 +101,7 @@ class PhraseTree(Generic[PayloadT]):
         for atom in atoms:
             if atom.endswith("*") and atom != ANY:
                 self._prefixes.add(atom[:-1])
-            elif atom != ANY:
+            elif atom not in (ANY, PLAIN):
                 self._exact.add(atom)
             node = node.edges.setdefault(atom, _Node())
         if payload not in node.payloads:
@@ -129,8 +140,11 @@ class PhraseTree(Generic[PayloadT]):
                         for atom in atoms[position]:
                             if atom in node.edges:
                                 following.append(node.edges[atom])
-                        if ANY in node.edges and words[position][0].isalnum():
-                            following.append(node.edges[ANY])
+                        if words[position][0].isalnum():
+                            if ANY in node.edges:
+                                following.append(node.edges[ANY])
+                            if PLAIN in node.edges and self._plain(words[position]):
+                                following.append(node.edges[PLAIN])
                 nodes = following
                 position += 1
             found += longest.values()
