@@ -41,12 +41,15 @@ LONGEST_WORD = 40
 OPEN_LINE = re.compile(
     r"(?:[,:/&(\-]|\b(?:an?|the|this|that|these|of|in|on|at|by|for|from|to|into|over|with|without|and"
     r"|or|nor|no|not|than|as|but|is|are|was|were|be|been|has|have|had|may|might|could|can|cannot|will"
-    r"|would|should|versus|vs\.?|dr\.?|which|possible|probable|likely|evidence|definite|acute|focal"
-    r"|new|small|large|mild|moderate|severe|right|left|upper|lower|middle|pleural|pulmonary|bilateral"
-    r"|there|limits|within|normal))$",
+    r"|would|should|versus|vs\.?|dr\.?|which|possible|evidence|there|within))$",
     re.IGNORECASE,
 )
-# So does one before a line that begins with one of these.
+# Where capitals do not tell, so does one that ends in or stands before one of these.
+QUALIFIER = re.compile(
+    r"\b(?:definite|acute|focal|new|small|large|mild|moderate|severe|right|left|upper|lower|middle"
+    r"|pleural|pulmonary|bilateral|probable|likely)$",
+    re.IGNORECASE,
+)
 GOES_ON_BELOW = re.compile(
     r"(?:and|or|nor|with|without|of|in|on|at|by|for|from|to|than|as|is|are|was|were|has|have|may|might"
     r"|which|that|versus|vs|due|consistent|compatible|suggest\w*|represent\w*|reflect\w*|limits"
@@ -123,20 +126,18 @@ def _statements(text: str) -> list[str]:
     """
     lines = [line for line in map(str.strip, text.splitlines()) if line]
     one_case = text.isupper() or text.islower()
-    width = max(NARROWEST, *map(len, lines)) if lines else NARROWEST
+    width = max([NARROWEST, *map(len, lines)])
     runs: list[str] = []
-    above = ""
-    for line in lines:
+    for above, line in zip(["", *lines], lines, strict=False):
         first = line.split(None, 1)[0]
-        if one_case:
-            begins = len(above) + 1 + len(first) <= width and not GOES_ON_BELOW.match(line)
-        else:
-            begins = first[0].isupper() and (first[1:2].islower() or first == "A")
+        begins = first[0].isupper() and (first[1:2].islower() or first == "A")
+        if one_case or (first.isupper() and not begins):
+            room = len(above) + 1 + len(first) <= width
+            begins = room and not QUALIFIER.search(above) and not GOES_ON_BELOW.match(line)
         if runs and not (begins and not OPEN_LINE.search(above)):
             runs[-1] += "\n" + line
         else:
             runs.append(line)
-        above = line
     return runs
 
 

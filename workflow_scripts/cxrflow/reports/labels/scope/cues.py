@@ -80,7 +80,7 @@ def _rules() -> _Rules:
 
 def _is_plain(word: str) -> bool:
     """Whether a gap in a cue ("no … change") may hold the word: it names no finding."""
-    return word not in JOINING and not mention_tree().atoms(word)
+    return word not in JOINING and not (word != "clear" and mention_tree().atoms(word))
 
 
 def knows(word: str) -> bool:
