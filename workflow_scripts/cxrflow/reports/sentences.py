@@ -182,9 +182,9 @@ class StanzaSplitter:
         return [[sentence for sentence in found if sentence] for found in cleaned]
 
 
-def make_splitter(kind: str, folder: str | Path | None = None) -> SentenceSplitter:
-    """The splitter the settings name; "stanza" without a folder is an input error."""
-    if kind in ("rules", "lines"):
+def make_splitter(kind: str | None, folder: str | Path | None = None) -> SentenceSplitter:
+    """The splitter the settings name (none: rules); stanza without a folder is an input error."""
+    if kind != "stanza":
         return RuleSplitter(lines=kind == "lines")
     if folder is None:
         raise InputError("reports.splitter is 'stanza': --stanza must name a model folder")

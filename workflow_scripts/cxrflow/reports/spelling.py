@@ -6,7 +6,6 @@ of a known one when one letter is missing, extra, wrong or swapped with its neig
 """
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 
 def one_slip_apart(a: str, b: str) -> bool:
@@ -39,9 +38,8 @@ class Speller:
         for word in sorted(set(known)):
             for key in _shortened(word):
                 self._table.setdefault(key, []).append(word)
-        self.correct = lru_cache(maxsize=100_000)(self._correct)
 
-    def _correct(self, word: str) -> str:
+    def correct(self, word: str) -> str:
         """The known word that ``word`` misspells (the first by alphabet), or ``word`` itself."""
         if not self._shortest <= len(word) <= 30 or word in self._known:
             return word

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cxrflow.metrics.label_agreement import STATES, state_codes
 from cxrflow.parquet import read_table
-from cxrflow.reports.labels.observations import NEGATIVE, POSITIVE
+from cxrflow.reports.labels.observations import POSITIVE
 from cxrflow.reports.labels.scope.labeller import Reason, ScopeLabeller
 from cxrflow.reports.settings import LabelSettings
 

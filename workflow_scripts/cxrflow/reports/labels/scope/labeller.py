@@ -13,6 +13,7 @@ uncertain, other findings (emphysema, hernia, granuloma …) included, and is ot
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from cxrflow.reports.labels.observations import (
     BLANK,
@@ -24,7 +25,7 @@ from cxrflow.reports.labels.observations import (
     Labels,
 )
 from cxrflow.reports.labels.scope.assertions import assess
-from cxrflow.reports.labels.scope.cues import knows
+from cxrflow.reports.labels.scope.cue_words import knows
 from cxrflow.reports.labels.scope.mentions import find_mentions, mention_tree, speller
 from cxrflow.reports.labels.scope.phrases import Token, tokenize
 
@@ -78,8 +79,13 @@ def aggregate(values: Iterable[tuple[str, int, bool]]) -> Labels:
 
 def corrected_words(tokens: Sequence[Token]) -> list[str]:
     """The tokens' words; misspelt ones are corrected where no rule knows them as they are."""
-    tree, correct = mention_tree(), speller().correct
-    return [t.word if tree.atoms(t.word) or knows(t.word) else correct(t.word) for t in tokens]
+    return [_corrected(token.word) for token in tokens]
+
+
+@lru_cache(maxsize=100_000)
+def _corrected(word: str) -> str:
+    known = mention_tree().atoms(word) or knows(word)
+    return word if known else speller().correct(word)
 
 
 def read_sentence(sentence: str, number: int = 0) -> list[Reason]:

@@ -18,7 +18,8 @@ TOKEN = re.compile(r"[A-Za-z]++(?:'[A-Za-z]{1,2}\b)?|\d++(?:\.\d++)?|_++|[^\sA-Z
 ANY, PLAIN = "*", "~"
 # Words between which a gap of plain words must not reach.
 JOINING = frozenset(
-    "and or nor but with without no not is are was were has have had which that while".split()
+    ("and", "or", "nor", "but", "with", "without", "no", "not", "is", "are", "was", "were", "has")
+    + ("have", "had", "which", "that", "while")
 )
 
 
@@ -122,14 +123,15 @@ class PhraseTree(Generic[PayloadT]):
 
     def matches(self, words: Sequence[str]) -> list[Match[PayloadT]]:
         """All matches, by start; of one payload at one start only the longest."""
-        atoms = [self.atoms(word) for word in words]
+        known = self._atoms_of
+        atoms = [known[word] if word in known else self.atoms(word) for word in words]
         found: list[Match[PayloadT]] = []
         root = self._root.edges
         for start, first in enumerate(atoms):
-            if not first:
+            nodes = [root[atom] for atom in first if atom in root] if first else []
+            if not nodes:
                 continue
             longest: dict[int, Match[PayloadT]] = {}
-            nodes = [root[atom] for atom in first if atom in root]
             position = start + 1
             while nodes:
                 following = []

@@ -1,0 +1,219 @@
+"""Clauses of a sentence, and where a scope inside one stops.
+
+Clauses end at ``;``, ``:``, "but" and the like, and where a second verb starts a new statement.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from cxrflow.reports.labels.scope.cue_words import CueKind, CueRules, cue_rules
+from cxrflow.reports.labels.scope.mentions import Mention
+from cxrflow.reports.labels.scope.phrases import Match
+
+HARD_MARKS = frozenset(";()[]!")
+# "Heart size:" announces what is said of it: so few words before a colon go with what follows.
+LONGEST_TOPIC = 6
+PIECE_MARKS = frozenset((",", "with"))
+# So many words before a noun ("no small, rounded nodule") are looked through.
+LONGEST_ROW = 6
+
+
+def _ends_sentence(words: Sequence[str], i: int) -> bool:
+    """Whether the stop at ``i`` ends a sentence; not after "vs", initials and list numbers."""
+    before = words[i - 1] if i else ""
+    return len(before) > 2 and before.isalpha()
+
+
+def clause_starts(words: Sequence[str], breaks: Sequence[Match[CueKind]]) -> list[int]:
+    """Where clauses start: after hard marks and break words, and before a second statement.
+
+    Commas and "and" cut a clause into pieces. A piece with a verb starts a new clause when the
+    clause has a verb already; pieces joined to it by "and" alone go with it ("…, lungs and
+    pleura are clear"), unless they hold the earlier verb.
+    """
+    verbs = cue_rules().verbs
+    hard, last = {0}, 0
+    for i, word in enumerate(words):
+        ends = word in HARD_MARKS or word == "-" or (word == "." and _ends_sentence(words, i))
+        if word == ":":
+            ends = i - last > LONGEST_TOPIC or not verbs.isdisjoint(words[last:i])
+        if ends:
+            last = i + 1
+            hard.add(last)
+    for match in breaks:
+        hard.add(match.start)
+    starts = set(hard)
+    has_verb = False
+    pieces: list[tuple[int, bool]] = []  # start of each piece since the last verb, after a comma?
+    for i, word in enumerate(words):
+        if i in hard:
+            has_verb, pieces = False, []
+        if word == "," or word == "and":
+            after_comma = word == "," or (i > 0 and words[i - 1] == ",")
+            pieces.append((i, after_comma))
+        elif word in verbs:
+            if has_verb and pieces:
+                cut = next((p for p, comma in reversed(pieces) if comma), pieces[0][0])
+                starts.add(cut)
+            has_verb, pieces = True, []
+    return sorted(s for s in starts if s < len(words)) or [0]
+
+
+class Sentence:
+    """The marks of a sentence that scopes stop at, each found once, so scopes cost O(1) to O(n)."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        matches: Sequence[Match[CueKind]],
+        asides: Sequence[int],
+        mentions: Sequence[Mention],
+    ):
+        rules = cue_rules()
+        self.verbs, self.words = rules.verbs, words
+        self.before_nouns = rules.starters | rules.qualifiers
+        self.starts = clause_starts(words, [m for m in matches if m.payload.effect == "break"])
+        self.states = sorted({m.start for m in matches if m.payload.effect.startswith("state")})
+        self.named = sorted({mention.start for mention in mentions})
+        self.devices = {m.start for m in mentions if m.observation == "Support Devices"}
+        self.stops = sorted({*self._stops(rules), *asides})
+
+    def _or_follows(self) -> list[bool]:
+        """Whether an "or" follows inside the clause: such a list goes on past its commas."""
+        n = len(self.words)
+        ends = {*self.starts[1:], n}
+        follows, seen = [False] * n, False
+        for i in range(n - 1, -1, -1):
+            seen = (seen and i + 1 not in ends) or self.words[i] in ("or", "nor")
+            follows[i] = seen
+        return follows
+
+    def _asserting_commas(self, rules: CueRules) -> set[int]:
+        """The commas before a piece that says that something is there.
+
+        It names a finding that "remains" or "is worse", or a device after what is none.
+        """
+        commas: set[int] = set()
+        first_named, lasting = len(self.words), False
+        at = len(self.named) - 1
+        for i in range(len(self.words) - 1, -1, -1):
+            word = self.words[i]
+            if at >= 0 and self.named[at] == i:
+                first_named, at = i, at - 1
+                lasting_after = lasting
+            if word in (",", "and"):
+                if word == "," and first_named < len(self.words):
+                    device = first_named in self.devices
+                    after_none = at >= 0 and self.named[at] not in self.devices
+                    if (device and after_none) or (not device and lasting_after):
+                        commas.add(i)
+                first_named, lasting = len(self.words), False
+            lasting = lasting or word in rules.lasting
+        return commas
+
+    def _stops(self, rules: CueRules) -> list[int]:
+        """The commas, "and" and "with" that a scope does not pass.
+
+        After "no A or B" the list is complete: the next comma begins something else.
+        """
+        words, starts, or_follows = self.words, set(self.starts), self._or_follows()
+        asserting, named_at = self._asserting_commas(rules), set(self.named)
+        stops: list[int] = []
+        named = joined = complete = False
+        for i, word in enumerate(words):
+            if i in starts:
+                named = joined = complete = False
+            if i in named_at:
+                complete, named = complete or joined, True
+            if word in ("or", "nor"):
+                joined = named
+            following = words[i + 1] if i + 1 < len(words) else ""
+            if word == "with":
+                stop = i == 0 or words[i - 1] not in rules.joined_by_with
+            elif word not in (",", "and"):
+                continue
+            elif following in rules.starters:
+                stop = complete or not or_follows[i] or following in rules.always_starters
+            else:
+                stop = word == "," and not or_follows[i] and (complete or i in asserting)
+            if stop:
+                stops.append(i)
+                named = joined = complete = False
+        return stops
+
+    def clause(self, position: int) -> tuple[int, int]:
+        i = bisect_right(self.starts, position)
+        return self.starts[i - 1], self.starts[i] if i < len(self.starts) else len(self.words)
+
+    def around(self, start: int, end: int, limit: int) -> tuple[int, int]:
+        """The words that alternatives on both sides of the cue ("or", "versus") may stand in.
+
+        A comma ends them, but for those of a list ("A, B, or C").
+        """
+        rules = cue_rules()
+        first, last = self.clause(start)
+        first, last = max(first, start - limit), min(last, end + limit)
+        in_list, seen = self.words[start - 1] == ",", False
+        for i in range(start - 1, first - 1, -1):
+            word = self.words[i]
+            if word in rules.apart or (seen and (word == "and" or (word == "," and not in_list))):
+                first = i + 1
+                break
+            seen = seen or self._names(i)
+        seen = False
+        for i in range(end, last):
+            word = self.words[i]
+            if word in rules.apart or (seen and word in (",", "and")):
+                last = i
+                break
+            seen = seen or self._names(i)
+        return first, last
+
+    def _names(self, i: int) -> bool:
+        """Whether a mention begins at word ``i``."""
+        at = bisect_left(self.named, i)
+        return at < len(self.named) and self.named[at] == i
+
+    def forward(self, end: int, limit: int, kind: CueKind) -> int:
+        """Where a scope that begins at ``end`` stops.
+
+        The comma of "no small, rounded nodule" parts nothing; uncertainty ("possible left and right
+        effusions") goes on to what it is about.
+        """
+        if end >= len(self.words):
+            return end
+        state = kind.effect.startswith("state")
+        last = min(self.clause(max(end - 1, 0))[1], end + limit)
+        i = bisect_right(self.stops, end - 1)
+        if kind.rule == "possible":
+            at = bisect_left(self.named, end)
+            i = max(i, bisect_left(self.stops, min([last, *self.named[at : at + 1]])))
+        elif i < len(self.stops) and not state and self.words[self.stops[i]] == ",":
+            between = self.words[end : min(self.stops[i], end + LONGEST_ROW + 1)]
+            if 0 < len(between) <= LONGEST_ROW and self.before_nouns.issuperset(between):
+                i += 1
+        if i < len(self.stops):
+            last = min(last, self.stops[i])
+        if state:
+            i = bisect_right(self.states, end - 1)
+            if i < len(self.states):
+                last = min(last, self.states[i])
+        return last
+
+    def backward(self, start: int, end: int, limit: int, state: bool) -> int:
+        """Where a scope that runs back from the cue at ``start`` begins.
+
+        With a verb the subject may be a list ("A, B and C are not seen"); without one the cue
+        belongs to the piece between commas.
+        """
+        first = max(self.clause(start)[0], start - limit)
+        has_verb = any(self.words[i] in self.verbs for i in range(max(start - 3, first), end))
+        if state:
+            i = bisect_right(self.states, start - 1) - 1
+            if i >= 0:
+                first = max(first, self.states[i] + 1)
+        if not has_verb:
+            for i in range(start - 1, first - 1, -1):
+                if self.words[i] in PIECE_MARKS:
+                    return i + 1
+        return first
