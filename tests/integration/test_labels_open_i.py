@@ -44,7 +44,7 @@ def test_labels_agree_with_the_human_index_terms(root: Path) -> None:
     ours_NC, given_NC = ours_NC[written_N], truth[list(OBSERVATIONS)].to_numpy()[written_N] == 1
     hits_C = (ours_NC & given_NC).sum(0)
     sizes_C = ours_NC.sum(0) + given_NC.sum(0)
-    assert 2 * hits_C.sum() / sizes_C.sum() >= 0.90
+    assert 2 * hits_C.sum() / sizes_C.sum() >= 0.93
     for name, hits, size, cases in zip(OBSERVATIONS, hits_C, sizes_C, given_NC.sum(0), strict=True):
         if cases >= 30:
             assert 2 * hits / size >= 0.75, name

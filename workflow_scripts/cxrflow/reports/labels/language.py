@@ -11,7 +11,7 @@ from importlib import resources
 
 import yaml
 
-from cxrflow.reports.labels.scope.cues import knows
+from cxrflow.reports.labels.scope.cue_words import knows
 from cxrflow.reports.labels.scope.mentions import mention_tree, speller
 from cxrflow.reports.spelling import Speller
 
