@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cxrflow.page.next_steps import METHOD
+
 from .conftest import ROOT, Checkout, copy_of, models_of
 
 PAGE = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
@@ -62,6 +64,47 @@ def extend(folder: Path) -> Path:
     for block in blocks():
         block.apply(folder)
     return folder
+
+
+def printed_method(where: str) -> tuple[str, str, str]:
+    """(file, its text, command) of what the documentation or a page prints."""
+    if where == "page":
+        text, _, command = METHOD.partition("\n\n")
+        return text.partition("\n")[0].removeprefix("# "), text, command
+    first = next(block for block in blocks() if block.file == "my_method.yaml")
+    command = re.search(r"^    (snakemake .*my_method.yaml.*)$", PAGE, re.MULTILINE)
+    assert command is not None
+    return first.file, "\n".join(first.lines), command[1]
+
+
+@pytest.mark.parametrize("where", ["page", "documentation"])
+def test_a_method_is_a_row_as_printed_and_from_anywhere(
+    where: str, checkout: Checkout, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The file beside the configuration, as the command names it, or outside of the checkout."""
+    outside = tmp_path_factory.mktemp("outside")
+    file, text, command = printed_method(where)
+    name = Path(file).stem
+    for place, path in ((checkout.folder, file), (outside, str(outside / file))):
+        (place / file).write_text(text, encoding="utf-8")
+        done = subprocess.run(
+            f"{sys.executable} -m {command.replace(file, path)} -n",
+            shell=True,
+            cwd=checkout.folder,
+            env=checkout.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f"results/tables/{name}/headline/table5.html" in done.stdout
+        made = set(re.findall(r"results/models/([\w/]+)/seed0/run.json", done.stdout))
+        # The method, BioViL, and what both start from: no other row of Table 5.
+        assert made - {"biovil/cxr_bert_phase2", "biovil/cxr_bert", "biovil/simclr"} == {
+            "biovil/biovil",
+            f"{name}/{'mine' if where == 'page' else 'my_method'}",
+        }
+        (place / file).unlink()
 
 
 @pytest.fixture(scope="module")

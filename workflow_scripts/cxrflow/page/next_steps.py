@@ -8,10 +8,15 @@ from pathlib import PurePath
 from cxrflow.names import short_name
 from cxrflow.page.inputs import RunFolder
 
-MINE = """models:
+METHOD = """# mine.yaml
+models:
   mine: {extends: biovil/biovil, settings: {terms: {global_alignment: {temperature: 0.2}}}}
 tables:
-  table5: {extends: biovil/table5, rows: [{label: Mine, model: mine}]}"""
+  table5: {extends: biovil/table5, rows: [{label: Mine, model: mine}]}
+headline:
+  - {table: table5, rows: ["BioViL: CXR-BERT, global loss", Mine]}
+
+snakemake --cores all --config 'papers=[mine.yaml]'"""
 
 
 @dataclass(frozen=True)
@@ -88,11 +93,9 @@ def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
     steps.append(
         Step(
             "Your own hospital",
-            "A folder in one of the known layouts is a data set, put in the place of one that the "
-            "papers name by a file of your own, laid over config.yaml.",
-            "datasets:\n"
-            "  mine: {layout: mimic_cxr, root: /data/mine, in_place_of: mimic_cxr}\n\n"
-            f"{snakemake} --configfile mine.yaml",
+            "A folder of radiographs and their reports is enough: BioViL is trained on it, and "
+            "scored by which report belongs to which image and by the findings that reports name.",
+            f"CXR_HOSPITAL=/data/my_hospital {snakemake} --configfile hospital.yaml",
             "docs/configuration.md",
         )
     )
@@ -111,8 +114,8 @@ def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
         Step(
             "Add a method as a row",
             "A paper of your own, named in `papers:` by its file, takes what it does not change "
-            "from another.",
-            MINE,
+            "from another. Models that are trained already are not trained again.",
+            METHOD + again,
             "docs/extending.md",
         )
     )
