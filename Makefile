@@ -38,7 +38,8 @@ study: $(STAMP) ## a larger hospital, trained longer: do the papers' rankings ho
 	$(SNAKEMAKE) --configfile study.yaml $(LOGGER)
 	@echo "The report page: $(CURDIR)/results/study/report/index.html"
 
-real: $(STAMP) ## the same stages on real data: make real CXR_REAL_DATA=folder
+# Without the folder nothing is installed before that is said.
+real: $(if $(REAL),$(STAMP)) ## the same stages on real data: make real CXR_REAL_DATA=folder
 	@test -n "$(REAL)" || { echo "usage: make real CXR_REAL_DATA=folder   (see README.md, Real data)" >&2; exit 1; }
 	CXR_REAL_DATA="$(REAL)" $(SNAKEMAKE) --configfile real.yaml $(LOGGER)
 	@echo "The report page: $(CURDIR)/results/real/report/index.html"

@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import sys
+import uuid
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -15,6 +16,7 @@ from snakemake.exceptions import WorkflowError
 SOURCE = Path(workflow.basedir, "workflow_scripts")
 sys.path.insert(0, str(SOURCE))
 
+from cxrflow.attempts import FOLDER as REFUSED
 from cxrflow.command import deciding_settings
 from cxrflow.config import make_config
 from cxrflow.config.weights import weights_files
@@ -27,6 +29,10 @@ from cxrflow.source_files import code_digest
 
 # Programs always run from this checkout, whatever else is installed in a rule's environment.
 shell.prefix("export PYTHONPATH=%s${{PYTHONPATH:+:$PYTHONPATH}}; " % shlex.quote(str(SOURCE)))
+
+# Where programs note why they refused a job, so that this run does not try it again; its jobs inherit
+# the name, those of Slurm as well (cxrflow.attempts).
+os.environ.setdefault(REFUSED, os.path.abspath(f".snakemake/refused/{uuid.uuid4().hex}"))
 
 try:
     # Overlays lie over config.yaml, whatever order Snakemake lists them in.

@@ -89,7 +89,7 @@ rule evaluate:
             --settings {params.given:q} \
             --seed {wildcards.seed} \
             --output {params.folder:q} \
-            >{log:q} 2>&1
+            >>{log:q} 2>&1
         """
 
 

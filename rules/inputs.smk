@@ -118,11 +118,7 @@ def training_resources(program):
     asked = need(f"pretrain_{program}")
     several = {"tasks": asked.nodes, "mpi": "srun"} if asked.nodes > 1 else {}
     spread = {"processes": asked.processes, "nodes": asked.nodes, **several}
-    return {
-        **job(f"pretrain_{program}"),
-        **spread,
-        "attempt": lambda wildcards, attempt: attempt,
-    }
+    return {**job(f"pretrain_{program}"), **spread}
 
 
 # --- published weights --------------------------------------------------------------------------

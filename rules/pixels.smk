@@ -41,7 +41,7 @@ rule store_pixels:
             --settings {params.given:q} \
             --threads {threads} \
             --output {params.folder:q} \
-            >{log:q} 2>&1
+            >>{log:q} 2>&1
         """
 
 
@@ -76,5 +76,5 @@ rule register_pairs:
             --settings {params.settings:q} \
             --threads {threads} \
             --output {params.folder:q} \
-            >{log:q} 2>&1
+            >>{log:q} 2>&1
         """

@@ -44,10 +44,9 @@ rule pretrain_text:
             {params.data:q} \
             --model {wildcards.model:q} \
             --seed {wildcards.seed} \
-            --attempt {resources.attempt} \
             --state {params.state:q} \
             --output {params.folder:q} \
-            >{log:q} 2>&1
+            >>{log:q} 2>&1
         """
 
 

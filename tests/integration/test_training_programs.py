@@ -4,7 +4,6 @@ CXR_KILLS sets how many kills each training suffers (2 by default, to keep the t
 """
 
 import json
-import logging
 import math
 import os
 import random
@@ -18,10 +17,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from programs import ENVIRONMENT, program
+from programs import ENVIRONMENT
 from safetensors.torch import load_file
 from toy_programs import trainings
 
+from cxrflow.attempts import FOLDER
 from cxrflow.encoders.frames import Frames
 from cxrflow.errors import InputError
 
@@ -209,24 +209,22 @@ def test_images_without_a_report_are_left_out(inputs: Path, tmp_path: Path) -> N
     toy.train("none", tmp_path).refuses(table, "split 'validate'", reason)
 
 
-def test_what_no_attempt_can_mend_is_tried_once(
-    inputs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_no_attempt_can_mend_is_tried_once(inputs: Path, tmp_path: Path) -> None:
+    """As the workflow starts it: with the same command, within the same run or in a new one."""
     optimiser = {"learning_rate": 1e30}
     broken = trainings(inputs, tmp_path)["phase II"].command("run", tmp_path, optimiser=optimiser)
 
-    def attempt(number: int, *words: str) -> None:
-        caplog.clear()
-        with caplog.at_level(logging.INFO, "cxrflow"):
-            program("pretrain.text", None, *broken[3:], attempt=number).refuses(*words)
+    def attempt(run: str) -> str:
+        environment = {**ENVIRONMENT, FOLDER: str(tmp_path / run)}
+        done = subprocess.run(broken, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 2, done.stderr
+        return done.stderr
 
-    attempt(1, " is nan at step ")
-    assert "starting: " in caplog.text
-    attempt(2, "not tried again, since it would fail as it did before: toy: term")
-    assert caplog.text == ""
-    # A new start of the workflow counts from one again: the reason may be gone.
-    attempt(1)
-    assert "starting: " in caplog.text or "resuming at step" in caplog.text
+    assert " is nan at step " in attempt("first") and (tmp_path / "first").is_dir()
+    again = attempt("first")
+    assert again.startswith("error: not tried again, since it would fail as it did before: toy: t")
+    said = attempt("second")
+    assert "starting: " in said or "resuming at step" in said
 
 
 def test_compiled_training_killed_and_resumed_ends_with_the_same_weights(

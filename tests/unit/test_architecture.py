@@ -16,6 +16,7 @@ TOP = ROOT.parent
 SHARED = {
     *(
         "archives",
+        "attempts",
         "command",
         "csv_table",
         "drops",

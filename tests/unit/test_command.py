@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
+from cxrflow.attempts import FOLDER
 from cxrflow.command import (
     Settings,
     deciding_settings,
@@ -131,14 +132,15 @@ def test_two_mistakes_are_two_lines() -> None:
         read_settings('{"name": "x", "a": 1, "b": 2}', Example)
 
 
-def end_of(body: str) -> subprocess.CompletedProcess[str]:
+def end_of(body: str, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a program whose ``main`` is ``body``."""
     lines = "\n".join(f"    {line}" for line in body.splitlines())
     code = (
         "import errno, os, signal\nfrom cxrflow.command import run\nfrom cxrflow.errors import *\n"
         f"def main(argv):\n{lines}\nrun(main)\n"
     )
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize(
@@ -193,6 +195,29 @@ def test_ends(body: str, code: int, message: str | None) -> None:
         assert "Traceback" in done.stderr  # a defect keeps it
     else:
         assert done.stderr == message
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        ("InputError('a.csv: row 3')", "not tried again, since it would fail as it did before: "),
+        ("PassingError('the state is locked')", ""),
+        ("OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), 'out')", ""),
+    ],
+)
+def test_what_was_refused_is_not_tried_again_by_the_same_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str, again: str
+) -> None:
+    """What may have passed by then is: a full disk, a lock. So is another command, another run."""
+    monkeypatch.setenv(FOLDER, str(tmp_path / "first"))
+    body = f"print('at work')\nraise {error}"
+    assert end_of(body).stdout == "at work\n"
+    second = end_of(body)
+    assert second.returncode == 2 and second.stderr.startswith(f"error: {again}")
+    assert second.stdout == ("" if again else "at work\n")
+    assert end_of(body, "--other").stdout == "at work\n"
+    monkeypatch.setenv(FOLDER, str(tmp_path / "second"))
+    assert end_of(body).stdout == "at work\n"
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:

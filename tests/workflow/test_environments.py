@@ -1,6 +1,9 @@
 """One set of versions: pyproject.toml, constraints.txt, envs/*.yaml."""
 
+import os
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -50,3 +53,15 @@ def test_environment_equals_constraints(name):
             found["torch"] = line.split("=")[1]
     wanted = {canonicalize_name(Requirement(text).name) for text in PROJECT["dependencies"]}
     assert found == {package: PINS[package] for package in wanted - WORKFLOW}
+
+
+def test_make_real_asks_for_its_folder_before_it_installs_anything(tmp_path):
+    for name in ("Makefile", "constraints.txt", "pyproject.toml"):
+        shutil.copy2(ROOT / name, tmp_path)
+    environment = {name: os.environ[name] for name in ("PATH",)}
+    done = subprocess.run(
+        ["make", "real"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("usage: make real CXR_REAL_DATA=folder")
+    assert not (tmp_path / ".venv").exists()

@@ -20,6 +20,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from cxrflow.attempts import keep, refuse_again
 from cxrflow.errors import InputError, InterruptedRun
 from cxrflow.outputs import require_own
 from cxrflow.programs import usage
@@ -283,13 +284,15 @@ def run(main: Callable[[Sequence[str] | None], None]) -> None:
     logging.basicConfig(
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(message)s",
-        datefmt="%H:%M:%S",
+        datefmt="%Y-%m-%d %H:%M:%S",
         stream=sys.stderr,
     )
     try:
+        refuse_again()
         main(None)
         sys.stdout.flush()
     except InputError as error:
+        keep(error)
         print(f"error: {error}", file=sys.stderr)
         sys.exit(EXIT_INPUT)
     except InterruptedRun as error:

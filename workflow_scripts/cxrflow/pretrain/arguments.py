@@ -1,15 +1,11 @@
 """What the command lines of the three pretraining programs share."""
 
 import argparse
-import contextlib
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cxrflow.command import SettingsT, parser, read_settings, seed_number
-from cxrflow.errors import InputError, PassingError
-from cxrflow.files import atomic_path
 
 if TYPE_CHECKING:
     from cxrflow.pretrain.objective import Run, TermsProgram
@@ -23,13 +19,6 @@ def training_parser(description: str | None) -> argparse.ArgumentParser:
     made.add_argument("--seed", type=seed_number, required=True)
     made.add_argument("--state", type=Path, required=True, help="folder of the resumable state")
     made.add_argument("--output", type=Path, required=True, help="model folder to write")
-    made.add_argument(
-        "--attempt",
-        type=int,
-        default=1,
-        help="which attempt of the workflow this is; those after the first leave at once where the "
-        "one before met what no further attempt can mend",
-    )
     return made
 
 
@@ -42,52 +31,24 @@ def image_text_parser(description: str | None) -> argparse.ArgumentParser:
     return made
 
 
-@contextlib.contextmanager
-def attempted(given: argparse.Namespace) -> Iterator[None]:
-    """Keep why an attempt failed, if another would fail alike, and spare that other one.
-
-    Snakemake tries again whatever the reason was. A wrong setting or a loss that is not finite
-    would be found again after the same wait in the queue; a full disk may be free by then.
-    """
-    refusal = Path(f"{given.state}.refused.txt")
-    speaks = os.environ.get("RANK", "0") == "0"
-    if given.attempt == 1 and speaks:
-        refusal.unlink(missing_ok=True)
-    elif given.attempt > 1 and refusal.is_file():
-        reason = refusal.read_text(encoding="utf-8").strip()
-        raise InputError(f"not tried again, since it would fail as it did before: {reason}")
-    try:
-        yield
-    except PassingError:
-        raise
-    except InputError as error:
-        if speaks:
-            with contextlib.suppress(OSError), atomic_path(refusal) as temporary:
-                temporary.write_text(f"{error}\n", encoding="utf-8")
-        raise
-    if speaks:
-        refusal.unlink(missing_ok=True)
-
-
 def start(
     given: argparse.Namespace,
     kind: type[SettingsT],
     training: Callable[[argparse.Namespace, SettingsT, "Run"], None],
 ) -> None:
-    """Run this process's share of ``training`` with its settings, unless it has failed for good."""
-    with attempted(given):
-        settings: Any = read_settings(given.settings, kind)
+    """Run this process's share of ``training`` with its settings."""
+    settings: Any = read_settings(given.settings, kind)
 
-        import torch
+    import torch
 
-        from cxrflow.pretrain.objective import Run
-        from cxrflow.training.precision import choose_device
-        from cxrflow.training.processes import joined
+    from cxrflow.pretrain.objective import Run
+    from cxrflow.training.precision import choose_device
+    from cxrflow.training.processes import joined
 
-        with joined() as processes:
-            torch.manual_seed(given.seed)  # of the initial weights
-            device = choose_device(settings.training.device)
-            training(given, settings, Run(given.seed, device, processes))
+    with joined() as processes:
+        torch.manual_seed(given.seed)  # of the initial weights
+        device = choose_device(settings.training.device)
+        training(given, settings, Run(given.seed, device, processes))
 
 
 def train(
