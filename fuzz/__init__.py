@@ -13,4 +13,4 @@ What must hold: what cannot be used is refused in one line or counted by name; n
 traceback, no death of a worker ends its program, nothing takes ten seconds or a worker 2 GB.
 """
 
-KINDS = ("dicom", "pictures")
+KINDS = ("dicom", "pictures", "tables", "configurations")

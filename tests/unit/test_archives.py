@@ -7,6 +7,8 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from cxrflow import archives
@@ -15,6 +17,8 @@ from cxrflow.csv_table import read_csv, read_text
 from cxrflow.data import open_i
 from cxrflow.data.tables import Request
 from cxrflow.errors import InputError
+from cxrflow.files import read_object
+from cxrflow.parquet import read_table
 from cxrflow.reports.texts import list_reports, read_texts
 
 XML = (
@@ -105,13 +109,13 @@ def test_what_unpacks_to_too_much_is_refused_before_it_fills_the_memory(
 
 
 def test_a_packed_list_of_a_bomb_is_refused(tmp_path: Path) -> None:
-    """300 MB in 300 KB."""
+    """100 MB in 100 KB."""
     path = tmp_path / "list.csv.gz"
     with gzip.open(path, "wb", 1) as stream:
         stream.write(b"id\n")
-        for _ in range(300):
+        for _ in range(100):
             stream.write(b"\n" * 2**20)
-    with pytest.raises(InputError, match=r"list.csv.gz: unpacks to more than 256 MB"):
+    with pytest.raises(InputError, match=r"list.csv.gz: unpacks to more than 64 MB"):
         read_text(path)
 
 
@@ -208,3 +212,20 @@ def test_long_fields_short_rows_and_columns_that_stand_twice(tmp_path: Path) -> 
     path.write_text('\n\n"\n1,2,3\n')
     with pytest.raises(InputError):
         read_text(path)
+
+
+def test_ids_that_are_no_utf_8_in_a_parquet_file(tmp_path: Path) -> None:
+    offsets = pa.array([0, 2, 4], pa.int32()).buffers()[1]
+    ids = pa.StringArray.from_buffers(2, offsets, pa.py_buffer(b"ab\xff\xfe"))
+    pq.write_table(pa.table({"image_id": ids}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=r"a.parquet: not a readable Parquet file .Invalid UTF8"):
+        read_table(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("content", [b"\xff{}", b"[" * 100_000, b"1" * 5000, b"{}{}", b"", b"[]"])
+def test_metrics_that_are_no_object_of_json(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "metrics.json").write_bytes(content)
+    with pytest.raises(InputError, match=r"metrics.json: "):
+        read_object(tmp_path / "metrics.json")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_object(tmp_path)

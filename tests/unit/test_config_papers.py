@@ -209,6 +209,9 @@ def test_a_papers_name_is_its_files(overlay, paper):
     for name in ("reference.yaml", "label_agreement.yaml", "store_pixels.yaml", "all.yaml"):
         with pytest.raises(InputError, match="' means something else in the workflow"):
             overlay({"papers": [paper({}, name)]})
+    for values in ({"tables": 1}, {"models": "x"}, {"tasks": ["a"]}):
+        with pytest.raises(InputError, match=f"key '{next(iter(values))}' is "):
+            load_paper(paper(values))
     assert Path(paper({})).stem not in {name for name in load_config([DEMO]).chosen}
 
 

@@ -69,7 +69,7 @@ class Bounded(io.RawIOBase):
         self._left = self._limit
 
 
-def unpacked(path: Path, smallest: int = LARGEST_ARCHIVE // 2) -> IO[bytes]:
+def unpacked(path: Path, smallest: int = 2**26) -> IO[bytes]:
     """A file that may be packed by gzip, of which text is not packed more than 50 times."""
     if path.suffix.lower() != ".gz":
         return open(path, "rb")
@@ -93,10 +93,12 @@ def names_of(archive: zipfile.ZipFile) -> tuple[list[str], frozenset[str]]:
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     """A file of a zip; one of :data:`DAMAGE` where it cannot be read, KeyError where it is not."""
+    # Texts are packed 3 to 30 times. What headers say of unpacked sizes may be wrong.
+    limit = min(LARGEST_MEMBER, max(2**18, 100 * archive.getinfo(name).compress_size))
     with archive.open(name) as stream:
-        content = stream.read(LARGEST_MEMBER + 1)  # what headers say of sizes may be wrong
-    if len(content) > LARGEST_MEMBER:
-        raise TooLarge(TOO_LARGE)
+        content = stream.read(limit + 1)
+    if len(content) > limit:
+        raise TooLarge(TOO_LARGE if limit == LARGEST_MEMBER else "unpacks to 100 times its size")
     return content
 
 

@@ -90,8 +90,9 @@ def _overlaid(config: Config) -> Iterator[tuple[str, Key]]:
             if cohort is not None and isinstance(cohort.get(part), str):
                 yield cohort[part], ("cohorts", name, part)
     for name, vocabulary in config.vocabularies.items():
-        for dataset in vocabulary.get("documents", []):
-            yield dataset, ("vocabularies", name, "documents")
+        documents = vocabulary.get("documents")
+        for dataset in documents if isinstance(documents, list) else ():
+            yield str(dataset), ("vocabularies", name, "documents")
 
 
 def check_weights(config: Config) -> None:

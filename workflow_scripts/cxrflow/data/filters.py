@@ -38,7 +38,7 @@ def file_failures(root: Path, paths: Sequence[str], threads: int = 1) -> pd.Seri
 def _failure(path: Path) -> str | None:
     try:
         return None if path.stat().st_size else "file is empty"
-    except OSError:
+    except (OSError, ValueError):  # no file, or no name that one could have
         return "file not found"
 
 

@@ -115,7 +115,10 @@ def load_paper(source: str) -> Paper:
     try:
         raw = _extended(read_yaml(file), file)
         # A paper that names no headline is its own.
-        raw.setdefault("headline", [{"table": table} for table in raw.get("tables") or {}])
+        tables = raw.get("tables")
+        raw.setdefault(
+            "headline", [{"table": t} for t in tables] if isinstance(tables, dict) else []
+        )
         return Paper.model_validate({"name": name, **raw}, context={"paper": name})
     except ValidationError as error:
         raise InputError(explain(error, str(file))) from None
@@ -124,7 +127,8 @@ def load_paper(source: str) -> Paper:
 def _extended(raw: dict[str, Any], file: Path) -> dict[str, Any]:
     """What the file says, each entry that ``extends`` another paper's laid over that one."""
     for kind in KINDS:
-        for name, entry in (raw.get(kind) or {}).items():
+        entries = raw.get(kind)
+        for name, entry in entries.items() if isinstance(entries, dict) else ():
             if isinstance(entry, dict) and EXTENDS in entry:
                 source = str(entry[EXTENDS])
                 paper = paper_of(source)
