@@ -62,7 +62,9 @@ rule make_page:
     resources:
         **job("make_page"),
     params:
-        code=code_digest("page.page", "page/templates/*", "reports/rules/temporal.yaml"),
+        code=code_digest(
+            "page.page", "page/templates/*", "tables/*.jinja", "reports/rules/temporal.yaml"
+        ),
         papers=lambda wildcards: [
             f"{paper}={extent}" for paper, extent in page_papers(wildcards.page)
         ],

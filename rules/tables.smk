@@ -69,7 +69,7 @@ rule make_table:
     resources:
         **job("make_table"),
     params:
-        code=code_digest("tables.tables", "tables/table.html.jinja", "tables/table.css.jinja"),
+        code=code_digest("tables.tables", "tables/table.html.jinja", "tables/*.css.jinja"),
         content=lambda wildcards: paper_contents(wildcards.paper),
         paper=lambda wildcards: paper_source(wildcards.paper),
         prefix=lambda wildcards, output: os.path.splitext(output.csv)[0],

@@ -280,8 +280,17 @@ return [...document.querySelectorAll(".paper-table")].flatMap((table) => {
   }).map((cell) => table.id + ": " + cell.textContent.trim());
 });
 """
-# Whether some of them are stacked there; a sheet has about the room of a tablet.
-STACKED = {PHONE: True, 768: True, DESKTOP: False, A4: True}
+# Whether some of them are stacked there; on paper the type is smaller.
+STACKED = {PHONE: True, 768: True, DESKTOP: False, A4: False}
+
+
+def test_on_paper_nothing_is_cut(browser, built):
+    show(browser, built["three seeds and a control"], A4)
+    browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    wide = "return [...document.querySelectorAll('main *')].filter((one) => one.clientWidth && "
+    wide += f"one.getBoundingClientRect().right > {A4} && !one.closest('svg'))"
+    found = browser.execute_script(f"{wide}.map((one) => one.outerHTML.slice(0, 80))")
+    assert found == []
 
 
 @pytest.mark.parametrize(("width", "stacked"), STACKED.items())
@@ -334,9 +343,13 @@ def test_five_papers_open_within_a_second_and_three_megabytes(browser, tmp_path)
     main(["--config", str(written), "--results", str(root), "--output", str(page)])
     assert 700_000 < page.stat().st_size < 3_000_000
     took = []
-    for _ in range(3):  # the machine may be busy with other things
+    for _ in range(5):  # the machine may be busy with other things
         show(browser, page, DESKTOP)
-        took.append(browser.execute_script("return performance.now()"))
+        took.append(
+            browser.execute_script(
+                "return performance.timing.loadEventEnd - performance.timing.navigationStart"
+            )
+        )
     assert min(took) < 1000
 
 
