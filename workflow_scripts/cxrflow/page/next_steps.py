@@ -103,8 +103,8 @@ def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
         steps.append(
             Step(
                 "The papers' own sizes, on a cluster",
-                "Real data and full settings; every stage is a Slurm job that goes on from its "
-                "saved state when it is cut off.",
+                "Real data and full settings; every stage is a Slurm job that resumes after it "
+                "was cut off.",
                 "CXR_DATA=/path/to/data \\\n"
                 f"  snakemake {' '.join(run.papers)} --profile slurm --configfile paper.yaml",
                 "docs/slurm.md",
