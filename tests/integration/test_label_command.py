@@ -203,12 +203,12 @@ BAD: dict[str, tuple[str, bytes, list[str], tuple[str, ...]]] = {
     "semicolons in a text": ("a.csv", b"id;text\n1;a;b\n", [], ("a.csv:2", "semicolon", "quotes")),
     "only indications": (
         "a.csv",
-        b'id,text\n1,"INDICATION: CHF"\n2,"INDICATION: pneumonia"\n',
+        b"text\nINDICATION: CHF\nINDICATION: a\nINDICATION: b\n",
         [],
         (
-            "2 of 2 reports failed",
+            "3 of 3 reports failed",
             "no usable section",
-            "'INDICATION:' (2)",
+            "'INDICATION:' (3)",
             "reports.sections.names",
         ),
     ),

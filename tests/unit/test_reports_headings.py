@@ -29,6 +29,8 @@ TWO = {"findings": "Big heart.", "impression": "No edema."}
         "## Findings\nBig heart.\n## Impression\nNo edema.",
         "1. FINDINGS: Big heart.\n2. CONCLUSION: No edema.",
         "FINDINGS - Big heart.\nIMPRESSION - No edema.",
+        "CLINICAL HISTORY Cough.\nFINDINGS Big heart.\nIMPRESSION No edema.",
+        "Clinical History/Indication: CHF.\nFindings: Big heart.\nOpinion and Plan: No edema.",
         "Findngs: Big heart.\nImpresion: No edema.",
         "FINDINGS: Big heart. IMPRESSION: No edema.",
         "Findings: Big heart. Impression: No edema.",
@@ -85,6 +87,9 @@ def test_what_headings_bound(text: str, sections: dict[str, str]) -> None:
         "No edema. Comparison: none. Big heart.",
         "Compared with the findings of last week, no change.",
         "Big\nfindings\nas before.",
+        "HISTORY OF CHF. NO EDEMA.",
+        "Chest  Comparison: No edema.",
+        "In comparison with the study of last week: no edema.",
     ],
 )
 def test_a_report_without_headings_is_all_impression(text: str) -> None:

@@ -1,7 +1,8 @@
 """Headings of reports of any hospital, in any form.
 
 A heading is a known name before a colon: at a line's start in any case, flush left or not, with or
-without list numbers and marks around it; or alone on its line. In the middle of a line, where the
+without list numbers and marks around it; or alone on its line; in capitals also before other
+text. In the middle of a line, where the
 line breaks of a report were lost, it is in capitals, or it follows a stop. Known are the names in
 ``rules/headings.yaml``, those of MIMIC-CXR's parser, and a hospital's own (``sections.names``).
 Other names before a colon ("Left lung:") are text.
@@ -21,11 +22,13 @@ MAIN = frozenset(("impression", "findings"))
 OPENING = ("organ", "title")
 LONGEST, MOST_WORDS = 60, 6
 LINE = re.compile(r"[^\n]++")
-# A dash is read after a name in capitals only.
-MARK = re.compile(r"[:：][*_]*+|(?<=[A-Z)*])\s++[-–—]++(?=\s)")
+COLON = re.compile(r"[:：][*_]*+")
 AROUND = " \t*#_=~>•-–—.:：[]"
 NUMBER = re.compile(r"\(?\d{1,2}[.)]\s*")
 WORD = re.compile(r"\S++")
+# Capitals before a dash, or before a word that has others: "FINDINGS - …", "FINDINGS The heart".
+CAPITALS = re.compile(r"\s*+((?:[A-Z]{2,}\s++){1,3})(?:[-–—]++\s++|(?=[A-Z0-9][a-z.)]))")
+JOINED = re.compile(r"/|&| and ")
 STOP = re.compile(r"[.;!?](?:\s|$)")
 ENDS = ".!?;)]:："
 SHOWN = 4
@@ -86,37 +89,39 @@ class Headings:
     def _candidates(self, text: str) -> Iterator[Heading]:
         for line in LINE.finditer(text):
             at, end, words = line.start(), line.end(), line[0]
-            marks = list(MARK.finditer(words))
-            if not marks:
-                if len(words) <= LONGEST and (name := self._alone(words)):
-                    yield Heading(at, end, name)
-                continue
             done = 0
+            if (capitals := CAPITALS.match(words)) and (name := self._known_as(capitals[1])):
+                done = capitals.end()
+                yield Heading(at, at + done, name)
+            marks = list(COLON.finditer(words, done)) if ":" in words or "：" in words else []
+            if not marks and not done and len(words) <= LONGEST and (name := self._alone(words)):
+                yield Heading(at, end, name)
             for mark in marks:
                 head = words[max(done, mark.start() - LONGEST) : mark.start()]
-                colon = not mark[0][0].isspace()
-                start = 0 if done == 0 and mark.start() <= LONGEST else None
-                name = self._at_start(head, colon) if start is not None else None
-                if name is None and colon:
+                start = 0
+                at_start = done == 0 and mark.start() <= LONGEST
+                name = self._at_start(head) if at_start else None
+                if name is None:
                     name, start = self._inside(head, mark.start() - len(head))
-                if name is not None and start is not None:
+                if name is not None:
                     yield Heading(at + start, at + mark.end(), name)
                     done = mark.end()
 
+    def _known_as(self, name: str) -> str | None:
+        return self._known.get(" ".join(name.lower().split()))
+
     def _alone(self, line: str) -> str | None:
         bare = line.strip(AROUND)
-        name = self._known.get(" ".join(bare.lower().split())) if bare[:1].isupper() else None
+        name = self._known_as(bare) if bare[:1].isupper() else None
         return name if line.rstrip()[-1:] not in (".", ",") else None
 
-    def _at_start(self, head: str, colon: bool) -> str | None:
-        if not colon and head.upper() != head:
-            return None
+    def _at_start(self, head: str) -> str | None:
         name = self._names.get(head, "")
         if name == "":
             if len(self._names) > 20_000:
                 self._names.clear()
             name = self._names[head] = self._meaning(head)
-        return name if colon or name not in OPENING else None
+        return name
 
     def _meaning(self, head: str) -> str | None:
         bare = NUMBER.sub("", head.strip(AROUND), count=1).strip(AROUND)
@@ -126,8 +131,10 @@ class Headings:
             return name
         if lower in self._organs:
             return "organ"
-        words = bare.split()
-        if len(words) <= MOST_WORDS and bare.upper() == bare and not STOP.search(bare):
+        parts = [self._known.get(part.strip()) for part in JOINED.split(lower)]
+        if all(parts):  # "Clinical History/Indication"
+            return next((name for name in ("impression", "findings") if name in parts), parts[-1])
+        if bare.upper() == bare and len(bare.split()) <= MOST_WORDS and not STOP.search(bare):
             for name in self._contained:
                 if name in lower:
                     return name
@@ -139,7 +146,7 @@ class Headings:
         """A known name at the end of ``head``, whole: in capitals, or after a stop."""
         for word in [*WORD.finditer(head)][-MOST_WORDS:]:
             name = head[word.start() :].strip(AROUND)
-            known = self._known.get(" ".join(name.lower().split()))
+            known = self._known_as(name)
             before = head[: word.start()].rstrip(" \t*_")
             stop = not before or before[-1] in ENDS
             if known and (name.upper() == name or (stop and name[:1].isupper())):
@@ -158,7 +165,7 @@ def line_starts(text: str) -> set[str]:
 def hint(form: str | None, found: Mapping[str, int], unread: int) -> str:
     """What a heading looks like and what was found, where reports were not understood.
 
-    Line starts of few of ``unread`` reports are not named: they may be a patient's words.
+    Line starts in few of the ``unread`` reports are not named: they may be a patient's name.
     """
     expected = {
         "mimic_cxr": "a heading is looked for in MIMIC-CXR's own form (a line break, one blank, "
@@ -166,6 +173,6 @@ def hint(form: str | None, found: Mapping[str, int], unread: int) -> str:
         "any": "a heading is a known name before a colon ('Findings:'); other names are given a "
         "meaning by reports.sections.names",
     }
-    often = [(n, c) for n, c in Counter(found).most_common(SHOWN) if c >= max(2, 0.1 * unread)]
+    often = [(n, c) for n, c in Counter(found).most_common(SHOWN) if c >= max(3, 0.2 * unread)]
     shown = ", ".join(f"{name!r} ({count})" for name, count in often) or "none that is frequent"
     return f"{expected['any' if form is None else form]}; line starts found in them: {shown}"

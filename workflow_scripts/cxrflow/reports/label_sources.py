@@ -133,7 +133,8 @@ def _table(
         else RawReport(name, None, text="\n\n".join(text for text in row if text))
         for name, *row in zip(ids, *texts.values(), strict=True)
     )
-    log.info("%s: labelled is the text of %s", root or path, _quoted(chosen))
+    parted_by = f" (parted by {SEPARATORS[separator]})" if separator not in (None, ",") else ""
+    log.info("%s%s: labelled is the text of %s", root or path, parted_by, _quoted(chosen))
     return Source(
         "table", root or path, id_column or "row", len(frame), reports, tuple(chosen), separator
     )

@@ -43,8 +43,15 @@ def _kind(word: str) -> bool | None:
     return None if meant in shared else knows(word) or meant in english
 
 
+@lru_cache(maxsize=50_000)
+def _count(sentence: str) -> tuple[int, int]:
+    """English and unknown words of a sentence; reports repeat the same by the thousand."""
+    kinds = [_kind(word) for word in WORD.findall(sentence.lower())]
+    return kinds.count(True), kinds.count(False)
+
+
 def known_share(sentences: Iterable[str]) -> float:
     """The share of English words among those that are English or unknown; 1 if none is."""
-    kinds = [_kind(word) for text in sentences for word in WORD.findall(text.lower())]
-    english, unknown = kinds.count(True), kinds.count(False)
+    counts = [_count(sentence) for sentence in sentences]
+    english, unknown = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
     return english / (english + unknown) if english + unknown else 1.0
