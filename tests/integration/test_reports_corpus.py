@@ -318,6 +318,29 @@ def test_headings_that_became_a_last_paragraph_are_told(
     assert "1 of 2 reports have findings or an impression under" in caplog.text
 
 
+def test_unknown_headings_are_told_and_read_by_their_names(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = tmp_path / "hospital"
+    (root / "reports").mkdir(parents=True)
+    lines = ["study_id,patient_id"]
+    for number in range(4):
+        lines.append(f"{number},p{number}")
+        text = "Anlass: CHF.\nBefund: No effusion.\nBeurteilung: No edema.\n"
+        (root / "reports" / f"{number}.TXT").write_text(text)
+    (root / "studies.csv").write_text("\n".join(lines))
+    folder = run(root, "hospital")
+    assert "4 reports have no heading of findings or impression" in caplog.text
+    assert "'Befund:' (4), 'Beurteilung:' (4)" in caplog.text
+    assert set(table(folder, "sections")["outcome"]) == {"no heading, read whole"}
+    caplog.clear()
+    names = {"findings": ["Befund"], "impression": ["Beurteilung"], "indication": ["anlass"]}
+    folder = run(root, "hospital", sections={"names": names})
+    assert set(table(folder, "sections")["findings"]) == {"No effusion."}
+    assert set(table(folder, "sections")["indication"]) == {"CHF."}
+    assert not caplog.text
+
+
 def test_addenda_and_other_languages_are_counted(tmp_path: Path) -> None:
     contents: dict[int, bytes | None] = {
         1: GOOD.encode(),

@@ -27,7 +27,7 @@ from cxrflow.progress import progress
 from cxrflow.reports.headings import hint
 from cxrflow.reports.labels.language import UNKNOWN_LANGUAGE
 from cxrflow.reports.labels.observations import NAMES, OBSERVATIONS
-from cxrflow.reports.parsing import require_few
+from cxrflow.reports.parsing import require_few, warn_of_headings
 from cxrflow.reports.reading import KEPT, Processor, Rows
 from cxrflow.reports.settings import ReportSettings
 from cxrflow.reports.texts import Reference, list_reports
@@ -142,6 +142,7 @@ class _Account:
             documents=len(rows.documents),
             typos_corrected=rows.typos,
             addenda=rows.addenda,
+            unheaded=rows.unheaded,
         )
         self.labelled.kept += len(rows.labels)
         self.labelled.drop(UNKNOWN_LANGUAGE, rows.unlabelled)
@@ -226,6 +227,8 @@ def build_corpus(
             **account.summary(),
         }
         write_json(folder / "corpus.json", corpus)
+    if settings.sections.headings == "any":
+        warn_of_headings(settings, account.starts, account.counts["unheaded"])
     for drop in account.labelled.drops:
         log.warning("%d not labelled: %s (%s)", drop.count, drop.reason, ", ".join(drop.examples))
     if account.counts["addenda"]:

@@ -162,17 +162,23 @@ def line_starts(text: str) -> set[str]:
     return {found[1].rstrip() for found in LINE_START.finditer(text)}
 
 
-def hint(form: str | None, found: Mapping[str, int], unread: int) -> str:
-    """What a heading looks like and what was found, where reports were not understood.
+def frequent(starts: Mapping[str, int], reports: int) -> str:
+    """The line starts of many of so many reports; those of few may be a patient's name."""
+    often = Counter(starts).most_common(SHOWN)
+    return ", ".join(f"{n!r} ({c})" for n, c in often if c >= max(3, 0.2 * reports))
 
-    Line starts in few of the ``unread`` reports are not named: they may be a patient's name.
-    """
-    expected = {
-        "mimic_cxr": "a heading is looked for in MIMIC-CXR's own form (a line break, one blank, "
-        "capitals, a colon: '\\n FINDINGS:'); reports.sections.headings: any reads other forms",
-        "any": "a heading is a known name before a colon ('Findings:'); other names are given a "
-        "meaning by reports.sections.names",
-    }
-    often = [(n, c) for n, c in Counter(found).most_common(SHOWN) if c >= max(3, 0.2 * unread)]
-    shown = ", ".join(f"{name!r} ({count})" for name, count in often) or "none that is frequent"
-    return f"{expected['any' if form is None else form]}; line starts found in them: {shown}"
+
+def hint(form: str | None, starts: Mapping[str, int], reports: int) -> str:
+    """What a heading looks like, and what was found in ``reports`` that were not understood."""
+    if form == "mimic_cxr":
+        expected = (
+            "a heading is looked for in MIMIC-CXR's own form (a line break, one blank, capitals, a "
+            "colon: '\\n FINDINGS:'); reports.sections.headings: any reads other forms"
+        )
+    else:
+        expected = (
+            "a heading is a known name before a colon ('Findings:'); other names are given a "
+            "meaning by reports.sections.names"
+        )
+    found = frequent(starts, reports) or "none that is frequent"
+    return f"{expected}; line starts found in them: {found}"

@@ -22,11 +22,12 @@ from cxrflow.reports.labels.language import UNKNOWN_LANGUAGE, known_share
 from cxrflow.reports.labels.observations import NAMES, OBSERVATIONS, Labels
 from cxrflow.reports.labels.scope.labeller import ScopeLabeller
 from cxrflow.reports.parsing import (
-    NOTHING,
     Parsed,
     ReportParser,
     labelled_sections,
+    misses_headings,
     require_few,
+    warn_of_headings,
 )
 from cxrflow.reports.sentences import make_splitter
 from cxrflow.reports.settings import ReportSettings
@@ -45,7 +46,8 @@ class Rows(NamedTuple):
     """Of a run of reports: id, outcome and labels of each, and a row an assertion.
 
     ``read`` counts what was labelled of them, ``addenda`` those with an addendum, which is not;
-    ``starts`` what stands before a colon in those that were not understood.
+    ``unheaded`` those whose findings and impression have no known heading, and ``starts`` what
+    stands before a colon in them.
     """
 
     labels: list[tuple[str, str, Labels | None]]
@@ -53,6 +55,7 @@ class Rows(NamedTuple):
     read: Counter[str]
     starts: Counter[str]
     addenda: int
+    unheaded: int
 
 
 class Worker:
@@ -79,7 +82,7 @@ class Worker:
             outcomes.append(outcome)
             sentences.append(of_report)
         labels = iter(self._labeller.label([of_report for of_report in sentences if of_report]))
-        rows = Rows([], [], Counter(), Counter(), 0)
+        rows = Rows([], [], Counter(), Counter(), 0, 0)
         for report, of_report, outcome in zip(reports, sentences, outcomes, strict=True):
             rows.labels.append((report.study_id, outcome, next(labels) if of_report else None))
             if reasons:
@@ -89,14 +92,15 @@ class Worker:
                     cue = (r.rule, r.cue_start, r.cue_end, r.phrase, of_report[r.sentence])
                     rows.reasons.append((*place, *cue))
         contents = [(report, p.content) for report, p in zip(reports, parsed, strict=True)]
-        addenda = 0
+        addenda = unheaded = 0
         for (report, content), outcome in zip(contents, outcomes, strict=True):
             if content is not None and outcome == LABELLED:
                 rows.read[content.outcome] += 1
                 addenda += bool(content.sections.get("addendum"))
-            elif outcome in NOTHING and report.text:
+            if content is not None and report.text and misses_headings(content):
                 rows.starts.update(line_starts(report.text))
-        return rows._replace(addenda=addenda)
+                unheaded += 1
+        return rows._replace(addenda=addenda, unheaded=unheaded)
 
     def _texts(self, report: RawReport, parsed: Parsed) -> tuple[list[str], str]:
         """The texts to label in order, and the outcome."""
@@ -145,7 +149,7 @@ def label_reports(
     settings = settings.of_layout(source.kind)
     if reasons is not None and settings.labels.engine != "scope":
         raise InputError("labels.engine is 'chexbert': a network gives no reasons; expected scope")
-    named, assertions, addenda = [], [], 0
+    named, assertions, addenda, unheaded = [], [], 0, 0
     read, starts = Counter[str](), Counter[str]()
     parts = ordered_map(
         partial(_label, reasons=reasons is not None),
@@ -159,6 +163,7 @@ def label_reports(
         read += part.read
         starts += part.starts
         addenda += part.addenda
+        unheaded += part.unheaded
     tally = Tally("reports labelled", "reports")
     for name, outcome, _ in named:
         if outcome == LABELLED:
@@ -170,6 +175,7 @@ def label_reports(
     if addenda:
         log.warning("%d reports have an addendum; it is not labelled", addenda)
     require_few(tally, source.root, settings, starts)
+    warn_of_headings(settings, starts, unheaded)
     blank = (None,) * len(OBSERVATIONS)
     table = pd.DataFrame(
         [values or blank for *_, values in named], columns=list(OBSERVATIONS), dtype="float64"

@@ -5,6 +5,7 @@ spelling, cut into sections, take the conclusion. Follows BioViL (section 3, "MI
 reports went through MIMIC-CXR's section parser and a public list of spelling corrections.
 """
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -12,11 +13,13 @@ from typing import Literal, NamedTuple
 from cxrflow.drops import Tally
 from cxrflow.errors import InputError
 from cxrflow.files import is_synthetic
-from cxrflow.reports.headings import hint
+from cxrflow.reports.headings import MAIN, frequent, hint
 from cxrflow.reports.sections import ParsedReport, labelled_report, parse_report, special_cases
 from cxrflow.reports.settings import ReportSettings
 from cxrflow.reports.texts import RawReport
 from cxrflow.reports.typos import TypoList, read_typo_list
+
+log = logging.getLogger(__name__)
 
 NOTHING = ("no usable section", "special case: no usable text")
 
@@ -91,6 +94,18 @@ def labelled_sections(
         if any(character.isalpha() for text in both.values() for character in text):
             return both
     return {content.conclusion_from: content.conclusion}
+
+
+def misses_headings(content: ParsedReport) -> bool:
+    """Whether findings and impression stand under no heading, or under an unknown one."""
+    return content.whole or MAIN.isdisjoint(content.sections)
+
+
+def warn_of_headings(settings: ReportSettings, starts: Mapping[str, int], reports: int) -> None:
+    """Say what so many reports have in place of known headings, where many have the same."""
+    if frequent(starts, reports):
+        said = hint(settings.sections.headings, starts, reports)
+        log.warning("%d reports have no heading of findings or impression; %s", reports, said)
 
 
 def require_few(

@@ -12,7 +12,7 @@ from cxrflow.reports.headings import MAIN, line_starts
 from cxrflow.reports.labels.labeller import make_labeller
 from cxrflow.reports.labels.language import known_share
 from cxrflow.reports.labels.observations import Labels
-from cxrflow.reports.parsing import ReportParser, labelled_sections
+from cxrflow.reports.parsing import ReportParser, labelled_sections, misses_headings
 from cxrflow.reports.sections import ParsedReport, any_headings
 from cxrflow.reports.sentences import make_splitter
 from cxrflow.reports.settings import ReportSettings
@@ -47,7 +47,8 @@ class Rows:
     failures: list[tuple[str, str]] = field(default_factory=list)
     typos: int = 0
     unlabelled: list[str] = field(default_factory=list)  # of too few known words
-    starts: Counter[str] = field(default_factory=Counter)  # of lines, where no section was found
+    unheaded: int = 0  # reports whose findings and impression have no known heading
+    starts: Counter[str] = field(default_factory=Counter)  # of their lines
     other_forms: int = 0  # reports whose findings and impression have headings of another form
     addenda: int = 0
 
@@ -72,7 +73,8 @@ class Processor:
             rows.typos += typos
             if failure is not None:
                 rows.failures.append((report.study_id, failure))
-            if report.text and content is not None and MAIN.isdisjoint(content.sections):
+            if report.text and content is not None and misses_headings(content):
+                rows.unheaded += 1
                 rows.starts.update(line_starts(report.text))
                 if self._settings.sections.headings == "mimic_cxr":
                     found = any_headings(self._settings.sections).find(report.text)
