@@ -211,7 +211,7 @@ def test_a_papers_name_is_its_files(overlay, paper):
             overlay({"papers": [paper({}, name)]})
     for values in ({"tables": 1}, {"models": "x"}, {"tasks": ["a"]}):
         with pytest.raises(InputError, match=f"key '{next(iter(values))}' is "):
-            load_paper(paper(values))
+            load_paper(paper(values, f"{next(iter(values))}.yaml"))
     assert Path(paper({})).stem not in {name for name in load_config([DEMO]).chosen}
 
 

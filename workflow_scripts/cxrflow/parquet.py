@@ -23,8 +23,9 @@ def read_table(path: str | Path, columns: Sequence[str] = ()) -> pd.DataFrame:
         raise InputError(f"{path}: file not found")
     try:
         table = pd.read_parquet(path)
-        for name in table.select_dtypes("str"):
-            pa.array(table[name]).validate(full=True)  # UTF-8, which is else read when it is used
+        texts: pd.DataFrame = table.select_dtypes("str")
+        for name in texts:
+            pa.array(texts[name]).validate(full=True)  # UTF-8, which is else read when it is used
     except DAMAGE as error:
         raise InputError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
     for name in columns:
