@@ -331,7 +331,7 @@ def test_unknown_headings_are_told_and_read_by_their_names(
     (root / "studies.csv").write_text("\n".join(lines))
     folder = run(root, "hospital")
     assert "4 reports have no heading of findings or impression" in caplog.text
-    assert "'Befund:' (4), 'Beurteilung:' (4)" in caplog.text
+    assert "'Anlass:' (4), 'Befund:' (4), 'Beurteilung:' (4)" in caplog.text
     assert set(table(folder, "sections")["outcome"]) == {"no heading, read whole"}
     caplog.clear()
     names = {"findings": ["Befund"], "impression": ["Beurteilung"], "indication": ["anlass"]}

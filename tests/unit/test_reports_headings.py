@@ -158,7 +158,7 @@ def test_hostile_text_takes_linear_time(text: str) -> None:
 
 
 def test_a_hint_names_frequent_line_starts_only() -> None:
-    assert line_starts("Befund: x\n  Wer: y\nno\n 10:30") == {"Befund:", "  Wer:"}
+    assert line_starts("Befund: x\n  Wer: y\nno\n 10:30") == ["Befund:", "  Wer:"]
     said = hint("mimic_cxr", {"Befund:": 30, "Jane Doe:": 1}, 30)
     assert "'Befund:' (30)" in said and "'\\n FINDINGS:'" in said and "Jane" not in said
     assert "none that is frequent" in hint("any", {"Jane Doe:": 1}, 1)

@@ -157,9 +157,9 @@ class Headings:
 LINE_START = re.compile(r"^([ \t]*+[^\W\d_][^\n:]{0,40}+:)", re.M)
 
 
-def line_starts(text: str) -> set[str]:
+def line_starts(text: str) -> list[str]:
     """What stands before a colon at the start of lines: what a hospital's headings may be."""
-    return {found[1].rstrip() for found in LINE_START.finditer(text)}
+    return list(dict.fromkeys(found[1].rstrip() for found in LINE_START.finditer(text)))
 
 
 def frequent(starts: Mapping[str, int], reports: int) -> str:
