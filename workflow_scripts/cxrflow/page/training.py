@@ -8,7 +8,7 @@ from cxrflow.files import fingerprint
 from cxrflow.page.inputs import RunFolder, Training
 from cxrflow.page.svg import Series, line_chart
 
-POINTS = 160  # of a training curve; more are averaged in equal groups
+POINTS = 64  # of a training curve; more are averaged in equal groups
 NOT_TERMS = {"step", "split", "epoch", "time", "learning_rate"}
 TERMS = {
     "loss": "Objective",
