@@ -2,6 +2,7 @@
 
 import random
 import time
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -186,10 +187,26 @@ LEAST = LabelSettings().least_known
         "Плевральный выпот не выявлен.",
         "双肺纹理清晰，未见胸腔积液。",
         "胸水を認めない。",
+        "Radiographie thoracique normale.",
+        "Opacité alvéolaire de la base droite. Emphysème.",
+        "Atelectasia laminar en base izquierda. No condensaciones.",
+        "Cor und Pulmo altersentsprechend. Pneumothorax apikal.",
+        "Cardiomegalia. Derrame pleural à direita.",
+        "Pleuravocht links. Cardiomegalie.",
     ],
 )
 def test_other_languages_are_told_apart(text: str) -> None:
     assert known_share([text]) < LEAST
+
+
+def test_sentences_of_reports_are_english() -> None:
+    lines = [
+        line.split("\t")
+        for file in (Path(__file__).parent / "label_sentences").glob("*.tsv")
+        for line in file.read_text(encoding="utf-8").splitlines()[1:]
+    ]
+    strange = sum(known_share([line[-2]]) < LEAST for line in lines)
+    assert len(lines) > 500 and strange <= 0.01 * len(lines)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
 """Headings of reports of any hospital, in any form.
 
 A heading is a known name before a colon: at a line's start in any case, flush left or not, with or
-without list numbers and marks around it; or alone on its line; in capitals also before other
-text. In the middle of a line, where the
-line breaks of a report were lost, it is in capitals, or it follows a stop. Known are the names in
-``rules/headings.yaml``, those of MIMIC-CXR's parser, and a hospital's own (``sections.names``).
-Other names before a colon ("Left lung:") are text.
+without list numbers and marks around it; or alone on its line; in capitals also before other text.
+In the middle of a line, where the line breaks of a report were lost, it is in capitals, or it
+follows a stop. Known are the names in ``rules/headings.yaml``, those of MIMIC-CXR's parser, and a
+hospital's own (``sections.names``). Other names before a colon ("Left lung:") are text.
 """
 
 import re
