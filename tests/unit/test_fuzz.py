@@ -1,0 +1,57 @@
+"""The fuzz programs notice what must not happen, and draw the same again by the same seed."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from fuzz import dicom, pictures, trial
+from fuzz.trial import Trial
+
+from cxrflow.errors import InputError
+
+
+def misbehave(what: str) -> None:
+    if what == "refused":
+        raise InputError("no")
+    if what == "traceback":
+        raise KeyError("rows")
+    if what == "death":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if what == "hang":
+        time.sleep(60)
+
+
+def test_what_must_not_happen_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "SECONDS", 3)
+    one = Trial("toy", seed=1, count=6, folder=tmp_path, workers=1)
+    one.attempt(misbehave, ["fine", "refused", "traceback", "death", "hang"])
+    assert one.outcomes == {"accepted": 1, "refused": 1, "fault": 3}
+    words = ("KeyError: 'rows'", "crashed (SIGSEGV)", "took longer than 3 s")
+    for fault, word in zip(one.faults, words, strict=True):
+        assert word in fault
+
+
+def test_programs_that_end_badly_are_faults(tmp_path: Path) -> None:
+    one = Trial("toy", seed=1, count=1, folder=tmp_path)
+    assert one.program(["json.tool", "--help"], 20).code == 0 and not one.faults
+    one.program(["json.tool", "/absent/file"], 20)  # argparse: exit code 2, no traceback
+    one.program(["this", "1"], 0.0)
+    assert len(one.faults) == 1 and "still ran after" in one.faults[0]
+    one.program(["timeit", "raise KeyError(3)"], 20)
+    assert "exit code 1" in one.faults[1] and "KeyError: 3" in one.faults[1]
+
+
+@pytest.mark.parametrize("kind", [dicom, pictures])
+def test_a_seed_draws_the_same_files(tmp_path: Path, kind: object) -> None:
+    for name, seed in (("one", 3), ("two", 3), ("three", 4)):
+        (tmp_path / name).mkdir()
+        one = Trial("kind", seed, 12, tmp_path)
+        for number in range(12):
+            kind.draw(one.random(number), tmp_path / name / str(number))  # type: ignore[attr-defined]
+    contents = [
+        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir() if path.is_file()}
+        for name in ("one", "two", "three")
+    ]
+    assert contents[0] == contents[1] != contents[2]
