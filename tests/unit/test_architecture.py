@@ -41,7 +41,8 @@ ALLOWED: dict[str, set[str]] = {
     "benchmarks": {*LIBRARIES - {"phantom"}, "training", "model", "cxrflow"},
     "tables": {"papers", "metrics"},
     "page": {*LIBRARIES - {"phantom"}, "papers", "config", "tables"},
-    "export": {"encoders", "text"},
+    "export": {"encoders", "text", "model_card"},
+    "model_card": set(),
     "cxrflow": {"model"},  # `cxrflow.load`
     "__main__": {"cxrflow"},
     "check_model": {"cxrflow", "encoders", "images", "model"},

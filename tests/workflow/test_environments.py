@@ -1,5 +1,6 @@
 """One set of versions: pyproject.toml, constraints.txt, envs/*.yaml."""
 
+import importlib.util
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
@@ -65,3 +67,40 @@ def test_make_real_asks_for_its_folder_before_it_installs_anything(tmp_path):
     assert done.returncode == 2
     assert done.stderr.startswith("usage: make real CXR_REAL_DATA=folder")
     assert not (tmp_path / ".venv").exists()
+
+
+def test_the_apptainer_image_is_the_lock_and_nothing_else():
+    """Line by line: a Python that we support, files that are there, the versions of the lock."""
+    text = (ROOT / "envs/cxrflow.def").read_text()
+    parts = dict(re.findall(r"^%(\w+)\n((?:    .*\n|\n)+)", text, re.MULTILINE))
+    assert set(parts) == {"files", "post", "environment", "test", "labels"}
+    base = re.search(r"^Bootstrap: docker\nFrom: python:([\d.]+)-slim", text, re.MULTILINE)
+    assert base is not None
+    assert SpecifierSet(PROJECT["requires-python"]).contains(f"{base[1]}.0")
+    copied = {}
+    for line in parts["files"].split("\n"):
+        if line.strip():
+            source, target = line.split()
+            assert (ROOT / source).exists() and target == f"/opt/cxrflow/{source}", line
+            copied[source] = target
+    # What pip needs of a project to read its dependencies.
+    assert {"constraints.txt", "pyproject.toml", PROJECT["readme"], "LICENSE"} <= copied.keys()
+    installs = re.findall(r"pip install (.*)", parts["post"])
+    assert installs == [f"-c {copied['constraints.txt']} /opt/cxrflow"]
+    # No version but the lock's.
+    assert "==" not in text and ">=" not in text
+    imported = re.search(r"import ([\w, ]+)", parts["test"])
+    assert imported is not None
+    for name in imported[1].split(", "):
+        assert importlib.util.find_spec(name), name
+    readme = (ROOT / "README.md").read_text() + (ROOT / "docs/slurm.md").read_text()
+    assert "envs/cxrflow.def" in readme
+
+
+def test_the_citation_is_that_of_this_version():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert cited["version"] == PROJECT["version"] and cited["license"] == "MIT"
+    assert {"cff-version", "message", "title", "authors"} <= cited.keys()
+    linked = {one["url"] for one in cited["references"]}
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert linked == set(re.findall(r"https://arxiv.org/abs/[\d.]+", readme))

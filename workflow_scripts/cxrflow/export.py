@@ -2,8 +2,9 @@
 
 The folder is like the published one (BioViL section 2): CXR-BERT's text half at its root, the image
 half beside it as ``biovil_image_resnet50_proj_size_128.pt``, or named by its sizes where it has
-others. ``export.json`` says what it came from. The image file's layer ``fc``, which readers of the
-released file expect and nothing uses, is zeros.
+others. ``export.json`` says what it came from, ``README.md`` is the model's card: data, sizes,
+scores, limits, licence. The image file's layer ``fc``, which readers of the released file expect
+and nothing uses, is zeros.
 """
 
 import logging
@@ -49,6 +50,7 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
     from cxrflow.encoders.released.text import released_config
     from cxrflow.errors import InputError
     from cxrflow.files import atomic_folder, file_digest, read_object, write_json
+    from cxrflow.model_card import card
     from cxrflow.text.tokenizer import rewrite_tokenizer
 
     has_text = (model / "config.json").is_file()
@@ -56,6 +58,7 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
     if not has_text and not has_image:
         raise InputError(f"{model}: holds neither config.json nor image/config.json")
     sources: list[Path] = []
+    parameters: dict[str, int] = {}
     with atomic_folder(output, "exported model") as made:
         if has_text:
             text = load_text_half(model)
@@ -67,6 +70,7 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
                 save_file(untied(text), made / "model.safetensors", {"format": "pt"})
             rewrite_tokenizer(model, made)
             sources.append(model / "model.safetensors")
+            parameters["text"] = sum(one.numel() for one in text.parameters())
         if has_image:
             image = load_image_half(model)
             require_released_head(image.settings.projection_head, model)
@@ -75,14 +79,16 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
             # Where stride became dilation no weight tells.
             write_json(path.with_suffix(".json"), image.settings.model_dump(mode="json"))
             sources.append(model / "image" / "model.safetensors")
-        record = model / "run.json"
-        data = read_object(record).get("data") or {} if record.is_file() else {}
+            parameters["image"] = sum(one.numel() for one in image.parameters())
+        record = read_object(model / "run.json") if (model / "run.json").is_file() else {}
+        data = record.get("data") or {}
         said = {
             "geometry": data.get("geometry"),
             "sources": {str(path.relative_to(model)): file_digest(path) for path in sources},
             "zeros": ["encoder.encoder.fc.weight", "encoder.encoder.fc.bias"] if has_image else [],
         }
         write_json(made / "export.json", said)
+        (made / "README.md").write_text(card(model, record, parameters), encoding="utf-8")
     log.info("wrote %s", output)
     if has_image:
         log.info("the image file's unused layer fc is zeros")

@@ -1,0 +1,76 @@
+"""The notebook of the documentation: its cells run in order, on a world of known answers."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from benchmark_fakes import CATEGORIES, FakeModel, grounding_samples, make_store, write_cohort
+from PIL import Image
+
+import cxrflow
+from cxrflow.benchmarks.evaluate import main as evaluate
+from cxrflow.benchmarks.score_reference import main as score_reference
+from cxrflow.source_files import PACKAGE
+
+NOTEBOOK = PACKAGE.parents[1] / "docs/grounding.ipynb"
+CELLS = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+CODE = ["".join(cell["source"]) for cell in CELLS if cell["cell_type"] == "code"]
+COUNT = 30
+
+
+class Named(FakeModel):
+    """A model with the halves that the notebook names."""
+
+    text_encoder, image_encoder = object(), object()
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What `make demo` leaves, as far as the notebook reads it."""
+    folder = tmp_path / "results"
+    pixels = make_store(tmp_path / "made", COUNT)
+    shutil.copytree(tmp_path / "made/root", folder / "phantom/mimic_cxr_jpg")
+    samples = grounding_samples(COUNT)
+    samples["image_path"] = samples["image_id"] + ".png"
+    cohort = write_cohort(folder / "cohorts/biovil/ms_cxr", "samples.parquet", samples)
+    monkeypatch.setattr(cxrflow, "load", lambda folder, device="cpu": Named())
+    settings = {"categories": list(CATEGORIES), "intervals": {"replicates": 100}}
+    scores = folder / "benchmarks/biovil/phrase_grounding"
+    given = ["--cohort", str(cohort), "--pixels", str(pixels), "--settings", json.dumps(settings)]
+    model = ["--model", str(tmp_path), "--output", str(scores / "biovil/biovil/seed0")]
+    evaluate(["phrase_grounding", *given, *model])
+    reference = ["finding_box", *given, "--output", str(scores / "reference/finding_box/seed0")]
+    score_reference(["phrase_grounding", *reference])
+    (tmp_path / "docs").mkdir()
+    monkeypatch.chdir(tmp_path / "docs")
+    return folder
+
+
+def test_the_cells_run_and_say_what_is_true(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names: dict[str, Any] = {}
+    for code in CODE:
+        exec(compile(code, str(NOTEBOOK), "exec"), names)
+    said = capsys.readouterr().out
+    sample, found = names["sample"], names["found"]
+    (x, y, w, h), peak = sample["boxes"][0], found.peak(0)
+    assert x < peak.x < x + w and y < peak.y < y + h
+    assert f"at x {peak.x:.0f}, y {peak.y:.0f}: {sample['phrase']}" in said
+    file = results / "benchmarks/biovil/phrase_grounding/biovil/biovil/seed0"
+    value = json.loads((file / "metrics.json").read_text())["metrics"]["signed_cnr"]["value"]
+    assert f"CNR {value:.2f} (" in said and "reference/finding_box" in said
+    scores = pd.read_parquet(file / "predictions.parquet").set_index("sample_id")["signed_cnr"]
+    assert f"signed_cnr  {scores[sample.name]:21.2f}"[-6:] in said
+    assert isinstance(eval(CODE[-3].strip(), names), Image.Image)
+
+
+def test_what_is_stored_of_a_run_names_no_machine() -> None:
+    outputs = [one for cell in CELLS for one in cell.get("outputs", [])]
+    texts = ["".join(one.get("text", "")) for one in outputs]
+    assert sum(map(bool, texts)) == 5 and "/home" not in "".join(texts)
+    assert sum("image/png" in one.get("data", {}) for one in outputs) == 1
+    assert NOTEBOOK.stat().st_size < 200_000
