@@ -13,9 +13,14 @@ from cxrflow.programs import PROGRAMS
 from cxrflow.source_files import PACKAGE, find_module
 
 TOP = PACKAGE.parents[1]
-PAGES = [TOP / "README.md", TOP / "results/README.md", *sorted((TOP / "docs").glob("*.md"))]
+PAGES = [
+    TOP / "README.md",
+    TOP / "CONTRIBUTING.md",
+    TOP / "results/README.md",
+    *sorted((TOP / "docs").glob("*.md")),
+]
 PROGRAM = re.compile(r"python -m (cxrflow[a-z_.]*)")
-COMMAND = re.compile(r"(?:^    |`)cxrflow ([a-z_]+)", re.MULTILINE)
+COMMAND = re.compile(r"(?:^ {4,}(?:\$ )?(?:\w+=\S+ )?|`)cxrflow ([a-z_]+)", re.MULTILINE)
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
