@@ -114,7 +114,8 @@ def _overlay(random: Random, values: dict[str, Any], paper: dict[str, Any]) -> N
     entry = paper[kind][name]
     own = json.loads(json.dumps(entry.get("settings") or entry))
     _change(random, own)
-    values[kind][f"{PAPER}/{name}"] = own
+    if isinstance(values.get(kind), dict):  # else changed before
+        values[kind][f"{PAPER}/{name}"] = own
 
 
 def _change(random: Random, values: dict[str, Any]) -> None:

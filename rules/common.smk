@@ -23,12 +23,17 @@ from cxrflow.config.weights import weights_files
 from cxrflow.data.layouts import LAYOUTS, layout as layout_of
 from cxrflow.errors import InputError
 from cxrflow.files import fingerprint
+from cxrflow.outputs import open_to_others
 from cxrflow.papers import load_paper
 from cxrflow.names import paper_of, short_name
 from cxrflow.source_files import code_digest
 
 # Programs always run from this checkout, whatever else is installed in a rule's environment.
-shell.prefix("export PYTHONPATH=%s${{PYTHONPATH:+:$PYTHONPATH}}; " % shlex.quote(str(SOURCE)))
+# A log may lie on a full disk; what ends a job is then said where Snakemake says things.
+shell.prefix(
+    "export PYTHONPATH=%s${{PYTHONPATH:+:$PYTHONPATH}} CXRFLOW_TERMINAL=19; exec 19>&2; "
+    % shlex.quote(str(SOURCE))
+)
 
 # Where programs note why they refused a job, so that this run does not try it again; its jobs inherit
 # the name, those of Slurm as well (cxrflow.attempts).
@@ -44,6 +49,14 @@ except InputError as error:
     raise WorkflowError(str(error)) from None
 
 DATASETS = run.datasets_in_use()
+
+
+onstart:
+    exposed = None if run.data.drawn(*DATASETS) else open_to_others(Path(run.results))
+    if exposed is not None:
+        print(exposed, file=sys.stderr)
+
+
 GIVEN_LABELS = {(given.dataset, given.reference): given for given in run.label_comparisons()}
 
 

@@ -205,6 +205,7 @@ def test_images_without_a_report_are_left_out(inputs: Path, tmp_path: Path) -> N
     assert [(one["reason"], one["count"], one["part"]) for one in data["dropped"]] == [
         (reason, 2, "train"), (reason, 1, "validate")
     ]  # fmt: skip
+    assert not [one for one in data["dropped"] if "examples" in one]  # it travels, patients do not
     without(whole["split"] == "validate")
     toy.train("none", tmp_path).refuses(table, "split 'validate'", reason)
 

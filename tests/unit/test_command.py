@@ -220,6 +220,22 @@ def test_what_was_refused_is_not_tried_again_by_the_same_run(
     assert end_of(body).stdout == "at work\n"
 
 
+def test_a_log_on_a_full_disk_does_not_swallow_the_reason(tmp_path: Path) -> None:
+    """What rules do: the workflow's stderr under another number, then everything into the log."""
+    code = "from cxrflow.command import run\nfrom cxrflow.errors import *\n"
+    code += "def main(argv):\n    raise InputError('a.csv: row 3')\nrun(main)\n"
+    for log, prefix in (("/dev/full", "export CXRFLOW_TERMINAL=19; exec 19>&2; "), ("log", "")):
+        line = f'{prefix}"{sys.executable}" -c "$0" >{log} 2>&1'
+        done = subprocess.run(
+            ["bash", "-c", line, code], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 2
+        said = done.stderr if prefix else (tmp_path / "log").read_text()
+        assert said == "error: a.csv: row 3\n"
+    line = f'"{sys.executable}" -c "$0" >/dev/full 2>&1'
+    assert subprocess.run(["bash", "-c", line, code], check=False).returncode == 2
+
+
 def test_a_reader_that_leaves_is_no_error() -> None:
     code = (
         "from cxrflow.command import run\ndef main(argv):\n    print('x\\n' * 500000)\nrun(main)\n"

@@ -1,23 +1,31 @@
 """What a program may replace: what an earlier run of it wrote, and nothing else."""
 
+import argparse
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
 import cxrflow
-from cxrflow.command import parser
+from cxrflow.command import WRITTEN, Parser, parser
 from cxrflow.encoders.weights import read_weights
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, atomic_path, write_json
 from cxrflow.images.build import build_store
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
-from cxrflow.outputs import MARK, claim_folder, empty_folder
+from cxrflow.outputs import MARK, claim_folder, empty_folder, open_to_others, remove_unfinished
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.writers.folder import write_dataset
+from cxrflow.programs import PROGRAMS as MODULES
 from cxrflow.training.state import StateFolder
 
 
@@ -170,12 +178,9 @@ def test_good_places(home: Path) -> None:
 
 
 def test_all_programs_check_their_output() -> None:
-    """None makes a parser of its own, which would not look; the launcher writes nothing."""
-    package = Path(cxrflow.__file__).parent
-    texts = {path.name: path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
-    assert [name for name, text in texts.items() if "argparse.ArgumentParser(" in text] == [
-        "launch.py"
-    ]
+    """None makes a parser of its own, which would not look."""
+    for path in Path(cxrflow.__file__).parent.rglob("*.py"):
+        assert "ArgumentParser(" not in path.read_text(encoding="utf-8").replace("Parser):", "")
 
 
 def test_a_file_is_compared_with_its_checksum(tmp_path: Path) -> None:
@@ -196,3 +201,115 @@ def test_a_file_is_compared_with_its_checksum(tmp_path: Path) -> None:
     # Weights from elsewhere have no line, or there is no such list.
     save_file({"weight": torch.zeros(3)}, tmp_path / "model/other.safetensors")
     assert read_weights(tmp_path / "model/other.safetensors")["weight"].tolist() == [0, 0, 0]
+
+
+def dead_process() -> int:
+    """The number of a process that has ended."""
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+        return process.pid
+
+
+def test_what_killed_runs_left_is_deleted_at_the_next_start(tmp_path: Path) -> None:
+    """Of this machine's dead processes at once, of other machines' after a week, else nothing."""
+    host, dead = os.uname().nodename, dead_process()
+    week_ago = time.time() - 8 * 24 * 3600
+    gone = [f".x.{host}.{dead}.partial", f".x.{host}.{dead}.earlier", ".x.other.17.partial"]
+    stays = [
+        *(f".x.{host}.{os.getppid()}.partial", ".x.other.18.partial", f".y.{host}.{dead}.partial"),
+        *(".x.notes.partial", f".x.{host}.{dead}.txt", "x.partial"),
+    ]
+    for name in (*gone, *stays):
+        (tmp_path / name / "inside").mkdir(parents=True)
+    os.utime(tmp_path / gone[2], (week_ago, week_ago))
+    (tmp_path / f".x.{host}.{dead}1.partial").symlink_to(tmp_path)
+    arguments = parser(None)
+    arguments.add_argument("--output", type=Path)
+    arguments.parse_args(["--output", str(tmp_path / "x")])
+    left = {path.name for path in tmp_path.iterdir() if not path.is_symlink()}
+    assert left == set(stays)
+
+
+@pytest.mark.parametrize("make", [atomic_path, lambda path: atomic_folder(path, "model")])
+def test_a_killed_program_is_cleaned_up_after(tmp_path: Path, make: Callable[..., object]) -> None:
+    kind = "atomic_path(path)" if make is atomic_path else "atomic_folder(path, 'model')"
+    code = (
+        "import os, signal; from cxrflow.files import *; path = 'x'\n"
+        f"with {kind} as made:\n"
+        "    open(made if not made.is_dir() else made / 'y', 'w').write('half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False)
+    (half,) = tmp_path.iterdir()
+    assert half.suffix == ".partial"
+    remove_unfinished(tmp_path / "x")
+    assert not list(tmp_path.iterdir())
+
+
+def test_who_may_read_is_said(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    assert "chmod 700" in (open_to_others(tmp_path) or "")
+    tmp_path.chmod(0o700)
+    assert open_to_others(tmp_path) is None and open_to_others(tmp_path / "none") is None
+
+
+class Options(NamedTuple):
+    """A command line, and which of its words names what is written."""
+
+    words: list[str]
+    written: list[str]
+
+
+def required(arguments: argparse.ArgumentParser, written: Path) -> Options:
+    """The shortest command line of a program; what it writes is at ``written``."""
+    words: list[str] = []
+    places: list[str] = []
+    for action in arguments._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            name, inner = list(action.choices.items())[-1]
+            below = required(inner, written)
+            words, places = [*words, name, *below.words], [*places, *below.written]
+            continue
+        is_output = action.dest in WRITTEN
+        if not (action.required or is_output) or action.dest == "help":
+            continue
+        value = str(written) if is_output else "0" if action.type else "x"
+        value = str(next(iter(action.choices))) if action.choices else value
+        if action.type is Path and not is_output:
+            value = "input"
+        words += [*action.option_strings[:1], value]
+        places += [action.dest] if is_output else []
+    return Options(words, places)
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name != "launch"])
+def test_every_program_leaves_somebody_else_s_folder_alone(
+    name: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its options are called, before it reads any input; new programs are here at once."""
+
+    class Seen(Exception):
+        pass
+
+    def seen(self: Parser, args: object = None, namespace: object = None) -> None:
+        found.append(self)
+        raise Seen
+
+    module = import_module(f"cxrflow.{MODULES[name]}")
+    main = getattr(module, "main", None) or import_module(f"{module.__name__}.__main__").main
+    found: list[Parser] = []
+    with monkeypatch.context() as patched, pytest.raises(Seen):
+        patched.setattr(Parser, "parse_args", seen)
+        main(["phrase_grounding"])
+    options = required(found[0], Path("../data/mimic"))
+    if not options.written:
+        assert name in WRITES_NOTHING
+        return
+    before = files(home)
+    with pytest.raises(InputError, match=r"data/mimic: holds files that no earlier run wrote"):
+        main(options.words)
+    assert files(home) == before
+
+
+#: What only prints.
+WRITES_NOTHING = ("load", "targets", "cost")

@@ -7,6 +7,7 @@ line and exit code 2; other failures are defects and keep their traceback.
 """
 
 import argparse
+import contextlib
 import errno
 import json
 import logging
@@ -22,7 +23,7 @@ from pydantic_core import ErrorDetails
 
 from cxrflow.attempts import keep, refuse_again
 from cxrflow.errors import InputError, InterruptedRun
-from cxrflow.outputs import require_own
+from cxrflow.outputs import remove_unfinished, require_own
 from cxrflow.programs import usage
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
@@ -34,7 +35,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 NAMES = (errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR, errno.ENOTDIR)
 REFUSALS = (*FULL, *NAMES, errno.EACCES, errno.EPERM)
 # Options that name what a program writes.
-WRITTEN = ("output", "reasons", "state")
+WRITTEN = ("output", "page", "reasons", "state")
+TERMINAL = "CXRFLOW_TERMINAL"  # names the descriptor of the workflow's stderr
 EXIT_INPUT = 2
 EXIT_INTERRUPTED = 75  # EX_TEMPFAIL: run it again
 EXIT_KEYBOARD = 128 + 2  # what a shell reports for SIGINT
@@ -228,6 +230,7 @@ class Parser(argparse.ArgumentParser):
             if values.get(name) is not None:
                 others = {key: value for key, value in values.items() if key != name}
                 require_own(Path(values[name]), paths(others))
+                remove_unfinished(Path(values[name]))
         return options
 
 
@@ -293,13 +296,13 @@ def run(main: Callable[[Sequence[str] | None], None]) -> None:
         sys.stdout.flush()
     except InputError as error:
         keep(error)
-        print(f"error: {error}", file=sys.stderr)
+        _say(f"error: {error}")
         sys.exit(EXIT_INPUT)
     except InterruptedRun as error:
-        print(f"interrupted: {error}", file=sys.stderr)
+        _say(f"interrupted: {error}")
         sys.exit(EXIT_INTERRUPTED)
     except KeyboardInterrupt:
-        print("interrupted from the keyboard", file=sys.stderr)
+        _say("interrupted from the keyboard")
         sys.exit(EXIT_KEYBOARD)
     except BrokenPipeError:
         # Whoever read our output has left; Python's own last flush must not complain either.
@@ -309,8 +312,22 @@ def run(main: Callable[[Sequence[str] | None], None]) -> None:
         line = refusal(error)
         if line is None:
             raise
-        print(f"error: {line}", file=sys.stderr)
+        _say(f"error: {line}")
         sys.exit(EXIT_INPUT)
+
+
+def _say(line: str) -> None:
+    """Print a line on stderr, or where that is a log on a full disk, on the workflow's own.
+
+    Rules keep theirs under :data:`TERMINAL` before they send this program's into a log.
+    """
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except OSError:
+        with contextlib.suppress(OSError, ValueError):
+            os.write(int(os.environ.get(TERMINAL, "")), f"{line}\n".encode())
+        # Python's own last flush would end it with another code.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def refusal(error: Exception) -> str | None:

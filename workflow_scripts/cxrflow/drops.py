@@ -42,6 +42,10 @@ class Drop:
         values = asdict(self) | {"examples": list(self.examples)}
         return {key: value for key, value in values.items() if value is not None}
 
+    def counted(self) -> dict[str, Any]:
+        """The same without examples: for what travels, such as a model, and names no patient."""
+        return {key: value for key, value in self.as_json().items() if key != "examples"}
+
 
 class Tally:
     """One step of a stage: how many it keeps, how many it drops for each reason.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cxrflow.errors import InputError
-from cxrflow.outputs import require_no_link, require_own_folder, write_mark
+from cxrflow.outputs import require_no_link, require_own_folder, unfinished, write_mark
 
 _UMASK = os.umask(0o077)  # it can only be read by setting it
 os.umask(_UMASK)
@@ -34,7 +34,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     if path.is_dir():
         raise InputError(f"{path}: is a folder; expected a file, or a name that is free")
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    temporary = unfinished(path)
     try:
         with naming(path):
             yield temporary
@@ -59,7 +59,7 @@ def atomic_folder(path: str | Path, product: str, checksums: bool = False) -> It
     path = Path(path)
     require_own_folder(path, product)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    temporary = unfinished(path)
     earlier = temporary.with_suffix(".earlier")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()

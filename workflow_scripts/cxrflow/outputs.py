@@ -5,15 +5,25 @@ folder with files but without that mark is somebody else's and is left alone. So
 folders that hold them, links, the working folder and the home folder.
 """
 
+import glob
+import logging
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from cxrflow.errors import InputError
 
+log = logging.getLogger("cxrflow")
+
 MARK = ".cxrflow"
+UNFINISHED = (
+    ".partial",
+    ".earlier",
+)  # ends of the names of what is not whole, and what it replaces
+WEEK = 7 * 24 * 3600  # seconds
 NOTE = "written by cxrflow; a later run may replace this folder"
 
 
@@ -60,6 +70,55 @@ def claim_folder(folder: Path, product: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if read_mark(folder) is None:
         write_mark(folder, product)
+
+
+def unfinished(path: Path) -> Path:
+    """Where this process writes what takes the place of ``path`` when it is whole."""
+    return path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}{UNFINISHED[0]}")
+
+
+def remove_unfinished(path: Path) -> None:
+    """Delete what killed runs left beside ``path`` on the way to it.
+
+    Of a process that lives nothing is deleted; what another machine has left, of whose processes
+    nothing is known here, only when it is a week old.
+    """
+    for entry in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        if entry.suffix in UNFINISHED and not entry.is_symlink() and not _lives(entry):
+            log.info("%s: left by a run that was killed, deleted", entry)
+            if entry.is_dir():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+
+
+def _lives(entry: Path) -> bool:
+    """Whether the process that writes it may still be at work."""
+    writer, _, number = entry.stem.rpartition(".")
+    if not number.isdecimal():
+        return True  # no name of ours
+    if not writer.endswith(f".{os.uname().nodename}"):
+        try:
+            return time.time() - entry.stat().st_mtime < WEEK
+        except OSError:
+            return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
+
+def open_to_others(folder: Path) -> str | None:
+    """What is to be said of a folder whose content other users of the machine may read."""
+    if not folder.is_dir() or not folder.stat().st_mode & 0o077:
+        return None
+    return (
+        f"{folder}: holds reports and images of patients, and other users of this machine may read "
+        f"it; `chmod 700 {folder}` ends that"
+    )
 
 
 def require_own_folder(folder: Path, product: str | None = None) -> None:

@@ -107,7 +107,8 @@ class Pairs:
         drop = Drop.of(reason, frame["study_id"][~keep], part=split)
         if drop.count:
             self.dropped.append(drop)
-            log.warning("%s: %d rows left out: %s", split, drop.count, reason)
+            ids = ", ".join(drop.examples)
+            log.warning("%s: %d rows left out: %s (%s)", split, drop.count, reason, ids)
         return frame[keep]
 
     def describe(self) -> dict[str, Any]:
@@ -117,7 +118,7 @@ class Pairs:
             "cohort": self.flow["cohort"],
             "synthetic": bool(self.flow["synthetic"]),
             "fingerprint": file_digest(self.path)[:16],
-            "dropped": [drop.as_json() for drop in self.dropped],
+            "dropped": [drop.counted() for drop in self.dropped],
         }
 
 

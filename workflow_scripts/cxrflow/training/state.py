@@ -65,6 +65,8 @@ class StateFolder:
             handle.truncate(0)
             handle.write(f"process {os.getpid()} on {os.uname().nodename}")
             handle.flush()
+            for left_over in self.path.glob(".*.partial"):  # by whoever held the lock before
+                left_over.unlink()
             yield
 
     def claim(self, identity: dict[str, Any]) -> None:
