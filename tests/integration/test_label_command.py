@@ -346,6 +346,22 @@ def test_a_file_that_cannot_be_read_is_named_and_does_not_hold_the_rest_up(tmp_p
     }
 
 
+def test_a_folder_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "reports" / "closed").mkdir(parents=True)
+    (tmp_path / "reports" / "good.txt").write_text("No edema.")
+    scan = os.scandir
+
+    def refused(path: str) -> Any:
+        if "closed" in str(path):
+            raise PermissionError(13, "Permission denied", path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    label(tmp_path / "reports", tmp_path / "l.csv").refuses("closed: folder cannot be read")
+
+
 @pytest.mark.parametrize("place", ["file/labels.csv", "/proc/none/labels.csv"])
 def test_an_output_that_cannot_be_written_is_refused_before_the_work(
     tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch

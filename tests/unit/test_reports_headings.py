@@ -61,7 +61,14 @@ def test_headings_of_any_form(text: str) -> None:
         ),
         ("CHEST, PA AND LATERAL: Big heart.", {"findings": "Big heart."}),
         ("FINAL IMPRESSION, CORRECTED: Clear.", {"impression": "Clear."}),
-        ("NO EDEMA. IMPRESSION: CLEAR.", {"preamble": "NO EDEMA.", "impression": "CLEAR."}),
+        # Findings without a heading, before the impression; a letterhead is none.
+        ("NO EDEMA. IMPRESSION: CLEAR.", {"findings": "NO EDEMA.", "impression": "CLEAR."}),
+        (
+            "Clinical info: CHF.\n\nBig heart.\n\nNo edema.\n\nConclusion: CHF.",
+            {"findings": "Big heart.\n\nNo edema.", "history": "CHF.", "impression": "CHF."},
+        ),
+        ("City Hospital\nIMPRESSION: CHF.", {"findings": None, "impression": "CHF."}),
+        ("Patient: CHF.\nIMPRESSION: Clear.", {"findings": None, "impression": "Clear."}),
         # Of one name all count; MIMIC-CXR's parser takes the last.
         (
             "FINDINGS: A.\nADDENDUM: Late.\nFINDINGS: B.",
@@ -75,7 +82,7 @@ def test_headings_of_any_form(text: str) -> None:
         ),
     ],
 )
-def test_what_headings_bound(text: str, sections: dict[str, str]) -> None:
+def test_what_headings_bound(text: str, sections: dict[str, str | None]) -> None:
     found = parse_report(text, ANY).sections
     assert {name: found.get(name) for name in sections} == sections
 

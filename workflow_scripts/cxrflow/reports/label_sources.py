@@ -3,6 +3,7 @@
 import csv
 import gzip
 import logging
+import os
 import shutil
 import sys
 import tempfile
@@ -65,13 +66,23 @@ def find_source(
             f"{path}: --text-column and --id-column are for tables, and this is no table"
         )
     root = path.parent if one else path
-    below = [path] if one else path.rglob("*")
-    files = sorted(file.relative_to(root) for file in below if file.suffix.lower() == ".txt")
+    files = [Path(path.name)] if one else sorted(_text_files(path))
     if not files:
         raise InputError(
             f"{path}: no .txt file below it; cxrflow.reports.corpus labels the reports of data sets"
         )
     return Source("files", path, "path", len(files), (_read_file(root, file) for file in files))
+
+
+def _text_files(root: Path) -> Iterator[Path]:
+    """Text files below a folder; a folder that cannot be read is an InputError that names it."""
+
+    def refuse(error: OSError) -> None:
+        raise InputError(f"{error.filename}: folder cannot be read ({error.strerror})")
+
+    for folder, _, names in os.walk(root, onerror=refuse):
+        texts = (Path(folder, name) for name in names if name.lower().endswith(".txt"))
+        yield from (path.relative_to(root) for path in texts)
 
 
 def _read_file(root: Path, file: Path) -> RawReport:

@@ -190,17 +190,30 @@ def _parse_any(text: str, settings: SectionSettings) -> ParsedReport:
     for (_, start, name), end in zip(headings, ends, strict=True):
         body = text[start:end].strip()
         if body or name not in MAIN:
-            before = sections.get(name)
-            sections[name] = f"{before}\n\n{body}" if before else body
+            so_far = sections.get(name)
+            sections[name] = f"{so_far}\n\n{body}" if so_far else body
+    before = [h for h in zip(headings, ends, strict=True) if h[0].name not in BEHIND]
     if MAIN.isdisjoint(sections):
-        pairs = [pair for pair in zip(headings, ends, strict=True) if pair[0].name not in BEHIND]
-        for (_, start, name), end in pairs[-1:]:
-            lines = "\n" if name in OF_A_LINE else BLANK_LINE
-            head, *tail = re.split(lines, text[start:end].lstrip(" \t"), maxsplit=1)
-            if tail and tail[0].strip():
-                sections |= {name: head.strip(), "last_paragraph": tail[0].strip()}
+        for (_, start, name), end in before[-1:]:
+            below = "\n" if name in OF_A_LINE else BLANK_LINE
+            sections |= _parted(name, text[start:end], below, "last_paragraph")
+    elif "findings" not in sections:
+        names = [heading.name for heading, _ in before]
+        first = names.index("impression")
+        if first:
+            (_, start, name), end = before[first - 1]
+            sections |= _parted(name, text[start:end].strip(), BLANK_LINE, "findings")
+        elif sections["preamble"].endswith(".") and ":" not in sections["preamble"]:
+            sections["findings"] = sections.pop("preamble")
     usable = {name: body for name, body in sections.items() if name != "comparison"}
     return ParsedReport(sections, *conclude(usable))
+
+
+def _parted(name: str, body: str, below: str | re.Pattern[str], rest: str) -> dict[str, str]:
+    """A section that has no heading of its own, ``rest``, taken from below section ``name``."""
+    head, *tail = re.split(below, body.lstrip(" \t"), maxsplit=1)
+    found = tail[0].strip() if tail else ""
+    return {name: head.strip(), rest: found} if found else {}
 
 
 def any_headings(settings: SectionSettings) -> Headings:

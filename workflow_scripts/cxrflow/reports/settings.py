@@ -27,7 +27,7 @@ class SectionSettings(Settings):
     headings: Literal["mimic_cxr", "any", "none"] | None = Field(
         None,
         description="what a heading looks like: mimic_cxr (a line break, one blank, capitals, a "
-        "colon: that data set's own rules, to the letter), any (a known name before a colon, in "
+        "colon: that data set's own rules), any (a known name before a colon, in "
         "any case, flush left or not), none (a text is labelled whole). null: mimic_cxr in that "
         "layout, where no names are given, any elsewhere",
     )
