@@ -171,6 +171,9 @@ def test_damage_is_named(model, cohort, pixels, tmp_path):
     extract(model, cohort, pixels, tmp_path / "out")
     values = load_file(tmp_path / "out" / "features.safetensors")
     save_file({"pooled": values["pooled"][:3].clone()}, tmp_path / "out" / "features.safetensors")
+    with pytest.raises(InputError, match="features.safetensors: damaged, its SHA-256"):
+        program.read_features(tmp_path / "out", model)
+    (tmp_path / "out" / "SHA256SUMS").unlink()
     with pytest.raises(InputError, match="'pooled' has 3 rows, but index.parquet has 8"):
         program.read_features(tmp_path / "out", model)
     (tmp_path / "out" / "features.safetensors").write_bytes(b"half")

@@ -161,7 +161,7 @@ def test_the_program_in_two_processes(store: PixelStore, built: Path, tmp_path: 
     main([*arguments, "--threads", "2", "--output", str(tmp_path / "out")])
     digests = [file_digest(folder / "alignments.parquet") for folder in (tmp_path / "out", built)]
     assert digests[0] == digests[1]
-    with pytest.raises(InputError, match="--threads is 0"):
+    with pytest.raises(SystemExit):
         main([*arguments, "--threads", "0", "--output", str(tmp_path / "out")])
 
 
