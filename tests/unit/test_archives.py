@@ -1,30 +1,34 @@
 """Archives, packed files and lists from anyone: links, names that stand twice, bombs, ways out."""
 
 import gzip
+import hashlib
 import io
 import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from cxrflow import archives
 from cxrflow.archives import leads_out, open_zip, read_member, tar_files, unpacked
-from cxrflow.csv_table import read_csv, read_text
-from cxrflow.data import open_i
+from cxrflow.csv_table import inert, read_csv, read_text
+from cxrflow.data import open_i, verify
 from cxrflow.data.tables import Request
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
 from cxrflow.parquet import read_table
+from cxrflow.reports.label import main as label
 from cxrflow.reports.texts import list_reports, read_texts
 
 XML = (
     b'<?xml version="1.0"%s?>'
     b'<e><uId id="CXR1"/><AbstractText Label="FINDINGS">A.</AbstractText></e>'
 )
+ID = ["--id-column", "id"]
 REPORT = "files/p10/p10000001/s50000001.txt"
 
 
@@ -229,3 +233,41 @@ def test_metrics_that_are_no_object_of_json(tmp_path: Path, content: bytes) -> N
         read_object(tmp_path / "metrics.json")
     with pytest.raises(InputError, match="cannot be read"):
         read_object(tmp_path)
+
+
+def test_ids_that_a_spreadsheet_takes_for_formulas(tmp_path: Path) -> None:
+    ids = pd.Series(["=cmd|' /C calc'!A0", "@SUM(A1)", "+x", "-x", "\t=1", "-5", "+1.5", "s1", ""])
+    assert inert(ids).tolist() == [
+        *("'=cmd|' /C calc'!A0", "'@SUM(A1)", "'+x", "'-x", "'\t=1", "-5", "+1.5", "s1", ""),
+    ]
+    (tmp_path / "a.csv").write_text("id,report\n=1+1,Small left effusion.\ns2,Clear lungs.\n")
+    label([f"--{o}={tmp_path / v}" for o, v in (("input", "a.csv"), ("output", "b.csv"))] + ID)
+    assert [line.split(",")[0] for line in (tmp_path / "b.csv").read_text().splitlines()] == [
+        *("id", "'=1+1", "s2"),
+    ]
+
+
+def test_files_are_compared_with_the_publisher_s_checksums(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"files/p10/{number}.dcm" for number in range(20)]
+    (tmp_path / "files/p10").mkdir(parents=True)
+    lines = []
+    for name in names:
+        (tmp_path / name).write_text(name)
+        lines.append(f"{hashlib.sha256(name.encode()).hexdigest()}  {name}\n")
+    (tmp_path / "SHA256SUMS.txt").write_text("".join(lines))
+    (tmp_path / names[3]).unlink()
+    verify.main(["--root", str(tmp_path), "--threads", "3"])
+    assert capsys.readouterr().out == f"{tmp_path}: 19 files are as published, 1 are not there\n"
+    (tmp_path / names[7]).write_text("other")
+    with pytest.raises(InputError, match=r"1 of 20 files failed .*other content .*p10/7.dcm"):
+        verify.verify(tmp_path)
+    shares = [verify.verify(tmp_path, 0.1, seed).kept for seed in range(3, 6)]
+    assert set(shares) <= {1, 2}
+    (tmp_path / "SHA256SUMS.txt").write_text(f"{'0' * 64}  ../../etc/passwd\n")
+    with pytest.raises(InputError, match=r"SHA256SUMS.txt:1: expected a SHA-256 and a path"):
+        verify.verify(tmp_path)
+    (tmp_path / "SHA256SUMS.txt").write_text(f"{'0' * 64}  gone.dcm\n")
+    with pytest.raises(InputError, match="of 1 listed files none is there"):
+        verify.verify(tmp_path)

@@ -28,6 +28,7 @@ SUFFIXES = {".py", ".md", ".yaml", ".smk", ".jinja", ".txt", ".toml", ".sh"}
 # Files that are named but belong to a data set, a product of a run or a reader's own configuration.
 ELSEWHERE = {
     "ILSVRC2012_validation_ground_truth.txt",
+    "SHA256SUMS.txt",
     "mine.yaml",
     "vocab.txt",
     "txt/section_parser.py",

@@ -312,4 +312,4 @@ def test_every_program_leaves_somebody_else_s_folder_alone(
 
 
 #: What only prints.
-WRITES_NOTHING = ("load", "targets", "cost")
+WRITES_NOTHING = ("load", "verify", "targets", "cost")

@@ -169,6 +169,12 @@ def _read_rows(path: Path, separator: str) -> "tuple[pd.DataFrame, list[Drop]]":
     return frame, [Drop.of(reason, wrong, failed=True)]
 
 
+def inert(texts: "pd.Series") -> "pd.Series":
+    """Texts for a CSV: what a spreadsheet would take for a formula gets an apostrophe before it."""
+    formula = texts.str.match(r"[=@\t\r]|[+-](?![\d.])", na=False)
+    return texts.where(~formula, "'" + texts)
+
+
 def _named_once(header: Sequence[str]) -> list[str]:
     """Names of columns, each once: what stands again is numbered, as pandas does it."""
     seen: Counter[str] = Counter()

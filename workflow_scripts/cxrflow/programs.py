@@ -9,6 +9,7 @@ COMMANDS: Final = {
     "draft": "draft",
     "load": "check_model",
     "export": "export",
+    "verify": "data.verify",
     "config": "config",
     "targets": "config.targets",
     "cost": "config.cost",

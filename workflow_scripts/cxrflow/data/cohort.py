@@ -10,6 +10,7 @@ import logging
 from argparse import Namespace
 from dataclasses import replace
 
+from cxrflow.csv_table import inert
 from cxrflow.data import classification, filters, grounding, nli, pairs, progression
 from cxrflow.data.flow import Cohort, Flow
 from cxrflow.data.held_out import held_out_patients, held_out_sets
@@ -167,7 +168,8 @@ def _write(cohort: Cohort, flow: Flow, settings: CohortSettings, given: Namespac
         if cohort.documents is not None:
             cohort.documents.to_parquet(folder / "documents.parquet", index=False)
         split = cohort.split.rename_axis("subject_id").rename("split").reset_index()
-        split.sort_values("subject_id").to_csv(folder / "split.csv", index=False)
+        split = split.sort_values("subject_id").astype("str").apply(inert)
+        split.to_csv(folder / "split.csv", index=False)
         digests = {path.name: file_digest(path) for path in sorted(folder.iterdir())}
         write_json(
             folder / "flow.json",

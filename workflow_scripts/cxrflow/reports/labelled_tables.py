@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from cxrflow.csv_table import inert
 from cxrflow.drops import Tally
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_path, write_json
@@ -221,4 +222,5 @@ def _write(table: pd.DataFrame, path: Path) -> None:
         if path.suffix == ".parquet":
             table.to_parquet(temporary, index=False)
         else:
-            table.to_csv(temporary, index=False)
+            name = table.columns[0]
+            table.assign(**{name: inert(table[name].astype("str"))}).to_csv(temporary, index=False)
