@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from cxrflow.draft import read_report
 from cxrflow.reports.headings import hint, line_starts
 from cxrflow.reports.labels.language import known_share
 from cxrflow.reports.sections import parse_report
@@ -66,6 +67,10 @@ def test_headings_of_any_form(text: str) -> None:
         (
             "Clinical info: CHF.\n\nBig heart.\n\nNo edema.\n\nConclusion: CHF.",
             {"findings": "Big heart.\n\nNo edema.", "history": "CHF.", "impression": "CHF."},
+        ),
+        (
+            "Findings: Clear. Comparison: In June, no nodule. Impression: Clear.",
+            {"findings": "Clear. Comparison: In June, no nodule.", "comparison": None},
         ),
         ("City Hospital\nIMPRESSION: CHF.", {"findings": None, "impression": "CHF."}),
         ("Patient: CHF.\nIMPRESSION: Clear.", {"findings": None, "impression": "Clear."}),
@@ -223,3 +228,11 @@ def test_sentences_of_reports_are_english() -> None:
 )  # fmt: skip
 def test_short_english_is_known(text: str) -> None:
     assert known_share([text]) >= LEAST
+
+
+def test_an_earlier_report_is_given_by_its_sections(tmp_path: Path) -> None:
+    path = tmp_path / "prior.txt"
+    path.write_text("INDICATION: CHF.\nFindings: Big\nheart.\nIMPRESSION: No edema.\n")
+    assert read_report(path, ["impression", "findings"]) == "No edema. Big heart."
+    path.write_text("Big heart.\n")
+    assert read_report(path, ["impression"]) == "Big heart."

@@ -19,6 +19,8 @@ from cxrflow.reports.spelling import Speller
 
 MAIN = frozenset(("impression", "findings"))
 OPENING = ("organ", "title")
+# Sections of a line; what stands on the lines below is no longer theirs.
+OF_A_LINE = ("comparison", "examination", "technique", "date")
 LONGEST, MOST_WORDS = 60, 6
 LINE = re.compile(r"[^\n]++")
 COLON = re.compile(r"[:：][*_]*+")
@@ -39,6 +41,11 @@ class Heading(NamedTuple):
     start: int
     body: int
     name: str
+
+
+def _amid(text: str, start: int) -> bool:
+    """Whether words stand before it on its line."""
+    return bool(text[text.rfind("\n", 0, start) + 1 : start].strip())
 
 
 def _listed(rows: Iterable[Iterable[str]]) -> set[str]:
@@ -77,12 +84,17 @@ class Headings:
         found: list[Heading] = []
         for heading in self._candidates(text):
             start, body, name = heading
-            if name not in OPENING:
+            within = bool(found) and found[-1].name in MAIN
+            if name in OPENING:
+                if not within:
+                    found.append(Heading(start, start if name == "organ" else body, "findings"))
+                continue
+            # "No edema. Comparison: a film of last week shows …" goes on.
+            goes_on = within and name in OF_A_LINE and _amid(text, start)
+            if not goes_on or text[start:body].isupper():
                 found.append(heading)
-            elif not found or found[-1].name not in MAIN:
-                found.append(Heading(start, start if name == "organ" else body, "findings"))
         if MAIN.isdisjoint(heading.name for heading in found):
-            return [h for h in found if not text[: h.start].rpartition("\n")[2].strip()]
+            return [h for h in found if not _amid(text, h.start)]
         return found
 
     def _candidates(self, text: str) -> Iterator[Heading]:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from cxrflow.reports.headings import MAIN, Headings
+from cxrflow.reports.headings import MAIN, OF_A_LINE, Headings
 from cxrflow.reports.settings import SectionSettings
 from cxrflow.reports.spelling import Speller
 
@@ -30,8 +30,6 @@ PARAGRAPH_BREAK = "\n \n"
 
 CONCLUSION_ORDER = ("impression", "findings", "last_paragraph", "comparison")
 BLANK_LINE = re.compile(r"\n[ \t]*+\n")
-# Sections of a line; what stands on the lines below is no longer theirs.
-OF_A_LINE = ("comparison", "examination", "technique", "date")
 # Sections that stand behind the text of a report.
 BEHIND = ("addendum", "notification", "recommendations", "signature")
 
