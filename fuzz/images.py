@@ -44,7 +44,7 @@ def store(trial: Trial, work: Path, draw: Callable[[Random, Path], Path]) -> lis
         elif reason is not None:
             crashed = "decoder crashed" in reason
             trial.outcome("its decoder crashed" if crashed else "failed with a reason")
-            if "took longer than" in reason:
+            if "processor time" in reason or "no answer" in reason:
                 trial.fault(path, reason)
             if "\n" in reason or not reason.isprintable() or len(reason) > 400:
                 trial.fault(path, f"a reason that is no line: {reason!r}")

@@ -28,6 +28,9 @@ R = TypeVar("R")
 #: Items that a process of ``guarded_map`` is given at once.
 BLOCK = 32
 
+#: For an item's answer ``guarded_map`` waits this many times as long as it may take of a processor.
+PATIENCE = 20
+
 OUT_OF_MEMORY = "a worker process ended without an answer (out of memory?); try fewer --threads"
 
 
@@ -78,9 +81,10 @@ def guarded_map(
 ) -> Generator[R, None, None]:
     """Yield ``function(item)`` in order, from at least one process besides this one.
 
-    Where the item's process dies, or takes more than ``seconds`` for it, ``lost(item, reason)``
-    stands in its place, and the items behind it get a new process. The system kills what takes too
-    much memory, and not always who is to blame: such an item is tried once more.
+    Where the item's process dies, or takes more than ``seconds`` of processor time for it,
+    ``lost(item, reason)`` stands in its place, and the items behind it get a new process. Waiting
+    for a slow disk is no such time, but has its end as well (``PATIENCE``). The system kills what
+    takes too much memory, and not always who is to blame: such an item is tried once more.
 
     Raises:
         InputError: an item's process was killed twice, or none could be started.
@@ -143,8 +147,8 @@ class _Guard(Generic[T, R]):
             try:
                 connection.send(items[len(results) :])
                 while len(results) < len(items):
-                    if not connection.poll(self._seconds):
-                        reason = f"reading it took longer than {self._seconds:g} s"
+                    if not connection.poll(PATIENCE * self._seconds):
+                        reason = f"no answer in {PATIENCE * self._seconds:g} s"
                         break
                     returned, value = connection.recv()
                     if not returned:
@@ -160,8 +164,10 @@ class _Guard(Generic[T, R]):
                     raise InputError(f"{items[len(results)]}: {OUT_OF_MEMORY}")
                 tried_again = len(results)
                 continue
-            item = items[len(results)]
-            results.append(self._lost(item, reason or f"its decoder crashed ({_cause(code)})"))
+            if code == -signal.SIGPROF:
+                reason = f"it took more than {self._seconds:g} s of processor time"
+            reason = reason or f"its decoder crashed ({_cause(code)})"
+            results.append(self._lost(items[len(results)], reason))
         return results
 
     def _open(self) -> Connection:
@@ -173,7 +179,9 @@ class _Guard(Generic[T, R]):
                 # Spawned for the reason above; the first thing that comes back is its readiness.
                 context = multiprocessing.get_context("spawn")
                 ours, theirs = context.Pipe()
-                process = context.Process(target=_serve, args=(theirs, self._function), daemon=True)
+                process = context.Process(
+                    target=_serve, args=(theirs, self._function, self._seconds), daemon=True
+                )
                 process.start()
                 theirs.close()
                 self._process, self._connection = process, ours
@@ -214,8 +222,12 @@ class _Guard(Generic[T, R]):
                 self._process.join()
 
 
-def _serve(connection: Connection, function: Callable[[T], R]) -> None:
-    """What a guarded process does: lists of items come in, an answer for each goes out."""
+def _serve(connection: Connection, function: Callable[[T], R], seconds: float) -> None:
+    """What a guarded process does: lists of items come in, an answer for each goes out.
+
+    An item's processor time is limited by a timer of the system, whose signal ends the process in
+    the middle of compiled code too.
+    """
     _begin(None)
     _keep_memory()
     connection.send(None)
@@ -225,12 +237,14 @@ def _serve(connection: Connection, function: Callable[[T], R]) -> None:
         except EOFError:
             return
         for item in items:
+            signal.setitimer(signal.ITIMER_PROF, seconds)
             try:
                 answer = True, function(item)
             except Exception as error:  # a defect of ours, told where it is waited for
                 error.add_note(traceback.format_exc())
                 connection.send((False, error))
                 return
+            signal.setitimer(signal.ITIMER_PROF, 0)
             connection.send(answer)
 
 

@@ -24,7 +24,9 @@ class PixelSettings(Settings):
         description="A larger image, decoded, counts as failed; a chest radiograph has up to 40.",
     )
     max_seconds: float = Field(
-        default=60.0, gt=0, description="An image that takes longer counts as failed."
+        default=60.0,
+        gt=0,
+        description="Of processor time; an image that takes more counts as failed.",
     )
     images_per_shard: int = Field(
         default=512, ge=1, description="Rows of a shard file: what an interrupted build can lose."
