@@ -62,8 +62,8 @@ def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) 
         "the patients to avoid": silver.avoid,
         **sources.held,
     }
-    trained = _held_out(trained, {name: one for name, one in held.items() if one}, flow)
     rows = pd.concat([tested.assign(tested=True), trained.assign(tested=False)], ignore_index=True)
+    rows = _held_out(rows, {name: one for name, one in held.items() if one}, flow)
     rows = _with_images(rows, sources.pictures, flow, threads)
     rows = _one_direction(rows, flow)
     if settings.unit == "study":
@@ -117,10 +117,14 @@ def _without(
 
 def _held_out(rows: pd.DataFrame, held: dict[str, frozenset[str]], flow: Flow) -> pd.DataFrame:
     tests = {
-        f"trained on no more: its patient is among {name}": (rows["subject_id"].isin(one), False)
+        f"trained on no more: its patient is among {name}": (
+            ~rows["tested"] & rows["subject_id"].isin(one),
+            False,
+        )
         for name, one in held.items()
     }
-    return _without(rows, "silver labels that may be trained on", tests, flow)
+    left = _without(rows, "labels that may be tested or trained on", tests, flow)
+    return left.reset_index(drop=True)
 
 
 def _with_images(rows: pd.DataFrame, pictures: Tables, flow: Flow, threads: int) -> pd.DataFrame:
