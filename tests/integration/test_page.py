@@ -333,24 +333,24 @@ def test_five_papers_open_within_a_second_and_three_megabytes(browser, tmp_path)
     """Four more papers, each with every table of the first and pictures of its own."""
     config = load()
     papers: list[Any] = ["biovil"]
+    headline = [{"table": part.table} for part in config.chosen["biovil"].headline]
     for number in range(4):
         tables = {name: {"extends": f"biovil/{name}"} for name in config.chosen["biovil"].tables}
         papers.append(str(tmp_path / f"copy{number}.yaml"))
-        write_json(Path(papers[-1]), {"title": f"Copy {number}: of BioViL", "tables": tables})
+        said = {"title": f"Copy {number}: of BioViL", "tables": tables, "headline": headline}
+        write_json(Path(papers[-1]), said)
     root = tmp_path / "results"
     written = write_results(root, load(papers=papers))
     page = root / "report/index.html"
     main(["--config", str(written), "--results", str(root), "--output", str(page)])
     assert 700_000 < page.stat().st_size < 3_000_000
-    took = []
-    for _ in range(5):  # the machine may be busy with other things
-        show(browser, page, DESKTOP)
-        took.append(
-            browser.execute_script(
-                "return performance.timing.loadEventEnd - performance.timing.navigationStart"
-            )
-        )
-    assert min(took) < 1000
+    # Time of the thread that reads, lays out and draws: the machine may be busy with other things.
+    browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+    show(browser, page, DESKTOP)
+    metrics = browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+    browser.execute_cdp_cmd("Performance.disable", {})
+    (took,) = (one["value"] for one in metrics if one["name"] == "TaskDuration")
+    assert 0.01 < took < 1
 
 
 def test_every_table_and_scrolling_part_can_be_reached_and_named(browser, built):

@@ -304,7 +304,8 @@ def test_a_failed_check_stands_out(results):
     flow["checks"].append({"name": "image in one split", "passed": False, "detail": "2 in two"})
     write_json(path, flow)
     html = build(results)
-    assert "1 check failed" in html and "<b>FAILED</b> image in one split" in html
+    assert 'A check of the data failed: <a href="#cohort-biovil-mimic_cxr">mimic_cxr</a>' in html
+    assert html.count("1 check failed") == 2 and "<b>FAILED</b> image in one split" in html
 
 
 def test_the_tables_own_style_passes_the_check_for_outside_references(synthetic):

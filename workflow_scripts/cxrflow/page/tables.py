@@ -29,11 +29,15 @@ def paper_tables(run: RunFolder, paper: str) -> dict[str, Any]:
     if extent == "all":
         asked = list(titles)
     folder = run.root / "tables" / paper / ("" if extent == "all" else HEADLINE)
-    made = [_table(folder, paper, name, titles[name]) for name in asked]
+    made = {name: _table(folder, paper, name, titles[name]) for name in asked}
+    # Of many tables those of the headline are unfolded, where there is something of ours in them.
+    unfolded = {part.table for part in chosen.headline}
     return {
-        "rankings": next((one for one in made if one["id"] == f"{paper}-orderings"), None),
+        "rankings": made.pop("orderings", None),
         "claims": len(chosen.orderings),
-        "shown": [one for one in made if one["id"] != f"{paper}-orderings"],
+        "shown": [
+            one | {"open": bool(one["ours"]) and name in unfolded} for name, one in made.items()
+        ],
         "left_out": [
             _parts(title)[0]
             for name, title in titles.items()

@@ -29,6 +29,7 @@ from cxrflow.benchmarks.result import slug
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_path, read_object, write_json
 from cxrflow.images.geometry import Geometry
+from cxrflow.names import short_name
 from cxrflow.parquet import read_table
 
 log = logging.getLogger("cxrflow")
@@ -188,7 +189,8 @@ def draw_figure(
     ]
     over = "of each finding" if settings.each_finding else "of all phrases"
     caption = (
-        f"Shown: the {settings.rank} {over} by signed CNR of {settings.by}, first seed. {LEGEND}"
+        f"Shown: the {settings.rank} {over} by signed CNR of {short_name(settings.by)}, first "
+        f"seed. {LEGEND}"
     )
     if left_out:
         without = "; ".join(f"{one['label']} ({one['reason']})" for one in left_out)

@@ -20,6 +20,7 @@ from cxrflow.benchmarks.inputs import PRIOR, Cohort, Pixels, open_pixels, read_c
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_path, write_json
 from cxrflow.images.geometry import Geometry
+from cxrflow.names import short_name
 
 log = logging.getLogger("cxrflow")
 
@@ -76,8 +77,8 @@ def draw_figure(
         lines.append(f"{category}: signed CNR {', '.join(labels[2:])}")
     caption = (
         "From left to right: the prior image, the current one, the phrase's map without and with"
-        f" the prior. Of each finding the median by signed CNR of {beside.model} with the prior,"
-        f" first seed. {LEGEND}"
+        f" the prior. Of each finding the median by signed CNR of {short_name(beside.model)} with"
+        f" the prior, first seed. {LEGEND}"
     )
     return draw_sheet(strips, 1), {
         "kind": settings.kind,
