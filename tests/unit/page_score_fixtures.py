@@ -41,6 +41,15 @@ SCORES = {
     "mask_prediction": {"mask_accuracy": 0.764, "most_frequent_accuracy": 0.09, "margin": 0.674},
     "natural_language_inference": {"accuracy": 0.6, "accuracy_sd": 0.02, "majority": 0.7},
     "sentence_similarity": {"syn_sim": 0.85, "cont_gap": 0.8, "auroc": 0.93},
+    "pair_retrieval": {
+        f"{name}/{direction}": value
+        for direction in ("image_to_text", "text_to_image")
+        for name, value in (
+            ("recall/1", 0.2), ("recall/5", 0.4), ("recall/10", 0.6),
+            ("other_study/recall/10", 0.1), ("median_rank", 7.0),
+        )
+    },
+    "zero_shot_findings": {"auroc": 0.81, "auroc/edema": 0.9},
 }  # fmt: skip
 
 

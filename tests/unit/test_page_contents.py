@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from page_fixtures import REAL, build, edit, load, write_record, write_results
+import yaml
+from page_fixtures import REAL, ROOT, build, edit, load, write_record, write_results
 from page_score_fixtures import write_table
 
 from cxrflow.errors import InputError
@@ -260,6 +261,18 @@ def test_papers_are_chapters_and_nothing_is_shown_twice(tmp_path):
         for one in ("biovil", "mine")
     ]
     assert "paper-mine" not in pages[0] and 'id="model-biovil-biovil"' in pages[1]
+
+
+def test_a_hospital_reads_what_its_model_finds_without_labels(tmp_path):
+    text = (ROOT / "hospital.yaml").read_text(encoding="utf-8")
+    values = yaml.safe_load(text.replace("${CXR_HOSPITAL}", "/data/own"))
+    values.pop("pathvars")
+    write_results(tmp_path, load(**values), overlays=["hospital.yaml"])
+    html = build(tmp_path)
+    leads = html.partition('id="own_data-retrieval"')[0]
+    assert "Reports found (R@10)" in leads and "Zero-shot AUROC" in leads
+    assert 'id="own_data-findings"' in html and "A random order" in html
+    assert "on real data" in html and "/data/own" not in html
 
 
 def test_commands_without_overlays_name_none(synthetic):
