@@ -28,7 +28,6 @@ KNOWN_WRONG = {
     "Cannot entirely exclude, particularly on this portable film, a small left effusion.",
     "Patient with heart failure history, now with clear lungs and no edema.",
     "No effusion, cardiomegaly.",
-    "No interval change in the heart, which is enlarged.",
     "Questionable left pneumothorax and left rib fracture.",
     "No effusion on the left and a small one on the right.",
     "Interval removal of one chest tube, the other remains in place.",

@@ -50,7 +50,13 @@ def _decide(mention: Mention, effects: Mapping[str, Cue]) -> Assertion | None:
     by_state = mention.kind in ("organ", "hint") and "state uncertain" not in effects
     if by_state and "state negative" in effects:
         return verdict("state negative", NEGATIVE)
-    if "negative" in effects and not (organ and "state steady" in effects):
+    # "The heart is not seen" says nothing of it; "an enlarged heart is not seen" does.
+    stated = "state positive" in effects or "state uncertain" in effects
+    negative = effects.get("negative")
+    if negative and organ and not stated:
+        steady = "state steady" in effects
+        negative = None if steady or negative.kind.reach == "backward" else negative
+    if negative:
         return verdict("negative", NEGATIVE)
     if not organ or "state positive" in effects:
         if "uncertain" in effects:

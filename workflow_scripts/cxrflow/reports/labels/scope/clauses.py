@@ -14,6 +14,8 @@ HARD_MARKS = frozenset(";()[]!")
 # "Heart size:" announces what is said of it: so few words before a colon go with what follows.
 LONGEST_TOPIC = 6
 PIECE_MARKS = frozenset((",", "with"))
+# Words that join two states of one organ.
+STATE_JOINTS = frozenset(("and", ",", "at", "grossly", "also", "remains", "remain", "is", "are"))
 # So many words before a noun ("no small, rounded nodule") are looked through.
 LONGEST_ROW = 6
 
@@ -59,6 +61,17 @@ def clause_starts(words: Sequence[str], breaks: Sequence[Match[CueKind]]) -> lis
     return sorted(s for s in starts if s < len(words)) or [0]
 
 
+def _opened(words: Sequence[str]) -> dict[int, int]:
+    """Where the innermost "(" of each ")" stands."""
+    opened, places = {}, []
+    for i, word in enumerate(words):
+        if word == "(":
+            places.append(i)
+        elif word == ")" and places:
+            opened[i] = places.pop() - 1
+    return {close: before for close, before in opened.items() if before >= 0}
+
+
 class Sentence:
     """The marks of a sentence that scopes stop at, each found once, so scopes cost O(1) to O(n)."""
 
@@ -74,6 +87,8 @@ class Sentence:
         self.before_nouns = rules.starters | rules.qualifiers
         self.starts = clause_starts(words, [m for m in matches if m.payload.effect == "break"])
         self.states = sorted({m.start for m in matches if m.payload.effect.startswith("state")})
+        self.steady = {m.start for m in matches if m.payload.effect == "state steady"}
+        self.opened = _opened(words)
         self.named = sorted({mention.start for mention in mentions})
         self.devices = {m.start for m in mentions if m.observation == "Support Devices"}
         self.stops = sorted({*self._stops(rules), *asides})
@@ -206,10 +221,20 @@ class Sentence:
         With a verb the subject may be a list ("A, B and C are not seen"); without one the cue
         belongs to the piece between commas.
         """
-        first = max(self.clause(start)[0], start - limit)
+        first = self.clause(start)[0]
+        # "The heart, which is enlarged", "a nodule (6 mm) may be …": said of what stands before.
+        if first and state and self.words[first] == "which":
+            first = self.clause(first - 1)[0]
+        elif first and self.words[first - 1] == ")":
+            first = self.clause(self.opened.get(first - 1, first))[0]
+        first = max(first, start - limit)
         has_verb = any(self.words[i] in self.verbs for i in range(max(start - 3, first), end))
         if state:
             i = bisect_right(self.states, start - 1) - 1
+            # "Stable and within normal limits" is one state.
+            joined = self.words[self.states[i] + 1 : start] if i >= 0 else ()
+            if i >= 0 and self.states[i] in self.steady and STATE_JOINTS.issuperset(joined):
+                i -= 1
             if i >= 0:
                 first = max(first, self.states[i] + 1)
         if not has_verb:
