@@ -14,6 +14,8 @@ HARD_MARKS = frozenset(";()[]!")
 # "Heart size:" announces what is said of it: so few words before a colon go with what follows.
 LONGEST_TOPIC = 6
 PIECE_MARKS = frozenset((",", "with"))
+# What the place of a finding that is there begins with.
+PLACES = frozenset(("left", "right", "lingula", "both", "upper", "lower", "middle"))
 # Words that join two states of one organ.
 STATE_JOINTS = frozenset(("and", ",", "at", "grossly", "also", "remains", "remain", "is", "are"))
 # So many words before a noun ("no small, rounded nodule") are looked through.
@@ -103,10 +105,20 @@ class Sentence:
             follows[i] = seen
         return follows
 
-    def _asserting_commas(self, rules: CueRules) -> set[int]:
-        """The commas before a piece that says that something is there.
+    def _is_place(self, i: int) -> bool:
+        """Whether "in the left …" or the like begins at word ``i``."""
+        at = i + 2 if self.words[i + 1 : i + 2] == ["the"] else i + 1
+        return (
+            self.words[i] in ("in", "at", "within")
+            and at < len(self.words)
+            and (self.words[at] in PLACES)
+        )
 
-        It names a finding that "remains" or "is worse", or a device after what is none.
+    def _asserting_commas(self, rules: CueRules) -> set[int]:
+        """The commas, and "and", before a piece that says that something is there.
+
+        It names a finding that "remains", "is worse" or lies "in the left lung", or a device after
+        what is none.
         """
         commas: set[int] = set()
         first_named, lasting = len(self.words), False
@@ -117,13 +129,13 @@ class Sentence:
                 first_named, at = i, at - 1
                 lasting_after = lasting
             if word in (",", "and"):
-                if word == "," and first_named < len(self.words):
+                if first_named < len(self.words):
                     device = first_named in self.devices
                     after_none = at >= 0 and self.named[at] not in self.devices
                     if (device and after_none) or (not device and lasting_after):
                         commas.add(i)
                 first_named, lasting = len(self.words), False
-            lasting = lasting or word in rules.lasting
+            lasting = lasting or word in rules.lasting or self._is_place(i)
         return commas
 
     def _stops(self, rules: CueRules) -> list[int]:
@@ -150,7 +162,8 @@ class Sentence:
             elif following in rules.starters:
                 stop = complete or not or_follows[i] or following in rules.always_starters
             else:
-                stop = word == "," and not or_follows[i] and (complete or i in asserting)
+                after_list = complete and word == ","
+                stop = not or_follows[i] and (after_list or i in asserting)
             if stop:
                 stops.append(i)
                 named = joined = complete = False
@@ -241,4 +254,9 @@ class Sentence:
             for i in range(start - 1, first - 1, -1):
                 if self.words[i] in PIECE_MARKS:
                     return i + 1
+        elif state:
+            # "Enlarged heart, lungs are clear": the lungs are.
+            for i in range(start - 1, first, -1):
+                if self.words[i - 1 : i + 1] == [",", "lungs"] and self.words[i + 1] in self.verbs:
+                    return i
         return first
