@@ -250,13 +250,23 @@ class Sentence:
                 i -= 1
             if i >= 0:
                 first = max(first, self.states[i] + 1)
-        if not has_verb:
-            for i in range(start - 1, first - 1, -1):
-                if self.words[i] in PIECE_MARKS:
+        return max(first, self._piece(start, first, has_verb, state))
+
+    def _piece(self, start: int, first: int, has_verb: bool, state: bool) -> int:
+        """Where, from ``first`` on, the piece between commas begins that a cue belongs to."""
+        for i in range(start - 1, first - 1, -1):
+            word = self.words[i]
+            if not has_verb:
+                if word in PIECE_MARKS:
                     return i + 1
-        elif state:
-            # "Enlarged heart, lungs are clear": the lungs are.
-            for i in range(start - 1, first, -1):
-                if self.words[i - 1 : i + 1] == [",", "lungs"] and self.words[i + 1] in self.verbs:
-                    return i
+            elif state:
+                # "Enlarged heart, lungs are clear": the lungs are.
+                if self.words[i : i + 2] == [",", "lungs"] and self.words[i + 2] in self.verbs:
+                    return i + 1
+            elif word in ("and", "or", "nor"):
+                break  # a list: "consolidation, effusion and edema have resolved"
+            elif word == ",":
+                # "Stable nodule, effusion has resolved": the effusion has.
+                named = bisect_left(self.named, start) > bisect_left(self.named, i)
+                return i + 1 if named else first
         return first

@@ -73,7 +73,10 @@ def find_cues(words: Sequence[str], mentions: Sequence[Mention]) -> list[Cue]:
         if kind.reach in ("forward", "both"):
             last = sentence.forward(end, kind.words, kind)
             cues.append(Cue(kind, start, end, end, last))
-        at_end = kind.reach == "back from end" and end == len(words)
+        following = words[end] if end < len(words) else "."
+        at_end = (kind.reach == "back from end" and end == len(words)) or (
+            kind.reach == "back if last" and not following.isalnum()
+        )
         if kind.reach in ("backward", "both") or at_end:
             state = kind.effect.startswith("state")
             first = sentence.backward(start, end, kind.words, state)
