@@ -14,6 +14,7 @@ HARD_MARKS = frozenset(";()[]!")
 # "Heart size:" announces what is said of it: so few words before a colon go with what follows.
 LONGEST_TOPIC = 6
 PIECE_MARKS = frozenset((",", "with"))
+STOPPING = frozenset((",", "and", "with"))
 # What the place of a finding that is there begins with.
 PLACES = frozenset(("left", "right", "lingula", "both", "upper", "lower", "middle"))
 # Words that join two states of one organ.
@@ -90,10 +91,11 @@ class Sentence:
         self.starts = clause_starts(words, [m for m in matches if m.payload.effect == "break"])
         self.states = sorted({m.start for m in matches if m.payload.effect.startswith("state")})
         self.steady = {m.start for m in matches if m.payload.effect == "state steady"}
-        self.opened = _opened(words)
+        self.opened = _opened(words) if "(" in words else {}
         self.named = sorted({mention.start for mention in mentions})
         self.devices = {m.start for m in mentions if m.observation == "Support Devices"}
-        self.stops = sorted({*self._stops(rules), *asides})
+        stops = () if STOPPING.isdisjoint(words) else self._stops(rules)
+        self.stops = sorted({*stops, *asides})
 
     def _or_follows(self) -> list[bool]:
         """Whether an "or" follows inside the clause: such a list goes on past its commas."""

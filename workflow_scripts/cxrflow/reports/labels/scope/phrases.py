@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 PayloadT = TypeVar("PayloadT")
 
@@ -23,8 +23,7 @@ JOINING = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A word or mark in lower case, and where it stands in the sentence."""
 
     word: str
@@ -35,7 +34,7 @@ class Token:
 def tokenize(sentence: str) -> list[Token]:
     """Words and marks in lower case; a hyphen inside a word is dropped, a slash reads "or"."""
     text = sentence.replace("’", "'")
-    tokens = [Token(m.group().lower(), m.start(), m.end()) for m in TOKEN.finditer(text)]
+    tokens = [Token(m[0].lower(), *m.span()) for m in TOKEN.finditer(text)]
     kept: list[Token] = []
     for i, token in enumerate(tokens):
         if token.word in ("-", "/") and 0 < i < len(tokens) - 1:
@@ -56,8 +55,7 @@ class _Node(Generic[PayloadT]):
     payloads: list[PayloadT] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Match(Generic[PayloadT]):
+class Match(NamedTuple, Generic[PayloadT]):
     """Words ``start`` to ``end`` (exclusive) of the sentence match a phrase of ``payload``."""
 
     start: int
