@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from bench.race import Race, Work
 from cxrflow.objectives.local_alignment import local_alignment
+from cxrflow.training.precision import choose_device
 
 TEMP1, TEMP2, TEMP3 = 4.0, 5.0, 10.0
 LONGEST = 97
@@ -19,7 +20,7 @@ SIZES = [(20, 128, 256), (30, 128, 196), (48, 768, 361)]  # images and texts, fe
 
 def both_directions(similarity_BB: Tensor) -> Tensor:
     logits = TEMP3 * similarity_BB
-    target = torch.arange(len(logits))
+    target = torch.arange(len(logits), device=logits.device)
     return cross_entropy(logits, target) + cross_entropy(logits.T, target)
 
 
@@ -48,7 +49,8 @@ def all_at_once(region_BMD: Tensor, word_BLD: Tensor, lengths: list[int]) -> Ten
     """Every text with every image in one tensor of texts x images x words x regions."""
     longest = max(lengths)
     word_ILD = word_BLD[:, :longest]
-    there_ILx = (torch.arange(longest) < torch.tensor(lengths)[:, None])[:, None, :, None]
+    there_IL = torch.arange(longest) < torch.tensor(lengths)[:, None]
+    there_ILx = there_IL.to(word_BLD.device)[:, None, :, None]
     similarity = torch.einsum("ild,bmd->iblm", word_ILD, region_BMD)
     shares = similarity.masked_fill(~there_ILx, float("-inf")).softmax(2)
     attention = (TEMP1 * shares).softmax(3)
@@ -67,13 +69,13 @@ def same(ours: tuple[Tensor, ...], peer: tuple[Tensor, ...]) -> None:
 
 
 def race(images: int, features: int, regions: int) -> Race:
-    generator = torch.Generator().manual_seed(0)
+    generator, device = torch.Generator().manual_seed(0), choose_device("auto")
     lengths = torch.randint(20, LONGEST + 1, (images,), generator=generator).tolist()
     # Features are scaled to dot products of order one, where both softmaxes matter.
     region_BMD, word_BLD = (
-        (
-            torch.randn(images, length, features, generator=generator) / features**0.25
-        ).requires_grad_()
+        (torch.randn(images, length, features, generator=generator) / features**0.25)
+        .to(device)
+        .requires_grad_()
         for length in (regions, LONGEST)
     )
 

@@ -13,15 +13,17 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 import torch
 from programs import ENVIRONMENT
 from safetensors.torch import load_file
-from toy_programs import trainings
+from toy_programs import Toy, trainings
 
 from cxrflow.attempts import FOLDER
+from cxrflow.config.models import PROGRAMS
 from cxrflow.encoders.frames import Frames
 from cxrflow.errors import InputError
 
@@ -31,12 +33,30 @@ LONGER = max(2, KILLS)
 STARTED = re.compile("starting: |resuming at step")
 
 
+class Undisturbed:
+    """The trainings as they end when nothing happens to them, each done when first asked for."""
+
+    def __init__(self, inputs: Path, folder: Path) -> None:
+        self.inputs, self.folder = inputs, folder
+
+    def toy(self, name: str, length: int = 1) -> Toy:
+        """A training, all that it starts from being there."""
+        toy = trainings(self.inputs, self.folder, length)[name]
+        for given in toy.inputs.values():
+            if isinstance(given, Path) and given.parent == self.folder:
+                self.model(given.name)
+        return toy
+
+    def model(self, name: str) -> Path:
+        """The model folder of a training."""
+        if not (self.folder / name).is_dir():
+            self.toy(name, LONGER).train(name, self.folder).succeeds()
+        return self.folder / name
+
+
 @pytest.fixture(scope="module")
-def undisturbed(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("undisturbed")
-    for name, toy in trainings(inputs, folder, LONGER).items():
-        toy.train(name, folder).succeeds()
-    return folder
+def undisturbed(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    return Undisturbed(inputs, tmp_path_factory.mktemp("undisturbed"))
 
 
 def killed_at_random(command: list[str], generator: random.Random, state: Path) -> str | None:
@@ -55,18 +75,18 @@ def killed_at_random(command: list[str], generator: random.Random, state: Path) 
     return begun if process.returncode == -signal.SIGKILL else None
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("phase II", "phase III", "SimCLR", "MoCo", "joint", "joint with words", "temporal"),
-        *("supervised", "studies", "matched pairs"),
-        *("report", "Caption-LSTM", "Caption-Transformer"),
-    ],
+NAMES = (
+    *("phase II", "phase III", "SimCLR", "MoCo", "joint", "joint with words", "temporal"),
+    *("supervised", "studies", "matched pairs"),
+    *("report", "Caption-LSTM", "Caption-Transformer"),
 )
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_killed_training_ends_with_the_same_weights(
-    name: str, inputs: Path, undisturbed: Path, tmp_path: Path
+    name: str, inputs: Path, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
-    toy, generator = trainings(inputs, undisturbed, LONGER)[name], random.Random(name)
+    toy, generator = undisturbed.toy(name, LONGER), random.Random(name)
     command, state = toy.command(name, tmp_path), tmp_path / f"state-{name}"
     begun = [killed_at_random(command, generator, state) for _ in range(KILLS)]
     killed = [line for line in begun if line is not None]
@@ -74,8 +94,8 @@ def test_killed_training_ends_with_the_same_weights(
     assert any("resuming at step" in line for line in killed), killed
     toy.train(name, tmp_path).succeeds()
     compared = 0
-    for weights in sorted((undisturbed / name).rglob("*.safetensors")):
-        again = load_file(tmp_path / name / weights.relative_to(undisturbed / name))
+    for weights in sorted((undisturbed.model(name)).rglob("*.safetensors")):
+        again = load_file(tmp_path / name / weights.relative_to(undisturbed.model(name)))
         for key, value in load_file(weights).items():
             assert torch.equal(value, again[key]), key
             compared += 1
@@ -83,10 +103,37 @@ def test_killed_training_ends_with_the_same_weights(
     assert not state.exists()
 
 
-def test_joint_model_folder_is_complete(undisturbed: Path) -> None:
+def without_dropout(settings: Any) -> Any:
+    """The same settings, with nothing that a GPU draws otherwise than a CPU."""
+    if not isinstance(settings, dict):
+        return settings
+    return {
+        key: 0.0 if key.endswith(("dropout", "drop_path")) else without_dropout(value)
+        for key, value in settings.items()
+    }
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.parametrize("name", NAMES)
+def test_gpu_and_cpu_begin_alike(name: str, undisturbed: Undisturbed, tmp_path: Path) -> None:
+    toy, losses = undisturbed.toy(name), {}
+    kind = PROGRAMS[toy.module.removeprefix("pretrain.")]
+    written = without_dropout(kind.model_validate(toy.settings).model_dump(mode="json"))
+    one = {"epochs": None, "steps": 1, "validate_steps": None, "checkpoint_validations": None}
+    toy = toy._replace(settings=written | {"training": toy.settings["training"] | one})
+    for device in ("cpu", "cuda"):
+        toy.train(device, tmp_path, device=device, precision="fp32", log_steps=1).succeeds()
+        first, *_ = (tmp_path / device / "metrics.jsonl").read_text().splitlines()
+        losses[device] = json.loads(first)["loss"]
+    # A GPU rounds the factors of convolutions to TF32.
+    assert losses["cuda"] == pytest.approx(losses["cpu"], rel=1e-3)
+
+
+def test_joint_model_folder_is_complete(undisturbed: Undisturbed) -> None:
     import cxrflow
 
-    model = cxrflow.load(undisturbed / "joint")
+    model = cxrflow.load(undisturbed.model("joint"))
     assert model.geometry == "shorter32"
     pixels = torch.rand(2, 1, 32, 32)
     texts = ["New left effusion.", "No other finding."]
@@ -94,22 +141,22 @@ def test_joint_model_folder_is_complete(undisturbed: Path) -> None:
     assert similarity.shape == (2, 1, 1) and similarity.abs().max() <= 1 + 1e-6
     image = model.encode_image(pixels).projected_global
     torch.testing.assert_close(image.norm(dim=1), torch.ones(2))
-    run = json.loads((undisturbed / "joint" / "run.json").read_text())
+    run = json.loads((undisturbed.model("joint") / "run.json").read_text())
     assert run["data"]["synthetic"] is True and run["samples_per_second"] > 0
     lines = [
         json.loads(line)
-        for line in (undisturbed / "joint" / "metrics.jsonl").read_text().splitlines()
+        for line in (undisturbed.model("joint") / "metrics.jsonl").read_text().splitlines()
     ]
     steps = [line["step"] for line in lines if line["split"] == "train"]
     assert steps == sorted(set(steps)), "no line is written twice"
 
 
-def test_joint_model_with_words_pools_as_it_was_trained(undisturbed: Path) -> None:
+def test_joint_model_with_words_pools_as_it_was_trained(undisturbed: Undisturbed) -> None:
     import cxrflow
 
-    folder = undisturbed / "joint with words"
+    folder = undisturbed.model("joint with words")
     text = cxrflow.load(folder).text_encoder
-    before = cxrflow.load(undisturbed / "phase III").text_encoder
+    before = cxrflow.load(undisturbed.model("phase III")).text_encoder
     assert text is not None and before is not None
     assert (text.pooling, before.pooling) == ("max", "cls")
     trained = {
@@ -130,18 +177,18 @@ def test_joint_model_with_words_pools_as_it_was_trained(undisturbed: Path) -> No
     assert validate[0] > 1.05 * chance > min(validate) > 0.98 * chance
 
 
-def test_temporal_model_compares_and_lets_text_look(undisturbed: Path) -> None:
+def test_temporal_model_compares_and_lets_text_look(undisturbed: Undisturbed) -> None:
     import cxrflow
     from cxrflow.encoders.guided_text import load_guidance
 
-    folder = undisturbed / "temporal"
+    folder = undisturbed.model("temporal")
     model = cxrflow.load(folder)
     assert model.takes_prior and model.text_encoder is not None
     current, prior = torch.rand(2, 2, 1, 32, 32)
     alone, compared = model.encode_image(current), model.encode_image(current, prior)
     assert not torch.allclose(alone.projected_global, compared.projected_global)
     guided = load_guidance(folder, model.text_encoder)
-    before = cxrflow.load(undisturbed / "phase III").text_encoder
+    before = cxrflow.load(undisturbed.model("phase III")).text_encoder
     assert before is not None
     assert not torch.equal(guided.mlm_token, before.bert.embeddings.word_embeddings.weight[2])
     data = json.loads((folder / "run.json").read_text())["data"]
@@ -150,11 +197,11 @@ def test_temporal_model_compares_and_lets_text_look(undisturbed: Path) -> None:
 
 @pytest.mark.parametrize("name", ["Caption-LSTM", "Caption-Transformer"])
 def test_captioner_writes_what_it_reads_from_an_image(
-    name: str, undisturbed: Path, tmp_path: Path
+    name: str, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
     import cxrflow
 
-    folder = undisturbed / name
+    folder = undisturbed.model(name)
     model = cxrflow.load(folder)
     pixels = torch.rand(2, 1, 32, 32)
     written = model.generate_report(pixels, beams=5)
@@ -166,7 +213,7 @@ def test_captioner_writes_what_it_reads_from_an_image(
     with pytest.raises(InputError, match="a trunk alone, with no projection to a joint space"):
         model.encode_image(torch.rand(1, 1, 32, 32))
     start, end = (
-        load_file(one / "image/model.safetensors") for one in (undisturbed / "SimCLR", folder)
+        load_file(one / "image/model.safetensors") for one in (undisturbed.model("SimCLR"), folder)
     )
     assert start.keys() == end.keys() and any(not torch.equal(start[n], end[n]) for n in start)
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
@@ -250,13 +297,13 @@ def test_compiled_training_killed_and_resumed_ends_with_the_same_weights(
 
 @pytest.mark.parametrize("rate", [0.0, 0.05])
 def test_image_half_of_a_report_model_is_trained_at_its_own_rate(
-    rate: float, inputs: Path, undisturbed: Path, tmp_path: Path
+    rate: float, inputs: Path, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
-    toy = trainings(inputs, undisturbed)["report"]
+    toy = undisturbed.toy("report")
     toy._replace(settings={**toy.settings, "image_rate": rate}).train("report", tmp_path).succeeds()
     start, end = (
         load_file(folder / "image/model.safetensors")
-        for folder in (undisturbed / "temporal", tmp_path / "report")
+        for folder in (undisturbed.model("temporal"), tmp_path / "report")
     )
     moved = [name for name in start if not torch.equal(start[name], end[name])]
     assert bool(moved) == bool(rate)  # at 0 batch statistics stay as well

@@ -26,7 +26,7 @@ SHARED = {
         "names",
         "outputs",
     ),
-    *("parallel", "parquet", "programs", "progress"),
+    *("parallel", "parquet", "programs", "progress", "transfer"),
 }
 LIBRARIES = {"data", "encoders", "images", "metrics", "objectives", "phantom", "reports", "text"}
 # What each part may import besides itself, the shared modules, other parts' settings and the

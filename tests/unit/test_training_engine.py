@@ -49,7 +49,9 @@ def weights(path: Path) -> dict[str, torch.Tensor]:
 def lines(folder: Path) -> list[dict[str, float | str]]:
     """What the log says, but for the time."""
     read = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
-    return [{name: line[name] for name in line if name != "time"} for line in read]
+    return [
+        {name: line[name] for name in line if name not in ("time", "data_wait")} for line in read
+    ]
 
 
 def assert_same_run(first: Path, second: Path) -> None:

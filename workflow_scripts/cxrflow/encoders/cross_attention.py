@@ -64,7 +64,14 @@ class CrossAttention(nn.Module):
             own = layer.attention.self
             context_TD = blocks.attend(own(hidden_TD), own.heads, _self_attention(own, causal))
             attended_TD = layer.attention.output(context_TD, hidden_TD)
-            context_TD = _cross_attend(guide.self, attended_TD, patches_BMD, blocks, length)
+            cross = guide.self
+            context_TD = blocks.attend_to(
+                cross.query(attended_TD),
+                (cross.key(patches_BMD), cross.value(patches_BMD)),
+                length,
+                cross.heads,
+                partial(scaled_dot_product_attention, dropout_p=cross.dropout.p * cross.training),
+            )
             attended_TD = guide.output(context_TD, attended_TD)
             hidden_TD = layer.output(layer.intermediate(attended_TD), attended_TD)
         states = hidden_TD.new_zeros(rows * length, hidden_TD.shape[1])
@@ -97,30 +104,3 @@ def _self_attention(own: SelfAttention, causal: bool) -> Callable[..., Tensor]:
     return lambda q, k, v, attn_mask: scaled_dot_product_attention(
         q, k, v, dropout_p=dropout, is_causal=True
     )
-
-
-def _cross_attend(
-    guide: SelfAttention, hidden_TD: Tensor, patches_BMD: Tensor, blocks: TokenBlocks, length: int
-) -> Tensor:
-    """Contexts [T, D] of the tokens from the patches of their own image."""
-    q_TD = guide.query(hidden_TD)
-    k_BHMd, v_BHMd = (by_head(part(patches_BMD), guide.heads) for part in (guide.key, guide.value))
-    found = []
-    for group in blocks.groups:
-        own = slice(group.begin, group.end)
-        part, row_T = q_TD[own], blocks.tokens[own] // length
-        row_NW = row_T
-        if group.mask is not None:
-            places = group.count * group.width
-            part = part.new_zeros(places, part.shape[1]).index_copy(0, group.places, part)
-            row_NW = row_T.new_zeros(places).index_copy(0, group.places, row_T)
-        row_N = row_NW.view(group.count, group.width)[:, 0]  # a text's first place is a token
-        context = scaled_dot_product_attention(
-            by_head(part.view(group.count, group.width, -1), guide.heads),
-            k_BHMd[row_N],
-            v_BHMd[row_N],
-            dropout_p=guide.dropout.p * guide.training,
-        )
-        context = context.transpose(1, 2).flatten(2).flatten(0, 1)
-        found.append(context if group.mask is None else context.index_select(0, group.places))
-    return torch.cat(found)

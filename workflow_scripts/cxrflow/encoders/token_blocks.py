@@ -2,32 +2,30 @@
 
 Everything in BERT but attention treats each token by itself, so it can run on the T real tokens of
 a batch, one after the other. Attention stays inside a *block*: a padded sequence, or one document
-of a packed row. Blocks of similar length are padded to the longest of them and attend together, so
-attention keeps its dropout (BioViL section 2.1 drops 25 % there too), which the variable-length
-kernels of torch lack.
+of a packed row. Blocks of similar length are padded to the longest of them and attend together.
+Many tokens on a GPU are not padded: it has kernels for blocks of any lengths, which torch calls for
+nested tensors, at a cost in host time that only they are worth. Both ways drop attention, as BioViL
+does (25 %, section 2.1).
 
-Shapes: B rows, L places, T real tokens, D width, N blocks of a group, W tokens of its longest.
+Shapes: B rows, L places, T real tokens, D width, C of anything; N blocks (of a group), W places of
+each, X places of all groups; M patches of an image.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from cxrflow.transfer import sent
 
 _STEP = 32  # blocks whose lengths fall between the same multiples of this attend together
+_ALIGNED = 16  # keys of a mask that a GPU reads at once
+MANY = 65_536  # tokens from which nested tensors pay on a GPU (docs/performance.md)
 
-
-@dataclass(frozen=True)
-class _Group:
-    """Blocks that attend together; their tokens stand next to each other among the T."""
-
-    begin: int
-    end: int
-    count: int  # N
-    width: int  # W
-    places: Tensor  # [end - begin], places of the tokens in the padded N * W
-    mask: Tensor | None  # bool [N, 1, 1, W], True at tokens; None where no block is padded
+Attention = Callable[..., Tensor]
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class TokenBlocks:
     """The real tokens of a batch and the blocks they form."""
 
     tokens: Tensor  # [T] int64, places in the flattened [B, L], shortest blocks first
-    groups: list[_Group]
+    blocks: "Ragged | Padded"
 
     @classmethod
     def of(cls, block_BL: Tensor, device: torch.device) -> "TokenBlocks":
@@ -52,37 +50,179 @@ class TokenBlocks:
         real = torch.nonzero(block_BL.flatten() >= 0).flatten()
         _, block, sizes = torch.unique(names[real], return_inverse=True, return_counts=True)
         rank = torch.argsort(sizes, stable=True)
-        sorted_sizes = sizes[rank]
         new_block = torch.empty_like(rank).scatter_(0, rank, torch.arange(len(rank)).to(rank))
         order = torch.argsort(new_block[block], stable=True)
-        groups, begin = [], 0
-        for part in _similar(sorted_sizes.tolist()):
-            lengths = sorted_sizes[part]
-            end = begin + int(lengths.sum())
-            groups.append(_group(lengths, begin, end, device))
-            begin = end
-        return cls(real[order].to(device), groups)
+        kind = Ragged if device.type == "cuda" and len(real) >= MANY else Padded
+        return cls(sent(real[order], device), kind.of(sizes[rank], device))
 
-    def attend(self, qkv_T3D: Tensor, heads: int, attention: Callable[..., Tensor]) -> Tensor:
-        """Contexts [T, D] of the tokens: ``attention(q, k, v, attn_mask=...)`` in every group.
+    def attend(self, qkv_T3D: Tensor, heads: int, attention: Attention) -> Tensor:
+        """Contexts [T, D] of the tokens from those of their own block.
 
-        ``qkv_T3D`` holds a token's query, key and value, each D wide; ``attention`` gets them as
-        [N, heads, W, D / heads] and gives contexts of that shape.
+        ``qkv_T3D`` holds a token's query, key and value, each D wide. ``attention`` gets blocks as
+        ``attention(q, k, v, attn_mask=...)``, [N, heads, W, D / heads] each, and gives contexts of
+        that shape.
         """
-        triple = qkv_T3D.shape[1]
-        found = []
-        for group in self.groups:
-            part = qkv_T3D[group.begin : group.end]
-            if group.mask is not None:
-                empty = part.new_zeros(group.count * group.width, triple)
-                part = empty.index_copy(0, group.places, part)
-            q, k, v = part.view(group.count, group.width, 3, heads, -1).permute(2, 0, 3, 1, 4)
-            context = attention(q, k, v, attn_mask=group.mask).transpose(1, 2)
-            context = context.reshape(group.count * group.width, triple // 3)
-            if group.mask is not None:
-                context = context.index_select(0, group.places)
-            found.append(context)
-        return torch.cat(found)
+        q, k, v = self.blocks.by_block(qkv_T3D.unflatten(1, (3, heads, -1)))
+        return self.blocks.contexts(attention, q, k, v)
+
+    def attend_to(
+        self, q_TD: Tensor, kv_BMD: Sequence[Tensor], length: int, heads: int, attention: Attention
+    ) -> Tensor:
+        """Contexts [T, D] of the tokens from key and value of what belongs to their row.
+
+        Every row is one block, a text; ``length`` is L.
+        """
+        (q,) = self.blocks.by_block(q_TD.unflatten(1, (1, heads, -1)))
+        row_N = self.blocks.firsts(self.tokens) // length
+        k, v = (
+            self.blocks.of_blocks(part_BMD.index_select(0, row_N).unflatten(2, (heads, -1)))
+            for part_BMD in kv_BMD
+        )
+        return self.blocks.contexts(attention, q, k, v, masked=False)
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Blocks one after the other: all of them are a nested tensor [N, heads, any, D / heads]."""
+
+    offsets: Tensor  # [N + 1] int64
+    shortest: int
+    longest: int
+
+    @classmethod
+    def of(cls, lengths_N: Tensor, device: torch.device) -> "Ragged":
+        """Of these lengths, ascending."""
+        offsets = nn.functional.pad(lengths_N.cumsum(0), (1, 0))
+        return cls(sent(offsets, device), int(lengths_N[0]), int(lengths_N[-1]))
+
+    def by_block(self, parts_TPHd: Tensor) -> list[list[Tensor]]:
+        """Each of P parts of the tokens."""
+        sizes = self.shortest, self.longest
+        return [[_nested(part_THd, self.offsets, *sizes)] for part_THd in parts_TPHd.unbind(1)]
+
+    def of_blocks(self, states_NMHd: Tensor) -> list[Tensor]:
+        """What M others, as many for every block, have."""
+        blocks, others = states_NMHd.shape[:2]
+        offsets = torch.arange(blocks + 1, device=states_NMHd.device) * others
+        return [_nested(states_NMHd.flatten(0, 1), offsets, others, others)]
+
+    def firsts(self, values_T: Tensor) -> Tensor:
+        """The values [N] of each block's first token."""
+        return values_T[self.offsets[:-1]]
+
+    def contexts(
+        self,
+        attention: Attention,
+        q: list[Tensor],
+        k: list[Tensor],
+        v: list[Tensor],
+        masked: bool = True,
+    ) -> Tensor:
+        """[T, D]; nothing is padded, so nothing needs a mask."""
+        found = attention(q[0], k[0], v[0], attn_mask=None)
+        return found.transpose(1, 2).values().flatten(1)
+
+
+def _nested(states_THd: Tensor, offsets: Tensor, shortest: int, longest: int) -> Tensor:
+    nested: Tensor = torch.nested.nested_tensor_from_jagged(
+        states_THd, offsets, min_seqlen=shortest, max_seqlen=longest
+    )
+    return nested.transpose(1, 2)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Padded blocks that attend together."""
+
+    count: int  # N
+    width: int  # W
+    mask: Tensor | None  # bool [N, 1, 1, W], True at tokens; None where no block is padded
+
+
+@dataclass(frozen=True)
+class Padded:
+    """Blocks in groups of similar length: a tensor [N, heads, W, D / heads] for each."""
+
+    groups: list[Group]
+    places: Tensor | None  # [T] int64, places of the tokens among the X; None where T = X
+
+    @classmethod
+    def of(cls, lengths_N: Tensor, device: torch.device) -> "Padded":
+        """Of these lengths, ascending."""
+        groups, inside = [], []
+        for part in _similar(lengths_N.tolist()):
+            lengths = lengths_N[part]
+            # A GPU would copy a mask whose rows are not aligned.
+            step = _ALIGNED if device.type == "cuda" else 1
+            width = -(-int(lengths[-1]) // step) * step
+            there_NW = torch.arange(width, device=lengths.device) < lengths[:, None]
+            inside.append(there_NW.flatten())
+            mask = None if there_NW.all() else sent(there_NW[:, None, None], device)
+            groups.append(Group(len(lengths), width, mask))
+        inside_X = torch.cat(inside)
+        places = None if inside_X.all() else sent(inside_X.nonzero().flatten(), device)
+        return cls(groups, places)
+
+    def by_block(self, parts_TPHd: Tensor) -> list[list[Tensor]]:
+        """Each of P parts of the tokens; zero in places without a token."""
+        padded = self._padded(parts_TPHd.flatten(1))
+        shape = parts_TPHd.shape[1:]
+        groups = [part_NWC.unflatten(2, shape).permute(2, 0, 3, 1, 4) for part_NWC in padded]
+        return [list(parts) for parts in zip(*groups, strict=True)]
+
+    def of_blocks(self, states_NMHd: Tensor) -> list[Tensor]:
+        """What M others, as many for every block, have."""
+        return list(states_NMHd.transpose(1, 2).split([group.count for group in self.groups]))
+
+    def firsts(self, values_T: Tensor) -> Tensor:
+        """The values [N] of each block's first token."""
+        return torch.cat([part_NW1[:, 0, 0] for part_NW1 in self._padded(values_T[:, None])])
+
+    def contexts(
+        self,
+        attention: Attention,
+        q: list[Tensor],
+        k: list[Tensor],
+        v: list[Tensor],
+        masked: bool = True,
+    ) -> Tensor:
+        """[T, D]; ``masked``: keys are tokens, and padding is none."""
+        found = [
+            attention(*qkv, attn_mask=group.mask if masked else None)
+            for group, *qkv in zip(self.groups, q, k, v, strict=True)
+        ]
+        context_XD = torch.cat([one.transpose(1, 2).flatten(2).flatten(0, 1) for one in found])
+        if self.places is None:
+            return context_XD
+        context_TD: Tensor = _Unpadded.apply(context_XD, self.places)
+        return context_TD
+
+    def _padded(self, states_TC: Tensor) -> list[Tensor]:
+        """[N, W, C] for each group."""
+        sizes = [group.count * group.width for group in self.groups]
+        states_XC = states_TC
+        if self.places is not None:
+            empty = states_TC.new_zeros(sum(sizes), states_TC.shape[1])
+            states_XC = empty.index_copy(0, self.places, states_TC)
+        parts = zip(self.groups, states_XC.split(sizes), strict=True)
+        return [part.unflatten(0, (group.count, group.width)) for group, part in parts]
+
+
+class _Unpadded(torch.autograd.Function):
+    """The rows at T different places of [X, D]; torch's own gradient would add them up."""
+
+    @staticmethod
+    def forward(ctx: Any, padded_XD: Tensor, places_T: Tensor) -> Tensor:
+        ctx.save_for_backward(places_T)
+        ctx.rows = len(padded_XD)
+        return padded_XD.index_select(0, places_T)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient_TD: Tensor) -> tuple[Tensor, None]:
+        (places_T,) = ctx.saved_tensors
+        empty = gradient_TD.new_zeros(ctx.rows, gradient_TD.shape[1])
+        return empty.index_copy_(0, places_T, gradient_TD), None
 
 
 def _similar(sizes: list[int]) -> list[slice]:
@@ -90,11 +230,3 @@ def _similar(sizes: list[int]) -> list[slice]:
     steps = [-(-size // _STEP) for size in sizes]
     borders = [n for n in range(len(steps)) if n == 0 or steps[n] != steps[n - 1]]
     return [slice(a, b) for a, b in zip(borders, [*borders[1:], len(steps)], strict=True)]
-
-
-def _group(lengths: Tensor, begin: int, end: int, device: torch.device) -> _Group:
-    count, width = len(lengths), int(lengths.max())
-    inside = torch.arange(width, device=lengths.device) < lengths[:, None]
-    places = torch.nonzero(inside.flatten()).flatten()
-    mask = None if end - begin == count * width else inside[:, None, None].to(device)
-    return _Group(begin, end, count, width, places.to(device), mask)

@@ -14,6 +14,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from cxrflow.transfer import sent
+
 
 class Words(NamedTuple):
     """The words of B texts, each text's first."""
@@ -54,9 +56,9 @@ def aggregate_words(
         state_BLD = state_BLD / len(layers)
     # The pieces of a word stand next to each other among the kept; a word without any gets zeros.
     word_XD = nn.functional.embedding_bag(
-        kept_BL.flatten().nonzero().flatten().to(state_BLD.device),
+        sent(kept_BL.flatten().nonzero().flatten(), state_BLD.device),
         state_BLD.flatten(0, 1),
-        (pieces_X.cumsum(0) - pieces_X).to(state_BLD.device),
+        sent(pieces_X.cumsum(0) - pieces_X, state_BLD.device),
         mode="sum",
     )
     return Words(word_XD.unflatten(0, (len(piece_BL), longest)), lengths_B.tolist())

@@ -24,6 +24,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from cxrflow.transfer import sent
+
 SMALLEST_NORM = 1e-8  # floor of |t||c| in the cosine, as in the published code
 CHUNK_BYTES = 8 * 2**20
 KEPT_BYTES = 512 * 2**20
@@ -102,7 +104,7 @@ def local_similarity(
         raise ValueError(f"{texts} lengths of 1 to {longest} words are needed, not {lengths}")
     sizes = [int(length) for length in lengths]
     there_IL = torch.arange(longest) < torch.tensor(sizes)[:, None]
-    index_N = there_IL.flatten().nonzero().flatten().to(word_ILD.device)
+    index_N = sent(there_IL.flatten().nonzero().flatten(), word_ILD.device)
     kind = torch.promote_types(torch.promote_types(region_BMD.dtype, word_ILD.dtype), torch.float32)
     score_BN = _Match.apply(
         region_BMD.to(kind),

@@ -9,7 +9,7 @@ from cxrflow.page.inputs import RunFolder, Training
 from cxrflow.page.svg import Series, line_chart
 
 POINTS = 64  # of a training curve; more are averaged in equal groups
-NOT_TERMS = {"step", "split", "epoch", "time", "learning_rate"}
+NOT_TERMS = {"step", "split", "epoch", "time", "data_wait", "learning_rate"}
 TERMS = {
     "loss": "Objective",
     "mlm": "Masked language modelling",

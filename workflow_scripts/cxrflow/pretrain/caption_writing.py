@@ -29,6 +29,7 @@ from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.order import epoch_order
 from cxrflow.training.processes import ALONE
 from cxrflow.training.program import ParameterRule
+from cxrflow.transfer import sent
 
 
 class CaptionViews(Views):
@@ -47,7 +48,7 @@ class CaptionViews(Views):
         """What the captioner gives."""
         program, texts, device = self._program, self._texts, self._program.run.device
         patches_BMF = program.patches(self._split, self.batch)
-        return program.decoder(texts.ids.to(device), patches_BMF, texts.positions.to(device))
+        return program.decoder(sent(texts.ids, device), patches_BMF, sent(texts.positions, device))
 
     @property
     def logits(self) -> Tensor:

@@ -31,6 +31,7 @@ from cxrflow.pretrain.settings import TemporalPretrainingSettings
 from cxrflow.text.masking import WordMasker
 from cxrflow.text.report_batch import ReportTokens, Section
 from cxrflow.training.program import ParameterRule
+from cxrflow.transfer import sent
 
 
 @dataclass(frozen=True)
@@ -91,12 +92,12 @@ class FrameViews(PairViews):
         device = program.run.device
         hidden = program.guided.states(
             program.text,
-            masked.input_ids.to(device),
+            sent(masked.input_ids, device),
             mask,
             self.image.unnormalised_patches.flatten(1, 2),
         )
-        logits = program.text.predict_tokens(hidden, masked.positions.to(device))
-        targets = masked.targets.to(device)
+        logits = program.text.predict_tokens(hidden, sent(masked.positions, device))
+        targets = sent(masked.targets, device)
         return MaskedText(logits, targets, *totals(batch.processes, len(targets), len(ids)))
 
     @property
@@ -129,6 +130,7 @@ class FrameTextProgram(ImageTextProgram):
             text,
             vocabulary,
         )
+        self.steady = not splits["train"].images.have_priors
         names = ("encoder.vit_pooler.type_embed", "encoder.missing_previous_emb")
         there = dict(image.named_parameters())
         self.parameter_rules = [

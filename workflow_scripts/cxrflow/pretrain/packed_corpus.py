@@ -22,6 +22,7 @@ from cxrflow.text.report_batch import SECTIONS, ReportTokens
 from cxrflow.training.order import drawn_batches
 from cxrflow.training.processes import ALONE
 from cxrflow.training.program import Losses
+from cxrflow.transfer import sent
 
 
 class PackedViews(NamedTuple):
@@ -73,13 +74,13 @@ class PackedCorpusProgram(TermsProgram):
         inside = (masked.positions >= low * length) & (masked.positions < high * length)
         document = packed["document"][low:high]
         hidden = self.text.packed_states(
-            masked.input_ids[low:high].to(device),
+            sent(masked.input_ids[low:high], device),
             document,
-            packed["position_ids"][low:high].to(device),
+            sent(packed["position_ids"][low:high], device),
         )
         positions = masked.positions[inside] - low * length
-        logits = self.text.predict_tokens(hidden, positions.to(device))
-        text = MaskedText(logits, masked.targets[inside].to(device), *counts)
+        logits = self.text.predict_tokens(hidden, sent(positions, device))
+        text = MaskedText(logits, sent(masked.targets[inside], device), *counts)
         return self.objective(PackedViews([text], high - low, int((document >= 0).sum())))
 
     def _masked_batch(

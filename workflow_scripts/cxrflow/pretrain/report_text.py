@@ -25,6 +25,7 @@ from cxrflow.text.report_batch import ReportTokens, Section
 from cxrflow.text.sentences import has_text, sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo
 from cxrflow.training.processes import Processes
+from cxrflow.transfer import sent
 
 
 class MaskedText(NamedTuple):
@@ -102,19 +103,19 @@ class TextPasses:
         taken = texts.take(batch)
         ids, mask = taken["input_ids"], taken["attention_mask"]
         if self.masker is None:
-            states = self.encoder.last_states(ids.to(self.device), mask, self.layers)
+            states = self.encoder.last_states(sent(ids, self.device), mask, self.layers)
             return TextOutput(self.encoder, ids, mask, states, None)
         masked = self.masker(ids, mask.bool(), taken["keys"], batch.seed, batch.epoch)
-        corrupted = masked.input_ids.to(self.device)
+        corrupted = sent(masked.input_ids, self.device)
         if self.stacked:
-            both = torch.cat([ids.to(self.device), corrupted])
+            both = torch.cat([sent(ids, self.device), corrupted])
             stacks = self.encoder.last_states(both, torch.cat([mask, mask]), self.layers)
             states, hidden = [stack.chunk(2)[0] for stack in stacks], stacks[-1].chunk(2)[1]
         else:
             states = self.encoder.last_states(corrupted, mask, max(1, self.layers))
             hidden = states[-1]
-        logits = self.encoder.predict_tokens(hidden, masked.positions.to(self.device))
-        targets = masked.targets.to(self.device)
+        logits = self.encoder.predict_tokens(hidden, sent(masked.positions, self.device))
+        targets = sent(masked.targets, self.device)
         counts = totals(batch.processes, len(targets), len(ids))
         return TextOutput(self.encoder, ids, mask, states, MaskedText(logits, targets, *counts))
 

@@ -25,6 +25,7 @@ from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.order import epoch_order
 from cxrflow.training.processes import ALONE
 from cxrflow.training.program import ParameterRule
+from cxrflow.transfer import sent
 
 
 class ReportViews(Views):
@@ -44,7 +45,7 @@ class ReportViews(Views):
         program, texts, device = self._program, self._texts, self._program.run.device
         patches_BMP = program.patches(self._split, self.batch)
         return program.decoder(
-            texts.ids.to(device), texts.mask, patches_BMP, texts.positions.to(device)
+            sent(texts.ids, device), texts.mask, patches_BMP, sent(texts.positions, device)
         )
 
 
@@ -69,6 +70,7 @@ class ReportProgram(TermsProgram):
         self.images, self.prompts, self.image, self.decoder = images, prompts, image, decoder
         self.tokenizer = tokenizer
         self.augmentation = Augmentation(settings.augmentation)
+        self.steady = not images["train"].have_priors
         trained = {"image": image} if settings.image_rate else {}
         if trained:
             self.parameter_rules = [ParameterRule("image.*", rate=settings.image_rate)]

@@ -20,6 +20,7 @@ from cxrflow.images.free_memory import free_memory
 from cxrflow.images.store import PixelStore
 from cxrflow.pretrain.inputs import PRIOR
 from cxrflow.training.memory import explained
+from cxrflow.transfer import sent
 
 log = logging.getLogger("cxrflow")
 
@@ -70,6 +71,11 @@ class SplitImages:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def have_priors(self) -> bool:
+        """Whether some do: then batches differ in their number of images."""
+        return bool((self.priors >= 0).any())
+
     def take(self, batch: NDArray[np.int64]) -> Frames[Stored]:
         """The images of a batch of positions; a prior is augmented by the key of its current."""
         having = np.flatnonzero(self.priors[batch] >= 0)
@@ -87,7 +93,7 @@ class SplitImages:
         return Stored(self.pixels[self._there(self._places[rows])], self._there(keys), there)
 
     def _there(self, numbers: NDArray[np.int64]) -> Tensor:
-        return torch.as_tensor(numbers, device=self.device)
+        return sent(torch.from_numpy(numbers), self.device)
 
     def _read(self, rows: NDArray[np.int64]) -> Tensor:
         # From pinned memory the copy to a GPU runs beside what the GPU still has to do.

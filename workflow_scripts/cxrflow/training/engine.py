@@ -86,7 +86,7 @@ class Engine:
         last act and the end of the process must not cost the run.
         """
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
-        choose_kernels(self.settings.deterministic)
+        choose_kernels(self.settings.deterministic, self.program.steady)
         folder = StateFolder(state_folder)
         with naming(folder.path), contextlib.ExitStack() as stack:
             self.processes.first(lambda: stack.enter_context(folder.locked()))
@@ -305,6 +305,7 @@ class Engine:
         return {
             "epoch": self.step / self.program.batches_per_epoch,
             "time": round(self.totals["seconds"], 3),
+            "data_wait": round(self.totals["data"], 3),
             "learning_rate": self.train_step.optimiser.param_groups[0]["lr"],
             **values,
         }

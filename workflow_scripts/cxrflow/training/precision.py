@@ -13,6 +13,8 @@ Precision = Literal["bf16", "fp32"]
 
 def choose_device(wanted: str) -> torch.device:
     """``auto`` is the first GPU when there is one; asking for an absent one is an error."""
+    # Its attention plans anew for every shape, and batches of texts have ever new ones.
+    torch.backends.cuda.enable_cudnn_sdp(False)
     if wanted == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if wanted.startswith("cuda") and not torch.cuda.is_available():
@@ -31,16 +33,17 @@ def choose_precision(wanted: Literal["auto", "bf16", "fp32"], device: torch.devi
     return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
 
 
-def choose_kernels(deterministic: bool) -> None:
+def choose_kernels(deterministic: bool, steady: bool) -> None:
     """Allow a GPU only kernels that repeat themselves, or let it find its fastest convolutions.
 
-    The second is done by trying, and what wins may differ from run to run.
+    The second is done by trying, for each number of images anew, so only where that is ``steady``;
+    what wins may differ from run to run.
     """
     if deterministic:
         # cuBLAS reads this when it is first used.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(deterministic)
-    torch.backends.cudnn.benchmark = not deterministic
+    torch.backends.cudnn.benchmark = steady and not deterministic
 
 
 def autocast(

@@ -33,6 +33,7 @@ class Program(Protocol):
     modules: dict[str, nn.Module]  # everything with parameters or buffers
     batches_per_epoch: int
     parameter_rules: Sequence[ParameterRule] = ()
+    steady: bool = True  # as many images in every batch
 
     def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
         """Objective of part ``part`` of ``parts`` of batch ``index`` of ``epoch``.
