@@ -23,6 +23,7 @@ from bench.text_steps import (
 )
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.settings import TextEncoderSettings
+from cxrflow.files import file_digest
 from cxrflow.pretrain.objective import Run
 from cxrflow.pretrain.packed_corpus import PackedCorpusProgram
 from cxrflow.pretrain.settings import TextPretrainingSettings
@@ -48,7 +49,8 @@ def write_tokens(folder: Path, sizes: np.ndarray, vocabulary: VocabularyInfo) ->
     folder.mkdir()
     np.save(folder / "tokens.npy", rng.permutation(ordinary)[ranks].astype(np.uint16))
     np.save(folder / "offsets.npy", np.concatenate([[0], np.cumsum(sizes)]))
-    facts = {"vocabulary_fingerprint": vocabulary.fingerprint, "fingerprint": folder.name}
+    digest = file_digest(folder / "tokens.npy")
+    facts = {"vocabulary_fingerprint": vocabulary.fingerprint, "fingerprint": digest}
     (folder / "tokens.json").write_text(json.dumps(facts))
     return PackedCorpus([folder], LENGTH, vocabulary)
 
