@@ -200,12 +200,21 @@ def test_a_mistake_in_a_paper_names_its_file_and_key(overlay, paper, values, mes
     assert message in str(error.value)
 
 
+CIRCLES = (("alone", "alone"), ("one", "two"), ("two", "one"))
+
+
 def test_a_papers_name_is_its_files(overlay, paper):
     assert load_paper(paper({})).name == "mine"
     with pytest.raises(InputError, match="a paper of ours is called 'biovil'; give the file anoth"):
         load_paper(paper({}, "biovil.yaml"))
     with pytest.raises(InputError, match="key 'name' is 'my method'"):
         load_paper(paper({}, "my method.yaml"))
+    circle = {name: {"tasks": {"x": {"extends": f"{of}/x"}}} for name, of in CIRCLES}
+    for path in [paper(values, f"{name}.yaml") for name, values in circle.items()]:
+        with pytest.raises(InputError, match="extends itself, alone or by way of another paper"):
+            load_paper(path)
+    with pytest.raises(InputError, match="'a/b' is not known"):
+        load_paper(paper({"tasks": {"x": {"extends": "a/b/x"}}}, "deep.yaml"))
     for name in ("reference.yaml", "label_agreement.yaml", "store_pixels.yaml", "all.yaml"):
         with pytest.raises(InputError, match="' means something else in the workflow"):
             overlay({"papers": [paper({}, name)]})

@@ -265,6 +265,25 @@ def test_html_is_a_well_formed_accessible_fragment(files):
     assert 'class="synthetic"' not in html and "+0.073" in html
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("data", [], "field 'data' is [], expected an object"),
+        ("data", {}, "field 'data' is {}, expected an object"),
+        ("metrics", 1, "field 'metrics' is 1, expected an object"),
+        ("metrics", {"a": 0.5}, "metric 'a' is 0.5, expected value, low and high"),
+        ("metrics", {"a": {"value": [1]}}, "metric 'a' is {'value': [1]}, expected"),
+        ("metrics", {"a": {"value": 1, "low": "x"}}, "expected value, low and high"),
+    ],
+)
+def test_damaged_metrics_are_one_line(tmp_path, field, value, said):
+    path = result(tmp_path, 0, 1.0)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
+    with pytest.raises(InputError) as error:
+        read_results([path])
+    assert str(error.value).startswith(f"{path}: ") and said in str(error.value)
+
+
 def test_synthetic_results_are_marked_and_not_compared(tmp_path):
     results, cells, _ = cells_of([result(tmp_path, 0, 1.0, synthetic=True)])
     html, text = table_html("t", TABLE, cells, results), table_markdown(TABLE, cells, results)

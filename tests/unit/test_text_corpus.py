@@ -241,6 +241,9 @@ def test_damaged_notes(tmp_path):
     path.write_bytes(gzip.compress(gzip.decompress(whole).replace(b"text 7", b"caf\xe9")))
     with pytest.raises(InputError, match="not UTF-8 after line"):
         build("mimic_iii", tmp_path / "a", tmp_path / "out")
+    path.write_bytes(gzip.compress(gzip.decompress(whole) + b"\n" * 300_000))
+    with pytest.raises(InputError, match="100000 blank lines up to line"):
+        build("mimic_iii", tmp_path / "a", tmp_path / "out")
     with pytest.raises(InputError, match="no notes"):
         build("mimic_iii", tmp_path, tmp_path / "out2")
 

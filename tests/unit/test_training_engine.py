@@ -15,6 +15,7 @@ import torch
 from toy_training import train
 
 from cxrflow.errors import InputError
+from cxrflow.outputs import claim_folder
 from cxrflow.training.settings import TrainingSettings
 from cxrflow.training.state import StateFolder
 
@@ -141,6 +142,13 @@ def test_second_process_on_one_run_leaves_with_a_line(tmp_path: Path) -> None:
     state = StateFolder(tmp_path / "state-run")
     with state.locked(), pytest.raises(InputError, match=f"another process .process {os.getpid()}"):
         train(tmp_path)
+
+
+def test_another_product_in_its_place_is_refused_before_the_training(tmp_path: Path) -> None:
+    claim_folder(tmp_path / "run", "cohort")
+    with pytest.raises(InputError, match=r"another product \(cohort\), not an earlier model"):
+        train(tmp_path)
+    assert not (tmp_path / "state-run").exists()
 
 
 def test_not_finite_loss_names_step_term_and_samples(tmp_path: Path) -> None:

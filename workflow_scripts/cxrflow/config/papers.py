@@ -161,6 +161,9 @@ class Library:
             return
         task: Task = self._entry("tasks", name, user)
         if task.of is not None:
+            checked: Task = self._entry("tasks", task.of, f"task {name}")
+            if checked.of is not None:
+                raise WrongKey(("papers",), f"task {name} is of '{task.of}', which is of another")
             self._add_task(task.of, f"task {name}")
         self.tasks[name] = task
         for cohort in (task.cohort, task.training):

@@ -104,6 +104,9 @@ def paper_file(source: str) -> Path:
     return Path(str(resources.files(__name__).joinpath(f"{source}.yaml")))
 
 
+_LOADING: set[Path] = set()  # the files of papers that are being read
+
+
 @cache
 def load_paper(source: str) -> Paper:
     """Read a paper by its name, or from a YAML file, whose name without ending is the paper's."""
@@ -112,6 +115,9 @@ def load_paper(source: str) -> Paper:
     ours = file.parent.name == "papers" and source == name
     if not ours and name in paper_names():
         raise InputError(f"{file}: a paper of ours is called '{name}'; give the file another name")
+    if file in _LOADING:
+        raise InputError(f"{file}: extends itself, alone or by way of another paper")
+    _LOADING.add(file)
     try:
         raw = _extended(read_yaml(file), file)
         # A paper that names no headline is its own.
@@ -122,6 +128,8 @@ def load_paper(source: str) -> Paper:
         return Paper.model_validate({"name": name, **raw}, context={"paper": name})
     except ValidationError as error:
         raise InputError(explain(error, str(file))) from None
+    finally:
+        _LOADING.discard(file)
 
 
 def _extended(raw: dict[str, Any], file: Path) -> dict[str, Any]:
@@ -132,7 +140,7 @@ def _extended(raw: dict[str, Any], file: Path) -> dict[str, Any]:
             if isinstance(entry, dict) and EXTENDS in entry:
                 source = str(entry[EXTENDS])
                 paper = paper_of(source)
-                beside = file.with_name(f"{paper}.yaml")  # a user's own, where it is none of ours
+                beside = file.parent / f"{paper}.yaml"  # a user's own, where it is none of ours
                 place = paper if paper in paper_names() or not beside.is_file() else str(beside)
                 base = getattr(load_paper(place), kind) if paper else {}
                 if short_name(source) not in base:

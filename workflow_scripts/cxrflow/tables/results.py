@@ -14,6 +14,8 @@ from cxrflow.papers import Paper
 from cxrflow.papers.tables import Result, cells_of
 
 FIELDS = ("task", "model", "seed", "learnt", "data", "protocol", "metrics")
+Number = int | float | None
+Value = Number | str  # a word in some tables
 NOT_RUN = "not run in this configuration"
 NOT_IN_HEADLINE = "not in the headline"
 
@@ -55,6 +57,7 @@ def read_results(files: Sequence[Path], left_out: Mapping[Result, str] | None = 
     sources: dict[bool, Path] = {}
     for file in files:
         run = read_object(file, FIELDS)
+        _require_shape(file, run)
         sources.setdefault(bool(run["data"].get("synthetic")), file)
         if len(sources) == 2:
             raise InputError(
@@ -72,6 +75,21 @@ def read_results(files: Sequence[Path], left_out: Mapping[Result, str] | None = 
                 )
         same.append(run)
     return Results(dict(runs), left_out or {})
+
+
+def _require_shape(file: Path, run: Mapping[str, Any]) -> None:
+    """What tables read of a metrics.json is there and of its kind."""
+    for field, names in (("data", ("name",)), ("protocol", ()), ("metrics", ())):
+        if not isinstance(run[field], dict) or any(name not in run[field] for name in names):
+            raise InputError(
+                f"{file}: field '{field}' is {str(run[field])[:100]}, expected an object"
+            )
+    for name, found in run["metrics"].items():
+        whole = isinstance(found, dict) and isinstance(found.get("value", ()), Value)
+        if not whole or not all(isinstance(found.get(end), Number) for end in ("low", "high")):
+            raise InputError(
+                f"{file}: metric '{name}' is {str(found)[:100]}, expected value, low and high"
+            )
 
 
 def left_out(paper: Paper) -> dict[Result, str]:

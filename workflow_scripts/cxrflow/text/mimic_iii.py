@@ -5,12 +5,13 @@ Texts run over several lines inside quotes, so the file goes through a CSV parse
 
 import csv
 import gzip
+import io
 import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
+from cxrflow.archives import TooLarge, unpacked
 from cxrflow.csv_table import LONGEST_FIELD
 from cxrflow.drops import Tally
 from cxrflow.errors import InputError
@@ -20,6 +21,7 @@ from cxrflow.text.settings import CorpusSettings
 _BRACKETS = re.compile(r"\[\*\*.*?\*\*\]", re.DOTALL)
 # The mark that MIMIC-CXR uses, so that invented names and dates are not learnt.
 _REPLACEMENT = "___"
+_BLANK = 100_000  # lines at a stretch that no table has
 _COLUMNS = ("ROW_ID", "ISERROR", "TEXT")
 
 
@@ -33,26 +35,25 @@ def find_notes(root: Path) -> Path:
     return found[0]
 
 
-def _open(path: Path) -> IO[str]:
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8", newline="")
-    return open(path, encoding="utf-8", newline="")
-
-
 def _rows(path: Path) -> Iterator[list[str]]:
     """Rows of the CSV; whatever breaks the stream becomes one line that names the place."""
     csv.field_size_limit(LONGEST_FIELD)
-    line = 0
+    line = blank = 0
     try:
-        with _open(path) as stream:
+        with io.TextIOWrapper(unpacked(path), encoding="utf-8", newline="") as stream:
             # A line at a time and no longer than a field: a packed line may unpack to gigabytes.
             lines = iter(lambda: stream.readline(LONGEST_FIELD), "")
             reader = csv.reader(lines, strict=True)
             for row in reader:
                 line = reader.line_num
+                blank = 0 if row else blank + 1
+                if blank > _BLANK:
+                    raise InputError(f"{path}: {_BLANK} blank lines up to line {line}")
                 yield row
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 after line {line} ({error.reason})") from None
+    except TooLarge as error:
+        raise InputError(f"{path}: {error}") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{path}: not a whole gzip file after line {line} ({error})") from None
     except csv.Error as error:

@@ -27,6 +27,7 @@ from tqdm import tqdm
 from cxrflow import __version__
 from cxrflow.errors import InputError, InterruptedRun
 from cxrflow.files import atomic_folder, naming, read_json, write_json
+from cxrflow.outputs import require_own_folder
 from cxrflow.training.compilation import compile_modules
 from cxrflow.training.data_clock import DataClock
 from cxrflow.training.memory import explained, peak_memory_mb
@@ -87,6 +88,7 @@ class Engine:
         """
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
         choose_kernels(self.settings.deterministic, self.program.steady)
+        require_own_folder(Path(output), "model")  # now, and not after a week of training
         folder = StateFolder(state_folder)
         with naming(folder.path), contextlib.ExitStack() as stack:
             self.processes.first(lambda: stack.enter_context(folder.locked()))
