@@ -188,8 +188,8 @@ def test_the_program_writes_a_result_without_text(model, tmp_path, monkeypatch) 
 
 
 def test_wrong_input_is_named(model) -> None:
-    with pytest.raises(InputError, match="med/samples.parquet: no row has split 'x'"):
-        evaluate(model, train_split="x")
+    with pytest.raises(InputError, match="med/samples.parquet: no row has split 'validate'"):
+        evaluate(model, train_split="validate")
     with pytest.raises(InputError, match="key 'learning_rate' is 1e.20.*not finite"):
         evaluate(model, learning_rate=1e20, warmup=0.0, gradient_clip=1e30, epochs=3)
     with pytest.raises(InputError, match="no text half"):

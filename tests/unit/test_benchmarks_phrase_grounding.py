@@ -206,7 +206,7 @@ def test_wrong_input_is_named(pixels, tmp_path, monkeypatch):
     options = ["--model", ".", "--pixels", str(pixels), "--output", str(tmp_path / "out")]
     with pytest.raises(InputError, match="geometry is shorter64.*trained on shorter512"):
         main(["phrase_grounding", *options, "--cohort", str(cohort)])
-    with pytest.raises(InputError, match=r"no row has split 'dev'; found \['test'\]"):
+    with pytest.raises(InputError, match=r"no row has split 'validate'; found \['test'\]"):
         main(
             [
                 "phrase_grounding",
@@ -214,7 +214,7 @@ def test_wrong_input_is_named(pixels, tmp_path, monkeypatch):
                 "--cohort",
                 str(cohort),
                 "--settings",
-                '{"split": "dev"}',
+                '{"split": "validate"}',
             ]
         )
     with pytest.raises(InputError, match=r"flow.json: file not found"):

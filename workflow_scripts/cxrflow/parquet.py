@@ -2,23 +2,28 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import pyarrow as pa
 
 from cxrflow.archives import one_line
 from cxrflow.errors import InputError
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 #: What Arrow and pandas raise of damaged files.
 DAMAGE = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, RuntimeError)
 
 
-def read_table(path: str | Path, columns: Sequence[str] = ()) -> pd.DataFrame:
+def read_table(path: str | Path, columns: Sequence[str] = ()) -> "pd.DataFrame":
     """Read a Parquet file that must have ``columns``; others come along.
 
     Raises:
         InputError: the file is absent or damaged, or lacks a column.
     """
+    import pandas as pd  # not needed by all who ask what damage is
+
     if not Path(path).is_file():
         raise InputError(f"{path}: file not found")
     try:
