@@ -16,7 +16,7 @@ import pytest
 from cxrflow import archives
 from cxrflow.archives import leads_out, open_zip, read_member, tar_files, unpacked
 from cxrflow.csv_table import inert, read_csv, read_text
-from cxrflow.data import open_i, verify
+from cxrflow.data import open_i, retrieval_8x200, verify
 from cxrflow.data.tables import Request
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
@@ -271,3 +271,15 @@ def test_files_are_compared_with_the_publisher_s_checksums(
     (tmp_path / "SHA256SUMS.txt").write_text(f"{'0' * 64}  gone.dcm\n")
     with pytest.raises(InputError, match="of 1 listed files none is there"):
         verify.verify(tmp_path)
+
+
+def test_candidates_whose_labels_are_all_blank_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "image-retrieval/candidate.csv"
+    path.parent.mkdir()
+    place, observations = "CheXpert-v1.0/train/patient{:05d}/study1/view1_frontal.jpg", 14
+    header = ",".join(["Path", *retrieval_8x200.OBSERVATIONS])
+    blank, one = "," * observations, ",1" + ",0" * (observations - 1)
+    path.write_text(f"{header}\n{place.format(1)}{blank}\n{place.format(2)}{one}\n")
+    rows, drops = retrieval_8x200._candidates(tmp_path)
+    assert rows["category"].tolist() == [retrieval_8x200.OBSERVATIONS[0]]
+    assert [drop.count for drop in drops] == [1]

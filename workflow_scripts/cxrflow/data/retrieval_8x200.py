@@ -73,9 +73,10 @@ def _candidates(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     exclusive = (labels == 1).sum(axis=1).eq(1) & (labels == 0).sum(axis=1).eq(labels.shape[1] - 1)
     reason = f"{path.name}: not one label 1 and all others 0"
     drops += [*repeats, Drop.of(reason, rows.loc[~exclusive, "Path"], failed=True)]
-    rows = rows.assign(category=labels.idxmax(axis=1))[exclusive]
+    rows = rows[exclusive]
     if rows.empty:
         raise InputError(f"{path}: no candidate has one label 1 and all others 0")
+    rows = rows.assign(category=labels[exclusive].idxmax(axis=1))  # of which none may be blank
     rows, lost = _with_ids(rows, path)
     return rows, [drop for drop in drops + lost if drop.count]
 
