@@ -418,6 +418,13 @@ def test_a_header_that_is_too_small_would_cut_or_shear_the_image(
         decode(save(made, tmp_path / "image.dcm"))
 
 
+def test_zeros_behind_the_pixels_are_no_pixels(tmp_path: Path) -> None:
+    pixels = chest()
+    made = dataset(pixels, 12)
+    made.PixelData = made.PixelData + bytes(4 * 2 * 48)
+    np.testing.assert_array_equal(decode(save(made, tmp_path / "image.dcm")).values, pixels)
+
+
 def test_empty_pixel_data(tmp_path: Path) -> None:
     whole = written(tmp_path, chest(), 12, "jpeg 2000 lossless").read_bytes()
     at = whole.rindex(b"\xe0\x7f\x10\x00O") + 8

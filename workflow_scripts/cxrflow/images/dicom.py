@@ -110,8 +110,12 @@ def _decode_dataset(dataset: pydicom.Dataset, most: int) -> Decoded:
         raise DecodeError("DICOM with empty pixel data")
     if plugin:
         _check_stream(dataset, syntax, (height, width, samples), allocated)
-    elif len(dataset.PixelData) >= (height + 1) * width * samples * allocated // 8:
-        raise DecodeError(f"pixel data are longer than {height} x {width} pixels")
+    else:
+        row = width * samples * allocated // 8
+        behind = dataset.PixelData[height * width * samples * allocated // 8 :]
+        # Some writers fill up with zeros; a header that is too small would cut or shear the image.
+        if len(behind) >= row and behind.count(0) < len(behind):
+            raise DecodeError(f"pixel data are longer than {height} x {width} pixels")
     grey = photometric in ("MONOCHROME1", "MONOCHROME2")
     values = _as_stored(dataset, syntax, height, width, bits) if grey and not plugin else None
     if values is None:
