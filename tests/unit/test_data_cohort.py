@@ -113,6 +113,17 @@ def test_a_row_may_be_an_image_of_any_view(hospital: list[object], tmp_path: Pat
         make(tmp_path / "no", *hospital, unit="image", require=["impression"])
 
 
+@pytest.mark.parametrize("fewest, dropped", [(8, {}), (9, {"fewer than 9 tokens of text": 1})])
+def test_texts_of_few_tokens_may_be_left_out(
+    hospital: list[object], tmp_path: Path, fewest: int, dropped: dict[str, int]
+) -> None:
+    # Findings alone, of 50000003, are eight words and marks.
+    flow = make(tmp_path / "out", *hospital, require=["text"], fewest_tokens=fewest)
+    assert step(flow, f"{fewest} tokens of text", "studies")[1] == dropped
+    found = set(pd.read_parquet(tmp_path / "out/pairs.parquet")["study_id"])
+    assert ("50000003" in found) == (not dropped)
+
+
 @pytest.mark.parametrize("unit", ["study", "image"])
 def test_every_study_and_image_is_accounted_for(
     hospital: list[object], tmp_path: Path, unit: str

@@ -5,6 +5,7 @@ section, with a frontal image; then one image each (or a row an image), and a sp
 the patients of evaluation sets held out.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -146,6 +147,10 @@ def _frontal_images(
     return images, stages
 
 
+#: As CoreNLP's tokenizer counts, but for contractions (ConVIRT, Appendix A).
+TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
 def _with_text(studies: pd.DataFrame, corpus: Corpus, flow: Flow) -> pd.DataFrame:
     rows = studies.merge(
         corpus.sections[["study_id", "findings", "impression", "outcome"]].rename(
@@ -189,7 +194,14 @@ def _with_sections(rows: pd.DataFrame, settings: CohortSettings, flow: Flow) -> 
         ]
         keep &= there[name]
     flow.step(f"has {' and '.join(required) or 'a report'}", "studies", int(keep.sum()), drops)
-    return rows[keep]
+    rows, fewest = rows[keep], settings.fewest_tokens
+    if fewest is None:
+        return rows
+    counts = rows[["findings", "impression"]].fillna("").map(lambda text: len(TOKEN.findall(text)))
+    long = counts.sum(axis=1) >= fewest
+    drop = Drop.of(f"fewer than {fewest} tokens of text", rows.loc[~long, "study_id"])
+    flow.step(f"{fewest} tokens of text", "studies", int(long.sum()), [drop])
+    return rows[long]
 
 
 def _with_image(

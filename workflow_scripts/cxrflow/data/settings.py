@@ -127,6 +127,12 @@ class CohortSettings(Settings):
         ("image", "impression"),
         description="what a study must have to be a row of pairs.parquet; text: either section",
     )
+    fewest_tokens: int | None = Field(
+        None,
+        ge=2,
+        description="kind pairs: words and marks that both sections of a study have at least "
+        "(ConVIRT: 3); null: any text will do",
+    )
     choose: Literal["random", "first", "preferred"] = Field(
         "random",
         description="image of a study with several frontal ones. random: by seed and study "
@@ -212,7 +218,7 @@ class CohortSettings(Settings):
     @model_serializer(mode="wrap")
     def _new_fields_where_asked(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         said = dump(self)
-        unasked = {"priors": False, "acquisitions": "any"}
+        unasked = {"priors": False, "acquisitions": "any", "fewest_tokens": None}
         return {k: v for k, v in said.items() if k not in unasked or v != unasked[k]}
 
     @model_validator(mode="after")
