@@ -156,3 +156,17 @@ def test_findings_are_those_of_the_report(given: list[str], tmp_path: Path) -> N
     area = ((pairs > 0) + (pairs == 0) / 2).mean()
     assert model["metrics"]["auroc/pneumonia"]["value"] == pytest.approx(area)
     assert model["metrics"]["auroc/edema"]["value"] is None
+
+
+def test_findings_are_read_in_the_sentences_that_the_corpus_cut(
+    given: list[str], tmp_path: Path
+) -> None:
+    """Lines without a stop are sentences there, where their text alone would be one."""
+    rows, cut = studies(), ["No pneumothorax", "Pneumonia"]
+    rows["impression_sentences"] = [[text] for text in rows["impression"]]
+    rows.at[8, "impression"], rows.at[8, "impression_sentences"] = "\n".join(cut), cut
+    rows.to_parquet(tmp_path / "cohort/pairs.parquet")
+    evaluate(["zero_shot_findings", "--model", str(tmp_path), *given])
+    predictions = pd.read_parquet(tmp_path / "scores/predictions.parquet")
+    found = predictions.set_index("sample_id").loc[rows.at[8, "image_id"]]
+    assert (found["label/pneumonia"], found["label/pneumothorax"]) == (1, 0)

@@ -62,8 +62,9 @@ class TokenBlocks:
         ``attention(q, k, v, attn_mask=...)``, [N, heads, W, D / heads] each, and gives contexts of
         that shape.
         """
-        q, k, v = self.blocks.by_block(qkv_T3D.unflatten(1, (3, heads, -1)))
-        return self.blocks.contexts(attention, q, k, v)
+        return self.blocks.contexts(
+            attention, self.blocks.by_block(qkv_T3D.unflatten(1, (3, heads, -1))), masked=True
+        )
 
     def attend_to(
         self, q_TD: Tensor, kv_BMD: Sequence[Tensor], length: int, heads: int, attention: Attention
@@ -72,13 +73,12 @@ class TokenBlocks:
 
         Every row is one block, a text; ``length`` is L.
         """
-        (q,) = self.blocks.by_block(q_TD.unflatten(1, (1, heads, -1)))
         row_N = self.blocks.firsts(self.tokens) // length
-        k, v = (
+        qkv = self.blocks.by_block(q_TD.unflatten(1, (1, heads, -1))) + [
             self.blocks.of_blocks(part_BMD.index_select(0, row_N).unflatten(2, (heads, -1)))
             for part_BMD in kv_BMD
-        )
-        return self.blocks.contexts(attention, q, k, v, masked=False)
+        ]
+        return self.blocks.contexts(attention, qkv, masked=False)
 
 
 @dataclass(frozen=True)
@@ -110,16 +110,9 @@ class Ragged:
         """The values [N] of each block's first token."""
         return values_T[self.offsets[:-1]]
 
-    def contexts(
-        self,
-        attention: Attention,
-        q: list[Tensor],
-        k: list[Tensor],
-        v: list[Tensor],
-        masked: bool = True,
-    ) -> Tensor:
+    def contexts(self, attention: Attention, qkv: list[list[Tensor]], masked: bool) -> Tensor:
         """[T, D]; nothing is padded, so nothing needs a mask."""
-        found = attention(q[0], k[0], v[0], attn_mask=None)
+        found = attention(*(part for (part,) in qkv), attn_mask=None)
         return found.transpose(1, 2).values().flatten(1)
 
 
@@ -178,18 +171,11 @@ class Padded:
         """The values [N] of each block's first token."""
         return torch.cat([part_NW1[:, 0, 0] for part_NW1 in self._padded(values_T[:, None])])
 
-    def contexts(
-        self,
-        attention: Attention,
-        q: list[Tensor],
-        k: list[Tensor],
-        v: list[Tensor],
-        masked: bool = True,
-    ) -> Tensor:
+    def contexts(self, attention: Attention, qkv: list[list[Tensor]], masked: bool) -> Tensor:
         """[T, D]; ``masked``: keys are tokens, and padding is none."""
         found = [
-            attention(*qkv, attn_mask=group.mask if masked else None)
-            for group, *qkv in zip(self.groups, q, k, v, strict=True)
+            attention(*parts, attn_mask=group.mask if masked else None)
+            for group, *parts in zip(self.groups, *qkv, strict=True)
         ]
         context_XD = torch.cat([one.transpose(1, 2).flatten(2).flatten(0, 1) for one in found])
         if self.places is None:

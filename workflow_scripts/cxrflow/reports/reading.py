@@ -7,6 +7,7 @@ references and gives the rows of the tables, so that chunks can be shared out.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
 from cxrflow.reports.headings import MAIN, line_starts
 from cxrflow.reports.labels.labeller import make_labeller
@@ -15,25 +16,12 @@ from cxrflow.reports.labels.observations import Labels
 from cxrflow.reports.parsing import ReportParser, labelled_sections, misses_headings
 from cxrflow.reports.sections import ParsedReport, any_headings
 from cxrflow.reports.sentences import make_splitter
-from cxrflow.reports.settings import ReportSettings
+from cxrflow.reports.settings import ReportSettings, SectionName
 from cxrflow.reports.texts import RawReport, Reference, open_reader
 
 # Sections kept as columns; a report may have others, which only serve to bound these.
-KEPT = (
-    "findings",
-    "impression",
-    "last_paragraph",
-    "comparison",
-    "indication",
-    "history",
-    "examination",
-    "technique",
-    "recommendations",
-    "notification",
-    "addendum",
-    "wet_read",
-)
 SPLIT = ("findings", "impression", "last_paragraph")
+KEPT = tuple(dict.fromkeys([*SPLIT, *get_args(SectionName)]))
 
 
 @dataclass

@@ -7,6 +7,7 @@ scores. Images and prompts are scored as in :mod:`.zero_shot_classification`.
 import logging
 from argparse import Namespace
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import pandas as pd
@@ -20,7 +21,7 @@ from cxrflow.benchmarks.result import Result
 from cxrflow.benchmarks.study_images import Studies, embed_images, read_studies
 from cxrflow.reports.labels.labeller import make_labeller
 from cxrflow.reports.labels.observations import OBSERVATIONS
-from cxrflow.reports.sentences import make_splitter
+from cxrflow.text.sentences import sentences_of
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
@@ -28,7 +29,8 @@ log = logging.getLogger("cxrflow")
 
 def labelled(studies: Studies, settings: ZeroShotFindingsSettings) -> Studies:
     """The studies with the labels of their reports: 1, 0, -1 or NaN of each observation."""
-    sentences = make_splitter("rules").split(studies.table["text"].tolist())
+    sections = (sentences_of(studies.table, name) for name in settings.sections)
+    sentences = [list(chain(*report)) for report in zip(*sections, strict=True)]
     labels = pd.Series(
         [list(row) for row in make_labeller(settings.labels).label(sentences)],
         index=studies.table.index,
