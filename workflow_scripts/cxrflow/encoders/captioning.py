@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from cxrflow.command import Settings, explain
-from cxrflow.encoders.decoding import Search, _beams, _greedy
+from cxrflow.encoders.decoding import Search, follow
 from cxrflow.encoders.report_decoder import FOLDER
 from cxrflow.encoders.settings import Captioning, ReportDecoderSettings
 from cxrflow.encoders.weights import load_weights, read_weights
@@ -92,9 +92,7 @@ class Captioner(nn.Module):
         hidden_BD = reading.next(
             torch.tensor([first for (first,) in prompts]).to(patches_BMF.device)
         )
-        found: Any = _greedy if search.beams == 1 else _beams
-        rows = found(self, reading, hidden_BD, search).tolist()
-        return [row[: row.index(search.end)] if search.end in row else row for row in rows]
+        return follow(self, reading, hidden_BD, search)
 
 
 def patches_of(grid_BFhw: Tensor) -> Tensor:

@@ -40,8 +40,16 @@ def decode(
     """The ids that follow each of B prefixes, without the end."""
     reading = Reading(decoder, patches_BMP)
     hidden_BD = reading.prefixes(prefixes)
-    found = _greedy if search.beams == 1 else _beams
-    rows = found(decoder, reading, hidden_BD, search).tolist()
+    return follow(decoder, reading, hidden_BD, search)
+
+
+def follow(decoder: Any, reading: Any, hidden_BD: Tensor, search: Search) -> list[list[int]]:
+    """The ids that follow B beginnings that end in these states, without the end.
+
+    ``decoder.cls`` gives logits [R, V] of states; ``reading`` goes on as :class:`Reading` does.
+    """
+    written = _greedy if search.beams == 1 else _beams
+    rows = written(decoder, reading, hidden_BD, search).tolist()
     return [row[: row.index(search.end)] if search.end in row else row for row in rows]
 
 

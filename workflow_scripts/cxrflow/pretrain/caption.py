@@ -36,6 +36,7 @@ def run_training(given: Namespace, settings: CaptionTrainingSettings, run: "Run"
     from cxrflow.pretrain.image_text_pairs import start_image
     from cxrflow.pretrain.inputs import Pairs, model_fingerprint
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
+    from cxrflow.pretrain.writing import Texts
     from cxrflow.text.report_prompts import ReportPrompts, report_texts
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
@@ -60,18 +61,14 @@ def run_training(given: Namespace, settings: CaptionTrainingSettings, run: "Run"
         for name, texts in reports.items()
     }
     images = {name: SplitImages(store, split, run.device) for name, split in splits.items()}
-    first = splits["train"].drop_duplicates("study_id").index  # images of a study share its report
     program = CaptionProgram(
         settings,
         run,
         splits["train"]["study_id"].tolist(),
         images,
-        prompts,
-        reports["validate"],
-        [reports["train"][row] for row in first],
+        Texts(reports, prompts, given.vocabulary),
         image,
         decoder,
-        given.vocabulary,
     )
     data = {
         **pairs.describe(),

@@ -38,6 +38,7 @@ def run_training(given: Namespace, settings: ReportTrainingSettings, run: "Run")
     from cxrflow.pretrain.inputs import Pairs, model_fingerprint
     from cxrflow.pretrain.report_writing import ReportProgram
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
+    from cxrflow.pretrain.writing import Texts
     from cxrflow.text.report_prompts import ReportPrompts, prior_texts, report_texts
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
@@ -70,11 +71,9 @@ def run_training(given: Namespace, settings: ReportTrainingSettings, run: "Run")
         run,
         splits["train"]["study_id"].tolist(),
         images,
-        prompts,
-        reports["validate"],
+        Texts(reports, prompts, folder),
         image,
         decoder,
-        folder,
     )
     learnt = prompts["train"]
     data = {

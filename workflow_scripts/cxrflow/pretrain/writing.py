@@ -1,0 +1,133 @@
+"""What programs share that learn to write reports: N images and the reports to be written of them.
+
+Trunk and writer are trained together, and validation compares what the writer says by itself.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch import Tensor, nn
+
+from cxrflow.encoders.decoding import Search
+from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.images.augment import Augmentation
+from cxrflow.pretrain.inputs import copy_tokenizer
+from cxrflow.pretrain.objective import Batch, Run, TermsProgram, Views
+from cxrflow.pretrain.resident_images import SplitImages
+from cxrflow.pretrain.settings import CaptionTrainingSettings, ReportTrainingSettings
+from cxrflow.text.report_prompts import ReportPrompts, words_of
+from cxrflow.text.tokenizer import read_tokenizer
+from cxrflow.training.order import epoch_order
+from cxrflow.training.processes import ALONE
+from cxrflow.training.program import ParameterRule
+
+
+class Texts(NamedTuple):
+    """The reports to be written, by split as the images are."""
+
+    reports: Mapping[str, Sequence[str]]
+    prompts: Mapping[str, ReportPrompts]
+    tokenizer: Path
+
+
+class WrittenViews(Views):
+    """The predicted tokens of a batch's reports."""
+
+    def __init__(self, program: "WritingProgram", split: str, batch: Batch) -> None:
+        super().__init__(batch)
+        self.program, self.split = program, split
+        self.texts = program.texts.prompts[split].batch(batch.own)
+        self.targets = self.texts.targets.to(program.run.device)  # [T]
+        self.predicted = batch.processes.total(len(self.targets))
+        self.tokens = int(self.texts.mask.sum())
+
+
+class WritingProgram(TermsProgram):
+    """Trains a writer and, at ``settings.image_rate``, the image encoder that it looks through."""
+
+    decoder: Any
+
+    def __init__(
+        self,
+        settings: CaptionTrainingSettings | ReportTrainingSettings,
+        run: Run,
+        ids: Sequence[str],
+        images: Mapping[str, SplitImages],
+        texts: Texts,
+        image: ImageEncoder,
+        decoder: nn.Module,
+    ) -> None:
+        self.images, self.texts, self.image, self.decoder = images, texts, image, decoder
+        self.augmentation = Augmentation(settings.augmentation)
+        self.steady = not images["train"].have_priors
+        modules: dict[str, nn.Module] = {"decoder": decoder}
+        if settings.image_rate:
+            modules["image"] = image
+            self.parameter_rules = [ParameterRule("image.*", rate=settings.image_rate)]
+        validation = len(images["validate"])
+        super().__init__(settings, run, modules, ids, validation, settings.ghost_batch)
+        if not settings.image_rate:
+            image.requires_grad_(False).to(run.device).eval()
+        reports = texts.reports["validate"]
+        count = min(settings.written_validation, len(reports))
+        self.compared = np.sort(epoch_order(len(reports), 0, 0)[:count])  # rows of validation
+        self._references = [words_of(reports[row]) for row in self.compared]
+
+    @abstractmethod
+    def patches_seen(self, frames: Frames) -> Tensor:
+        """The patches [B, M, F] that the writer looks at."""
+
+    @abstractmethod
+    def write(
+        self, prompts: Sequence[Sequence[int]], patches_BMF: Tensor, search: Search
+    ) -> list[list[int]]:
+        """The ids that follow each of B prompts, without the end."""
+
+    @abstractmethod
+    def likeness(
+        self, references: list[list[str]], hypotheses: list[list[str]]
+    ) -> dict[str, float]:
+        """How alike what was written is to the reports, both in words, by several metrics."""
+
+    def patches(self, split: str, batch: Batch) -> Tensor:
+        """Patches [B, M, F] of this process's images, augmented in training."""
+        frames = self.images[split].take(batch.own)
+        if split == "train":
+            return self.patches_seen(
+                frames.each(lambda one: self.augmentation(one, batch.seed, batch.epoch))
+            )
+        return self.patches_seen(frames.each(self.augmentation.centre))
+
+    def validate(self) -> dict[str, float]:
+        """The loss, and how alike reports are that the writer says by itself."""
+        values = super().validate()
+        if not len(self.compared):
+            return values
+        processes = self.run.processes
+        own = self.compared[processes.rank :: processes.world]
+        written = dict(pair for part in processes.collect(self._write(own)) for pair in part)
+        hypotheses = [words_of(written[int(row)]) for row in self.compared]
+        return values | self.likeness(self._references, hypotheses)
+
+    def _write(self, rows: np.ndarray) -> list[tuple[int, str]]:
+        """The reports of these validation images, by row."""
+        prompts = self.texts.prompts["validate"]
+        tokenizer = read_tokenizer(self.texts.tokenizer)
+        search = Search(self.settings.decoder.report_length, prompts.end)
+        found: list[tuple[int, str]] = []
+        size = self.settings.training.batch_size
+        for begin in range(0, len(rows), size):
+            some = rows[begin : begin + size]
+            patches_BMF = self.patches("validate", Batch(some, 0, 0, ALONE))
+            ids = self.write([prompts.prompts[row] for row in some], patches_BMF, search)
+            found += zip(some.tolist(), tokenizer.decode_batch(ids), strict=True)
+        return found
+
+    def export(self, folder: Path) -> None:
+        """The image half and the tokenizer."""
+        save_image_half(self.image, folder)
+        copy_tokenizer(self.texts.tokenizer, folder)
