@@ -49,8 +49,8 @@ def make_cohort(given: Namespace, settings: CohortSettings) -> None:
     }
     cohort = build[settings.kind](given, own, settings, flow)
     if cohort.rows.empty:
-        raise InputError(f"{given.root}: no row is left in the cohort; {_hardest(flow)}")
-    _write(cohort, flow, settings, given)
+        raise InputError(f"{given.root}: no row is left in the cohort; {largest_drop(flow)}")
+    write_cohort(cohort, flow, settings, given)
     log.info("%s: %d %s", given.output, len(cohort.rows), cohort.unit)
 
 
@@ -150,7 +150,7 @@ def _curated(pictures: Tables, given: Namespace, flow: Flow) -> Tables:
     return replace(pictures, images=pictures.images.assign(**{filters.REJECTED: there}))
 
 
-def _hardest(flow: Flow) -> str:
+def largest_drop(flow: Flow) -> str:
     drops = [(drop["count"], step["name"], drop) for step in flow.steps for drop in step["dropped"]]
     if not drops:
         return "nothing was listed"
@@ -158,7 +158,7 @@ def _hardest(flow: Flow) -> str:
     return f"most were dropped at '{name}': {drop['reason']} ({count}, e.g. {drop['examples'][:2]})"
 
 
-def _write(cohort: Cohort, flow: Flow, settings: CohortSettings, given: Namespace) -> None:
+def write_cohort(cohort: Cohort, flow: Flow, settings: CohortSettings, given: Namespace) -> None:
     training = given.training and given.training.root
     roots = [root for root in (given.root, given.images_root, training) if root is not None]
     name = "pairs" if settings.kind == "pairs" else "samples"

@@ -15,7 +15,7 @@ import pandas as pd
 from cxrflow.data import classification, leakage, retrieval
 
 # What stands in that module counts as code of every cohort, so that nothing is moved out of it.
-from cxrflow.data.cohort import _hardest, _write
+from cxrflow.data.cohort import largest_drop, write_cohort
 from cxrflow.data.flow import Cohort, Flow
 from cxrflow.data.held_out import held_out_patients, held_out_sets
 from cxrflow.data.layouts import Layout, layout
@@ -42,8 +42,8 @@ def make_cohort(given: Namespace, settings: CohortSettings) -> None:
     build = _retrieval if settings.kind == "retrieval" else _classification
     cohort = build(given, own, settings, flow)
     if cohort.rows.empty:
-        raise InputError(f"{given.root}: no row is left in the cohort; {_hardest(flow)}")
-    _write(cohort, flow, settings, given)
+        raise InputError(f"{given.root}: no row is left in the cohort; {largest_drop(flow)}")
+    write_cohort(cohort, flow, settings, given)
     if isinstance(cohort, retrieval.RetrievalCohort):
         cohort.queries.to_parquet(given.output / "queries.parquet", index=False)
     log.info("%s: %d %s", given.output, len(cohort.rows), cohort.unit)
@@ -97,7 +97,9 @@ def build_classification(
         cohort = classification.build(alone, {}, settings, flow)
         patient = kept.set_index("image_id")["subject_id"]
         rows = cohort.rows.assign(subject_id=cohort.rows["image_id"].map(patient))
-        _say_shared(rows, flow)
+        # What is known of patients stands in place of the check that took images for them.
+        flow.checks[:] = [check for check in flow.checks if check["name"] != "patient in one split"]
+        classification.count_shared_patients(rows, flow)
         cohort = replace(cohort, rows=rows)
     else:
         cohort = classification.build(
@@ -134,23 +136,3 @@ def _not_held(
         lost |= theirs
     flow.step("patient not held out", "images", int((~lost).sum()), drops)
     return images[~lost]
-
-
-def _say_shared(rows: pd.DataFrame, flow: Flow) -> None:
-    """Put what is known of patients in place of the check that took images for them."""
-    flow.checks[:] = [check for check in flow.checks if check["name"] != "patient in one split"]
-    known = rows.dropna(subset="subject_id")
-    if known.empty:
-        flow.notes.append("patients are not known, so a patient may stand in two splits")
-        return
-    trained = set(known.loc[known["split"] != "test", "subject_id"])
-    tested = known[known["split"] == "test"]
-    shared = int(tested["subject_id"].isin(trained).sum())
-    flow.checks.append(
-        {
-            "name": "patient in one split",
-            "passed": shared == 0,
-            "detail": f"{shared} of {len(tested)} test images belong to patients outside test "
-            "too; the published split is by image and its numbers carry this leak",
-        }
-    )

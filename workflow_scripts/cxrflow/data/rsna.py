@@ -41,7 +41,7 @@ def read(root: Path, request: Request) -> Tables:
     labels = labels.merge(info, on="patientId", how="left").reset_index(drop=True)
     if request.images is not None:
         labels = labels[labels["patientId"].isin(request.images)].reset_index(drop=True)
-    patients = _patients(root)
+    patients = subjects(root)
     notes = [] if len(patients) else [f"{MAPPING} is not in the root: patients are not known"]
     subject = labels["patientId"].map(patients)
     images = shaped(
@@ -129,7 +129,7 @@ def _class_info(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     return info[~differing], damage
 
 
-def _patients(root: Path) -> dict[str, str]:
+def subjects(root: Path) -> dict[str, str]:
     """Kaggle id → NIH patient, from the official mapping (``img_id`` = ``<patient>_<n>.png``)."""
     path = root / MAPPING
     if not path.is_file():

@@ -55,7 +55,7 @@ def read(root: Path, request: Request) -> Tables:
 
 def _test_images(root: Path, ids: pd.Series, request: Request) -> tuple[pd.DataFrame, pd.DataFrame]:
     """``images`` and ``studies`` of the test part."""
-    subject = ids.map(rsna._patients(root))
+    subject = ids.map(rsna.subjects(root))
     columns: dict[str, object] = {
         "image_id": ids,
         "study_id": ids,

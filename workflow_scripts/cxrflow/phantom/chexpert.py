@@ -14,8 +14,13 @@ import numpy as np
 
 from cxrflow.phantom.acquisition import Acquisition, Look, sample_acquisition, sample_acquisitions
 from cxrflow.phantom.course import Chapter, Finding, sample_course, sample_finding
-from cxrflow.phantom.patient import Patient, Study, sample_anatomy, sample_demographics
-from cxrflow.phantom.patient import _times as sample_times
+from cxrflow.phantom.patient import (
+    Patient,
+    Study,
+    sample_anatomy,
+    sample_demographics,
+    sample_times,
+)
 from cxrflow.phantom.report import write_report
 from cxrflow.phantom.settings import HospitalSettings
 

@@ -161,7 +161,9 @@ def sample_anatomy(rng: np.random.Generator, sex: str) -> Anatomy:
     )
 
 
-def _times(rng: np.random.Generator, settings: HospitalSettings, studies: int) -> list[datetime]:
+def sample_times(
+    rng: np.random.Generator, settings: HospitalSettings, studies: int
+) -> list[datetime]:
     """Shifted study times in order; gaps from hours to years, now and then none at all."""
     time = datetime(2105, 1, 1) + timedelta(minutes=int(rng.integers(80 * 365 * 24 * 60)))
     times = [time]
@@ -212,7 +214,7 @@ def make_patient(settings: HospitalSettings, index: int) -> Patient:
     chapters = sample_course(course, settings, count, followed=closely)
     studies = []
     for number, (time, chapter) in enumerate(
-        zip(_times(clock, settings, count), chapters, strict=True)
+        zip(sample_times(clock, settings, count), chapters, strict=True)
     ):
         names = [dicom_id(settings.seed, index, number, image) for image in range(3)]
         studies.append(
