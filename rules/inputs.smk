@@ -355,8 +355,11 @@ def paper_tables(paper, extent):
 def paper_figures(paper, extent):
     """The figures of a paper that rules of this run draw in this extent."""
     figures = run.figures(paper, extent).items()
-    drawn = [name for name, figure in figures if figure.kind != "picture"]
-    return [f"<results>/figures/{paper}/{name}.png" for name in drawn]
+    return [
+        f"<results>/figures/{paper}/{name}.{getattr(figure, 'ENDING', 'png')}"
+        for name, figure in figures
+        if figure.kind != "picture"
+    ]
 
 
 def paper_contents(paper):

@@ -255,6 +255,38 @@ rule draw_models:
         """
 
 
+rule show_reports:
+    """Reports of several models beside the radiologist's (BioViL-T Table A.1)."""
+    input:
+        metrics=figure_first_metrics,
+    output:
+        content="<results>/figures/{paper}/{figure}.json",
+    log:
+        "<logs>/show_reports/{paper}.{figure}.log",
+    benchmark:
+        "<timings>/show_reports/{paper}.{figure}.tsv"
+    wildcard_constraints:
+        figure=figures_of("reports"),
+    retries: need("show_reports").retries
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("show_reports").threads
+    resources:
+        **job("show_reports"),
+    params:
+        code=code_digest("benchmarks.generation.side_by_side"),
+        settings=lambda wildcards: as_json(figure(wildcards)),
+        results=lambda wildcards, input: folders(input.metrics),
+    shell:
+        r"""
+        python -m cxrflow.benchmarks.show_reports \
+            --settings {params.settings:q} \
+            --results {params.results:q} \
+            --output {output.content:q} \
+            >{log:q} 2>&1
+        """
+
+
 rule draw_curve:
     """Draw cells of a paper's tables over a common quantity."""
     input:

@@ -115,7 +115,7 @@ RULES = (
     *("make_page", "make_table", "measure_registration", "ms_cxr_statistics", "pretrain_image"),
     *("pretrain_joint", "pretrain_report", "pretrain_text", "process_reports", "record_config"),
     *("register_pairs", "score_reference", "store_pixels", "tokenise_documents"),
-    *("train_entity_tagger", "train_sentence_splitter", "vocabulary"),
+    *("show_reports", "train_entity_tagger", "train_sentence_splitter", "vocabulary"),
 )
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from cxrflow.benchmarks.checkpoints.settings import CheckpointSeriesSettings
 from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
+from cxrflow.benchmarks.generation.settings import ReportsFigureSettings
 from cxrflow.benchmarks.grounding.settings import (
     GroundingFigureSettings,
     PhraseGroundingSettings,
@@ -229,6 +230,8 @@ class Tables(Models):
         if isinstance(figure, PriorFigureSettings):
             shown = able == asked and self.shows("images", figure.task)
             return able if shown else []
+        if isinstance(figure, ReportsFigureSettings):
+            return able if able and self.shows("text", figure.task) else []
         if isinstance(figure, SaliencyFigureSettings):
             return able if able and self.shows("images", figure.task) else []
         if isinstance(figure, PictureFigure) and figure.radiographs:

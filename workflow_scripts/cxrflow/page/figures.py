@@ -1,8 +1,9 @@
 """The figures of the papers, unchanged, of any kind.
 
 Beside each picture its program leaves a JSON file: ``data``, what of them the picture ``shows``
-(radiographs, phrases, which are report text, or neither), a ``caption``, and ``lines``, the picture
-in words. It goes into the page only where ``privacy:`` of the configuration allows what it shows.
+(radiographs; phrases or reports, which are text of patients; or none), a ``caption``, and
+``lines``, the picture in words. Reports have no picture: their ``columns`` and ``rows`` stand in
+the file. A figure goes into the page only where ``privacy:`` allows what it shows.
 """
 
 from pathlib import Path
@@ -16,8 +17,9 @@ from cxrflow.page.inputs import RunFolder
 from cxrflow.papers.figures import PictureFigure
 
 HIDDEN = "Not shown: it holds radiographs of real data (privacy.show_images)."
-NOT_DRAWN = {"uri": None, "why": "This figure has not been drawn."}
+NOT_DRAWN = {"uri": None, "rows": None, "why": "This figure has not been drawn."}
 NO_ROOM = "Not shown, since this page would be too large; it lies in the results, as {path}."
+TEXT = frozenset(("phrases", "reports"))
 FIELDS = ("data", "shows", "caption", "lines")
 
 
@@ -63,13 +65,14 @@ def _figure(run: RunFolder, path: Path, album: Album) -> dict[str, Any]:
         synthetic = bool(content["data"]["synthetic"])
     except (KeyError, TypeError) as error:
         raise InputError(f"{path}: field 'data.synthetic' is missing ({error})") from None
-    picture = path.with_suffix(".png")
     if "radiographs" in content["shows"] and not run.config.may_show("images", synthetic):
         shown["why"] = HIDDEN
-    elif "phrases" in content["shows"] and not run.config.may_show("text", synthetic):
+    elif TEXT.intersection(content["shows"]) and not run.config.may_show("text", synthetic):
         shown["why"] = "Not shown: it holds report text of real data (privacy.show_text)."
+    elif "rows" in content:
+        shown |= {"columns": content["columns"], "rows": content["rows"]}
     else:
-        shown |= _taken(run, picture, album)
+        shown |= _taken(run, path.with_suffix(".png"), album)
     return shown | {"synthetic": synthetic} | {name: content[name] for name in ("caption", "lines")}
 
 

@@ -16,7 +16,7 @@ import yaml
 
 from cxrflow.errors import InputError
 from cxrflow.names import anchor, paper_of, short_name
-from cxrflow.page import cohorts, examples, figures, labels, reports, tables, text, training
+from cxrflow.page import cohorts, examples, figures, labels, tables, text, training
 from cxrflow.page.album import ROOM, Album
 from cxrflow.page.inputs import RunFolder, Training
 from cxrflow.page.next_steps import next_steps
@@ -140,7 +140,6 @@ def _chapter(
         "examples": pictures,
         "roc": examples.roc_curves(run, classified) if classified else None,
         "uncharted": classified is not None and len(classified.models) > examples.CHARTED,
-        "written": reports.written_reports(run, paper),
         "models": training.models(run, models, trainings, shown["models"]),
         "untrainable": [name for name in untrainable if not run.config.trainable(name)],
         "cohorts": [cohorts.cohort(run, name, flow) for name, flow in flows.items()],

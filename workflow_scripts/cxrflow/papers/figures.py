@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
+from cxrflow.benchmarks.generation.settings import ReportsFigureSettings
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings, PriorFigureSettings
 from cxrflow.benchmarks.retrieval.settings import EmbeddingFigureSettings
 from cxrflow.command import Settings
@@ -90,6 +91,7 @@ Figure = Annotated[
     | PriorFigureSettings
     | EmbeddingFigureSettings
     | SaliencyFigureSettings
+    | ReportsFigureSettings
     | CurveFigure
     | PictureFigure,
     Field(discriminator="kind"),

@@ -1,0 +1,95 @@
+"""Reports of several models beside the radiologist's, words of change marked (BioViL-T Table A.1).
+
+The paper's marks are an expert's; ours are by the words that TEM counts: in a model's report such a
+word is *agreed* where the reference has it too, else *other*.
+"""
+
+from argparse import Namespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cxrflow.benchmarks.generation.settings import ReportsFigureSettings
+from cxrflow.benchmarks.model_figures import given_columns
+from cxrflow.errors import InputError
+from cxrflow.parquet import read_table
+from cxrflow.reports.entities.taggers import Entity, KeywordTagger
+
+COLUMNS = ("sample_id", "study_id", "with_prior", "reference", "generated", "rouge_l")
+
+
+def at_quantiles(scores: pd.Series, count: int) -> list[Any]:
+    """The index of ``count`` scores at equal distances in their order, from the lowest on."""
+    order = scores.sort_values(kind="stable").index
+    places = (np.arange(1, count + 1) / (count + 1) * len(order)).astype(int)
+    return order[np.unique(places)].tolist() if len(order) else []
+
+
+def marked(reference: str, *texts: str) -> list[list[tuple[str, str | None]]]:
+    """The texts in parts, each part with its mark, the reference first.
+
+    Words of change are ``stated`` in the reference; in the others they are ``agreed`` where the
+    reference has them too, else ``other``.
+    """
+    stated, *found = KeywordTagger().tag([reference, *texts])
+    known = {word.text for word in stated}
+    parts = [_parts(reference, [(word, "stated") for word in stated])]
+    for text, words in zip(texts, found, strict=True):
+        parts.append(_parts(text, [(w, "agreed" if w.text in known else "other") for w in words]))
+    return parts
+
+
+def _parts(text: str, words: list[tuple[Entity, str]]) -> list[tuple[str, str | None]]:
+    parts: list[tuple[str, str | None]] = []
+    begin = 0
+    for word, mark in words:
+        parts += [(text[begin : word.start], None), (text[word.start : word.end], mark)]
+        begin = word.end
+    return [part for part in (*parts, (text[begin:], None)) if part[0]]
+
+
+def compare(options: Namespace, settings: ReportsFigureSettings) -> dict[str, Any]:
+    """What the page shows: a row a study, a column a model."""
+    columns = given_columns(options, settings.columns)
+    tables = {}
+    for column in columns:
+        path = column.folder / "predictions.parquet"
+        table = read_table(path, COLUMNS)
+        for side in ("reference", "generated"):
+            if not table[side].map(lambda text: isinstance(text, str)).all():
+                raise InputError(f"{path}: column '{side}' holds what is no text")
+        tables[column.label] = table.set_index("sample_id")
+    first, *others = tables.values()
+    if any(not first["reference"].equals(other["reference"]) for other in others):
+        raise InputError(
+            f"{columns[0].folder / 'predictions.parquet'}: its studies or their reports are not "
+            f"those of {', '.join(str(column.folder) for column in columns[1:])}; expected the same"
+        )
+    likeness = pd.concat([table["rouge_l"] for table in tables.values()], axis=1).mean(axis=1)
+    prior = first["with_prior"]
+    speaks = pd.Series(map(bool, KeywordTagger().tag(first["reference"].tolist())), first.index)
+    chosen = at_quantiles(likeness[prior & speaks], settings.with_prior)
+    chosen += at_quantiles(likeness[~prior], settings.without_prior)
+    rows = [
+        {
+            "study": str(first.at[sample, "study_id"]),
+            "with_prior": bool(prior[sample]),
+            "texts": marked(
+                str(first.at[sample, "reference"]),
+                *(str(table.at[sample, "generated"]) for table in tables.values()),
+            ),
+        }
+        for sample in chosen
+    ]
+    return {
+        "data": columns[0].said["data"],
+        "shows": ["reports"],
+        "caption": f"Of {int((prior & speaks).sum())} studies with a prior whose report speaks of "
+        f"change, and of {int((~prior).sum())} without a prior: at equal distances in the order of "
+        "ROUGE-L, mean of all columns; first seeds. Marked are words of change. Drafts of research "
+        "models, not for clinical use.",
+        "lines": [],
+        "columns": ["Reference", *tables],
+        "rows": rows,
+    }
