@@ -23,7 +23,7 @@ rule build_pairs:
         "<timings>/build_pairs/{cohort}.tsv"
     wildcard_constraints:
         cohort=one_of(cohorts_of("pairs")),
-    priority: 100
+    priority: cohort_priority
     retries: need("build_pairs").retries
     conda:
         "../envs/cpu.yaml"

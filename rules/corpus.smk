@@ -18,7 +18,7 @@ rule train_sentence_splitter:
         "<logs>/train_sentence_splitter/phantom.log",
     benchmark:
         "<timings>/train_sentence_splitter/phantom.tsv"
-    priority: 100
+    priority: dataset_priority("splitter")
     retries: need("train_sentence_splitter").retries
     conda:
         "../envs/gpu.yaml"
@@ -57,7 +57,7 @@ rule process_reports:
         "<timings>/process_reports/{dataset}.tsv"
     wildcard_constraints:
         dataset=one_of(with_part("reports")),
-    priority: 100
+    priority: lambda wildcards: dataset_priority(wildcards.dataset)
     retries: need("process_reports").retries
     conda:
         "../envs/gpu.yaml"
@@ -177,7 +177,7 @@ rule collect_text:
         "<timings>/collect_text/{dataset}.tsv"
     wildcard_constraints:
         dataset=one_of(with_part("documents")),
-    priority: 100
+    priority: lambda wildcards: dataset_priority(wildcards.dataset)
     retries: need("collect_text").retries
     conda:
         "../envs/cpu.yaml"

@@ -14,7 +14,7 @@ rule draw_phantom:
         "<timings>/draw_phantom/{phantom}.tsv"
     wildcard_constraints:
         phantom="[a-z0-9_]+",
-    priority: 100
+    priority: drawing_priority
     retries: need("draw_phantom").retries
     conda:
         "../envs/cpu.yaml"

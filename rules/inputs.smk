@@ -52,12 +52,6 @@ def drawing_settings(wildcards):
     return as_json({} if hospital is None else hospital.of(wildcards.phantom))
 
 
-def drawing_threads(wildcards):
-    """One for a copy without images: it takes seconds, and must not wait for two cores."""
-    held = layout_of(wildcards.phantom).holds if wildcards.phantom in LAYOUTS else ()
-    return need("draw_phantom").threads if "images" in held else 1
-
-
 # --- trainings ----------------------------------------------------------------------------------
 
 
@@ -91,26 +85,6 @@ def training_options(wildcards, input):
         files = input[name] if name == "tokens" else [input[name]]
         options += option(f"--{name}", *(files if name == "pairs" else folders(files)))
     return options
-
-
-def waiting_for(model):
-    """The models that are made from this one."""
-    return [
-        name
-        for name in MODELS
-        if model in (*run.parents_of(name).values(), *run.curators(MODELS[name].recipe.cohort))
-    ]
-
-
-def trainings_behind(model):
-    """How many trainings, one after the other, wait for this one; curation counts as one."""
-    curates = int(model in run.curators(*run.cohorts_in_use))
-    return 1 + max((trainings_behind(name) for name in waiting_for(model)), default=curates)
-
-
-def training_priority(model):
-    """Long chains first; of equal ones what more models wait for. Below that of data, 50."""
-    return 10 * trainings_behind(model) + min(9, len(waiting_for(model)))
 
 
 def training_resources(program):

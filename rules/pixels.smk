@@ -19,7 +19,7 @@ rule store_pixels:
         "<logs>/store_pixels/{cohort}.{geometry}.log",
     benchmark:
         "<timings>/store_pixels/{cohort}.{geometry}.tsv"
-    priority: 50
+    priority: cohort_priority
     retries: need("store_pixels").retries
     conda:
         "../envs/cpu.yaml"

@@ -20,7 +20,7 @@ rule build_vocabulary:
         "<logs>/build_vocabulary/{vocabulary}.log",
     benchmark:
         "<timings>/build_vocabulary/{vocabulary}.tsv"
-    priority: 100
+    priority: vocabulary_priority
     retries: need("build_vocabulary").retries
     conda:
         "../envs/cpu.yaml"
@@ -54,7 +54,7 @@ rule tokenise_documents:
         "<logs>/tokenise_documents/{vocabulary}.{dataset}.log",
     benchmark:
         "<timings>/tokenise_documents/{vocabulary}.{dataset}.tsv"
-    priority: 100
+    priority: vocabulary_priority
     retries: need("tokenise_documents").retries
     conda:
         "../envs/cpu.yaml"

@@ -127,6 +127,13 @@ def test_what_others_wait_for_comes_first(plan: str, request: pytest.FixtureRequ
             assert before.priority > job.priority, f"{before.rule} waits for {job.wildcards}"
     first = max(trainings(jobs), key=lambda job: job.priority)
     assert first.wildcards["model"] == "biovil/cxr_bert_phase2"
+    # All that it waits for comes before any training; what takes both cores is first of all.
+    wanted = [first]
+    for job in wanted:
+        wanted += [by_product[path] for path in job.input if path in by_product]
+    assert all(job.priority > first.priority for job in wanted[1:])
+    most = max(jobs, key=lambda job: job.priority)
+    assert most.rule == "draw_phantom" and most.wildcards["phantom"].startswith("mimic_cxr")
     last = min(job.priority for job in trainings(jobs))
     assert all(job.priority < last for job in jobs if job.rule in ("evaluate", "compare_rows"))
 
