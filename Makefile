@@ -34,7 +34,7 @@ demo: $(STAMP) ## a synthetic hospital, every stage, tables and the report page,
 	$(SNAKEMAKE) $(LOGGER)
 	@echo "The report page: $(CURDIR)/results/report/index.html"
 
-study: $(STAMP) ## a larger hospital, trained longer: do the papers' rankings hold? one to two hours on CPU
+study: $(STAMP) ## a larger hospital, trained longer: do the papers' rankings hold? some hours on CPU
 	$(SNAKEMAKE) --configfile study.yaml $(LOGGER)
 	@echo "The report page: $(CURDIR)/results/study/report/index.html"
 
