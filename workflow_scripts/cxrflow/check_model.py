@@ -2,10 +2,10 @@
 
     cxrflow load results/models/biovil/biovil/seed0
 
-Takes what ``cxrflow.load`` takes in Python: a model folder of a run or published weights. Prints
-its halves and their sizes, the pixels it expects, the data it was trained on; ends with 2 when
-anything is missing or damaged. Images and texts are encoded once, so that a model that passes can
-be used.
+Takes what ``cxrflow.load`` takes in Python: a model folder of a run, or published weights. Prints
+its halves and their sizes, the pixels it expects and the data it was trained on. The exit code is 2
+when anything is missing or damaged. An image and a text are encoded as a test, so a model that
+passes can be used.
 """
 
 from collections.abc import Iterator, Sequence

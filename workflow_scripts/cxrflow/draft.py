@@ -1,10 +1,10 @@
-"""Draft the report of one radiograph, with what is known of an earlier one. Not for clinical use.
+"""Draft the report of one radiograph, optionally with an earlier one. Not for clinical use.
 
     cxrflow draft --model results/models/biovil_t/report_biovil_t/seed0 --image x.dcm \\
         --prior earlier.dcm --prior-report earlier.txt
 
-What a model of research writes may be wrong in every word. ``cxrflow.load(folder).generate_report``
-gives the text itself.
+This is research: any word of the draft may be wrong. In Python,
+``cxrflow.load(folder).generate_report`` gives the text itself.
 """
 
 from argparse import Namespace

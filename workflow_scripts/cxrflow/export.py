@@ -1,8 +1,8 @@
-"""Write a model of ours in the layout and with the names of the released BioViL weights.
+"""Write one of our models in the layout and with the names of the released BioViL weights.
 
 The folder is like the published one (BioViL section 2): CXR-BERT's text half at its root, the image
 half beside it as ``biovil_image_resnet50_proj_size_128.pt``, or named by its sizes where it has
-others. ``export.json`` says what it came from, ``README.md`` is the model's card: data, sizes,
+others. ``export.json`` says what it came from. ``README.md`` is the model card: data, sizes,
 scores, limits, licence. The image file's layer ``fc``, which readers of the released file expect
 and nothing uses, is zeros.
 """

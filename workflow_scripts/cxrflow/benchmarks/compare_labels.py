@@ -1,4 +1,4 @@
-"""Precision, recall, F1 and kappa of our report labels against given ones (docs/labels.md)."""
+"""Precision, recall, F1 and kappa of our report labels against published ones (docs/labels.md)."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Are two models' scores on the same samples different? Paired tests between rows of a table."""
+"""Test whether two models' scores on the same samples differ: paired tests between table rows."""
 
 from collections.abc import Sequence
 from pathlib import Path

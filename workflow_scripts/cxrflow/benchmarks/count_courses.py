@@ -1,4 +1,4 @@
-"""Count how often patients come again and how often reports speak of change (BioViL-T B)."""
+"""Count how often patients return and how often reports mention change (BioViL-T B)."""
 
 from collections.abc import Sequence
 from pathlib import Path

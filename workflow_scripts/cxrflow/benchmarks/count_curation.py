@@ -1,4 +1,4 @@
-"""Count what curation decided, and how often rightly where the truth is known (BioViL-T A.4)."""
+"""Count curation's decisions, and the correct ones where the truth is known (BioViL-T A.4)."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Count the rows of a cohort by kind: a benchmark that needs no model."""
+"""Count the rows of a cohort by kind; needs no model."""
 
 from collections.abc import Sequence
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What several models see in the same images: a sheet of heat maps (BioViL Figures 3 and A.1)."""
+"""Draw what several models see in the same images, as heat maps (BioViL Figures 3 and A.1)."""
 
 import argparse
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A figure of several models side by side: a map of their features, or what their heads look at.
+"""Draw several models side by side: a map of their features, or what their heads look at.
 
     cxrflow draw_models t_sne --settings figure.yaml --output figure.png \\
         --cohort results/cohorts/convirt/retrieval_8x200 \\

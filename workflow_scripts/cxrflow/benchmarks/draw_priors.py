@@ -1,4 +1,4 @@
-"""A patient's two images, and a phrase's map with the prior and without it (BioViL-T, Table 5)."""
+"""Draw two images of a patient and a map, with and without the prior (BioViL-T, Table 5)."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,10 +1,10 @@
-"""Score a model: one program for all benchmarks that are of a model (docs/protocols.md).
+"""Score a model on a benchmark (docs/protocols.md).
 
     cxrflow evaluate phrase_grounding \\
         --model results/models/biovil/biovil/seed0 --cohort results/cohorts/biovil/ms_cxr \\
-        --pixels results/pixels/biovil/ms_cxr/square512 --output scores
+        --pixels results/pixels/biovil/ms_cxr/shorter128 --output scores
 
-What a benchmark reads beside the model and the cohort is in ``cxrflow.benchmarks.registry``.
+``cxrflow.benchmarks.registry`` says what each benchmark reads besides the model and the cohort.
 """
 
 import importlib

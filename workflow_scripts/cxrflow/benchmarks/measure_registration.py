@@ -1,4 +1,4 @@
-"""Hold the registration of prior images against the synthetic hospital's truth: needs no model."""
+"""Compare the registration of prior images with the synthetic hospital's truth; needs no model."""
 
 from collections.abc import Sequence
 from pathlib import Path

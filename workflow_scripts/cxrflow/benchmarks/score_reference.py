@@ -1,10 +1,10 @@
-"""Score what has learnt nothing: one reference row of a benchmark (docs/references.md).
+"""Score a reference row of a benchmark, which learns nothing (docs/references.md).
 
     cxrflow score_reference phrase_grounding finding_box \\
-        --cohort results/cohorts/biovil/ms_cxr --pixels results/pixels/biovil/ms_cxr/square512 \\
+        --cohort results/cohorts/biovil/ms_cxr --pixels results/pixels/biovil/ms_cxr/shorter128 \\
         --output scores
 
-Which rows a benchmark has is in ``cxrflow.benchmarks.registry``.
+``cxrflow.benchmarks.registry`` lists the rows of each benchmark.
 """
 
 import importlib

@@ -5,8 +5,8 @@
 
 ``check`` prints one line and exits with 0, or names key and file and exits with 2. ``show`` prints
 YAML: the whole configuration, or with ``--model`` the settings that its training program receives.
-``record`` is what the workflow calls: it keeps the configuration of a run as a JSON file: its
-``values``, what they were laid over as ``resolved``, the names of its files as ``configfiles``.
+``record`` is called by the workflow. It keeps the configuration of a run as a JSON file: the given
+``values``, the complete configuration as ``resolved``, the names of its files as ``configfiles``.
 """
 
 import json

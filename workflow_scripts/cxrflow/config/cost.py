@@ -1,11 +1,10 @@
-"""How long a run takes: recorded seconds of its jobs, added up along the graph on some cores.
+"""Estimate how long a run takes, from recorded times of its jobs and a number of cores.
 
     cxrflow cost --cores 2 --target biovil
 
-``seconds.tsv`` holds what the demo's jobs took on two CPU cores, by rule and name, as Snakemake's
-own timings do; ``--record results/timings`` takes up those of a run. Which jobs a target needs,
-what each waits for, its priority and its threads a dry run of Snakemake says. A job without a
-record is taken to last as long as its rule's on average.
+``seconds.tsv`` holds the times of the demo's jobs on two CPU cores, by rule and name, in seconds;
+``--record results/timings`` adds those of a run. A dry run of Snakemake gives the jobs of a target,
+their order, priorities and threads. A job without a record is given the average of its rule.
 """
 
 import csv

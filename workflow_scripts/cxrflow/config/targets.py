@@ -1,10 +1,10 @@
-"""What can be made: the targets of a configuration, as Snakemake takes them.
+"""List what can be made: the targets of a configuration, as Snakemake takes them.
 
     cxrflow targets --configfile config.yaml paper.yaml
     snakemake --cores all results/tables/biovil/table5.html
 
-A target is made with everything that it needs and that is not there yet. Tables and models that the
-run has no data for are left out.
+Making a target also makes everything it needs that does not exist yet. Tables and models for which
+the run has no data are left out.
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,8 +2,8 @@
 
     cxrflow verify --root /data/mimic-cxr/2.1.0 --threads 8 --share 0.01
 
-PhysioNet ships them with MIMIC-CXR and other sets. Files that were not downloaded are counted; one
-that differs ends the program with code 2 and its name.
+PhysioNet ships them with MIMIC-CXR and other sets. Files that were not downloaded are counted. A
+file that differs is named, and the exit code is 2.
 """
 
 import logging

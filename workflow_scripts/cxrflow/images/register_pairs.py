@@ -1,4 +1,4 @@
-"""Register prior images of cohorts to the current ones, or go on with it (docs/registration.md)."""
+"""Register prior images of cohorts to the current ones, or resume it (docs/registration.md)."""
 
 import logging
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Write one data set of the synthetic hospital in the layout of the published one.
 
-Example: cxrflow draw_phantom --dataset mimic_cxr --settings config/hospital.yaml \\
-             --threads 2 --output results/phantom/mimic_cxr
+    cxrflow draw_phantom --dataset mimic_cxr --settings '{"patients": 100}' \\
+        --threads 2 --output hospital/mimic_cxr
 """
 
 from collections.abc import Callable, Sequence

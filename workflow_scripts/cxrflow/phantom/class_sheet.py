@@ -1,7 +1,7 @@
-"""Contact sheets of what is classified beside chests' findings: bones, and COVIDx's three classes.
+"""Contact sheets of classes other than chest findings: bones, and COVIDx's three classes.
 
-One row a part of the arm, one column an abnormality, the first without any; ``--views`` shows each
-part's films instead. ``--covidx``: two rows a class of the COVIDx copy.
+One row per part of the arm, one column per abnormality, the first without any; ``--views`` shows
+each part's films instead. ``--covidx``: two rows per class of the COVIDx copy.
 """
 
 from collections.abc import Sequence

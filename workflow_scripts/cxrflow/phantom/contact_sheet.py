@@ -1,8 +1,8 @@
 """A contact sheet of the synthetic hospital: every finding by severity and side, with its boxes.
 
-One column a finding, one row a severity, sides alternating; a second sheet (``--lateral``) shows
-the same from the side, a third (``--variety``) normal chests with all kinds of acquisitions, a
-fourth (``--categories``) two queries and two candidates of each category of the 8x200 copy.
+One column per finding, one row per severity, with alternating sides. Other sheets show the same
+findings in the lateral view (``--lateral``), normal chests with all kinds of acquisitions
+(``--variety``), and two queries and two candidates per category of 8x200 (``--categories``).
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Pretrain the image encoder on images alone (BioViL section 2.2 and Appendix E.2).
 
-Two augmented views of every training image, compared by SimCLR or by momentum contrast. The model
-folder holds the trunk alone: heads are dropped, the joint projection comes with joint training.
+Two augmented views of every training image are compared by SimCLR or momentum contrast. The model
+folder holds the trunk alone: heads are dropped, and joint training adds the joint projection.
 """
 
 from argparse import Namespace

@@ -1,4 +1,4 @@
-"""Make a model folder of published weights, which trainings and benchmarks take as one of ours.
+"""Make a model folder from published weights, for trainings and benchmarks to use.
 
 BioViL section 2: its joint training starts from CXR-BERT or, in Table 4's baselines, from
 ClinicalBERT and PubMedBERT; its own weights are published, too. docs/weights.md says which file

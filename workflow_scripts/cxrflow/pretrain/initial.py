@@ -1,4 +1,4 @@
-"""An image encoder as it is before any training: random, or around the trunk of another model.
+"""Write an untrained image encoder: random, or with the trunk of another model.
 
 ConVIRT section 4.3, "Random Init."; a random comparison of two images around a trunk that has seen
 none of either is BioViL-T's "CNN + Transformer (ImageNet)" (its Table 2). What is random is drawn

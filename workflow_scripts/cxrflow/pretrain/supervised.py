@@ -1,9 +1,9 @@
 """Train the image encoder on images and their classes or findings.
 
-On classes: what ImageNet's weights come from, with which ConVIRT's image encoders start (its
-Appendix A). On findings, from an encoder that is trained already: the bound in its Table 2. The
-model folder holds the trunk alone: the classifier is dropped, the joint projection comes with joint
-training.
+On classes, as for the ImageNet weights from which ConVIRT's image encoders start (its Appendix A).
+On findings, from an encoder that is already trained: the upper bound in its Table 2. The model
+folder holds the trunk alone: the classifier is dropped, and joint training adds the joint
+projection.
 """
 
 from argparse import Namespace

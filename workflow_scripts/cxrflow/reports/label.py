@@ -1,16 +1,16 @@
-"""Label anyone's reports with the 14 CheXpert observations.
+"""Label reports with the 14 CheXpert observations.
 
 --input is a table with columns of text (.csv, .tsv, .parquet; - for standard input) or a folder of
-.txt files; of a data set, cxrflow.reports.corpus writes the same labels. Of a text with headings
-in any form, the part that the setting labels.text names is labelled (by default findings and
-impression), without any heading all of it.
+.txt files. (For a data set, cxrflow process_reports writes the same labels.) Headings may have any
+form. In a text with headings, the sections named by the setting labels.text are labelled (by
+default findings and impression); a text without headings is labelled as a whole.
 
---output (.csv or .parquet) gets one row a report, in the order of the input: the id (--id-column,
-else the row's number from 0; a file's path), then the observations in CheXpert's order: 1.0
-positive, 0.0 negative, -1.0 uncertain, blank not mentioned. A report without a sentence, one that
-cannot be read and one that is not English give 14 blanks and are counted in <output>.json (the
-published labeller gives an empty text No Finding = 1). No text is written, except by --with-text.
-The result does not depend on --threads.
+--output (.csv or .parquet) has one row per report, in the order of the input: the id (--id-column,
+else the row's number from 0; for files the path), then the observations in CheXpert's order: 1.0
+positive, 0.0 negative, -1.0 uncertain, blank not mentioned. A report that has no sentence, cannot
+be read or is not English gets 14 blanks and is counted in <output>.json (the published labeller
+gives an empty text No Finding = 1). No text is written unless --with-text is given. The result
+does not depend on --threads.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,10 @@
 """Train a small stanza entity tagger and lay it out like a downloaded stanza package.
 
 ``--text`` holds ``{train,dev,test}.bioes`` (see ``cxrflow.reports.entities.tagged_text``),
-``--tokenizer`` a stanza folder whose tokenizer is taken over. ``--output`` becomes a stanza folder
+``--tokenizer`` a stanza folder whose tokenizer is reused. ``--output`` becomes a stanza folder
 (``resources.json``, ``en/{tokenize,pretrain}/mimic.pt``, ``en/ner/radiology.pt``) that loads as the
-published radiology models do; ``tagger.json`` in it tells how well it finds the entities of the
-test part from plain text. Word vectors are random at the start. Nothing is downloaded.
+published radiology models do; ``tagger.json`` in it says how well it finds the entities of the
+test part in plain text. Word vectors are random at the start. Nothing is downloaded.
 """
 
 import json

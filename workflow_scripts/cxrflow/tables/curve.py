@@ -1,9 +1,9 @@
-"""A figure of a paper's cells over a common quantity, such as the share of labels.
+"""Draw a figure of a paper's cells over a common quantity, such as the share of labels.
 
     cxrflow draw_curve --paper biovil --figure labels --metrics … --output labels.png
 
-Ours are drawn with their intervals, the published values dashed in the same colour. Beside the
-picture a JSON file says what is on it, and why values of ours are missing.
+Ours are drawn with their intervals, the published values dashed in the same colour. A JSON file
+beside the picture says what it shows, and why values of ours are missing.
 """
 
 import io

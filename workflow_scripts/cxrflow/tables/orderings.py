@@ -1,9 +1,9 @@
-"""The rankings that a paper claims, and those found here: ``<output>.csv``, ``.md``, ``.html``.
+"""Compare the rankings that a paper claims with ours: ``<output>.csv``, ``.md``, ``.html``.
 
-A claim names cells of a table, best first; each is compared with the next one: by their difference
-over seeds and samples where both are of one task, else by whether their intervals are apart. Beside
-it stands in how many seeds the ranking holds. With fewer than ``LEAST_SEEDS`` trainings of a model
-no ranking is judged, and none is taken from a model that did not learn.
+A claim names cells of a table, best first. Each is compared with the next: by their difference
+over seeds and samples if both are from one task, else by whether their intervals are disjoint. The
+number of seeds in which the ranking holds is also given. With fewer than ``LEAST_SEEDS`` trainings
+of a model no ranking is judged, and none is taken from a model that did not learn.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Make one table of a paper from results: ``<output>.csv``, ``.md`` and ``.html``.
 
-Every row of the paper's table is there. Where a value of ours is missing, the reason stands in its
-place; the published value stands beside it either way.
+Every row of the paper's table is included, with the published value. Where a value of ours is
+missing, the reason takes its place.
 """
 
 import logging

@@ -2,9 +2,9 @@
 
     cxrflow launch --processes 8 cxrflow.pretrain.joint --settings ...
 
-With more than one process torchrun starts them on this machine; with more than one node srun starts
-a torchrun on each node of a Slurm job, and they meet at the first, on which the job's commands run.
-This program becomes the one it starts, so signals reach that one.
+With more than one process, torchrun starts them on this machine. With more than one node, srun
+starts a torchrun on each node of a Slurm job; they meet at the first node, where the job's commands
+run. This program is replaced by the one it starts, so signals reach that one.
 """
 
 import argparse
