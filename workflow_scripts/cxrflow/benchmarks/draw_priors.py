@@ -1,4 +1,4 @@
-"""Draw two images of a patient and a map, with and without the prior (BioViL-T, Table 5)."""
+"""Draw a patient's two images and a phrase's map, with and without the prior (BioViL-T Table 5)."""
 
 from collections.abc import Sequence
 from pathlib import Path
