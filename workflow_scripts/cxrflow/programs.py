@@ -55,6 +55,7 @@ STAGES: Final = {
     "draw_grounding": "benchmarks.draw_grounding",
     "draw_models": "benchmarks.draw_models",
     "draw_priors": "benchmarks.draw_priors",
+    "show_reports": "benchmarks.show_reports",
     "make_page": "page.make_page",
 }
 SHEETS: Final = {
