@@ -16,9 +16,10 @@ from cxrflow.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-# id: text that must be there; path: the same, below the list's folder; text: text or blank;
-# number: a number or blank; value: a number that must be there.
-Kind = Literal["id", "path", "text", "number", "value"]
+# id: text that must be there; bare: the same without a folder's letter (:func:`bare_ids`); path:
+# the same, below the list's folder; text: text or blank; number: a number or blank; value: a number
+# that must be there.
+Kind = Literal["id", "bare", "path", "text", "number", "value"]
 LONGEST_FIELD = 2**24  # characters
 
 
@@ -91,8 +92,8 @@ def read_csv(
         if kind == "text":
             made[name] = text
             continue
-        if kind in ("id", "path"):
-            made[name] = text.str.strip()
+        if kind in ("id", "bare", "path"):
+            made[name] = bare_ids(text.str.strip()) if kind == "bare" else text.str.strip()
             bad = made[name].isna() | (made[name] == "")
             reason = f"{path.name}: {name} is blank"
             if kind == "path":
@@ -166,7 +167,7 @@ def _read_rows(path: Path, separator: str) -> "tuple[pd.DataFrame, list[Drop]]":
             raise InputError(f"{path}:{reader.line_num}: {error}; expected closed quotes") from None
     frame = pd.DataFrame(rows, columns=header, index=lines, dtype="str").replace("", pd.NA)
     reason = f"{path.name}: wrong number of fields (expected {len(header)})"
-    return frame, [Drop.of(reason, wrong, failed=True)]
+    return frame, [Drop.of(reason, wrong, failed=True)] if wrong else []
 
 
 def inert(texts: "pd.Series") -> "pd.Series":
@@ -191,6 +192,20 @@ def read_lines(path: Path) -> list[str]:
         return path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from None
+
+
+def match_lines(path: Path, pattern: str, reason: str) -> "tuple[pd.DataFrame, Drop]":
+    """What the groups of ``pattern`` find in each line that is not blank, by the line's number.
+
+    Lines in which it finds nothing are left out and counted as damage.
+    """
+    import pandas as pd
+
+    lines = pd.Series(dict(enumerate(read_lines(path), start=1)), dtype="str").str.strip()
+    found = lines[lines != ""].str.extract(pattern)
+    wrong = found.isna().all(axis=1)
+    places = (f"{path}:{number}" for number in found.index[wrong])
+    return found[~wrong], Drop.of(f"{path.name}: {reason}", places, failed=True)
 
 
 def bare_ids(values: "pd.Series") -> "pd.Series":

@@ -9,6 +9,7 @@ whose images stand in ``images_to_avoid.csv``.
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,9 @@ from typing import Any
 import pandas as pd
 
 from cxrflow.archives import DAMAGE, names_of, open_zip, read_file, read_member
-from cxrflow.csv_table import bare_ids, find_file, read_csv, require_file, require_root
+from cxrflow.csv_table import find_file, read_csv, require_file, require_root
 from cxrflow.data.tables import Request, Tables, shaped
-from cxrflow.drops import Drop
+from cxrflow.drops import Drop, Tally
 from cxrflow.errors import InputError
 from cxrflow.parallel import chunks, ordered_map
 from cxrflow.progress import progress
@@ -50,20 +51,14 @@ def read(root: Path, request: Request) -> Tables:
         ["image_id", "prior_image_id", "finding", "label", "quality"]
     )
     owner = images.set_index("image_id")
-    same = ("image_id", "prior_image_id", "finding", "label", "quality")
-    values: dict[str, object] = {name: labels[name] for name in same}
-    for name in ("study_id", "subject_id"):
-        values[name] = labels["image_id"].map(owner[name])
-    values["prior_study_id"] = labels["prior_image_id"].map(owner["study_id"])
-    visits = images[["study_id", "subject_id"]].drop_duplicates()
+    labels = labels.join(owner, on="image_id")
+    labels["prior_study_id"] = labels["prior_image_id"].map(owner["study_id"])
     return Tables(
         source=root,
-        studies=shaped(
-            "studies", {"study_id": visits["study_id"], "subject_id": visits["subject_id"]}
-        ),
-        progressions=shaped("progressions", values),
+        studies=shaped("studies", images[["study_id", "subject_id"]].drop_duplicates()),
+        progressions=shaped("progressions", labels),
         avoid=avoided_patients(root),
-        dropped={"progressions": [one for one in damage + gold_damage if one.count]},
+        dropped={"progressions": damage + gold_damage},
         opened=False,
     )
 
@@ -71,8 +66,8 @@ def read(root: Path, request: Request) -> Tables:
 def avoided_patients(root: Path) -> frozenset[str]:
     """Patients of the gold data set, none of whose images may be trained on."""
     path = require_file(_silver(root) / "splits", "images_to_avoid.csv")
-    rows, _ = read_csv(path, {"subject_id": "id", "dicom_id": "id"})
-    return frozenset(bare_ids(rows["subject_id"]))
+    rows, _ = read_csv(path, {"subject_id": "bare", "dicom_id": "id"})
+    return frozenset(rows["subject_id"])
 
 
 def scene_graphs(root: Path, threads: int = 1) -> tuple[pd.DataFrame, pd.DataFrame, list[Drop]]:
@@ -93,20 +88,19 @@ def scene_graphs(root: Path, threads: int = 1) -> tuple[pd.DataFrame, pd.DataFra
     )
     images: list[Record] = []
     relations: list[Record] = []
-    lost: dict[str, list[str]] = {}
+    tally = Tally("scene graphs read", "scene graphs")
     for part in progress(parts, len(names), "scene graph", lambda part: part[0]):
-        _, found, compared, damaged = part
+        _, found, compared, damage = part
         images += found
         relations += compared
-        for reason, name in damaged:
-            lost.setdefault(reason, []).append(name)
+        for drop in damage:
+            tally.add(drop)
     listed = pd.DataFrame(images, columns=["image_id", "study_id", "subject_id"], dtype="str")
     again = listed.duplicated("image_id")
-    drops = [Drop.of(reason, where, failed=True) for reason, where in lost.items()]
-    drops.append(Drop.of("a second scene graph of an image", listed.loc[again, "image_id"]))
+    tally.drop("a second scene graph of an image", listed.loc[again, "image_id"])
     columns = ["image_id", "prior_image_id", "region", "attribute", "label"]
     comparisons = pd.DataFrame(relations, columns=columns, dtype="str").drop_duplicates()
-    return listed[~again].reset_index(drop=True), comparisons.reset_index(drop=True), drops
+    return listed[~again].reset_index(drop=True), comparisons.reset_index(drop=True), tally.drops
 
 
 def _silver(root: Path) -> Path:
@@ -132,11 +126,11 @@ def _listed(silver: Path) -> tuple[Path, list[str]]:
 
 def _read_chunk(
     source: Path, names: Sequence[str]
-) -> tuple[int, list[Record], list[Record], list[tuple[str, str]]]:
-    """Images, comparisons and damage (reason, file) of some scene graphs, and their number."""
+) -> tuple[int, list[Record], list[Record], list[Drop]]:
+    """Number, images, comparisons and damage of some scene graphs."""
     images: list[Record] = []
     relations: list[Record] = []
-    damaged: list[tuple[str, str]] = []
+    tally = Tally("scene graphs read", "scene graphs")
     for name, data in _contents(source, names):
         try:
             graph = json.loads(data)
@@ -144,31 +138,29 @@ def _read_chunk(
             image, study, patient = (str(value).removesuffix(".dcm") for value in ids)
             found = list(_comparisons(graph["relationships"]))
         except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
-            damaged.append(("scene graph: not valid JSON", name))
+            tally.drop("scene graph: not valid JSON", [name], failed=True)
         except (KeyError, TypeError, AttributeError, ValueError):
-            damaged.append(("scene graph: a field is missing or of another kind", name))
+            reason = "scene graph: a field is missing or of another kind"
+            tally.drop(reason, [name], failed=True)
         else:
             images.append((image, study, patient))
             relations += [one for one in found if one[0] == image]
             if any(one[0] != image for one in found):
-                damaged.append(("scene graph: compares another image than its own", name))
-    return len(names), images, relations, damaged
+                reason = "scene graph: compares another image than its own"
+                tally.drop(reason, [name], failed=True)
+    return len(names), images, relations, tally.drops
 
 
 def _contents(source: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    if source.is_dir():
+    """The files of a folder or a zip; nothing of those that are damaged."""
+    with ExitStack() as opened:
+        archive = None if source.is_dir() else opened.enter_context(open_zip(source))
         for name in names:
             try:
-                yield name, read_file(source / name)
+                content = read_member(archive, name) if archive else read_file(source / name)
             except DAMAGE:
-                yield name, b""
-        return
-    with open_zip(source) as archive:
-        for name in names:
-            try:
-                yield name, read_member(archive, name)
-            except DAMAGE:
-                yield name, b""
+                content = b""
+            yield name, content
 
 
 def _comparisons(relationships: Sequence[dict[str, Any]]) -> Iterator[Record]:

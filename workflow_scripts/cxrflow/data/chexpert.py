@@ -11,8 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from cxrflow.csv_table import Kind, find_file, read_csv, require_file, require_root
-from cxrflow.data.filters import file_failures
-from cxrflow.data.tables import Request, Tables, drop_repeats, shaped
+from cxrflow.data.tables import Request, Tables, drop_repeats, no_label, shaped, without
 from cxrflow.drops import Drop
 
 OBSERVATIONS = (
@@ -34,18 +33,11 @@ def read(root: Path, request: Request) -> Tables:
     """Read the lists, and whether the image files are there when asked."""
     require_root(root)
     parts = [_part(root, split) for split in FILES]
-    rows = pd.concat([rows for rows, _ in parts], ignore_index=True)
-    if request.images is not None:
-        rows = rows[rows["image_id"].isin(request.images)].reset_index(drop=True)
-    images = shaped("images", {name: rows[name] for name in _IMAGE})
-    if request.headers:
-        paths = images["image_path"].tolist()
-        images["failure"] = file_failures(root, paths, request.threads)
-    studies = rows[["study_id", "subject_id"]].drop_duplicates()
+    rows = request.asked(pd.concat([rows for rows, _ in parts]))
     return Tables(
         source=root,
-        studies=shaped("studies", {name: studies[name] for name in ("study_id", "subject_id")}),
-        images=images,
+        studies=shaped("studies", rows[["study_id", "subject_id"]].drop_duplicates()),
+        images=request.images_of(root, rows),
         labels=rows[["image_id", *OBSERVATIONS]],
         splits=rows[["subject_id", "split"]].drop_duplicates(),
         dropped={"images": [drop for _, drops in parts for drop in drops]},
@@ -80,21 +72,16 @@ def _part(root: Path, split: str) -> tuple[pd.DataFrame, list[Drop]]:
     rows, repeats = drop_repeats(rows, "Path")
     found = named(rows["Path"])
     lost = found["split"] != split
+    tests = {
+        f"{name}: {label} is not 1, 0, -1 or blank": no_label(rows[label]) & ~lost
+        for label in OBSERVATIONS
+    }
     form = f"{split}/patient<number>/study<number>/<image>.jpg"
-    wrong = pd.Series(False, index=rows.index)
-    drops += repeats
-    for label in OBSERVATIONS:
-        other = ~(rows[label].isin([1, 0, -1]) | rows[label].isna()) & ~wrong & ~lost
-        drops.append(
-            Drop.of(f"{name}: {label} is not 1, 0, -1 or blank", rows.loc[other, "Path"], True)
-        )
-        wrong |= other
-    drops.append(Drop.of(f"{name}: Path is not …/{form}", rows.loc[lost, "Path"], failed=True))
-    rows = rows.join(found)[~lost & ~wrong]
+    tests[f"{name}: Path is not …/{form}"] = lost
+    rows, wrong = without(rows.join(found), rows["Path"], tests)
     if split == "test":
-        side = rows["image"].str.extract(r"_(frontal|lateral)", expand=False)
-        view = side.str.upper()
+        view = rows["image"].str.extract(r"_(frontal|lateral)", expand=False)
     else:
-        view = rows["AP/PA"].fillna(rows["Frontal/Lateral"]).str.upper()
-    rows = rows.assign(view=view)[[*_IMAGE, "split", *OBSERVATIONS]]
-    return rows, [drop for drop in drops if drop.count]
+        view = rows["AP/PA"].fillna(rows["Frontal/Lateral"])
+    rows = rows.assign(view=view.str.upper())[[*_IMAGE, "split", *OBSERVATIONS]]
+    return rows, [*drops, *repeats, *wrong]

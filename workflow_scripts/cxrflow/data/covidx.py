@@ -12,9 +12,8 @@ from pathlib import Path
 import pandas as pd
 
 from cxrflow.csv_table import read_lines, require_file, require_root
-from cxrflow.data.filters import file_failures
 from cxrflow.data.tables import Request, Tables, drop_repeats, require_unique, shaped
-from cxrflow.drops import Drop
+from cxrflow.drops import Drop, Tally
 
 CLASSES = ("COVID-19", "pneumonia", "normal")  # in the order of ConVIRT, section 4.2
 LISTS = {"train": "train_COVIDx4.txt", "test": "test_COVIDx4.txt"}
@@ -32,25 +31,17 @@ def read(root: Path, request: Request) -> Tables:
     rows = pd.concat(lists, ignore_index=True)
     rows, again = _once(rows)
     require_unique(rows, "image_id", f"{folder} (both lists)")
-    drops += again
-    if request.images is not None:
-        rows = rows[rows["image_id"].isin(request.images)].reset_index(drop=True)
-    paths = "data/" + rows["split"] + "/" + rows["image_id"]
-    ids: dict[str, object] = {"study_id": rows["image_id"], "subject_id": rows["subject_id"]}
-    images = shaped(
-        "images",
-        {"image_id": rows["image_id"], **ids, "image_path": paths, "subgroup": rows["source"]},
-    )
-    if request.headers:
-        images["failure"] = file_failures(root, paths.tolist(), request.threads)
+    rows = request.asked(rows)
+    path = "data/" + rows["split"] + "/" + rows["image_id"]
+    rows = rows.assign(study_id=rows["image_id"], image_path=path)
     labels = {name: (rows["class"] == name).astype("float64") for name in CLASSES}
     return Tables(
         source=root,
-        studies=shaped("studies", ids),
-        images=images,
+        studies=shaped("studies", rows),
+        images=request.images_of(root, rows),
         labels=pd.DataFrame({"image_id": rows["image_id"], **labels}),
         splits=rows[["subject_id", "split"]],
-        dropped={"images": drops},
+        dropped={"images": drops + again},
         notes=["COVIDx: an image has exactly one of the classes"],
         opened=request.headers,
     )
@@ -59,20 +50,17 @@ def read(root: Path, request: Request) -> Tables:
 def _lines(path: Path) -> tuple[pd.DataFrame, list[Drop]]:
     """Patient, file, class and collection of each line; lines that do not say them, counted."""
     good: list[list[str | None]] = []
-    wrong: dict[str, list[str]] = {}
+    tally = Tally("lines read", "lines")
     for number, line in enumerate(read_lines(path), start=1):
         fields = line.split()
-        if not fields:
-            continue
-        reason = _reason(fields)
-        if reason is None:
+        reason = _reason(fields) if fields else None
+        if reason is not None:
+            tally.drop(f"{path.name}: {reason}", [f"{path}:{number}"], failed=True)
+        elif fields:
             good.append([*fields, None][:4])
-        else:
-            wrong.setdefault(f"{path.name}: {reason}", []).append(f"{path}:{number}")
-    rows = pd.DataFrame(good, columns=["subject_id", "image_id", "class", "source"], dtype="str")
-    drops = [Drop.of(reason, where, failed=True) for reason, where in wrong.items()]
+    rows = pd.DataFrame(good, columns=["subject_id", "image_id", "class", "subgroup"], dtype="str")
     rows, repeats = drop_repeats(rows, "image_id")
-    return rows, drops + repeats
+    return rows, tally.drops + repeats
 
 
 def _reason(fields: list[str]) -> str | None:
@@ -93,8 +81,7 @@ def _once(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[Drop]]:
     classes = rows.groupby(["split", "image_id"])["class"].transform("nunique")
     torn = classes > 1
     again = rows.duplicated(["split", "image_id"]) & ~torn
-    drops = [
+    return rows[~torn & ~again], [
         Drop.of("one file under several classes", rows.loc[torn, "image_id"].unique(), failed=True),
         Drop.of("the same file again", rows.loc[again, "image_id"]),
     ]
-    return rows[~torn & ~again].reset_index(drop=True), [drop for drop in drops if drop.count]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxrflow.csv_table import Kind, read_csv, require_file, require_root
-from cxrflow.data.tables import Request, Tables, drop_repeats, require_unique, shaped
+from cxrflow.csv_table import Kind, require_file, require_root
+from cxrflow.data.tables import Request, Tables, read_once, shaped
 from cxrflow.drops import Drop
 from cxrflow.errors import InputError
 
@@ -29,30 +29,18 @@ def read_folder(
 ) -> Tables:
     """The same, with these columns beside those of every folder."""
     path = require_file(require_root(root), STUDIES)
-    rows, damage = read_csv(path, {"study_id": "id", "patient_id": "id", **columns}, optional)
-    rows, repeats = drop_repeats(rows, "study_id")
-    require_unique(rows, "study_id", path)
+    ids: dict[str, Kind] = {"study_id": "id", "patient_id": "id"}
+    rows, damage = read_once(path, {**ids, **columns}, "study_id", optional)
+    rows = rows.rename(columns={"patient_id": "subject_id", "body_part": "subgroup"})
     images, strange = _images(root)
-    if request.images is not None:
-        images = images[images["image_id"].isin(request.images)].reset_index(drop=True)
-    owner = rows.set_index("study_id")
-    table = shaped(
-        "images",
-        {
-            "image_id": images["image_id"],
-            "study_id": images["study_id"],
-            "subject_id": images["study_id"].map(owner["patient_id"]),
-            "image_path": images["path"],
-            "subgroup": images["study_id"].map(owner["body_part"]),
-        },
-    )
+    images = request.asked(images).join(rows.set_index("study_id"), on="study_id")
     empty = images["bytes"].eq("0")
-    table["failure"] = pd.Series("file is empty", index=table.index).where(empty)
+    images["failure"] = pd.Series("file is empty", index=images.index).where(empty)
     return Tables(
         source=root,
-        studies=shaped("studies", {"study_id": rows["study_id"], "subject_id": rows["patient_id"]}),
-        images=table,
-        dropped={"studies": damage + repeats, "images": strange},
+        studies=shaped("studies", rows),
+        images=shaped("images", images),
+        dropped={"studies": damage, "images": strange},
     )
 
 
@@ -70,6 +58,7 @@ def _images(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
             strange.append(file.name)
             continue
         found.append((file.stem, study, f"images/{file.name}", str(file.stat().st_size)))
-    images = pd.DataFrame(found, columns=["image_id", "study_id", "path", "bytes"], dtype="str")
+    columns = ["image_id", "study_id", "image_path", "bytes"]
     reason = f"not named <study_id>_<n> with {', '.join(SUFFIXES)}"
-    return images, [Drop.of(reason, strange, failed=True)] if strange else []
+    images = pd.DataFrame(found, columns=columns, dtype="str")
+    return images, [Drop.of(reason, strange, failed=True)]

@@ -14,9 +14,8 @@ import numpy as np
 import pandas as pd
 
 from cxrflow.csv_table import require_root
-from cxrflow.data.filters import file_failures
 from cxrflow.data.tables import Request, Tables, shaped
-from cxrflow.drops import Drop
+from cxrflow.drops import Drop, Tally
 from cxrflow.errors import InputError
 
 KIT = Path("ILSVRC2012_devkit_t12", "data")
@@ -33,20 +32,16 @@ def read(root: Path, request: Request) -> Tables:
     if not rows:
         raise InputError(f"{root}: no train/<WNID>/*.JPEG of a class in {META}")
     table = pd.DataFrame(rows, columns=["image_id", "image_path", "class", "split"])
-    if request.images is not None:
-        table = table[table["image_id"].isin(request.images)].reset_index(drop=True)
-    ids = {name: table["image_id"] for name in ("image_id", "study_id", "subject_id")}
-    images = shaped("images", {**ids, "image_path": table["image_path"]})
-    if request.headers:
-        images["failure"] = file_failures(root, images["image_path"].tolist(), request.threads)
+    table = request.asked(table)
+    table = table.assign(study_id=table["image_id"], subject_id=table["image_id"])
     classes = sorted(numbers.values())
     labels = (table["class"].to_numpy()[:, None] == np.array(classes)).astype("float64")
     return Tables(
         source=root,
-        studies=shaped("studies", {"study_id": ids["study_id"], "subject_id": ids["subject_id"]}),
-        images=images,
+        studies=shaped("studies", table),
+        images=request.images_of(root, table),
         labels=pd.concat([table[["image_id"]], pd.DataFrame(labels, columns=classes)], axis=1),
-        splits=pd.DataFrame({"subject_id": table["image_id"], "split": table["split"]}),
+        splits=table[["subject_id", "split"]],
         dropped={"images": strange + unlabelled},
         opened=request.headers,
     )
@@ -90,7 +85,7 @@ def _training(root: Path, classes: set[str]) -> tuple[list[tuple[str, ...]], lis
         else:
             strange.append(place)
     reason = f"not <WNID>/<WNID>_<n>.JPEG with a WNID of {META.name}"
-    return rows, [Drop.of(reason, strange, failed=True)] if strange else []
+    return rows, [Drop.of(reason, strange, failed=True)]
 
 
 def _validation(root: Path, numbers: dict[int, str]) -> tuple[list[tuple[str, ...]], list[Drop]]:
@@ -103,18 +98,18 @@ def _validation(root: Path, numbers: dict[int, str]) -> tuple[list[tuple[str, ..
         raise InputError(f"{truth}: file not found; expected a line an image of {root / 'val'}")
     lines = truth.read_text(encoding="ascii", errors="replace").split()
     rows: list[tuple[str, ...]] = []
-    lost: dict[str, list[str]] = {}
+    tally = Tally("validation images listed", "images")
     for path in paths:
         place, found = path.relative_to(root).as_posix(), VALIDATION.fullmatch(path.name)
         number = int(found[1]) if found else 0
         line = lines[number - 1] if 0 < number <= len(lines) else None
         name = numbers.get(int(line)) if line and line.isdigit() else None
         if found is None:
-            lost.setdefault("not ILSVRC2012_val_<8 digits>.JPEG", []).append(place)
+            tally.drop("not ILSVRC2012_val_<8 digits>.JPEG", [place], failed=True)
         elif line is None:
-            lost.setdefault(f"{TRUTH.name} has no line for it", []).append(place)
+            tally.drop(f"{TRUTH.name} has no line for it", [place], failed=True)
         elif name is None:
-            lost.setdefault(f"{TRUTH.name} names no class of {META.name}", []).append(place)
+            tally.drop(f"{TRUTH.name} names no class of {META.name}", [place], failed=True)
         else:
             rows.append((path.stem, place, name, "val"))
-    return rows, [Drop.of(reason, places, failed=True) for reason, places in lost.items()]
+    return rows, tally.drops

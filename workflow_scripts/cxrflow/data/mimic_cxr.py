@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxrflow.csv_table import bare_ids, read_csv, require_file, require_root
+from cxrflow.csv_table import Kind, require_file, require_root
 from cxrflow.data import dicom_headers, study_time
-from cxrflow.data.tables import Request, Tables, drop_repeats, require_unique, shaped
+from cxrflow.data.tables import Request, Tables, read_once, shaped
 from cxrflow.errors import InputError
 
 
@@ -19,47 +19,21 @@ def read(root: Path, request: Request) -> Tables:
     require_root(root)
     lists, prefix = (root, "") if (root / "files").is_dir() else _inside_files(root)
     record_list = require_file(lists, "cxr-record-list.csv")
-    images, image_damage = read_csv(
-        record_list,
-        {"subject_id": "id", "study_id": "id", "dicom_id": "id", "path": "path"},
-    )
+    columns: dict[str, Kind] = {"subject_id": "bare", "study_id": "bare", "path": "path"}
+    images, image_damage = read_once(record_list, {**columns, "dicom_id": "id"}, "dicom_id")
     study_list = require_file(lists, "cxr-study-list.csv")
-    studies, study_damage = read_csv(
-        study_list, {"subject_id": "id", "study_id": "id", "path": "path"}
-    )
-    for frame in (images, studies):
-        frame["subject_id"] = bare_ids(frame["subject_id"])
-        frame["study_id"] = bare_ids(frame["study_id"])
-    images["path"] = images["path"].str.removeprefix(prefix)
-    images, image_repeats = drop_repeats(images, "dicom_id")
-    studies, study_repeats = drop_repeats(studies, "study_id")
-    require_unique(images, "dicom_id", record_list)
-    require_unique(studies, "study_id", study_list)
+    studies, study_damage = read_once(study_list, columns, "study_id")
     _require_same_patient(images, studies, record_list)
-    if request.images is not None:
-        images = images[images["dicom_id"].isin(request.images)]
-    images = images.reset_index(drop=True)
-    table = shaped(
-        "images",
-        {
-            "image_id": images["dicom_id"],
-            "study_id": images["study_id"],
-            "subject_id": images["subject_id"],
-            "image_path": images["path"],
-        },
-    )
+    images["path"] = images["path"].str.removeprefix(prefix)
+    images = images.rename(columns={"dicom_id": "image_id", "path": "image_path"})
+    table = shaped("images", request.asked(images))
     if request.headers:
         table = _with_headers(table, root, request.threads)
     return Tables(
         source=root,
-        studies=shaped(
-            "studies", {"study_id": studies["study_id"], "subject_id": studies["subject_id"]}
-        ),
+        studies=shaped("studies", studies),
         images=table,
-        dropped={
-            "studies": study_damage + study_repeats,
-            "images": image_damage + image_repeats,
-        },
+        dropped={"studies": study_damage, "images": image_damage},
         opened=request.headers,
     )
 

@@ -11,14 +11,7 @@ import pandas as pd
 from cxrflow.csv_table import Kind, bare_ids, find_file, read_csv, require_file, require_root
 from cxrflow.data import study_time
 from cxrflow.data.layouts import layout
-from cxrflow.data.tables import (
-    Request,
-    Tables,
-    drop_repeats,
-    require_labels,
-    require_unique,
-    shaped,
-)
+from cxrflow.data.tables import Request, Tables, read_once, require_labels, require_unique, shaped
 from cxrflow.drops import Drop
 
 CLASSES = (
@@ -32,38 +25,28 @@ LABEL_TABLES = layout("mimic_cxr_jpg").label_tables
 def read(root: Path, request: Request) -> Tables:
     """Read the tables; the JPG files themselves are not opened."""
     metadata = require_file(require_root(root), "mimic-cxr-2.0.0-metadata.csv")
-    rows, damage = read_csv(
+    rows, damage = read_once(
         metadata,
         {
             **{"dicom_id": "path", "subject_id": "path", "study_id": "path"},
             "ViewPosition": "text",
             **{"Rows": "number", "Columns": "number", "StudyDate": "text", "StudyTime": "text"},
         },
+        "dicom_id",
     )
-    rows, repeats = drop_repeats(rows, "dicom_id")
-    require_unique(rows, "dicom_id", metadata)
     rows["subject_id"], rows["study_id"] = bare_ids(rows["subject_id"]), bare_ids(rows["study_id"])
     owners = rows[["study_id", "subject_id"]].drop_duplicates()
     require_unique(owners, "study_id", metadata)
-    if request.images is not None:
-        rows = rows[rows["dicom_id"].isin(request.images)]
-    rows = rows.reset_index(drop=True)
+    names = {"dicom_id": "image_id", "Columns": "image_width", "Rows": "image_height"}
+    rows = request.asked(rows.rename(columns=names))
     times = study_time.from_numbers(rows["StudyDate"], rows["StudyTime"])
     prefix = "" if root.name == "files" else "files/"
     folder = prefix + "p" + rows["subject_id"].str.slice(0, 2) + "/p" + rows["subject_id"]
-    images = shaped(
-        "images",
-        {
-            "image_id": rows["dicom_id"],
-            "study_id": rows["study_id"],
-            "subject_id": rows["subject_id"],
-            "image_path": folder + "/s" + rows["study_id"] + "/" + rows["dicom_id"] + ".jpg",
-            "view": rows["ViewPosition"].str.strip(),
-            "study_time": study_time.iso(times),
-            "order": study_time.order(times),
-            "image_width": rows["Columns"],
-            "image_height": rows["Rows"],
-        },
+    rows = rows.assign(
+        image_path=folder + "/s" + rows["study_id"] + "/" + rows["image_id"] + ".jpg",
+        view=rows["ViewPosition"].str.strip(),
+        study_time=study_time.iso(times),
+        order=study_time.order(times),
     )
     labels, notes = pd.DataFrame(), []
     lost: list[Drop] = []
@@ -73,13 +56,11 @@ def read(root: Path, request: Request) -> Tables:
         notes = [f"{LABEL_TABLES['chexpert']} is not in the root: no labels"]
     return Tables(
         source=root,
-        studies=shaped(
-            "studies", {"study_id": owners["study_id"], "subject_id": owners["subject_id"]}
-        ),
-        images=images,
+        studies=shaped("studies", owners),
+        images=shaped("images", rows),
         labels=labels,
         splits=read_split(root),
-        dropped={"images": damage + repeats, "labels": lost},
+        dropped={"images": damage, "labels": lost},
         notes=notes,
         opened=False,
     )
@@ -98,14 +79,11 @@ def read_labels(
         name: "Airspace Opacity" if (table, name) == ("radiologist", "Lung Opacity") else name
         for name in CLASSES
     }
-    columns: dict[str, Kind] = {"study_id": "id", **dict.fromkeys(published.values(), "number")}
-    frame, drops = read_csv(path, columns)
+    columns: dict[str, Kind] = {"study_id": "bare", **dict.fromkeys(published.values(), "number")}
+    frame, drops = read_once(path, columns, "study_id")
     frame = frame.rename(columns={old: new for new, old in published.items()})
     require_labels(frame, CLASSES, path)
-    frame["study_id"] = bare_ids(frame["study_id"])
-    frame, repeats = drop_repeats(frame, "study_id")
-    require_unique(frame, "study_id", path)
-    return frame.reset_index(drop=True), drops + repeats
+    return frame.reset_index(drop=True), drops
 
 
 def read_split(root: Path) -> pd.DataFrame | None:
@@ -117,6 +95,5 @@ def read_split(root: Path) -> pd.DataFrame | None:
     path = find_file(root, "mimic-cxr-2.0.0-split.csv")
     if path is None:
         return None
-    rows, _ = read_csv(path, {"subject_id": "id", "split": "id"})
-    rows["subject_id"] = bare_ids(rows["subject_id"])
+    rows, _ = read_csv(path, {"subject_id": "bare", "split": "id"})
     return rows.drop_duplicates().reset_index(drop=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxrflow.csv_table import bare_ids, find_file, read_csv, require_file, require_root
-from cxrflow.data.tables import drop_repeats, require_unique
+from cxrflow.csv_table import find_file, require_file, require_root
+from cxrflow.data.tables import read_once, without
 from cxrflow.drops import Drop
 
 OLDEST = 120  # years; more is a damaged row
@@ -32,27 +32,21 @@ def read_patients(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     folder = require_root(root)
     inside = find_file(folder / "hosp", "patients.csv")
     path = inside or require_file(folder, "patients.csv")
-    rows, damage = read_csv(
+    rows, drops = read_once(
         path,
         {
-            **{"subject_id": "id", "gender": "id"},
+            **{"subject_id": "bare", "gender": "id"},
             **{"anchor_age": "value", "anchor_year": "value"},
         },
+        "subject_id",
     )
-    rows, repeats = drop_repeats(rows, "subject_id")
-    rows["subject_id"] = bare_ids(rows["subject_id"])
-    require_unique(rows, "subject_id", path)
+    age = f"{path.name}: anchor_age is not in 0 to {OLDEST}"
     tests = {
-        "gender is neither F nor M": ~rows["gender"].isin(["F", "M"]),
-        f"anchor_age is not in 0 to {OLDEST}": ~rows["anchor_age"].between(0, OLDEST),
+        f"{path.name}: gender is neither F nor M": ~rows["gender"].isin(["F", "M"]),
+        age: ~rows["anchor_age"].between(0, OLDEST),
     }
-    good = pd.Series(True, index=rows.index)
-    for reason, bad in tests.items():
-        hit = bad & good
-        damage.append(Drop.of(f"{path.name}: {reason}", rows.loc[hit, "subject_id"], failed=True))
-        good &= ~hit
-    dropped = [drop for drop in damage + repeats if drop.count]
-    return rows[good].reset_index(drop=True), dropped
+    rows, wrong = without(rows, rows["subject_id"], tests)
+    return rows.reset_index(drop=True), drops + wrong
 
 
 def ages(patients: pd.DataFrame, subjects: pd.Series, years: pd.Series) -> pd.Series:

@@ -8,10 +8,13 @@ height in pixels of the original image.
 from pathlib import Path
 
 from cxrflow.csv_table import read_csv, require_file, require_root
-from cxrflow.data.tables import Request, Tables, drop_repeats, require_unique, shaped
-from cxrflow.drops import Drop
+from cxrflow.data.tables import Request, Tables, drop_repeats, require_unique, shaped, without
 
 _IDS = r"p(?P<subject_id>\d+)/s(?P<study_id>\d+)/[^/]+$"
+_NAMES = {
+    **{"dicom_id": "image_id", "path": "image_path"},
+    **{"category_name": "category", "label_text": "phrase"},
+}
 
 
 def read(root: Path, request: Request) -> Tables:
@@ -31,46 +34,22 @@ def read(root: Path, request: Request) -> Tables:
         {"split": "text"},
     )
     rows, repeats = drop_repeats(rows, "dicom_id")
-    flat = (rows["w"] <= 0) | (rows["h"] <= 0)
-    damage += [Drop.of(f"{path.name}: box without area", rows.loc[flat, "dicom_id"], failed=True)]
-    rows = rows[~flat]
-    ids = rows["path"].str.extract(_IDS)
-    lost = ids["subject_id"].isna()
-    damage += [
-        Drop.of(f"{path.name}: path names no patient", rows.loc[lost, "dicom_id"], failed=True)
-    ]
-    rows = rows[~lost].join(ids[~lost]).reset_index(drop=True)
+    rows = rows.join(rows["path"].str.extract(_IDS))
+    tests = {
+        f"{path.name}: box without area": (rows["w"] <= 0) | (rows["h"] <= 0),
+        f"{path.name}: path names no patient": rows["subject_id"].isna(),
+    }
+    rows, wrong = without(rows, rows["dicom_id"], tests)
     columns = ["dicom_id", "study_id", "subject_id", "path", "image_width", "image_height"]
-    images = rows[columns].drop_duplicates().reset_index(drop=True)
+    images = rows[columns].drop_duplicates()
     require_unique(images, "dicom_id", path)
-    studies = images[["study_id", "subject_id"]].drop_duplicates()
     splits = rows[["subject_id", "split"]].dropna().drop_duplicates().reset_index(drop=True)
     return Tables(
         source=root,
-        studies=shaped(
-            "studies", {"study_id": studies["study_id"], "subject_id": studies["subject_id"]}
-        ),
-        images=shaped(
-            "images",
-            {
-                "image_id": images["dicom_id"],
-                "study_id": images["study_id"],
-                "subject_id": images["subject_id"],
-                "image_path": images["path"],
-                "image_width": images["image_width"],
-                "image_height": images["image_height"],
-            },
-        ),
-        boxes=shaped(
-            "boxes",
-            {
-                "image_id": rows["dicom_id"],
-                "category": rows["category_name"],
-                "phrase": rows["label_text"],
-                **{side: rows[side] for side in "xywh"},
-            },
-        ),
+        studies=shaped("studies", rows[["study_id", "subject_id"]].drop_duplicates()),
+        images=shaped("images", images.rename(columns=_NAMES)),
+        boxes=shaped("boxes", rows.rename(columns=_NAMES)),
         splits=splits if len(splits) else None,
-        dropped={"boxes": [drop for drop in damage + repeats if drop.count]},
+        dropped={"boxes": [*damage, *wrong, *repeats]},
         opened=False,
     )

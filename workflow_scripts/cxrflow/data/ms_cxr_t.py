@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxrflow.csv_table import Kind, bare_ids, read_csv, require_file, require_root
-from cxrflow.data.tables import COLUMNS, DIRECTIONS, Request, Tables, shaped
+from cxrflow.csv_table import Kind, read_csv, require_file, require_root
+from cxrflow.data.tables import DIRECTIONS, Request, Tables, shaped, without
 from cxrflow.drops import Drop
 
 IMAGES = "MS_CXR_T_temporal_image_classification_v1.0.0.csv"
@@ -29,7 +29,7 @@ def read(root: Path, request: Request) -> Tables:
     pairs, lost = _sentences(require_file(root, SENTENCES))
     return Tables(
         source=root,
-        studies=shaped("studies", {name: studies[name] for name in ("study_id", "subject_id")}),
+        studies=shaped("studies", studies),
         progressions=labels,
         sentence_pairs=pairs,
         dropped={"progressions": damage, "sentence_pairs": lost},
@@ -44,17 +44,15 @@ def _column(finding: str) -> str:
 def _labels(path: Path) -> tuple[pd.DataFrame, pd.DataFrame, list[Drop]]:
     """One row a label; the studies of both images; what is damaged."""
     columns: dict[str, Kind] = {
-        **{"dicom_id": "id", "subject_id": "id", "study_id": "id"},
-        **{"previous_dicom_id": "id", "previous_study_id": "id"},
+        **{"dicom_id": "id", "subject_id": "bare", "study_id": "bare"},
+        **{"previous_dicom_id": "id", "previous_study_id": "bare"},
         **{f"{_column(name)}_progression": "text" for name in FINDINGS},
     }
     quality: dict[str, Kind] = {f"{_column(name)}_label_quality": "text" for name in FINDINGS}
     rows, damage = read_csv(path, columns, quality)
-    for name in ("subject_id", "study_id", "previous_study_id"):
-        rows[name] = bare_ids(rows[name])
     place = rows["dicom_id"].str.extract(_PLACE)
     before = rows["previous_dicom_id"].str.extract(_PLACE)
-    told = {
+    tests = {
         "dicom_id names no patient and study": place["image_id"].isna(),
         "previous_dicom_id names no patient and study": before["image_id"].isna(),
         "dicom_id is of another patient or study than its row": (
@@ -65,35 +63,23 @@ def _labels(path: Path) -> tuple[pd.DataFrame, pd.DataFrame, list[Drop]]:
             before["study_id"] != rows["previous_study_id"]
         ),
     }
-    good = pd.Series(True, index=rows.index)
-    for reason, wrong in told.items():
-        damage.append(
-            Drop.of(f"{path.name}: {reason}", rows.loc[good & wrong, "dicom_id"], failed=True)
-        )
-        good &= ~wrong
-    rows, place, before = rows[good], place[good], before[good]
+    tests = {f"{path.name}: {reason}": wrong for reason, wrong in tests.items()}
+    rows, wrong = without(rows, rows["dicom_id"], tests)
+    place, before = place.loc[rows.index], before.loc[rows.index]
     studies = pd.concat([place, before])[["study_id", "subject_id"]].drop_duplicates()
+    pairs = place.join(before[["image_id", "study_id"]].add_prefix("prior_"))
     parts = [
-        pd.DataFrame(
-            {
-                "image_id": place["image_id"],
-                "study_id": place["study_id"],
-                "prior_image_id": before["image_id"],
-                "prior_study_id": before["study_id"],
-                "subject_id": place["subject_id"],
-                "finding": name,
-                "label": rows[f"{_column(name)}_progression"].str.strip().str.lower(),
-                "quality": rows[f"{_column(name)}_label_quality"].str.strip().str.lower(),
-            }
+        pairs.assign(
+            finding=name,
+            label=rows[f"{_column(name)}_progression"].str.strip().str.lower(),
+            quality=rows[f"{_column(name)}_label_quality"].str.strip().str.lower(),
         )
         for name in FINDINGS
     ]
     long = pd.concat(parts).sort_index(kind="stable").dropna(subset="label")
-    strange = ~long["label"].isin(DIRECTIONS)
     reason = f"{path.name}: label is none of {', '.join(DIRECTIONS)}"
-    damage.append(Drop.of(reason, long.loc[strange, "image_id"], failed=True))
-    long = long[~strange].reset_index(drop=True)
-    return shaped("progressions", dict(long)), studies, [one for one in damage if one.count]
+    long, strange = without(long, long["image_id"], {reason: ~long["label"].isin(DIRECTIONS)})
+    return shaped("progressions", long), studies, damage + wrong + strange
 
 
 def _sentences(path: Path) -> tuple[pd.DataFrame, list[Drop]]:
@@ -103,12 +89,10 @@ def _sentences(path: Path) -> tuple[pd.DataFrame, list[Drop]]:
         {"subset_name": "text"},
     )
     label = rows["category"].str.lower()
-    strange = ~label.isin(CATEGORIES)
     reason = f"{path.name}: category is none of {', '.join(CATEGORIES)}"
-    damage.append(Drop.of(reason, rows.loc[strange, "category"], failed=True))
-    rows = rows[~strange]
+    rows, strange = without(rows, rows["category"], {reason: ~label.isin(CATEGORIES)})
     again = rows.duplicated()
-    damage.append(Drop.of("the same line again", rows.index[again]))
+    repeats = Drop.of("the same line again", rows.index[again])
     rows = rows[~again]
     number = rows.index.astype("str")
     values = {
@@ -118,8 +102,7 @@ def _sentences(path: Path) -> tuple[pd.DataFrame, list[Drop]]:
         "hypothesis": rows["sentence_2"],
         "label": label[rows.index],
         "split": "test",
+        "subset": rows["subset_name"].str.strip(),
     }
-    pairs = pd.DataFrame(values, index=rows.index, dtype="str")[list(COLUMNS["sentence_pairs"])]
-    # What else is said of a pair goes with it.
-    pairs["subset"] = rows["subset_name"].str.strip()
-    return pairs.reset_index(drop=True), [one for one in damage if one.count]
+    pairs = pd.DataFrame(values, dtype="str")
+    return pairs.reset_index(drop=True), [*damage, *strange, repeats]

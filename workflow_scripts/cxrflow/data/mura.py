@@ -8,23 +8,23 @@ several studies. What is published for validation is the test part here, as ther
 images are not public.
 """
 
-import re
 from pathlib import Path
 
 import pandas as pd
 
-from cxrflow.csv_table import read_lines, require_file, require_root
-from cxrflow.data.filters import file_failures
-from cxrflow.data.tables import Request, Tables, shaped
+from cxrflow.csv_table import match_lines, require_file, require_root
+from cxrflow.data.tables import Request, Tables, shaped, without
 from cxrflow.drops import Drop
 
 CLASS = "Abnormal"
 PARTS = {"train": "train", "valid": "test"}
 BODY_PARTS = ("ELBOW", "FINGER", "FOREARM", "HAND", "HUMERUS", "SHOULDER", "WRIST")
-_PATIENT = rf"(?P<part>train|valid)/XR_(?P<body>{'|'.join(BODY_PARTS)})/(?P<patient>patient\d+)"
-_STUDY = rf"(?:^|/)(?P<study>{_PATIENT}/study\d+_(?P<said>positive|negative))"
-STUDY_PATH, IMAGE_PATH = re.compile(_STUDY + "/?$"), re.compile(_STUDY + r"/(?P<file>[^/]+)$")
-_SAID = {"positive": "1", "negative": "0"}
+_BODY_PART = rf"XR_(?P<subgroup>{'|'.join(BODY_PARTS)})"
+_PATIENT = rf"(?P<split>train|valid)/{_BODY_PART}/(?P<subject_id>patient\d+)"
+_STUDY = rf"(?:^|/)(?P<study_id>{_PATIENT}/study\d+_(?P<said>positive|negative))"
+# macOS keeps attributes in files of names with a full stop, which hold no image.
+IMAGE_PATH, LABEL = rf"{_STUDY}/(?P<file>(?!\._)[^/]+)$", rf"{_STUDY}/?,(?P<{CLASS}>[01])$"
+SAID = {"positive": "1", "negative": "0"}
 
 
 def read(root: Path, request: Request) -> Tables:
@@ -32,34 +32,16 @@ def read(root: Path, request: Request) -> Tables:
     require_root(root)
     images, image_drops = _images(root)
     labels, label_drops = _labels(root)
-    bare = ~labels["study"].isin(images["study"])
-    lost = Drop.of("no image of the study is listed", labels.loc[bare, "study"], failed=True)
-    labels = labels[~bare].reset_index(drop=True)
-    if request.images is not None:
-        images = images[images["path"].isin(request.images)].reset_index(drop=True)
-    table = shaped(
-        "images",
-        {
-            "image_id": images["path"],
-            "study_id": images["study"],
-            "subject_id": images["patient"],
-            "image_path": images["path"],
-            "subgroup": images["body"],
-        },
-    )
-    if request.headers:
-        table["failure"] = file_failures(root, images["path"].tolist(), request.threads)
-    studies = images.drop_duplicates("study")
-    splits = images[["patient", "part"]].drop_duplicates()
+    bare = ~labels["study_id"].isin(images["study_id"])
+    labels, lost = without(labels, labels["study_id"], {"no image of the study is listed": bare})
+    images = request.asked(images)
     return Tables(
         source=root,
-        studies=shaped("studies", {"study_id": studies["study"], "subject_id": studies["patient"]}),
-        images=table,
-        labels=pd.DataFrame(
-            {"study_id": labels["study"], CLASS: labels["label"].astype("float64")}
-        ),
-        splits=pd.DataFrame({"subject_id": splits["patient"], "split": splits["part"].map(PARTS)}),
-        dropped={"images": image_drops, "labels": [*label_drops, *([lost] if lost.count else [])]},
+        studies=shaped("studies", images.drop_duplicates("study_id")),
+        images=request.images_of(root, images),
+        labels=labels[["study_id", CLASS]].reset_index(drop=True),
+        splits=images[["subject_id", "split"]].drop_duplicates(),
+        dropped={"images": image_drops, "labels": label_drops + lost},
         notes=["MURA: a label is a study's; its score is the mean over the images of group_id"],
         opened=request.headers,
     )
@@ -67,52 +49,31 @@ def read(root: Path, request: Request) -> Tables:
 
 def _images(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     """Path, study, patient, part and body part of each listed image."""
-    names = ("path", "study", "patient", "part", "body")
-    rows: list[tuple[str, ...]] = []
-    drops: list[Drop] = []
+    parts, drops = [], []
     for part in PARTS:
         path = require_file(root, f"{part}_image_paths.csv")
-        wrong = []
-        for number, line in _lines(path):
-            found = IMAGE_PATH.search(line)
-            # macOS keeps attributes in files of these names, which hold no image.
-            if found is None or found["file"].startswith("._"):
-                wrong.append(f"{path}:{number}")
-                continue
-            place = f"{found['study']}/{found['file']}"
-            rows.append((place, *(found[name] for name in names[1:])))
-        drops.append(Drop.of(f"{path.name}: no path of an image", wrong, failed=True))
-    images = pd.DataFrame(rows, columns=list(names), dtype="str")
-    again = images.duplicated("path")
-    drops.append(Drop.of("the same path again", images.loc[again, "path"]))
-    return images[~again].reset_index(drop=True), [drop for drop in drops if drop.count]
+        rows, lost = match_lines(path, IMAGE_PATH, "no path of an image")
+        parts.append(rows.assign(split=rows["split"].map(PARTS)))
+        drops.append(lost)
+    images = pd.concat(parts)
+    names = images["study_id"] + "/" + images["file"]
+    tests = {"the same path again": names.duplicated()}
+    images, again = without(images.assign(image_id=names, image_path=names), names, tests, False)
+    return images, drops + again
 
 
 def _labels(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     """Study and label; a study under both labels, or whose folder says the other, is left out."""
-    rows: list[tuple[str, str]] = []
-    lost: dict[str, list[str]] = {}
+    parts, drops = [], []
     for part in PARTS:
         path = require_file(root, f"{part}_labeled_studies.csv")
-        for number, line in _lines(path):
-            place, _, label = line.rpartition(",")
-            found = STUDY_PATH.search(place)
-            if found is None or label not in ("0", "1"):
-                reason = f"{path.name}: no study and label (0 or 1)"
-            elif _SAID[found["said"]] != label:
-                reason = f"{path.name}: the label is not the one that the folder is named by"
-            else:
-                rows.append((found["study"], label))
-                continue
-            lost.setdefault(reason, []).append(f"{path}:{number}")
-    labels = pd.DataFrame(rows, columns=["study", "label"], dtype="str")
-    again = labels.duplicated("study")
-    drops = [Drop.of(reason, where, failed=True) for reason, where in lost.items()]
-    drops.append(Drop.of("the same study again", labels.loc[again, "study"]))
-    return labels[~again].reset_index(drop=True), [drop for drop in drops if drop.count]
-
-
-def _lines(path: Path) -> list[tuple[int, str]]:
-    """Lines that are not blank, by number."""
-    lines = read_lines(path)
-    return [(number, line.strip()) for number, line in enumerate(lines, start=1) if line.strip()]
+        rows, lost = match_lines(path, LABEL, "no study and label (0 or 1)")
+        other = rows["said"].map(SAID) != rows[CLASS]
+        reason = f"{path.name}: the label is not the one that the folder is named by"
+        places = (f"{path}:{number}" for number in rows.index[other])
+        drops += [lost, Drop.of(reason, places, failed=True)]
+        parts.append(rows[~other])
+    labels = pd.concat(parts).astype({CLASS: "float64"})
+    tests = {"the same study again": labels.duplicated("study_id")}
+    labels, again = without(labels, labels["study_id"], tests, False)
+    return labels, drops + again

@@ -15,7 +15,7 @@ import pandas as pd
 from cxrflow.csv_table import require_file, require_root
 from cxrflow.data.flow import Cohort, Flow
 from cxrflow.data.tables import COLUMNS, Request, Tables
-from cxrflow.drops import Drop
+from cxrflow.drops import Drop, Tally
 
 LABELS = ("entailment", "neutral", "contradiction")
 NO_LABEL = "-"
@@ -49,7 +49,7 @@ def _read(root: Path, files: Mapping[str, str], id_key: str) -> Tables:
     """
     require_root(root)
     rows: list[dict[str, str]] = []
-    lost: dict[tuple[str, bool], list[str]] = {}
+    tally = Tally("lines read", "lines")
     for name, split in files.items():
         path = require_file(root, name)
         # By bytes: some characters that Python takes for line ends may stand in a sentence.
@@ -60,18 +60,18 @@ def _read(root: Path, files: Mapping[str, str], id_key: str) -> Tables:
             if isinstance(found, dict):
                 rows.append({"sample_id": f"{split}-{number}", **found, "split": split})
             else:
-                reason = f"{name}: {found}"
-                lost.setdefault((reason, found != _UNLABELLED), []).append(f"{path}:{number}")
+                tally.drop(f"{name}: {found}", [f"{path}:{number}"], failed=found != _UNLABELLED)
     pairs = pd.DataFrame(rows, columns=list(COLUMNS["sentence_pairs"]), dtype="str")
-    drops = [Drop.of(reason, lines, failed) for (reason, failed), lines in lost.items()]
-    content = ["pair_id", "premise", "hypothesis", "label", "split"]
-    again = pairs.duplicated(content)
-    if again.any():
-        drops.append(Drop.of("the same line again", pairs.loc[again, "sample_id"]))
+    again = pairs.duplicated(["pair_id", "premise", "hypothesis", "label", "split"])
     return Tables(
         source=root,
         sentence_pairs=pairs[~again].reset_index(drop=True),
-        dropped={"sentence_pairs": drops},
+        dropped={
+            "sentence_pairs": [
+                *tally.drops,
+                Drop.of("the same line again", pairs.loc[again, "sample_id"]),
+            ]
+        },
         notes=[UNKNOWN_PATIENTS],
     )
 

@@ -49,12 +49,10 @@ def read(root: Path, request: Request) -> Tables:
     studies = pd.DataFrame({"study_id": [report.study_id for report in reports]}, dtype="str")
     require_unique(studies, "study_id", root)
     require_unique(images, "image_id", root)
-    if request.images is not None:
-        images = images[images["image_id"].isin(request.images)]
-    table, notes, image_drops = _with_files(images.reset_index(drop=True), root, request)
+    table, notes, image_drops = _with_files(request.asked(images), root, request)
     return Tables(
         source=root,
-        studies=shaped("studies", {"study_id": studies["study_id"]}),
+        studies=shaped("studies", studies),
         images=table,
         dropped={"studies": damage, "images": image_drops},
         notes=["Open-I does not name patients: every report counts as one", *notes],
@@ -76,8 +74,7 @@ def read_reports(root: Path) -> tuple[list[Report], list[Drop]]:
     if not reports and not broken:
         raise InputError(f"{root}: no report in {' or '.join(REPORTS)}; expected <n>.xml files")
     reports.sort(key=lambda report: _number(report.study_id))
-    drops = [Drop.of("report is not the XML of one report", broken, failed=True)] if broken else []
-    return reports, drops
+    return reports, [Drop.of("report is not the XML of one report", broken, failed=True)]
 
 
 def _files(root: Path) -> Iterator[tuple[str, bytes]]:
@@ -128,14 +125,7 @@ def _with_files(
 ) -> tuple[pd.DataFrame, list[str], list[Drop]]:
     keys = images["image_id"].map(image_key)
     files = _image_files(root) if request.headers else {}
-    table = shaped(
-        "images",
-        {
-            "image_id": images["image_id"],
-            "study_id": images["study_id"],
-            "image_path": keys.map(files),
-        },
-    )
+    table = shaped("images", images.assign(image_path=keys.map(files)))
     projections = find_file(root, PROJECTIONS)
     drops: list[Drop] = []
     if projections is not None:
@@ -148,10 +138,8 @@ def _with_files(
     table["failure"] = table["image_path"].isna().map({True: "file not found", False: None})
     scanned = table.index[table["image_path"].str.endswith(".dcm").fillna(False)]
     if len(scanned):
-        header = dicom_headers.scan(
-            root, table.loc[scanned, "image_path"].tolist(), request.threads
-        )
-        header.index = scanned
+        paths = table.loc[scanned, "image_path"].tolist()
+        header = dicom_headers.scan(root, paths, request.threads).set_axis(scanned)
         table["view"] = table["view"].fillna(header["view"])
         for name in ("image_width", "image_height", "failure"):
             table.loc[scanned, name] = header[name]

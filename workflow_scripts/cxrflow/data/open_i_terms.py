@@ -6,15 +6,15 @@ Each report was read by people who gave it MeSH and RadLex terms, most important
 A report of which no term is given, or whose terms say "No Indexing", has no labels.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 
 import pandas as pd
-import yaml
+from pydantic import Field
 
+from cxrflow.command import Settings, read_yaml
 from cxrflow.data.open_i import read_reports
 
 NO_FINDING = "No Finding"
@@ -36,12 +36,11 @@ class Term:
         return cls(name, frozenset(qualifiers))
 
 
-@dataclass(frozen=True)
-class _Rule:
+class _Rule(Settings):
     terms: frozenset[str]
-    any_of: frozenset[str]
-    none_of: frozenset[str]
-    not_calcified: bool
+    any_of: frozenset[str] = Field(frozenset(), alias="with")
+    none_of: frozenset[str] = Field(frozenset(), alias="without")
+    not_calcified: bool = False
 
     def holds(self, term: Term, report: Sequence[Term]) -> bool:
         """Whether the rule speaks of ``term`` among the terms of its report."""
@@ -60,38 +59,26 @@ def _at_one_place(term: Term, other: Term) -> bool:
     return a <= b or b <= a
 
 
-def _rule(given: Mapping[str, object]) -> _Rule:
-    def words(key: str) -> frozenset[str]:
-        value = given.get(key, ())
-        assert isinstance(value, list | tuple)
-        return frozenset(map(str, value))
-
-    return _Rule(
-        words("terms"), words("with"), words("without"), bool(given.get("not_calcified", False))
-    )
+class _Mapping(Settings):
+    observations: dict[str, tuple[_Rule, ...]]
+    not_findings: tuple[_Rule, ...]
 
 
 @cache
-def _mapping() -> tuple[dict[str, tuple[_Rule, ...]], tuple[_Rule, ...]]:
-    text = (resources.files("cxrflow.data") / "open_i_terms.yaml").read_text("utf-8")
-    given = yaml.safe_load(text)
-    observations = {
-        name: tuple(_rule(entry) for entry in entries)
-        for name, entries in given["observations"].items()
-    }
-    return observations, tuple(_rule(entry) for entry in given["not_findings"])
+def _mapping() -> _Mapping:
+    return _Mapping.model_validate(read_yaml(Path(__file__).with_suffix(".yaml")))
 
 
 def observations_of(terms: Sequence[str]) -> frozenset[str]:
     """The CheXpert observations that a report's index terms state, No Finding included."""
     report = [Term.parse(text) for text in terms]
-    observations, not_findings = _mapping()
+    mapping = _mapping()
     found = {
         name
-        for name, rules in observations.items()
+        for name, rules in mapping.observations.items()
         if any(rule.holds(term, report) for rule in rules for term in report)
     }
-    if all(any(rule.holds(term, report) for rule in not_findings) for term in report):
+    if all(any(rule.holds(term, report) for rule in mapping.not_findings) for term in report):
         found.add(NO_FINDING)
     return frozenset(found)
 
@@ -104,7 +91,7 @@ def read_term_labels(root: Path) -> pd.DataFrame:
     Raises:
         InputError: ``root`` holds no Open-I reports.
     """
-    names = [NO_FINDING, *_mapping()[0]]
+    names = [NO_FINDING, *_mapping().observations]
     rows = []
     for report in read_reports(root)[0]:
         if report.terms and NOT_INDEXED not in report.terms:

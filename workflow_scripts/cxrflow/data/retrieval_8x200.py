@@ -13,7 +13,7 @@ import pandas as pd
 from cxrflow.csv_table import read_csv, require_file, require_root
 from cxrflow.data.chexpert import OBSERVATIONS, named
 from cxrflow.data.retrieval import RetrievalTables
-from cxrflow.data.tables import Request, drop_repeats, shaped
+from cxrflow.data.tables import Request, drop_repeats, shaped, without
 from cxrflow.drops import Drop
 from cxrflow.errors import InputError
 
@@ -50,12 +50,10 @@ def read(root: Path, request: Request) -> RetrievalTables:
     texts, text_drops, notes = _texts(root, categories)
     patients = set(queries["subject_id"]) & set(candidates["subject_id"])
     notes.append(f"{len(patients)} patient(s) have both a query and a candidate image")
-    studies = searched[["study_id", "subject_id"]].drop_duplicates()
-    columns = ("image_id", "study_id", "subject_id", "image_path")
     return RetrievalTables(
         source=root,
-        studies=shaped("studies", {name: studies[name] for name in ("study_id", "subject_id")}),
-        images=shaped("images", {name: searched[name] for name in columns}),
+        studies=shaped("studies", searched[["study_id", "subject_id"]].drop_duplicates()),
+        images=shaped("images", searched),
         searched=searched[["image_id", "part", "category"]].reset_index(drop=True),
         texts=texts,
         dropped={"candidates": drops, "image queries": query_drops, "text queries": text_drops},
@@ -72,22 +70,19 @@ def _candidates(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     labels = rows[list(OBSERVATIONS)]
     exclusive = (labels == 1).sum(axis=1).eq(1) & (labels == 0).sum(axis=1).eq(labels.shape[1] - 1)
     reason = f"{path.name}: not one label 1 and all others 0"
-    drops += [*repeats, Drop.of(reason, rows.loc[~exclusive, "Path"], failed=True)]
-    rows = rows[exclusive]
+    rows, others = without(rows, rows["Path"], {reason: ~exclusive})
     if rows.empty:
         raise InputError(f"{path}: no candidate has one label 1 and all others 0")
     rows = rows.assign(category=labels[exclusive].idxmax(axis=1))  # of which none may be blank
     rows, lost = _with_ids(rows, path)
-    return rows, [drop for drop in drops + lost if drop.count]
+    return rows, [*drops, *repeats, *others, *lost]
 
 
 def _with_ids(rows: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, list[Drop]]:
     """The rows with what ``Path`` says; those whose path names no image are left out."""
-    found = named(rows["Path"])
-    lost = found["image_id"].isna()
+    rows = rows.join(named(rows["Path"]))
     reason = f"{path.name}: Path is not …/train/patient<number>/study<number>/<image>.jpg"
-    drops = [Drop.of(reason, rows.loc[lost, "Path"], failed=True)] if lost.any() else []
-    return rows.join(found)[~lost], drops
+    return without(rows, rows["Path"], {reason: rows["image_id"].isna()})
 
 
 def _queries(path: Path, what: str, categories: list[str]) -> tuple[pd.DataFrame, list[Drop]]:

@@ -4,12 +4,14 @@ Ids are strings without the letters some layouts put before them (``p19990001`` 
 Missing values are null. Paths are relative to the data set's root, with forward slashes.
 """
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
+from cxrflow.csv_table import Kind, read_csv
+from cxrflow.data.filters import file_failures
 from cxrflow.drops import Drop
 from cxrflow.errors import InputError
 
@@ -43,8 +45,10 @@ def empty(table: str) -> pd.DataFrame:
     )
 
 
-def shaped(table: str, columns: dict[str, object], index: pd.Index | None = None) -> pd.DataFrame:
-    """A table from the columns that are known; the others are filled with nulls."""
+def shaped(
+    table: str, columns: dict[str, object] | pd.DataFrame, index: pd.Index | None = None
+) -> pd.DataFrame:
+    """A table from the columns that are known; the others are nulls, further ones are left out."""
     frame = pd.DataFrame(columns, index=index).reset_index(drop=True)
     for name in COLUMNS[table]:
         if name not in frame:
@@ -69,6 +73,19 @@ class Request:
     threads: int = 1
     headers: bool = True
     images: Set[str] | None = None
+
+    def asked(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Those of ``rows`` whose ``image_id`` matters, numbered anew."""
+        known = rows if self.images is None else rows[rows["image_id"].isin(self.images)]
+        return known.reset_index(drop=True)
+
+    def images_of(self, root: Path, rows: pd.DataFrame) -> pd.DataFrame:
+        """The table of images; where files are looked at, why one cannot be used."""
+        images = shaped("images", rows)
+        if self.headers:
+            paths = images["image_path"].tolist()
+            images["failure"] = file_failures(root, paths, self.threads)
+        return images
 
 
 @dataclass(frozen=True)
@@ -108,6 +125,8 @@ class Tables:
     opened: bool = True
 
     def __post_init__(self) -> None:
+        for drops in self.dropped.values():
+            drops[:] = [drop for drop in drops if drop.count]
         for table in ("studies", "images", "boxes"):
             missing = [name for name in COLUMNS[table] if name not in getattr(self, table)]
             if missing:
@@ -135,11 +154,51 @@ def require_unique(frame: pd.DataFrame, column: str, source: object) -> None:
 def require_labels(frame: pd.DataFrame, classes: Iterable[str], source: object) -> None:
     """Raise InputError naming a value that is none of 1, 0, −1 and blank."""
     for name in classes:
-        wrong = frame.loc[~(frame[name].isin([1, 0, -1]) | frame[name].isna()), name]
+        wrong = frame.loc[no_label(frame[name]), name]
         if len(wrong):
             raise InputError(
                 f"{source}: {name} holds {wrong.iloc[0]:g}; expected 1, 0, -1 or blank"
             )
+
+
+def no_label(values: pd.Series) -> pd.Series:
+    """Which values are none of 1, 0, −1 and blank."""
+    return ~(values.isin([1, 0, -1]) | values.isna())
+
+
+def read_once(
+    path: Path,
+    columns: Mapping[str, Kind],
+    key: str,
+    optional: Mapping[str, Kind] | None = None,
+) -> tuple[pd.DataFrame, list[Drop]]:
+    """A CSV list (:func:`read_csv`) in which every value of ``key`` must stand in one row.
+
+    Raises:
+        InputError: as there, or two rows of one value differ.
+    """
+    rows, damage = read_csv(path, columns, optional)
+    rows, repeats = drop_repeats(rows, key)
+    require_unique(rows, key, path)
+    return rows, damage + repeats
+
+
+def without(
+    rows: pd.DataFrame, names: pd.Series, tests: Mapping[str, pd.Series], failed: bool = True
+) -> tuple[pd.DataFrame, list[Drop]]:
+    """The rows of which no test is true; of the others the first that is true is the reason.
+
+    Args:
+        names: what a row is called where it is counted.
+        tests: which rows must go, by the reason.
+        failed: whether that is damage.
+    """
+    left = pd.Series(True, index=rows.index)
+    drops = []
+    for reason, wrong in tests.items():
+        drops.append(Drop.of(reason, names[left & wrong], failed))
+        left &= ~wrong
+    return rows[left], [drop for drop in drops if drop.count]
 
 
 def drop_repeats(frame: pd.DataFrame, column: str) -> tuple[pd.DataFrame, list[Drop]]:
