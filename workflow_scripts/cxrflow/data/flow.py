@@ -1,12 +1,13 @@
 """A cohort once built, and its account: what each filter kept and dropped, and why."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
 
+from cxrflow.data.tables import without
 from cxrflow.drops import Drop, Tally
 
 Unit = Literal["studies", "images", "patients", "samples", "boxes", "labels"]
@@ -31,6 +32,20 @@ class Flow:
         tally = Tally(name, unit, int(kept), dropped)
         self.steps.append(tally.as_json())
         tally.require_few(self.source, self.max_failed_share)
+
+    def keep(
+        self,
+        name: str,
+        unit: Unit,
+        rows: pd.DataFrame,
+        names: pd.Series,
+        tests: Mapping[str, pd.Series],
+        failed: bool = False,
+    ) -> pd.DataFrame:
+        """Record a filter of a row a unit, and give what it keeps: see ``without``."""
+        left, drops = without(rows, names, tests, failed)
+        self.step(name, unit, len(left), drops)
+        return left
 
     def check(self, name: str, detail: str) -> None:
         """Record a check that was passed; one that is not raises where it is made."""

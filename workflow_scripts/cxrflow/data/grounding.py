@@ -48,45 +48,27 @@ def build(
         how="left",
         suffixes=("", "_file"),
     )
-    failed = here["image_id"].isin(failures.index)
-    unlisted = here["image_path"].isna() & ~failed
-    drops = [
-        Drop.of(str(reason), ids, failed=True)
-        for reason, ids in here.loc[failed, "sample_id"].groupby(
-            here["image_id"].map(failures)[failed]
-        )
-    ]
-    drops.append(
-        Drop.of("image is not in the image data set", here.loc[unlisted, "sample_id"], failed=True)
-    )
-    here = here[~failed & ~unlisted]
-    flow.step("image file usable", "samples", len(here), drops)
-    known = here["image_width_file"].notna()
-    other = known & (
+    failure = here["image_id"].map(failures)
+    tests = {str(reason): failure == reason for reason in sorted(failure.dropna().unique())}
+    tests["image is not in the image data set"] = here["image_path"].isna()
+    here = flow.keep("image file usable", "samples", here, here["sample_id"], tests, failed=True)
+    other = here["image_width_file"].notna() & (
         (here["image_width_file"] != here["image_width"])
         | (here["image_height_file"] != here["image_height"])
     )
-    flow.step(
-        "image has the size the boxes refer to",
-        "samples",
-        int((~other).sum()),
-        [Drop.of("size differs from the file's", here.loc[other, "sample_id"], failed=True)],
-    )
-    here = here[~other].reset_index(drop=True)
+    tests = {"size differs from the file's": other}
+    step = "image has the size the boxes refer to"
+    here = flow.keep(step, "samples", here, here["sample_id"], tests, failed=True)
+    here = here.reset_index(drop=True)
     if here.empty:
         raise InputError(f"{tables.source}: no sample is left; see the reasons above")
     _note_boxes_outside(here, flow)
     patients = here["subject_id"].drop_duplicates()
     split = splits.assign(patients, tables.splits, {}, settings, tables.source)
     here["split"] = here["subject_id"].map(split)
-    unknown = here["split"].isna()
-    flow.step(
-        "split known",
-        "samples",
-        int((~unknown).sum()),
-        [Drop.of("patient is not in the given split", here.loc[unknown, "sample_id"])],
-    )
-    here = here[~unknown].astype({"image_width": "int64", "image_height": "int64"})
+    tests = {"patient is not in the given split": here["split"].isna()}
+    here = flow.keep("split known", "samples", here, here["sample_id"], tests)
+    here = here.astype({"image_width": "int64", "image_height": "int64"})
     rows = here[list(COLUMNS)].reset_index(drop=True)
     flow.check("patient in one split", leakage.patient_in_one_split(rows, tables.source))
     flow.check("image in one split", leakage.image_in_one_split(rows, tables.source))

@@ -60,7 +60,7 @@ def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) 
     studies["key"] = study_key(studies["study_id"], sources.study_prefix)
     split = splits.assign(
         splits.groups(studies).drop_duplicates(),
-        _official(sources),
+        sources.pictures.splits if sources.tables.splits is None else sources.tables.splits,
         sources.held,
         settings,
         sources.tables.source,
@@ -75,26 +75,17 @@ def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) 
     rows = _with_image(rows, frontal if each else chosen, stages, settings, flow)
     unused = frontal[~frontal["image_id"].isin(rows["image_id"])]
     same = unused["study_id"].isin(rows["study_id"])
-    flow.step(
-        "images of the studies" if each else "one image a study",
-        "images",
-        int(rows["image_id"].notna().sum()),
-        [
-            Drop.of(
-                f"another image of the study was chosen ({settings.choose})",
-                unused.loc[same, "image_id"],
-            ),
-            Drop.of("the study was left out", unused.loc[~same, "image_id"]),
-        ],
-    )
+    reason = f"another image of the study was chosen ({settings.choose})"
+    drops = [
+        Drop.of(reason, unused.loc[same, "image_id"]),
+        Drop.of("the study was left out", unused.loc[~same, "image_id"]),
+    ]
+    step = "images of the studies" if each else "one image a study"
+    flow.step(step, "images", int(rows["image_id"].notna().sum()), drops)
     rows["split"] = splits.groups(rows).map(split)
     unknown = rows["split"].isna()
-    flow.step(
-        "split known",
-        "studies",
-        rows.loc[~unknown, "study_id"].nunique(),
-        [Drop.of("patient is not in the given split", rows.loc[unknown, "study_id"].unique())],
-    )
+    lost = Drop.of("patient is not in the given split", rows.loc[unknown, "study_id"].unique())
+    flow.step("split known", "studies", rows.loc[~unknown, "study_id"].nunique(), [lost])
     rows = rows[~unknown].reset_index(drop=True)
     rows, prior_account = priors.with_priors(rows, studies, chosen)
     rows["dataset"] = sources.dataset
@@ -108,11 +99,6 @@ def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) 
         unit="images" if each else "studies",
         extra={"priors": prior_account, "held_out": _held_account(rows, sources.held)},
     )
-
-
-def _official(sources: Sources) -> pd.DataFrame | None:
-    own = sources.tables.splits
-    return own if own is not None else sources.pictures.splits
 
 
 def _frontal_images(
@@ -152,27 +138,15 @@ TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 def _with_text(studies: pd.DataFrame, corpus: Corpus, flow: Flow) -> pd.DataFrame:
-    rows = studies.merge(
-        corpus.sections[["study_id", "findings", "impression", "outcome"]].rename(
-            columns={"study_id": "key"}
-        ),
-        on="key",
-        how="left",
-        indicator="report",
-    )
-    missing = rows["report"] == "left_only"
-    flow.step(
-        "report found",
-        "studies",
-        int((~missing).sum()),
-        [Drop.of("no report in the corpus", rows.loc[missing, "study_id"])],
-    )
-    rows = rows[~missing].drop(columns="report")
+    columns = ["study_id", "findings", "impression", "outcome"]
+    sections = corpus.sections[columns].rename(columns={"study_id": "key"})
+    rows = studies.merge(sections, on="key", how="left")
+    tests = {"no report in the corpus": ~rows["key"].isin(sections["key"])}
+    rows = flow.keep("report found", "studies", rows, rows["study_id"], tests)
     for section in ("findings", "impression"):
         lists = corpus.sentences[corpus.sentences["section"] == section]
-        rows[f"{section}_sentences"] = (
-            rows["key"].map(lists.set_index("study_id")["sentences"]).astype(object)
-        )
+        texts = rows["key"].map(lists.set_index("study_id")["sentences"])
+        rows = rows.assign(**{f"{section}_sentences": texts.astype(object)})
     return rows
 
 
@@ -198,10 +172,8 @@ def _with_sections(rows: pd.DataFrame, settings: CohortSettings, flow: Flow) -> 
     if fewest is None:
         return rows
     counts = rows[["findings", "impression"]].fillna("").map(lambda text: len(TOKEN.findall(text)))
-    long = counts.sum(axis=1) >= fewest
-    drop = Drop.of(f"fewer than {fewest} tokens of text", rows.loc[~long, "study_id"])
-    flow.step(f"{fewest} tokens of text", "studies", int(long.sum()), [drop])
-    return rows[long]
+    tests = {f"fewer than {fewest} tokens of text": counts.sum(axis=1) < fewest}
+    return flow.keep(f"{fewest} tokens of text", "studies", rows, rows["study_id"], tests)
 
 
 def _with_image(
@@ -220,12 +192,8 @@ def _with_image(
     reason = pd.Series("", index=lost.index)
     for stage in reversed(stages):
         reason[~lost.isin(stage.images["study_id"])] = stage.missing
-    flow.step(
-        "frontal image",
-        "studies",
-        rows["study_id"].nunique() - len(lost),
-        [Drop.of(str(why), ids) for why, ids in lost.groupby(reason)],
-    )
+    drops = [Drop.of(str(why), ids) for why, ids in lost.groupby(reason)]
+    flow.step("frontal image", "studies", rows["study_id"].nunique() - len(lost), drops)
     return rows[rows["image_id"].notna()].reset_index(drop=True)
 
 
@@ -244,18 +212,16 @@ def _documents(studies: pd.DataFrame, corpus: Corpus, split: pd.Series, flow: Fl
 
 
 def _held_account(rows: pd.DataFrame, held: dict[str, frozenset[str]]) -> list[dict[str, Any]]:
-    account = []
-    for name, patients in held.items():
-        inside = rows["subject_id"].isin(patients)
-        account.append(
-            {
-                "name": name,
-                "patients": len(patients),
-                "patients_here": int(rows.loc[inside, "subject_id"].nunique()),
-                "studies_in_test": int(rows.loc[inside, "study_id"].nunique()),
-            }
-        )
-    return account
+    inside = {name: rows[rows["subject_id"].isin(patients)] for name, patients in held.items()}
+    return [
+        {
+            "name": name,
+            "patients": len(held[name]),
+            "patients_here": int(theirs["subject_id"].nunique()),
+            "studies_in_test": int(theirs["study_id"].nunique()),
+        }
+        for name, theirs in inside.items()
+    ]
 
 
 def _check(
@@ -268,7 +234,5 @@ def _check(
     owner = studies.set_index("study_id")["subject_id"]
     flow.check("prior of the same patient", leakage.prior_of_same_patient(pairs, owner, source))
     if sources.held:
-        flow.check(
-            "held-out patients not trained on",
-            leakage.held_out_not_trained(pairs, sources.held, source),
-        )
+        checked = leakage.held_out_not_trained(pairs, sources.held, source)
+        flow.check("held-out patients not trained on", checked)

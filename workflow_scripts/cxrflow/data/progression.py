@@ -7,7 +7,6 @@ and none that the publisher tells to avoid (ImaGenome's gold data set), is train
 MS-CXR-T's patients are in ImaGenome's own training split.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pandas as pd
@@ -16,7 +15,6 @@ from cxrflow.data import filters, leakage, splits
 from cxrflow.data.flow import Cohort, Flow
 from cxrflow.data.settings import CohortSettings
 from cxrflow.data.tables import DIRECTIONS, Tables
-from cxrflow.drops import Drop
 from cxrflow.errors import InputError
 
 COLUMNS = (
@@ -51,11 +49,8 @@ def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) 
     silver = tables if sources.training is None else sources.training
     tested = tables.progressions[tables.progressions["quality"] != SILVER]
     trained = silver.progressions[silver.progressions["quality"] == SILVER]
-    drops = [
-        drop
-        for one in dict.fromkeys((id(tables), id(silver)))
-        for drop in (tables if one == id(tables) else silver).dropped.get("progressions", [])
-    ]
+    sets = [tables] if silver is tables else [tables, silver]
+    drops = [drop for one in sets for drop in one.dropped.get("progressions", [])]
     flow.step("labels listed", "labels", len(tested) + len(trained), drops)
     held = {
         "the labels that are tested on": frozenset(tested["subject_id"]),
@@ -63,7 +58,8 @@ def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) 
         **sources.held,
     }
     rows = pd.concat([tested.assign(tested=True), trained.assign(tested=False)], ignore_index=True)
-    rows = _held_out(rows, {name: one for name, one in held.items() if one}, flow)
+    held = {name: patients for name, patients in held.items() if patients}
+    rows = _held_out(rows, held, flow)
     rows = _with_images(rows, sources.pictures, flow, threads)
     rows = _one_direction(rows, flow)
     if settings.unit == "study":
@@ -77,9 +73,7 @@ def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) 
     counts = (rows["split"] + "/" + rows["finding"] + "/" + rows["label"]).value_counts()
     return Cohort(
         rows=rows,
-        images=pd.concat(list(_images(rows)))[["image_id", "image_path"]]
-        .drop_duplicates()
-        .reset_index(drop=True),
+        images=_images(rows)[["image_id", "image_path"]].drop_duplicates(ignore_index=True),
         split=split,
         unit="samples",
         extra={
@@ -97,30 +91,18 @@ def wanted_images(*tables: Tables | None) -> frozenset[str]:
     )
 
 
-def _names(rows: pd.DataFrame) -> pd.Series:
-    """How a label is called in the account of what was left out."""
-    return rows["image_id"] + " " + rows["finding"]
-
-
 def _without(
-    rows: pd.DataFrame, step: str, tests: dict[str, tuple[pd.Series, bool]], flow: Flow
+    rows: pd.DataFrame, step: str, tests: dict[str, pd.Series], flow: Flow, failed: bool = False
 ) -> pd.DataFrame:
-    """Leave out rows for which a test is true: the first reason counts; damage where it is one."""
-    left = pd.Series(True, index=rows.index)
-    drops = []
-    for reason, (wrong, failed) in tests.items():
-        drops.append(Drop.of(reason, _names(rows[left & wrong]), failed))
-        left &= ~wrong
-    flow.step(step, "labels", int(left.sum()), drops)
-    return rows[left]
+    """Leave out labels for which a test is true."""
+    names = rows["image_id"] + " " + rows["finding"]
+    return flow.keep(step, "labels", rows, names, tests, failed)
 
 
 def _held_out(rows: pd.DataFrame, held: dict[str, frozenset[str]], flow: Flow) -> pd.DataFrame:
+    trained = ~rows["tested"]
     tests = {
-        f"trained on no more: its patient is among {name}": (
-            ~rows["tested"] & rows["subject_id"].isin(one),
-            False,
-        )
+        f"trained on no more: its patient is among {name}": trained & rows["subject_id"].isin(one)
         for name, one in held.items()
     }
     left = _without(rows, "labels that may be tested or trained on", tests, flow)
@@ -142,14 +124,14 @@ def _with_images(rows: pd.DataFrame, pictures: Tables, flow: Flow, threads: int)
         here["prior_image_id"].map(images["study_id"])
     )
     tests = {
-        "the prior image is the image itself": (here["image_id"] == here["prior_image_id"], True),
-        "image is not in the image data set": (here["image_path"].isna(), True),
-        "prior image is not in the image data set": (here["prior_image_path"].isna(), True),
-        "the image is another patient's": (owner != here["subject_id"], True),
-        "the prior image is another patient's": (prior_owner != here["subject_id"], True),
-        "the prior image is not earlier": (before >= order, True),
+        "the prior image is the image itself": here["image_id"] == here["prior_image_id"],
+        "image is not in the image data set": here["image_path"].isna(),
+        "prior image is not in the image data set": here["prior_image_path"].isna(),
+        "the image is another patient's": owner != here["subject_id"],
+        "the prior image is another patient's": prior_owner != here["subject_id"],
+        "the prior image is not earlier": before >= order,
     }
-    here = _without(here, "two images of the patient, in order", tests, flow)
+    here = _without(here, "two images of the patient, in order", tests, flow, failed=True)
     undated = (order.isna() | before.isna())[here.index]
     if undated.any():
         flow.notes.append(
@@ -162,17 +144,17 @@ def _with_images(rows: pd.DataFrame, pictures: Tables, flow: Flow, threads: int)
         failure = pd.Series(found.to_numpy(), index=used.index)
     bad = failure.dropna()
     tests = {
-        f"{which}: {reason}": (here[name].isin(bad.index[bad == reason]), True)
+        f"{which}: {reason}": here[name].isin(bad.index[bad == reason])
         for name, which in (("image_id", "image"), ("prior_image_id", "prior image"))
         for reason in sorted(bad.unique())
     }
-    return _without(here, "image files usable", tests, flow)
+    return _without(here, "image files usable", tests, flow, failed=True)
 
 
 def _one_direction(rows: pd.DataFrame, flow: Flow) -> pd.DataFrame:
     """Between two studies a finding has one direction, or its labels are left out."""
     directions = rows.groupby(_PAIR)["label"].transform("nunique")
-    tests = {"several directions of the finding": (directions > 1, False)}
+    tests = {"several directions of the finding": directions > 1}
     rows = _without(rows, "one direction of a finding between two studies", tests, flow)
     return rows.drop_duplicates(["image_id", "prior_image_id", "finding"])
 
@@ -181,25 +163,17 @@ def _one_image_pair(
     rows: pd.DataFrame, images: pd.DataFrame, settings: CohortSettings, flow: Flow
 ) -> pd.DataFrame:
     """Of two studies with several labelled images the current one is chosen, then the prior."""
-    views = images.set_index("image_id")["view"]
+    known = images.set_index("image_id").filter(["view", filters.REJECTED])
     left = rows
     for name in ("image_id", "prior_image_id"):
-        candidates = (
-            left[["study_id", name]].drop_duplicates().set_axis(["study_id", "image_id"], axis=1)
-        )
-        candidates["view"] = candidates["image_id"].map(views)
-        if filters.REJECTED in images:
-            candidates[filters.REJECTED] = candidates["image_id"].map(
-                images.set_index("image_id")[filters.REJECTED]
-            )
-        chosen = filters.one_per_study(
-            candidates.reset_index(drop=True), settings.choose, settings.views, settings.seed
-        )
+        candidates = left[["study_id", name]].drop_duplicates(ignore_index=True)
+        candidates = candidates.set_axis(["study_id", "image_id"], axis=1)
+        candidates = candidates.join(known, on="image_id")
+        chosen = filters.one_per_study(candidates, settings.choose, settings.views, settings.seed)
         keys = pd.MultiIndex.from_frame(chosen[["study_id", "image_id"]])
         left = left[pd.MultiIndex.from_frame(left[["study_id", name]]).isin(keys)]
-    other = ~rows.index.isin(left.index)
-    reason = f"another image of the study was chosen ({settings.choose})"
-    tests = {reason: (pd.Series(other, index=rows.index), False)}
+    other = pd.Series(~rows.index.isin(left.index), index=rows.index)
+    tests = {f"another image of the study was chosen ({settings.choose})": other}
     return _without(rows, "one pair of images of two studies", tests, flow)
 
 
@@ -210,22 +184,19 @@ def _with_split(
     tested = frozenset(rows.loc[rows["tested"], "subject_id"])
     split = splits.assign(patients, None, {"tested": tested}, settings, source)
     rows = rows.assign(split=rows["subject_id"].map(split))
-    tests = {"patient is not in the given split": (rows["split"].isna(), False)}
+    tests = {"patient is not in the given split": rows["split"].isna()}
     return _without(rows, "split known", tests, flow), split.dropna()
 
 
-def _images(rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
+def _images(rows: pd.DataFrame) -> pd.DataFrame:
     """Current and prior images with their split."""
-    yield rows[["image_id", "image_path", "split"]]
-    prior = rows[["prior_image_id", "prior_image_path", "split"]]
-    yield prior.set_axis(["image_id", "image_path", "split"], axis=1)
+    current = rows[["image_id", "image_path", "split"]]
+    prior = rows[["prior_image_id", "prior_image_path", "split"]].set_axis(current.columns, axis=1)
+    return pd.concat([current, prior], ignore_index=True)
 
 
 def _check(rows: pd.DataFrame, held: dict[str, frozenset[str]], flow: Flow, source: object) -> None:
     flow.check("patient in one split", leakage.patient_in_one_split(rows, source))
-    images = pd.concat(list(_images(rows)), ignore_index=True)
-    flow.check("image in one split", leakage.image_in_one_split(images, source))
-    flow.check(
-        "held-out patients not trained on",
-        leakage.held_out_not_trained(rows, {n: one for n, one in held.items() if one}, source),
-    )
+    flow.check("image in one split", leakage.image_in_one_split(_images(rows), source))
+    checked = leakage.held_out_not_trained(rows, held, source)
+    flow.check("held-out patients not trained on", checked)
