@@ -60,16 +60,17 @@ class Settings(BaseModel):
 
 def explain(error: ValidationError, source: str) -> str:
     """Turn pydantic's errors into lines that name the source, the key, the value and the wish."""
-    lines = []
-    for item in error.errors():
-        key = ".".join(str(part) for part in item["loc"]) or "(top level)"
-        message = item["msg"].removeprefix("Value error, ")
-        lines.append(problem(item, source, key, message))
-    return "\n".join(lines)
+    return "\n".join(problem(item, source, item["loc"]) for item in error.errors())
 
 
-def problem(item: ErrorDetails, source: str, key: str, message: str) -> str:
-    """One of pydantic's errors as a line."""
+def dotted(key: Sequence[str | int]) -> str:
+    """A key as errors name it."""
+    return ".".join(map(str, key)) or "(top level)"
+
+
+def problem(item: ErrorDetails, source: str, place: Sequence[str | int]) -> str:
+    """One of pydantic's errors as a line; ``place``: its key."""
+    key, message = dotted(place), item["msg"].removeprefix("Value error, ")
     if item["type"] == "extra_forbidden":
         return f"{source}: unknown key '{key}'"
     if item["type"] == "missing":
@@ -144,7 +145,7 @@ def _refuse_unwritable(value: Any, key: tuple[str, ...] = ()) -> None:
     if isinstance(value, str):
         held = unwritable(value)
         if held is not None:
-            raise ValueError(f"key '{'.'.join(key) or '(top level)'}' holds {held}")
+            raise ValueError(f"key '{dotted(key)}' holds {held}")
     elif isinstance(value, Mapping):
         for name, item in value.items():
             _refuse_unwritable(name, key)

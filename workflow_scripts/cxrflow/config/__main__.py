@@ -17,7 +17,7 @@ import yaml
 
 from cxrflow.command import parser, run
 from cxrflow.config import load_config, make_config
-from cxrflow.config.options import add_files
+from cxrflow.config.loading import add_files
 from cxrflow.files import write_json
 
 

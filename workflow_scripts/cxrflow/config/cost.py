@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import fmean
 
 from cxrflow.command import MOST_CORES, parser, run, whole
-from cxrflow.config.options import add_files
+from cxrflow.config.loading import add_files
 from cxrflow.errors import InputError
 
 TABLE = Path(__file__).with_name("seconds.tsv")

@@ -2,21 +2,34 @@
 
 import os
 import re
+from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from cxrflow.command import overlay, problem, read_yaml, unwritable
+from cxrflow.command import dotted, overlay, problem, read_yaml, unwritable
 from cxrflow.config.checks import check_all
-from cxrflow.config.problems import Key, WrongKey
+from cxrflow.config.problems import Key, WrongKey, defines
 from cxrflow.config.schema import Config
 from cxrflow.config.weights import weights_files
 from cxrflow.errors import InputError
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 Files = Sequence[str | Path]
+
+
+def add_files(arguments: ArgumentParser) -> None:
+    """``--configfile``: what all programs of the configuration read it from."""
+    arguments.add_argument(
+        "--configfile",
+        type=Path,
+        nargs="+",
+        default=[Path("config.yaml")],
+        metavar="FILE",
+        help="later files are laid over earlier ones (default: config.yaml)",
+    )
 
 
 def load_config(files: Files, check_roots: bool = True) -> Config:
@@ -42,18 +55,15 @@ def make_config(values: Mapping[str, Any], files: Files, check_roots: bool = Tru
             _check_roots(config)
             _check_files(config)
     except ValidationError as error:
-        lines = [
-            problem(item, _where(item["loc"], files), _dotted(item["loc"]), _message(item["msg"]))
-            for item in error.errors()
-        ]
+        lines = [problem(one, _where(one["loc"], files), one["loc"]) for one in error.errors()]
         raise InputError("\n".join(lines)) from None
     except WrongKey as error:
         file = str(error.file or _where(error.key, files))
         if error.item is not None:
-            line = problem(error.item, file, _dotted(error.key), _message(str(error)))
+            line = problem(error.item, file, error.key)
         else:
             joint = " " if str(error).startswith(("is ", "has ", "holds ", "needs ")) else ": "
-            line = f"{file}: key '{_dotted(error.key)}'{joint}{error}"
+            line = f"{file}: key '{dotted(error.key)}'{joint}{error}"
         raise InputError(line) from None
     return config
 
@@ -79,30 +89,13 @@ def _expand(value: Any, key: Key) -> Any:
     return VARIABLE.sub(replace, value)
 
 
-def _dotted(key: Key) -> str:
-    return ".".join(str(part) for part in key) or "(top level)"
-
-
-def _message(text: str) -> str:
-    return text.removeprefix("Value error, ")
-
-
 def _where(key: Key, files: Files) -> str:
     """The last file that defines ``key``, or the nearest key above it; all of them if none does."""
     for end in range(len(key), 0, -1):
         for file in reversed(files):
-            if _defines(read_yaml(file), key[:end]):
+            if defines(read_yaml(file), key[:end]):
                 return str(file)
     return " + ".join(str(file) for file in files) or "configuration"
-
-
-def _defines(value: Any, key: Key) -> bool:
-    for part in key:
-        try:
-            value = value[part]
-        except (KeyError, IndexError, TypeError):
-            return False
-    return True
 
 
 def _check_roots(config: Config) -> None:

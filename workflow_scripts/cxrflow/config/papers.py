@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.command import SettingsT, overlay
-from cxrflow.config.problems import WrongKey
+from cxrflow.config.problems import WrongKey, defines
 from cxrflow.errors import InputError
 from cxrflow.names import is_reference, paper_of, short_name
 from cxrflow.papers import Paper, load_paper, paper_file
@@ -41,16 +41,8 @@ def laid_over(kind: type[SettingsT], *layers: Layer) -> SettingsT:
     except ValidationError as error:
         item = error.errors()[0]
         key = item["loc"]
-        source = next((one for one in reversed(layers) if _says(one.values, key)), layers[0])
+        source = next((one for one in reversed(layers) if defines(one.values, key)), layers[0])
         raise WrongKey((*source.key, *key), item["msg"], source.file, item) from None
-
-
-def _says(values: Any, key: tuple[str | int, ...]) -> bool:
-    for part in key:
-        if not isinstance(values, Mapping) or part not in values:
-            return False
-        values = values[part]
-    return True
 
 
 class Library:

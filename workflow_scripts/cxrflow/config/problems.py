@@ -1,6 +1,7 @@
 """What is wrong with a configuration or a paper, and under which key it stands."""
 
 from pathlib import Path
+from typing import Any
 
 from pydantic_core import ErrorDetails
 
@@ -23,3 +24,13 @@ class WrongKey(Exception):
     ) -> None:
         super().__init__(message)
         self.key, self.file, self.item = key, file, item
+
+
+def defines(values: Any, key: Key) -> bool:
+    """Whether nested values hold anything under ``key``."""
+    for part in key:
+        try:
+            values = values[part]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return True

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from cxrflow.command import parser, run
 from cxrflow.config import Config, load_config
-from cxrflow.config.options import add_files
+from cxrflow.config.loading import add_files
 
 
 def targets(config: Config) -> Iterator[tuple[str, str]]:

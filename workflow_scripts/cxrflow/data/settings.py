@@ -185,23 +185,28 @@ class CohortSettings(Settings):
         return rules.get(method)
 
     @model_validator(mode="after")
-    def _images_are_there_to_choose(self) -> "CohortSettings":
+    def _fields_fit_each_other(self) -> "CohortSettings":
         if self.unit == "image" and "image" not in self.require:
             raise ValueError("unit: image needs image in require")
         if self.choose == "preferred" and self.views is None:
             raise ValueError("choose: preferred needs views")
-        return self
-
-    @model_validator(mode="after")
-    def _fields_of_a_kind_are_asked_of_it(self) -> "CohortSettings":
         if self.priors and self.kind != "grounding":
             raise ValueError(f"priors of a cohort of kind {self.kind}: expected false")
         if self.acquisitions != "any" and self.kind != "pairs":
             raise ValueError(f"acquisitions of a cohort of kind {self.kind}: expected any")
-        if self.splits.validation is not None and self.kind != "classification":
-            raise ValueError(f"splits.validation of a cohort of kind {self.kind}: expected null")
-        if self.splits.parts is not None and self.kind != "classification":
-            raise ValueError(f"splits.parts of a cohort of kind {self.kind}: expected null")
+        for name in ("validation", "parts"):
+            if getattr(self.splits, name) is not None and self.kind != "classification":
+                raise ValueError(f"splits.{name} of a cohort of kind {self.kind}: expected null")
+        if self.kind == "nli" and self.split_method != "official":
+            raise ValueError("splits.method of a cohort of kind nli: expected official or auto")
+        if self.kind == "progression":
+            if self.split_method not in ("patients", "file"):
+                raise ValueError("splits.method of a cohort of kind progression: expected patients")
+            if self.splits.method == "patients" and self.splits.shares["test"] > 0:
+                raise ValueError(
+                    "splits.shares.test of a cohort of kind progression: expected 0, since what is "
+                    "tested on is what people have labelled"
+                )
         return self
 
     @model_validator(mode="before")
@@ -220,21 +225,3 @@ class CohortSettings(Settings):
         said = dump(self)
         unasked = {"priors": False, "acquisitions": "any", "fewest_tokens": None}
         return {k: v for k, v in said.items() if k not in unasked or v != unasked[k]}
-
-    @model_validator(mode="after")
-    def _files_are_the_splits_of_nli(self) -> "CohortSettings":
-        if self.kind == "nli" and self.split_method != "official":
-            raise ValueError("splits.method of a cohort of kind nli: expected official or auto")
-        return self
-
-    @model_validator(mode="after")
-    def _silver_labels_are_not_tested_on(self) -> "CohortSettings":
-        if self.kind == "progression":
-            if self.split_method not in ("patients", "file"):
-                raise ValueError("splits.method of a cohort of kind progression: expected patients")
-            if self.splits.method == "patients" and self.splits.shares["test"] > 0:
-                raise ValueError(
-                    "splits.shares.test of a cohort of kind progression: expected 0, since what is "
-                    "tested on is what people have labelled"
-                )
-        return self

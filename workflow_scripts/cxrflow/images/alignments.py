@@ -5,7 +5,7 @@ what failed), which is written last. Parts of an interrupted run are kept and na
 decides their content.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from functools import cache, partial
@@ -156,22 +156,14 @@ class Alignments:
 
         A pair that could not be registered keeps its prior image as it is.
         """
-        return np.stack(list(self._warped(priors, image_ids, prior_image_ids)))
-
-    def _warped(
-        self, priors: NDArray[np.uint8], image_ids: Sequence[str], prior_image_ids: Sequence[str]
-    ) -> Iterator[NDArray[np.uint8]]:
-        for prior, current_id, prior_id in zip(priors, image_ids, prior_image_ids, strict=True):
-            found = self.find(current_id, prior_id)
-            if found is None:
-                yield prior
-                continue
-            # A store of another size shows the same in other pixels.
-            scale = len(prior) / self.size
-            yield warp(
-                prior,
-                replace(found, shift_x=found.shift_x * scale, shift_y=found.shift_y * scale),
-            )
+        moved = priors.copy()
+        scale = priors.shape[-1] / self.size  # another size shows the same in other pixels
+        for place, pair in enumerate(zip(image_ids, prior_image_ids, strict=True)):
+            found = self.find(*pair)
+            if found is not None:
+                x, y = found.shift_x * scale, found.shift_y * scale
+                moved[place] = warp(priors[place], replace(found, shift_x=x, shift_y=y))
+        return moved
 
 
 class RegisteredPriors:

@@ -30,7 +30,6 @@ from cxrflow.images.shards import (
     failed,
     plan_fingerprint,
     read_whole_shard,
-    record_path,
     shard_name,
     store_or_fail,
     write_shard,
@@ -79,13 +78,10 @@ def build_store(
             left_over.unlink()
         per_shard = settings.images_per_shard
         parts = list(chunks(sources, per_shard))
+        numbers = range(len(parts))
         with ThreadPoolExecutor(threads) as pool:
-            plans = list(
-                pool.map(lambda part: plan_fingerprint(root, part, geometry, settings), parts)
-            )
-            found = list(
-                pool.map(lambda i: read_whole_shard(folder, i, plans[i]), range(len(parts)))
-            )
+            plans = list(pool.map(lambda p: plan_fingerprint(root, p, geometry, settings), parts))
+            found = list(pool.map(lambda i: read_whole_shard(folder, i, plans[i]), numbers))
         records = {number: record for number, record in enumerate(found) if record is not None}
         if records:
             log.info("%d of %d shards are complete and kept", len(records), len(parts))
@@ -100,7 +96,7 @@ def build_store(
 
         for record in records.values():
             spend(Failure(**failure) for failure in record["failures"])
-        missing = [number for number in range(len(parts)) if number not in records]
+        missing = [number for number in numbers if number not in records]
         todo = [source for number in missing for source in parts[number]]
         with contextlib.closing(_outcomes(root, todo, geometry, settings, threads)) as outcomes:
             images = progress(outcomes, len(todo), "image", lambda outcome: 1, "pixel store")
@@ -111,9 +107,10 @@ def build_store(
                         spend([outcome])
                     shard.append(outcome)
                 records[number] = write_shard(folder, number, plans[number], geometry.size, shard)
-        _remove_other_shards(folder, len(parts))
-        ordered = [records[i] for i in range(len(parts))]
-        return _write_index(folder, ordered, geometry, settings)
+        made = {folder / shard_name(i) for i in numbers}
+        for other in set(folder.glob("shard-*")) - made - {p.with_suffix(".json") for p in made}:
+            other.unlink()  # of an earlier, longer store
+        return _write_index(folder, [records[i] for i in numbers], geometry, settings)
 
 
 def _outcomes(
@@ -127,16 +124,6 @@ def _outcomes(
             yield from map(work, sources)
             return
     yield from guarded_map(work, sources, threads, failed, settings.max_seconds)
-
-
-def _remove_other_shards(folder: Path, count: int) -> None:
-    """Remove what an earlier, longer store left behind."""
-    expected = {shard_name(i) for i in range(count)} | {
-        record_path(folder, i).name for i in range(count)
-    }
-    for path in folder.glob("shard-*"):
-        if path.name not in expected:
-            path.unlink()
 
 
 def _write_index(

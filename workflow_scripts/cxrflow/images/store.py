@@ -60,6 +60,9 @@ class PixelStore:
         self.size = self.geometry.size
         self.fingerprint: str = self.content["fingerprint"]
         self.index = read_table(self.path / "index.parquet", tuple(INDEX_COLUMNS))
+        self._shards: NDArray[np.int32] = self.index["shard"].to_numpy()
+        self._positions: NDArray[np.int32] = self.index["row"].to_numpy()
+        self._open: dict[int, NDArray[np.uint8]] = {}
         for shard in self.content["shards"]:
             self._check_length(shard)
         if check and sum(shard["bytes"] for shard in self.content["shards"]) <= WHOLE:
@@ -166,14 +169,6 @@ class PixelStore:
     def _by_id(self) -> dict[str, int]:
         return {name: row for row, name in enumerate(self.index["image_id"])}
 
-    @cached_property
-    def _shards(self) -> NDArray[np.int32]:
-        return self.index["shard"].to_numpy()
-
-    @cached_property
-    def _positions(self) -> NDArray[np.int32]:
-        return self.index["row"].to_numpy()
-
     def _shard(self, number: int) -> NDArray[np.uint8]:
         if number not in self._open:
             shard = self.content["shards"][number]
@@ -186,10 +181,6 @@ class PixelStore:
             self._open[number] = pixels
         return self._open[number]
 
-    @cached_property
-    def _open(self) -> dict[int, NDArray[np.uint8]]:
-        return {}
-
     def _check_length(self, shard: dict[str, Any]) -> None:
         path = self.path / shard["file"]
         length = path.stat().st_size if path.is_file() else None
@@ -199,7 +190,7 @@ class PixelStore:
 
     def __getstate__(self) -> dict[str, Any]:
         # Memory maps are opened anew in each process that gets a copy.
-        return {key: value for key, value in self.__dict__.items() if key != "_open"}
+        return self.__dict__ | {"_open": {}}
 
 
 def read_sources(lists: Sequence[Path]) -> list[Source]:

@@ -6,7 +6,6 @@ row groups of bounded size and read back one row group, or part of one, at a tim
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import pyarrow as pa
@@ -50,12 +49,7 @@ class DocumentWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *of: object) -> None:
         if kind is None:
             self._flush()
         self._writer.close()

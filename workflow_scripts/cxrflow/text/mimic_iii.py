@@ -74,14 +74,12 @@ def read_notes(
     tally = Tally("take notes", "notes")
     seen: set[int] = set()
     for total, row in enumerate(rows, start=1):
-        reason = None
-        if len(row) != len(header):
-            tally.drop("malformed row", [f"row {total}"], failed=True)
-            continue
-        row_id, is_error, text = (row[index].strip() for index in place)
+        whole = len(row) == len(header)
+        row_id, is_error, text = (row[index].strip() if whole else "" for index in place)
         if not (row_id.isascii() and row_id.isdigit() and len(row_id) <= 18):
             tally.drop("malformed row", [f"row {total}"], failed=True)
             continue
+        reason = None
         if is_error not in ("", "0"):
             reason = "marked as error (ISERROR)"
         elif int(row_id) in seen:

@@ -12,7 +12,6 @@ Shapes: ``B`` rows, ``L`` = length, ``K`` chunks of the corpus, ``R`` rows of an
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import overload
 
 import numpy as np
 import torch
@@ -41,10 +40,6 @@ class Plan:
     def __len__(self) -> int:
         return len(self.keys)
 
-    @overload
-    def __getitem__(self, rows: slice) -> "Plan": ...
-    @overload
-    def __getitem__(self, rows: Ints) -> "Plan": ...
     def __getitem__(self, rows: slice | Ints) -> "Plan":
         chosen = np.arange(len(self))[rows]
         starts, counts = self.offsets[chosen], np.diff(self.offsets)[chosen]
@@ -126,9 +121,9 @@ class PackedCorpus:
         """Rows by the lengths they hold; the same in every epoch."""
         groups = fit_lengths(np.bincount(self.lengths, minlength=self.length + 1), self.length)
         slots = [np.tile(np.array(content), rows) for content, rows in groups]
-        counts = [np.full(rows, len(content)) for content, rows in groups]
+        counts = np.repeat([len(content) for content, _ in groups], [rows for _, rows in groups])
         self._slots_by_length = np.argsort(np.concatenate(slots), kind="stable")
-        self._row_offsets = offsets_of(np.concatenate(counts))
+        self._row_offsets = offsets_of(counts)
 
     @property
     def rows(self) -> int:

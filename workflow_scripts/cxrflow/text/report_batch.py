@@ -118,25 +118,14 @@ class ReportTokens:
         owner = np.repeat(np.arange(len(rows)), counts)
         sentences = ranges(ragged.sentence_offsets[rows], counts)
         if shuffle or one_sentence:
-            draw = self._draw(
-                rows,
-                owner,
-                sentences - ragged.sentence_offsets[rows][owner],
-                seed,
-                epoch,
-                ragged.stream,
-            )
-            sentences = sentences[np.lexsort((draw, owner))]
+            state = row_state(torch.from_numpy(rows), seed, epoch, 16 + ragged.stream)
+            number = sentences - ragged.sentence_offsets[rows][owner]
+            drawn = uniform(state[torch.from_numpy(owner)], torch.from_numpy(number))
+            sentences = sentences[np.lexsort((drawn.numpy(), owner))]
         if one_sentence:
             first = (np.cumsum(counts) - counts)[counts > 0]
             owner, sentences = owner[first], sentences[first]
         return owner, sentences
-
-    @staticmethod
-    def _draw(rows: Ints, owner: Ints, number: Ints, seed: int, epoch: int, stream: int) -> Ints:
-        state = row_state(torch.from_numpy(rows), seed, epoch, 16 + stream)
-        drawn: Ints = uniform(state[torch.from_numpy(owner)], torch.from_numpy(number)).numpy()
-        return drawn
 
 
 def _tokenise(reports: list[list[str]], tokenizer: Tokenizer, stream: int) -> _Ragged:
@@ -149,9 +138,4 @@ def _tokenise(reports: list[list[str]], tokenizer: Tokenizer, stream: int) -> _R
     counts = np.fromiter(map(len, reports), dtype=np.int64, count=len(reports))
     total = int(sizes.sum())
     tokens = np.fromiter((i for sentence in flat for i in sentence), dtype=np.int32, count=total)
-    return _Ragged(
-        tokens,
-        offsets_of(sizes),
-        offsets_of(counts),
-        stream,
-    )
+    return _Ragged(tokens, offsets_of(sizes), offsets_of(counts), stream)
