@@ -24,7 +24,7 @@ from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 from cxrflow.outputs import MARK, claim_folder, empty_folder, open_to_others, remove_unfinished
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.writers.folder import write_dataset
+from cxrflow.phantom.writers.rsna import write_rsna
 from cxrflow.programs import PROGRAMS as MODULES
 from cxrflow.training.state import StateFolder
 
@@ -126,7 +126,7 @@ FILLED: dict[str, Fill] = {
         path, [], Geometry.parse("square8"), PixelSettings(), path, 1
     ),
     "training state": StateFolder,
-    "phantom": lambda path: write_dataset("rsna", HospitalSettings(), path, lambda _: {}),
+    "phantom": lambda path: write_rsna(HospitalSettings(), path),
 }
 
 

@@ -75,7 +75,7 @@ def test_half_written_folder_is_finished(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("cxrflow.phantom.writers.mimic_cxr._zip_reports", killed)
+        patched.setattr("cxrflow.phantom.writers.mimic_cxr.write_zip", killed)
         with pytest.raises(KeyboardInterrupt):
             writer("mimic_cxr")(SETTINGS, output, 1)
     assert (output / "files").is_dir() and not (output / "MANIFEST.json").exists()

@@ -5,7 +5,6 @@
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -40,10 +39,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     settings = read_settings(given.settings, HospitalSettings)
     if given.jpg and given.dataset != "mimic_cxr_jpg":
         arguments.error("--jpg belongs to --dataset mimic_cxr_jpg")
-    write = writer(given.dataset)
-    if given.jpg:
-        write = partial(write, images=True)
-    write(settings, given.output, given.threads)
+    options = {"images": True} if given.jpg else {}
+    writer(given.dataset)(settings, given.output, given.threads, **options)
 
 
 if __name__ == "__main__":

@@ -127,6 +127,11 @@ class Canvas:
         return image
 
 
+def grey(image: Array) -> Image.Image:
+    """The picture of an image [H, W] in [0, 1], of 8 bits."""
+    return Image.fromarray(np.rint(image * 255).astype(np.uint8))
+
+
 def box_of(mask: Array, share: float) -> Box | None:
     """The tight box around pixels above ``share`` of the mask's greatest value, or ``None``."""
     top = float(mask.max())

@@ -5,9 +5,7 @@ The comparisons of ``gold_dataset`` are true; all images of its patients stand i
 ``splits/images_to_avoid.csv``. The splits are by patient and pay no heed to MIMIC-CXR's.
 """
 
-import functools
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +25,17 @@ from cxrflow.phantom.progression import (
 from cxrflow.phantom.report import report_of
 from cxrflow.phantom.scene_graph import ATTRIBUTES, COMPARISONS, regions_of, scene_graph
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.writers.folder import each, write_dataset, write_table, write_truth
+from cxrflow.phantom.writers.folder import (
+    Counts,
+    Row,
+    dataset_writer,
+    each,
+    of_followed,
+    write_table,
+    write_truth,
+    write_zip,
+)
 from cxrflow.phantom.writers.mimic_cxr import study_folder
-from cxrflow.phantom.writers.ms_cxr_t import of_followed
 
 GOLD = "gold_object_comparison_with_coordinates.txt"
 GOLD_COLUMNS = (
@@ -38,8 +44,6 @@ GOLD_COLUMNS = (
 )
 SPLIT_COLUMNS = ("", "subject_id", "study_id", "dicom_id", "path", "ViewPosition")
 _STREAM = 106
-
-Row = tuple[object, ...]
 
 
 def _drawn(settings: HospitalSettings, index: int) -> tuple[str, bool]:
@@ -72,7 +76,7 @@ def _patient(settings: HospitalSettings, index: int) -> dict[str, Any]:
         told = [*report.findings, *report.impression, *report.last_paragraph]
         for image in frontals(study):
             graph = scene_graph(settings, patient, study, image, pairs.get(image.image_id), told)
-            graphs.append((image.image_id, json.dumps(graph)))
+            graphs.append((f"scene_graph/{image.image_id}_SceneGraph.json", json.dumps(graph)))
             path = f"{study_folder(study)}/{image.image_id}.dcm"
             listed.append((study.subject_id, study.study_id, image.image_id, path, image.view))
     # Studies as a radiologist sees them: one image each, the first that is not spoilt.
@@ -116,47 +120,26 @@ def _gold_rows(pair: ImagePair, finding: str, label: str) -> list[Row]:
     ]
 
 
-def _zip_graphs(path: Path, graphs: list[tuple[str, str]]) -> None:
-    """All scene graphs in one zip, with a fixed time stamp."""
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, text in graphs:
-            entry = zipfile.ZipInfo(f"scene_graph/{name}_SceneGraph.json", (2021, 1, 1, 0, 0, 0))
-            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
-            archive.writestr(entry, text)
-
-
-def write_chest_imagenome(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
-    """Write silver and gold data into ``output``; False when they are there already."""
-    of_followed(settings, "chest_imagenome")
-
-    def build(folder: Path) -> dict[str, int]:
-        one = functools.partial(_patient, settings)
-        parts = list(each(one, of_mimic_cxr(settings), threads, "chest_imagenome"))
-        silver, gold = folder / "silver_dataset", folder / "gold_dataset"
-        for made in (silver / "splits", gold):
-            made.mkdir(parents=True)
-        graphs = sorted(graph for part in parts for graph in part["graphs"])
-        _zip_graphs(silver / "scene_graph.zip", graphs)
-        for split in ("train", "valid", "test"):
-            rows = sorted(row for part in parts if part["split"] == split for row in part["listed"])
-            _write_list(silver / "splits" / f"{split}.csv", rows)
-        of_gold = [part for part in parts if part["gold"] is not None]
-        avoided = sorted(row for part in of_gold for row in part["listed"])
-        write_table(silver / "splits" / "images_to_avoid.csv", SPLIT_COLUMNS[1:], avoided)
-        compared = [row for part in of_gold for row in part["gold"]]
-        table = pd.DataFrame(compared, columns=list(GOLD_COLUMNS))
-        table.to_csv(gold / GOLD, sep="\t", index=False, lineterminator="\n")
-        truth = [row for part in parts for row in part["truth"]]
-        columns = ["image_id", "prior_image_id", "finding", "label"]
-        write_truth(folder, pd.DataFrame(truth, columns=columns))
-        return {
-            "scene_graphs": len(graphs),
-            "gold_patients": len(of_gold),
-            "gold_labels": len(compared),
-        }
-
-    return write_dataset("chest_imagenome", settings, output, build)
-
-
-def _write_list(path: Path, rows: list[Row]) -> None:
-    write_table(path, SPLIT_COLUMNS, [(number, *row) for number, row in enumerate(rows)])
+@dataset_writer(followed=True)
+def write_chest_imagenome(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
+    """Write silver and gold data."""
+    parts = list(each(of_mimic_cxr(settings), threads, "chest_imagenome", _patient, settings))
+    silver, gold = folder / "silver_dataset", folder / "gold_dataset"
+    for made in (silver / "splits", gold):
+        made.mkdir(parents=True)
+    graphs = sorted(graph for part in parts for graph in part["graphs"])
+    write_zip(silver / "scene_graph.zip", 2021, graphs)
+    for split in ("train", "valid", "test"):
+        rows = sorted(row for part in parts if part["split"] == split for row in part["listed"])
+        numbered = [(number, *row) for number, row in enumerate(rows)]
+        write_table(silver / "splits" / f"{split}.csv", SPLIT_COLUMNS, numbered)
+    of_gold = [part for part in parts if part["gold"] is not None]
+    avoided = sorted(row for part in of_gold for row in part["listed"])
+    write_table(silver / "splits" / "images_to_avoid.csv", SPLIT_COLUMNS[1:], avoided)
+    compared = [row for part in of_gold for row in part["gold"]]
+    write_table(gold / GOLD, GOLD_COLUMNS, compared, "\t")
+    truth = [row for part in parts for row in part["truth"]]
+    columns = ["image_id", "prior_image_id", "finding", "label"]
+    write_truth(folder, pd.DataFrame(truth, columns=columns))
+    gold_counts = {"gold_patients": len(of_gold), "gold_labels": len(compared)}
+    return {"scene_graphs": len(graphs)} | gold_counts

@@ -4,13 +4,10 @@ Paths begin with the small release's name, as published. test_labels.csv, a down
 lies beside the other two.
 """
 
-import functools
 from pathlib import Path
 
-import numpy as np
-from PIL import Image
-
 from cxrflow.phantom.acquisition import Acquisition
+from cxrflow.phantom.canvas import grey
 from cxrflow.phantom.chexpert import (
     OBSERVATIONS,
     Member,
@@ -20,14 +17,12 @@ from cxrflow.phantom.chexpert import (
 )
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.writers.folder import each, write_dataset, write_table
+from cxrflow.phantom.writers.folder import Counts, Row, dataset_writer, each, write_table
 
 COLUMNS = ("Path", "Sex", "Age", "Frontal/Lateral", "AP/PA", *OBSERVATIONS)
 LISTS = {"train": "train.csv", "valid": "valid.csv", "test": "test_labels.csv"}
 PREFIX = "CheXpert-v1.0-small/"
 JPEG_QUALITY = 92
-
-Row = tuple[object, ...]
 
 
 def image_path(member: Member, image: Acquisition) -> str:
@@ -48,8 +43,8 @@ def _write_patient(
         for image in study.images:
             path = output / image_path(member, image)
             path.parent.mkdir(parents=True, exist_ok=True)
-            pixels = np.rint(draw(patient, study, image, settings.image_size).image * 255)
-            Image.fromarray(pixels.astype(np.uint8)).save(path, "JPEG", quality=JPEG_QUALITY)
+            drawn = draw(patient, study, image, settings.image_size).image
+            grey(drawn).save(path, "JPEG", quality=JPEG_QUALITY)
             if member.part == "test":
                 rows.append((image_path(member, image), *values))
                 continue
@@ -60,20 +55,16 @@ def _write_patient(
     return member.part, rows
 
 
-def write_chexpert(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
-    """Write images and lists into ``output``; False when they are there already."""
-
-    def build(folder: Path) -> dict[str, int]:
-        lists: dict[str, list[Row]] = {part: [] for part in LISTS}
-        one = functools.partial(_write_patient, folder, settings)
-        everybody = members(settings)
-        for part, rows in each(one, everybody, threads, "chexpert"):
-            lists[part] += rows
-        for part, name in LISTS.items():
-            columns = ("Path", *OBSERVATIONS) if part == "test" else COLUMNS
-            write_table(folder / name, columns, lists[part])
-        uncertain = sum(-1.0 in row for row in lists["train"])
-        images = {f"{part}_images": len(rows) for part, rows in lists.items()}
-        return {"patients": len(everybody), **images, "uncertain_images": uncertain}
-
-    return write_dataset("chexpert", settings, output, build)
+@dataset_writer()
+def write_chexpert(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
+    """Write images and lists."""
+    lists: dict[str, list[Row]] = {part: [] for part in LISTS}
+    everybody = members(settings)
+    for part, rows in each(everybody, threads, "chexpert", _write_patient, folder, settings):
+        lists[part] += rows
+    for part, name in LISTS.items():
+        columns = ("Path", *OBSERVATIONS) if part == "test" else COLUMNS
+        write_table(folder / name, columns, lists[part])
+    uncertain = sum(-1.0 in row for row in lists["train"])
+    images = {f"{part}_images": len(rows) for part, rows in lists.items()}
+    return {"patients": len(everybody), **images, "uncertain_images": uncertain}

@@ -1,15 +1,14 @@
 """The COVIDx v4 copy: two lists without header, images in four spellings of two formats."""
 
-import functools
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
+from cxrflow.phantom.canvas import grey
 from cxrflow.phantom.covidx import CLASSES, covidx_case
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.writers.folder import each, write_dataset
+from cxrflow.phantom.writers.folder import Counts, dataset_writer, each
 
 #: Of the test list's 300 lines 197 lack the collection.
 _WITHOUT_SOURCE = 2 / 3
@@ -22,8 +21,7 @@ def _write_image(output: Path, settings: HospitalSettings, index: int) -> tuple[
     image = draw(case.patient, case.study, case.study.images[0], size).image
     part = "test" if case.tested else "train"
     path = output / "data" / part / case.file
-    picture = Image.fromarray(np.rint(image * 255).astype(np.uint8))
-    picture.save(path, quality=92) if path.suffix != ".png" else picture.save(path)
+    grey(image).save(path, quality=92)  # which PNG ignores
     line = [case.patient_id, case.file, case.label, case.source]
     rng = np.random.default_rng([case.study.images[0].seed, 2])
     if case.tested and rng.random() < _WITHOUT_SOURCE:
@@ -31,22 +29,18 @@ def _write_image(output: Path, settings: HospitalSettings, index: int) -> tuple[
     return part, case.label, " ".join(line)
 
 
-def write_covidx(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
-    """Write an image for three patients of the chest copy; False when they are there already."""
-
-    def build(folder: Path) -> dict[str, int]:
-        for name in ("data/train", "data/test", "labels"):
-            (folder / name).mkdir(parents=True)
-        number = min(max(settings.patients // 3, 48), 13_898)
-        one = functools.partial(_write_image, folder, settings)
-        written = list(each(one, range(number), threads, "covidx"))
-        for part in ("train", "test"):
-            lines = sorted(line for where, _, line in written if where == part)
-            (folder / "labels" / f"{part}_COVIDx4.txt").write_text("\n".join(lines) + "\n")
-        return {
-            "train_images": sum(part == "train" for part, _, _ in written),
-            "test_images": sum(part == "test" for part, _, _ in written),
-            **{name: sum(label == name for _, label, _ in written) for name in CLASSES},
-        }
-
-    return write_dataset("covidx", settings, output, build)
+@dataset_writer()
+def write_covidx(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
+    """Write an image for three patients of the chest copy."""
+    for name in ("data/train", "data/test", "labels"):
+        (folder / name).mkdir(parents=True)
+    number = min(max(settings.patients // 3, 48), 13_898)
+    written = list(each(range(number), threads, "covidx", _write_image, folder, settings))
+    for part in ("train", "test"):
+        lines = sorted(line for where, _, line in written if where == part)
+        (folder / "labels" / f"{part}_COVIDx4.txt").write_text("\n".join(lines) + "\n")
+    return {
+        "train_images": sum(part == "train" for part, _, _ in written),
+        "test_images": sum(part == "test" for part, _, _ in written),
+        **{name: sum(label == name for _, label, _ in written) for name in CLASSES},
+    }

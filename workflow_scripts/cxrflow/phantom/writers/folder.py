@@ -4,17 +4,21 @@ A finished folder holds ``MANIFEST.json``, written last. A half-written one is s
 """
 
 import csv
+import functools
 import gzip
 import io
+import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cxrflow.errors import InputError
 from cxrflow.files import fingerprint, naming, read_json, write_json
 from cxrflow.outputs import claim_folder, empty_folder
-from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.settings import FollowedSettings, HospitalSettings
 from cxrflow.progress import progress
 
 if TYPE_CHECKING:
@@ -27,67 +31,97 @@ TRUTH = "TRUTH.parquet"
 #: Part of every fingerprint: raised when the same settings come to mean other bytes.
 GENERATION = 3
 
-ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
+Row = tuple[object, ...]
+Counts = dict[str, int]
 
 
-def write_dataset(
-    dataset: str,
-    settings: HospitalSettings,
-    output: str | Path,
-    build: Callable[[Path], dict[str, int]],
-    *,
-    options: dict[str, Any] | None = None,
-) -> bool:
-    """Fill ``output`` by ``build``, which returns the counts for the manifest.
+def of_followed(settings: HospitalSettings, dataset: str) -> FollowedSettings:
+    """The settings of followed patients, without which there is no such data set."""
+    if settings.followed is None:
+        raise InputError(
+            f"{dataset}: key 'followed' of the synthetic hospital is null; expected the patients "
+            "of MS-CXR-T, for example {patients: 250}"
+        )
+    return settings.followed
 
-    ``options`` are what the data set depends on besides ``settings``. Nothing is done, and False
-    returned, when the folder is finished with the same settings.
+
+def dataset_writer(
+    *, followed: bool = False, **defaults: Any
+) -> Callable[[Callable[..., Counts]], Callable[..., bool]]:
+    """Of a function ``write_<dataset>`` that fills a folder, one that writes a finished data set.
+
+    It is given the empty folder, the settings, ``threads`` and the options, which are what the data
+    set depends on besides the settings, and returns the counts for the manifest. ``followed``: it
+    is of MS-CXR-T's patients. The finished function takes settings, output, threads and options;
+    it does nothing, and returns False, where the folder is finished with the same of them.
 
     Raises:
-        InputError: ``output`` is not empty and no earlier run wrote it.
+        InputError: the output is not empty and no earlier run wrote it.
     """
-    output = Path(output)
-    values = settings.model_dump(mode="json") | (options or {})
-    mark = fingerprint({"dataset": dataset, "generation": GENERATION, "settings": values})
-    manifest = output / MANIFEST
-    if manifest.is_file() and read_json(manifest).get("fingerprint") == mark:
-        log.info("%s: %s is there already, nothing to do", dataset, output)
-        return False
-    claim_folder(output, f"synthetic {dataset}")
-    manifest.unlink(missing_ok=True)
-    with naming(output):
-        empty_folder(output)
-        counts = build(output)
-        write_json(
-            manifest,
-            {
-                "dataset": dataset,
-                "synthetic": True,
-                "fingerprint": mark,
-                "counts": counts,
-                "settings": values,
-            },
-        )
-    log.info("%s: %s", dataset, ", ".join(f"{count} {name}" for name, count in counts.items()))
-    return True
+
+    def finished(fill: Callable[..., Counts]) -> Callable[..., bool]:
+        dataset = fill.__name__.removeprefix("write_")
+
+        @functools.wraps(fill)
+        def write(
+            settings: HospitalSettings, output: str | Path, threads: int = 1, **given: Any
+        ) -> bool:
+            if followed:
+                of_followed(settings, dataset)
+            output, options = Path(output), defaults | given
+            values = settings.model_dump(mode="json") | options
+            mark = fingerprint({"dataset": dataset, "generation": GENERATION, "settings": values})
+            manifest = output / MANIFEST
+            if manifest.is_file() and read_json(manifest).get("fingerprint") == mark:
+                log.info("%s: %s is there already, nothing to do", dataset, output)
+                return False
+            claim_folder(output, f"synthetic {dataset}")
+            manifest.unlink(missing_ok=True)
+            with naming(output):
+                empty_folder(output)
+                counts = fill(output, settings, threads, **options)
+                about = {"dataset": dataset, "synthetic": True, "fingerprint": mark}
+                write_json(manifest, {**about, "counts": counts, "settings": values})
+            told = ", ".join(f"{count} {name}" for name, count in counts.items())
+            log.info("%s: %s", dataset, told)
+            return True
+
+        return write
+
+    return finished
 
 
 def each(
-    function: Callable[[ItemT], ResultT], items: Sequence[ItemT], threads: int, label: str
+    items: Sequence[Any],
+    threads: int,
+    label: str,
+    function: Callable[..., ResultT],
+    *given: object,
 ) -> Iterator[ResultT]:
-    """``map`` over processes, in the order of ``items``, with progress on stderr."""
+    """``function(*given, item)`` over processes, in the order of ``items``, with progress shown."""
+    one = functools.partial(function, *given)
+    told = functools.partial(progress, total=len(items), noun="case", size=lambda _: 1, title=label)
     if threads <= 1 or len(items) < 2:
-        yield from progress(map(function, items), len(items), "case", _one, label)
+        yield from told(map(one, items))
         return
     chunk = max(1, min(16, len(items) // (4 * threads)))
     with ProcessPoolExecutor(threads) as pool:
-        results = pool.map(function, items, chunksize=chunk)
-        yield from progress(results, len(items), "case", _one, label)
+        yield from told(pool.map(one, items, chunksize=chunk))
 
 
-def _one(_: object) -> int:
-    return 1
+def write_zip(path: Path, year: int, files: Iterable[tuple[str, str | bytes]]) -> None:
+    """A zip of (name, content) with a fixed time stamp, the first day of a year."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files:
+            entry = zipfile.ZipInfo(name, (year, 1, 1, 0, 0, 0))
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            archive.writestr(entry, content)
+
+
+def write_json_lines(path: Path, objects: Sequence[Mapping[str, object]]) -> None:
+    """An object a line."""
+    path.write_text("".join(json.dumps(one) + "\n" for one in objects), encoding="utf-8")
 
 
 def write_gzip(path: Path, data: bytes) -> None:
@@ -96,12 +130,12 @@ def write_gzip(path: Path, data: bytes) -> None:
         packed.write(data)
 
 
-def write_table(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def write_table(
+    path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]], separator: str = ","
+) -> None:
     """A CSV with header; None is blank; quoted only where needed; gzipped where named .gz."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
+    csv.writer(text, delimiter=separator, lineterminator="\n").writerows([columns, *rows])
     data = text.getvalue().encode()
     if path.suffix == ".gz":
         write_gzip(path, data)

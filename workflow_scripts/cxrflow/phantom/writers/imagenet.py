@@ -1,6 +1,5 @@
 """ImageNet's copy (ILSVRC 2012): generic pictures, folders of classes and a validation list."""
 
-import functools
 import io
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from scipy.io import savemat
 
 from cxrflow.phantom.pictures import CLASSES, picture
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.writers.folder import each, write_dataset
+from cxrflow.phantom.writers.folder import Counts, dataset_writer, each
 
 KIT = Path("ILSVRC2012_devkit_t12", "data")
 #: One validation picture for so many training pictures.
@@ -36,33 +35,29 @@ def _write_picture(output: Path, seed: int, job: tuple[int, tuple[str, str]]) ->
     Image.fromarray(pixels).save(output / place, "JPEG", quality=90)
 
 
-def write_imagenet(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
-    """Write pictures and the development kit into ``output``; False when they are there already."""
-
-    def build(folder: Path) -> dict[str, int]:
-        trained = [CLASSES[number % len(CLASSES)] for number in range(settings.generic_pictures)]
-        jobs = [
-            (name, f"train/{wnid(name)}/{wnid(name)}_{number}.JPEG")
-            for number, name in enumerate(trained)
-        ]
-        held = max(len(CLASSES), settings.generic_pictures // _TRAIN_PER_VALIDATION)
-        order = np.random.default_rng([settings.seed, _STREAM]).permutation(held)
-        validated = [CLASSES[number % len(CLASSES)] for number in order]
-        jobs += [
-            (name, f"val/ILSVRC2012_val_{number:08d}.JPEG")
-            for number, name in enumerate(validated, start=1)
-        ]
-        for place in (*(f"train/{wnid(name)}" for name in CLASSES), "val", str(KIT)):
-            (folder / place).mkdir(parents=True)
-        one = functools.partial(_write_picture, folder, settings.seed)
-        for _ in each(one, list(enumerate(jobs)), threads, "imagenet"):
-            pass
-        truth = "".join(f"{CLASSES.index(name) + 1}\n" for name in validated)
-        (folder / KIT / "ILSVRC2012_validation_ground_truth.txt").write_text(truth)
-        _write_meta(folder / KIT / "meta.mat", trained)
-        return {"train_images": len(trained), "validation_images": len(validated)}
-
-    return write_dataset("imagenet", settings, output, build)
+@dataset_writer()
+def write_imagenet(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
+    """Write pictures and the development kit."""
+    trained = [CLASSES[number % len(CLASSES)] for number in range(settings.generic_pictures)]
+    jobs = [
+        (name, f"train/{wnid(name)}/{wnid(name)}_{number}.JPEG")
+        for number, name in enumerate(trained)
+    ]
+    held = max(len(CLASSES), settings.generic_pictures // _TRAIN_PER_VALIDATION)
+    order = np.random.default_rng([settings.seed, _STREAM]).permutation(held)
+    validated = [CLASSES[number % len(CLASSES)] for number in order]
+    jobs += [
+        (name, f"val/ILSVRC2012_val_{number:08d}.JPEG")
+        for number, name in enumerate(validated, start=1)
+    ]
+    for place in (*(f"train/{wnid(name)}" for name in CLASSES), "val", str(KIT)):
+        (folder / place).mkdir(parents=True)
+    numbered = list(enumerate(jobs))
+    list(each(numbered, threads, "imagenet", _write_picture, folder, settings.seed))
+    truth = "".join(f"{CLASSES.index(name) + 1}\n" for name in validated)
+    (folder / KIT / "ILSVRC2012_validation_ground_truth.txt").write_text(truth)
+    _write_meta(folder / KIT / "meta.mat", trained)
+    return {"train_images": len(trained), "validation_images": len(validated)}
 
 
 def _write_meta(path: Path, trained: list[str]) -> None:

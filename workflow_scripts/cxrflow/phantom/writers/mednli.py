@@ -1,7 +1,6 @@
 """The MedNLI copy: ``mli_{train,dev,test}_v1.jsonl`` with the keys of SNLI, parses included."""
 
 import functools
-import json
 import re
 import uuid
 from pathlib import Path
@@ -10,7 +9,7 @@ from cxrflow.phantom.claims import LABELS
 from cxrflow.phantom.clinical_pairs import clinical_pairs
 from cxrflow.phantom.radiology_pairs import SentencePair
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.writers.folder import write_dataset
+from cxrflow.phantom.writers.folder import Counts, dataset_writer, write_json_lines
 
 #: File -> its lines as a share of the training file's: 11,232, 1,395 and 1,422 as published.
 FILES = {"mli_train_v1.jsonl": 1.0, "mli_dev_v1.jsonl": 0.124, "mli_test_v1.jsonl": 0.127}
@@ -35,8 +34,8 @@ def binary_parse(sentence: str) -> str:
     return functools.reduce(lambda right, left: f"( {left} {right} )", _tokens(sentence)[::-1])
 
 
-def _line(number: int, pair: SentencePair) -> str:
-    values = {
+def _line(number: int, pair: SentencePair) -> dict[str, str]:
+    return {
         "gold_label": pair.label,
         "pairID": str(uuid.uuid5(uuid.NAMESPACE_OID, f"{number}/{pair.premise}")),
         "sentence1": pair.premise,
@@ -46,25 +45,21 @@ def _line(number: int, pair: SentencePair) -> str:
         "sentence2_binary_parse": binary_parse(pair.hypothesis),
         "sentence2_parse": parse(pair.hypothesis),
     }
-    return json.dumps(values) + "\n"
 
 
-def write_mednli(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
-    """Write the three files into ``output``; False when they are there already.
+@dataset_writer()
+def write_mednli(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
+    """Write the three files.
 
     A premise is new to the files before it, so they are made one after the other, whatever
     ``threads`` says.
     """
-
-    def build(folder: Path) -> dict[str, int]:
-        seen: set[str] = set()
-        counts = {}
-        for part, (name, share) in enumerate(FILES.items()):
-            premises = max(1, round(settings.mednli_pairs * share / len(LABELS)))
-            pairs = clinical_pairs(settings, premises * len(LABELS), part, seen)
-            lines = [_line(number, pair) for number, pair in enumerate(pairs)]
-            (folder / name).write_text("".join(lines), encoding="utf-8")
-            counts[name.removesuffix("_v1.jsonl")] = len(lines)
-        return counts
-
-    return write_dataset("mednli", settings, output, build)
+    seen: set[str] = set()
+    counts = {}
+    for part, (name, share) in enumerate(FILES.items()):
+        premises = max(1, round(settings.mednli_pairs * share / len(LABELS)))
+        pairs = clinical_pairs(settings, premises * len(LABELS), part, seen)
+        lines = [_line(number, pair) for number, pair in enumerate(pairs)]
+        write_json_lines(folder / name, lines)
+        counts[name.removesuffix("_v1.jsonl")] = len(lines)
+    return counts

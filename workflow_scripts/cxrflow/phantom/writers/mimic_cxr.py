@@ -4,10 +4,7 @@ Layout of mimic-cxr 2.0.0: ``files/p1X/p<subject>/s<study>/<dicom_id>.dcm`` and
 ``files/p1X/p<subject>/s<study>.txt``; view and date stand in the DICOM headers alone.
 """
 
-import functools
 import hashlib
-import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +19,14 @@ from cxrflow.phantom.report import report_of
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.wording.examination import procedure
 from cxrflow.phantom.writers import dicom_file
-from cxrflow.phantom.writers.folder import each, write_dataset, write_table, write_truth
+from cxrflow.phantom.writers.folder import (
+    Counts,
+    dataset_writer,
+    each,
+    write_table,
+    write_truth,
+    write_zip,
+)
 
 _DX, _CR = "1.2.840.10008.5.1.4.1.1.1.1", "1.2.840.10008.5.1.4.1.1.1"
 VIEW_CODES = {
@@ -72,19 +76,17 @@ def _header(patient: Patient, study: Study, acquisition: Acquisition, number: in
     made = dicom_file.new_file(
         sop_class, dicom_file.uid(acquisition.image_id), acquisition.transfer_syntax
     )
+    blank = ("AccessionNumber", "Manufacturer", "PatientName", "PatientBirthDate", "PatientSex")
+    for name in blank:
+        setattr(made, name, "")
     made.ImageType = ["DERIVED" if acquisition.repeat else "ORIGINAL", "PRIMARY", ""]
     made.StudyDate = made.SeriesDate = made.ContentDate = study_date(study)
     made.StudyTime = study_time(study)
-    made.AccessionNumber = ""
     made.Modality = "DX" if sop_class == _DX else "CR"
     made.PresentationIntentType = "FOR PRESENTATION"
-    made.Manufacturer = ""
     step = procedure(study)
     made.ProcedureCodeSequence = [dicom_file.code(step, f"C{len(step)}")]
-    made.PatientName = ""
     made.PatientID = str(patient.subject_id)
-    made.PatientBirthDate = ""
-    made.PatientSex = ""
     made.BodyPartExamined = "CHEST"
     made.KVP = str(int(rng.integers(80, 126)))
     made.ExposureTime = int(rng.integers(2, 40))
@@ -131,8 +133,8 @@ def write_image(
 
 def _write_patient(
     output: Path, settings: HospitalSettings, index: int
-) -> list[tuple[int, int, list[str]]]:
-    """All files of one patient; (subject, study, image ids) of its studies."""
+) -> list[tuple[int, int, str, str]]:
+    """All files of one patient; (subject, study, image, path) of its images."""
     patient = make_patient(settings, index)
     rows = []
     for study in patient.studies:
@@ -141,52 +143,25 @@ def _write_patient(
         report = report_of(settings, patient, study)
         Path(f"{folder}.txt").write_text(report.text, encoding="utf-8", newline="\n")
         for number, acquisition in enumerate(study.images):
-            path = folder / f"{acquisition.image_id}.dcm"
-            write_image(path, patient, study, acquisition, number, settings.image_size)
-        rows.append((study.subject_id, study.study_id, [image.image_id for image in study.images]))
+            path = f"{study_folder(study)}/{acquisition.image_id}.dcm"
+            write_image(output / path, patient, study, acquisition, number, settings.image_size)
+            rows.append((study.subject_id, study.study_id, acquisition.image_id, path))
     return rows
 
 
-def _zip_reports(output: Path, reports: list[str]) -> None:
-    """All reports in one zip, in the order of the study list, with a fixed time stamp."""
-    with zipfile.ZipFile(output / "mimic-cxr-reports.zip", "w") as archive:
-        for name in reports:
-            entry = zipfile.ZipInfo(name, (2019, 1, 1, 0, 0, 0))
-            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
-            archive.writestr(entry, (output / name).read_bytes())
-
-
-def write_mimic_cxr(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
-    """Write the DICOM edition into ``output``; False when it is there already."""
-
-    def build(folder: Path) -> dict[str, int]:
-        one = functools.partial(_write_patient, folder, settings)
-        patients = list(each(one, of_mimic_cxr(settings), threads, "mimic_cxr"))
-        studies = sorted(row for rows in patients for row in rows)
-        paths = [f"files/p{s // 1_000_000}/p{s}/s{t}" for s, t, _ in studies]
-        reports = [f"{path}.txt" for path in paths]
-        records = list(_records(studies, paths))
-        write_table(
-            folder / "cxr-record-list.csv.gz",
-            ("subject_id", "study_id", "dicom_id", "path"),
-            records,
-        )
-        write_table(
-            folder / "cxr-study-list.csv.gz",
-            ("subject_id", "study_id", "path"),
-            [(row[0], row[1], path) for row, path in zip(studies, reports, strict=True)],
-        )
-        _zip_reports(folder, reports)
-        if settings.followed is not None:
-            write_image_truth(folder, settings)
-        return {"patients": len(patients), "studies": len(studies), "images": len(records)}
-
-    return write_dataset("mimic_cxr", settings, output, build)
-
-
-def _records(
-    studies: list[tuple[int, int, list[str]]], paths: list[str]
-) -> Iterator[tuple[int, int, str, str]]:
-    for (subject, study, images), path in zip(studies, paths, strict=True):
-        for image in sorted(images):
-            yield subject, study, image, f"{path}/{image}.dcm"
+@dataset_writer()
+def write_mimic_cxr(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
+    """Write the DICOM edition."""
+    indices = of_mimic_cxr(settings)
+    patients = each(indices, threads, "mimic_cxr", _write_patient, folder, settings)
+    images = sorted(row for rows in patients for row in rows)
+    columns = ["subject_id", "study_id", "dicom_id", "path"]
+    write_table(folder / "cxr-record-list.csv.gz", columns, images)
+    studies = sorted({(s, t, f"{path.rpartition('/')[0]}.txt") for s, t, _, path in images})
+    columns.remove("dicom_id")
+    write_table(folder / "cxr-study-list.csv.gz", columns, studies)
+    reports = ((name, (folder / name).read_bytes()) for *_, name in studies)
+    write_zip(folder / "mimic-cxr-reports.zip", 2019, reports)
+    if settings.followed is not None:
+        write_image_truth(folder, settings)
+    return {"patients": len(indices), "studies": len(studies), "images": len(images)}

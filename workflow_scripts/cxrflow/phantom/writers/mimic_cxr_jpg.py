@@ -5,7 +5,7 @@ the split table has the study before the subject, one study lacks labels and one
 CheXpert labels are what the report's section says; NegBio's differ in a few uncertain mentions.
 """
 
-import functools
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from cxrflow.phantom.patient import Patient, Study, make_patient, of_mimic_cxr
 from cxrflow.phantom.report import labels_of
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.wording.examination import procedure
-from cxrflow.phantom.writers.folder import each, write_dataset, write_table
+from cxrflow.phantom.writers.folder import Counts, Row, dataset_writer, each, write_table
 from cxrflow.phantom.writers.mimic_cxr import (
     VIEW_CODES,
     posture,
@@ -32,26 +32,15 @@ from cxrflow.phantom.writers.mimic_cxr import (
 )
 
 METADATA = (
-    "dicom_id",
-    "subject_id",
-    "study_id",
-    "PerformedProcedureStepDescription",
-    "ViewPosition",
-    "Rows",
-    "Columns",
-    "StudyDate",
-    "StudyTime",
-    "ProcedureCodeSequence_CodeMeaning",
-    "ViewCodeSequence_CodeMeaning",
-    "PatientOrientationCodeSequence_CodeMeaning",
+    *("dicom_id", "subject_id", "study_id", "PerformedProcedureStepDescription", "ViewPosition"),
+    *("Rows", "Columns", "StudyDate", "StudyTime", "ProcedureCodeSequence_CodeMeaning"),
+    *("ViewCodeSequence_CodeMeaning", "PatientOrientationCodeSequence_CodeMeaning"),
 )
 LABELS = tuple(sorted(OBSERVATIONS.values()))
 JPEG_QUALITY = 95
 #: Shares of patients in the official split (64,586 / 500 / 293), enlarged for a small hospital.
 _VALIDATE, _TEST = 0.05, 0.05
 _SPLIT_STREAM, _NEGBIO_STREAM = 41, 42
-
-Row = tuple[object, ...]
 
 
 def split_of(settings: HospitalSettings, index: int) -> str:
@@ -99,14 +88,13 @@ def _negbio(labels: dict[str, int | None], rng: np.random.Generator) -> dict[str
 
 def _patient_rows(
     output: Path, settings: HospitalSettings, images: bool, index: int
-) -> tuple[list[Row], list[Row], list[Row], list[Row]]:
+) -> list[list[Row]]:
+    """Rows of metadata, split and both tables of labels."""
     patient = make_patient(settings, index)
     split = split_of(settings, index)
     rng = np.random.default_rng([settings.seed, index, _NEGBIO_STREAM])
-    metadata: list[Row] = []
-    splits: list[Row] = []
-    chexpert: list[Row] = []
-    negbio: list[Row] = []
+    tables: list[list[Row]] = [[], [], [], []]
+    metadata, splits, chexpert, negbio = tables
     for study in patient.studies:
         labels = labels_of(settings, patient, study)
         other = _negbio(labels, rng)
@@ -118,7 +106,7 @@ def _patient_rows(
             splits.append((image.image_id, study.study_id, study.subject_id, split))
         if images:
             _write_images(output, patient, study, settings.image_size)
-    return metadata, splits, chexpert, negbio
+    return tables
 
 
 def _state(value: int | None) -> float | None:
@@ -146,35 +134,32 @@ def _with_gaps(rows: list[Row]) -> list[Row]:
     ]
 
 
+@dataset_writer(images=False)
 def write_mimic_cxr_jpg(
-    settings: HospitalSettings, output: str | Path, threads: int = 1, *, images: bool = False
-) -> bool:
-    """Write the tables, and the JPGs if ``images``; False when they are there already."""
-
-    def build(folder: Path) -> dict[str, int]:
-        one = functools.partial(_patient_rows, folder, settings, images)
-        parts = list(each(one, of_mimic_cxr(settings), threads, "mimic_cxr_jpg"))
-        metadata, splits, chexpert, negbio = (
-            [row for part in parts for row in part[table]] for table in range(4)
-        )
-        metadata.sort(key=lambda row: (row[1], row[2], row[0]))
-        splits.sort(key=lambda row: (row[2], row[1], row[0]))
-        chexpert.sort()
-        negbio.sort()
-        prefix = "mimic-cxr-2.0.0"
-        write_table(folder / f"{prefix}-metadata.csv.gz", METADATA, metadata)
-        columns: tuple[str, ...] = ("dicom_id", "study_id", "subject_id", "split")
-        write_table(folder / f"{prefix}-split.csv.gz", columns, splits)
-        columns = ("subject_id", "study_id", *LABELS)
-        write_table(folder / f"{prefix}-chexpert.csv.gz", columns, _with_gaps(chexpert))
-        write_table(folder / f"{prefix}-negbio.csv.gz", columns, _with_gaps(negbio))
-        if settings.followed is not None:
-            write_image_truth(folder, settings)
-        return {
-            "patients": len(parts),
-            "studies": len(chexpert),
-            "images": len(metadata),
-            "image_files": len(metadata) if images else 0,
-        }
-
-    return write_dataset("mimic_cxr_jpg", settings, output, build, options={"images": images})
+    folder: Path, settings: HospitalSettings, threads: int, images: bool
+) -> Counts:
+    """Write the tables, and the JPGs if ``images``."""
+    indices = of_mimic_cxr(settings)
+    parts = each(indices, threads, "mimic_cxr_jpg", _patient_rows, folder, settings, images)
+    metadata, splits, chexpert, negbio = (
+        list(chain(*tables)) for tables in zip(*parts, strict=True)
+    )
+    metadata.sort(key=lambda row: (row[1], row[2], row[0]))
+    splits.sort(key=lambda row: (row[2], row[1], row[0]))
+    chexpert.sort()
+    negbio.sort()
+    prefix = "mimic-cxr-2.0.0"
+    write_table(folder / f"{prefix}-metadata.csv.gz", METADATA, metadata)
+    columns: tuple[str, ...] = ("dicom_id", "study_id", "subject_id", "split")
+    write_table(folder / f"{prefix}-split.csv.gz", columns, splits)
+    columns = ("subject_id", "study_id", *LABELS)
+    write_table(folder / f"{prefix}-chexpert.csv.gz", columns, _with_gaps(chexpert))
+    write_table(folder / f"{prefix}-negbio.csv.gz", columns, _with_gaps(negbio))
+    if settings.followed is not None:
+        write_image_truth(folder, settings)
+    return {
+        "patients": len(indices),
+        "studies": len(chexpert),
+        "images": len(metadata),
+        "image_files": len(metadata) if images else 0,
+    }

@@ -1,25 +1,15 @@
 """The MIMIC-III copy: ``NOTEEVENTS.csv.gz`` of version 1.4, text quoted over several lines."""
 
-import functools
 from datetime import datetime
 from pathlib import Path
 
 from cxrflow.phantom.notes import Note, note
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.writers.folder import each, write_dataset, write_gzip
+from cxrflow.phantom.writers.folder import Counts, Row, dataset_writer, each, write_gzip
 
 COLUMNS = (
-    "ROW_ID",
-    "SUBJECT_ID",
-    "HADM_ID",
-    "CHARTDATE",
-    "CHARTTIME",
-    "STORETIME",
-    "CATEGORY",
-    "DESCRIPTION",
-    "CGID",
-    "ISERROR",
-    "TEXT",
+    *("ROW_ID", "SUBJECT_ID", "HADM_ID", "CHARTDATE", "CHARTTIME", "STORETIME", "CATEGORY"),
+    *("DESCRIPTION", "CGID", "ISERROR", "TEXT"),
 )
 
 
@@ -27,7 +17,7 @@ def _stamp(time: datetime | None) -> str | None:
     return None if time is None else f"{time:%Y-%m-%d %H:%M:%S}"
 
 
-def _row(number: int, made: Note) -> tuple[object, ...]:
+def _row(number: int, made: Note) -> Row:
     return (
         number,
         made.subject,
@@ -50,15 +40,11 @@ def _field(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def write_mimic_iii(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
-    """Write the notes into ``output``; False when they are there already."""
-
-    def build(folder: Path) -> dict[str, int]:
-        one = functools.partial(note, settings)
-        notes = list(each(one, range(settings.notes), threads, "mimic_iii"))
-        rows = [_row(number, made) for number, made in enumerate(notes, 1)]
-        lines = [",".join(map(_field, row)) + "\n" for row in (COLUMNS, *rows)]
-        write_gzip(folder / "NOTEEVENTS.csv.gz", "".join(lines).encode())
-        return {"notes": len(rows), "errors": sum(made.error for made in notes)}
-
-    return write_dataset("mimic_iii", settings, output, build)
+@dataset_writer()
+def write_mimic_iii(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
+    """Write the notes."""
+    notes = list(each(range(settings.notes), threads, "mimic_iii", note, settings))
+    rows = [_row(number, made) for number, made in enumerate(notes, 1)]
+    lines = [",".join(map(_field, row)) + "\n" for row in (COLUMNS, *rows)]
+    write_gzip(folder / "NOTEEVENTS.csv.gz", "".join(lines).encode())
+    return {"notes": len(rows), "errors": sum(made.error for made in notes)}

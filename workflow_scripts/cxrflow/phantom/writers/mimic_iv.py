@@ -5,14 +5,13 @@ As in the published table a few of them are missing, and there are patients with
 nobody is anchored younger than 18, and ages above 89 are written as 91.
 """
 
-import functools
 from pathlib import Path
 
 import numpy as np
 
 from cxrflow.phantom.patient import followed, make_patient
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.writers.folder import each, write_dataset, write_table
+from cxrflow.phantom.writers.folder import Counts, Row, dataset_writer, each, write_table
 
 COLUMNS = ("subject_id", "gender", "anchor_age", "anchor_year", "anchor_year_group", "dod")
 YEAR_GROUPS = ("2008 - 2010", "2011 - 2013", "2014 - 2016", "2017 - 2019")
@@ -20,8 +19,6 @@ YOUNGEST, OLDEST_TOLD, HIDDEN = 18, 89, 91
 #: Of MIMIC-CXR's 65,379 patients Table C.1 seems to know the sex of all but some 0.3 %.
 _MISSING, _WITHOUT_RADIOGRAPH, _DIED = 0.005, 0.05, 0.1
 _STREAM = 61
-
-Row = tuple[object, ...]
 
 
 def _row(settings: HospitalSettings, index: int) -> Row | None:
@@ -44,16 +41,13 @@ def _row(settings: HospitalSettings, index: int) -> Row | None:
     )
 
 
-def write_mimic_iv(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
-    """Write the table into ``output``; False when it is there already."""
-
-    def build(folder: Path) -> dict[str, int]:
-        others = round(_WITHOUT_RADIOGRAPH * settings.patients)
-        indices = [*range(settings.patients + others), *followed(settings)]
-        rows = list(each(functools.partial(_row, settings), indices, threads, "mimic_iv"))
-        listed = sorted((row for row in rows if row is not None), key=lambda row: str(row[0]))
-        (folder / "hosp").mkdir()
-        write_table(folder / "hosp" / "patients.csv.gz", COLUMNS, listed)
-        return {"patients": len(listed), "missing": len(rows) - len(listed)}
-
-    return write_dataset("mimic_iv", settings, output, build)
+@dataset_writer()
+def write_mimic_iv(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
+    """Write the table."""
+    others = round(_WITHOUT_RADIOGRAPH * settings.patients)
+    indices = [*range(settings.patients + others), *followed(settings)]
+    rows = list(each(indices, threads, "mimic_iv", _row, settings))
+    listed = sorted((row for row in rows if row is not None), key=lambda row: str(row[0]))
+    (folder / "hosp").mkdir()
+    write_table(folder / "hosp" / "patients.csv.gz", COLUMNS, listed)
+    return {"patients": len(listed), "missing": len(rows) - len(listed)}

@@ -5,7 +5,6 @@ every category it has, as in the published one, so an image may be listed twice.
 take part, and the split, are drawn without regard to the findings.
 """
 
-import functools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,22 +17,13 @@ from cxrflow.phantom.drawing import finding_boxes
 from cxrflow.phantom.patient import make_patient
 from cxrflow.phantom.report import report_of
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.writers.folder import each, write_dataset, write_table
+from cxrflow.phantom.writers.folder import Counts, dataset_writer, each, write_table
 from cxrflow.phantom.writers.mimic_cxr import study_folder
 
 NAME = "MS_CXR_Local_Alignment_v1.1.0"
 COLUMNS = (
-    "dicom_id",
-    "category_name",
-    "label_text",
-    "path",
-    "x",
-    "y",
-    "w",
-    "h",
-    "image_width",
-    "image_height",
-    "split",
+    *("dicom_id", "category_name", "label_text", "path", "x", "y", "w", "h"),
+    *("image_width", "image_height", "split"),
 )
 _CHOICE_STREAM = 51
 #: No class has more phrases than this many times the median class, or than this many in all.
@@ -142,26 +132,22 @@ def _coco(phrases: list[Phrase]) -> dict[str, list[dict[str, object]]]:
     }
 
 
-def write_ms_cxr(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
-    """Write the CSV and the COCO file into ``output``; False when they are there already."""
-
-    def build(folder: Path) -> dict[str, int]:
-        one = functools.partial(_phrases, settings)
-        patients = list(each(one, chosen_patients(settings), threads, "ms_cxr"))
-        kept = _balanced([phrase for phrases in patients for phrase in phrases])
-        kept.sort(key=lambda phrase: (phrase.category, phrase.dicom_id))
-        rows = [
-            (p.dicom_id, p.category, p.text, p.path, *box, p.width, p.height, p.split)
-            for p in kept
-            for box in p.boxes
-        ]
-        write_table(folder / f"{NAME}.csv", COLUMNS, rows)
-        write_json(folder / f"{NAME}.json", _coco(kept))
-        return {
-            "patients": sum(bool(phrases) for phrases in patients),
-            "images": len({phrase.dicom_id for phrase in kept}),
-            "phrases": len(kept),
-            "boxes": len(rows),
-        }
-
-    return write_dataset("ms_cxr", settings, output, build)
+@dataset_writer()
+def write_ms_cxr(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
+    """Write the CSV and the COCO file."""
+    patients = list(each(chosen_patients(settings), threads, "ms_cxr", _phrases, settings))
+    kept = _balanced([phrase for phrases in patients for phrase in phrases])
+    kept.sort(key=lambda phrase: (phrase.category, phrase.dicom_id))
+    rows = [
+        (p.dicom_id, p.category, p.text, p.path, *box, p.width, p.height, p.split)
+        for p in kept
+        for box in p.boxes
+    ]
+    write_table(folder / f"{NAME}.csv", COLUMNS, rows)
+    write_json(folder / f"{NAME}.json", _coco(kept))
+    return {
+        "patients": sum(bool(phrases) for phrases in patients),
+        "images": len({phrase.dicom_id for phrase in kept}),
+        "phrases": len(kept),
+        "boxes": len(rows),
+    }

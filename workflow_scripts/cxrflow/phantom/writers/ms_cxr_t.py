@@ -6,19 +6,25 @@ labels were read a second time, blinded; there the two disagree where the change
 names are paths without ``files/`` and without an ending, as published.
 """
 
-import functools
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from cxrflow.errors import InputError
 from cxrflow.phantom.course import LEAST_CHANGE
 from cxrflow.phantom.patient import followed, make_patient
 from cxrflow.phantom.progression import FINDINGS, ImagePair, good_pairs, least_step, true_label
-from cxrflow.phantom.settings import FollowedSettings, HospitalSettings
+from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.temporal_pairs import temporal_pairs
-from cxrflow.phantom.writers.folder import each, write_dataset, write_table, write_truth
+from cxrflow.phantom.writers.folder import (
+    Counts,
+    Row,
+    dataset_writer,
+    each,
+    of_followed,
+    write_table,
+    write_truth,
+)
 from cxrflow.phantom.writers.mimic_cxr import study_folder
 
 IMAGES = "MS_CXR_T_temporal_image_classification_v1.0.0.csv"
@@ -32,18 +38,6 @@ COLUMNS = (
 #: Changes of severity up to this are small enough to be read in two ways.
 _BORDERLINE = LEAST_CHANGE + 0.1
 _STREAM = 101
-
-Row = tuple[object, ...]
-
-
-def of_followed(settings: HospitalSettings, dataset: str) -> FollowedSettings:
-    """The settings of followed patients, without which there is no such data set."""
-    if settings.followed is None:
-        raise InputError(
-            f"{dataset}: key 'followed' of the synthetic hospital is null; expected the patients "
-            "of MS-CXR-T, for example {patients: 250}"
-        )
-    return settings.followed
 
 
 def _name(folder: str, image_id: str) -> str:
@@ -92,29 +86,22 @@ def _patient_rows(settings: HospitalSettings, index: int) -> tuple[list[Row], li
     return rows, truth
 
 
-def write_ms_cxr_t(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
-    """Write both tables into ``output``; False when they are there already."""
-    sentence_pairs = of_followed(settings, "ms_cxr_t").sentence_pairs
-
-    def build(folder: Path) -> dict[str, int]:
-        one = functools.partial(_patient_rows, settings)
-        parts = list(each(one, followed(settings), threads, "ms_cxr_t"))
-        rows = sorted((row for part, _ in parts for row in part), key=lambda row: str(row[0]))
-        truth = [row for _, part in parts for row in part]
-        write_table(folder / IMAGES, COLUMNS, rows)
-        columns = ("image_id", "prior_image_id", "finding", "label", "step")
-        write_truth(folder, pd.DataFrame(truth, columns=list(columns)))
-        pairs = temporal_pairs(settings, sentence_pairs)
-        write_table(
-            folder / SENTENCES,
-            ("subset_name", "sentence_1", "sentence_2", "category"),
-            [(pair.subset, pair.first, pair.second, pair.category) for pair in pairs],
-        )
-        return {
-            "patients": len({row[1] for row in rows}),
-            "image_pairs": len(rows),
-            "labels": len(truth),
-            "sentence_pairs": len(pairs),
-        }
-
-    return write_dataset("ms_cxr_t", settings, output, build)
+@dataset_writer(followed=True)
+def write_ms_cxr_t(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
+    """Write both tables."""
+    parts = list(each(followed(settings), threads, "ms_cxr_t", _patient_rows, settings))
+    rows = sorted((row for part, _ in parts for row in part), key=lambda row: str(row[0]))
+    truth = [row for _, part in parts for row in part]
+    write_table(folder / IMAGES, COLUMNS, rows)
+    of_truth = ["image_id", "prior_image_id", "finding", "label", "step"]
+    write_truth(folder, pd.DataFrame(truth, columns=of_truth))
+    pairs = temporal_pairs(settings, of_followed(settings, "ms_cxr_t").sentence_pairs)
+    columns = ("subset_name", "sentence_1", "sentence_2", "category")
+    told = [(pair.subset, pair.first, pair.second, pair.category) for pair in pairs]
+    write_table(folder / SENTENCES, columns, told)
+    return {
+        "patients": len({row[1] for row in rows}),
+        "image_pairs": len(rows),
+        "labels": len(truth),
+        "sentence_pairs": len(pairs),
+    }

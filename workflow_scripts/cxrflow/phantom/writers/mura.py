@@ -1,15 +1,14 @@
 """The MURA copy: another hospital's bone studies; two lists a part, paths that name the release."""
 
-import functools
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
+from cxrflow.phantom.canvas import grey
 from cxrflow.phantom.musculoskeletal.drawing import draw_bones
 from cxrflow.phantom.musculoskeletal.study import BoneStudy, bone_studies, film_side
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.writers.folder import each, write_dataset
+from cxrflow.phantom.writers.folder import Counts, dataset_writer, each
 
 _RELEASE = "MURA-v1.1"
 _COLOUR = 0.1  # of the images are stored as colour, grey as they are
@@ -34,35 +33,26 @@ def _write_study(output: Path, settings: HospitalSettings, study: BoneStudy) -> 
         rng = np.random.default_rng([film.acquisition.seed, 1])
         size = round(film_side(settings) * float(rng.uniform(0.85, 1.2)))
         image = draw_bones(study.part, study.side, study.build, study.found, study.seed, film, size)
-        picture = Image.fromarray(np.rint(image * 255).astype(np.uint8))
-        if rng.random() < _COLOUR:
-            picture = picture.convert("RGB")
         paths.append(f"{folder}/image{number}.png")
-        picture.save(output / paths[-1])
+        grey(image).convert("RGB" if rng.random() < _COLOUR else "L").save(output / paths[-1])
     return paths
 
 
-def write_mura(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
-    """Write a study for four patients of the chest copy; False when they are there already."""
-
-    def build(folder: Path) -> dict[str, int]:
-        number = min(max(settings.patients // 4, 28), 14_656)
-        studies = bone_studies(settings, "mura", number)
-        one = functools.partial(_write_study, folder, settings)
-        written = list(each(one, studies, threads, "mura"))
-        for part in ("train", "valid"):
-            ours = [(s, p) for s, p in zip(studies, written, strict=True) if _part(s) == part]
-            images = [f"{_RELEASE}/{path}\n" for _, paths in ours for path in paths]
-            labels = [
-                f"{_RELEASE}/{_folder(study)}/,{int(bool(study.found))}\n" for study, _ in ours
-            ]
-            (folder / f"{part}_image_paths.csv").write_text("".join(images))
-            (folder / f"{part}_labeled_studies.csv").write_text("".join(labels))
-        return {
-            "studies": len(studies),
-            "images": sum(map(len, written)),
-            "abnormal_studies": sum(bool(study.found) for study in studies),
-            "valid_studies": sum(_part(study) == "valid" for study in studies),
-        }
-
-    return write_dataset("mura", settings, output, build)
+@dataset_writer()
+def write_mura(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
+    """Write a study for four patients of the chest copy."""
+    number = min(max(settings.patients // 4, 28), 14_656)
+    studies = bone_studies(settings, "mura", number)
+    written = list(each(studies, threads, "mura", _write_study, folder, settings))
+    for part in ("train", "valid"):
+        ours = [(s, p) for s, p in zip(studies, written, strict=True) if _part(s) == part]
+        images = [f"{_RELEASE}/{path}\n" for _, paths in ours for path in paths]
+        labels = [f"{_RELEASE}/{_folder(study)}/,{int(bool(study.found))}\n" for study, _ in ours]
+        (folder / f"{part}_image_paths.csv").write_text("".join(images))
+        (folder / f"{part}_labeled_studies.csv").write_text("".join(labels))
+    return {
+        "studies": len(studies),
+        "images": sum(map(len, written)),
+        "abnormal_studies": sum(bool(study.found) for study in studies),
+        "valid_studies": sum(_part(study) == "valid" for study in studies),
+    }

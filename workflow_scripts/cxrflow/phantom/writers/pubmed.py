@@ -4,14 +4,13 @@ The last file revises some records (same PMID, next version) and deletes others,
 does not follow the files in order keeps text that is no longer there.
 """
 
-import functools
 import hashlib
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 from cxrflow.phantom.literature import SECTIONS, Abstract, abstract
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.writers.folder import each, write_dataset, write_gzip
+from cxrflow.phantom.writers.folder import Counts, dataset_writer, each, write_gzip
 
 _HEAD = (
     '<?xml version="1.0" encoding="utf-8"?>\n'
@@ -78,28 +77,19 @@ def _write_file(folder: Path, number: int, elements: list[str]) -> None:
     (folder / f"{name}.md5").write_text(f"MD5({name})= {digest}\n")
 
 
-def write_pubmed(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
-    """Write the files into ``output``; False when they are there already."""
-
-    def build(folder: Path) -> dict[str, int]:
-        total = settings.abstracts
-        first = functools.partial(article, settings.seed, 1)
-        elements = list(each(first, range(total), threads, "pubmed"))
-        files = 0
-        for start in range(0, total, _RECORDS_PER_FILE):
-            files += 1
-            _write_file(folder, files, elements[start : start + _RECORDS_PER_FILE])
-        revised = range(0, total, _REVISED)
-        deleted = range(1, total, _DELETED)
-        pmids = "".join(f'<PMID Version="1">{_FIRST_PMID + n}</PMID>' for n in deleted)
-        update = [article(settings.seed, 2, number) for number in revised]
-        gone = [f"<DeleteCitation>{pmids}</DeleteCitation>\n"] if pmids else []
-        _write_file(folder, files + 1, update + gone)
-        return {
-            "files": files + 1,
-            "records": total,
-            "revised": len(revised),
-            "deleted": len(deleted),
-        }
-
-    return write_dataset("pubmed", settings, output, build)
+@dataset_writer()
+def write_pubmed(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
+    """Write the files."""
+    total = settings.abstracts
+    elements = list(each(range(total), threads, "pubmed", article, settings.seed, 1))
+    starts = range(0, total, _RECORDS_PER_FILE)
+    parts = [elements[start : start + _RECORDS_PER_FILE] for start in starts]
+    revised = range(0, total, _REVISED)
+    deleted = range(1, total, _DELETED)
+    pmids = "".join(f'<PMID Version="1">{_FIRST_PMID + n}</PMID>' for n in deleted)
+    update = [article(settings.seed, 2, number) for number in revised]
+    gone = [f"<DeleteCitation>{pmids}</DeleteCitation>\n"] if pmids else []
+    for number, part in enumerate([*parts, update + gone], 1):
+        _write_file(folder, number, part)
+    counts = {"records": total, "revised": len(revised), "deleted": len(deleted)}
+    return {"files": len(parts) + 1} | counts

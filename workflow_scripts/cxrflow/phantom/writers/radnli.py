@@ -1,46 +1,41 @@
 """The RadNLI copy: ``radnli_dev_v1.jsonl`` and ``radnli_test_v1.jsonl``, no training file."""
 
 import hashlib
-import json
 from pathlib import Path
 
 import numpy as np
 
 from cxrflow.phantom.radiology_pairs import SentencePair, radiology_pairs
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.writers.folder import write_dataset
+from cxrflow.phantom.writers.folder import Counts, dataset_writer, write_json_lines
 
 FILES = ("radnli_dev_v1.jsonl", "radnli_test_v1.jsonl")
 
 
-def _line(name: str, number: int, pair: SentencePair) -> str:
+def _line(name: str, number: int, pair: SentencePair) -> dict[str, str]:
     """One object; the id says nothing about the pair or its other direction."""
     key = hashlib.sha256(f"{name}/{number}".encode()).hexdigest()[:12]
-    values = {
+    return {
         "pair_id": key,
         "sentence1": pair.premise,
         "sentence2": pair.hypothesis,
         "gold_label": pair.label,
     }
-    return json.dumps(values) + "\n"
 
 
-def write_radnli(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
-    """Write both files into ``output``; False when they are there already.
+@dataset_writer()
+def write_radnli(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
+    """Write both files.
 
     A pair is new to the files before it, so they are made one after the other, whatever
     ``threads`` says.
     """
-
-    def build(folder: Path) -> dict[str, int]:
-        seen: set[frozenset[str]] = set()
-        counts = {}
-        for part, name in enumerate(FILES):
-            pairs = list(radiology_pairs(settings, settings.radnli_pairs, part, seen))
-            order = np.random.default_rng([settings.seed, part]).permutation(len(pairs))
-            lines = [_line(name, number, pairs[i]) for number, i in enumerate(order)]
-            (folder / name).write_text("".join(lines), encoding="utf-8")
-            counts[name.removesuffix("_v1.jsonl")] = len(lines)
-        return counts
-
-    return write_dataset("radnli", settings, output, build)
+    seen: set[frozenset[str]] = set()
+    counts = {}
+    for part, name in enumerate(FILES):
+        pairs = list(radiology_pairs(settings, settings.radnli_pairs, part, seen))
+        order = np.random.default_rng([settings.seed, part]).permutation(len(pairs))
+        lines = [_line(name, number, pairs[i]) for number, i in enumerate(order)]
+        write_json_lines(folder / name, lines)
+        counts[name.removesuffix("_v1.jsonl")] = len(lines)
+    return counts

@@ -10,43 +10,39 @@ from cxrflow.phantom.chexpert import OBSERVATIONS, labels_of, make_chexpert_pati
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.wording.retrieval import QUERIES
 from cxrflow.phantom.writers.chexpert import COLUMNS, PREFIX, image_path
-from cxrflow.phantom.writers.folder import write_dataset, write_table
+from cxrflow.phantom.writers.folder import Counts, Row, dataset_writer, write_table
 
 IMAGES, TEXTS = "image-retrieval", "text-retrieval"
 
 
-def write_retrieval_8x200(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
-    """Write the four lists into ``output``; False when they are there already."""
-    del threads  # there is nothing to draw
-
-    def build(folder: Path) -> dict[str, int]:
-        rows: dict[str, list[tuple[object, ...]]] = {"candidate": [], "query": []}
-        for member in members(settings):
-            if not member.orders:
+@dataset_writer()
+def write_retrieval_8x200(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
+    """Write the four lists."""
+    rows: dict[str, list[Row]] = {"candidate": [], "query": []}
+    for member in members(settings):
+        if not member.orders:
+            continue
+        patient = make_chexpert_patient(settings, member)
+        sex = {"F": "Female", "M": "Male"}[patient.sex]
+        for number, order in enumerate(member.orders):
+            image = patient.studies[number].images[0]
+            path = PREFIX + image_path(member, image)
+            if order.part == "query":
+                rows["query"].append((order.category, path))
                 continue
-            patient = make_chexpert_patient(settings, member)
-            sex = {"F": "Female", "M": "Male"}[patient.sex]
-            for number, order in enumerate(member.orders):
-                image = patient.studies[number].images[0]
-                path = PREFIX + image_path(member, image)
-                if order.part == "query":
-                    rows["query"].append((order.category, path))
-                    continue
-                labels = labels_of(settings, member, patient, number)
-                told = (path, sex, patient.age, "Frontal", image.projection)
-                rows["candidate"].append((*told, *(labels[name] for name in OBSERVATIONS)))
-        texts = [(category, text) for category, told in QUERIES.items() for text in told]
-        for name in (IMAGES, TEXTS):
-            (folder / name).mkdir()
-            write_table(folder / name / "candidate.csv", COLUMNS, rows["candidate"])
-        query = folder / IMAGES / "query.csv"
-        write_table(query, ("Variable", "Path"), rows["query"])
-        query.write_bytes(query.read_bytes().replace(b"\n", b"\r\n"))
-        write_table(folder / TEXTS / "query.csv", ("Variable", "Text"), texts)
-        return {
-            "candidates": len(rows["candidate"]),
-            "image_queries": len(rows["query"]),
-            "text_queries": len(texts),
-        }
-
-    return write_dataset("retrieval_8x200", settings, output, build)
+            labels = labels_of(settings, member, patient, number)
+            told = (path, sex, patient.age, "Frontal", image.projection)
+            rows["candidate"].append((*told, *(labels[name] for name in OBSERVATIONS)))
+    texts = [(category, text) for category, told in QUERIES.items() for text in told]
+    for name in (IMAGES, TEXTS):
+        (folder / name).mkdir()
+        write_table(folder / name / "candidate.csv", COLUMNS, rows["candidate"])
+    query = folder / IMAGES / "query.csv"
+    write_table(query, ("Variable", "Path"), rows["query"])
+    query.write_bytes(query.read_bytes().replace(b"\n", b"\r\n"))
+    write_table(folder / TEXTS / "query.csv", ("Variable", "Text"), texts)
+    return {
+        "candidates": len(rows["candidate"]),
+        "image_queries": len(rows["query"]),
+        "text_queries": len(texts),
+    }

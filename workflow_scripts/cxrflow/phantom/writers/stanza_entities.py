@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cxrflow.phantom.entities import tag_sentence
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.writers.folder import write_dataset
+from cxrflow.phantom.writers.folder import Counts, dataset_writer
 from cxrflow.phantom.writers.stanza_text import REPORTS_PER_DEV, report_paragraphs
 
 
@@ -18,19 +18,15 @@ def tagged_lines(sentence: str) -> str:
     return f"# text = {sentence}\n{''.join(tokens)}\n"
 
 
-def write_stanza_entities(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
+@dataset_writer()
+def write_stanza_entities(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
     """Write {train,dev,test}.bioes; small enough for one process whatever ``threads`` says."""
-    del threads
-
-    def build(folder: Path) -> dict[str, int]:
-        parts: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
-        for number in range(settings.splitter_reports):
-            part = {1: "dev", 2: "test"}.get(number % REPORTS_PER_DEV, "train")
-            for sentences in report_paragraphs(settings, number):
-                parts[part] += sentences
-        for name, sentences in parts.items():
-            text = "".join(map(tagged_lines, sentences))
-            (folder / f"{name}.bioes").write_text(text, encoding="utf-8", newline="\n")
-        return {f"{name}_sentences": len(sentences) for name, sentences in parts.items()}
-
-    return write_dataset("stanza_entities", settings, output, build)
+    parts: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
+    for number in range(settings.splitter_reports):
+        part = {1: "dev", 2: "test"}.get(number % REPORTS_PER_DEV, "train")
+        for sentences in report_paragraphs(settings, number):
+            parts[part] += sentences
+    for name, sentences in parts.items():
+        text = "".join(map(tagged_lines, sentences))
+        (folder / f"{name}.bioes").write_text(text, encoding="utf-8", newline="\n")
+    return {f"{name}_sentences": len(sentences) for name, sentences in parts.items()}

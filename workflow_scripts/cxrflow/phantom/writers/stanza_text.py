@@ -15,7 +15,7 @@ from cxrflow.phantom.patient import make_patient
 from cxrflow.phantom.report import report_of
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.wording.context import NOTIFICATIONS, RECOMMENDATIONS
-from cxrflow.phantom.writers.folder import write_dataset
+from cxrflow.phantom.writers.folder import Counts, dataset_writer
 
 #: Of so many reports one goes to the development set (and one, of entities, to the test set).
 REPORTS_PER_DEV = 6
@@ -62,18 +62,14 @@ def _write_part(folder: Path, name: str, paragraphs: list[list[str]]) -> int:
     return sum(map(len, paragraphs))
 
 
-def write_stanza_text(settings: HospitalSettings, output: str | Path, threads: int = 1) -> bool:
+@dataset_writer()
+def write_stanza_text(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
     """Write {train,dev}.{txt,toklabels}; small enough for one process whatever ``threads`` says."""
-    del threads
-
-    def build(folder: Path) -> dict[str, int]:
-        parts: dict[str, list[list[str]]] = {"train": [], "dev": []}
-        for number in range(settings.splitter_reports):
-            part = "dev" if number % REPORTS_PER_DEV == 1 else "train"
-            parts[part] += report_paragraphs(settings, number)
-        return {
-            f"{name}_sentences": _write_part(folder, name, paragraphs)
-            for name, paragraphs in parts.items()
-        }
-
-    return write_dataset("stanza_text", settings, output, build)
+    parts: dict[str, list[list[str]]] = {"train": [], "dev": []}
+    for number in range(settings.splitter_reports):
+        part = "dev" if number % REPORTS_PER_DEV == 1 else "train"
+        parts[part] += report_paragraphs(settings, number)
+    return {
+        f"{name}_sentences": _write_part(folder, name, paragraphs)
+        for name, paragraphs in parts.items()
+    }
