@@ -18,12 +18,8 @@ from cxrflow.phantom.settings import HospitalSettings
 ZONES = ("upper", "middle", "lower")
 CHANGES = ("new", "improved", "stable", "worsened")
 DEVICES = (
-    "endotracheal tube",
-    "central venous catheter",
-    "pacemaker",
-    "chest tube",
-    "nasogastric tube",
-    "sternal wires",
+    *("endotracheal tube", "central venous catheter", "pacemaker", "chest tube"),
+    *("nasogastric tube", "sternal wires"),
 )
 #: How often a new pathology is each of these; rarer where it seldom resolves, so that over all
 #: studies the eight MS-CXR classes come out nearly even, with pneumonia first.
@@ -94,14 +90,8 @@ _BOTH = {
 }
 #: MS-CXR's eight classes: only these findings get phrases.
 GROUNDED = (
-    "Atelectasis",
-    "Cardiomegaly",
-    "Consolidation",
-    "Edema",
-    "Lung Opacity",
-    "Pleural Effusion",
-    "Pneumonia",
-    "Pneumothorax",
+    *("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Lung Opacity"),
+    *("Pleural Effusion", "Pneumonia", "Pneumothorax"),
 )
 #: Findings that can stand on both sides of a chest at degrees of their own, and how often a second
 #: pathology is such a twin of the first. Degrees of twins differ at least by ``_TWIN_DEGREES``.

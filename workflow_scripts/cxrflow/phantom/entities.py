@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from cxrflow.phantom.grammar import alternatives
+from cxrflow.phantom.grammar import alternatives, listed
 from cxrflow.phantom.wording import devices, entities
 from cxrflow.phantom.wording.observations import ALL_WORDINGS
 from cxrflow.phantom.wording.spelling import MISSPELLINGS
@@ -96,5 +96,5 @@ def _phrases() -> Iterator[tuple[str, str]]:
         for noun in nouns:
             names = alternatives(noun.replace("$lat ", ""))
             yield from (("OBSERVATION", name) for name in names)
-    for kind, phrases in entities.PHRASES.items():
-        yield from ((kind, phrase) for phrase in phrases)
+    for kind, rows in entities.PHRASES.items():
+        yield from ((kind, phrase) for row in rows for phrase in listed(row))

@@ -160,6 +160,11 @@ def _texts(sequence: _Sequence) -> Iterator[str]:
     return ("".join(pieces) for pieces in itertools.product(*options))
 
 
+def listed(text: str) -> tuple[str, ...]:
+    """The items of a list with commas between."""
+    return tuple(text.split(", "))
+
+
 def pick(options: Sequence[str], rng: np.random.Generator) -> str:
     """One of ``options``, all equally often."""
     return options[int(rng.random() * len(options))]

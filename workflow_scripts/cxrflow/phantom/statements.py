@@ -16,17 +16,8 @@ from cxrflow.phantom.wording.observations import wording_of
 
 #: Positives are listed with the most urgent first.
 URGENCY = (
-    "Pneumothorax",
-    "Pneumonia",
-    "Consolidation",
-    "Edema",
-    "Pleural Effusion",
-    "Lung Opacity",
-    "Lung Lesion",
-    "Atelectasis",
-    "Cardiomegaly",
-    "Fracture",
-    "Support Devices",
+    *("Pneumothorax", "Pneumonia", "Consolidation", "Edema", "Pleural Effusion", "Lung Opacity"),
+    *("Lung Lesion", "Atelectasis", "Cardiomegaly", "Fracture", "Support Devices"),
 )
 _HEDGED = {"mild": 0.20, "moderate": 0.07, "severe": 0.02}
 #: How often the IMPRESSION names a finding without its place ("Findings suggesting pneumonia."),

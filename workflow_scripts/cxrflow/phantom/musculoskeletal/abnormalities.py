@@ -5,12 +5,12 @@ lesion takes bone away; a plate with screws is what surgery has left. Severity i
 parts have moved, how large a hole, how many screws.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from cxrflow.phantom.musculoskeletal.hand import phalanx
+from cxrflow.phantom.musculoskeletal.hand import DIGITS, phalanx
 from cxrflow.phantom.musculoskeletal.skeleton import (
     Points,
     Skeleton,
@@ -58,14 +58,17 @@ class Abnormality:
         return "mild" if self.severity < 0.4 else "moderate" if self.severity < 0.7 else "severe"
 
 
+_DIGITS = DIGITS[1:]
+
+
 def _long(bone: str, name: str, *places: tuple[str, float, float]) -> tuple[Site, ...]:
     return tuple(Site(bone, f"{place} {name}".strip(), low, high) for place, low, high in places)
 
 
 def _digit_bones() -> tuple[Site, ...]:
-    words = ("second", "third", "fourth", "fifth")
-    shafts = [Site(f"{w} metacarpal", f"shaft of the {w} metacarpal", 0.4, 0.6) for w in words]
-    necks = [Site(f"{w} metacarpal", f"neck of the {w} metacarpal", 0.78, 0.82) for w in words[2:]]
+    bones = [f"{digit} metacarpal" for digit in _DIGITS]
+    shafts = [Site(bone, f"shaft of the {bone}", 0.4, 0.6) for bone in bones]
+    necks = [Site(bone, f"neck of the {bone}", 0.78, 0.82) for bone in bones[2:]]
     named = [phalanx(digit, 0) for digit in range(5)]
     return (*shafts, *necks, *(Site(name, name, 0.35, 0.65) for name in named))
 
@@ -102,30 +105,20 @@ BONES: Mapping[str, tuple[Site, ...]] = {
     ),
 }
 _ROWS = ("proximal interphalangeal", "metacarpophalangeal")
-_HAND = tuple(
-    Site(f"{row} joint of the {w} digit", f"{row} joint of the {w} digit")
-    for row in _ROWS
-    for w in ("second", "third", "fourth", "fifth")
-)
-#: Places of what befalls a joint.
-JOINTS: Mapping[str, tuple[Site, ...]] = {
-    "elbow": (Site("elbow joint", "elbow joint"),),
-    "finger": tuple(
-        Site(f"{row} interphalangeal joint", f"{row} interphalangeal joint")
-        for row in ("proximal", "distal")
-    ),
-    "forearm": (Site("elbow joint", "elbow joint"),),
-    "hand": (*_HAND, Site("first carpometacarpal joint", "first carpometacarpal joint")),
-    "humerus": (Site("glenohumeral joint", "glenohumeral joint"),),
-    "shoulder": (
-        Site("glenohumeral joint", "glenohumeral joint"),
-        Site("acromioclavicular joint", "acromioclavicular joint"),
-    ),
-    "wrist": (
-        Site("radiocarpal joint", "radiocarpal joint"),
-        Site("first carpometacarpal joint", "first carpometacarpal joint"),
-    ),
+#: Places of what befalls a joint, by part.
+_JOINTS: Mapping[str, Sequence[str]] = {
+    "elbow": ["elbow joint"],
+    "finger": [f"{row} interphalangeal joint" for row in ("proximal", "distal")],
+    "forearm": ["elbow joint"],
+    "hand": [
+        *(f"{row} joint of the {digit} digit" for row in _ROWS for digit in _DIGITS),
+        "first carpometacarpal joint",
+    ],
+    "humerus": ["glenohumeral joint"],
+    "shoulder": ["glenohumeral joint", "acromioclavicular joint"],
+    "wrist": ["radiocarpal joint", "first carpometacarpal joint"],
 }
+JOINTS = {part: tuple(Site(name, name) for name in names) for part, names in _JOINTS.items()}
 
 
 def sample_abnormality(rng: np.random.Generator, part: str, kind: str) -> Abnormality:

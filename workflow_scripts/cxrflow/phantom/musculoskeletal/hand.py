@@ -1,6 +1,7 @@
 """Hand, wrist and finger: digits that point up, the thumb at the left of the image."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -8,12 +9,12 @@ from cxrflow.phantom.musculoskeletal.skeleton import (
     Build,
     Joint,
     Point,
-    Points,
     Skeleton,
     Tube,
     as_point,
     oval,
     tube,
+    tubes,
     zoomed,
 )
 
@@ -37,6 +38,7 @@ CARPALS = (
     ("hamate", (0.145, 0.520, -0.02), (0.080, 0.085), 15.0),
 )
 _PHALANGES = ("proximal", "middle", "distal")
+_ROWS = ("metacarpophalangeal", "proximal interphalangeal", "distal interphalangeal")
 
 
 def phalanx(digit: int, number: int) -> str:
@@ -70,46 +72,16 @@ def _ray(digit: int, build: Build) -> tuple[list[Tube], list[Joint]]:
         start = at + direction * 0.036
         end = start + direction * length
         last = number == len(lengths) - 1
-        word = (
-            "metacarpophalangeal"
-            if number == 0
-            else (
-                "distal interphalangeal"
-                if last and digit
-                else "proximal interphalangeal"
-                if digit
-                else "interphalangeal"
-            )
-        )
-        of = f"{word} joint of the {DIGITS[digit]} digit"
-        moves = tuple(names[number + 1 :])
-        middle_of = at + direction * 0.018
-        joints.append(_joint(of, middle_of, direction, thin * 1.1, moves))
+        rows = _ROWS if digit else ("metacarpophalangeal", "interphalangeal")
+        of = f"{rows[number]} joint of the {DIGITS[digit]} digit"
+        place = as_point(at + direction * 0.018), as_point(direction)
+        joints.append(Joint(of, *place, thin * 1.1, tuple(names[number + 1 :])))
         ends = (1.08 * thin, (0.62 if last else 0.92) * thin)
         waist = (0.42 if last else 0.62) * thin
-        bones.append(
-            tube(
-                names[number + 1],
-                as_point(start),
-                as_point(end),
-                ends,
-                waist,
-                bears=(*names[number + 2 :],),
-            )
-        )
+        name, *borne = names[number + 1 :]
+        bones.append(tube(name, as_point(start), as_point(end), ends, waist, bears=tuple(borne)))
         at = end
     return bones, joints
-
-
-def _joint(
-    name: str,
-    point: Points,
-    along: Points,
-    half: float,
-    moves: tuple[str, ...],
-    out: tuple[float, float] = (1.5, -0.7),
-) -> Joint:
-    return Joint(name, as_point(point), as_point(along), half, moves, out)
 
 
 def _around(bones: list[Tube], extra: float, flesh: float) -> list[Tube]:
@@ -126,35 +98,24 @@ def _around(bones: list[Tube], extra: float, flesh: float) -> list[Tube]:
 def hand(build: Build, lateral: bool) -> Skeleton:
     """Fingers up, the ends of radius and ulna below."""
     w = build.width
-    bones = [
-        tube(
-            "radius",
-            (-0.13, 1.75, 0.0),
-            (-0.12, 0.795, 0.0),
-            (0.10, 0.185 * w),
-            0.095 * w,
-            flare=0.33,
-            round_ends=0.3,
-        ),
-        tube(
-            "ulna",
-            (0.16, 1.75, -0.03),
-            (0.165, 0.825, -0.05),
-            (0.075, 0.095 * w),
-            0.068 * w,
-            flare=0.22,
-            round_ends=0.5,
-        ),
-        *(oval(name, centre, (rx * w, ry), tilt) for name, centre, (rx, ry), tilt in CARPALS),
-    ]
-    carpals = tuple(name for name, *_ in CARPALS)
+    bones = tubes(
+        {
+            "radius": ((-0.13, 1.75, 0.0), (-0.12, 0.795, 0.0), (0.10, 0.185 * w), 0.095 * w),
+            "ulna": ((0.16, 1.75, -0.03), (0.165, 0.825, -0.05), (0.075, 0.095 * w), 0.068 * w),
+        },
+        {
+            "radius": {"flare": 0.33, "round_ends": 0.3},
+            "ulna": {"flare": 0.22, "round_ends": 0.5},
+        },
+    )
+    carpals = [oval(name, at, (rx * w, ry), tilt) for name, at, (rx, ry), tilt in CARPALS]
     joints = []
     digits: list[Tube] = []
     for digit in range(5):
         ray, found = _ray(digit, build)
         digits += ray
         joints += found
-    distal = (*carpals, *(bone.name for bone in digits), "palm")
+    distal = (*(bone.name for bone in (*carpals, *digits)), "palm")
     radiocarpal = Joint(
         "radiocarpal joint", (-0.08, 0.755, 0.0), (0.0, -1.0, 0.0), 0.20, distal, (0.75, -0.45)
     )
@@ -162,28 +123,19 @@ def hand(build: Build, lateral: bool) -> Skeleton:
     carpometacarpal = Joint(
         "first carpometacarpal joint", (-0.33, 0.475, 0.09), (-0.65, -0.75, 0.0), 0.085, thumb
     )
-    palm = [
-        tube(
-            "palm",
-            (-0.02, 0.80, 0.0),
-            (0.0, -0.14, 0.0),
-            (0.27, 0.44),
-            0.36,
-            depth=0.4,
-            round_ends=0.2,
-        ),
-        tube(
-            "forearm",
-            (0.02, 1.9, 0.0),
-            (0.0, 0.70, 0.0),
-            (0.36, 0.30),
-            0.33,
-            depth=0.75,
-            round_ends=0.1,
-        ),
-    ]
-    flesh = [*palm, *_around(digits, 0.055, build.flesh)]
-    whole = Skeleton((*bones, *digits), tuple(flesh), (radiocarpal, carpometacarpal, *joints))
+    palm = tubes(
+        {
+            "palm": ((-0.02, 0.80, 0.0), (0.0, -0.14, 0.0), (0.27, 0.44), 0.36),
+            "forearm": ((0.02, 1.9, 0.0), (0.0, 0.70, 0.0), (0.36, 0.30), 0.33),
+        },
+        {
+            "palm": {"depth": 0.4, "round_ends": 0.2},
+            "forearm": {"depth": 0.75, "round_ends": 0.1},
+        },
+    )
+    flesh = (*palm, *_around(digits, 0.055, build.flesh))
+    all_joints = (radiocarpal, carpometacarpal, *joints)
+    whole = Skeleton((*bones, *carpals, *digits), flesh, all_joints)
     return zoomed(whole, 1.1, (-0.06, 0.0))
 
 
@@ -209,29 +161,17 @@ def finger(build: Build, lateral: bool) -> Skeleton:
         direction = np.array(
             [0.0, y * np.cos(share) + z * np.sin(share), z * np.cos(share) - y * np.sin(share)]
         )
-        word = ("metacarpophalangeal", "proximal interphalangeal", "distal interphalangeal")[number]
-        moves = (*names[number + 1 :],)
-        joints.append(
-            _joint(f"{word} joint", at + direction * 0.03, direction, thick * w * 1.05, moves)
-        )
+        place = as_point(at + direction * 0.03), as_point(direction)
+        moves = names[number + 1 :]
+        joints.append(Joint(f"{_ROWS[number]} joint", *place, thick * w * 1.05, moves))
         start = at + direction * 0.06
         at = start + direction * length
         last = number == 2
         ends = (1.1 * thick * w, (0.68 if last else 0.92) * thick * w)
         waist = (0.45 if last else 0.66) * thick * w
-        bones.append(
-            tube(
-                names[number + 1],
-                as_point(start),
-                as_point(at),
-                ends,
-                waist,
-                cortex=0.035,
-                bears=(*names[number + 2 :],),
-            )
-        )
-    flesh = _around(bones[1:], 0.13, build.flesh)
-    flesh.append(
-        tube("base", (0.0, 2.2, 0.0), (0.0, 0.72, 0.0), (0.6, 0.40), 0.5, depth=0.8, round_ends=0.3)
-    )
+        name, *borne = moves
+        shape: dict[str, Any] = {"cortex": 0.035, "bears": tuple(borne)}
+        bones.append(tube(name, as_point(start), as_point(at), ends, waist, **shape))
+    base = ((0.0, 2.2, 0.0), (0.0, 0.72, 0.0), (0.6, 0.40), 0.5)
+    flesh = [*_around(bones[1:], 0.13, build.flesh), tube("base", *base, depth=0.8, round_ends=0.3)]
     return Skeleton(tuple(bones), tuple(flesh), tuple(joints[1:]))

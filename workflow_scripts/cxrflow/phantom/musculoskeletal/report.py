@@ -25,11 +25,10 @@ _DENIED = {
 def bone_report(settings: HospitalSettings, study: BoneStudy) -> str:
     """The report's text; depends on the seed and the study alone."""
     rng = np.random.default_rng([settings.seed, _STREAM, study.index, study.number])
-    part = words.PART_WORDS[study.part]
-    lines = [f"EXAMINATION: {study.side.upper()} {part.upper()}, {len(study.films)} VIEWS"]
+    lines = [f"EXAMINATION: {study.side.upper()} {study.part.upper()}, {len(study.films)} VIEWS"]
     if rng.random() < 0.8:
         asked = expand(pick(words.QUESTIONS, rng), rng)
-        lines.append(f"INDICATION: ___{study.sex} with {study.side} {part} {asked}.")
+        lines.append(f"INDICATION: ___{study.sex} with {study.side} {study.part} {asked}.")
     if rng.random() < 0.5:
         lines.append("COMPARISON: None.")
     findings, impression = bone_sentences(study, rng)
@@ -46,7 +45,7 @@ def bone_report(settings: HospitalSettings, study: BoneStudy) -> str:
 
 def bone_sentences(study: BoneStudy, rng: np.random.Generator) -> tuple[list[str], list[str]]:
     """Sentences of FINDINGS and of IMPRESSION: all that is found, and of what is not, some."""
-    place: Slots = {"side": study.side, "part": words.PART_WORDS[study.part]}
+    place: Slots = {"side": study.side, "part": study.part}
     by_urgency = sorted(study.found, key=lambda one: KINDS.index(one.kind))
     findings: list[str] = []
     if rng.random() < 0.7:

@@ -5,8 +5,9 @@ shorter side. A tube has a centre line and a half width along it; a carpal bone 
 points along a line.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,6 +181,14 @@ def tube(
     across = np.array([-(last - first)[1], (last - first)[0], 0.0]) / length
     line = first + (last - first) * _S[:, None] + across * (bow * np.sin(np.pi * _S))[:, None]
     return Tube(name, line, half, _S, cortex, depth, bears, flat=flat)
+
+
+def tubes(
+    places: Mapping[str, tuple[Point, Point, tuple[float, float], float]],
+    shapes: Mapping[str, Mapping[str, Any]],
+) -> list[Tube]:
+    """Long bones by name: start, end, half widths at the ends and in the middle; further shape."""
+    return [tube(name, *place, **shapes.get(name, {})) for name, place in places.items()]
 
 
 def oval(

@@ -5,109 +5,69 @@ model learns from such pairs about absence, sides, degrees and change must carry
 radiology by itself (BioViL section 4.2: MedNLI trains, RadNLI tests).
 """
 
+import re
 from collections.abc import Mapping
 
 from cxrflow.phantom.claims import Topics
+from cxrflow.phantom.grammar import listed
+
+
+def _nouns(text: str) -> dict[str, str]:
+    """Topic -> noun, of a list of alternatives: the first gives the topic its name."""
+    options = {re.split(r"[*|]", noun)[0]: noun for noun in listed(text)}
+    return {topic: f"{{{noun}}}" if "|" in noun else noun for topic, noun in options.items()}
+
 
 #: What a patient feels or shows; those of the second table have a side.
-SYMPTOMS: Mapping[str, str] = {
-    "abdominal pain": "{abdominal pain*2|belly pain}",
-    "chest pain": "{chest pain*3|pain in the chest}",
-    "confusion": "{confusion*2|altered mental status}",
-    "cough": "cough",
-    "diarrhea": "{diarrhea*2|loose stools}",
-    "dizziness": "{dizziness*2|lightheadedness}",
-    "dysuria": "{dysuria*2|burning on urination}",
-    "fatigue": "{fatigue*2|malaise}",
-    "fever": "{fever*2|fevers}",
-    "headache": "{headache*3|HA}",
-    "hematuria": "{hematuria*2|blood in the urine}",
-    "melena": "{melena*2|black stools}",
-    "nausea": "nausea",
-    "palpitations": "palpitations",
-    "rash": "{rash*2|skin rash}",
-    "shortness of breath": "{shortness of breath*2|SOB|dyspnea}",
-    "syncope": "{syncope*2|loss of consciousness}",
-    "wheezing": "wheezing",
-}
-SIDED: Mapping[str, str] = {
-    "arm weakness": "{arm weakness*2|upper extremity weakness}",
-    "flank pain": "flank pain",
-    "hip pain": "hip pain",
-    "knee pain": "knee pain",
-    "leg swelling": "{leg swelling*2|lower extremity swelling}",
-    "leg weakness": "{leg weakness*2|lower extremity weakness}",
-    "shoulder pain": "shoulder pain",
-}
+SYMPTOMS = _nouns(
+    "abdominal pain*2|belly pain, chest pain*3|pain in the chest, "
+    "confusion*2|altered mental status, cough, diarrhea*2|loose stools, "
+    "dizziness*2|lightheadedness, dysuria*2|burning on urination, fatigue*2|malaise, "
+    "fever*2|fevers, headache*3|HA, hematuria*2|blood in the urine, melena*2|black stools, nausea, "
+    "palpitations, rash*2|skin rash, shortness of breath*2|SOB|dyspnea, "
+    "syncope*2|loss of consciousness, wheezing"
+)
+SIDED = _nouns(
+    "arm weakness*2|upper extremity weakness, flank pain, hip pain, knee pain, "
+    "leg swelling*2|lower extremity swelling, leg weakness*2|lower extremity weakness, "
+    "shoulder pain"
+)
 #: What a patient has or has had.
-CONDITIONS: Mapping[str, str] = {
-    "COPD": "{COPD*2|chronic obstructive pulmonary disease}",
-    "anemia": "anemia",
-    "asthma": "asthma",
-    "atrial fibrillation": "{atrial fibrillation*2|afib}",
-    "breast cancer": "{breast cancer*2|breast carcinoma}",
-    "chronic kidney disease": "{chronic kidney disease*2|CKD|chronic renal insufficiency}",
-    "cirrhosis": "cirrhosis",
-    "congestive heart failure": "{congestive heart failure*2|CHF}",
-    "coronary artery disease": "{coronary artery disease*2|CAD}",
-    "deep vein thrombosis": "{deep vein thrombosis|DVT}",
-    "depression": "depression",
-    "diabetes": "{diabetes|diabetes mellitus|DM}",
-    "hyperlipidemia": "{hyperlipidemia|high cholesterol}",
-    "hypertension": "{hypertension|HTN|high blood pressure}",
-    "hypothyroidism": "hypothyroidism",
-    "lung cancer": "lung cancer",
-    "osteoarthritis": "osteoarthritis",
-    "seizures": "{seizures|seizure disorder}",
-    "stroke": "{stroke|CVA}",
-    "urinary tract infection": "{urinary tract infection|UTI}",
-}
+CONDITIONS = _nouns(
+    "COPD*2|chronic obstructive pulmonary disease, anemia, asthma, atrial fibrillation*2|afib, "
+    "breast cancer*2|breast carcinoma, chronic kidney disease*2|CKD|chronic renal insufficiency, "
+    "cirrhosis, congestive heart failure*2|CHF, coronary artery disease*2|CAD, "
+    "deep vein thrombosis|DVT, depression, diabetes|diabetes mellitus|DM, "
+    "hyperlipidemia|high cholesterol, hypertension|HTN|high blood pressure, hypothyroidism, "
+    "lung cancer, osteoarthritis, seizures|seizure disorder, stroke|CVA, "
+    "urinary tract infection|UTI"
+)
 #: More general topics, which only follow from those above.
-GENERAL: Mapping[str, str] = {
-    "arrhythmia": "{arrhythmia|irregular heart rhythm}",
-    "blood clot": "blood clot",
-    "heart disease": "{heart disease|cardiac disease}",
-    "infection": "infection",
-    "kidney disease": "{kidney disease|renal disease}",
-    "liver disease": "{liver disease|hepatic disease}",
-    "lung disease": "{lung disease|pulmonary disease}",
-    "malignancy": "{malignancy|cancer}",
-    "pain": "pain",
-    "weakness": "weakness",
-}
+GENERAL = _nouns(
+    "arrhythmia|irregular heart rhythm, blood clot, heart disease|cardiac disease, infection, "
+    "kidney disease|renal disease, liver disease|hepatic disease, lung disease|pulmonary disease, "
+    "malignancy|cancer, pain, weakness"
+)
 NOUNS: Mapping[str, str] = {**SYMPTOMS, **SIDED, **CONDITIONS, **GENERAL}
+_PARENTS = {
+    "arrhythmia": ("atrial fibrillation",),
+    "blood clot": ("deep vein thrombosis",),
+    "heart disease": ("congestive heart failure", "coronary artery disease"),
+    "infection": ("urinary tract infection",),
+    "kidney disease": ("chronic kidney disease",),
+    "liver disease": ("cirrhosis",),
+    "lung disease": ("COPD", "asthma"),
+    "malignancy": ("breast cancer", "lung cancer"),
+    "pain": [topic for topic in NOUNS if topic.endswith(" pain")],
+    "weakness": [topic for topic in NOUNS if topic.endswith(" weakness")],
+}
 TOPICS = Topics(
-    parents={
-        "COPD": "lung disease",
-        "abdominal pain": "pain",
-        "arm weakness": "weakness",
-        "asthma": "lung disease",
-        "atrial fibrillation": "arrhythmia",
-        "breast cancer": "malignancy",
-        "chest pain": "pain",
-        "chronic kidney disease": "kidney disease",
-        "cirrhosis": "liver disease",
-        "congestive heart failure": "heart disease",
-        "coronary artery disease": "heart disease",
-        "deep vein thrombosis": "blood clot",
-        "flank pain": "pain",
-        "hip pain": "pain",
-        "knee pain": "pain",
-        "leg weakness": "weakness",
-        "lung cancer": "malignancy",
-        "shoulder pain": "pain",
-        "urinary tract infection": "infection",
-    },
+    parents={topic: parent for parent, topics in _PARENTS.items() for topic in topics},
     places={topic: ("side",) for topic in SIDED},
 )
-GRADED = frozenset(topic for topic in NOUNS if "pain" in topic or "weakness" in topic) | {
-    "cough",
-    "fatigue",
-    "headache",
-    "leg swelling",
-    "nausea",
-    "shortness of breath",
-}
+GRADED = frozenset(topic for topic in NOUNS if "pain" in topic or "weakness" in topic) | frozenset(
+    listed("cough, fatigue, headache, leg swelling, nausea, shortness of breath")
+)
 GRADES = {"mild": "{mild*2|slight}", "moderate": "moderate", "severe": "{severe*2|intense}"}
 
 #: Sentences of a note, which are premises. ``$np`` has degree and side, ``$bare`` no degree.

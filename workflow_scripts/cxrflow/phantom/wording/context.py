@@ -6,36 +6,6 @@ pneumonia" never stands beside an unexplained opacity.
 
 from collections.abc import Mapping
 
-#: Observation -> observations that forbid its negation.
-BLOCKERS: Mapping[str, frozenset[str]] = {
-    "Atelectasis": frozenset({"Atelectasis"}),
-    "Cardiomegaly": frozenset({"Cardiomegaly"}),
-    "Consolidation": frozenset({"Consolidation", "Pneumonia"}),
-    "Edema": frozenset({"Edema"}),
-    "Fracture": frozenset({"Fracture"}),
-    "Lung Lesion": frozenset({"Lung Lesion"}),
-    "Lung Opacity": frozenset(
-        {"Lung Opacity", "Consolidation", "Pneumonia", "Atelectasis", "Lung Lesion", "Edema"}
-    ),
-    "Pleural Effusion": frozenset({"Pleural Effusion"}),
-    "Pneumonia": frozenset({"Pneumonia", "Consolidation", "Lung Opacity"}),
-    "Pneumothorax": frozenset({"Pneumothorax"}),
-    "Support Devices": frozenset({"Support Devices"}),
-}
-#: What the words "no acute process" deny.
-ACUTE = frozenset(
-    {
-        "Atelectasis",
-        "Consolidation",
-        "Edema",
-        "Fracture",
-        "Lung Lesion",
-        "Lung Opacity",
-        "Pleural Effusion",
-        "Pneumonia",
-        "Pneumothorax",
-    }
-)
 NO_ACUTE_PROCESS = (
     "No {acute cardiopulmonary process*4|acute cardiopulmonary abnormality*3|acute intrathoracic "
     "process|acute cardiopulmonary disease|acute chest abnormality}.",
@@ -64,6 +34,15 @@ ABSENT: Mapping[str, str] = {
     "Pneumothorax": "{pneumothorax<Px->*6|visible pneumothorax<Px->}",
     "Support Devices": "{indwelling line or tube<SD->|support device<SD->}",
 }
+_OTHERS = {
+    "Consolidation": {"Pneumonia"},
+    "Lung Opacity": {"Consolidation", "Pneumonia", "Atelectasis", "Lung Lesion", "Edema"},
+    "Pneumonia": {"Consolidation", "Lung Opacity"},
+}
+#: Observation -> observations that forbid its negation: itself, and others.
+BLOCKERS = {name: frozenset({name, *_OTHERS.get(name, ())}) for name in ABSENT}
+#: What the words "no acute process" deny.
+ACUTE = frozenset(ABSENT) - {"Cardiomegaly", "Support Devices"}
 ONE_ABSENT = (
     "No evidence of $x.",
     "No $x.",

@@ -1,7 +1,7 @@
 """Which words of the reports are anatomy, observations, modifiers of either, and hedges.
 
 The five types are those of stanza's published radiology model. A row is a list of words and
-phrases; of two that fit at one place the longer wins. Severity words and the names of devices are
+phrases, these with commas between; of two that fit at one place the longer wins. Severity words and the names of devices are
 not listed: ``cxrflow.phantom.entities`` takes them from ``observations`` and ``devices``.
 """
 
@@ -49,70 +49,26 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 }
 PHRASES: Mapping[str, tuple[str, ...]] = {
     "ANATOMY": (
-        "lung base",
-        "lung bases",
-        "lung apex",
-        "lung apices",
-        "lung fields",
-        "chest wall",
-        "chest walls",
-        "pleural surface",
-        "pleural surfaces",
-        "cardiac silhouette",
-        "cardiomediastinal silhouette",
-        "osseous structures",
-        "bony structures",
-        "thoracic spine",
-        "aortic knob",
-        "cavoatrial junction",
-        "GE junction",
-        "gastroesophageal junction",
-        "right atrium",
-        "right ventricle",
-        "internal jugular",
+        "lung base, lung bases, lung apex, lung apices, lung fields, chest wall, chest walls",
+        "pleural surface, pleural surfaces, cardiac silhouette, cardiomediastinal silhouette",
+        "osseous structures, bony structures, thoracic spine, aortic knob, cavoatrial junction",
+        "GE junction, gastroesophageal junction, right atrium, right ventricle, internal jugular",
     ),
-    "ANATOMY_MODIFIER": ("3rd", "6th", "8th"),
+    "ANATOMY_MODIFIER": ("3rd, 6th, 8th",),
     "OBSERVATION": (
-        "air bronchograms",
-        "free air",
-        "volume loss",
-        "heart failure",
-        "fluid overload",
-        "volume overload",
-        "degenerative changes",
-        "pleural line",
-        "visceral pleural line",
-        "cortical irregularity",
-        "step-off",
-        "inspiratory effort",
-        "support device",
-        "indwelling line or tube",
+        "air bronchograms, free air, volume loss, heart failure, fluid overload, volume overload",
+        "degenerative changes, pleural line, visceral pleural line, cortical irregularity",
+        "step-off, inspiratory effort, support device, indwelling line or tube",
     ),
     "UNCERTAINTY": (
-        "cannot be excluded",
-        "cannot be entirely excluded",
-        "cannot be completely excluded",
-        "is not excluded",
-        "difficult to exclude",
-        "should be considered",
-        "most likely",
-        "may be",
-        "concerning for",
-        "worrisome for",
-        "suspicious for",
-        "suggestive of",
-        "raise concern for",
+        "cannot be excluded, cannot be entirely excluded, cannot be completely excluded",
+        "is not excluded, difficult to exclude, should be considered, most likely, may be",
+        "concerning for, worrisome for, suspicious for, suggestive of, raise concern for",
         "uncertain etiology",
     ),
     # Not entities, though a word of theirs is one elsewhere.
     "O": (
-        "PA and lateral",
-        "may be helpful",
-        "chest radiograph",
-        "chest radiographs",
-        "chest CT",
-        "document resolution",
-        "ensure resolution",
-        "confirm resolution",
+        "PA and lateral, may be helpful, chest radiograph, chest radiographs, chest CT",
+        "document resolution, ensure resolution, confirm resolution",
     ),
 }

@@ -1,52 +1,20 @@
 """What was asked and how it was done: the sections above FINDINGS, and the header's procedure."""
 
+from cxrflow.phantom.grammar import listed
 from cxrflow.phantom.patient import Study
 
-COMPLAINTS = (
-    "cough",
-    "fever",
-    "shortness of breath",
-    "chest pain",
-    "dyspnea on exertion",
-    "hypoxia",
-    "altered mental status",
-    "leukocytosis",
-    "tachycardia",
-    "weakness",
-    "syncope",
-    "abdominal pain",
-    "productive cough",
-    "lower extremity swelling",
-    "fall",
-    "wheezing",
-    "malaise",
-    "s/p intubation",
-    "status post thoracentesis",
-    "recent surgery",
-    "ESRD on HD",
-    "COPD exacerbation",
-    "history of CHF",
-    "cirrhosis",
-    "new oxygen requirement",
-    "night sweats",
-    "hemoptysis",
-    "lung cancer",
-    "AML on chemotherapy",
-    "respiratory failure",
+COMPLAINTS = listed(
+    "cough, fever, shortness of breath, chest pain, dyspnea on exertion, hypoxia, "
+    "altered mental status, leukocytosis, tachycardia, weakness, syncope, abdominal pain, "
+    "productive cough, lower extremity swelling, fall, wheezing, malaise, s/p intubation, "
+    "status post thoracentesis, recent surgery, ESRD on HD, COPD exacerbation, history of CHF, "
+    "cirrhosis, new oxygen requirement, night sweats, hemoptysis, lung cancer, "
+    "AML on chemotherapy, respiratory failure"
 )
-QUESTIONS = (
-    "eval for pneumonia",
-    "evaluate for infiltrate",
-    "r/o pneumothorax",
-    "interval change",
-    "assess for effusion",
-    "please eval for acute process",
-    "?pna",
-    "evaluate for pulmonary edema",
-    "line placement",
-    "acute cardiopulmonary process?",
-    "eval interval change",
-    "rule out infection",
+QUESTIONS = listed(
+    "eval for pneumonia, evaluate for infiltrate, r/o pneumothorax, interval change, "
+    "assess for effusion, please eval for acute process, ?pna, evaluate for pulmonary edema, "
+    "line placement, acute cardiopulmonary process?, eval interval change, rule out infection"
 )
 INDICATION = (
     "___ year old $person with $complaint.  // $question",

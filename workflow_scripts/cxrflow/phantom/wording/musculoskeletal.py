@@ -9,16 +9,6 @@ QUESTIONS = (
     "{chronic|worsening|persistent} pain",
     "{follow up|post reduction|postoperative|hardware check}",
 )
-#: Where a part is said by its own joint or bone.
-PART_WORDS: Mapping[str, str] = {
-    "elbow": "elbow",
-    "finger": "finger",
-    "forearm": "forearm",
-    "hand": "hand",
-    "humerus": "humerus",
-    "shoulder": "shoulder",
-    "wrist": "wrist",
-}
 DEGREES: Mapping[str, Mapping[str, str]] = {
     "fracture": {
         "mild": "{minimally|mildly} displaced",

@@ -16,11 +16,7 @@ KIT = Path("ILSVRC2012_devkit_t12", "data")
 _TRAIN_PER_VALIDATION = 5
 _STREAM = 2012  # of the seed's numbers
 _FIRST = 90_000_001  # WordNet has no such number
-_FIELDS = (
-    *(("ILSVRC2012_ID", "O"), ("WNID", "O"), ("words", "O"), ("gloss", "O")),
-    *(("num_children", "O"), ("children", "O"), ("wordnet_height", "O")),
-    ("num_train_images", "O"),
-)
+_FIELDS = "ILSVRC2012_ID WNID words gloss num_children children wordnet_height num_train_images"
 
 
 def wnid(name: str) -> str:
@@ -69,7 +65,7 @@ def _write_meta(path: Path, trained: list[str]) -> None:
     ]
     above = f"n{_FIRST + len(CLASSES)}"
     rows.append((len(CLASSES) + 1, above, "picture", "all of them", len(rows), [*leaves], 1, 0))
-    synsets = np.empty((len(rows), 1), dtype=list(_FIELDS))
+    synsets = np.empty((len(rows), 1), dtype=[(name, "O") for name in _FIELDS.split()])
     for place, row in enumerate(rows):
         synsets[place, 0] = row
     content = io.BytesIO()
