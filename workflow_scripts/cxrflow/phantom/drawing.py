@@ -4,15 +4,15 @@ The body attenuates, lungs take density away, bones and vessels add some; findin
 air, or add density; last come scatter, exposure, gamma, blur, grid, noise, marker, collimation.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from PIL import Image
-from scipy.ndimage import gaussian_filter
 
 from cxrflow.phantom.acquisition import Acquisition
 from cxrflow.phantom.anatomy import Chest
 from cxrflow.phantom.canvas import Array, Box, Canvas
+from cxrflow.phantom.film import expose, grain
 from cxrflow.phantom.findings import Effect, Scene, effects
 from cxrflow.phantom.findings.effect import EMPTIED, FILLED
 from cxrflow.phantom.lateral import LateralChest
@@ -20,10 +20,6 @@ from cxrflow.phantom.markings import vessels
 from cxrflow.phantom.patient import Patient, Study
 
 Boxes = dict[int, list[Box]]
-_LETTERS = {
-    "L": [[(0.0, 0.0), (0.0, 1.0), (0.6, 1.0)]],
-    "R": [[(0.0, 1.0), (0.0, 0.0), (0.5, 0.0), (0.6, 0.25), (0.5, 0.5), (0.0, 0.5), (0.6, 1.0)]],
-}
 
 
 @dataclass(frozen=True)
@@ -145,7 +141,9 @@ def _normal(
     density = 0.50 * canvas.mask(chest.body(), 0.02)
     density += 0.10 * canvas.mask([chest.abdomen()], 0.010)
     density += 0.13 * organs
-    markings = 0.13 * canvas.strokes(tree, 0.004) + _texture(canvas, patient.seed, 0.012)
+    own = np.random.default_rng([patient.seed % 2**62, 5])
+    texture = grain(canvas, own, 26, 0.012, Image.Resampling.BICUBIC)
+    markings = 0.13 * canvas.strokes(tree, 0.004) + texture
     density += air * (-FILLED * (1 - filled) - EMPTIED * freed)
     density += air * markings * (1 - freed) * (1 - 0.75 * filled)
     density += anatomy.rib_contrast * canvas.strokes(bones, 0.005)
@@ -159,46 +157,12 @@ def _normal(
     return density
 
 
-def _texture(canvas: Canvas, seed: int, strength: float) -> Array:
-    """Slow variation of density, fixed to the patient, [H, W]."""
-    rng = np.random.default_rng([seed % 2**62, 5])
-    coarse = Image.fromarray(rng.normal(0, strength, (26, 26)).astype(np.float32), mode="F")
-    smooth = coarse.resize((canvas.width, canvas.height), Image.Resampling.BICUBIC)
-    return np.asarray(smooth, dtype=np.float32)
-
-
 def _expose(density: Array, canvas: Canvas, acquisition: Acquisition) -> Array:
-    """Tone, sharpness, grid, noise, marker and collimation, float32 [H, W] in [0, 1]."""
-    rng = np.random.default_rng(acquisition.seed)
+    """The film, with its marker at the edge of the detector."""
     image = (density - 0.45) * np.float32(acquisition.contrast)
     image += np.float32(0.47 + acquisition.exposure)
-    sigma = acquisition.blur * 2 * canvas.half
-    if sigma > 0.3:
-        image = gaussian_filter(image, sigma, truncate=2.5)
-    if acquisition.spoilt == "edge-enhanced":
-        image += 3 * (image - gaussian_filter(image, 0.02 * canvas.half))
-    np.clip(image, 0, 1, out=image)
-    np.power(image, np.float32(acquisition.gamma), out=image)
-    image += rng.standard_normal(image.shape, dtype=np.float32) * np.float32(acquisition.noise)
-    if acquisition.grid:
-        lines = np.cos(np.arange(canvas.width, dtype=np.float32) * np.float32(np.pi * 0.45))
-        image += np.float32(acquisition.grid) * lines
-    if acquisition.marker:
-        image = np.maximum(image, 0.95 * _marker(canvas, acquisition))
-    if acquisition.collimation:
-        edge = round(acquisition.collimation * min(canvas.height, canvas.width))
-        image[:edge], image[-edge or None :] = 0.02, 0.02
-        image[:, :edge], image[:, -edge or None :] = 0.02, 0.02
-    return np.clip(image, 0, 1, out=image)
-
-
-def _marker(canvas: Canvas, acquisition: Acquisition) -> Array:
-    """The letter at the edge of the detector: it does not move with the patient."""
-    side = 1 if acquisition.marker == "L" else -1
-    size, half = 0.09, canvas.half
-    x = canvas.width / half - 0.16 if side > 0 else 0.10
+    width, height = canvas.width / canvas.half, canvas.height / canvas.half
+    x = width - 0.16 if acquisition.marker == "L" else 0.10
     y = 0.14 if acquisition.marker_height == "upper" else 0.75
-    fixed = Canvas(replace(acquisition, shift_x=0, shift_y=0, scale=1, rotation=0), round(2 * half))
-    origin = np.array([x - canvas.width / half / 2, y - canvas.height / half / 2])
-    letter = [(np.array(line) * size + origin, 0.022, 1.0) for line in _LETTERS[acquisition.marker]]
-    return fixed.strokes(letter, 0.002)
+    place = (x - width / 2, y - height / 2)
+    return expose(image, canvas, acquisition, acquisition.marker, place, 0.09)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from PIL import Image
-from scipy.ndimage import gaussian_filter
 
 from cxrflow.phantom.acquisition import Acquisition
 from cxrflow.phantom.canvas import Array, Canvas, Stroke
+from cxrflow.phantom.film import expose, grain
 from cxrflow.phantom.musculoskeletal.abnormalities import Abnormality, Film, apply
 from cxrflow.phantom.musculoskeletal.parts import BUILDERS
 from cxrflow.phantom.musculoskeletal.skeleton import Build, Points, Tube
@@ -27,12 +27,6 @@ _FACING = {
 _SIDES = {"right": 1, "left": -1}
 #: The chest is at the left of the image where the arm is the patient's left.
 _OF_CHEST = ("humerus", "shoulder")
-_MARKERS = {
-    "left": [[(0.0, 0.0), (0.0, 1.0), (0.6, 1.0)]],
-    "right": [
-        [(0.0, 1.0), (0.0, 0.0), (0.5, 0.0), (0.6, 0.25), (0.5, 0.5), (0.0, 0.5), (0.6, 1.0)]
-    ],
-}
 
 
 @dataclass(frozen=True)
@@ -67,7 +61,12 @@ def draw_bones(
     turned = _FACING.get(part, {}).get(film.view, VIEWS[film.view])
     mirror = _SIDES[side] * (-1 if part in _OF_CHEST else 1)
     density = _density(made, canvas, turned, mirror, build, seed)
-    return _expose(density, canvas, side, film)
+    taken = replace(film.acquisition, grid=0.0)
+    image = density * np.float32(taken.contrast) + np.float32(0.04 + taken.exposure)
+    right = taken.marker_height == "upper"
+    x = canvas.width / canvas.half / 2 * (1 if right else -1) + (-0.20 if right else 0.12)
+    place = (x, -canvas.height / canvas.half / 2 + 0.10)
+    return expose(image, canvas, taken, side[0].upper() if film.marked else "", place, 0.10)
 
 
 def _density(
@@ -104,7 +103,8 @@ def _density(
         if tubes:
             rims, marrow = outlines(tubes, 0.0, 2.0 * build.cortex)
             bone += share * (canvas.mask(rims, 0.006) - 0.42 * canvas.mask(marrow, 0.010))
-    bone *= 1 + _trabeculae(canvas, seed)
+    trabeculae = np.random.default_rng([seed, 11])
+    bone *= 1 + grain(canvas, trabeculae, 56, 0.10, Image.Resampling.BILINEAR)
     if film.bright:
         bone += 0.40 * canvas.mask(whole(film.bright), 0.012) * (bone > 0.1)
     if film.holes:
@@ -123,43 +123,3 @@ def _density(
     if film.metal:
         density = np.maximum(density, 1.25 * canvas.strokes(strokes(film.metal), 0.003))
     return density
-
-
-def _trabeculae(canvas: Canvas, seed: int) -> Array:
-    """Fine grain of bone, [H, W]."""
-    rng = np.random.default_rng([seed, 11])
-    grain = Image.fromarray(rng.normal(0, 0.10, (56, 56)).astype(np.float32), mode="F")
-    smooth = grain.resize((canvas.width, canvas.height), Image.Resampling.BILINEAR)
-    return np.asarray(smooth, dtype=np.float32)
-
-
-def _expose(density: Array, canvas: Canvas, side: str, film: BoneView) -> Array:
-    """Tone, sharpness, noise, marker and collimation."""
-    taken = film.acquisition
-    rng = np.random.default_rng(taken.seed)
-    image = density * np.float32(taken.contrast) + np.float32(0.04 + taken.exposure)
-    sigma = taken.blur * 2 * canvas.half
-    if sigma > 0.3:
-        image = gaussian_filter(image, sigma, truncate=2.5)
-    np.clip(image, 0, 1, out=image)
-    np.power(image, np.float32(taken.gamma), out=image)
-    image += rng.standard_normal(image.shape, dtype=np.float32) * np.float32(taken.noise)
-    if film.marked:
-        image = np.maximum(image, 0.95 * _marker(canvas, side, film))
-    if taken.collimation:
-        edge = round(taken.collimation * min(canvas.height, canvas.width))
-        image[:edge], image[-edge or None :] = 0.02, 0.02
-        image[:, :edge], image[:, -edge or None :] = 0.02, 0.02
-    return np.clip(image, 0, 1, out=image)
-
-
-def _marker(canvas: Canvas, side: str, film: BoneView) -> Array:
-    """The letter in an upper corner: it does not move with the limb."""
-    fixed = Canvas(
-        replace(film.acquisition, shift_x=0, shift_y=0, scale=1, rotation=0), round(2 * canvas.half)
-    )
-    right = film.acquisition.marker_height == "upper"
-    x = canvas.width / canvas.half / 2 * (1 if right else -1) + (-0.20 if right else 0.12)
-    origin = np.array([x, -canvas.height / canvas.half / 2 + 0.10])
-    lines = [(np.array(line) * 0.10 + origin, 0.022, 1.0) for line in _MARKERS[side]]
-    return fixed.strokes(lines, 0.002)
