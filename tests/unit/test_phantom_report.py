@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from cxrflow.phantom import statements
-from cxrflow.phantom.course import GROUNDED
+from cxrflow.phantom.course import DEVICES, GROUNDED, Finding
 from cxrflow.phantom.grammar import OBSERVATIONS, expand, finish, write
-from cxrflow.phantom.patient import DEVICES, Finding, Study, hospital, make_patient
+from cxrflow.phantom.patient import Study, hospital, make_patient
 from cxrflow.phantom.report import Report, labels_of, report_of, write_report
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.wording import context, observations

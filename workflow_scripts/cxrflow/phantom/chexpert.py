@@ -14,13 +14,7 @@ import numpy as np
 
 from cxrflow.phantom.acquisition import Acquisition, Look, sample_acquisition, sample_acquisitions
 from cxrflow.phantom.course import Chapter, Finding, sample_course, sample_finding
-from cxrflow.phantom.patient import (
-    Patient,
-    Study,
-    sample_anatomy,
-    sample_demographics,
-    sample_times,
-)
+from cxrflow.phantom.patient import Patient, Study, sample_times, with_body
 from cxrflow.phantom.report import write_report
 from cxrflow.phantom.settings import HospitalSettings
 
@@ -148,7 +142,6 @@ def make_chexpert_patient(settings: HospitalSettings, member: Member) -> Patient
     """Draw a patient, who depends on the seed, the number and the orders alone."""
     settings = settings.model_copy(update=_SHARES)
     body, course, clock, camera = (_rng(settings, member, stream) for stream in range(4))
-    sex, age = sample_demographics(body)
     if member.orders:
         chapters = [_ordered(course, order) for order in member.orders]
     else:
@@ -162,29 +155,12 @@ def make_chexpert_patient(settings: HospitalSettings, member: Member) -> Patient
             images = (_ordered_image(camera, settings, member.orders[number]),)
         else:
             images = sample_acquisitions(camera, settings, ("1", "2", "3"))
-        studies.append(
-            Study(
-                subject_id=member.number,
-                study_id=number + 1,
-                time=time,
-                findings=chapter.findings,
-                changes=chapter.changes,
-                resolved=chapter.resolved,
-                images=tuple(
-                    _named(member, number, place, toned(image, camera))
-                    for place, image in enumerate(images)
-                ),
-            )
+        own = tuple(
+            _named(member, number, place, toned(image, camera))
+            for place, image in enumerate(images)
         )
-    return Patient(
-        index=member.number,
-        subject_id=member.number,
-        sex=sex,
-        age=age,
-        anatomy=sample_anatomy(body, sex),
-        seed=int(body.integers(2**62)),
-        studies=tuple(studies),
-    )
+        studies.append(Study(member.number, number + 1, time, *chapter, own))
+    return with_body(body, member.number, member.number, studies)
 
 
 def labels_of(settings: HospitalSettings, member: Member, patient: Patient, number: int) -> Labels:

@@ -10,6 +10,7 @@ by who reads its side and degree.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -128,8 +129,7 @@ class Finding:
         return "mild" if self.severity < 0.4 else "moderate" if self.severity < 0.7 else "severe"
 
 
-@dataclass(frozen=True)
-class Chapter:
+class Chapter(NamedTuple):
     """What one study holds; ``changes`` is empty in a first study, which has no prior."""
 
     findings: tuple[Finding, ...]

@@ -14,8 +14,9 @@ from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
 from cxrflow.files import atomic_path
 from cxrflow.phantom.acquisition import Acquisition
+from cxrflow.phantom.course import Finding
 from cxrflow.phantom.drawing import draw
-from cxrflow.phantom.patient import FIRST_FOLLOWED, Finding, Patient, Study, make_patient
+from cxrflow.phantom.patient import FIRST_FOLLOWED, Patient, Study, make_patient
 from cxrflow.phantom.progression import direction_of, frontals
 from cxrflow.phantom.report import report_of
 from cxrflow.phantom.settings import FollowedSettings, HospitalSettings

@@ -12,8 +12,8 @@ from datetime import datetime
 import numpy as np
 
 from cxrflow.phantom.acquisition import sample_acquisition
-from cxrflow.phantom.course import Finding, first_findings, sample_finding
-from cxrflow.phantom.patient import Patient, Study, dicom_id, sample_anatomy, sample_demographics
+from cxrflow.phantom.course import Chapter, Finding, first_findings, sample_finding
+from cxrflow.phantom.patient import Patient, Study, dicom_id, with_body
 from cxrflow.phantom.settings import HospitalSettings
 
 CLASSES = ("normal", "pneumonia", "COVID-19")
@@ -78,7 +78,6 @@ def covidx_case(settings: HospitalSettings, index: int) -> CovidxCase:
         np.random.default_rng([settings.seed, owner, stream, _STREAM]) for stream in (0, 1, 3)
     )
     camera = np.random.default_rng([settings.seed, index, 2, _STREAM])
-    sex, age = sample_demographics(body)
     if tested:  # the published test part is balanced
         label = CLASSES[owner // _TEST % len(CLASSES)]
     else:
@@ -102,23 +101,8 @@ def covidx_case(settings: HospitalSettings, index: int) -> CovidxCase:
     taken = sample_acquisition(camera, settings, name, projection, look=look)
     # What is put together from articles was often cut and lightened on the way.
     taken = replace(taken, contrast=round(0.8 * taken.contrast, 4)) if foreign else taken
-    study = Study(
-        subject_id=owner,
-        study_id=index,
-        time=datetime(2020, 4, 1),
-        findings=tuple(findings),
-        changes={},
-        resolved=(),
-        images=(taken,),
-    )
-    patient = Patient(
-        index=owner,
-        subject_id=owner,
-        sex=sex,
-        age=age,
-        anatomy=sample_anatomy(body, sex),
-        seed=int(body.integers(2**62)),
-        studies=(study,),
-    )
+    found = Chapter(tuple(findings), {}, ())
+    study = Study(owner, index, datetime(2020, 4, 1), *found, (taken,))
+    patient = with_body(body, owner, owner, [study])
     person = dicom_id(settings.seed, "covidx patient", owner)[:8]
     return CovidxCase(person, f"{name[:17]}.{suffix}", label, source, tested, patient, study)

@@ -5,7 +5,7 @@ times and acquisitions come from separate random streams, so that none can be re
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
@@ -13,28 +13,8 @@ from itertools import chain
 import numpy as np
 
 from cxrflow.phantom.acquisition import REJECTED, SPOILT, Acquisition, sample_acquisitions
-from cxrflow.phantom.course import CHANGES, DEVICES, FINDINGS, ZONES, Finding, sample_course
+from cxrflow.phantom.course import Finding, sample_course
 from cxrflow.phantom.settings import HospitalSettings
-
-__all__ = [
-    "CHANGES",
-    "DEVICES",
-    "FINDINGS",
-    "MOST_STUDIES",
-    "ZONES",
-    "Acquisition",
-    "Anatomy",
-    "Finding",
-    "Patient",
-    "Study",
-    "dicom_id",
-    "followed",
-    "hospital",
-    "make_patient",
-    "of_mimic_cxr",
-    "sample_anatomy",
-    "sample_demographics",
-]
 
 MOST_STUDIES = 5
 #: Shares of 2, 3, 4 and 5 studies among patients with more than one.
@@ -161,6 +141,15 @@ def sample_anatomy(rng: np.random.Generator, sex: str) -> Anatomy:
     )
 
 
+def with_body(
+    rng: np.random.Generator, index: int, subject_id: int, studies: Sequence[Study]
+) -> Patient:
+    """A patient with these studies, whose body is drawn."""
+    sex, age = sample_demographics(rng)
+    anatomy = sample_anatomy(rng, sex)
+    return Patient(index, subject_id, sex, age, anatomy, int(rng.integers(2**62)), tuple(studies))
+
+
 def sample_times(
     rng: np.random.Generator, settings: HospitalSettings, studies: int
 ) -> list[datetime]:
@@ -206,40 +195,19 @@ def make_patient(settings: HospitalSettings, index: int) -> Patient:
         np.random.default_rng([settings.seed, index, stream])
         for stream in (_BODY, _COURSE, _TIMES, _IMAGES)
     )
-    sex, age = sample_demographics(body)
-    anatomy = sample_anatomy(body, sex)
     several = course.random() < settings.several_studies_share
     count = int(course.choice([2, 3, 4, 5], p=_LENGTHS)) if several else 1
     subject_id = 10_000_000 + _scatter(index % 10_000_000, settings.seed)
     chapters = sample_course(course, settings, count, followed=closely)
     studies = []
-    for number, (time, chapter) in enumerate(
-        zip(sample_times(clock, settings, count), chapters, strict=True)
-    ):
+    times = sample_times(clock, settings, count)
+    for number, (time, chapter) in enumerate(zip(times, chapters, strict=True)):
         names = [dicom_id(settings.seed, index, number, image) for image in range(3)]
-        studies.append(
-            Study(
-                subject_id=subject_id,
-                study_id=50_000_000
-                + _scatter((index * MOST_STUDIES + number) % 10_000_000, settings.seed + 1),
-                time=time,
-                findings=chapter.findings,
-                changes=chapter.changes,
-                resolved=chapter.resolved,
-                images=sample_acquisitions(
-                    camera, settings, names, REJECTED if closely else SPOILT
-                ),
-            )
-        )
-    return Patient(
-        index=index,
-        subject_id=subject_id,
-        sex=sex,
-        age=age,
-        anatomy=anatomy,
-        seed=int(body.integers(2**62)),
-        studies=tuple(studies),
-    )
+        kinds = REJECTED if closely else SPOILT
+        images = sample_acquisitions(camera, settings, names, kinds)
+        scattered = _scatter((index * MOST_STUDIES + number) % 10_000_000, settings.seed + 1)
+        studies.append(Study(subject_id, 50_000_000 + scattered, time, *chapter, images))
+    return with_body(body, index, subject_id, studies)
 
 
 def hospital(settings: HospitalSettings) -> Iterator[Patient]:

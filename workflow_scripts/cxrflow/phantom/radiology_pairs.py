@@ -20,8 +20,9 @@ from cxrflow.phantom.claims import (
     RESOLVED,
     Claim,
 )
+from cxrflow.phantom.course import Finding
 from cxrflow.phantom.grammar import pick, write
-from cxrflow.phantom.patient import Finding, Study, make_patient
+from cxrflow.phantom.patient import Study, make_patient
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.statements import deniable
 from cxrflow.phantom.wording import context, places

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from cxrflow.phantom import statements
-from cxrflow.phantom.course import GROUNDED
+from cxrflow.phantom.course import GROUNDED, Finding
 from cxrflow.phantom.grammar import OBSERVATIONS, OTHER_FINDING, Sentence, pick, write
 from cxrflow.phantom.layout import lay_out
-from cxrflow.phantom.patient import Finding, Patient, Study
+from cxrflow.phantom.patient import Patient, Study
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.wording import context
 from cxrflow.phantom.wording.spelling import misspell

@@ -12,8 +12,8 @@ from datetime import datetime
 import numpy as np
 
 from cxrflow.phantom.acquisition import Acquisition, sample_acquisition
-from cxrflow.phantom.course import Finding, first_findings, sample_finding
-from cxrflow.phantom.patient import Patient, Study, dicom_id, sample_anatomy, sample_demographics
+from cxrflow.phantom.course import Chapter, Finding, first_findings, sample_finding
+from cxrflow.phantom.patient import Patient, Study, dicom_id, with_body
 from cxrflow.phantom.settings import HospitalSettings
 
 NORMAL, NOT_NORMAL, OPACITY = "Normal", "No Lung Opacity / Not Normal", "Lung Opacity"
@@ -47,7 +47,6 @@ def make_rsna_case(settings: HospitalSettings, index: int) -> RsnaCase:
     body, course, camera = (
         np.random.default_rng([settings.seed, index, stream, _STREAM]) for stream in range(3)
     )
-    sex, age = sample_demographics(body)
     drawn = course.random()
     findings: list[Finding] = []
     if drawn < settings.rsna_opacity_share:
@@ -62,40 +61,15 @@ def make_rsna_case(settings: HospitalSettings, index: int) -> RsnaCase:
     if label != NORMAL and course.random() < settings.device_share:
         findings.append(sample_finding(course, "Support Devices", 9))
     projection = "AP" if camera.random() < 0.46 else "PA"
-    acquisition = sample_acquisition(
-        camera, settings, dicom_id(settings.seed, "rsna", index), projection, look="rsna"
-    )
+    name = dicom_id(settings.seed, "rsna", index)
     acquisition = replace(
-        acquisition,
-        view=projection,
-        aspect=1.0,
-        bits=8,
-        monochrome1=False,
+        sample_acquisition(camera, settings, name, projection, look="rsna"),
+        **{"view": projection, "aspect": 1.0, "bits": 8, "monochrome1": False},
         transfer_syntax="explicit_le",
     )
-    study = Study(
-        subject_id=index,
-        study_id=index,
-        time=datetime(1901, 1, 1),
-        findings=tuple(findings),
-        changes={},
-        resolved=(),
-        images=(acquisition,),
-    )
-    patient = Patient(
-        index=index,
-        subject_id=index,
-        sex=sex,
-        age=age,
-        anatomy=sample_anatomy(body, sex),
-        seed=int(body.integers(2**62)),
-        studies=(study,),
-    )
-    return RsnaCase(
-        patient_id=str(uuid.UUID(bytes=body.bytes(16), version=4)),
-        label=label,
-        patient=patient,
-        study=study,
-        acquisition=acquisition,
-        boxed=tuple(f.key for f in findings if f.name in _OPACITIES),
-    )
+    found = Chapter(tuple(findings), {}, ())
+    study = Study(index, index, datetime(1901, 1, 1), *found, (acquisition,))
+    patient = with_body(body, index, index, [study])
+    patient_id = str(uuid.UUID(bytes=body.bytes(16), version=4))
+    boxed = tuple(f.key for f in findings if f.name in _OPACITIES)
+    return RsnaCase(patient_id, label, patient, study, acquisition, boxed)

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from cxrflow.phantom.course import Finding
 from cxrflow.phantom.grammar import Sentence, pick, write
-from cxrflow.phantom.patient import Finding, Study
+from cxrflow.phantom.patient import Study
 from cxrflow.phantom.wording import context, devices, places
 from cxrflow.phantom.wording.observations import wording_of
 

@@ -1,8 +1,9 @@
 """Which words of the reports are anatomy, observations, modifiers of either, and hedges.
 
-The five types are those of stanza's published radiology model. A row is a list of words and
-phrases, these with commas between; of two that fit at one place the longer wins. Severity words and the names of devices are
-not listed: ``cxrflow.phantom.entities`` takes them from ``observations`` and ``devices``.
+The five types are those of stanza's published radiology model. A row is a list of words, or of
+phrases with commas between; of two that fit at one place the longer wins. Severity words and the
+names of devices are not listed: ``cxrflow.phantom.entities`` takes them from ``observations`` and
+``devices``.
 """
 
 from collections.abc import Mapping
