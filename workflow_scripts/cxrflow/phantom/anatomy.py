@@ -5,7 +5,7 @@ A side is +1 (the patient's left, right in the image) or -1. Inside a lung ``t``
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
@@ -46,12 +46,9 @@ class Place:
     def of(self, finding: Finding) -> "Place":
         """The part of the zone that one finding takes."""
         x, y = self.centre
-        moved = (x + self.side * finding.across * self.reach[0], y + finding.along * self.reach[1])
-        return replace(
-            self,
-            centre=moved,
-            reach=(self.reach[0] * finding.size, self.reach[1] * finding.size),
-        )
+        across, down = self.reach
+        centre = (x + self.side * finding.across * across, y + finding.along * down)
+        return Place(self.side, centre, (across * finding.size, down * finding.size))
 
 
 def sides_of(finding: Finding) -> Sequence[int]:
@@ -213,28 +210,11 @@ class Chest:
     def body(self) -> list[Points]:
         """Torso with neck and shoulders, and both arms; reaches beyond any image."""
         flank = self.width + self.anatomy.fat
-        half = np.array(
-            [
-                [0.20, -1.7],
-                [0.20, self.top - 0.22],
-                [0.30, self.top - 0.14],
-                [0.62, self.top - 0.04],
-                [0.92, self.top + 0.10],
-                [1.05, self.top + 0.32],
-                [flank, self.top + 0.52],
-                [flank + 0.02, 0.4],
-                [flank + 0.05, 1.7],
-            ]
-        )
-        arm = np.array(
-            [
-                [0.80, self.top + 0.05],
-                [1.25, self.top + 0.28],
-                [1.75, 0.5],
-                [1.45, 0.55],
-                [0.9, -0.2],
-            ]
-        )
+        x = [0.20, 0.20, 0.30, 0.62, 0.92, 1.05, flank, flank + 0.02, flank + 0.05]
+        shoulder = [self.top + down for down in (-0.22, -0.14, -0.04, 0.10, 0.32, 0.52)]
+        half = np.stack([x, [-1.7, *shoulder, 0.4, 1.7]], 1)
+        y = [self.top + 0.05, self.top + 0.28, 0.5, 0.55, -0.2]
+        arm = np.stack([[0.80, 1.25, 1.75, 1.45, 0.9], y], 1)
         return [np.concatenate([half, half[::-1] * [-1, 1]]), arm, arm * [-1, 1]]
 
     def abdomen(self) -> Points:

@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
+from scipy.ndimage import find_objects
 
 from cxrflow.phantom.acquisition import Acquisition
 
@@ -44,12 +45,9 @@ class Canvas:
         angle = np.deg2rad(acquisition.rotation)
         self.turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
         self.unit = self.half * acquisition.scale
-        self.origin = np.array(
-            [
-                self.width / 2 + self.half * acquisition.shift_x,
-                self.height / 2 + self.half * acquisition.shift_y,
-            ]
-        )
+        x = self.width / 2 + self.half * acquisition.shift_x
+        y = self.height / 2 + self.half * acquisition.shift_y
+        self.origin = np.array([x, y])
 
     def empty(self) -> Array:
         """An image of zeros."""
@@ -137,11 +135,5 @@ def box_of(mask: Array, share: float) -> Box | None:
     top = float(mask.max())
     if top < 0.01:
         return None
-    seen = mask > share * top
-    rows, columns = np.flatnonzero(seen.any(1)), np.flatnonzero(seen.any(0))
-    return (
-        int(columns[0]),
-        int(rows[0]),
-        int(columns[-1] - columns[0] + 1),
-        int(rows[-1] - rows[0] + 1),
-    )
+    rows, columns = find_objects((mask > share * top).astype(np.uint8))[0]
+    return columns.start, rows.start, columns.stop - columns.start, rows.stop - rows.start

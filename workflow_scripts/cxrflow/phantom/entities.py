@@ -22,6 +22,7 @@ TOKEN = re.compile(
 )
 #: Of a severity ("small area of", "mild to moderate") these words say nothing alone.
 _JOINING = frozenset({"to", "of", "area"})
+_CORRECTIONS = {wrong: right for right, options in MISSPELLINGS.items() for wrong in options}
 _MEASURE = re.compile(r"[\d.]+ [cm]m")
 
 
@@ -37,7 +38,8 @@ class TaggedToken:
 def tag_sentence(sentence: str) -> list[TaggedToken]:
     """The tokens of ``sentence`` with their tags."""
     tokens = list(TOKEN.finditer(sentence))
-    words = [_right_spelling(token.group().lower()) for token in tokens]
+    typed = [token.group().lower() for token in tokens]
+    words = [_CORRECTIONS.get(word, word) for word in typed]
     lexicon, longest = _lexicon()
     tags: list[str] = []
     while (start := len(tags)) < len(words):
@@ -60,15 +62,6 @@ def _bioes(kind: str, length: int) -> list[str]:
     if length == 1:
         return [f"S-{kind}"]
     return [f"B-{kind}", *[f"I-{kind}"] * (length - 2), f"E-{kind}"]
-
-
-def _right_spelling(word: str) -> str:
-    return _corrections().get(word, word)
-
-
-@functools.cache
-def _corrections() -> Mapping[str, str]:
-    return {wrong: right for right, options in MISSPELLINGS.items() for wrong in options}
 
 
 @functools.cache

@@ -95,7 +95,6 @@ def lay_out(
     patient: Patient,
     study: Study,
     rng: np.random.Generator,
-    *,
     findings: Sequence[str],
     impression: Sequence[str],
     paragraph: Sequence[str],

@@ -12,19 +12,9 @@ from cxrflow.phantom.grammar import expand, pick, tidy
 from cxrflow.phantom.wording import biomedicine as words
 
 _STREAM = 71
-SECTIONS = (
-    ("BACKGROUND", "BACKGROUND"),
-    ("OBJECTIVE", "OBJECTIVE"),
-    ("METHODS", "METHODS"),
-    ("RESULTS", "RESULTS"),
-    ("CONCLUSIONS", "CONCLUSIONS"),
-)
 JOURNALS = (
-    "Annals of Invented Medicine",
-    "Journal of Imaginary Cell Biology",
-    "Fictional Epidemiology",
-    "Acta Exemplaria",
-    "Proceedings of Nowhere Surgery",
+    *("Annals of Invented Medicine", "Journal of Imaginary Cell Biology", "Fictional Epidemiology"),
+    *("Acta Exemplaria", "Proceedings of Nowhere Surgery"),
 )
 _TITLES = (
     "$adjective $condition and $noun in $population: a $design.",
@@ -94,13 +84,13 @@ _CONCLUSIONS = (
     "$population.",
     "$procedure {improved|did not improve} $outcome in patients with $condition.",
 )
-_BODY = dict(
-    zip(
-        (name for name, _ in SECTIONS),
-        (_BACKGROUND, _OBJECTIVE, _METHODS, _RESULTS, _CONCLUSIONS),
-        strict=True,
-    )
-)
+_SECTIONS = {
+    "BACKGROUND": _BACKGROUND,
+    "OBJECTIVE": _OBJECTIVE,
+    "METHODS": _METHODS,
+    "RESULTS": _RESULTS,
+    "CONCLUSIONS": _CONCLUSIONS,
+}
 
 
 @dataclass(frozen=True)
@@ -190,7 +180,7 @@ def _topic(rng: np.random.Generator) -> dict[str, str]:
 
 
 def _passage(label: str, topic: dict[str, str], rng: np.random.Generator) -> str:
-    templates = _BODY[label]
+    templates = _SECTIONS[label]
     count = min(len(templates), 1 + int(rng.integers(3)) if label != "OBJECTIVE" else 1)
     chosen = rng.choice(len(templates), count, replace=False)
     # Half of the sentences turn to something beside the topic, which widens the vocabulary.
@@ -219,7 +209,7 @@ def abstract(seed: int, number: int, version: int = 1) -> Abstract:
     missing = rng.random() < 0.12
     structured = rng.random() < 0.4
     title = sentence(pick(_TITLES, rng), rng, topic)
-    passages = tuple((label, _passage(label, topic, rng)) for label, _ in SECTIONS)
+    passages = tuple((label, _passage(label, topic, rng)) for label in _SECTIONS)
     if missing:
         passages = ()
     elif not structured:

@@ -1,6 +1,5 @@
 """Invented clinical notes of the MIMIC-III copy; removed words stand in ``[** **]`` brackets."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -93,21 +92,6 @@ _OTHER = (
 )
 
 
-@dataclass(frozen=True)
-class Note:
-    """One row of NOTEEVENTS; ``None`` is a blank field."""
-
-    subject: int
-    admission: int | None
-    date: datetime
-    time: datetime | None
-    category: str
-    description: str
-    caregiver: int | None
-    error: bool
-    text: str
-
-
 def _slots(rng: np.random.Generator, date: datetime) -> dict[str, str]:
     return {
         "id": str(int(rng.integers(100, 99999))),
@@ -149,41 +133,28 @@ def _discharge(rng: np.random.Generator, date: datetime) -> str:
         f"{pick(_TIMES, rng)}."
         for number in range(1, int(rng.integers(3, 8)))
     ]
-    return "\n".join(
-        [
-            f"Admission Date:  [**{admitted:%Y-%-m-%-d}**]              "
-            f"Discharge Date:   [**{date:%Y-%-m-%-d}**]",
-            "",
-            f"Service: {pick(('MEDICINE', 'SURGERY', 'CARDIOTHORACIC', 'NEUROLOGY'), rng)}",
-            "",
-            f"Allergies:\n{slots['drug'].capitalize()} / {slots['drug_b'].capitalize()}",
-            "",
-            f"Attending:[**First Name3 (LF) {slots['id']}**]",
-            f"Chief Complaint:\n{slots['complaint']}",
-            "",
-            "History of Present Illness:",
-            *_lines(_HISTORY, rng, date, 0.8),
-            "",
-            "Past Medical History:",
-            *(f"- {condition(rng)}" for _ in range(int(rng.integers(2, 6)))),
-            "",
-            "Social History:",
-            *_lines(_SOCIAL, rng, date, 0.6),
-            "",
-            "Pertinent Results:",
-            f"[**{admitted:%Y-%-m-%-d}**] 06:15AM BLOOD WBC-{slots['wbc']} Hgb-11.2* Plt Ct-215",
-            "",
-            "Brief Hospital Course:",
-            *_lines(_COURSE, rng, date, 0.75),
-            "",
-            "Discharge Medications:",
-            *medications,
-            "",
-            f"Discharge Diagnosis:\n{condition(rng)}",
-            "",
-            "Discharge Condition:\nStable.",
-        ]
-    )
+    admission, discharge = (f"[**{day:%Y-%-m-%-d}**]" for day in (admitted, date))
+    parts = [
+        f"Admission Date:  {admission}              Discharge Date:   {discharge}",
+        f"Service: {pick(('MEDICINE', 'SURGERY', 'CARDIOTHORACIC', 'NEUROLOGY'), rng)}",
+        f"Allergies:\n{slots['drug'].capitalize()} / {slots['drug_b'].capitalize()}",
+        f"Attending:[**First Name3 (LF) {slots['id']}**]\nChief Complaint:\n{slots['complaint']}",
+        _section("History of Present Illness", _lines(_HISTORY, rng, date, 0.8)),
+        _section(
+            "Past Medical History", [f"- {condition(rng)}" for _ in range(rng.integers(2, 6))]
+        ),
+        _section("Social History", _lines(_SOCIAL, rng, date, 0.6)),
+        f"Pertinent Results:\n{admission} 06:15AM BLOOD WBC-{slots['wbc']} Hgb-11.2* Plt Ct-215",
+        _section("Brief Hospital Course", _lines(_COURSE, rng, date, 0.75)),
+        _section("Discharge Medications", medications),
+        f"Discharge Diagnosis:\n{condition(rng)}",
+        "Discharge Condition:\nStable.",
+    ]
+    return "\n\n".join(parts)
+
+
+def _section(heading: str, lines: list[str]) -> str:
+    return "\n".join([f"{heading}:", *lines])
 
 
 def _radiology(settings: HospitalSettings, number: int, rng: np.random.Generator, date: str) -> str:
@@ -209,11 +180,7 @@ def _radiology(settings: HospitalSettings, number: int, rng: np.random.Generator
 
 
 def _text(
-    settings: HospitalSettings,
-    number: int,
-    category: str,
-    rng: np.random.Generator,
-    date: datetime,
+    settings: HospitalSettings, number: int, category: str, rng: np.random.Generator, date: datetime
 ) -> str:
     if category == "Discharge summary":
         return _discharge(rng, date)
@@ -227,22 +194,25 @@ def _text(
     return "\n".join([*history, *_lines(_OTHER, rng, date, 0.7)])
 
 
-def note(settings: HospitalSettings, number: int) -> Note:
-    """Note ``number`` (from 0); depends on the seed and its number alone."""
+def note(settings: HospitalSettings, number: int) -> tuple[object, ...]:
+    """Row ``number`` (from 0) of NOTEEVENTS, None for a blank field.
+
+    It depends on the seed and its number alone.
+    """
     rng = np.random.default_rng([settings.seed, number, _STREAM])
     shares = np.array([share for _, _, share, _ in CATEGORIES])
     chosen = int(rng.choice(len(CATEGORIES), p=shares / shares.sum()))
     category, description, _, timed = CATEGORIES[chosen]
     time = datetime(2101, 1, 1) + timedelta(minutes=int(rng.integers(99 * 365 * 24 * 60)))
-    midnight = time.replace(hour=0, minute=0)
-    return Note(
-        subject=int(rng.integers(2, 99_999)),
-        admission=None if rng.random() < 0.1 else int(rng.integers(100_000, 200_000)),
-        date=midnight,
-        time=time if timed else None,
-        category=category,
-        description=description,
-        caregiver=int(rng.integers(14_000, 21_500)) if timed else None,
-        error=bool(rng.random() < 0.01),
-        text=_text(settings, number, category, rng, midnight),
+    date = time.replace(hour=0, minute=0)
+    charted = f"{time:%Y-%m-%d %H:%M:%S}" if timed else None
+    return (
+        number + 1,
+        int(rng.integers(2, 99_999)),
+        None if rng.random() < 0.1 else int(rng.integers(100_000, 200_000)),
+        f"{date:%Y-%m-%d %H:%M:%S}",
+        *(charted, charted, category, description),
+        int(rng.integers(14_000, 21_500)) if timed else None,
+        1 if rng.random() < 0.01 else None,
+        _text(settings, number, category, rng, date),
     )

@@ -223,22 +223,12 @@ def write_report(
         impression = []
     elif not has_findings:
         findings = []
-    text = lay_out(
-        patient,
-        study,
-        rng,
-        findings=[sentence.text for sentence in findings],
-        impression=[sentence.text for sentence in impression],
-        paragraph=[sentence.text for sentence in paragraph],
-    )
-    return Report(
-        text=text,
-        findings=tuple(sentence.text for sentence in findings),
-        impression=tuple(sentence.text for sentence in impression),
-        last_paragraph=tuple(sentence.text for sentence in paragraph),
-        phrases=phrases,
-        labels=_labels(impression or findings or paragraph),
-    )
+    told = [
+        tuple(sentence.text for sentence in section)
+        for section in (findings, impression, paragraph)
+    ]
+    text = lay_out(patient, study, rng, *told)
+    return Report(text, *told, phrases, _labels(impression or findings or paragraph))
 
 
 def report_of(settings: HospitalSettings, patient: Patient, study: Study) -> Report:

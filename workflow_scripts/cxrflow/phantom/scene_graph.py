@@ -58,20 +58,15 @@ def regions(chest: Chest) -> dict[str, Points]:
         lung = chest.lung(side)
         found[f"{name} lung"] = lung
         for zone, words in _ZONES.items():
-            found[f"{name} {words}"] = _around(*_box(chest, side, zone))
+            place = chest.place(side, zone)
+            found[f"{name} {words}"] = _around(place.centre, place.reach)
         top, inner = lung[:, 1].min(), side * 0.15 * chest.width
         outer = side * chest.width
         found[f"{name} apical zone"] = np.array([[inner, top], [outer, top + 0.2 * chest.height]])
         found[f"{name} hilar structures"] = _around(chest.hilum(side), (0.14, 0.2))
-        found[f"{name} costophrenic angle"] = _around(
-            (0.86 * outer, chest.base - 0.08), (0.12, 0.12)
-        )
+        angle = (0.86 * outer, chest.base - 0.08)
+        found[f"{name} costophrenic angle"] = _around(angle, (0.12, 0.12))
     return found
-
-
-def _box(chest: Chest, side: int, zone: str) -> tuple[tuple[float, float], tuple[float, float]]:
-    place = chest.place(side, zone)
-    return place.centre, place.reach
 
 
 def _around(centre: tuple[float, float], reach: tuple[float, float]) -> Points:

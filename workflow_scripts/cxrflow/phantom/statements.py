@@ -133,16 +133,8 @@ def pair(first: Finding, second: Finding, rng: np.random.Generator) -> Sentence:
     slots = slots_of(first)
     one = write(pick(wording_of(first.name, first.zone).full, rng), rng, slots)
     two = write(pick(wording_of(second.name, second.zone).full, rng), rng, slots_of(second))
-    made = write(
-        joint,
-        rng,
-        {
-            "one": one.text[0].lower() + one.text[1:],
-            "two": two.text[0].lower() + two.text[1:],
-            "is": slots["is"],
-            "a": slots["a"],
-        },
-    )
+    lower = {slot: s.text[0].lower() + s.text[1:] for slot, s in (("one", one), ("two", two))}
+    made = write(joint, rng, lower | {"is": slots["is"], "a": slots["a"]})
     return Sentence(made.text, one.mentions + two.mentions)
 
 

@@ -149,11 +149,6 @@ class Film:
     swollen: list[Tube] = field(default_factory=list)
 
 
-def apply(film: Film, found: Abnormality, rng: np.random.Generator) -> None:
-    """Change what a film shows."""
-    _APPLY[found.kind](film, found, rng)
-
-
 def _frame(bone: Tube, found: Abnormality) -> tuple[Points, Points, Points, float]:
     """Point, tangent and a direction across [3] at the place, and the half width there.
 
@@ -283,7 +278,8 @@ def _degeneration(film: Film, found: Abnormality, rng: np.random.Generator) -> N
             film.skeleton = replace(film.skeleton, bones=(*film.skeleton.bones, spur))
 
 
-_APPLY = {
+#: What each kind changes of what a film shows.
+APPLY = {
     "fracture": _fracture,
     "hardware": _hardware,
     "lytic lesion": _lytic,

@@ -13,7 +13,7 @@ from PIL import Image
 from cxrflow.phantom.acquisition import Acquisition
 from cxrflow.phantom.canvas import Array, Canvas, Stroke
 from cxrflow.phantom.film import expose, grain
-from cxrflow.phantom.musculoskeletal.abnormalities import Abnormality, Film, apply
+from cxrflow.phantom.musculoskeletal.abnormalities import APPLY, Abnormality, Film
 from cxrflow.phantom.musculoskeletal.parts import BUILDERS
 from cxrflow.phantom.musculoskeletal.skeleton import Build, Points, Tube
 
@@ -57,7 +57,7 @@ def draw_bones(
     canvas = Canvas(film.acquisition, size)
     made = Film(BUILDERS[part](build, film.view == "lateral"))
     for number, one in enumerate(found):
-        apply(made, one, np.random.default_rng([seed, number]))
+        APPLY[one.kind](made, one, np.random.default_rng([seed, number]))
     turned = _FACING.get(part, {}).get(film.view, VIEWS[film.view])
     mirror = _SIDES[side] * (-1 if part in _OF_CHEST else 1)
     density = _density(made, canvas, turned, mirror, build, seed)

@@ -15,7 +15,6 @@ from PIL import Image
 from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
 from pydicom.encaps import encapsulate, generate_frames
 from pydicom.filereader import dcmread
-from pydicom.pixels import get_encoder
 from pydicom.uid import (
     UID,
     ExplicitVRLittleEndian,
@@ -69,52 +68,30 @@ def set_pixels(
     ``inverse`` says that low values are bright (MONOCHROME1); the values are stored as given.
     """
     syntax = dataset.file_meta.TransferSyntaxUID
-    dataset.SamplesPerPixel = 1
-    dataset.PhotometricInterpretation = "MONOCHROME1" if inverse else "MONOCHROME2"
-    dataset.Rows, dataset.Columns = pixels.shape
-    dataset.BitsAllocated = pixels.dtype.itemsize * 8
-    dataset.BitsStored, dataset.HighBit, dataset.PixelRepresentation = bits, bits - 1, 0
-    plain = pixels.astype(pixels.dtype.newbyteorder("<")).tobytes()
-    if not syntax.is_compressed:
-        dataset.PixelData = plain
-    elif syntax == JPEGBaseline8Bit:
-        buffer = io.BytesIO()
-        Image.fromarray(pixels).save(buffer, "JPEG", quality=JPEG_QUALITY)
-        dataset.PixelData = encapsulate([buffer.getvalue()])
-        dataset.LossyImageCompression, dataset.LossyImageCompressionMethod = "01", "ISO_10918_1"
-    elif syntax == JPEGLosslessSV1:
-        dataset.PixelData = encapsulate([_jpeg_lossless(dataset, plain)])
-    else:
-        frame = get_encoder(syntax).encode(
-            pixels,
-            rows=dataset.Rows,
-            columns=dataset.Columns,
-            samples_per_pixel=1,
-            number_of_frames=1,
-            bits_allocated=dataset.BitsAllocated,
-            bits_stored=bits,
-            pixel_representation=0,
-            photometric_interpretation=dataset.PhotometricInterpretation,
-        )
+    shown = "MONOCHROME1" if inverse else "MONOCHROME2"
+    dataset.set_pixel_data(pixels, shown, bits, generate_instance_uid=False)
+    if syntax in (JPEGBaseline8Bit, JPEGLosslessSV1):
+        if syntax == JPEGLosslessSV1:
+            frame = _jpeg_lossless(dataset)
+        else:
+            buffer = io.BytesIO()
+            Image.fromarray(pixels).save(buffer, "JPEG", quality=JPEG_QUALITY)
+            frame = buffer.getvalue()
+            dataset.LossyImageCompression, dataset.LossyImageCompressionMethod = "01", "ISO_10918_1"
         dataset.PixelData = encapsulate([frame])
-    dataset["PixelData"].VR = "OW" if dataset.BitsAllocated > 8 else "OB"
-    if syntax.is_compressed:
-        dataset["PixelData"].VR = "OB"
-        dataset["PixelData"].is_undefined_length = True
+        dataset["PixelData"].VR, dataset["PixelData"].is_undefined_length = "OB", True
+        dataset.file_meta.TransferSyntaxUID = syntax
+    elif syntax.is_compressed:
+        dataset.compress(syntax, generate_instance_uid=False)
 
 
-def _jpeg_lossless(dataset: Dataset, plain: bytes) -> bytes:
+def _jpeg_lossless(dataset: FileDataset) -> bytes:
     """One frame as JPEG lossless. gdcm's Python side passes bytes only through files."""
     import gdcm
 
-    raw = new_file("1.2.840.10008.5.1.4.1.1.7", uid("raw"), "explicit_le")
-    for element in dataset.group_dataset(0x0028):
-        raw.add(element)
-    raw.PixelData = plain
-    raw["PixelData"].VR = "OW"
     with tempfile.TemporaryDirectory() as folder:
         before, after = str(Path(folder, "raw.dcm")), str(Path(folder, "packed.dcm"))
-        raw.save_as(before, enforce_file_format=True)
+        save(dataset, Path(before))
         reader = gdcm.ImageReader()
         reader.SetFileName(before)
         change = gdcm.ImageChangeTransferSyntax()

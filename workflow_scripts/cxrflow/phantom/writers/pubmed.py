@@ -8,7 +8,7 @@ import hashlib
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from cxrflow.phantom.literature import SECTIONS, Abstract, abstract
+from cxrflow.phantom.literature import Abstract, abstract
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.writers.folder import Counts, dataset_writer, each, write_gzip
 
@@ -20,7 +20,6 @@ _HEAD = (
 _TAIL = "</PubmedArticleSet>\n"
 _RECORDS_PER_FILE = 1000
 _FIRST_PMID = 99_000_000
-_CATEGORIES = dict(SECTIONS)
 #: Every so many-th record is revised, or deleted, by the update file.
 _REVISED, _DELETED = 50, 120
 
@@ -39,7 +38,7 @@ def _abstract_element(record: Abstract) -> str:
         return ""
     texts = []
     for label, text in record.sections:
-        named = f' Label="{label}" NlmCategory="{_CATEGORIES[label]}"' if label else ""
+        named = f' Label="{label}" NlmCategory="{label}"' if label else ""
         texts.append(f"<AbstractText{named}>{_marked(text, record.markup)}</AbstractText>")
     return (
         f"<Abstract>{''.join(texts)}"
