@@ -84,10 +84,6 @@ class Chest:
         moved[:, 0] += self.anatomy.spine_curve * np.sin(2.2 * points[:, 1])
         return moved
 
-    def y(self, t: float | Points) -> float | Points:
-        """Height in the image of ``t``."""
-        return self.top + self.height * t
-
     def wall(self, side: int, first: float = 0.0, last: float = 1.0, inset: float = 0.0) -> Points:
         """Points [N, 2] along the chest wall between two values of ``t``, ``inset`` inwards."""
         t = np.linspace(first, last, 28)
@@ -162,7 +158,7 @@ class Chest:
         outer = self.width * float(_WALL(min(1.0, t + 0.10))) * 1.02
         inner = 0.10
         x = inner + (outer - inner) * _RIB_S
-        y = self.y(t) + slope * 0.62 * _RIB_S**2 - 0.05 * np.sin(np.pi * _RIB_S)
+        y = self.top + self.height * t + slope * 0.62 * _RIB_S**2 - 0.05 * np.sin(np.pi * _RIB_S)
         front = _RIB_S * 0.72
         back_end = y[-1]
         front_x = outer - (outer - inner) * front**1.15

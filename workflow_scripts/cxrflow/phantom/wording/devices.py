@@ -79,4 +79,3 @@ RESOLVED = (
     "{Interval removal of|Status post removal of} $the $device.",
     "$the $device $has been removed{ in the interval|*2}.",
 )
-PHRASES = ("$device $position.",)

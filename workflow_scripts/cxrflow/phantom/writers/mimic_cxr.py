@@ -14,7 +14,7 @@ from pydicom.dataset import FileDataset
 
 from cxrflow.phantom.acquisition import Acquisition
 from cxrflow.phantom.drawing import draw
-from cxrflow.phantom.patient import Patient, Study, make_patient, of_mimic_cxr
+from cxrflow.phantom.patient import Patient, Study, hospital, make_patient, of_mimic_cxr
 from cxrflow.phantom.report import report_of
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.wording.examination import procedure
@@ -111,8 +111,7 @@ def _header(patient: Patient, study: Study, acquisition: Acquisition, number: in
 
 def write_image_truth(folder: Path, settings: HospitalSettings) -> None:
     """Which images are usable, what spoils the others, and how the chest lies in each."""
-    patients = (make_patient(settings, index) for index in of_mimic_cxr(settings))
-    images = [image for one in patients for study in one.studies for image in study.images]
+    images = [i for one in hospital(settings) for study in one.studies for i in study.images]
     names = ("image_id", "projection", "inspiration", "shift_x", "shift_y", "scale", "rotation")
     rows = [{name: getattr(image, name) for name in names} for image in images]
     spoilt = pd.Series([image.spoilt for image in images], dtype="str")
