@@ -15,7 +15,8 @@ from PIL import Image, ImageDraw
 from cxrflow.command import parser, read_settings, run
 from cxrflow.files import atomic_path
 from cxrflow.phantom.acquisition import sample_acquisition
-from cxrflow.phantom.canvas import Array
+from cxrflow.phantom.canvas import Array, grey
+from cxrflow.phantom.contact_sheet import sheet_of
 from cxrflow.phantom.covidx import CLASSES, covidx_case
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.musculoskeletal.abnormalities import KINDS, sample_abnormality
@@ -29,22 +30,13 @@ _LABEL = 14
 
 def _tile(image: Array, size: int, title: str) -> Image.Image:
     """An image, as large as fits below its title."""
-    grey = Image.fromarray(np.rint(image * 255).astype(np.uint8))
-    scale = size / max(grey.size)
-    grey = grey.resize((round(grey.width * scale), round(grey.height * scale)))
+    shown = grey(image)
+    scale = size / max(shown.size)
+    shown = shown.resize((round(shown.width * scale), round(shown.height * scale)))
     tile = Image.new("L", (size, size + _LABEL), 16)
-    tile.paste(grey, ((size - grey.width) // 2, _LABEL))
+    tile.paste(shown, ((size - shown.width) // 2, _LABEL))
     ImageDraw.Draw(tile).text((3, 0), title, fill=235, font_size=10)
     return tile
-
-
-def _sheet(rows: Sequence[Sequence[Image.Image]]) -> Image.Image:
-    width, height = rows[0][0].size
-    sheet = Image.new("L", (width * len(rows[0]), height * len(rows)))
-    for row, tiles in enumerate(rows):
-        for column, tile in enumerate(tiles):
-            sheet.paste(tile, (column * width, row * height))
-    return sheet
 
 
 def bone_sheet(settings: HospitalSettings, size: int, pixels: int, views: bool) -> Image.Image:
@@ -64,7 +56,7 @@ def bone_sheet(settings: HospitalSettings, size: int, pixels: int, views: bool) 
             words = found[0].site.words if found else kind
             tiles.append(_tile(image, size, f"{part}: {words}"))
         rows.append(tiles)
-    return _sheet(rows)
+    return sheet_of(rows)
 
 
 def covidx_sheet(settings: HospitalSettings, size: int, pixels: int) -> Image.Image:
@@ -78,7 +70,7 @@ def covidx_sheet(settings: HospitalSettings, size: int, pixels: int) -> Image.Im
             for case in shown
         ]
         rows += [tiles[:7], tiles[7:]]
-    return _sheet(rows)
+    return sheet_of(rows)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

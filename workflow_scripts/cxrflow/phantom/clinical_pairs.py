@@ -10,14 +10,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from cxrflow.phantom.claims import (
-    BOTH,
-    ENTAILMENT,
-    LABELS,
-    NEUTRAL,
-    RESOLVED,
-    Claim,
-)
+from cxrflow.phantom.claims import BOTH, ENTAILMENT, LABELS, NEUTRAL, RESOLVED, Claim
 from cxrflow.phantom.grammar import pick, write
 from cxrflow.phantom.literature import drug
 from cxrflow.phantom.radiology_pairs import SentencePair

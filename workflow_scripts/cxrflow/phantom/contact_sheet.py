@@ -14,14 +14,8 @@ from PIL import Image, ImageDraw
 
 from cxrflow.command import parser, read_settings, run
 from cxrflow.files import atomic_path
-from cxrflow.phantom.acquisition import sample_acquisition
-from cxrflow.phantom.chexpert import (
-    CATEGORIES,
-    Order,
-    make_chexpert_patient,
-    members,
-    toned,
-)
+from cxrflow.phantom.acquisition import SPOILT, sample_acquisition
+from cxrflow.phantom.chexpert import CATEGORIES, Order, make_chexpert_patient, members, toned
 from cxrflow.phantom.course import FINDINGS, Finding, lesion_kind, sample_finding
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.patient import Patient, Study, make_patient
@@ -56,10 +50,10 @@ def exemplary(name: str, row: int) -> Finding:
 
 
 def _tile(
-    patient: Patient, study: Study, index: int, size: int, pixels: int, title: str, boxes: bool
+    patient: Patient, study: Study, size: int, pixels: int, title: str, boxes: bool = False
 ) -> Image.Image:
-    acquisition = study.images[index]
-    drawing = draw(patient, study, acquisition, pixels)
+    """The first image of a study, as large as fits below its title."""
+    drawing = draw(patient, study, study.images[0], pixels)
     grey = Image.fromarray((drawing.image * 255).astype(np.uint8)).convert("RGB")
     scale = size / max(grey.size)
     grey = grey.resize((round(grey.width * scale), round(grey.height * scale)))
@@ -70,48 +64,55 @@ def _tile(
             pen.rectangle(corners, outline=_BOX_COLOUR)
     tile = Image.new("RGB", (size, size + _LABEL), (20, 20, 24))
     tile.paste(grey, ((size - grey.width) // 2, _LABEL + (size - grey.height) // 2))
-    ImageDraw.Draw(tile).multiline_text(
-        (4, 1), title, fill=(235, 235, 235), spacing=0, font_size=11
-    )
+    bright = (235, 235, 235)
+    ImageDraw.Draw(tile).multiline_text((4, 1), title, fill=bright, spacing=0, font_size=11)
     return tile
+
+
+def sheet_of(rows: Sequence[Sequence[Image.Image]]) -> Image.Image:
+    """Tiles of one size, in rows; a row may be shorter than the first."""
+    width, height = rows[0][0].size
+    sheet = Image.new(rows[0][0].mode, (width * len(rows[0]), height * len(rows)))
+    for row, tiles in enumerate(rows):
+        for column, tile in enumerate(tiles):
+            sheet.paste(tile, (column * width, row * height))
+    return sheet
 
 
 def findings_sheet(
     settings: HospitalSettings, size: int, pixels: int, projection: str, boxes: bool
 ) -> Image.Image:
     """One column a finding, one row a severity and side; another patient in each tile."""
-    sheet = Image.new("RGB", (size * len(FINDINGS), (size + _LABEL) * len(_SEVERITIES)))
     settings = settings.model_copy(update={"spoilt_share": 0.0, "marker_share": 0.3})
-    for column, name in enumerate(FINDINGS):
-        for row in range(len(_SEVERITIES)):
-            finding = exemplary(name, row)
-            index = 100 + row * len(FINDINGS) + column
-            rng = np.random.default_rng([settings.seed, index])
-            view = ("PA" if row % 2 else "AP") if projection == "frontal" else "LATERAL"
-            image = replace(sample_acquisition(rng, settings, "sheet", view), aspect=1.0)
-            patient = make_patient(settings, index)
-            study = replace(patient.studies[0], findings=(finding,), images=(image,))
-            where = " ".join(word for word in (finding.side, finding.zone) if word != "none")
-            title = f"{name}\n{finding.kind or finding.grade} {where}"
-            tile = _tile(patient, study, 0, size, pixels, title, boxes)
-            sheet.paste(tile, (column * size, row * (size + _LABEL)))
-    return sheet
+
+    def tile(row: int, column: int, name: str) -> Image.Image:
+        finding = exemplary(name, row)
+        index = 100 + row * len(FINDINGS) + column
+        rng = np.random.default_rng([settings.seed, index])
+        view = ("PA" if row % 2 else "AP") if projection == "frontal" else "LATERAL"
+        image = replace(sample_acquisition(rng, settings, "sheet", view), aspect=1.0)
+        patient = make_patient(settings, index)
+        study = replace(patient.studies[0], findings=(finding,), images=(image,))
+        where = " ".join(word for word in (finding.side, finding.zone) if word != "none")
+        title = f"{name}\n{finding.kind or finding.grade} {where}"
+        return _tile(patient, study, size, pixels, title, boxes)
+
+    rows = range(len(_SEVERITIES))
+    return sheet_of([[tile(row, *place) for place in enumerate(FINDINGS)] for row in rows])
 
 
 def variety_sheet(settings: HospitalSettings, size: int, pixels: int) -> Image.Image:
     """Chests without findings: all looks and projections, spoilt ones in the last row."""
-    rows = [("mimic_cxr", "AP"), ("mimic_cxr", "PA"), ("mimic_cxr", "LATERAL"), ("rsna", "PA")]
-    rows.append(("chexpert", "AP"))
-    columns = 8
-    sheet = Image.new("RGB", (size * columns, (size + _LABEL) * (len(rows) + 1)))
+    whole = [("mimic_cxr", "AP"), ("mimic_cxr", "PA"), ("mimic_cxr", "LATERAL"), ("rsna", "PA")]
+    whole.append(("chexpert", "AP"))
+    states = [*((*kind, (None,) * 8) for kind in whole), ("mimic_cxr", "AP", SPOILT * 2)]
     settings = settings.model_copy(update={"spoilt_share": 0.0})
-    spoilt = ("clipped", "blurred", "overexposed", "rotated") * 2
-    for row in range(len(rows) + 1):
-        look, view = rows[row] if row < len(rows) else ("mimic_cxr", "AP")
-        for column in range(columns):
-            index = 300 + row * columns + column
+    rows: list[list[Image.Image]] = []
+    for look, view, spoilt in states:
+        rows.append([])
+        for column, state in enumerate(spoilt):
+            index = 300 + (len(rows) - 1) * len(spoilt) + column
             rng = np.random.default_rng([settings.seed, index])
-            state = spoilt[column] if row == len(rows) else None
             drawn = "mimic_cxr" if look == "chexpert" else look
             image = sample_acquisition(rng, settings, "sheet", view, look=drawn, spoilt=state)
             if look == "chexpert":
@@ -119,9 +120,8 @@ def variety_sheet(settings: HospitalSettings, size: int, pixels: int) -> Image.I
             patient = make_patient(settings, index)
             study = replace(patient.studies[0], findings=(), images=(image,))
             title = f"{look} {view}\n{state or ''}"
-            tile = _tile(patient, study, 0, size, pixels, title, False)
-            sheet.paste(tile, (column * size, row * (size + _LABEL)))
-    return sheet
+            rows[-1].append(_tile(patient, study, size, pixels, title))
+    return sheet_of(rows)
 
 
 def categories_sheet(settings: HospitalSettings, size: int, pixels: int) -> Image.Image:
@@ -136,7 +136,7 @@ def categories_sheet(settings: HospitalSettings, size: int, pixels: int) -> Imag
             for row, member in zip(places, ordered, strict=False):
                 patient = make_chexpert_patient(settings, member)
                 title = f"{category}\n{part}"
-                tile = _tile(patient, patient.studies[0], 0, size, pixels, title, False)
+                tile = _tile(patient, patient.studies[0], size, pixels, title)
                 sheet.paste(tile, (column * size, row * (size + _LABEL)))
     return sheet
 

@@ -12,14 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cxrflow.phantom.claims import (
-    BOTH,
-    CONTRADICTION,
-    ENTAILMENT,
-    NEUTRAL,
-    RESOLVED,
-    Claim,
-)
+from cxrflow.phantom.claims import BOTH, CONTRADICTION, ENTAILMENT, NEUTRAL, RESOLVED, Claim
 from cxrflow.phantom.course import Finding
 from cxrflow.phantom.grammar import pick, write
 from cxrflow.phantom.patient import Study, make_patient

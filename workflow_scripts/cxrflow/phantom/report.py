@@ -21,31 +21,20 @@ from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.wording import context
 from cxrflow.phantom.wording.spelling import misspell
 
-#: How often the IMPRESSION denies each absent observation.
+#: How often the IMPRESSION denies each absent observation, and FINDINGS, which go through the chest
+#: systematically.
 _DENIED = {
-    "Pneumonia": 0.50,
-    "Pneumothorax": 0.28,
-    "Pleural Effusion": 0.28,
-    "Edema": 0.18,
-    "Consolidation": 0.20,
-    "Cardiomegaly": 0.12,
-    "Lung Opacity": 0.06,
-    "Lung Lesion": 0.06,
-    "Fracture": 0.05,
-    "Atelectasis": 0.04,
-    "Support Devices": 0.02,
-}
-#: The same for FINDINGS, which goes through the chest systematically.
-_DESCRIBED_ABSENT = {
-    "Pneumonia": 0.15,
-    "Pneumothorax": 0.85,
-    "Pleural Effusion": 0.80,
-    "Edema": 0.35,
-    "Consolidation": 0.65,
-    "Lung Opacity": 0.12,
-    "Lung Lesion": 0.10,
-    "Fracture": 0.12,
-    "Atelectasis": 0.04,
+    "Pneumonia": (0.50, 0.15),
+    "Pneumothorax": (0.28, 0.85),
+    "Pleural Effusion": (0.28, 0.80),
+    "Edema": (0.18, 0.35),
+    "Consolidation": (0.20, 0.65),
+    "Cardiomegaly": (0.12, 0.0),
+    "Lung Opacity": (0.06, 0.12),
+    "Lung Lesion": (0.06, 0.10),
+    "Fracture": (0.05, 0.12),
+    "Atelectasis": (0.04, 0.04),
+    "Support Devices": (0.02, 0.0),
 }
 _MOST_DENIED = 4
 _STREAM = 31
@@ -75,8 +64,9 @@ def _by_urgency(study: Study) -> list[Finding]:
     return sorted(study.findings, key=lambda finding: statements.URGENCY.index(finding.name))
 
 
-def _draw(names: Sequence[str], shares: dict[str, float], rng: np.random.Generator) -> list[str]:
-    return [name for name in names if rng.random() < shares.get(name, 0.0)]
+def _denied(study: Study, section: int, rng: np.random.Generator) -> list[str]:
+    """What the IMPRESSION (0) or FINDINGS (1) denies."""
+    return [name for name in statements.deniable(study) if rng.random() < _DENIED[name][section]]
 
 
 def _impression(study: Study, rng: np.random.Generator) -> list[Sentence]:
@@ -106,7 +96,7 @@ def _impression(study: Study, rng: np.random.Generator) -> list[Sentence]:
     if not names & context.ACUTE and rng.random() < 0.5:
         options = context.NO_ACUTE_PROCESS if not names else context.NO_ACUTE_PROCESS[:-1]
         sentences.append(write(pick(options, rng), rng))
-    denied = _draw(allowed, _DENIED, rng)[:_MOST_DENIED]
+    denied = _denied(study, 0, rng)[:_MOST_DENIED]
     sentences += statements.absences(denied, rng)
     for name in context.EXCLUSIONS:
         if name in allowed and name not in denied and rng.random() < 0.02:
@@ -157,8 +147,7 @@ def _findings(study: Study, rng: np.random.Generator) -> list[Sentence]:
     sentences += [
         statements.resolved(finding, rng) for finding in study.resolved if rng.random() < 0.5
     ]
-    denied = _draw(statements.deniable(study), _DESCRIBED_ABSENT, rng)
-    sentences += statements.absences(denied, rng)
+    sentences += statements.absences(_denied(study, 1, rng), rng)
     tell("Cardiomegaly")
     if "Cardiomegaly" not in names:
         say(context.HEART_NORMAL, 0.8)
@@ -223,12 +212,13 @@ def write_report(
         impression = []
     elif not has_findings:
         findings = []
-    told = [
+    told, summed, last = (
         tuple(sentence.text for sentence in section)
         for section in (findings, impression, paragraph)
-    ]
-    text = lay_out(patient, study, rng, *told)
-    return Report(text, *told, phrases, _labels(impression or findings or paragraph))
+    )
+    text = lay_out(patient, study, rng, told, summed, last)
+    labels = _labels(impression or findings or paragraph)
+    return Report(text, told, summed, last, phrases, labels)
 
 
 def report_of(settings: HospitalSettings, patient: Patient, study: Study) -> Report:

@@ -64,7 +64,10 @@ def make_rsna_case(settings: HospitalSettings, index: int) -> RsnaCase:
     name = dicom_id(settings.seed, "rsna", index)
     acquisition = replace(
         sample_acquisition(camera, settings, name, projection, look="rsna"),
-        **{"view": projection, "aspect": 1.0, "bits": 8, "monochrome1": False},
+        view=projection,
+        aspect=1.0,
+        bits=8,
+        monochrome1=False,
         transfer_syntax="explicit_le",
     )
     found = Chapter(tuple(findings), {}, ())

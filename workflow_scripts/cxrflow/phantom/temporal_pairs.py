@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cxrflow.phantom.claims import Claim
+from cxrflow.phantom.course import GROUNDED
 from cxrflow.phantom.grammar import pick, write
 from cxrflow.phantom.patient import FIRST_FOLLOWED, make_patient
 from cxrflow.phantom.radiology_pairs import claim_slots, claims_of, say
@@ -27,12 +28,7 @@ SHARES: Mapping[tuple[str, str], int] = {
     (SWAPS, CONTRADICTION): 145,
 }
 #: The findings that sentences were sought for.
-TOPICS = frozenset(
-    {
-        *("Atelectasis", "Consolidation", "Edema", "Lung Opacity", "Pleural Effusion"),
-        *("Pneumonia", "Pneumothorax"),
-    }
-)
+TOPICS = frozenset(GROUNDED) - {"Cardiomegaly"}
 CHANGES = ("improved", "stable", "worsened")
 #: A sentence with a gap, and the words of each change that fit into it.
 FRAMES: Sequence[tuple[str, Mapping[str, Sequence[str]]]] = (

@@ -31,30 +31,24 @@ def _frontal_parts(c: Chest, side: int, kind: str) -> _Parts:
         tube = np.array([[0.012, -1.6], [0.008, top], [0.0, top + 0.26 * c.height]])
         return [(tube, 0.046, 1.0), (tube, 0.018, 0.45)], [], 0.30
     if kind == "nasogastric tube":
-        y = (-1.6, top, base - 0.35, base - 0.08, base + 0.06, base + 0.2)
+        y = [-1.6, top, base - 0.35, base - 0.08, base + 0.06, base + 0.2]
         return [(_curve((0.03, 0.03, 0.05, 0.16, 0.36, 0.42), y), 0.028, 1.0)], [], 0.28
     if kind == "central venous catheter":
         bend = -0.10 if side < 0 else 0.02
-        x = (side * 0.32, side * 0.30, side * 0.22, bend, -0.11, -0.11)
-        y = (-1.6, top - 0.05, top + 0.10, top + 0.17, top + 0.26, top + 0.42 * c.height)
+        x = [side * 0.32, side * 0.30, side * 0.22, bend, -0.11, -0.11]
+        y = [-1.6, top - 0.05, top + 0.10, top + 0.17, top + 0.26, top + 0.42 * c.height]
         return [(_curve(x, y), 0.026, 1.0)], [], 0.30
     if kind == "pacemaker":
         middle, high = side * 0.56 * w / 0.73, top + 0.22
         angle = np.linspace(0, 2 * np.pi, 32, endpoint=False)
         case = np.stack([middle + 0.115 * np.cos(angle), high + 0.095 * np.sin(angle)], 1)
-        x = (middle, side * 0.36, side * 0.15, -0.10, -0.13, 0.02, 0.18)
+        x = [middle, side * 0.36, side * 0.15, -0.10, -0.13, 0.02, 0.18]
         ends = (base - 0.50, base - 0.30, base - 0.24)
         lead = _curve(x, (high, high - 0.12, high + 0.02, high + 0.18, *ends))
         return [(lead, 0.024, 1.0)], [case], 0.42
     if kind == "chest tube":
-        x = (
-            side * (w + 0.25),
-            side * (w + 0.02),
-            side * w * 0.80,
-            side * w * 0.70,
-            side * w * 0.55,
-        )
-        y = (base - 0.30, base - 0.38, base - 0.60, top + 0.35, top + 0.16)
+        x = [side * at for at in (w + 0.25, w + 0.02, w * 0.80, w * 0.70, w * 0.55)]
+        y = [base - 0.30, base - 0.38, base - 0.60, top + 0.35, top + 0.16]
         tube = _curve(x, y)
         return [(tube, 0.050, 1.0), (tube, 0.022, 0.40)], [], 0.30
     angle = np.linspace(0, 2 * np.pi, 14)
@@ -76,7 +70,7 @@ def _lateral_parts(c: LateralChest, kind: str) -> _Parts:
     if kind == "pacemaker":
         y = top + 0.22
         case = np.array([[-0.56, y - 0.1], [-0.50, y - 0.1], [-0.54, y + 0.1], [-0.60, y + 0.1]])
-        x = (-0.55, -0.2, 0.0, -0.05, -0.32)
+        x = [-0.55, -0.2, 0.0, -0.05, -0.32]
         lead = _curve(x, (y, y - 0.1, y + 0.2, base - 0.5, base - 0.3))
         return [(lead, 0.024, 1.0)], [case], 0.42
     if kind == "chest tube":

@@ -11,14 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cxrflow.phantom.musculoskeletal.hand import DIGITS, phalanx
-from cxrflow.phantom.musculoskeletal.skeleton import (
-    Points,
-    Skeleton,
-    Tube,
-    as_point,
-    oval,
-    tube,
-)
+from cxrflow.phantom.musculoskeletal.skeleton import Points, Skeleton, Tube, as_point, oval, tube
 
 KINDS = ("fracture", "hardware", "lytic lesion", "dislocation", "degeneration")
 

@@ -2,37 +2,24 @@
 
 from collections.abc import Mapping
 
-from cxrflow.phantom.wording.lungs import (
-    ATELECTASIS,
-    CONSOLIDATION,
-    FRACTURE,
-    LESION,
-    OPACITY,
-    PNEUMONIA,
-)
-from cxrflow.phantom.wording.pleura_and_heart import (
-    CARDIOMEGALY,
-    EDEMA,
-    EFFUSION,
-    LOCULATED,
-    PNEUMOTHORAX,
-)
+from cxrflow.phantom.wording import lungs
+from cxrflow.phantom.wording import pleura_and_heart as pleura
 from cxrflow.phantom.wording.wording import Wording
 
 WORDINGS: Mapping[str, Wording] = {
-    "Atelectasis": ATELECTASIS,
-    "Cardiomegaly": CARDIOMEGALY,
-    "Consolidation": CONSOLIDATION,
-    "Edema": EDEMA,
-    "Fracture": FRACTURE,
-    "Lung Lesion": LESION,
-    "Lung Opacity": OPACITY,
-    "Pleural Effusion": EFFUSION,
-    "Pneumonia": PNEUMONIA,
-    "Pneumothorax": PNEUMOTHORAX,
+    "Atelectasis": lungs.ATELECTASIS,
+    "Cardiomegaly": pleura.CARDIOMEGALY,
+    "Consolidation": lungs.CONSOLIDATION,
+    "Edema": pleura.EDEMA,
+    "Fracture": lungs.FRACTURE,
+    "Lung Lesion": lungs.LESION,
+    "Lung Opacity": lungs.OPACITY,
+    "Pleural Effusion": pleura.EFFUSION,
+    "Pneumonia": lungs.PNEUMONIA,
+    "Pneumothorax": pleura.PNEUMOTHORAX,
 }
 #: Words of a finding that are those of its place as well: (observation, zone).
-_LOCATED: Mapping[tuple[str, str], Wording] = {("Pleural Effusion", "lateral"): LOCULATED}
+_LOCATED: Mapping[tuple[str, str], Wording] = {("Pleural Effusion", "lateral"): pleura.LOCULATED}
 ALL_WORDINGS = (*WORDINGS.values(), *_LOCATED.values())
 
 

@@ -8,13 +8,7 @@ from pathlib import Path
 
 from cxrflow.phantom.acquisition import Acquisition
 from cxrflow.phantom.canvas import grey
-from cxrflow.phantom.chexpert import (
-    OBSERVATIONS,
-    Member,
-    labels_of,
-    make_chexpert_patient,
-    members,
-)
+from cxrflow.phantom.chexpert import OBSERVATIONS, Member, labels_of, make_chexpert_patient, members
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.writers.folder import Counts, Row, dataset_writer, each, write_table

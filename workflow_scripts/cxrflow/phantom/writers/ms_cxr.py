@@ -6,6 +6,7 @@ take part, and the split, are drawn without regard to the findings.
 """
 
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from cxrflow.phantom.canvas import image_shape
 from cxrflow.phantom.course import GROUNDED
 from cxrflow.phantom.drawing import finding_boxes
 from cxrflow.phantom.patient import make_patient
+from cxrflow.phantom.progression import frontals
 from cxrflow.phantom.report import report_of
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.writers.folder import Counts, dataset_writer, each, write_table
@@ -63,27 +65,18 @@ def _phrases(settings: HospitalSettings, index: int) -> list[Phrase]:
     split = "train" if drawn < 0.6 else "val" if drawn < 0.75 else "test"
     made = []
     for study in patient.studies:
-        good = [image for image in study.images if image.view in ("AP", "PA") and not image.spoilt]
-        if not good:
+        image = next((one for one in frontals(study) if not one.spoilt), None)
+        if image is None:
             continue
-        image = good[0]
         boxes = finding_boxes(patient, study, image, settings.image_size)
         height, width = image_shape(image.aspect, settings.image_size)
+        path = f"{study_folder(study)}/{image.image_id}.jpg"
         texts = dict(report_of(settings, patient, study).phrases)
         for finding in study.findings:
             if finding.key in texts and boxes.get(finding.key):
-                made.append(
-                    Phrase(
-                        dicom_id=image.image_id,
-                        category=finding.name,
-                        text=texts[finding.key],
-                        path=f"{study_folder(study)}/{image.image_id}.jpg",
-                        boxes=tuple(boxes[finding.key]),
-                        width=width,
-                        height=height,
-                        split=split,
-                    )
-                )
+                told = (image.image_id, finding.name, texts[finding.key], path)
+                own = tuple(boxes[finding.key])
+                made.append(Phrase(*told, own, width, height, split))
     return made
 
 
@@ -91,13 +84,8 @@ def _balanced(phrases: list[Phrase]) -> list[Phrase]:
     """Drop the last phrases of a class that has far more than the median class."""
     counts = {name: sum(p.category == name for p in phrases) for name in GROUNDED}
     most = max(_ALWAYS_ALLOWED, float(np.median(list(counts.values()))) * _MOST)
-    kept: list[Phrase] = []
-    seen = dict.fromkeys(GROUNDED, 0)
-    for phrase in phrases:
-        seen[phrase.category] += 1
-        if seen[phrase.category] <= most:
-            kept.append(phrase)
-    return kept
+    numbers = {name: count(1) for name in GROUNDED}
+    return [phrase for phrase in phrases if next(numbers[phrase.category]) <= most]
 
 
 def _coco(phrases: list[Phrase]) -> dict[str, list[dict[str, object]]]:
