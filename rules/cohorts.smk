@@ -8,7 +8,7 @@ Outputs: `<results>/cohorts/<paper>/<cohort>/`; flow.json counts every filter wi
 rule build_pairs:
     """Pair each study's image with its report; hold evaluation patients out."""
     input:
-        data=lambda wildcards: marker(*cohort_sources(wildcards.cohort)),
+        data=lambda wildcards: marker(*run.known_cohorts[wildcards.cohort].sources),
         corpus=cohort_corpus,
         curation=lambda wildcards: curation_of(wildcards.cohort),
     output:
@@ -33,7 +33,7 @@ rule build_pairs:
     params:
         code=lambda wildcards: code_digest(
             "data.cohort",
-            *readers("tables", *cohort_sources(wildcards.cohort)),
+            *readers("tables", *run.known_cohorts[wildcards.cohort].sources),
             *(["data.validation"] if draws_validation(wildcards.cohort) else []),
             *published_cohort(wildcards.cohort),
         ),

@@ -24,7 +24,6 @@ from cxrflow.data.layouts import LAYOUTS, layout as layout_of
 from cxrflow.errors import InputError
 from cxrflow.files import fingerprint
 from cxrflow.outputs import open_to_others
-from cxrflow.papers import load_paper
 from cxrflow.names import paper_of, short_name
 from cxrflow.source_files import code_digest
 
@@ -180,11 +179,6 @@ def documents(dataset, paper):
     if cohort is not None:
         return f"<results>/cohorts/{cohort}/documents.parquet"
     return f"<results>/corpus/{dataset}/documents.parquet"
-
-
-def cohort_sources(cohort):
-    """The data sets a cohort is read from: its own, its images', those it holds out."""
-    return run.known_cohorts[cohort].sources
 
 
 def draws_validation(cohort):

@@ -241,12 +241,6 @@ def given_labels_place(wildcards):
 # --- tables and figures -------------------------------------------------------------------------
 
 
-def paper_source(paper):
-    """How a paper is named on a command line: one of ours by its name, another by its file."""
-    sources = {load_paper(source).name: source for source in run.papers}
-    return sources[paper]
-
-
 def metrics(task, model):
     """The results of a model in a task, one a seed."""
     if model is None:

@@ -71,7 +71,7 @@ rule make_table:
     params:
         code=code_digest("tables.tables", "tables/table.html.jinja", "tables/*.css.jinja"),
         content=lambda wildcards: paper_contents(wildcards.paper),
-        paper=lambda wildcards: paper_source(wildcards.paper),
+        paper=lambda wildcards: run.library.source(wildcards.paper),
         prefix=lambda wildcards, output: os.path.splitext(output.csv)[0],
         tests=lambda wildcards, input: option("--tests", *input.tests),
     shell:
@@ -115,7 +115,7 @@ rule check_orderings:
             "tables.orderings", "tables/orderings.html.jinja", "tables/table.css.jinja"
         ),
         content=lambda wildcards: paper_contents(wildcards.paper),
-        paper=lambda wildcards: paper_source(wildcards.paper),
+        paper=lambda wildcards: run.library.source(wildcards.paper),
         prefix=lambda wildcards, output: os.path.splitext(output.csv)[0],
         tests=lambda wildcards, input: option("--tests", *input.tests),
     shell:
@@ -315,7 +315,7 @@ rule draw_curve:
         settings=lambda wildcards: as_json(figure(wildcards)),
         protocol=as_json(run.paired_tests),
         content=lambda wildcards: paper_contents(wildcards.paper),
-        paper=lambda wildcards: paper_source(wildcards.paper),
+        paper=lambda wildcards: run.library.source(wildcards.paper),
     shell:
         r"""
         python -m cxrflow.benchmarks.compare_rows \

@@ -47,10 +47,8 @@ def check_names(config: Config) -> None:
         if ORDERINGS in paper.tables:
             raise WrongKey(("papers",), f"a table of '{name}' is called '{ORDERINGS}', as another")
     library = config.library
-    _known("models", config.models, library.models)
-    _known("tasks", config.tasks, library.tasks)
-    _known("cohorts", config.cohorts, library.cohorts)
-    _known("vocabularies", config.vocabularies, library.vocabularies)
+    for key in ("models", "tasks", "cohorts", "vocabularies"):
+        _known(key, getattr(config, key), getattr(library, key))
     _known("weights", config.weights, library.models)
     scales = {scale for recipe in library.models.values() for scale in recipe.scales}
     _known("scale", [config.scale], {"paper", *scales})

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Set
 import numpy as np
 import pandas as pd
 
-from cxrflow.csv_table import bare_ids, read_csv, require_file
+from cxrflow.csv_table import read_csv, require_file
 from cxrflow.data.filters import unit_hash
 from cxrflow.data.settings import SPLITS, CohortSettings, SplitSettings
 from cxrflow.errors import InputError
@@ -73,11 +73,10 @@ def from_file(settings: SplitSettings) -> pd.Series:
     """Split by patient from the settings' ``file``."""
     assert settings.file is not None
     path = require_file(settings.file.parent, settings.file.name)
-    rows, damage = read_csv(path, {"subject_id": "id", "split": "id"})
+    rows, damage = read_csv(path, {"subject_id": "bare", "split": "id"})
     if damage:
         first = damage[0]
         raise InputError(f"{first.examples[0]}: {first.reason}; a split file must be whole")
-    rows["subject_id"] = bare_ids(rows["subject_id"])
     return from_table(rows, path)
 
 

@@ -29,13 +29,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     from cxrflow.images.alignments import build_alignments, read_pairs
     from cxrflow.images.store import PixelStore
 
-    content = build_alignments(
-        read_pairs(options.pairs),
-        PixelStore(options.pixels),
-        settings,
-        options.output,
-        options.threads,
-    )
+    pairs, store = read_pairs(options.pairs), PixelStore(options.pixels)
+    content = build_alignments(pairs, store, settings, options.output, options.threads)
     reasons = ", ".join(f"{drop['count']} x {drop['reason']}" for drop in content["dropped"])
     log.info("%s: %d pairs registered; failed: %s", options.output, content["kept"], reasons or 0)
 
