@@ -136,7 +136,7 @@ def read_text(path: Path, separator: str = ",") -> "tuple[pd.DataFrame, list[Dro
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path}: not UTF-8 (byte 0x{error.object[error.start]:02x} cannot be read); "
-            "expected the file as published"
+            "expected the file as published, or your own converted: iconv -f WINDOWS-1252 -t UTF-8"
         ) from None
     except TooLarge as error:
         raise InputError(f"{path}: {error}; expected the file as published") from None
