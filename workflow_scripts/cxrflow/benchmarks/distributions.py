@@ -1,9 +1,10 @@
 """Values of several groups beside each other, as one small PNG."""
 
-import io
 from collections.abc import Mapping
 
 from numpy.typing import ArrayLike
+
+from cxrflow.benchmarks.result import png_of
 
 
 def draw_distributions(groups: Mapping[str, ArrayLike], label: str) -> bytes:
@@ -27,6 +28,4 @@ def draw_distributions(groups: Mapping[str, ArrayLike], label: str) -> bytes:
     axes.set_xlabel(label)
     axes.grid(axis="x", color="0.93")
     axes.spines[["top", "right"]].set_visible(False)
-    buffer = io.BytesIO()
-    canvas.savefig(buffer, format="png", metadata={"Software": None})
-    return buffer.getvalue()
+    return png_of(canvas)

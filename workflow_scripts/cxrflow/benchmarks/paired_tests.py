@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from cxrflow.benchmarks.registry import BENCHMARKS
@@ -32,21 +31,14 @@ from cxrflow.command import explain
 from cxrflow.errors import InputError
 from cxrflow.files import read_object, write_json
 from cxrflow.metrics.crossed import DIFFERENCE, Resampled, over_trainings_and_samples, resampled
-from cxrflow.metrics.intervals import Statistic, clusters_of, holm
+from cxrflow.metrics.intervals import Statistic, holm
 from cxrflow.names import short_name
 from cxrflow.parquet import read_table
 
 log = logging.getLogger("cxrflow")
 
 FIELDS = ("task", "benchmark", "model", "seed", "learnt", "data", "protocol", "metrics")
-
-
 ENDS = ("difference", "difference_low", "difference_high")
-
-
-def patients(predictions: pd.DataFrame, unit: str) -> NDArray[np.int64]:
-    """Cluster numbers [N] of a table with a ``subject_id``."""
-    return clusters_of(predictions["subject_id"], unit)
 
 
 def function(name: str) -> Any:

@@ -86,7 +86,7 @@ class Benchmark:
     reports: bool = False
     statistics: str | None = None
     key: tuple[str, ...] = ("sample_id",)
-    clusters: str = "paired_tests:patients"
+    clusters: str = "result:patients"
     own: tuple[str, ...] = ()
     resumes: bool = False
     counts: Literal["rows", "datasets", "curation"] | None = None

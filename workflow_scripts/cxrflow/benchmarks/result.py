@@ -4,7 +4,8 @@
 metrics, where a metric is a value with its interval and the number of samples behind it.
 """
 
-from collections.abc import Mapping
+import io
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cxrflow.benchmarks.settings import IntervalSettings
 from cxrflow.files import atomic_folder, write_json
-from cxrflow.metrics.intervals import Estimate
+from cxrflow.metrics.intervals import Estimate, Statistic, bootstrap, clusters_of
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,32 @@ class Result:
                     "metrics": {name: found.as_json() for name, found in self.metrics.items()},
                 },
             )
+
+
+def patients(predictions: pd.DataFrame, unit: str) -> NDArray[np.int64]:
+    """Cluster numbers [N] of a table with a ``subject_id``."""
+    return clusters_of(predictions["subject_id"], unit)
+
+
+def estimates(
+    statistic: Statistic,
+    predictions: pd.DataFrame,
+    sizes: Mapping[str, int] | int,
+    intervals: IntervalSettings,
+    clusters: Callable[[pd.DataFrame, str], NDArray[np.int64]] = patients,
+) -> dict[str, Estimate]:
+    """Every metric with its interval; ``sizes``: samples behind each, or behind all of them."""
+    if isinstance(sizes, int):
+        sizes = dict.fromkeys(statistic(np.ones((1, len(predictions)))), sizes)
+    drawn = clusters(predictions, intervals.unit)
+    return bootstrap(statistic, drawn, sizes, **intervals.resampling())
+
+
+def png_of(canvas: Any) -> bytes:
+    """A figure of matplotlib as PNG, the same bytes whenever it is drawn."""
+    buffer = io.BytesIO()
+    canvas.savefig(buffer, format="png", metadata={"Software": None})
+    return buffer.getvalue()
 
 
 def slug(name: str) -> str:

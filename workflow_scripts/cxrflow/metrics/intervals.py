@@ -33,6 +33,11 @@ class Estimate:
     high: float
     n: int
 
+    @classmethod
+    def counted(cls, value: float, n: int) -> "Estimate":
+        """A number that was counted, not sampled: it has no interval."""
+        return cls(float(value), float("nan"), float("nan"), n)
+
     def as_json(self) -> dict[str, Any]:
         """For metrics.json, where an undefined number is null."""
         number = {"value": self.value, "low": self.low, "high": self.high}

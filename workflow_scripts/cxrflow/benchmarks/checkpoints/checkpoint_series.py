@@ -8,7 +8,6 @@ are not: that over several trainings says more.
 """
 
 import importlib
-import io
 import logging
 import tempfile
 from argparse import Namespace
@@ -22,12 +21,12 @@ from cxrflow.benchmarks.checkpoints.settings import CheckpointSeriesSettings
 from cxrflow.benchmarks.features import extract
 from cxrflow.benchmarks.inputs import drop_rows
 from cxrflow.benchmarks.registry import BENCHMARKS
-from cxrflow.benchmarks.result import Figure, Result
+from cxrflow.benchmarks.result import Figure, Result, estimates, png_of
 from cxrflow.benchmarks.settings import FeatureSettings
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
 from cxrflow.metrics.correlation import correlation
-from cxrflow.metrics.intervals import Floats, Statistic, bootstrap, clusters_of
+from cxrflow.metrics.intervals import Floats, Statistic
 from cxrflow.progress import progress
 
 log = logging.getLogger("cxrflow")
@@ -39,17 +38,13 @@ LEAST = 3  # checkpoints
 def checkpoints(model: Path) -> list[Path]:
     """The checkpoints of a model, earliest first; InputError when there are too few."""
     folder = model / "checkpoints"
-    found = sorted((path for path in folder.glob("*") if path.name.isdigit()), key=_step)
+    found = sorted((p for p in folder.glob("*") if p.name.isdigit()), key=lambda p: int(p.name))
     if len(found) < LEAST:
         raise InputError(
             f"{folder}: {len(found)} checkpoints; expected {LEAST} or more, which "
             "training.checkpoint_validations keeps"
         )
     return found
-
-
-def _step(checkpoint: Path) -> int:
-    return int(checkpoint.name)
 
 
 def task_result(
@@ -95,10 +90,8 @@ def draw(predictions: pd.DataFrame, settings: CheckpointSeriesSettings, words: s
     points = cloud.scatter(-predictions["loss"], predictions["score"], c=predictions["step"], s=18)
     cloud.set(xlabel="− validation loss", ylabel=settings.metric)
     canvas.colorbar(points, ax=cloud, label="step")
-    buffer = io.BytesIO()
-    canvas.savefig(buffer, format="png", metadata={"Software": None})
     caption = f"Checkpoints of one training: the validation loss, and {words}."
-    return Figure(FILE, buffer.getvalue(), "Validation loss and score", caption)
+    return Figure(FILE, png_of(canvas), "Validation loss and score", caption)
 
 
 def score(options: Namespace, settings: CheckpointSeriesSettings) -> Result:
@@ -141,13 +134,8 @@ def score(options: Namespace, settings: CheckpointSeriesSettings) -> Result:
             "the score is not defined": ~np.isfinite(table["score"]),
         },
     )
-    chosen = settings.intervals
-    metrics = bootstrap(
-        statistics(predictions, settings),
-        clusters_of(predictions["subject_id"], chosen.unit),
-        {"correlation": len(predictions)},
-        **chosen.resampling(),
-    )
+    statistic = statistics(predictions, settings)
+    metrics = estimates(statistic, predictions, len(predictions), settings.intervals)
     value = metrics["correlation"].value
     words = f"{settings.metric} of {settings.benchmark} over its negative (correlation {value:.2f})"
     return Result(

@@ -50,11 +50,11 @@ from cxrflow.benchmarks.classification.settings import (
 )
 from cxrflow.benchmarks.features import Features, encode, images_to_encode, read_features
 from cxrflow.benchmarks.inputs import Cohort, choose_split, open_pixels, read_cohort
-from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.result import Result, estimates
 from cxrflow.encoders.image_encoder import load_image_half
 from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, clusters_of
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
@@ -250,9 +250,7 @@ def summarise(predictions: pd.DataFrame, settings: LinearProbeSettings) -> dict[
     metrics = statistics(predictions, settings)
     named = list(metrics(np.ones((1, len(predictions)))))
     behind = sizes(named, columns_of(predictions, "label"), class_names(predictions))
-    chosen = settings.intervals
-    clusters = clusters_of(predictions["subject_id"], chosen.unit)
-    return bootstrap(metrics, clusters, behind, **chosen.resampling())
+    return estimates(metrics, predictions, behind, settings.intervals)
 
 
 def evaluate(

@@ -12,7 +12,6 @@ Other pairs of prompts (``prompt_pairs``, Appendix A.1) give every metric again 
 ``prompts_spread``: the greatest AUROC less the smallest.
 """
 
-import io
 import logging
 from argparse import Namespace
 from collections.abc import Sequence
@@ -39,9 +38,9 @@ from cxrflow.benchmarks.classification.scores import (
 from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
 from cxrflow.benchmarks.features import Features, read_features
 from cxrflow.benchmarks.inputs import Cohort, read_cohort
-from cxrflow.benchmarks.result import Figure, Result
+from cxrflow.benchmarks.result import Figure, Result, estimates, png_of
 from cxrflow.metrics.classification import auroc, operating_points, roc_curve
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, clusters_of
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
@@ -127,9 +126,7 @@ def summarise(
     named = metrics(np.ones((1, len(predictions))))
     behind = sizes(list(named), columns_of(predictions, "label"), class_names(predictions))
     behind |= {name: int(used.sum()) for name, used in against_each_kind(predictions).items()}
-    chosen = settings.intervals
-    clusters = clusters_of(predictions["subject_id"], chosen.unit)
-    return bootstrap(metrics, clusters, behind, **chosen.resampling())
+    return estimates(metrics, predictions, behind, settings.intervals)
 
 
 def draw_roc(predictions: pd.DataFrame, metrics: dict[str, Estimate]) -> Figure:
@@ -159,9 +156,7 @@ def draw_roc(predictions: pd.DataFrame, metrics: dict[str, Estimate]) -> Figure:
     axes.set(xlabel="1 − specificity", ylabel="sensitivity", xlim=(0, 1), ylim=(0, 1.01))
     axes.set_aspect("equal")
     axes.legend(loc="lower right", frameon=False, fontsize="small" if names else None)
-    buffer = io.BytesIO()
-    canvas.savefig(buffer, format="png", metadata={"Software": None})
-    return Figure("roc.png", buffer.getvalue(), "ROC curve of zero-shot classification", caption)
+    return Figure("roc.png", png_of(canvas), "ROC curve of zero-shot classification", caption)
 
 
 def evaluate(

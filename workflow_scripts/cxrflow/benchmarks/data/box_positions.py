@@ -6,14 +6,12 @@ union of the phrase's boxes covers, whether there are several boxes, and how oft
 image is inside (drawn by finding).
 """
 
-import io
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from cxrflow.benchmarks.grounding.region import box_mask
-from cxrflow.benchmarks.result import Figure
+from cxrflow.benchmarks.result import Figure, png_of
 from cxrflow.data.tables import Tables
 
 SIDE = 64  # cells of a map; coordinates are parts of the image's width and height
@@ -56,10 +54,8 @@ def draw(maps: dict[str, pd.DataFrame]) -> Figure:
         axes.imshow(mean, vmin=0, vmax=1, extent=(0, 1, 1, 0))
         axes.set_title(f"{name} ({len(group)})", fontsize="small")
         axes.set_axis_off()
-    buffer = io.BytesIO()
-    canvas.savefig(buffer, format="png", metadata={"Software": None})
     caption = (
         "How often each place of the image is inside the boxes of a phrase, by finding; the "
         "number of phrases in brackets. Images are brought to one square."
     )
-    return Figure("box_positions.png", buffer.getvalue(), "Where MS-CXR's boxes lie", caption)
+    return Figure("box_positions.png", png_of(canvas), "Where MS-CXR's boxes lie", caption)

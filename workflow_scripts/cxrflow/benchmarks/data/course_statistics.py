@@ -24,7 +24,6 @@ from cxrflow.metrics.intervals import Estimate
 log = logging.getLogger("cxrflow")
 
 MOST = 10  # studies that are told apart
-UNKNOWN = float("nan")
 
 
 def count(studies: pd.DataFrame, compared: pd.Series) -> dict[str, Estimate]:
@@ -32,15 +31,15 @@ def count(studies: pd.DataFrame, compared: pd.Series) -> dict[str, Estimate]:
     per_subject = studies.groupby("subject_id")["study_id"].nunique()
     subjects, visits = len(per_subject), len(studies)
     values = {
-        "subjects": (float(subjects), subjects),
-        "studies": (float(visits), visits),
-        "several_studies": (100 * float((per_subject >= 2).mean()), subjects),
-        "progression": (100 * float(studies["study_id"].isin(compared).mean()), visits),
+        "subjects": (subjects, subjects),
+        "studies": (visits, visits),
+        "several_studies": (100 * (per_subject >= 2).mean(), subjects),
+        "progression": (100 * studies["study_id"].isin(compared).mean(), visits),
     }
     for number in range(1, MOST + 1):
         share = (per_subject.clip(upper=MOST) == number).mean()
-        values[f"studies/{number}"] = (100 * float(share), subjects)
-    return {name: Estimate(value, UNKNOWN, UNKNOWN, n) for name, (value, n) in values.items()}
+        values[f"studies/{number}"] = (100 * share, subjects)
+    return {name: Estimate.counted(value, n) for name, (value, n) in values.items()}
 
 
 def score(given: Namespace, settings: CourseStatisticsSettings) -> Result:

@@ -19,18 +19,17 @@ import pandas as pd
 
 from cxrflow.benchmarks.data.settings import CurationStatisticsSettings
 from cxrflow.benchmarks.inputs import TRUTH_FILE, choose_split
-from cxrflow.benchmarks.result import Result, slug
+from cxrflow.benchmarks.result import Result, estimates, slug
 from cxrflow.errors import InputError
 from cxrflow.files import file_digest, read_object
 from cxrflow.images.curation import UNDECIDED, against_truth
-from cxrflow.metrics.intervals import Estimate, Floats, bootstrap, clusters_of, weighted_mean
+from cxrflow.metrics.intervals import Estimate, Floats, weighted_mean
 from cxrflow.parquet import read_table
 
 log = logging.getLogger("cxrflow")
 
 COLUMNS = ("subject_id", "study_id", "image_id", "split", "score", "lead", "decision")
 RIGHT = ("rejected", "wrong", "stands", "ranked")
-UNKNOWN = float("nan")
 
 
 def studies_of(decided: pd.DataFrame, truth: pd.DataFrame | None) -> pd.DataFrame:
@@ -52,7 +51,7 @@ def studies_of(decided: pd.DataFrame, truth: pd.DataFrame | None) -> pd.DataFram
 def summarise(rows: pd.DataFrame, settings: CurationStatisticsSettings) -> dict[str, Estimate]:
     """All metrics; patients are drawn together."""
     parts = {"decided": ("decided", np.ones(len(rows), dtype=bool))}
-    mixed = rows.get("chance", pd.Series(UNKNOWN, rows.index)).notna().to_numpy()
+    mixed = rows.get("chance", pd.Series(np.nan, rows.index)).notna().to_numpy()
     if mixed.any():
         chance = rows["chance"]
         rows = rows.assign(
@@ -70,16 +69,10 @@ def summarise(rows: pd.DataFrame, settings: CurationStatisticsSettings) -> dict[
     def statistic(counts: Floats) -> dict[str, Floats]:
         return {name: weighted_mean(counts, rows[c], where) for name, (c, where) in parts.items()}
 
-    chosen = settings.intervals
-    found = bootstrap(
-        statistic,
-        clusters_of(rows["subject_id"], chosen.unit),
-        {name: int(where.sum()) for name, (_, where) in parts.items()},
-        **chosen.resampling(),
-    )
+    sizes = {name: int(where.sum()) for name, (_, where) in parts.items()}
     counted = {"studies": len(rows)} | ({"mixed": int(mixed.sum())} if "chance" in rows else {})
-    exact = {name: Estimate(float(n), UNKNOWN, UNKNOWN, n) for name, n in counted.items()}
-    return exact | found
+    exact = {name: Estimate.counted(n, n) for name, n in counted.items()}
+    return exact | estimates(statistic, rows, sizes, settings.intervals)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,6 @@ FINDINGS = (
     *("pleural_effusion", "pneumonia", "pneumothorax"),
 )
 TOTAL, BACKGROUND = "total", "background"
-UNKNOWN = float("nan")
 
 
 def phrase_length(phrase: str, settings: MsCxrStatisticsSettings) -> int:
@@ -94,7 +93,7 @@ def people(
         age = mimic_iv.ages(patients, first["subject_id"], first["year"])
     return found | {
         "women": float(women),
-        "women_percent": 100 * women / listed if listed else UNKNOWN,
+        "women_percent": 100 * women / listed if listed else float("nan"),
         "age": float(age.mean()),
         "age_sd": float(age.std(ddof=1)),
         "without_demographics": float(len(first) - listed),
@@ -118,14 +117,9 @@ def count(
         size = int(found["subjects"])
         if name != BACKGROUND:
             found |= {"pairs": float(len(group)), "images": float(group["image_id"].nunique())}
-            metrics[f"tokens/{name}"] = _exact(float(group["tokens"].mean()), len(group))
-        metrics |= {f"{key}/{name}": _exact(value, size) for key, value in found.items()}
+            metrics[f"tokens/{name}"] = Estimate.counted(group["tokens"].mean(), len(group))
+        metrics |= {f"{key}/{name}": Estimate.counted(value, size) for key, value in found.items()}
     return metrics
-
-
-def _exact(value: float, n: int) -> Estimate:
-    """A number that was counted, not sampled: it has no interval."""
-    return Estimate(value, UNKNOWN, UNKNOWN, n)
 
 
 def score(given: Namespace, settings: MsCxrStatisticsSettings) -> Result:
@@ -149,9 +143,11 @@ def score(given: Namespace, settings: MsCxrStatisticsSettings) -> Result:
     names = maps["category"].map(slug)
     by_finding = {name: maps[names == name] for name in dict.fromkeys([*FINDINGS, *names])}
     for name, group in {**by_finding, TOTAL: maps}.items():
-        metrics |= {f"{k}/{name}": _exact(v, len(group)) for k, v in spread(group).items()}
+        metrics |= {
+            f"{k}/{name}": Estimate.counted(v, len(group)) for k, v in spread(group).items()
+        }
     each = maps["image_id"].value_counts()
-    metrics[f"several_phrases/{TOTAL}"] = _exact(float((each > 1).mean()), len(each))
+    metrics[f"several_phrases/{TOTAL}"] = Estimate.counted((each > 1).mean(), len(each))
     undated = int(pairs["study_id"].map(years.set_index("study_id")["year"]).isna().sum())
     data = {
         "name": given.dataset,

@@ -22,7 +22,6 @@ log = logging.getLogger("cxrflow")
 
 QUALITY = ("one_expert", "multiple_experts", "disagreement")
 TOTAL = "total"
-UNKNOWN = float("nan")
 
 
 def count(rows: pd.DataFrame) -> dict[str, Estimate]:
@@ -35,10 +34,10 @@ def count(rows: pd.DataFrame) -> dict[str, Estimate]:
             found[kind] = 100 * float((group["label"] == kind).mean())
         told = group.loc[group["quality"].isin(QUALITY), "quality"]
         for kind in QUALITY:
-            found[kind] = 100 * float((told == kind).mean()) if len(told) else UNKNOWN
+            found[kind] = 100 * float((told == kind).mean()) if len(told) else float("nan")
         for key, value in found.items():
             size = len(told) if key in QUALITY else len(group)
-            metrics[f"{key}/{name}"] = Estimate(value, UNKNOWN, UNKNOWN, size)
+            metrics[f"{key}/{name}"] = Estimate.counted(value, size)
     return metrics
 
 

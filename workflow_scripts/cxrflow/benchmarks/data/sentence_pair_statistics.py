@@ -18,7 +18,6 @@ from cxrflow.metrics.intervals import Estimate
 log = logging.getLogger("cxrflow")
 
 TOTAL, ALL = "total", "all"
-UNKNOWN = float("nan")
 
 
 def count(rows: pd.DataFrame) -> dict[str, Estimate]:
@@ -30,7 +29,7 @@ def count(rows: pd.DataFrame) -> dict[str, Estimate]:
     for name, group in groups.items():
         numbers = {label: int((group["label"] == label).sum()) for label in rows["label"].unique()}
         for key, number in {**numbers, ALL: len(group)}.items():
-            metrics[f"{key}/{name}"] = Estimate(float(number), UNKNOWN, UNKNOWN, len(group))
+            metrics[f"{key}/{name}"] = Estimate.counted(number, len(group))
     return metrics
 
 

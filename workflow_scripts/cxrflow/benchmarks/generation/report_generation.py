@@ -35,9 +35,8 @@ from cxrflow.benchmarks.inputs import (
     open_pixels,
     read_cohort,
 )
-from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.result import Result, estimates
 from cxrflow.errors import InputError
-from cxrflow.metrics.intervals import bootstrap, clusters_of
 from cxrflow.text.report_prompts import prior_texts, report_texts
 from cxrflow.training.precision import choose_device
 
@@ -150,8 +149,6 @@ def make_result(
     parts = dict(zip(PARTS, (prior, len(predictions) - prior), strict=True))
     parts |= {control: len(texts[control]) for control in CONTROLS if control in texts}
     sizes |= {f"{name}/{part}": count for name in list(sizes) for part, count in parts.items()}
-    chosen = settings.intervals
-    clusters = clusters_of(predictions["subject_id"], chosen.unit)
     data = {
         **studies.cohort.data,
         "fingerprint": data_fingerprint(studies.cohort, pixels),
@@ -166,7 +163,7 @@ def make_result(
         "report_generation",
         data,
         {**said, **protocol},
-        bootstrap(statistic, clusters, sizes, **chosen.resampling()),
+        estimates(statistic, predictions, sizes, settings.intervals),
         predictions,
     )
 

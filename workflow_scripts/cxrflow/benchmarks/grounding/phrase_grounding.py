@@ -42,18 +42,11 @@ from cxrflow.benchmarks.inputs import (
     open_pixels,
     read_cohort,
 )
-from cxrflow.benchmarks.result import Result, slug
+from cxrflow.benchmarks.result import Result, estimates, slug
 from cxrflow.encoders.dilation import refine_grid
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import miou, signed_cnr
-from cxrflow.metrics.intervals import (
-    Estimate,
-    Floats,
-    Statistic,
-    bootstrap,
-    clusters_of,
-    weighted_mean,
-)
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic, weighted_mean
 from cxrflow.parquet import read_table
 from cxrflow.training.precision import choose_device
 
@@ -261,11 +254,7 @@ def summarise(
         sizes[metric] = sizes[f"{metric}_micro"] = int(known.sum())
     for name in scored_controls(scores):
         sizes[f"signed_cnr/{name}"] = int(scores[f"signed_cnr_{name}"].notna().sum())
-    chosen = settings.intervals
-    clusters = clusters_of(scores["subject_id"], chosen.unit)
-    means = statistics(scores, settings)
-    estimates = bootstrap(means, clusters, sizes, **chosen.resampling())
-    return estimates, present
+    return estimates(statistics(scores, settings), scores, sizes, settings.intervals), present
 
 
 def read_samples(options: Namespace, settings: PhraseGroundingSettings) -> Cohort:

@@ -13,15 +13,9 @@ from numpy.typing import NDArray
 from cxrflow.benchmarks.classification.linear_probe import percent
 from cxrflow.benchmarks.classification.settings import SegmentationSettings
 from cxrflow.benchmarks.grounding.region import by_box_size, make_window
+from cxrflow.benchmarks.result import estimates
 from cxrflow.images.geometry import Geometry
-from cxrflow.metrics.intervals import (
-    Estimate,
-    Floats,
-    Statistic,
-    bootstrap,
-    clusters_of,
-    weighted_mean,
-)
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic, clusters_of, weighted_mean
 from cxrflow.metrics.region_scores import region_scores
 
 METRICS = ("iou", "dice", "cnr", "signed_cnr")  # the last is not in the paper
@@ -137,13 +131,8 @@ def summarise(predictions: pd.DataFrame, settings: SegmentationSettings) -> dict
                 counted |= dict.fromkeys(
                     (f"{metric}/{name}", f"{metric}_sd/{name}"), int(usable.sum())
                 )
-    chosen = settings.intervals
-    return bootstrap(
-        statistics(predictions, settings),
-        image_clusters(predictions, chosen.unit),
-        counted,
-        **chosen.resampling(),
-    )
+    statistic = statistics(predictions, settings)
+    return estimates(statistic, predictions, counted, settings.intervals, image_clusters)
 
 
 def column_of(metric: str, name: str, seed: int | None) -> str:

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 import cxrflow
 from cxrflow.benchmarks.inputs import Cohort, choose_split, read_cohort
 from cxrflow.benchmarks.language.settings import MaskPredictionSettings
-from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.result import Result, estimates
 from cxrflow.errors import InputError
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, clusters_of
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic, clusters_of
 from cxrflow.metrics.masked_tokens import (
     correct_predictions,
     most_frequent_token,
@@ -181,13 +181,8 @@ def summarise(predictions: pd.DataFrame, settings: MaskPredictionSettings) -> di
     sizes |= {
         f"mask_accuracy/{name}": int(total[section == name].sum()) for name in settings.sections
     }
-    chosen = settings.intervals
-    return bootstrap(
-        statistics(predictions, settings),
-        clusters(predictions, chosen.unit),
-        sizes,
-        **chosen.resampling(),
-    )
+    statistic = statistics(predictions, settings)
+    return estimates(statistic, predictions, sizes, settings.intervals, clusters)
 
 
 def evaluate(model: Any, cohort: Cohort, source: Path, settings: MaskPredictionSettings) -> Result:

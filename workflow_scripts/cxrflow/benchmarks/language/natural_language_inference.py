@@ -20,11 +20,11 @@ from cxrflow.benchmarks.inputs import Cohort, choose_split, read_cohort
 from cxrflow.benchmarks.language.pair_classifier import FineTuning, LabelledPairs, fine_tune
 from cxrflow.benchmarks.language.sentence_pair_rows import COLUMNS, pair_clusters, pair_numbers
 from cxrflow.benchmarks.language.settings import NaturalLanguageInferenceSettings
-from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.result import Result, estimates
 from cxrflow.data.nli import LABELS
 from cxrflow.errors import InputError
 from cxrflow.files import fingerprint
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic
 from cxrflow.metrics.multiclass import accuracy, class_f1
 from cxrflow.text.sentence_pairs import PairTokens
 from cxrflow.training.precision import choose_device
@@ -64,13 +64,8 @@ def summarise(
     labels = classes_of(predictions["label"])
     sizes = dict.fromkeys(("accuracy", "accuracy_sd", "majority", "macro_f1"), len(labels))
     sizes |= {f"f1/{name}": int((labels == place).sum()) for place, name in enumerate(LABELS)}
-    chosen = settings.intervals
-    return bootstrap(
-        statistics(predictions, settings),
-        pair_clusters(predictions, chosen.unit),
-        sizes,
-        **chosen.resampling(),
-    )
+    statistic = statistics(predictions, settings)
+    return estimates(statistic, predictions, sizes, settings.intervals, pair_clusters)
 
 
 def classes_of(labels: pd.Series) -> NDArray[np.int64]:

@@ -26,10 +26,10 @@ import cxrflow
 from cxrflow.benchmarks.inputs import Cohort, drop_rows, read_cohort
 from cxrflow.benchmarks.language.sentence_pair_rows import COLUMNS, pair_clusters, pair_numbers
 from cxrflow.benchmarks.language.settings import ParaphraseDetectionSettings
-from cxrflow.benchmarks.result import Result, slug
+from cxrflow.benchmarks.result import Result, estimates, slug
 from cxrflow.errors import InputError
 from cxrflow.metrics.classification import auroc
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, weighted_mean
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic, weighted_mean
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
@@ -126,13 +126,8 @@ def summarise(
     sizes = {"majority": len(predictions)}
     for name, rows in _subsets(predictions).items():
         sizes |= {f"accuracy{name}": int(rows.sum()), f"auroc{name}": int(rows.sum())}
-    chosen = settings.intervals
-    return bootstrap(
-        statistics(predictions, settings),
-        pair_clusters(predictions, chosen.unit),
-        sizes,
-        **chosen.resampling(),
-    )
+    statistic = statistics(predictions, settings)
+    return estimates(statistic, predictions, sizes, settings.intervals, pair_clusters)
 
 
 def evaluate(model: Any, cohort: Cohort, settings: ParaphraseDetectionSettings) -> Result:

@@ -20,10 +20,10 @@ import cxrflow
 from cxrflow.benchmarks.inputs import Cohort, read_cohort
 from cxrflow.benchmarks.language.sentence_pair_rows import COLUMNS, pair_clusters, pair_numbers
 from cxrflow.benchmarks.language.settings import SentenceSimilaritySettings
-from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.result import Result, estimates
 from cxrflow.errors import InputError
 from cxrflow.metrics.classification import auroc
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, weighted_mean
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic, weighted_mean
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
@@ -79,13 +79,8 @@ def summarise(
         "neutral_sim": int(of.get("neutral", 0)),
         "auroc": decided,
     }
-    chosen = settings.intervals
-    return bootstrap(
-        statistics(predictions, settings),
-        pair_clusters(predictions, chosen.unit),
-        sizes,
-        **chosen.resampling(),
-    )
+    statistic = statistics(predictions, settings)
+    return estimates(statistic, predictions, sizes, settings.intervals, pair_clusters)
 
 
 def projection_is_trained(run_record: dict[str, Any]) -> bool | None:

@@ -24,9 +24,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from cxrflow.benchmarks.inputs import drop_rows, read_cohort
 from cxrflow.benchmarks.language.settings import VocabularyComparisonSettings
-from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.result import Result, estimates
 from cxrflow.errors import InputError
-from cxrflow.metrics.intervals import Estimate, Floats, bootstrap, clusters_of, weighted_mean
+from cxrflow.metrics.intervals import Estimate, Floats, weighted_mean
 from cxrflow.text.tokenizer import PREFIX, read_tokenizer
 
 log = logging.getLogger("cxrflow")
@@ -103,15 +103,7 @@ def compare(
             found[f"unknown/{name}"] = weighted_mean(weights, counts[f"unknown/{name}"]) / tokens
         return found
 
-    intervals = settings.intervals
-    names = statistic(np.ones((1, len(counts))))
-    metrics |= bootstrap(
-        statistic,
-        clusters_of(reports["subject_id"], intervals.unit),
-        dict.fromkeys(names, len(counts)),
-        **intervals.resampling(),
-    )
-    return metrics, counts
+    return metrics | estimates(statistic, reports, len(counts), settings.intervals), counts
 
 
 def named_folders(given: Sequence[str]) -> dict[str, Path]:

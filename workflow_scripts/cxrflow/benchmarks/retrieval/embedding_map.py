@@ -5,7 +5,6 @@ The per cent beside a model's name is of the features, not of the map, in which 
 little: of a candidate's ten nearest those of its own category, mean over candidates.
 """
 
-import io
 from argparse import Namespace
 from typing import Any
 
@@ -17,6 +16,7 @@ from sklearn.manifold import TSNE
 from cxrflow.benchmarks.features import read_features
 from cxrflow.benchmarks.inputs import read_cohort
 from cxrflow.benchmarks.model_figures import given_columns
+from cxrflow.benchmarks.result import png_of
 from cxrflow.benchmarks.retrieval.precision import COLUMNS, candidates_of, vectors
 from cxrflow.benchmarks.retrieval.settings import EmbeddingFigureSettings
 from cxrflow.errors import InputError
@@ -79,14 +79,12 @@ def draw(options: Namespace, settings: EmbeddingFigureSettings) -> tuple[bytes, 
         ncols=len(settings.categories),
         frameon=False,
     )
-    buffer = io.BytesIO()
-    canvas.savefig(buffer, format="png", metadata={"Software": None})
     caption = (
         "t-SNE of the encoders' features of candidate images, a dot each, by category; first "
         "seeds. Per cent: of the nearest of a candidate, by the features themselves, those of "
         "its own category."
     )
-    return buffer.getvalue(), {
+    return png_of(canvas), {
         "data": cohort.data,
         "shows": [],
         "caption": caption,

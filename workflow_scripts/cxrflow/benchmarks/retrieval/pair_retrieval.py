@@ -23,17 +23,10 @@ import cxrflow
 from cxrflow.benchmarks.generation.report_retrieval import embed
 from cxrflow.benchmarks.grounding.controls import exchange
 from cxrflow.benchmarks.inputs import Pixels, data_fingerprint, drop_rows, open_pixels
-from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.result import Result, estimates
 from cxrflow.benchmarks.retrieval.settings import PairRetrievalSettings
 from cxrflow.benchmarks.study_images import Studies, embed_images, read_studies
-from cxrflow.metrics.intervals import (
-    Floats,
-    Statistic,
-    bootstrap,
-    clusters_of,
-    weighted_mean,
-    weighted_median,
-)
+from cxrflow.metrics.intervals import Floats, Statistic, weighted_mean, weighted_median
 from cxrflow.metrics.retrieval import cosines, ranks
 from cxrflow.training.precision import choose_device
 
@@ -108,8 +101,6 @@ def make_result(
     statistic = statistics(predictions, settings)
     named = statistic(np.ones((1, len(predictions))))
     sizes = {name: int(predictions[name].notna().sum()) for name in named}
-    chosen = settings.intervals
-    clusters = clusters_of(predictions["subject_id"], chosen.unit)
     data = {
         **studies.cohort.data,
         "fingerprint": data_fingerprint(studies.cohort, pixels),
@@ -122,7 +113,7 @@ def make_result(
         "candidates": "each text once, with the first study that has it",
         "ties": "mean rank of equal scores",
     }
-    metrics = bootstrap(statistic, clusters, sizes, **chosen.resampling())
+    metrics = estimates(statistic, predictions, sizes, settings.intervals)
     first = f"{RECALL}/{settings.cutoffs[-1]}/{DIRECTIONS[0]}"
     log.info("%s %.3f of %d studies", first, metrics[first].value, len(predictions))
     return Result("pair_retrieval", data, protocol, metrics, predictions)

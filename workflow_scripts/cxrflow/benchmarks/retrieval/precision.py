@@ -19,17 +19,10 @@ import pandas as pd
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.grounding.controls import exchange
 from cxrflow.benchmarks.inputs import Cohort, drop_rows
-from cxrflow.benchmarks.result import Result, slug
+from cxrflow.benchmarks.result import Result, estimates, slug
 from cxrflow.benchmarks.retrieval.settings import RetrievalSettings
 from cxrflow.errors import InputError
-from cxrflow.metrics.intervals import (
-    Estimate,
-    Floats,
-    Statistic,
-    bootstrap,
-    clusters_of,
-    weighted_mean,
-)
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic, weighted_mean
 from cxrflow.metrics.retrieval import precision, ranking
 
 log = logging.getLogger("cxrflow")
@@ -131,9 +124,7 @@ def summarise(predictions: pd.DataFrame, settings: RetrievalSettings) -> dict[st
     """The metrics with their intervals."""
     parts = measured(predictions, settings)
     sizes = {name: int((np.isfinite(values) & own).sum()) for name, (values, own) in parts.items()}
-    chosen = settings.intervals
-    clusters = clusters_of(predictions["subject_id"], chosen.unit)
-    return bootstrap(statistics(predictions, settings), clusters, sizes, **chosen.resampling())
+    return estimates(statistics(predictions, settings), predictions, sizes, settings.intervals)
 
 
 def result(

@@ -35,7 +35,7 @@ from cxrflow.benchmarks.inputs import (
     open_pixels,
     read_cohort,
 )
-from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.result import Result, estimates
 from cxrflow.benchmarks.temporal.registration_error import TRUTH
 from cxrflow.benchmarks.temporal.rollout_places import (
     Maps,
@@ -54,7 +54,7 @@ from cxrflow.encoders.multi_image import Trunk
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Placement
 from cxrflow.images.store import PixelStore
-from cxrflow.metrics.intervals import Floats, Statistic, bootstrap, clusters_of, weighted_mean
+from cxrflow.metrics.intervals import Floats, Statistic, weighted_mean
 from cxrflow.parquet import read_table
 from cxrflow.training.precision import choose_device
 
@@ -220,11 +220,7 @@ def score(options: Namespace, settings: AttentionRolloutSettings) -> Result:
     kept = samples[["sample_id", "subject_id", "image_id", PRIOR, "category"]]
     predictions = kept.reset_index(drop=True).join(found)
     statistic = statistics(predictions, settings)
-    sizes = dict.fromkeys(statistic(np.ones((1, len(predictions)))), len(predictions))
-    chosen = settings.intervals
-    metrics = bootstrap(
-        statistic, clusters_of(samples["subject_id"], chosen.unit), sizes, **chosen.resampling()
-    )
+    metrics = estimates(statistic, predictions, len(predictions), settings.intervals)
     log.info(
         "%.3f of the attention on the prior in the box, %.3f from other patches, %.3f if even; "
         "%.2f of a rotation followed",

@@ -37,11 +37,11 @@ from cxrflow.benchmarks.inputs import (
     open_pixels,
     read_cohort,
 )
-from cxrflow.benchmarks.result import Figure, Result
+from cxrflow.benchmarks.result import Figure, Result, estimates
 from cxrflow.benchmarks.temporal.settings import PriorInfluenceSettings
 from cxrflow.encoders.guided_text import GuidedText, load_guidance
 from cxrflow.errors import InputError
-from cxrflow.metrics.intervals import Floats, Statistic, bootstrap, clusters_of
+from cxrflow.metrics.intervals import Floats, Statistic
 from cxrflow.progress import progress
 from cxrflow.text.sentences import sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo
@@ -279,13 +279,7 @@ def score(options: Namespace, settings: PriorInfluenceSettings) -> Result:
             f"{options.cohort / 'pairs.parquet'}: no word of a category stands in "
             f"{settings.least_sentences} sentences or more"
         )
-    chosen = settings.intervals
-    metrics = bootstrap(
-        statistic,
-        clusters_of(predictions["subject_id"], chosen.unit),
-        dict.fromkeys(names, len(samples)),
-        **chosen.resampling(),
-    )
+    metrics = estimates(statistic, predictions, len(samples), settings.intervals)
     for name in (PROGRESSION, OTHERS):
         if f"delta_prior/{name}" in metrics:
             own, other = (metrics[f"{gain}/{name}"].value for gain in GAINS)

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cxrflow.benchmarks.inputs import (
     PRIOR,
@@ -28,7 +27,7 @@ from cxrflow.benchmarks.inputs import (
     open_pixels,
     read_cohort,
 )
-from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.result import Result, estimates
 from cxrflow.benchmarks.temporal.settings import RegistrationErrorSettings
 from cxrflow.errors import InputError
 from cxrflow.files import fingerprint, read_object
@@ -37,7 +36,7 @@ from cxrflow.images.geometry import Placement
 from cxrflow.images.registration import Alignment, as_transform, filtered, one_thread
 from cxrflow.images.settings import RegistrationSettings
 from cxrflow.images.store import PixelStore
-from cxrflow.metrics.intervals import bootstrap, clusters_of, weighted_mean
+from cxrflow.metrics.intervals import Floats, weighted_mean
 from cxrflow.metrics.registration import (
     corner_distance,
     rotation_error,
@@ -50,7 +49,6 @@ from cxrflow.progress import progress
 
 log = logging.getLogger("cxrflow")
 
-Floats = NDArray[np.float64]
 COLUMNS = ("sample_id", "subject_id", "image_id", PRIOR)
 TRUTH = ("image_id", "usable", "shift_x", "shift_y", "scale", "rotation")
 REGISTERED, IDENTITY, TRUE = "registered", "identity", "true"
@@ -96,12 +94,7 @@ def score(options: Namespace, settings: RegistrationErrorSettings) -> Result:
     informations = ordered_map(work, items, options.threads)
     shown = progress(informations, len(table), "pair", lambda one: 1, "mutual information")
     rows[[f"mutual_information/{way}" for way in ways]] = np.array(list(shown))
-    metrics = bootstrap(
-        partial(statistics, rows),
-        clusters_of(table["subject_id"], settings.intervals.unit),
-        dict.fromkeys(statistics(rows, np.ones((1, len(rows)))), len(rows)),
-        **settings.intervals.resampling(),
-    )
+    metrics = estimates(partial(statistics, rows), table, len(rows), settings.intervals)
     log.info(
         "%d pairs: worst corner %.2f pixels off, %.2f without registration",
         len(rows),

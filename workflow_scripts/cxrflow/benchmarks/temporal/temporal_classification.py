@@ -38,7 +38,7 @@ from cxrflow.benchmarks.inputs import (
     open_pixels,
     read_cohort,
 )
-from cxrflow.benchmarks.result import Figure, Result, slug
+from cxrflow.benchmarks.result import Figure, Result, estimates, slug
 from cxrflow.benchmarks.temporal.head_training import (
     HeadTrainingProgram,
     Parts,
@@ -59,7 +59,7 @@ from cxrflow.errors import InputError
 from cxrflow.files import file_digest
 from cxrflow.images.alignments import Alignments, RegisteredPriors
 from cxrflow.images.store import PixelStore
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic, bootstrap, clusters_of
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic
 from cxrflow.metrics.multiclass import recalls
 from cxrflow.training.engine import Engine
 from cxrflow.training.precision import choose_device
@@ -220,9 +220,7 @@ def summarise(predictions: pd.DataFrame, settings: TemporalSettings) -> dict[str
     }
     named = metrics(np.ones((1, len(predictions))))
     sizes = {name: int(groups.get(name.partition("/")[2], len(predictions))) for name in named}
-    chosen = settings.intervals
-    clusters = clusters_of(predictions["subject_id"], chosen.unit)
-    return bootstrap(metrics, clusters, sizes, **chosen.resampling())
+    return estimates(metrics, predictions, sizes, settings.intervals)
 
 
 def usable(
