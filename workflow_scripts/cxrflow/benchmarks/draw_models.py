@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
+from cxrflow.benchmarks.model_figures import write_picture
 from cxrflow.benchmarks.retrieval.settings import EmbeddingFigureSettings
 from cxrflow.command import parser, read_settings, run
-from cxrflow.files import atomic_path, write_json
 
 # By kind: its settings, and what its program reads of each model.
 KINDS: dict[str, tuple[type[EmbeddingFigureSettings | SaliencyFigureSettings], str]] = {
@@ -49,10 +49,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     settings = read_settings(options.settings, kind)
     module = importlib.import_module(f"cxrflow.benchmarks.{settings.PROGRAM}")
     png, content = module.draw(options, settings)
-    with atomic_path(options.output) as temporary:
-        temporary.write_bytes(png)
     shown = {"kind": settings.kind, "title": settings.title, **content}
-    write_json(options.output.with_suffix(".json"), shown)
+    write_picture(options.output, png, shown)
 
 
 if __name__ == "__main__":

@@ -61,6 +61,14 @@ class Features:
         )
         return keys.get_indexer(wanted).astype("int64")
 
+    def of(self, samples: pd.DataFrame, kind: str) -> Tensor:
+        """The features [N, F] of the samples' images; InputError when there are none of a kind."""
+        if kind not in self.by_kind:
+            raise InputError(
+                f"features.safetensors: '{kind}' is missing; found {', '.join(self.by_kind)}"
+            )
+        return self.by_kind[kind][self.rows(samples)]
+
     def data_fingerprint(self, cohort: Cohort) -> str:
         """A hash of the cohort's rows and of the pictures."""
         return fingerprint([cohort.data["fingerprint"], self.pixels])
@@ -69,6 +77,12 @@ class Features:
 def weights_file(model: Path) -> Path:
     """The weights of a model's image half."""
     return model / "image" / "model.safetensors"
+
+
+def computed_from(model: Path, pixels: Pixels) -> dict[str, str]:
+    """What features are of: :data:`FIELDS` of ``features.json``."""
+    weights = file_digest(weights_file(model))[:16]
+    return {"weights": weights, "geometry": str(pixels.geometry), "pixels": pixels.fingerprint}
 
 
 def images_to_encode(samples: pd.DataFrame, takes_prior: bool) -> pd.DataFrame:
@@ -160,9 +174,7 @@ def extract(options: Namespace, settings: FeatureSettings) -> None:
         )
     by_kind = encode(image, pixels, stored, settings.batch_size, device)
     said = {
-        "weights": file_digest(weights_file(options.model))[:16],
-        "geometry": str(pixels.geometry),
-        "pixels": pixels.fingerprint,
+        **computed_from(options.model, pixels),
         "cohort": file_digest(options.cohort / "samples.parquet")[:16],
         "images": len(stored),
         "not_stored": len(named) - len(stored),

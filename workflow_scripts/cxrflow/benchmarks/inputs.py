@@ -174,3 +174,11 @@ def drop_rows(
     if not left.any():
         raise InputError(f"no sample is left: {'; '.join(tests)}")
     return table[left].reset_index(drop=True), dropped
+
+
+def draw_samples(samples: pd.DataFrame, count: int | None) -> pd.DataFrame:
+    """So many of the samples at random, in their order; all of them where there are no more."""
+    if count is None or count >= len(samples):
+        return samples
+    drawn = np.random.default_rng(0).permutation(len(samples))[:count]
+    return samples.iloc[np.sort(drawn)].reset_index(drop=True)

@@ -28,15 +28,20 @@ def read_studies(
 ) -> Studies:
     """The studies with an image in the store and text in one of the ``sections``."""
     cohort = read_cohort(folder, "pairs.parquet", COLUMNS, split)
-    table = cohort.table.assign(
-        sample_id=cohort.table["image_id"], text=report_texts(cohort.table, sections)
-    )
+    return Studies(cohort, *usable_studies(cohort.table, pixels, sections))
+
+
+def usable_studies(
+    rows: pd.DataFrame, pixels: Pixels, sections: tuple[str, ...]
+) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
+    """The rows with an image in the store and a ``text``, and what was left out."""
+    table = rows.assign(sample_id=rows["image_id"], text=report_texts(rows, sections))
     tests = {
         "no image": table["image_id"].isna(),
         "image is not in the pixel store": ~pixels.holds(table["image_id"].fillna("")),
         f"no text in {' or '.join(sections)}": table["text"] == "",
     }
-    return Studies(cohort, *drop_rows(table, tests))
+    return drop_rows(table, tests)
 
 
 @torch.inference_mode()

@@ -10,19 +10,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from torch import Tensor
 
 from cxrflow.benchmarks.classification.settings import ClassificationSettings, PromptAverage
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.inputs import drop_rows
 from cxrflow.benchmarks.result import slug
 from cxrflow.errors import InputError
+from cxrflow.metrics.intervals import Floats
 
 SHOWN = ("sample_id", "subject_id", "group_id", "image_id", "subgroup")  # of predictions.parquet
 COLUMNS = (*SHOWN, "labels")
 COUNTS_AS = {"ignore": np.nan, "zero": 0.0, "one": 1.0}
-
-Floats = NDArray[np.float64]
 
 
 def class_columns(kind: str, classes: Sequence[str]) -> list[str]:
@@ -47,14 +45,6 @@ class LabelledImages:
     labels_NC: Floats
     groups_N: NDArray[np.int64]
     dropped: list[dict[str, Any]]
-
-    def features(self, features: Features, kind: str) -> Tensor:
-        """The features [N, F] of the images; InputError when there are none of a kind."""
-        if kind not in features.by_kind:
-            raise InputError(
-                f"features.safetensors: '{kind}' is missing; found {', '.join(features.by_kind)}"
-            )
-        return features.by_kind[kind][features.rows(self.table)]
 
     def of_samples(self, scores_NC: Floats) -> Floats:
         """Mean over the images of each sample [S, C]; itself where a sample is an image."""

@@ -38,6 +38,7 @@ from cxrflow.benchmarks.classification.transfer import (
 from cxrflow.benchmarks.classification.transfer_settings import LinearClassificationSettings
 from cxrflow.benchmarks.features import (
     Features,
+    computed_from,
     encode,
     read_features,
     weights_file,
@@ -68,12 +69,7 @@ def encoded(
         image.projector = None  # the trunk's features alone
         images, device = images_of(parts), choose_device(settings.device)
         by_kind = encode(image, pixels, images, settings.encoder_batch_size, device)
-        said = {
-            "weights": file_digest(weights_file(model))[:16],
-            "geometry": str(pixels.geometry),
-            "pixels": pixels.fingerprint,
-        }
-        write_features(folder, images, by_kind, said)
+        write_features(folder, images, by_kind, computed_from(model, pixels))
     return read_features(folder, model)
 
 

@@ -284,9 +284,9 @@ def evaluate(
     if choices["start"] == "prompts":
         starts_CP = prompt_starts(model, classes, head, settings)
     scores, labelled, solved = probe_scores(
-        torch.stack([train.features(version, kind) for version in augmented or [features]]),
+        torch.stack([version.of(train.table, kind) for version in augmented or [features]]),
         targets(train, head),
-        test.features(features, kind),
+        features.of(test.table, kind),
         choices,
         len(classes) + absence,
         starts_CP,

@@ -19,11 +19,10 @@ from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.inputs import Pixels, read_cohort
 from cxrflow.benchmarks.result import Result
 from cxrflow.images.store import PixelStore
+from cxrflow.metrics.intervals import Floats
 
 _BATCH = 256
 _BINS, _THUMBNAIL, _RANDOM_INPUT, _RANDOM = 32, 8, 32, 512
-
-Floats = NDArray[np.float64]
 
 
 def thumbnails(images: NDArray[np.uint8], size: int) -> Floats:
@@ -59,17 +58,20 @@ def described(name: str, images: NDArray[np.uint8]) -> Floats:
     return intensities(images) if name == "intensity" else random_features(images)
 
 
+def stored_features(name: str, pixels: Pixels, image_ids: pd.Series) -> torch.Tensor:
+    """The same [N, F] of images of a pixel store, float32."""
+    rows = pixels.rows(image_ids)
+    starts = range(0, len(rows), _BATCH)
+    blocks = [described(name, pixels.read(rows[i : i + _BATCH])) for i in starts]
+    return torch.from_numpy(np.concatenate(blocks)).float()
+
+
 def plain_features(name: str, folder: Path, table: pd.DataFrame) -> Features:
     """The features of one reference row, of those images of a table that are in a pixel store."""
     pixels: Pixels = PixelStore(folder)
     encoded = table[["image_id"]].drop_duplicates(ignore_index=True)
     encoded = encoded[pixels.holds(encoded["image_id"])].reset_index(drop=True)
-    rows = pixels.rows(encoded["image_id"])
-    blocks = [
-        described(name, pixels.read(rows[start : start + _BATCH]))
-        for start in range(0, len(rows), _BATCH)
-    ]
-    pooled = torch.from_numpy(np.concatenate(blocks)).float()
+    pooled = stored_features(name, pixels, encoded["image_id"])
     return Features(
         pd.DataFrame(encoded), {"pooled": pooled}, str(pixels.geometry), pixels.fingerprint
     )

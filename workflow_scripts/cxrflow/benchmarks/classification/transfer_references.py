@@ -10,11 +10,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from cxrflow.benchmarks.classification.linear_heads import ProbeRun
 from cxrflow.benchmarks.classification.linear_probe import train_probes
-from cxrflow.benchmarks.classification.references import described
+from cxrflow.benchmarks.classification.references import stored_features
 from cxrflow.benchmarks.classification.settings import ConvergedSolver
 from cxrflow.benchmarks.classification.transfer import (
     Parts,
@@ -26,10 +25,7 @@ from cxrflow.benchmarks.classification.transfer import (
 from cxrflow.benchmarks.classification.transfer_settings import TransferSettings
 from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.benchmarks.result import Result
-
-_BATCH = 256
-
-Floats = NDArray[np.float64]
+from cxrflow.metrics.intervals import Floats
 
 
 def frequencies(parts: Parts) -> Iterator[tuple[str, list[Floats]]]:
@@ -44,16 +40,9 @@ def optima(
     name: str, parts: Parts, pixels: Pixels, settings: TransferSettings
 ) -> Iterator[tuple[str, list[Floats]]]:
     """For each share and run the probabilities [N, C] by plain features of the images."""
-
-    def plain(image_ids: object) -> torch.Tensor:
-        rows = pixels.rows(image_ids)  # type: ignore[arg-type]
-        blocks = [
-            described(name, pixels.read(rows[begin : begin + _BATCH]))
-            for begin in range(0, len(rows), _BATCH)
-        ]
-        return torch.from_numpy(np.concatenate(blocks)).float()
-
-    train_NF, test_NF = (plain(part.table["image_id"]) for part in (parts.train, parts.test))
+    train_NF, test_NF = (
+        stored_features(name, pixels, part.table["image_id"]) for part in (parts.train, parts.test)
+    )
     labels_NC = parts.train.labels_NC
     labels = labels_NC.argmax(axis=1) if settings.exclusive else labels_NC
     start_FC = torch.zeros(train_NF.shape[1], len(parts.classes))

@@ -164,7 +164,7 @@ def evaluate(
 ) -> Result:
     """Score ``model`` on the labelled images of ``cohort``."""
     images = labelled_images(cohort.table, cohort.classes, features, settings)
-    images_NP = images.features(features, "projected").double().numpy()
+    images_NP = features.of(images.table, "projected").double().numpy()
 
     def scores(positive: Any = None, negative: Any = None) -> tuple[Floats, Floats]:
         embeddings = class_embeddings(model, images.classes, settings, positive, negative)

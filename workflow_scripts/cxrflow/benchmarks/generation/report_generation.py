@@ -29,15 +29,16 @@ from cxrflow.benchmarks.inputs import (
     Cohort,
     Pixels,
     data_fingerprint,
-    drop_rows,
+    draw_samples,
     image_batches,
     lost_priors,
     open_pixels,
     read_cohort,
 )
 from cxrflow.benchmarks.result import Result, estimates
+from cxrflow.benchmarks.study_images import usable_studies
 from cxrflow.errors import InputError
-from cxrflow.text.report_prompts import prior_texts, report_texts
+from cxrflow.text.report_prompts import prior_texts
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
@@ -64,20 +65,10 @@ def read_studies(options: Namespace, pixels: Pixels, settings: ReportGenerationS
     rows = table[table["split"] == settings.split] if settings.split else table
     if rows.empty:
         raise InputError(f"{options.cohort / 'pairs.parquet'}: no row has split {settings.split!r}")
-    samples = rows.assign(
-        sample_id=rows["image_id"],
-        reference=report_texts(rows, settings.sections),
-        prior_report=[text or "" for text in prior_texts(rows, table, settings.sections)],
-    )
-    tests = {
-        "no image": samples["image_id"].isna(),
-        "image is not in the pixel store": ~pixels.holds(samples["image_id"].fillna("")),
-        f"no text in {' or '.join(settings.sections)}": samples["reference"] == "",
-    }
-    samples, dropped = drop_rows(samples.reset_index(drop=True), tests)
-    if settings.samples is not None and settings.samples < len(samples):
-        drawn = np.random.default_rng(0).permutation(len(samples))[: settings.samples]
-        samples = samples.iloc[np.sort(drawn)].reset_index(drop=True)
+    before = prior_texts(rows, table, settings.sections)
+    rows = rows.assign(prior_report=[text or "" for text in before]).reset_index(drop=True)
+    samples, dropped = usable_studies(rows, pixels, settings.sections)
+    samples = draw_samples(samples.rename(columns={"text": "reference"}), settings.samples)
     return Studies(cohort, samples, dropped)
 
 

@@ -1,10 +1,10 @@
 """Settings of the benchmarks of generated reports: protocol choices as data, kept with results."""
 
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from cxrflow.benchmarks.grounding.settings import FigureColumn
+from cxrflow.benchmarks.grounding.settings import ColumnsFigureSettings
 from cxrflow.benchmarks.settings import EncodingSettings
 from cxrflow.command import Settings
 from cxrflow.data.settings import Split
@@ -61,7 +61,7 @@ class ReportGenerationSettings(EncodingSettings):
         return self
 
 
-class ReportsFigureSettings(Settings):
+class ReportsFigureSettings(ColumnsFigureSettings):
     """Reports of several models beside the radiologist's (BioViL-T Table A.1).
 
     The paper's are chosen by hand. Ours stand at equal distances in the order of ROUGE-L, mean of
@@ -72,15 +72,9 @@ class ReportsFigureSettings(Settings):
     ENDING: ClassVar = "json"
 
     kind: Literal["reports"] = "reports"
-    title: str
     task: Name = Field(description="report generation, whose texts are shown")
-    columns: list[FigureColumn] = Field(min_length=1)
     with_prior: int = Field(default=3, ge=0, le=12, description="studies that have a prior image")
     without_prior: int = Field(default=1, ge=0, le=12, description="studies that have none")
-
-    def results(self, tables: Any) -> list[tuple[str, str | None]]:
-        """The (task, model) pairs it shows."""
-        return [(self.task, one.model) for one in self.columns if one.model is not None]
 
 
 class OneReportSettings(Settings):

@@ -25,10 +25,11 @@ from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.pictures import stored_map
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
 from cxrflow.benchmarks.inputs import Cohort, Pixels, open_pixels, read_cohort
+from cxrflow.benchmarks.model_figures import write_picture
 from cxrflow.benchmarks.result import slug
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_path, read_object, write_json
-from cxrflow.images.geometry import Geometry
+from cxrflow.files import read_object
+from cxrflow.images.geometry import Geometry, Placement
 from cxrflow.names import short_name
 from cxrflow.parquet import read_table
 
@@ -80,6 +81,18 @@ class Grounded:
             )
         data, protocol = content["data"], content["protocol"]
         return cls(content["model"], content["seed"], data, protocol, scores, grids_Nhw)
+
+    def map(self, row: int, placement: Placement) -> NDArray[np.float64]:
+        """The map of a sample on the stored square, by the protocol that scored it."""
+        how = (self.protocol[name] for name in ("smoothing_sigma", "rescale", "upsample"))
+        return stored_map(self.grids_Nhw[row], placement, *how)
+
+    def said(self, phrases: bool) -> dict[str, Any]:
+        """What a figure's JSON says of the data, and of what is on the picture."""
+        return {
+            "data": {name: self.data[name] for name in ("name", "synthetic", "fingerprint")},
+            "shows": ["radiographs", "phrases"] if phrases else ["radiographs"],
+        }
 
 
 def choose_rows(
@@ -160,15 +173,7 @@ def draw_figure(
         panels, labels = [panel(picture, boxes=boxes, longer=PANEL)], [""]
         scores: list[dict[str, Any]] = []
         for label, result in columns:
-            protocol = result.protocol
-            values = stored_map(
-                result.grids_Nhw[row],
-                placement,
-                protocol["smoothing_sigma"],
-                protocol["rescale"],
-                protocol["upsample"],
-            )
-            panels.append(panel(picture, values, boxes, longer=PANEL))
+            panels.append(panel(picture, result.map(row, placement), boxes, longer=PANEL))
             found = {
                 name: float(result.scores[name][row]) for name in ("cnr", "signed_cnr", "miou")
             }
@@ -176,9 +181,8 @@ def draw_figure(
             scores.append({"label": label, **known})
             labels.append(f"{label} {found['signed_cnr']:+.2f}")
         category = str(sample["category"])
-        strips.append(
-            Strip(f"{category}: {sample['phrase']}" if phrases else category, panels, labels)
-        )
+        heading = f"{category}: {sample['phrase']}" if phrases else category
+        strips.append(Strip(heading, panels, labels))
         example = {"sample_id": sample_id, "category": category, "scores": scores}
         examples.append(example | {"phrase": str(sample["phrase"])} if phrases else example)
     per_line = max(1, PANELS // (1 + len(columns)))
@@ -198,8 +202,7 @@ def draw_figure(
     return draw_sheet(strips, per_line), {
         "kind": settings.kind,
         "title": settings.title,
-        "data": {name: chooser.data[name] for name in ("name", "synthetic", "fingerprint")},
-        "shows": ["radiographs", "phrases"] if phrases else ["radiographs"],
+        **chooser.said(phrases),
         "caption": caption,
         "lines": [_line(example) for example in examples],
         "columns": [
@@ -230,7 +233,5 @@ def draw(options: Namespace, settings: GroundingFigureSettings) -> None:
     pixels = open_pixels(options.pixels, results[0].protocol["geometry"])
     check_same_samples(results, pixels, options.pixels)
     png, content = draw_figure(settings, results, cohort, pixels, options.phrases)
-    with atomic_path(options.output) as temporary:
-        temporary.write_bytes(png)
-    write_json(options.output.with_suffix(".json"), content)
+    write_picture(options.output, png, content)
     log.info("%s: %d examples", options.output, len(content["examples"]))

@@ -7,19 +7,61 @@ in Figure 3, images are not mirrored: the patient's right is on the left.
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image, ImageDraw, ImageFont
-
-from cxrflow.benchmarks.grounding.pictures import dashed_box, heat_map, palette
 
 GAP = 4
 TEXT = 12  # pixels of the letters
 LINE = 15
 HEADING_LINES = 3
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
-WHITE, BLACK = (255, 255, 255), (0, 0, 0)
+WHITE, BLACK, BOX_COLOUR = (255, 255, 255), (0, 0, 0), (255, 214, 10)
+
+
+def _blend(scaled: NDArray[np.float64], grey: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Colours [..., 3] in 0–255 of map values in [0, 1] over grey values in 0–255."""
+    from matplotlib import colormaps
+
+    return np.asarray(0.55 * 255 * colormaps["plasma"](scaled)[..., :3] + 0.45 * grey[..., None])
+
+
+def heat_map(values: NDArray[np.float64], picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Colours [S, S, 3]: the map, least value violet, greatest yellow, over the grey picture."""
+    low, high = np.nanmin(values), np.nanmax(values)
+    scaled = (np.nan_to_num(values, nan=low) - low) / (high - low if high > low else 1.0)
+    grey = picture.astype(np.float64)
+    coloured = np.where(np.isnan(values)[..., None], grey[..., None], _blend(scaled, grey))
+    return coloured.astype(np.uint8)
+
+
+@cache
+def palette() -> Image.Image:
+    """The colours of a sheet: greys, map colours over greys, the boxes' colour, white.
+
+    Fixed rather than fitted, so that grey stays grey and pictures can be compared.
+    """
+    greys = np.repeat(np.linspace(0, 255, 64)[:, None], 3, axis=1)
+    scaled, grey = np.meshgrid(np.linspace(0, 1, 20), np.linspace(0, 255, 9))
+    mapped = _blend(scaled.ravel(), grey.ravel())
+    colours = np.concatenate([greys, mapped, [BOX_COLOUR, WHITE]])
+    image = Image.new("P", (1, 1))
+    image.putpalette(colours.round().astype(np.uint8).tobytes())
+    return image
+
+
+def dashed_box(draw: ImageDraw.ImageDraw, box: NDArray[np.float64], dash: int = 5) -> None:
+    """Draw a box x, y, w, h."""
+    x, y, w, h = box
+    corners = [(x, y), (x + w, y), (x + w, y + h), (x, y + h), (x, y)]
+    for start, end in zip(corners, corners[1:], strict=False):
+        length = float(np.hypot(end[0] - start[0], end[1] - start[1]))
+        for step in np.arange(0, max(length, 1e-6), 2 * dash):
+            ends = np.array([step, min(step + dash, length)]) / max(length, 1e-6)
+            line = [tuple(np.add(start, np.subtract(end, start) * share)) for share in ends]
+            draw.line(line, fill=BOX_COLOUR, width=2)
 
 
 @dataclass(frozen=True)
@@ -97,8 +139,12 @@ def draw_sheet(strips: Sequence[Strip], per_line: int) -> bytes:
             sheet.paste(view, (x, above + top + GAP))
             (shown,) = _wrapped(text, wide, font, 1)
             draw.text((x, above + top + GAP + high), shown, BLACK, font)
+    return flat_png(sheet)
+
+
+def flat_png(sheet: Image.Image) -> bytes:
+    """PNG of a sheet; fixed colours make the file a quarter, and keep grey grey."""
     buffer = io.BytesIO()
-    # Fixed colours make the file a quarter, and keep grey grey.
     flat = sheet.quantize(palette=palette(), dither=Image.Dither.NONE)
     flat.save(buffer, "PNG", optimize=True)
     return buffer.getvalue()

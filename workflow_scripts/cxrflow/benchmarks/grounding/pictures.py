@@ -4,15 +4,14 @@ Best, median and worst sample by CNR of a few findings, so that failures are sho
 successes. Radiological convention: the patient's right is on the left.
 """
 
-import io
-from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw
+from PIL import Image
 
+from cxrflow.benchmarks.grounding.heat_sheet import GAP, WHITE, flat_png, panel
 from cxrflow.benchmarks.grounding.region import make_region, prepare_grid
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Pixels
@@ -21,7 +20,6 @@ from cxrflow.images.geometry import Geometry, Placement
 
 PANEL = 240  # pixels of each of the two panels
 MAX_BYTES = 60_000  # a page with some dozens of pictures must still open at once
-BOX_COLOUR = (255, 214, 10)
 RANKS = ("best", "median", "worst")
 
 
@@ -45,74 +43,21 @@ def choose_examples(scores: pd.DataFrame, count: int) -> list[tuple[int, str]]:
     return chosen[:count]
 
 
-def _blend(scaled: NDArray[np.float64], grey: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Colours [..., 3] in 0–255 of map values in [0, 1] over grey values in 0–255."""
-    from matplotlib import colormaps
-
-    return np.asarray(0.55 * 255 * colormaps["plasma"](scaled)[..., :3] + 0.45 * grey[..., None])
-
-
-def heat_map(values: NDArray[np.float64], picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Colours [S, S, 3]: the map, least value violet, greatest yellow, over the grey picture."""
-    low, high = np.nanmin(values), np.nanmax(values)
-    scaled = (np.nan_to_num(values, nan=low) - low) / (high - low if high > low else 1.0)
-    grey = picture.astype(np.float64)
-    coloured = np.where(np.isnan(values)[..., None], grey[..., None], _blend(scaled, grey))
-    return coloured.astype(np.uint8)
-
-
-@cache
-def palette() -> Image.Image:
-    """The colours of a sheet: greys, map colours over greys, the boxes' colour, white.
-
-    Fixed rather than fitted, so that grey stays grey and pictures can be compared.
-    """
-    greys = np.repeat(np.linspace(0, 255, 64)[:, None], 3, axis=1)
-    scaled, grey = np.meshgrid(np.linspace(0, 1, 20), np.linspace(0, 255, 9))
-    mapped = _blend(scaled.ravel(), grey.ravel())
-    colours = np.concatenate([greys, mapped, [BOX_COLOUR, (255, 255, 255)]])
-    image = Image.new("P", (1, 1))
-    image.putpalette(colours.round().astype(np.uint8).tobytes())
-    return image
-
-
-def dashed_box(draw: ImageDraw.ImageDraw, box: NDArray[np.float64], dash: int = 5) -> None:
-    """Draw a box x, y, w, h."""
-    x, y, w, h = box
-    corners = [(x, y), (x + w, y), (x + w, y + h), (x, y + h), (x, y)]
-    for start, end in zip(corners, corners[1:], strict=False):
-        length = float(np.hypot(end[0] - start[0], end[1] - start[1]))
-        for step in np.arange(0, max(length, 1e-6), 2 * dash):
-            ends = np.array([step, min(step + dash, length)]) / max(length, 1e-6)
-            line = [tuple(np.add(start, np.subtract(end, start) * share)) for share in ends]
-            draw.line(line, fill=BOX_COLOUR, width=2)
-
-
 def draw_pair(
     picture: NDArray[np.uint8],
     values: NDArray[np.float64],
     boxes: NDArray[np.float64],
 ) -> bytes:
     """PNG of the radiograph [S, S] and the map [S, S] (NaN: no image), boxes [n, 4] on both."""
-    size = picture.shape[0]
-    panel = PANEL
+    longer = PANEL
     while True:
-        sheet = Image.new("RGB", (2 * panel + 4, panel), (255, 255, 255))
-        for offset, pixels in (
-            (0, np.repeat(picture[..., None], 3, axis=2)),
-            (panel + 4, heat_map(values, picture)),
-        ):
-            view = Image.fromarray(pixels).resize((panel, panel), Image.Resampling.BILINEAR)
-            draw = ImageDraw.Draw(view)
-            for box in boxes * (panel / size):
-                dashed_box(draw, box)
-            sheet.paste(view, (offset, 0))
-        buffer = io.BytesIO()
-        flat = sheet.quantize(palette=palette(), dither=Image.Dither.NONE)
-        flat.save(buffer, "PNG", optimize=True)
-        if buffer.tell() <= MAX_BYTES or panel <= 96:
-            return buffer.getvalue()
-        panel -= 24
+        sheet = Image.new("RGB", (2 * longer + GAP, longer), WHITE)
+        sheet.paste(panel(picture, boxes=boxes, longer=longer), (0, 0))
+        sheet.paste(panel(picture, values, boxes, longer=longer), (longer + GAP, 0))
+        png = flat_png(sheet)
+        if len(png) <= MAX_BYTES or longer <= 96:
+            return png
+        longer -= 24
 
 
 def stored_map(

@@ -97,20 +97,30 @@ class FigureColumn(Settings):
         return self
 
 
-class GroundingFigureSettings(Settings):
+class ColumnsFigureSettings(Settings):
+    """What figures of several models share: a result of a task in each column."""
+
+    title: str
+    task: Name
+    columns: list[FigureColumn] = Field(min_length=1)
+
+    def results(self, tables: Any) -> list[tuple[str, str | None]]:
+        """The (task, model) pairs it shows."""
+        return [(self.task, one.model) for one in self.columns if one.model is not None]
+
+
+class GroundingFigureSettings(ColumnsFigureSettings):
     """A figure of grounded phrases (BioViL Figures 3, A.1 and A.2).
 
     The papers choose their examples by hand; ours are chosen by the signed CNR of one model.
     """
 
     kind: Literal["grounding"] = "grounding"
-    title: str
     task: Name = Field(description="phrase grounding of one cohort")
     by: Name = Field(description="model whose signed CNR chooses the examples")
     rank: Literal["best", "median", "worst"]
     each_finding: bool = Field(description="one example a finding; false: over all findings")
     count: int = Field(ge=1, le=12, description="examples, at most")
-    columns: list[FigureColumn] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _chosen_by_a_column(self) -> "GroundingFigureSettings":
@@ -118,10 +128,6 @@ class GroundingFigureSettings(Settings):
         if self.by not in models or len(set(models)) < len(models):
             raise ValueError(f"by: '{self.by}' must be one of the columns' models, each once")
         return self
-
-    def results(self, tables: Any) -> list[tuple[str, str | None]]:
-        """The (task, model) pairs it shows."""
-        return [(self.task, one.model) for one in self.columns if one.model is not None]
 
 
 class PriorFigureSettings(Settings):

@@ -12,19 +12,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cxrflow.benchmarks.grounding.comparison import COLUMNS, LEGEND, Grounded, choose_rows
+from cxrflow.benchmarks.grounding.comparison import COLUMNS, LEGEND, PANEL, Grounded, choose_rows
 from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
-from cxrflow.benchmarks.grounding.pictures import stored_map
 from cxrflow.benchmarks.grounding.settings import PriorFigureSettings
 from cxrflow.benchmarks.inputs import PRIOR, Cohort, Pixels, open_pixels, read_cohort
+from cxrflow.benchmarks.model_figures import write_picture
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_path, write_json
 from cxrflow.images.geometry import Geometry
 from cxrflow.names import short_name
 
 log = logging.getLogger("cxrflow")
 
-PANEL = 176  # pixels of a panel's side
 ALONE, BESIDE = "One image", "With the prior"
 
 
@@ -64,16 +62,12 @@ def draw_figure(
         labels = ["Before", "Now"]
         same = int(of_alone[scores["sample_id"][row]])
         for label, result, place in ((ALONE, alone, same), (BESIDE, beside, row)):
-            protocol = result.protocol
-            how = (protocol[name] for name in ("smoothing_sigma", "rescale", "upsample"))
-            values = stored_map(result.grids_Nhw[place], placement, *how)
-            panels.append(panel(current, values, boxes, longer=PANEL))
+            panels.append(panel(current, result.map(place, placement), boxes, longer=PANEL))
             found = float(result.scores["signed_cnr"][place])
             labels.append(f"{label} {found:+.2f}" if np.isfinite(found) else f"{label} –")
         category = str(sample["category"])
-        strips.append(
-            Strip(f"{category}: {sample['phrase']}" if phrases else category, panels, labels)
-        )
+        heading = f"{category}: {sample['phrase']}" if phrases else category
+        strips.append(Strip(heading, panels, labels))
         lines.append(f"{category}: signed CNR {', '.join(labels[2:])}")
     caption = (
         "From left to right: the prior image, the current one, the phrase's map without and with"
@@ -83,8 +77,7 @@ def draw_figure(
     return draw_sheet(strips, 1), {
         "kind": settings.kind,
         "title": settings.title,
-        "data": {name: beside.data[name] for name in ("name", "synthetic", "fingerprint")},
-        "shows": ["radiographs", "phrases"] if phrases else ["radiographs"],
+        **beside.said(phrases),
         "caption": caption,
         "lines": lines,
     }
@@ -101,7 +94,5 @@ def draw(options: Namespace, settings: PriorFigureSettings) -> None:
     cohort = read_cohort(options.cohort, "samples.parquet", (*COLUMNS, PRIOR))
     pixels = open_pixels(options.pixels, beside.protocol["geometry"])
     png, content = draw_figure(settings, beside, alone, cohort, pixels, options.phrases)
-    with atomic_path(options.output) as temporary:
-        temporary.write_bytes(png)
-    write_json(options.output.with_suffix(".json"), content)
+    write_picture(options.output, png, content)
     log.info("%s: %d examples", options.output, len(content["lines"]))

@@ -17,7 +17,7 @@ from cxrflow.benchmarks.features import read_features
 from cxrflow.benchmarks.inputs import read_cohort
 from cxrflow.benchmarks.model_figures import given_columns
 from cxrflow.benchmarks.result import png_of
-from cxrflow.benchmarks.retrieval.precision import COLUMNS, candidates_of, vectors
+from cxrflow.benchmarks.retrieval.precision import COLUMNS, candidates_of
 from cxrflow.benchmarks.retrieval.settings import EmbeddingFigureSettings
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
@@ -63,7 +63,7 @@ def draw(options: Namespace, settings: EmbeddingFigureSettings) -> tuple[bytes, 
                 f"{', '.join(sorted(set(table['category'])))}"
             )
         table = table[table["category"].isin(settings.categories)]
-        found_CF = vectors(features, table, "pooled")
+        found_CF = features.of(table, "pooled").double().numpy()
         categories = table["category"].to_numpy()
         nearest = min(NEAREST, len(table) - 1)
         near = f"{own_category(found_CF, categories, nearest):.0%} of the {nearest} nearest"

@@ -15,7 +15,6 @@ from cxrflow.benchmarks.retrieval.precision import (
     candidates_of,
     predict,
     result,
-    vectors,
 )
 from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings
 from cxrflow.errors import InputError
@@ -41,7 +40,8 @@ def evaluate(
     scores_QC = None
     if not any_order:
         own, searched = (
-            vectors(features, t, settings.features) for t in (queries, candidates.table)
+            features.of(table, settings.features).double().numpy()
+            for table in (queries, candidates.table)
         )
         scores_QC = cosines(own, searched)
     predictions = predict(queries, candidates, scores_QC, settings.cutoffs)

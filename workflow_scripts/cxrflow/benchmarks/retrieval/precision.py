@@ -40,15 +40,6 @@ class Candidates:
     dropped: list[dict[str, Any]]
 
 
-def vectors(features: Features, images: pd.DataFrame, kind: str) -> Floats:
-    """Features [N, F] of images; InputError when there are none of this kind."""
-    if kind not in features.by_kind:
-        raise InputError(
-            f"features.safetensors: '{kind}' is missing; found {', '.join(features.by_kind)}"
-        )
-    return features.by_kind[kind][features.rows(images)].double().numpy()
-
-
 def candidates_of(cohort: Cohort, features: Features) -> Candidates:
     """The candidates with features, each image once."""
     table = cohort.table[cohort.table["part"] == "candidate"].sort_values("image_id")

@@ -1,13 +1,12 @@
 """Settings of retrieval by image and by text (ConVIRT 4.2, Figure 3), and of pairs."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
 from cxrflow.benchmarks.generation.settings import Section
-from cxrflow.benchmarks.grounding.settings import FigureColumn
+from cxrflow.benchmarks.grounding.settings import ColumnsFigureSettings
 from cxrflow.benchmarks.settings import BenchmarkSettings, EncodingSettings
-from cxrflow.command import Settings
 from cxrflow.data.settings import Split
 from cxrflow.names import Name
 
@@ -55,18 +54,12 @@ class PairRetrievalSettings(EncodingSettings):
     )
 
 
-class EmbeddingFigureSettings(Settings):
+class EmbeddingFigureSettings(ColumnsFigureSettings):
     """Candidates of some categories in the plane, for several models (ConVIRT Figure 3)."""
 
     PROGRAM: ClassVar = "retrieval.embedding_map"
 
     kind: Literal["t_sne"] = "t_sne"
-    title: str
     task: Name = Field(description="image retrieval, whose candidates and features are drawn")
-    columns: list[FigureColumn] = Field(min_length=1)
     categories: list[str] = Field(min_length=2)
     perplexity: float = Field(default=30, gt=0, description="of t-SNE; not stated")
-
-    def results(self, tables: Any) -> list[tuple[str, str | None]]:
-        """The (task, model) pairs it shows."""
-        return [(self.task, one.model) for one in self.columns if one.model is not None]

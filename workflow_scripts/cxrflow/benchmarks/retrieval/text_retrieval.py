@@ -20,7 +20,6 @@ from cxrflow.benchmarks.retrieval.precision import (
     candidates_of,
     predict,
     result,
-    vectors,
 )
 from cxrflow.benchmarks.retrieval.settings import TextRetrievalSettings
 from cxrflow.errors import InputError
@@ -67,7 +66,8 @@ def evaluate(
     scores_QC = None
     if model is not None:
         embedded = model.encode_text(queries["text"].tolist()).double().cpu().numpy()
-        scores_QC = cosines(embedded, vectors(features, candidates.table, "projected"))
+        searched = features.of(candidates.table, "projected").double().numpy()
+        scores_QC = cosines(embedded, searched)
     predictions = predict(queries, candidates, scores_QC, settings.cutoffs)
     return result("text_retrieval", cohort, candidates, predictions, dropped, features, settings)
 

@@ -32,6 +32,7 @@ from cxrflow.benchmarks.inputs import (
     PRIOR,
     Pixels,
     data_fingerprint,
+    draw_samples,
     drop_rows,
     image_batches,
     open_pixels,
@@ -235,10 +236,7 @@ def usable(
         "prior image is not in the pixel store": pixels.find(table[PRIOR]) < 0,
     }
     samples, dropped = drop_rows(table, tests)
-    if settings.samples is not None and settings.samples < len(samples):
-        drawn = np.random.default_rng(0).permutation(len(samples))[: settings.samples]
-        samples = samples.iloc[np.sort(drawn)].reset_index(drop=True)
-    return cohort, samples, dropped
+    return cohort, draw_samples(samples, settings.samples), dropped
 
 
 def score(options: Namespace, settings: PriorInfluenceSettings) -> Result:
