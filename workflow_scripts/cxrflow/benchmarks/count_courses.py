@@ -8,7 +8,6 @@ from cxrflow.command import parser, read_settings, run, thread_count
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     arguments = parser(__doc__)
     arguments.add_argument("--root", type=Path, required=True, help="Chest ImaGenome's folder")
     arguments.add_argument("--dataset", default="chest_imagenome", help="its name in the result")

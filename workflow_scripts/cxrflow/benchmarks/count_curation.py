@@ -8,7 +8,6 @@ from cxrflow.command import parser, read_settings, run
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     arguments = parser(__doc__)
     arguments.add_argument(
         "--curation", type=Path, required=True, help="results/curation/<cohort>: decisions"

@@ -8,7 +8,6 @@ from cxrflow.command import parser, read_settings, run, thread_count
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     arguments = parser(__doc__)
     arguments.add_argument("--root", type=Path, required=True, help="MS-CXR's folder")
     arguments.add_argument("--dataset", default="ms_cxr", help="its name in the result")

@@ -9,7 +9,6 @@ from cxrflow.command import parser, read_settings, run
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     arguments = parser(__doc__)
     known = [name for name, one in BENCHMARKS.items() if one.counts == "rows"]
     arguments.add_argument("benchmark", choices=known)

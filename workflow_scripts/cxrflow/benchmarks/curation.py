@@ -26,7 +26,6 @@ COLUMNS = ("subject_id", "study_id", "image_id", "impression_sentences", "split"
 
 
 def curate(options: Namespace, settings: CurationSettings) -> None:
-    """What ``cxrflow.benchmarks.curate_images`` calls."""
     device = choose_device(settings.device)
     cohort = read_cohort(options.cohort, "pairs.parquet", COLUMNS)
     model = Model.load(options.model, device)

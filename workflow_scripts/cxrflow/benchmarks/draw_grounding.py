@@ -28,7 +28,6 @@ def picture_parser(document: str | None) -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     arguments = picture_parser(__doc__)
     arguments.add_argument(
         "--results", type=Path, nargs="+", required=True, help="one folder a model"

@@ -26,7 +26,6 @@ KINDS: dict[str, tuple[type[EmbeddingFigureSettings | SaliencyFigureSettings], s
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     arguments = parser(__doc__)
     arguments.add_argument("kind", choices=KINDS)
     arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")

@@ -9,7 +9,6 @@ from cxrflow.command import read_settings, run
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     arguments = picture_parser(__doc__)
     arguments.add_argument(
         "--beside", type=Path, required=True, help="a model's result of images with their priors"

@@ -18,7 +18,6 @@ from cxrflow.outputs import claim_folder, remove_folder
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     arguments = parser(__doc__)
     scored = sorted(name for name, benchmark in BENCHMARKS.items() if benchmark.needs)
     arguments.add_argument("benchmark", choices=scored)

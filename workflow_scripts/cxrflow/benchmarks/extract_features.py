@@ -8,7 +8,6 @@ from cxrflow.command import parser, read_settings, run
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     arguments = parser(__doc__)
     arguments.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
     arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")

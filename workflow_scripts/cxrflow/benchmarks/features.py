@@ -160,7 +160,6 @@ def require(path: Path) -> Path:
 
 
 def extract(options: Namespace, settings: FeatureSettings) -> None:
-    """What ``cxrflow.benchmarks.extract_features`` calls."""
     device = choose_device(settings.device)
     table = read_table(options.cohort / "samples.parquet", ("image_id",))
     image = load_image_half(options.model, trunk_alone=True)

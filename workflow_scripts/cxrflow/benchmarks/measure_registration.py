@@ -8,7 +8,6 @@ from cxrflow.command import parser, read_settings, run, thread_count
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     arguments = parser(__doc__)
     arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
     arguments.add_argument("--pixels", type=Path, required=True, help="results/pixels/<cohort>/<g>")

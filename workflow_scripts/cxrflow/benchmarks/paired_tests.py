@@ -223,7 +223,6 @@ class Inference:
 
 
 def compare_rows(options: Namespace, settings: PairedTestSettings) -> None:
-    """What ``cxrflow.benchmarks.compare_rows`` calls."""
     inference = Inference(read_predictions(options.predictions), settings)
     cells, comparisons = inference.cells(), inference.comparisons()
     protocol = settings.model_dump(mode="json", exclude={"comparisons"})

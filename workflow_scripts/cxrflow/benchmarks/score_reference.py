@@ -17,7 +17,6 @@ from cxrflow.names import reference_name
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     arguments = parser(__doc__)
     scored = sorted(name for name, benchmark in BENCHMARKS.items() if benchmark.references)
     arguments.add_argument("benchmark", choices=scored)

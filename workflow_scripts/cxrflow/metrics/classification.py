@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from cxrflow.metrics.intervals import Floats, ratio
+
 # Where F1 or Matthews' correlation is greatest on the samples given, or a score set beforehand.
 ThresholdRule = Literal["best_f1", "best_mcc"] | float
 
@@ -60,15 +61,11 @@ def operating_points(
     )
 
 
-def _ratio(numerator: Floats, denominator: Floats) -> Floats:
-    return np.asarray(numerator / np.where(denominator > 0, denominator, np.nan))
-
-
 def roc_curve(points: OperatingPoints) -> tuple[Floats, Floats]:
     """False and true positive rates ``[..., K + 1]``, starting at (0, 0)."""
     start = np.zeros_like(points.positives)
-    false_rate = _ratio(np.append(start, points.false_positives, axis=-1), points.negatives)
-    true_rate = _ratio(np.append(start, points.true_positives, axis=-1), points.positives)
+    false_rate = ratio(np.append(start, points.false_positives, axis=-1), points.negatives)
+    true_rate = ratio(np.append(start, points.true_positives, axis=-1), points.positives)
     return false_rate, true_rate
 
 
@@ -85,8 +82,8 @@ def _area(points: OperatingPoints) -> Floats:
 def average_precision(points: OperatingPoints) -> Floats:
     """Sum over thresholds of precision times the recall gained there; NaN without any positive."""
     hits = points.true_positives
-    precision = _ratio(hits, hits + points.false_positives)
-    gained = _ratio(np.diff(hits, axis=-1, prepend=0), points.positives)
+    precision = ratio(hits, hits + points.false_positives)
+    gained = ratio(np.diff(hits, axis=-1, prepend=0), points.positives)
     return np.asarray(np.where(gained == 0, 0, precision * gained).sum(axis=-1))
 
 
@@ -98,7 +95,7 @@ def at_threshold(points: OperatingPoints, rule: ThresholdRule = "best_f1") -> di
     if isinstance(rule, float):
         points = _at(points, rule)
     hits, alarms = points.true_positives, points.false_positives
-    f1 = _ratio(2 * hits, hits + alarms + points.positives)
+    f1 = ratio(2 * hits, hits + alarms + points.positives)
     merit = _matthews(points) if rule == "best_mcc" else f1
     best = np.argmax(np.nan_to_num(merit, nan=-np.inf), axis=-1)[..., None]
 
@@ -108,12 +105,10 @@ def at_threshold(points: OperatingPoints, rule: ThresholdRule = "best_f1") -> di
     correct = hits + points.negatives - alarms
     known = points.positives > 0
     found = {
-        "accuracy": chosen(
-            _ratio(correct, np.where(known, points.positives + points.negatives, 0))
-        ),
-        "sensitivity": chosen(_ratio(hits, points.positives)),
+        "accuracy": chosen(ratio(correct, np.where(known, points.positives + points.negatives, 0))),
+        "sensitivity": chosen(ratio(hits, points.positives)),
         "specificity": chosen(
-            _ratio(np.where(known, points.negatives - alarms, np.nan), points.negatives)
+            ratio(np.where(known, points.negatives - alarms, np.nan), points.negatives)
         ),
         "f1": chosen(np.where(known, f1, np.nan)),
         "threshold": np.where(known[..., 0], points.thresholds[best[..., 0]], np.nan),

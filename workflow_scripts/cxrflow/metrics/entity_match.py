@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from cxrflow.metrics.intervals import Floats, ratio
+
 Reports = Sequence[Sequence[str]]
 
 
@@ -60,10 +61,6 @@ def corpus_f1(counts: Counts, weights: ArrayLike | None = None) -> dict[str, Flo
     """
     weight = np.ones(len(counts.both)) if weights is None else np.asarray(weights, dtype=np.float64)
     both, told, truth = (weight @ one for one in (counts.both, counts.hypothesis, counts.reference))
-
-    def ratio(numerator: Floats, denominator: Floats) -> Floats:
-        return np.asarray(numerator / np.where(denominator > 0, denominator, np.nan))
-
     return {
         "precision": ratio(both, told),
         "recall": ratio(both, truth),

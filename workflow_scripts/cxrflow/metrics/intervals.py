@@ -132,6 +132,11 @@ def holm(p_values: ArrayLike) -> Floats:
     return corrected
 
 
+def ratio(above: Floats, below: Floats) -> Floats:
+    """NaN where there is nothing below."""
+    return np.asarray(above / np.where(below > 0, below, np.nan))
+
+
 def weighted_mean(counts: Floats, values: ArrayLike, where: ArrayLike | None = None) -> Floats:
     """Mean ``[R]`` of values ``[N]`` under resampling counts; NaN values are left out."""
     numbers = np.asarray(values, dtype=np.float64)
@@ -139,7 +144,7 @@ def weighted_mean(counts: Floats, values: ArrayLike, where: ArrayLike | None = N
     if where is not None:
         used &= np.asarray(where, dtype=bool)
     total = counts[:, used].sum(axis=1)
-    return np.asarray(counts[:, used] @ numbers[used] / np.where(total > 0, total, np.nan))
+    return ratio(counts[:, used] @ numbers[used], total)
 
 
 def weighted_median(counts: Floats, values: ArrayLike) -> Floats:

@@ -12,7 +12,8 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Floats = NDArray[np.float64]
+from cxrflow.metrics.intervals import Floats, ratio
+
 Codes = NDArray[np.int64]
 
 STATES: Final = ("positive", "negative", "uncertain", "blank")
@@ -63,10 +64,6 @@ def differing(ours_NF: Codes, given_NF: Codes, positives_only: bool) -> NDArray[
     return np.asarray(ours_NF != given_NF)
 
 
-def _ratio(numerator: Floats, denominator: Floats) -> Floats:
-    return np.asarray(numerator / np.where(denominator > 0, denominator, np.nan))
-
-
 def class_scores(confusion: Floats, state: int) -> dict[str, Floats]:
     """Precision, recall and F1 of one state against the other three; ``[..., 4, 4]`` to ``[...]``.
 
@@ -76,9 +73,9 @@ def class_scores(confusion: Floats, state: int) -> dict[str, Floats]:
     hits = confusion[..., state, state]
     ours, given = confusion[..., state, :].sum(-1), confusion[..., :, state].sum(-1)
     return {
-        "precision": _ratio(hits, ours),
-        "recall": _ratio(hits, given),
-        "f1": _ratio(2 * hits, ours + given),
+        "precision": ratio(hits, ours),
+        "recall": ratio(hits, given),
+        "f1": ratio(2 * hits, ours + given),
     }
 
 
@@ -95,7 +92,7 @@ def macro_scores(confusion: Floats, state: int) -> dict[str, Floats]:
     given = confusion[..., :, state].sum(-1) > 0
     count = given.sum(-1).astype(np.float64)
     return {
-        name: _ratio(np.where(given, np.nan_to_num(values), 0.0).sum(-1), count)
+        name: ratio(np.where(given, np.nan_to_num(values), 0.0).sum(-1), count)
         for name, values in class_scores(confusion, state).items()
     }
 
@@ -109,7 +106,7 @@ def cohens_kappa(confusion: Floats) -> Floats:
     share = confusion / np.where(total > 0, total, np.nan)[..., None, None]
     agreed = np.trace(share, axis1=-2, axis2=-1)
     chance = (share.sum(-1) * share.sum(-2)).sum(-1)
-    return _ratio(agreed - chance, 1 - chance)
+    return ratio(agreed - chance, 1 - chance)
 
 
 def positive_or_not(confusion: Floats) -> Floats:
@@ -159,7 +156,7 @@ def agreement_metrics(
     kappas = cohens_kappa(agreed)
     found |= {f"kappa/{finding}": kappas[..., i] for i, finding in enumerate(findings)}
     known = np.isfinite(kappas)
-    found["macro_kappa"] = _ratio(np.where(known, kappas, 0.0).sum(-1), known.sum(-1) * 1.0)
+    found["macro_kappa"] = ratio(np.where(known, kappas, 0.0).sum(-1), known.sum(-1) * 1.0)
     diagonal = np.trace(agreed, axis1=-2, axis2=-1).sum(-1)
-    found["agreement"] = _ratio(diagonal, agreed.sum((-3, -2, -1)))
+    found["agreement"] = ratio(diagonal, agreed.sum((-3, -2, -1)))
     return found

@@ -8,9 +8,9 @@ inference (BioViL section 4.2, Table 3), whose metric is accuracy.
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from cxrflow.metrics.intervals import Floats, ratio
 
 
 def accuracy(labels: ArrayLike, predictions: ArrayLike, counts: ArrayLike | None = None) -> Floats:
@@ -36,7 +36,7 @@ def recalls(
     for name in names:
         total = weight @ (true == name).astype(np.float64)
         right = weight @ ((true == name) & (called == name)).astype(np.float64)
-        found.append(right / np.where(total > 0, total, np.nan))
+        found.append(ratio(right, total))
     return np.stack(found, axis=-1)
 
 
@@ -48,7 +48,7 @@ def class_f1(
     weight = _weight(counts, len(true))
     both = weight @ (true & called)
     total = weight @ true.astype(np.float64) + weight @ called.astype(np.float64)
-    return np.asarray(2 * both / np.where(total > 0, total, np.nan))
+    return ratio(2 * both, total)
 
 
 def _weight(counts: ArrayLike | None, size: int) -> Floats:

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cxrflow.metrics.classification import ThresholdRule, binary_metrics
-
-Floats = NDArray[np.float64]
+from cxrflow.metrics.intervals import Floats, ratio
 
 
 def by_class(
@@ -31,4 +30,4 @@ def mean_of_classes(values: Floats, used: NDArray[np.bool_]) -> Floats:
     """Mean [R] over the classes [R, C] that are ``used`` [R, C]; NaN where none is."""
     number = used.sum(axis=-1)
     total = np.where(used, values, 0).sum(axis=-1)
-    return np.asarray(total / np.where(number > 0, number, np.nan))
+    return ratio(total, number)

@@ -91,7 +91,6 @@ def draw(figure: CurveFigure, series: Sequence[dict[str, Any]], label: str, ours
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     arguments = results_parser(__doc__)
     arguments.add_argument("--figure", required=True, help="key under its `figures:`")
     arguments.add_argument(

@@ -25,6 +25,7 @@ from cxrflow.tables.text import (
     csv_text,
     in_ascii,
     markdown_row,
+    one_line,
     ours_text,
     published_text,
     seeds_text,
@@ -210,13 +211,8 @@ def orderings_markdown(compared: Sequence[Compared], results: Results) -> str:
         heads = [claim["place"], "ours", "published", "below the row above?"]
         text += [f"**{claim['claim']}**", "", markdown_row(heads), markdown_row(["---"] * 4)]
         for row in claim["rows"]:
-            value = row.get("value", "–")
-            value += f" ± {row['spread']}" if "spread" in row else ""
-            value += f" ({row['interval']})" if "interval" in row else ""
-            value += f" [{row['chance']}]" if "chance" in row else ""
-            text.append(
-                markdown_row([row["label"], value, row["published"] or "–", row["finding"]])
-            )
+            said = [row["label"], one_line(row), row["published"] or "–", row["finding"]]
+            text.append(markdown_row(said))
         text.append("")
     return "\n".join([*text, *(f"- {note}" for note in _notes(compared, results))]) + "\n"
 
@@ -235,7 +231,6 @@ def orderings_html(name: str, compared: Sequence[Compared], results: Results) ->
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     arguments = results_parser(__doc__)
     arguments.add_argument("--output", required=True, help="path without extension")
     options = arguments.parse_args(argv)

@@ -17,6 +17,7 @@ from cxrflow.tables.text import (
     in_ascii,
     markdown_row,
     number,
+    one_line,
     ours_text,
     published_text,
     template,
@@ -86,18 +87,10 @@ def table_markdown(
     text = [f"**{table.title}**", "", markdown_row(heads), markdown_row(["---"] * len(heads))]
     apart = False
     for line in _lines(table, cells, results):
-        ours = []
-        for parts in line["ours"]:
-            shown = parts.get("value", "–") + parts.get("mark", "")
-            shown += f" ± {parts['spread']}" if "spread" in parts else ""
-            shown += f" ({parts['interval']})" if "interval" in parts else ""
-            shown += f" Δ {parts['difference']}" if "difference" in parts else ""
-            shown += f" [{parts['chance']}]" if "chance" in parts else ""
-            ours.append(shown)
         if line["apart"] and not apart:
             text.append(markdown_row([f"*{APART}*", *[""] * (len(heads) - 1)]))
         apart = line["apart"]
-        text.append(markdown_row([line["label"], "ours", *ours]))
+        text.append(markdown_row([line["label"], "ours", *map(one_line, line["ours"])]))
         if any(line["published"]):
             text.append(markdown_row(["", "published", *(one or "–" for one in line["published"])]))
     notes = [*table_notes(table, cells, results, tests), *reasons(table, cells)]

@@ -21,7 +21,6 @@ log = logging.getLogger("cxrflow")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     arguments = results_parser(__doc__)
     arguments.add_argument(
         "--table",

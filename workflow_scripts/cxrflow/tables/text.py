@@ -68,6 +68,15 @@ def ours_text(cell: Cell, column: Column) -> dict[str, str]:
     return parts
 
 
+def one_line(parts: Mapping[str, str]) -> str:
+    """The parts of :func:`ours_text`, and the difference where there is one, as Markdown."""
+    text = parts.get("value", "–") + parts.get("mark", "")
+    text += f" ± {parts['spread']}" if "spread" in parts else ""
+    text += f" ({parts['interval']})" if "interval" in parts else ""
+    text += f" Δ {parts['difference']}" if "difference" in parts else ""
+    return text + (f" [{parts['chance']}]" if "chance" in parts else "")
+
+
 def chance_text(cell: Cell) -> str:
     """The badge of a model that did not learn, in all or some of its trainings; else nothing."""
     if not cell.at_chance:

@@ -95,7 +95,6 @@ def draw(predictions: pd.DataFrame, settings: CheckpointSeriesSettings, words: s
 
 
 def score(options: Namespace, settings: CheckpointSeriesSettings) -> Result:
-    """What ``cxrflow.benchmarks.evaluate`` calls."""
     if settings.benchmark not in BENCHMARKS:
         raise InputError(
             f"settings: key 'benchmark' is '{settings.benchmark}'; expected one of "

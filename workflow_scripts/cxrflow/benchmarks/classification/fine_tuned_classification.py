@@ -38,7 +38,7 @@ from cxrflow.benchmarks.classification.transfer import (
 )
 from cxrflow.benchmarks.classification.transfer_settings import FineTunedClassificationSettings
 from cxrflow.benchmarks.features import encode, weights_file
-from cxrflow.benchmarks.inputs import Cohort, Pixels, data_fingerprint, read_frames
+from cxrflow.benchmarks.inputs import Pixels, data_fingerprint, read_frames
 from cxrflow.benchmarks.result import Result
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
 from cxrflow.files import atomic_path, file_digest, fingerprint, read_json
@@ -174,51 +174,6 @@ def warmed_head(
     return run.start
 
 
-def evaluate(
-    model: Path,
-    cohort: Cohort,
-    folder: Path,
-    pixels: Pixels,
-    state: Path,
-    settings: FineTunedClassificationSettings,
-) -> Result:
-    """Fine-tune a model on the images of ``cohort``, whose ``folder`` it is, and score it."""
-    parts = read_parts(cohort, folder, pixels, settings)
-    image = load_image_half(model, trunk_alone=True)
-    image.projector = None
-    weights = {name: value.clone() for name, value in image.state_dict().items()}
-    identity = {
-        "program": "fine_tuning",
-        "settings": settings.model_dump(mode="json"),
-        "data": {
-            "images": data_fingerprint(cohort, pixels),
-            "image": file_digest(weights_file(model))[:16],
-        },
-    }
-    work = state / fingerprint(without_operations(identity))
-    scores: dict[str, list[NDArray[np.float64]]] = {}
-    courses: dict[str, list[dict[str, Any]]] = {}
-    for share, each in parts.shares.items():
-        scores[share], courses[share] = [], []
-        for rows, seed in zip(each, settings.run_seeds, strict=True):
-            own = work / f"{share}_seed{seed}"
-            output = own / "scores"
-            if not (output / "run.json").is_file():
-                image.load_state_dict(weights)
-                train_run(image, parts, rows, seed, pixels, settings, identity, own)
-            made = read_json(output / "run.json")
-            scores[share].append(np.load(output / "scores.npy"))
-            per_epoch = made["steps"] / made["epochs"]
-            courses[share].append(
-                {
-                    "epochs": made["epochs"],
-                    "best_epoch": made["kept_step"] / per_epoch,
-                    "validation": made["validation"],
-                }
-            )
-    return result("fine_tuned_classification", cohort, parts, pixels, scores, courses, settings)
-
-
 def train_run(
     image: ImageEncoder,
     parts: Parts,
@@ -243,6 +198,39 @@ def train_run(
 
 
 def score(options: Namespace, settings: FineTunedClassificationSettings) -> Result:
-    """What ``cxrflow.benchmarks.evaluate`` calls."""
+    """Fine-tune a model in each run of each share, and score it."""
     cohort, pixels = read_inputs(options, settings, options.model)
-    return evaluate(options.model, cohort, options.cohort, pixels, options.state, settings)
+    parts = read_parts(cohort, options.cohort, pixels, settings)
+    image = load_image_half(options.model, trunk_alone=True)
+    image.projector = None
+    weights = {name: value.clone() for name, value in image.state_dict().items()}
+    identity = {
+        "program": "fine_tuning",
+        "settings": settings.model_dump(mode="json"),
+        "data": {
+            "images": data_fingerprint(cohort, pixels),
+            "image": file_digest(weights_file(options.model))[:16],
+        },
+    }
+    work = options.state / fingerprint(without_operations(identity))
+    scores: dict[str, list[NDArray[np.float64]]] = {}
+    courses: dict[str, list[dict[str, Any]]] = {}
+    for share, each in parts.shares.items():
+        scores[share], courses[share] = [], []
+        for rows, seed in zip(each, settings.run_seeds, strict=True):
+            own = work / f"{share}_seed{seed}"
+            output = own / "scores"
+            if not (output / "run.json").is_file():
+                image.load_state_dict(weights)
+                train_run(image, parts, rows, seed, pixels, settings, identity, own)
+            made = read_json(output / "run.json")
+            scores[share].append(np.load(output / "scores.npy"))
+            per_epoch = made["steps"] / made["epochs"]
+            courses[share].append(
+                {
+                    "epochs": made["epochs"],
+                    "best_epoch": made["kept_step"] / per_epoch,
+                    "validation": made["validation"],
+                }
+            )
+    return result("fine_tuned_classification", cohort, parts, pixels, scores, courses, settings)

@@ -44,7 +44,7 @@ from cxrflow.benchmarks.features import (
     weights_file,
     write_features,
 )
-from cxrflow.benchmarks.inputs import Cohort, Pixels, data_fingerprint
+from cxrflow.benchmarks.inputs import Pixels, data_fingerprint
 from cxrflow.benchmarks.result import Result
 from cxrflow.encoders.image_encoder import load_image_half
 from cxrflow.files import atomic_path, file_digest, fingerprint
@@ -131,23 +131,17 @@ def kept(path: Path, train: Callable[[], list[TrainedHead]]) -> list[TrainedHead
     return [TrainedHead(**{**head, "monitor": Monitor(**head["monitor"])}) for head in heads]
 
 
-def evaluate(
-    model: Path,
-    cohort: Cohort,
-    folder: Path,
-    pixels: Pixels,
-    state: Path,
-    settings: LinearClassificationSettings,
-) -> Result:
-    """Train and score the heads of a model on the images of ``cohort``, whose ``folder`` it is."""
-    parts = read_parts(cohort, folder, pixels, settings)
+def score(options: Namespace, settings: LinearClassificationSettings) -> Result:
+    """Train and score the heads of a model."""
+    cohort, pixels = read_inputs(options, settings, options.model)
+    parts = read_parts(cohort, options.cohort, pixels, settings)
     said = [
         settings.model_dump(mode="json"),
         data_fingerprint(cohort, pixels),
-        file_digest(weights_file(model)),
+        file_digest(weights_file(options.model)),
     ]
-    work = state / fingerprint(said)  # nothing is gone on with that began otherwise
-    features = encoded(model, parts, pixels, settings, work / "features")
+    work = options.state / fingerprint(said)  # nothing is gone on with that began otherwise
+    features = encoded(options.model, parts, pixels, settings, work / "features")
     sweep = Sweep(features, parts, settings)
     heads = {
         share: kept(work / f"{share}.pt", partial(sweep.train, share)) for share in parts.shares
@@ -165,9 +159,3 @@ def evaluate(
         *("linear_classification", cohort, parts, pixels, scores, courses, settings),
         heads=np.array(every),
     )
-
-
-def score(options: Namespace, settings: LinearClassificationSettings) -> Result:
-    """What ``cxrflow.benchmarks.evaluate`` calls."""
-    cohort, pixels = read_inputs(options, settings, options.model)
-    return evaluate(options.model, cohort, options.cohort, pixels, options.state, settings)

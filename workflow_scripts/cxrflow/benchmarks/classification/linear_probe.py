@@ -346,7 +346,6 @@ def augmented_features(
 
 
 def score(options: Namespace, settings: LinearProbeSettings) -> Result:
-    """What ``cxrflow.benchmarks.evaluate`` calls."""
     cohort = read_cohort(options.cohort, "samples.parquet", (*COLUMNS, "split"))
     features = read_features(options.features, options.model)
     augmented = augmented_features(options, cohort.table, features, settings)

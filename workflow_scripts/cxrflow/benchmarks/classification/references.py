@@ -78,7 +78,6 @@ def plain_features(name: str, folder: Path, table: pd.DataFrame) -> Features:
 
 
 def score_reference(name: str, options: Namespace, settings: LinearProbeSettings) -> Result:
-    """What ``cxrflow.benchmarks.score_reference`` calls."""
     cohort = read_cohort(options.cohort, "samples.parquet", (*COLUMNS, "split"))
     features = plain_features(name, options.pixels, cohort.table)
     plain = settings.model_copy(update={"features": "pooled", "start": "zeros"})

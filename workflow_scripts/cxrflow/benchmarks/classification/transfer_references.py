@@ -57,7 +57,6 @@ def optima(
 
 
 def score_reference(name: str, options: Namespace, settings: TransferSettings) -> Result:
-    """What ``cxrflow.benchmarks.score_reference`` calls."""
     cohort, pixels = read_inputs(options, settings)
     parts = read_parts(cohort, options.cohort, pixels, settings)
     found = frequencies(parts) if name == "nothing" else optima(name, parts, pixels, settings)

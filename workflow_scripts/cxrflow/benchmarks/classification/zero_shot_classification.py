@@ -121,7 +121,6 @@ def statistics(predictions: pd.DataFrame, settings: ZeroShotClassificationSettin
 def summarise(
     predictions: pd.DataFrame, settings: ZeroShotClassificationSettings
 ) -> dict[str, Estimate]:
-    """The metrics of :func:`statistics` with their intervals."""
     metrics = statistics(predictions, settings)
     named = metrics(np.ones((1, len(predictions))))
     behind = sizes(list(named), columns_of(predictions, "label"), class_names(predictions))
@@ -202,7 +201,6 @@ def evaluate(
 
 
 def score(options: Namespace, settings: ZeroShotClassificationSettings) -> Result:
-    """What ``cxrflow.benchmarks.evaluate`` calls."""
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
     features = read_features(options.features, options.model)
     model = cxrflow.load(options.model, choose_device(settings.device))

@@ -40,7 +40,6 @@ def labelled(studies: Studies, settings: ZeroShotFindingsSettings) -> Studies:
 
 
 def score(options: Namespace, settings: ZeroShotFindingsSettings) -> Result:
-    """What ``cxrflow.benchmarks.evaluate`` calls."""
     model: Any = cxrflow.load(options.model, choose_device(settings.device))
     pixels = open_pixels(options.pixels, model.geometry)
     studies = labelled(

@@ -43,7 +43,6 @@ def count(studies: pd.DataFrame, compared: pd.Series) -> dict[str, Estimate]:
 
 
 def score(given: Namespace, settings: CourseStatisticsSettings) -> Result:
-    """What ``cxrflow.benchmarks.count_courses`` calls."""
     images, relations, damage = chest_imagenome.scene_graphs(given.root, given.threads)
     step = Tally("scene graphs", "files", len(images), damage)
     step.require_few(given.root, settings.max_failed_share)

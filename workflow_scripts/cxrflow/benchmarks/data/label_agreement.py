@@ -298,7 +298,6 @@ def write(folder: Path, result: Result, tables: dict[str, pd.DataFrame], engine:
 
 
 def compare_labels(options: Namespace, settings: LabelAgreementSettings) -> None:
-    """What ``cxrflow.benchmarks.compare_labels`` calls."""
     ours = Ours.read(options.corpus)
     given = read_given(options.labels, settings)
     result, tables = compare(ours, given, options.reference, settings)

@@ -123,7 +123,6 @@ def count(
 
 
 def score(given: Namespace, settings: MsCxrStatisticsSettings) -> Result:
-    """What ``cxrflow.benchmarks.count_ms_cxr`` calls."""
     annotated = ms_cxr.read(given.root, Request())
     studies = layout(given.studies_layout).read(given.studies_root, Request(given.threads))
     pairs, years = pairs_of(annotated, settings), study_years(studies)

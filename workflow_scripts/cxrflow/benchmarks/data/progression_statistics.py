@@ -42,7 +42,6 @@ def count(rows: pd.DataFrame) -> dict[str, Estimate]:
 
 
 def score(options: Namespace, settings: RowStatisticsSettings) -> Result:
-    """What ``cxrflow.benchmarks.count_rows`` calls."""
     columns = ("sample_id", "subject_id", "finding", "label", "quality", "split")
     cohort = read_cohort(options.cohort, "samples.parquet", columns, settings.split)
     metrics = count(cohort.table)

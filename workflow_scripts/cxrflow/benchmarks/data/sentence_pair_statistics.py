@@ -34,7 +34,6 @@ def count(rows: pd.DataFrame) -> dict[str, Estimate]:
 
 
 def score(options: Namespace, settings: RowStatisticsSettings) -> Result:
-    """What ``cxrflow.benchmarks.count_rows`` calls."""
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
     metrics = count(cohort.table)
     log.info("%d pairs of sentences", len(cohort.table))

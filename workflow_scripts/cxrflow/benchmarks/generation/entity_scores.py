@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cxrflow.metrics.entity_match import (
     Reports,
@@ -21,11 +20,9 @@ from cxrflow.metrics.entity_match import (
     set_f1,
     vilmedic_f1,
 )
-from cxrflow.metrics.intervals import Statistic, weighted_mean
+from cxrflow.metrics.intervals import Floats, Statistic, weighted_mean
 from cxrflow.reports.entities.taggers import Entity, KeywordTagger, Tagger
 from cxrflow.reports.entities.temporal import is_temporal_entity
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -160,7 +160,6 @@ def make_result(
 
 
 def score(options: Namespace, settings: ReportGenerationSettings) -> Result:
-    """What ``cxrflow.benchmarks.evaluate`` calls."""
     model = cxrflow.load(options.model, choose_device(settings.device))
     pixels = open_pixels(options.pixels, model.geometry)
     studies = read_studies(options, pixels, settings)

@@ -223,7 +223,6 @@ def _line(example: dict[str, Any]) -> str:
 
 
 def draw(options: Namespace, settings: GroundingFigureSettings) -> None:
-    """What ``cxrflow.benchmarks.draw_grounding`` calls."""
     results = [Grounded.read(folder) for folder in options.results]
     if settings.by not in [result.model for result in results]:
         raise InputError(

@@ -344,7 +344,6 @@ def make_result(
 
 
 def score(options: Namespace, settings: PhraseGroundingSettings) -> Result:
-    """What ``cxrflow.benchmarks.evaluate`` calls."""
     cohort = read_samples(options, settings)
     model = cxrflow.load(options.model, choose_device(settings.device))
     if any(settings.dilate) and model.image_encoder is not None:

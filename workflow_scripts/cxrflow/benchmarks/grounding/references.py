@@ -82,7 +82,6 @@ def reference_maps(name: str, samples: pd.DataFrame, geometry: Geometry) -> Maps
 
 
 def score_reference(name: str, options: Namespace, settings: PhraseGroundingSettings) -> Result:
-    """What ``cxrflow.benchmarks.score_reference`` calls."""
     cohort = read_samples(options, settings)
     pixels: Pixels = PixelStore(options.pixels)
     samples, dropped = usable_samples(cohort.table, pixels, settings)

@@ -239,7 +239,6 @@ def evaluate(
 
 
 def score(options: Namespace, settings: SegmentationSettings) -> Result:
-    """What ``cxrflow.benchmarks.evaluate`` calls."""
     device = choose_device(settings.device)
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS)
     image = load_image_half(options.model, trunk_alone=True).eval()

@@ -25,7 +25,6 @@ def brightness(pixels: Pixels, image_ids: list[str], cells: int) -> NDArray[np.f
 
 
 def score_reference(name: str, options: Namespace, settings: SegmentationSettings) -> Result:
-    """What ``cxrflow.benchmarks.score_reference`` calls."""
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS)
     pixels: Pixels = PixelStore(options.pixels)
     parts = read_parts(cohort, options.cohort, pixels, settings)

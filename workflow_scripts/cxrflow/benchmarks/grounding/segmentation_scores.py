@@ -118,7 +118,6 @@ def image_clusters(predictions: pd.DataFrame, unit: str) -> NDArray[np.int64]:
 
 
 def summarise(predictions: pd.DataFrame, settings: SegmentationSettings) -> dict[str, Estimate]:
-    """The metrics with their intervals."""
     groups = by_box_size(predictions["box_share"], settings.size_limits)
     counted: dict[str, int] = {}
     for name, by_metric in scores_of(predictions, settings).items():

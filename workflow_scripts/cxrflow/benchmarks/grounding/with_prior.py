@@ -84,7 +84,6 @@ def draw_figure(
 
 
 def draw(options: Namespace, settings: PriorFigureSettings) -> None:
-    """What ``cxrflow.benchmarks.draw_priors`` calls."""
     beside, alone = (Grounded.read(folder) for folder in (options.beside, options.alone))
     if (beside.model, beside.seed) != (alone.model, alone.seed):
         raise InputError(

@@ -173,7 +173,6 @@ def clusters(predictions: pd.DataFrame, unit: str) -> NDArray[np.int64]:
 
 
 def summarise(predictions: pd.DataFrame, settings: MaskPredictionSettings) -> dict[str, Estimate]:
-    """The metrics of :func:`statistics` with their intervals."""
     section = predictions["section"].to_numpy()
     total = predictions["targets"].to_numpy()
     names = ("mask_accuracy", "most_frequent_accuracy", "margin")
@@ -216,7 +215,6 @@ def evaluate(model: Any, cohort: Cohort, source: Path, settings: MaskPredictionS
 
 
 def score(options: Namespace, settings: MaskPredictionSettings) -> Result:
-    """What ``cxrflow.benchmarks.evaluate`` calls."""
     cohort = read_cohort(options.cohort, FILE, COLUMNS)
     model = cxrflow.load(options.model, choose_device(settings.device))
     result = evaluate(model, cohort, options.cohort / FILE, settings)

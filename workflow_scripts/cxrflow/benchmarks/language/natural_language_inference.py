@@ -60,7 +60,6 @@ def statistics(predictions: pd.DataFrame, settings: NaturalLanguageInferenceSett
 def summarise(
     predictions: pd.DataFrame, settings: NaturalLanguageInferenceSettings
 ) -> dict[str, Estimate]:
-    """The metrics with their intervals."""
     labels = classes_of(predictions["label"])
     sizes = dict.fromkeys(("accuracy", "accuracy_sd", "majority", "macro_f1"), len(labels))
     sizes |= {f"f1/{name}": int((labels == place).sum()) for place, name in enumerate(LABELS)}
@@ -155,7 +154,6 @@ def _record(one: FineTuning, test: pd.DataFrame) -> dict[str, Any]:
 
 
 def score(options: Namespace, settings: NaturalLanguageInferenceSettings) -> Result:
-    """What ``cxrflow.benchmarks.evaluate`` calls."""
     cohort = read_cohort(options.cohort, FILE, COLUMNS)
     training = read_cohort(options.training, FILE, COLUMNS)
     model = cxrflow.load(options.model, choose_device(settings.device))

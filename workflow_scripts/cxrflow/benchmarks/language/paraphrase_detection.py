@@ -13,18 +13,20 @@ projected ones, and classifies.
 
 import logging
 from argparse import Namespace
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold
+from torch import Tensor
+from torch.nn.functional import normalize
 
 import cxrflow
 from cxrflow.benchmarks.inputs import Cohort, drop_rows, read_cohort
 from cxrflow.benchmarks.language.sentence_pair_rows import COLUMNS, pair_clusters, pair_numbers
+from cxrflow.benchmarks.language.sentence_similarity import pair_cosines
 from cxrflow.benchmarks.language.settings import ParaphraseDetectionSettings
 from cxrflow.benchmarks.result import Result, estimates, slug
 from cxrflow.errors import InputError
@@ -48,23 +50,14 @@ def embedding_of(model: Any, settings: ParaphraseDetectionSettings) -> str:
     return "cls" if with_images or "section_matching" in terms else "mean"
 
 
-def embed(
-    model: Any, texts: Sequence[str], kind: str, batch_size: int
-) -> dict[str, NDArray[np.float64]]:
-    """The embedding, of length 1, of each distinct text."""
-    distinct = sorted(set(texts), key=lambda text: (len(text), text))
-    parts = []
-    for start in range(0, len(distinct), batch_size):
-        batch = distinct[start : start + batch_size]
-        if kind == "projected":
-            parts.append(model.encode_text(batch).cpu().double())
-            continue
-        states_BLD, mask_BL = model.text_states(batch)
-        states_BLD, mask_BL1 = states_BLD.cpu().double(), mask_BL.cpu().double()[:, :, None]
-        mean_BD = (states_BLD * mask_BL1).sum(1) / mask_BL1.sum(1)
-        parts.append(states_BLD[:, 0] if kind == "cls" else mean_BD)
-    found = torch.nn.functional.normalize(torch.cat(parts), dim=1).numpy()
-    return dict(zip(distinct, found, strict=True))
+def embed(model: Any, kind: str, texts: list[str]) -> Tensor:
+    """The embeddings [B, D] of texts, of length 1."""
+    if kind == "projected":
+        return normalize(model.encode_text(texts).cpu().double(), dim=1)
+    states_BLD, mask_BL = model.text_states(texts)
+    states_BLD, mask_BL1 = states_BLD.cpu().double(), mask_BL.cpu().double()[:, :, None]
+    mean_BD = (states_BLD * mask_BL1).sum(1) / mask_BL1.sum(1)
+    return normalize(states_BLD[:, 0] if kind == "cls" else mean_BD, dim=1)
 
 
 def best_threshold(cosines: Floats, similar: NDArray[np.bool_], step: float) -> float:
@@ -122,7 +115,6 @@ def _subsets(predictions: pd.DataFrame) -> dict[str, pd.Series]:
 def summarise(
     predictions: pd.DataFrame, settings: ParaphraseDetectionSettings
 ) -> dict[str, Estimate]:
-    """The metrics with their intervals."""
     sizes = {"majority": len(predictions)}
     for name, rows in _subsets(predictions).items():
         sizes |= {f"accuracy{name}": int(rows.sum()), f"auroc{name}": int(rows.sum())}
@@ -147,11 +139,7 @@ def evaluate(model: Any, cohort: Cohort, settings: ParaphraseDetectionSettings) 
                 f"{kind}; expected at least one for each of the {settings.folds} folds"
             )
     kind = embedding_of(model, settings)
-    premises, hypotheses = samples["premise"].tolist(), samples["hypothesis"].tolist()
-    embedded = embed(model, [*premises, *hypotheses], kind, settings.batch_size)
-    cosines = np.array(
-        [embedded[a] @ embedded[b] for a, b in zip(premises, hypotheses, strict=True)]
-    )
+    cosines = pair_cosines(samples, partial(embed, model, kind), settings.batch_size)
     fold, threshold = out_of_fold(cosines, similar, pairs, settings)
     kept = ["sample_id", "label", *(["subset"] if "subset" in samples else [])]
     predictions = samples[kept].assign(pair=pairs, cosine=cosines, fold=fold, threshold=threshold)
@@ -170,7 +158,6 @@ def evaluate(model: Any, cohort: Cohort, settings: ParaphraseDetectionSettings) 
 
 
 def score(options: Namespace, settings: ParaphraseDetectionSettings) -> Result:
-    """What ``cxrflow.benchmarks.evaluate`` calls."""
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
     model = cxrflow.load(options.model, choose_device(settings.device))
     result = evaluate(model, cohort, settings)

@@ -8,13 +8,13 @@ trained.
 
 import logging
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
 import cxrflow
 from cxrflow.benchmarks.inputs import Cohort, read_cohort
@@ -29,20 +29,16 @@ from cxrflow.training.precision import choose_device
 log = logging.getLogger("cxrflow")
 
 
-def embed(model: Any, texts: Sequence[str], batch_size: int) -> dict[str, NDArray[np.float64]]:
-    """The projected embedding [P], of length 1, of each distinct text."""
-    distinct = sorted(set(texts), key=lambda text: (len(text), text))
-    parts = [
-        model.encode_text(distinct[start : start + batch_size]).cpu()
-        for start in range(0, len(distinct), batch_size)
-    ]
-    return dict(zip(distinct, torch.cat(parts).double().numpy(), strict=True))
-
-
-def cosines(model: Any, samples: pd.DataFrame, batch_size: int) -> NDArray[np.float64]:
-    """Cosine [N] of premise and hypothesis."""
+def pair_cosines(
+    samples: pd.DataFrame, encode: Callable[[list[str]], Tensor], batch_size: int
+) -> Floats:
+    """Cosine [N] of premise and hypothesis; ``encode`` gives embeddings [B, P] of length 1."""
     premises, hypotheses = samples["premise"].tolist(), samples["hypothesis"].tolist()
-    embedded = embed(model, [*premises, *hypotheses], batch_size)
+    # Each text once, those of like length together.
+    distinct = sorted({*premises, *hypotheses}, key=lambda text: (len(text), text))
+    starts = range(0, len(distinct), batch_size)
+    parts = [encode(distinct[start : start + batch_size]).cpu().double() for start in starts]
+    embedded = dict(zip(distinct, torch.cat(parts).numpy(), strict=True))
     return np.array([embedded[a] @ embedded[b] for a, b in zip(premises, hypotheses, strict=True)])
 
 
@@ -69,7 +65,6 @@ def statistics(predictions: pd.DataFrame, settings: SentenceSimilaritySettings) 
 def summarise(
     predictions: pd.DataFrame, settings: SentenceSimilaritySettings
 ) -> dict[str, Estimate]:
-    """The metrics with their intervals."""
     of = predictions["label"].value_counts()
     decided = int(of["entailment"] + of["contradiction"])
     sizes = {
@@ -104,7 +99,8 @@ def evaluate(model: Any, cohort: Cohort, settings: SentenceSimilaritySettings) -
     if missing:
         raise InputError(f"samples.parquet: no row has the label {sorted(missing)[0]}")
     predictions = samples[["sample_id", "label"]].assign(
-        pair=pair_numbers(samples), cosine=cosines(model, samples, settings.batch_size)
+        pair=pair_numbers(samples),
+        cosine=pair_cosines(samples, model.encode_text, settings.batch_size),
     )
     protocol = {
         **settings.model_dump(mode="json", exclude={"batch_size", "device"}),
@@ -118,7 +114,6 @@ def evaluate(model: Any, cohort: Cohort, settings: SentenceSimilaritySettings) -
 
 
 def score(options: Namespace, settings: SentenceSimilaritySettings) -> Result:
-    """What ``cxrflow.benchmarks.evaluate`` calls."""
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
     model = cxrflow.load(options.model, choose_device(settings.device))
     result = evaluate(model, cohort, settings)

@@ -120,7 +120,6 @@ def named_folders(given: Sequence[str]) -> dict[str, Path]:
 
 
 def score(options: Namespace, settings: VocabularyComparisonSettings) -> Result:
-    """What ``cxrflow.benchmarks.compare_vocabularies`` calls."""
     tokenizers = {
         name: read_tokenizer(folder) for name, folder in named_folders(options.vocabulary).items()
     }

@@ -49,6 +49,5 @@ def evaluate(
 
 
 def score(options: Namespace, settings: ImageRetrievalSettings) -> Result:
-    """What ``cxrflow.benchmarks.evaluate`` calls."""
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
     return evaluate(cohort, read_features(options.features, options.model), settings)

@@ -120,7 +120,6 @@ def make_result(
 
 
 def score(options: Namespace, settings: PairRetrievalSettings) -> Result:
-    """What ``cxrflow.benchmarks.evaluate`` calls."""
     model: Any = cxrflow.load(options.model, choose_device(settings.device))
     pixels = open_pixels(options.pixels, model.geometry)
     studies = distinct(read_studies(options.cohort, pixels, settings.sections, settings.split))

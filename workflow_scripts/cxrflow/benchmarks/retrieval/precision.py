@@ -112,7 +112,6 @@ def statistics(predictions: pd.DataFrame, settings: RetrievalSettings) -> Statis
 
 
 def summarise(predictions: pd.DataFrame, settings: RetrievalSettings) -> dict[str, Estimate]:
-    """The metrics with their intervals."""
     parts = measured(predictions, settings)
     sizes = {name: int((np.isfinite(values) & own).sum()) for name, (values, own) in parts.items()}
     return estimates(statistics(predictions, settings), predictions, sizes, settings.intervals)

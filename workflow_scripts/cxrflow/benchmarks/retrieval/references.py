@@ -18,7 +18,6 @@ from cxrflow.benchmarks.retrieval.settings import (
 
 
 def score_reference(name: str, options: Namespace, settings: RetrievalSettings) -> Result:
-    """What ``cxrflow.benchmarks.score_reference`` calls."""
     if isinstance(settings, TextRetrievalSettings):
         cohort, queries = text_retrieval.read_queries(options.cohort, settings.split)
         features = plain_features(name, options.pixels, cohort.table)

@@ -73,7 +73,6 @@ def evaluate(
 
 
 def score(options: Namespace, settings: TextRetrievalSettings) -> Result:
-    """What ``cxrflow.benchmarks.evaluate`` calls."""
     cohort, queries = read_queries(options.cohort, settings.split)
     features = read_features(options.features, options.model)
     model = cxrflow.load(options.model, choose_device(settings.device))

@@ -189,7 +189,6 @@ def usable(
 
 
 def score(options: Namespace, settings: AttentionRolloutSettings) -> Result:
-    """What ``cxrflow.benchmarks.evaluate`` calls."""
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
     device = choose_device(settings.device)
     image = load_image_half(options.model, trunk_alone=True).to(device).eval()

@@ -3,7 +3,7 @@
 Shapes: B pairs, F features, P joint space.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +18,6 @@ from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.errors import InputError
 from cxrflow.images.alignments import RegisteredPriors
-from cxrflow.images.augment import Stored
 
 
 @dataclass(frozen=True)
@@ -61,9 +60,6 @@ class LabelledPairs:
         named = [name for name in self.table.columns if str(name).startswith("prior_")]
         lent = self.table[named].iloc[partner].set_axis(self.table.index)
         return replace(self, table=self.table.assign(**lent), prior=self.prior[partner])
-
-
-View = Callable[[Stored], Tensor]
 
 
 def encode(image: ImageEncoder, frames: Frames[Tensor], projected: bool) -> Tensor:

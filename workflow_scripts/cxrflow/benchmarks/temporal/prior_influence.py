@@ -240,7 +240,6 @@ def usable(
 
 
 def score(options: Namespace, settings: PriorInfluenceSettings) -> Result:
-    """What ``cxrflow.benchmarks.evaluate`` calls."""
     model = cxrflow.load(options.model, choose_device(settings.device))
     if model.text_encoder is None or model.tokenizer is None or not model.takes_prior:
         raise InputError(f"{options.model}: expected a model of text and of two images")

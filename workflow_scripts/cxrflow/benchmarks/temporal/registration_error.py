@@ -55,7 +55,6 @@ REGISTERED, IDENTITY, TRUE = "registered", "identity", "true"
 
 
 def score(options: Namespace, settings: RegistrationErrorSettings) -> Result:
-    """What ``cxrflow.benchmarks.measure_registration`` calls."""
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
     pixels = open_pixels(options.pixels, settings.geometry)
     truth = read_table(options.truth / TRUTH_FILE, TRUTH).set_index("image_id")

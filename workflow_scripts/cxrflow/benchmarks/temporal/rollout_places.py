@@ -15,7 +15,7 @@ from torch.nn.functional import affine_grid, grid_sample
 
 from cxrflow.benchmarks.temporal.registration_error import true_alignments
 from cxrflow.images.store import PixelStore
-from cxrflow.metrics.intervals import Floats
+from cxrflow.metrics.intervals import Floats, ratio
 
 Places = NDArray[np.complex128]
 
@@ -78,4 +78,4 @@ class Maps(NamedTuple):
 def shares(values_NL: Floats) -> Floats:
     """Rows brought to the sum 1; NaN where there is nothing."""
     total = values_NL.sum(1, keepdims=True)
-    return np.asarray(values_NL / np.where(total > 0, total, np.nan))
+    return ratio(values_NL, total)

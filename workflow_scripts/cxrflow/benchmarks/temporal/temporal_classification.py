@@ -360,7 +360,6 @@ def head_of(
 
 
 def score(options: Namespace, settings: TemporalClassificationSettings) -> Result:
-    """What ``cxrflow.benchmarks.evaluate`` calls."""
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS)
     device = choose_device(settings.device)
     image = load_image_half(options.model, trunk_alone=True).to(device).eval()

@@ -96,7 +96,6 @@ def _sees_prior(model: Any) -> bool:
 
 
 def score(options: Namespace, settings: TemporalPromptingSettings) -> Result:
-    """What ``cxrflow.benchmarks.evaluate`` calls."""
     wanted = COLUMNS if options.training is None else (*COLUMNS, PRIOR_STUDY)
     cohort = read_cohort(options.cohort, "samples.parquet", wanted)
     model = cxrflow.load(options.model, choose_device(settings.device))
