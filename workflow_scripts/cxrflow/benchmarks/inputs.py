@@ -53,6 +53,10 @@ class Cohort:
     data: dict[str, Any]  # name, synthetic, fingerprint
     classes: tuple[str, ...] = ()  # of the column `labels`, in its order
 
+    def fingerprint(self, pixels: Pixels) -> str:
+        """A hash of the rows and of the pictures."""
+        return fingerprint([self.data["fingerprint"], pixels.fingerprint])
+
 
 def choose_split(table: pd.DataFrame, split: str | None, source: Path) -> pd.DataFrame:
     """Rows of one split (all for None), in their order; InputError when there are none."""
@@ -92,11 +96,6 @@ def open_pixels(folder: Path, geometry: str) -> Pixels:
             f"{folder}: geometry is {store.geometry}, but the model was trained on {geometry}"
         )
     return store
-
-
-def data_fingerprint(cohort: Cohort, pixels: Pixels) -> str:
-    """A hash of the rows and of the pictures."""
-    return fingerprint([cohort.data["fingerprint"], pixels.fingerprint])
 
 
 def read_frames(

@@ -38,7 +38,7 @@ from cxrflow.benchmarks.classification.transfer import (
 )
 from cxrflow.benchmarks.classification.transfer_settings import FineTunedClassificationSettings
 from cxrflow.benchmarks.features import encode, weights_file
-from cxrflow.benchmarks.inputs import Pixels, data_fingerprint, read_frames
+from cxrflow.benchmarks.inputs import Pixels, read_frames
 from cxrflow.benchmarks.result import Result
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
 from cxrflow.files import atomic_path, file_digest, fingerprint, read_json
@@ -208,7 +208,7 @@ def score(options: Namespace, settings: FineTunedClassificationSettings) -> Resu
         "program": "fine_tuning",
         "settings": settings.model_dump(mode="json"),
         "data": {
-            "images": data_fingerprint(cohort, pixels),
+            "images": cohort.fingerprint(pixels),
             "image": file_digest(weights_file(options.model))[:16],
         },
     }

@@ -44,7 +44,7 @@ from cxrflow.benchmarks.features import (
     weights_file,
     write_features,
 )
-from cxrflow.benchmarks.inputs import Pixels, data_fingerprint
+from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.benchmarks.result import Result
 from cxrflow.encoders.image_encoder import load_image_half
 from cxrflow.files import atomic_path, file_digest, fingerprint
@@ -137,7 +137,7 @@ def score(options: Namespace, settings: LinearClassificationSettings) -> Result:
     parts = read_parts(cohort, options.cohort, pixels, settings)
     said = [
         settings.model_dump(mode="json"),
-        data_fingerprint(cohort, pixels),
+        cohort.fingerprint(pixels),
         file_digest(weights_file(options.model)),
     ]
     work = options.state / fingerprint(said)  # nothing is gone on with that began otherwise

@@ -49,7 +49,6 @@ from cxrflow.benchmarks.inputs import (
     Cohort,
     Pixels,
     choose_split,
-    data_fingerprint,
     open_pixels,
     read_cohort,
 )
@@ -306,7 +305,7 @@ def result(
             run |= {name: value for name, value in values.items() if np.isfinite(value)}
     data = {
         **cohort.data,
-        "fingerprint": data_fingerprint(cohort, pixels),
+        "fingerprint": cohort.fingerprint(pixels),
         "classes": list(parts.classes),
         **parts.test.counts(),
         **{f"train_{name}": count for name, count in parts.train.counts().items()},

@@ -28,7 +28,6 @@ from cxrflow.benchmarks.inputs import (
     PRIOR,
     Cohort,
     Pixels,
-    data_fingerprint,
     draw_samples,
     image_batches,
     lost_priors,
@@ -142,7 +141,7 @@ def make_result(
     sizes |= {f"{name}/{part}": count for name in list(sizes) for part, count in parts.items()}
     data = {
         **studies.cohort.data,
-        "fingerprint": data_fingerprint(studies.cohort, pixels),
+        "fingerprint": studies.cohort.fingerprint(pixels),
         "samples": len(predictions),
         "with_prior_image": prior,
         "with_prior_report": int((samples["prior_report"] != "").sum()),

@@ -36,7 +36,6 @@ from cxrflow.benchmarks.inputs import (
     Cohort,
     Pixels,
     choose_split,
-    data_fingerprint,
     drop_rows,
     image_batches,
     open_pixels,
@@ -333,7 +332,7 @@ def make_result(
     }
     data = {
         **cohort.data,
-        "fingerprint": data_fingerprint(cohort, pixels),
+        "fingerprint": cohort.fingerprint(pixels),
         "samples": len(scores),
         "dropped": dropped,
         "categories_scored": present,

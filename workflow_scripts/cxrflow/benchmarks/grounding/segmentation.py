@@ -51,7 +51,6 @@ from cxrflow.benchmarks.inputs import (
     Cohort,
     Pixels,
     choose_split,
-    data_fingerprint,
     open_pixels,
     read_cohort,
 )
@@ -199,7 +198,7 @@ def make_result(
     }
     data = {
         **cohort.data,
-        "fingerprint": data_fingerprint(cohort, pixels),
+        "fingerprint": cohort.fingerprint(pixels),
         "samples": len(samples),
         "images": len(test),
         "train_images": len(parts.train),

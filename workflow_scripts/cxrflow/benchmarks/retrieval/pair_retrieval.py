@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 import cxrflow
 from cxrflow.benchmarks.generation.report_retrieval import embed
 from cxrflow.benchmarks.grounding.controls import exchange
-from cxrflow.benchmarks.inputs import Pixels, data_fingerprint, drop_rows, open_pixels
+from cxrflow.benchmarks.inputs import Pixels, drop_rows, open_pixels
 from cxrflow.benchmarks.result import Result, estimates
 from cxrflow.benchmarks.retrieval.settings import PairRetrievalSettings
 from cxrflow.benchmarks.study_images import Studies, embed_images, read_studies
@@ -103,7 +103,7 @@ def make_result(
     sizes = {name: int(predictions[name].notna().sum()) for name in named}
     data = {
         **studies.cohort.data,
-        "fingerprint": data_fingerprint(studies.cohort, pixels),
+        "fingerprint": studies.cohort.fingerprint(pixels),
         "samples": len(predictions),
         "dropped": studies.dropped,
     }

@@ -29,7 +29,6 @@ from cxrflow.benchmarks.features import trained_geometry
 from cxrflow.benchmarks.inputs import (
     PRIOR,
     TRUTH_FILE,
-    data_fingerprint,
     drop_rows,
     image_batches,
     open_pixels,
@@ -227,7 +226,7 @@ def score(options: Namespace, settings: AttentionRolloutSettings) -> Result:
     )
     data = {
         **cohort.data,
-        "fingerprint": data_fingerprint(cohort, store),
+        "fingerprint": cohort.fingerprint(store),
         "samples": len(samples),
         "without_attention_on_the_prior": int(found["in_box"].isna().sum()),
         "dropped": dropped + left_out,

@@ -31,7 +31,6 @@ from cxrflow.benchmarks.grounding.controls import exchange
 from cxrflow.benchmarks.inputs import (
     PRIOR,
     Pixels,
-    data_fingerprint,
     draw_samples,
     drop_rows,
     image_batches,
@@ -283,7 +282,7 @@ def score(options: Namespace, settings: PriorInfluenceSettings) -> Result:
             log.info("%s: %.3f by the prior, %.3f over another's", name, own, other)
     data = {
         **cohort.data,
-        "fingerprint": data_fingerprint(cohort, pixels),
+        "fingerprint": cohort.fingerprint(pixels),
         "studies": len(samples),
         "sentences": len(sentences),
         "dropped": dropped,

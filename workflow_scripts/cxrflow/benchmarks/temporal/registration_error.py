@@ -22,7 +22,6 @@ import pandas as pd
 from cxrflow.benchmarks.inputs import (
     PRIOR,
     TRUTH_FILE,
-    data_fingerprint,
     drop_rows,
     open_pixels,
     read_cohort,
@@ -101,7 +100,7 @@ def score(options: Namespace, settings: RegistrationErrorSettings) -> Result:
     )
     data = {
         **cohort.data,
-        "fingerprint": fingerprint([data_fingerprint(cohort, pixels), said["settings"]]),
+        "fingerprint": fingerprint([cohort.fingerprint(pixels), said["settings"]]),
         "dropped": dropped,
         "not_registered": sum(one is None for one in found),
     }

@@ -33,7 +33,6 @@ from cxrflow.benchmarks.inputs import (
     Cohort,
     Pixels,
     choose_split,
-    data_fingerprint,
     drop_rows,
     open_pixels,
     read_cohort,
@@ -284,7 +283,7 @@ def evaluate(
                     "seed": seed,
                     "settings": settings.model_dump(mode="json"),
                     "data": {
-                        "pairs": data_fingerprint(cohort, pixels),
+                        "pairs": cohort.fingerprint(pixels),
                         "image": file_digest(weights_file(options.model))[:16],
                     },
                 }
@@ -310,7 +309,7 @@ def evaluate(
     }
     data = {
         **cohort.data,
-        "fingerprint": data_fingerprint(cohort, pixels),
+        "fingerprint": cohort.fingerprint(pixels),
         "pairs": len(predictions),
         "train_pairs": trained,
         "left_out": left_out,

@@ -20,7 +20,6 @@ from torch.nn.functional import one_hot
 import cxrflow
 from cxrflow.benchmarks.inputs import (
     Pixels,
-    data_fingerprint,
     open_pixels,
     read_cohort,
     read_frames,
@@ -142,7 +141,7 @@ def score(options: Namespace, settings: TemporalPromptingSettings) -> Result:
     }
     data = {
         **cohort.data,
-        "fingerprint": data_fingerprint(cohort, pixels),
+        "fingerprint": cohort.fingerprint(pixels),
         "pairs": len(predictions),
         "with_prior_report": int((tested[PRIOR_REPORT] != "").sum()),
         "left_out": left_out,
