@@ -22,14 +22,7 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import Tensor
 
-from cxrflow.benchmarks.inputs import (
-    PRIOR,
-    Cohort,
-    Pixels,
-    image_batches,
-    lost_priors,
-    open_pixels,
-)
+from cxrflow.benchmarks.inputs import PRIOR, Cohort, Pixels, image_batches, lost_priors, open_pixels
 from cxrflow.benchmarks.settings import FeatureSettings
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
 from cxrflow.encoders.weights import read_weights

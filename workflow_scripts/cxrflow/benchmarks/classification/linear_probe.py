@@ -43,11 +43,7 @@ from cxrflow.benchmarks.classification.scores import (
     sizes,
     threshold_words,
 )
-from cxrflow.benchmarks.classification.settings import (
-    AdamW,
-    ConvergedSolver,
-    LinearProbeSettings,
-)
+from cxrflow.benchmarks.classification.settings import AdamW, ConvergedSolver, LinearProbeSettings
 from cxrflow.benchmarks.features import Features, encode, images_to_encode, read_features
 from cxrflow.benchmarks.inputs import Cohort, choose_split, open_pixels, read_cohort
 from cxrflow.benchmarks.result import Result, estimates

@@ -45,13 +45,7 @@ from cxrflow.benchmarks.classification.scores import (
 from cxrflow.benchmarks.classification.transfer_settings import TransferSettings
 from cxrflow.benchmarks.features import Features, trained_geometry
 from cxrflow.benchmarks.grounding.controls import exchange
-from cxrflow.benchmarks.inputs import (
-    Cohort,
-    Pixels,
-    choose_split,
-    open_pixels,
-    read_cohort,
-)
+from cxrflow.benchmarks.inputs import Cohort, Pixels, choose_split, open_pixels, read_cohort
 from cxrflow.benchmarks.result import Result
 from cxrflow.drops import Drop
 from cxrflow.errors import InputError

@@ -16,12 +16,7 @@ import pandas as pd
 
 import cxrflow
 from cxrflow.benchmarks.generation.report_retrieval import retrieve
-from cxrflow.benchmarks.generation.report_scores import (
-    CONTROLS,
-    PARTS,
-    Scorer,
-    statistics,
-)
+from cxrflow.benchmarks.generation.report_scores import CONTROLS, PARTS, Scorer, statistics
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.benchmarks.grounding.controls import exchange
 from cxrflow.benchmarks.inputs import (

@@ -23,12 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 import cxrflow
-from cxrflow.benchmarks.grounding.controls import (
-    CONTROLS,
-    control_phrases,
-    names_place,
-    of_samples,
-)
+from cxrflow.benchmarks.grounding.controls import CONTROLS, control_phrases, names_place, of_samples
 from cxrflow.benchmarks.grounding.phrases import SECTIONS, plain_phrases, verbatim
 from cxrflow.benchmarks.grounding.region import by_box_size, make_region, prepare_grid
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings

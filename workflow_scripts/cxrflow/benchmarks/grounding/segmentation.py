@@ -47,13 +47,7 @@ from cxrflow.benchmarks.grounding.segmentation_scores import (
     score_samples,
     summarise,
 )
-from cxrflow.benchmarks.inputs import (
-    Cohort,
-    Pixels,
-    choose_split,
-    open_pixels,
-    read_cohort,
-)
+from cxrflow.benchmarks.inputs import Cohort, Pixels, choose_split, open_pixels, read_cohort
 from cxrflow.benchmarks.result import Result
 from cxrflow.encoders.dilation import refine_grid
 from cxrflow.encoders.image_encoder import load_image_half

@@ -10,12 +10,7 @@ from argparse import Namespace
 from cxrflow.benchmarks.features import Features, read_features
 from cxrflow.benchmarks.inputs import Cohort, drop_rows, read_cohort
 from cxrflow.benchmarks.result import Result
-from cxrflow.benchmarks.retrieval.precision import (
-    COLUMNS,
-    candidates_of,
-    predict,
-    result,
-)
+from cxrflow.benchmarks.retrieval.precision import COLUMNS, candidates_of, predict, result
 from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings
 from cxrflow.errors import InputError
 from cxrflow.metrics.retrieval import cosines

@@ -15,12 +15,7 @@ import cxrflow
 from cxrflow.benchmarks.features import Features, read_features
 from cxrflow.benchmarks.inputs import Cohort, drop_rows, read_cohort
 from cxrflow.benchmarks.result import Result
-from cxrflow.benchmarks.retrieval.precision import (
-    COLUMNS,
-    candidates_of,
-    predict,
-    result,
-)
+from cxrflow.benchmarks.retrieval.precision import COLUMNS, candidates_of, predict, result
 from cxrflow.benchmarks.retrieval.settings import TextRetrievalSettings
 from cxrflow.errors import InputError
 from cxrflow.files import file_digest, fingerprint

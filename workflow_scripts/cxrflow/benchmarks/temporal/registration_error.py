@@ -19,13 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cxrflow.benchmarks.inputs import (
-    PRIOR,
-    TRUTH_FILE,
-    drop_rows,
-    open_pixels,
-    read_cohort,
-)
+from cxrflow.benchmarks.inputs import PRIOR, TRUTH_FILE, drop_rows, open_pixels, read_cohort
 from cxrflow.benchmarks.result import Result, estimates
 from cxrflow.benchmarks.temporal.settings import RegistrationErrorSettings
 from cxrflow.errors import InputError
@@ -36,12 +30,7 @@ from cxrflow.images.registration import Alignment, as_transform, filtered, one_t
 from cxrflow.images.settings import RegistrationSettings
 from cxrflow.images.store import PixelStore
 from cxrflow.metrics.intervals import Floats, weighted_mean
-from cxrflow.metrics.registration import (
-    corner_distance,
-    rotation_error,
-    scale_error,
-    similarities,
-)
+from cxrflow.metrics.registration import corner_distance, rotation_error, scale_error, similarities
 from cxrflow.parallel import ordered_map
 from cxrflow.parquet import read_table
 from cxrflow.progress import progress

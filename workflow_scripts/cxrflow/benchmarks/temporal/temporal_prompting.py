@@ -18,12 +18,7 @@ from numpy.typing import NDArray
 from torch.nn.functional import one_hot
 
 import cxrflow
-from cxrflow.benchmarks.inputs import (
-    Pixels,
-    open_pixels,
-    read_cohort,
-    read_frames,
-)
+from cxrflow.benchmarks.inputs import Pixels, open_pixels, read_cohort, read_frames
 from cxrflow.benchmarks.result import Result
 from cxrflow.benchmarks.temporal.image_pairs import LabelledPairs
 from cxrflow.benchmarks.temporal.settings import TemporalPromptingSettings
