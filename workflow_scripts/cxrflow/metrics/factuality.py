@@ -17,11 +17,10 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cxrflow.metrics.intervals import Floats
 from cxrflow.metrics.label_agreement import POSITIVE, state_codes
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

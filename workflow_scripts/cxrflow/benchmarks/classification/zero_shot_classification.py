@@ -49,9 +49,7 @@ log = logging.getLogger("cxrflow")
 NEGATIVES = {"Normal": "normal", "No Lung Opacity / Not Normal": "not_normal"}
 
 
-def class_probabilities(
-    similarities: NDArray[np.float64], temperature: float
-) -> NDArray[np.float64]:
+def class_probabilities(similarities: Floats, temperature: float) -> Floats:
     """Softmax [N, C] over the cosines [N, C] divided by the temperature (section 2.2)."""
     scaled = similarities / temperature
     weights = np.exp(scaled - scaled.max(axis=1, keepdims=True))

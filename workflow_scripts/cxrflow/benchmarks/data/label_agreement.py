@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from cxrflow.benchmarks.data.given_labels import read_given
@@ -162,7 +161,7 @@ def scored_classes(
 
 def summarise(
     matched: Matched, settings: LabelAgreementSettings, positives_only: bool
-) -> tuple[dict[str, Estimate], NDArray[np.float64]]:
+) -> tuple[dict[str, Estimate], Floats]:
     """Every metric with its interval over patients, and the confusions ``[F, 4, 4]``."""
     findings, chosen = matched.findings, settings.intervals
     ours_NF = state_codes(matched.ours_NF, settings.uncertain)
@@ -190,9 +189,7 @@ def summarise(
     return estimates, whole
 
 
-def _size(
-    name: str, counts: NDArray[np.float64], findings: list[str], classes: dict[str, list[str]]
-) -> int:
+def _size(name: str, counts: Floats, findings: list[str], classes: dict[str, list[str]]) -> int:
     """How many given labels of the class, or studies, or labels, a metric is of."""
     score, _, rest = name.partition("/")
     if score == "agreement":
@@ -208,7 +205,7 @@ def _size(
 
 
 def agreement_table(
-    metrics: dict[str, Estimate], counts: NDArray[np.float64], findings: list[str]
+    metrics: dict[str, Estimate], counts: Floats, findings: list[str]
 ) -> pd.DataFrame:
     """One row a finding and class that is scored: counts, and scores with their intervals."""
     rows = []
@@ -230,7 +227,7 @@ def agreement_table(
     return pd.DataFrame(rows)
 
 
-def confusion_table(counts: NDArray[np.float64], findings: list[str]) -> pd.DataFrame:
+def confusion_table(counts: Floats, findings: list[str]) -> pd.DataFrame:
     """One row a finding, our state and the given one, with the number of studies."""
     return pd.DataFrame(
         [

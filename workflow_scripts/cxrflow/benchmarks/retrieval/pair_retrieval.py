@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 import cxrflow
 from cxrflow.benchmarks.generation.report_retrieval import embed
@@ -75,7 +74,7 @@ def predict(table: pd.DataFrame, scores_NN: Floats | None, cutoffs: list[int]) -
 
 def statistics(predictions: pd.DataFrame, settings: PairRetrievalSettings) -> Statistic:
     """Recall at each cutoff, the control's, and the median rank, in each direction."""
-    values: dict[str, NDArray[np.float64]] = {
+    values: dict[str, Floats] = {
         name: predictions[name].to_numpy("float64")
         for name in map(str, predictions.columns)
         if name.endswith(DIRECTIONS)

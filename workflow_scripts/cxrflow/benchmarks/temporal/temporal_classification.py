@@ -20,7 +20,6 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 import cxrflow
@@ -122,7 +121,7 @@ def probe_scores(
     pixels: Pixels,
     classes: int,
     settings: TemporalClassificationSettings,
-) -> dict[str, NDArray[np.float64]]:
+) -> dict[str, Floats]:
     """Probabilities [N, C] of the test pairs by a linear layer on frozen features."""
     learning, device = settings.learning, choose_device(settings.device)
     assert isinstance(learning, Probe)
@@ -145,7 +144,7 @@ def probe_scores(
 
 def trained_scores(
     program: HeadTrainingProgram, identity: dict[str, Any], folder: Path
-) -> dict[str, NDArray[np.float64]]:
+) -> dict[str, Floats]:
     """Probabilities [N, C] of the test pairs after training; a finished run is only read."""
     training, seed = program.learning.training, program.seed
     output = folder / "scores"
@@ -200,9 +199,7 @@ def statistics(predictions: pd.DataFrame, settings: TemporalSettings) -> Statist
     return metrics
 
 
-def losses_of(
-    predictions: pd.DataFrame, seeds: Sequence[int]
-) -> tuple[NDArray[np.float64], pd.Series]:
+def losses_of(predictions: pd.DataFrame, seeds: Sequence[int]) -> tuple[Floats, pd.Series]:
     """Of each pair the mean loss of the runs, and whether two radiologists agree (else missing)."""
     columns = [loss_of(seed) for seed in seeds]
     if not {*columns, "quality"} <= {*predictions}:
