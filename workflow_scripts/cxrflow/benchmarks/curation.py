@@ -6,7 +6,6 @@ scored without its prior (ours: the paper's question is about the image itself).
 
 import logging
 from argparse import Namespace
-from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -32,7 +31,9 @@ def curate(options: Namespace, settings: CurationSettings) -> None:
     if model.image_encoder is None or model.image_encoder.projector is None:
         raise InputError(f"{options.model}: no image half in a joint space with text")
     pixels = open_pixels(options.pixels, trained_geometry(options.model))
-    texts = cohort.table["impression_sentences"].map(_text)
+    texts = cohort.table["impression_sentences"].map(
+        lambda one: "" if one is None else " ".join(one)
+    )
     table, dropped = drop_rows(
         cohort.table.assign(text=texts, sample_id=cohort.table["image_id"]),
         {
@@ -69,10 +70,6 @@ def curate(options: Namespace, settings: CurationSettings) -> None:
         said["studies_with_several"],
         said["images"].get("rejected", 0),
     )
-
-
-def _text(sentences: Sequence[str] | None) -> str:
-    return " ".join(sentences) if sentences is not None else ""
 
 
 def _too_long(model: Model, texts: pd.Series) -> "pd.Series[bool]":

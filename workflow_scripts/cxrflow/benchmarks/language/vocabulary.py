@@ -48,18 +48,6 @@ def exactly(value: float, n: int = 1) -> Estimate:
     return Estimate(float(value), float(value), float(value), n)
 
 
-def cut_word(tokenizer: Tokenizer, word: str) -> list[str]:
-    """The pieces of one word, without ``##``."""
-    tokens = tokenizer.encode(word, add_special_tokens=False).tokens
-    return [token.removeprefix(PREFIX) for token in tokens]
-
-
-def count_words(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Words of each text."""
-    splitter = pre_tokenizers.BertPreTokenizer()
-    return np.array([len(splitter.pre_tokenize_str(text)) for text in texts], dtype=np.int64)
-
-
 def count_tokens(
     tokenizer: Tokenizer, texts: Sequence[str]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -78,15 +66,16 @@ def compare(
 ) -> tuple[dict[str, Estimate], pd.DataFrame]:
     """All metrics, and the counts of every report (ids and numbers only)."""
     texts = [str(text) for text in reports[settings.section]]
-    counts = pd.DataFrame(
-        {"study_id": reports["study_id"].astype(str), "words": count_words(texts)}
-    )
+    splitter = pre_tokenizers.BertPreTokenizer()
+    words = np.array([len(splitter.pre_tokenize_str(text)) for text in texts], dtype=np.int64)
+    counts = pd.DataFrame({"study_id": reports["study_id"].astype(str), "words": words})
     metrics: dict[str, Estimate] = {}
     for name, tokenizer in tokenizers.items():
         counts[f"tokens/{name}"], counts[f"unknown/{name}"] = count_tokens(tokenizer, texts)
         metrics[f"size/{name}"] = exactly(tokenizer.get_vocab_size(with_added_tokens=True))
         for word in settings.words:
-            pieces = cut_word(tokenizer, word)
+            tokens = tokenizer.encode(word, add_special_tokens=False).tokens
+            pieces = [token.removeprefix(PREFIX) for token in tokens]
             spelling = "✓" if len(pieces) == 1 and pieces[0] != "[UNK]" else "-".join(pieces)
             metrics[f"pieces/{name}/{word}"] = exactly(len(pieces))
             metrics[f"spelling/{name}/{word}"] = Spelling(

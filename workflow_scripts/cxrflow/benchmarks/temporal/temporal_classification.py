@@ -142,17 +142,6 @@ def probe_scores(
     }
 
 
-def trained_scores(
-    program: HeadTrainingProgram, identity: dict[str, Any], folder: Path
-) -> dict[str, Floats]:
-    """Probabilities [N, C] of the test pairs after training; a finished run is only read."""
-    training, seed = program.learning.training, program.seed
-    output = folder / "scores"
-    remedies = ("a smaller batch_size of `learning.training`",)
-    Engine(program, training, seed, identity, remedies).run(folder / "state", output)
-    return {name: np.load(output / f"{name}.npy") for name in program.parts.test}
-
-
 def statistics(predictions: pd.DataFrame, settings: TemporalSettings) -> Statistic:
     """``macro_accuracy/<finding>``, its mean over findings, spread over runs, and the control.
 
@@ -284,7 +273,11 @@ def evaluate(
                         "image": file_digest(weights_file(options.model))[:16],
                     },
                 }
-                scores = trained_scores(program, identity, options.state / f"{slug(finding)}{seed}")
+                folder = options.state / f"{slug(finding)}{seed}"
+                remedies = ("a smaller batch_size of `learning.training`",)
+                engine = Engine(program, learning.training, seed, identity, remedies)
+                engine.run(folder / "state", folder / "scores")  # a finished run is only read
+                scores = {name: np.load(folder / f"scores/{name}.npy") for name in parts.test}
             for name, values in scores.items():
                 answers = [cohort.classes[place] for place in values.argmax(1)]
                 columns[called(name, seed)] = answers
