@@ -256,6 +256,9 @@ class Sentence:
 
     def _piece(self, start: int, first: int, has_verb: bool, state: bool) -> int:
         """Where, from ``first`` on, the piece between commas begins that a cue belongs to."""
+        # "Effusion, consolidation: none."
+        if self.words[start] == ":" and ":" not in self.words[first:start]:
+            return first
         for i in range(start - 1, first - 1, -1):
             word = self.words[i]
             if not has_verb:

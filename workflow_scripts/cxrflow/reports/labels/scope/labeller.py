@@ -31,7 +31,7 @@ from cxrflow.reports.labels.scope.phrases import Token, tokenize
 
 CACHED_SENTENCES = 200_000
 CACHED_LENGTH = 1_000
-HEART_FAILURE = frozenset(("chf", "failure"))
+HEART_FAILURE = frozenset(("ccf", "chf", "failure", "hf", "lvf"))
 # "The mediastinum is stable" is uncertain and no finding.
 STEADY = "organ steady"
 STEADY_WITHOUT_FINDING = ("Enlarged Cardiomediastinum",)
