@@ -17,6 +17,9 @@ PIECE_MARKS = frozenset((",", "with"))
 STOPPING = frozenset((",", "and", "with"))
 # What the place of a finding that is there begins with.
 PLACES = frozenset(("left", "right", "lingula", "both", "upper", "lower", "middle"))
+# What may be said of an organ after a dash, and organs that "normal" goes on to.
+DASHED = frozenset(("normal", "unremarkable", "enlarged", "clear", "none", "no", "nil", "absent"))
+ORGANS = frozenset(("heart", "cardiac", "mediastinum", "lungs", "hila", "aorta", "bones", "pleura"))
 # Words that join two states of one organ.
 STATE_JOINTS = frozenset(("and", ",", "at", "grossly", "also", "remains", "remain", "is", "are"))
 # So many words before a noun ("no small, rounded nodule") are looked through.
@@ -39,7 +42,9 @@ def clause_starts(words: Sequence[str], breaks: Sequence[Match[CueKind]]) -> lis
     verbs = cue_rules().verbs
     hard, last = {0}, 0
     for i, word in enumerate(words):
-        ends = word in HARD_MARKS or word == "-" or (word == "." and _ends_sentence(words, i))
+        ends = word in HARD_MARKS or (word == "." and _ends_sentence(words, i))
+        # "Heart size - normal"
+        ends = ends or (word == "-" and "".join(words[i + 1 : i + 2]) not in DASHED)
         if word == ":":
             ends = i - last > LONGEST_TOPIC or not verbs.isdisjoint(words[last:i])
         if ends:
@@ -222,6 +227,9 @@ class Sentence:
             between = self.words[end : min(self.stops[i], end + LONGEST_ROW + 1)]
             if 0 < len(between) <= LONGEST_ROW and self.before_nouns.issuperset(between):
                 i += 1
+        # "Normal heart and mediastinum"
+        while kind.effect == "state negative" and self._goes_on(i, last):
+            i += 1
         if i < len(self.stops):
             last = min(last, self.stops[i])
         if state:
@@ -229,6 +237,15 @@ class Sentence:
             if i < len(self.states):
                 last = min(last, self.states[i])
         return last
+
+    def _goes_on(self, i: int, last: int) -> bool:
+        """Whether behind stop ``i`` stands one more organ, of which nothing else is said."""
+        if i >= len(self.stops) or self.stops[i] >= last - 1:
+            return False
+        at = self.stops[i] + 1
+        rest = self.words[at:last]
+        has_state = bisect_left(self.states, at) < bisect_left(self.states, last)
+        return rest[0] in ORGANS and not has_state and self.verbs.isdisjoint(rest)
 
     def backward(self, start: int, end: int, limit: int, state: bool) -> int:
         """Where a scope that runs back from the cue at ``start`` begins.

@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 PayloadT = TypeVar("PayloadT")
 
-TOKEN = re.compile(r"[A-Za-z]++(?:'[A-Za-z]{1,2}\b)?|\d++(?:\.\d++)?|_++|[^\sA-Za-z0-9_]")
+TOKEN = re.compile(r"\+/-|[A-Za-z]++(?:'[A-Za-z]{1,2}\b)?|\d++(?:\.\d++)?|_++|[^\sA-Za-z0-9_]")
 ANY, PLAIN = "*", "~"
 # Words between which a gap of plain words must not reach.
 JOINING = frozenset(
