@@ -31,12 +31,14 @@ def _consumed(matches: Sequence[Match[CueKind]]) -> list[Match[CueKind]]:
     and its "not" is still a cue. A neutral cue uses its words up for both.
     """
     kept: list[Match[CueKind]] = []
-    reach = {"state": 0, "cue": 0}
+    reach = {"state": 0, "steady": 0, "cue": 0}
     # At equal length "neutral" first, then uncertainty before negation.
     order = {"neutral": 0, "uncertain_first": 1}
     for match in sorted(matches, key=lambda m: (m.start, -m.end, order.get(m.payload.effect, 2))):
         family = "state" if match.payload.effect.startswith("state") else "cue"
-        if match.start < reach[family]:
+        # "No change in heart size" is a steady heart.
+        steady = match.payload.effect == "state steady"
+        if match.start < reach["steady" if steady else family]:
             # One phrase may reach both ways ("resolved"): same words, same effect.
             last = kept[-1]
             if (match.start, match.end, match.payload.effect) == (
@@ -47,6 +49,8 @@ def _consumed(matches: Sequence[Match[CueKind]]) -> list[Match[CueKind]]:
                 kept.append(match)
             continue
         reach[family] = match.end
+        if family == "state":
+            reach["steady"] = match.end
         if match.payload.effect == "neutral":
             reach["state"] = max(reach["state"], match.end)
         kept.append(match)
@@ -62,10 +66,15 @@ def find_cues(words: Sequence[str], mentions: Sequence[Mention]) -> list[Cue]:
     kept = _consumed(matches)
     asides = [match.start for match in found if match.payload.effect == "aside"]
     sentence = Sentence(words, kept, asides, mentions)
-    cues = []
+    cues, unchanged = [], (0, 0)
     for match in kept:
         kind, start, end = match.payload, match.start, match.end
+        if kind.effect == "neutral" and words[end : end + 1] == ["in"]:
+            unchanged = sentence.clause(end)
         if kind.effect in ("neutral", "break"):
+            continue
+        # "No change in A or B": both are there.
+        if kind.effect == "between" and unchanged[0] <= start < unchanged[1]:
             continue
         if kind.effect in ("between", "alternatives"):
             cues.append(Cue(kind, start, end, *sentence.around(start, end, kind.words)))
