@@ -217,6 +217,9 @@ class Sentence:
         """
         if end >= len(self.words):
             return end
+        # "Tube removed, tracheostomy placed"
+        if kind.effect == "negative" and self.words[end] == ",":
+            return end
         state = kind.effect.startswith("state")
         last = min(self.clause(max(end - 1, 0))[1], end + limit)
         i = bisect_right(self.stops, end - 1)
