@@ -5,7 +5,8 @@ scores of one on the other prove little. This grammar was written without a look
 templates stand in ``held_out_wording.tsv``, and here they are filled, joined and slipped with the
 pen. The conventions for labels are those of ``label_sentences/README.md``.
 Two templates of the uncertain Pleural Other were reworded after a first run, because their labels
-were open to doubt; nothing else was changed after the labeller had been seen at work.
+were open to doubt, and two were given the Lung Opacity of their "shadowing" when that word became
+one; nothing else was changed after the labeller had been seen at work.
 """
 
 import csv

@@ -1,8 +1,8 @@
 """Hand-written sentences and the labels that the scope engine should give them.
 
-Each sentence of ``label_sentences/development.tsv`` is a test; ``measurement.tsv`` is only scored,
-so that the score says how well the rules do on sentences that nobody wrote them for. So are the
-sentences of a grammar that was written without sight of the rules.
+Each sentence of ``label_sentences/*development.tsv`` is a test; ``*measurement.tsv`` is only
+scored, so that the score says how well the rules do on sentences that nobody wrote them for. So are
+the sentences of a grammar that was written without sight of the rules.
 """
 
 import csv
@@ -22,7 +22,7 @@ from cxrflow.reports.sentences import RuleSplitter
 
 FOLDER = Path(__file__).parent / "label_sentences"
 # Of the sentences that nobody wrote a rule for.
-LEAST_SHARE_RIGHT = 0.94
+LEAST_SHARE_RIGHT = {"measurement.tsv": 0.955, "dictated_measurement.tsv": 0.90}
 # What the rules do not know.
 KNOWN_WRONG = {
     "Linear density at the right apex may be a skin fold rather than a pneumothorax.",
@@ -32,6 +32,8 @@ KNOWN_WRONG = {
     "Questionable left pneumothorax and left rib fracture.",
     "No effusion on the left and a small one on the right.",
     "Interval removal of one chest tube, the other remains in place.",
+    "There was a small pneumothorax on the earlier film; it is not seen now.",
+    "No definite effusion, but a tiny one is possible.",
 }
 LEAST_F1 = 0.97
 # Mediastinal widening is told in ways that the rules do not know.
@@ -51,10 +53,15 @@ DENIALS = {
 
 def read(name: str) -> list[dict[str, str]]:
     with (FOLDER / name).open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    for row in rows:
+        whole = name.startswith("dictated") or row.get("phenomenon") == "no finding"
+        row["states No Finding"] = str(whole)
+    return rows
 
 
-DEVELOPMENT, MEASUREMENT = read("development.tsv"), read("measurement.tsv")
+DEVELOPMENT = read("development.tsv") + read("dictated_development.tsv")
+MEASUREMENT = {name: read(name) for name in LEAST_SHARE_RIGHT}
 
 
 @cache
@@ -72,17 +79,18 @@ def labels_read(sentence: str, no_finding: bool = False) -> dict[str, int]:
 
 def is_right(row: dict[str, str]) -> bool:
     """Whether the engine reads the sentence's labels and no other."""
-    no_finding = row["phenomenon"] == "no finding"
+    no_finding = row["states No Finding"] == "True"
     return labels_read(row["sentence"], no_finding) == dict(read_codes(row["labels"]))
 
 
-def test_both_files_are_large_and_share_no_sentence() -> None:
-    sentences = [row["sentence"].lower() for row in DEVELOPMENT + MEASUREMENT]
-    assert min(len(DEVELOPMENT), len(MEASUREMENT)) >= 200
+def test_the_files_are_large_and_share_no_sentence() -> None:
+    measured = [row for rows in MEASUREMENT.values() for row in rows]
+    sentences = [row["sentence"].lower() for row in DEVELOPMENT + measured]
+    assert min(map(len, (DEVELOPMENT, *MEASUREMENT.values()))) >= 200
     assert len(set(sentences)) == len(sentences)
-    groups = [{row["phenomenon"] for row in rows} for rows in (DEVELOPMENT, MEASUREMENT)]
+    groups = [{row["phenomenon"] for row in rows} for rows in (DEVELOPMENT, measured)]
     assert groups[0] == groups[1]
-    for row in DEVELOPMENT + MEASUREMENT:
+    for row in DEVELOPMENT + measured:
         names = [name for name, _ in read_codes(row["labels"])]
         assert len(set(names)) == len(names), row["sentence"]
 
@@ -92,10 +100,11 @@ def test_development_sentence(row: dict[str, str]) -> None:
     assert is_right(row) != (row["sentence"] in KNOWN_WRONG)
 
 
-def test_measurement_sentences() -> None:
-    right = sum(is_right(row) for row in MEASUREMENT)
-    share = right / len(MEASUREMENT)
-    assert share >= LEAST_SHARE_RIGHT, f"{right} of {len(MEASUREMENT)} sentences wholly right"
+@pytest.mark.parametrize("name", MEASUREMENT)
+def test_measurement_sentences(name: str) -> None:
+    rows = MEASUREMENT[name]
+    right = sum(map(is_right, rows))
+    assert right >= LEAST_SHARE_RIGHT[name] * len(rows), f"{right} of {len(rows)} wholly right"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +117,7 @@ def test_a_finding_beside_a_denial_keeps_its_labels(joint: str, least: float) ->
         (row["sentence"].rstrip("."), dict(read_codes(row["labels"])))
         for row in DEVELOPMENT
         if re.fullmatch(r"([A-Z]{2,3}\+ ?)+", row["labels"])
-        and row["phenomenon"] != "no finding"
+        and "NF" not in row["labels"]
         and not re.search(r"[,⏎;:.?(]", row["sentence"][:-1])
         and len(row["sentence"].split()) < 8
         and is_right(row)
