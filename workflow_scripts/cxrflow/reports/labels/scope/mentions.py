@@ -52,14 +52,12 @@ def speller() -> Speller:
     return Speller(words["known"], words["protected"])
 
 
-def _bars(bar: tuple[int, int], start: int, end: int) -> bool:
-    """Whether an "unless" phrase overlaps the mention and is not a mere part of it."""
-    inside = start <= bar[0] and bar[1] <= end and bar != (start, end)
-    return bar[0] < end and start < bar[1] and not inside
-
-
 def find_mentions(words: Sequence[str]) -> list[Mention]:
-    """Mentions by place; inside one observation the longest of overlapping ones."""
+    """Mentions by place; inside one observation the longest of overlapping ones.
+
+    An "unless" phrase that is a mere part of a mention bars nothing: "pleural or pericardial
+    effusion".
+    """
     found: list[tuple[int, int, str, Kind]] = []
     barred: list[tuple[int, int, str, Kind]] = []
     for match in mention_tree().matches(words):
@@ -70,15 +68,17 @@ def find_mentions(words: Sequence[str]) -> list[Mention]:
         return []
     # Longest first at a start, a finding before an organ, so that "enlarged heart" is a finding.
     found.sort(key=lambda m: (m[0], -m[1], m[3]))
-    bars: dict[str, list[tuple[int, int]]] = {}
+    bars: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for start, end, observation, _ in barred:
-        bars.setdefault(observation, []).append((start, end))
+        for at in range(start, end):
+            bars.setdefault((observation, at), []).append((start, end))
     mentions: list[Mention] = []
     reach: dict[str, int] = {}
     for start, end, observation, kind in found:
         if start < reach.get(observation, 0):
             continue
-        if any(_bars(bar, start, end) for bar in bars.get(observation, ())):
+        over = (bar for at in range(start, end) for bar in bars.get((observation, at), ()))
+        if any(not (start <= a and b <= end and (a, b) != (start, end)) for a, b in over):
             continue
         reach[observation] = end
         mentions.append(Mention(observation, kind, start, end))
