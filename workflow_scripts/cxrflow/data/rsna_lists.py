@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxrflow.csv_table import find_file
+from cxrflow.csv_table import find_file, match_lines
 from cxrflow.data import dicom_headers, rsna
 from cxrflow.data.tables import Request, Tables, shaped
 from cxrflow.drops import Drop
@@ -87,12 +87,9 @@ def _lists(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
             )
         if path is None:
             continue
-        lines = pd.Series(path.read_text(encoding="utf-8").splitlines()).str.strip()
-        rows = lines.str.extract(_LINE)
-        wrong = rows.index[rows["image_id"].isna() & (lines != "")]
-        places = (f"{path}:{number + 1}" for number in wrong)
-        damage.append(Drop.of(f"{name}: not <folder>/<id>.dcm <0 or 1>", places, failed=True))
-        tables.append(rows.dropna().assign(split=split))
+        rows, lost = match_lines(path, _LINE, "not <folder>/<id>.dcm <0 or 1>")
+        damage.append(lost)
+        tables.append(rows.assign(split=split))
     listed = pd.concat(tables, ignore_index=True).drop_duplicates()
     twice = listed.loc[listed["image_id"].duplicated(), "image_id"].unique()
     if len(twice):
