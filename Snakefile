@@ -46,6 +46,7 @@ pathvars:
 
 include: "rules/common.smk"
 include: "rules/inputs.smk"
+include: "rules/shown.smk"
 include: "rules/priorities.smk"
 include: "rules/hospital.smk"
 include: "rules/corpus.smk"

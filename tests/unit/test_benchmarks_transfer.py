@@ -1,29 +1,34 @@
 """Linear and fine-tuned classification from files to files: shares, runs, groups, kills."""
 
 import json
-import os
-import signal
-from argparse import Namespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import SIZE, make_store
 from pydantic import ValidationError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.preprocessing import StandardScaler
-from torch import nn
+from transfer_fixtures import (
+    COUNT,
+    GEOMETRY,
+    LINEAR,
+    TUNED,
+    exclusive,
+    linear,
+    make_world,
+    options,
+    several,
+    single,
+    tuned,
+)
 
 from cxrflow.benchmarks.classification import (
-    fine_tuned_classification,
     linear_classification,
     transfer_references,
 )
-from cxrflow.benchmarks.classification.fine_tuned_classification import FineTuningProgram
 from cxrflow.benchmarks.classification.labelled_images import LabelledImages
-from cxrflow.benchmarks.classification.plateau_heads import HeadRun, new_head
 from cxrflow.benchmarks.classification.references import described
 from cxrflow.benchmarks.classification.transfer import read_parts, sample_means, statistics
 from cxrflow.benchmarks.classification.transfer_settings import (
@@ -33,111 +38,14 @@ from cxrflow.benchmarks.classification.transfer_settings import (
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half, save_image_half
-from cxrflow.encoders.settings import ImageEncoderSettings
-from cxrflow.errors import InputError, InterruptedRun
-from cxrflow.files import write_json
+from cxrflow.encoders.image_encoder import load_image_half
+from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
-from cxrflow.training.optimiser import parameter_groups
-
-COUNT = 120
-GEOMETRY = f"shorter{SIZE}"
-TRUNK = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1, "projection": 16}
-QUICK = {
-    "geometry": GEOMETRY,
-    "fractions": [0.2, 1.0],
-    "run_seeds": [0, 3],
-    "intervals": {"replicates": 100},
-}
-LINEAR = {**QUICK, "learning_rate": 0.02, "batch_size": 16, "epochs": 25}
-TUNED = {
-    **QUICK,
-    "fractions": [0.5],
-    "warmup_steps": 5,
-    "training": {
-        "batch_size": 16,
-        "epochs": 3,
-        "validations": 3,
-        "optimiser": {"name": "adam", "learning_rate": 1e-3, "weight_decay": 1e-6},
-        "schedule": {"decay": "plateau", "warmup": 0, "factor": 0.5, "patience": 3},
-        "stopping": {"keep": "best", "patience": 10, "monitor": "auroc", "mode": "max"},
-    },
-}
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """A store of pictures, two of three with a bright square, and an encoder of random weights."""
-    folder = tmp_path_factory.mktemp("transfer")
-    pixels = make_store(folder, COUNT)
-    torch.manual_seed(0)
-    image = ImageEncoder(ImageEncoderSettings.model_validate(TRUNK))
-    save_image_half(image, folder / "model")
-    record = {"model": "tiny/model", "settings": {}, "data": {"geometry": "longer999"}}
-    write_json(folder / "model/run.json", record)
-    return Namespace(pixels=pixels, model=folder / "model")
-
-
-def samples(labels):
-    """A cohort's table: half to learn from, a sixth to choose by, a third to be scored on."""
-    numbers = np.arange(COUNT)
-    split = np.array(["train", "test", "train", "validate", "test", "train"])[numbers // 6 % 6]
-    return pd.DataFrame(
-        {
-            "sample_id": [f"s{n}" for n in numbers],
-            "subject_id": [f"p{n // 4}" for n in numbers],
-            "group_id": [f"g{n // 2}" for n in numbers],
-            "image_id": [f"image{n}" for n in numbers],
-            "image_path": [f"pictures/image{n}.png" for n in numbers],
-            "labels": list(np.asarray(labels, dtype=float)),
-            "subgroup": None,
-            "split": split,
-        }
-    )
-
-
-def single():
-    """Is there a square? A tenth is labelled wrong."""
-    wrong = np.random.default_rng(1).random(COUNT) < 0.1
-    return samples((((np.arange(COUNT) % 3 > 0) ^ wrong) * 1.0)[:, None])
-
-
-def several():
-    """Two classes of the square, one of chance, and a third of the labels unknown or uncertain."""
-    rng, square = np.random.default_rng(2), np.arange(COUNT) % 3 > 0
-    labels = np.stack([square, ~square, rng.random(COUNT) < 0.5], axis=1).astype(float)
-    labels[rng.random(labels.shape) < 0.2] = np.nan
-    labels[rng.random(labels.shape) < 0.1] = -1
-    return samples(labels)
-
-
-def exclusive():
-    """No square, or one in either half of the numbers' places."""
-    place = np.where(np.arange(COUNT) % 3 == 0, 0, 1 + (np.arange(COUNT) % 5 > 2))
-    return samples(np.eye(3)[place])
-
-
-CLASSES = {1: ["Square"], 3: ["Square", "Plain", "Chance"]}
-
-
-def options(world, folder, table, **more):
-    cohort = folder / "cohort"
-    cohort.mkdir(exist_ok=True)
-    table.to_parquet(cohort / "samples.parquet")
-    classes = CLASSES[len(table["labels"].iloc[0])]
-    write_json(cohort / "flow.json", {"dataset": "tiny", "synthetic": True, "classes": classes})
-    given = {"cohort": cohort, "model": world.model, "pixels": world.pixels}
-    return Namespace(**{**given, "state": folder / "state", **more})
-
-
-def linear(world, folder, table, **values):
-    settings = LinearClassificationSettings.model_validate({**LINEAR, **values})
-    return linear_classification.score(options(world, folder, table), settings)
-
-
-def tuned(world, folder, table, **values):
-    settings = FineTunedClassificationSettings.model_validate({**TUNED, **values})
-    return fine_tuned_classification.score(options(world, folder, table), settings)
+    return make_world(tmp_path_factory.mktemp("transfer"))
 
 
 def test_a_single_class_is_scored_by_the_mean_auroc_of_the_runs(world, tmp_path):
@@ -342,100 +250,6 @@ def test_a_killed_sweep_goes_on_at_the_share_it_was_at(world, tmp_path, monkeypa
     pd.testing.assert_frame_equal(again.predictions, whole.predictions)
     linear(world, tmp_path / "killed", single(), learning_rate=0.01)  # goes on with nothing
     assert done == {"encoded": 2, "shares": 5}
-
-
-def test_fine_tuning_goes_on_after_a_kill_bit_for_bit(world, tmp_path, monkeypatch):
-    """Told to stop in the second epoch of its second run; the first is only read."""
-    whole = tuned(world, tmp_path, single())
-    (tmp_path / "killed").mkdir()
-    losses, trained = FineTuningProgram.losses, []
-
-    def stopped(self, epoch, index, part, parts):
-        trained.append((self.run.seed, epoch, index))
-        if trained[-1] == (3, 1, 0) and len(trained) > 1:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return losses(self, epoch, index, part, parts)
-
-    monkeypatch.setattr(FineTuningProgram, "losses", stopped)
-    with pytest.raises(InterruptedRun, match="state of step 3 of 6 saved"):
-        tuned(world, tmp_path / "killed", single())
-    assert trained[0] == (0, 0, 0) and trained[-1] == (3, 1, 0)
-    trained.clear()
-    again = tuned(world, tmp_path / "killed", single())
-    assert trained == [(3, 1, 1), (3, 2, 0), (3, 2, 1)]
-    pd.testing.assert_frame_equal(again.predictions, whole.predictions, check_exact=True)
-    assert whole.metrics["auroc/50"].value > 0.7
-    for run in whole.data["runs"]["50"]:
-        assert run["epochs"] == 3 and run["best_epoch"] in (1, 2, 3) and 0 < run["validation"] <= 1
-
-
-def run_program(world, table, classes, **values):
-    settings = FineTunedClassificationSettings.model_validate({**TUNED, "dropout": 0.0, **values})
-    store = PixelStore(world.pixels)
-    parts = read_parts(Cohort(table, {"fingerprint": "f"}, classes), world.pixels, store, settings)
-    image = load_image_half(world.model).eval()
-    rows = parts.shares["50"][0]
-    run = HeadRun(rows, 0, new_head(image.encoder.features, len(classes), 0))
-    cpu = torch.device("cpu")
-    return FineTuningProgram(image, run.start, parts, run, store, settings, cpu), store
-
-
-@pytest.mark.parametrize("kind", ["single", "several", "exclusive"])
-def test_a_batch_has_torchs_mean_loss_and_its_parts_add_up(world, kind):
-    table = {"single": single, "several": several, "exclusive": exclusive}[kind]()
-    classes = tuple(CLASSES[len(table["labels"].iloc[0])])
-    program, store = run_program(world, table, classes, exclusive=kind == "exclusive")
-    assert program.batches_per_epoch == -(-len(program.run.rows) // 16)
-    last = program.batches_per_epoch - 1
-    for index in (0, last):
-        rows = program.rows(0, index)
-        train = program.parts.train
-        pixels = store.read(store.rows(train.table["image_id"].iloc[rows]))
-        frames = Frames(torch.from_numpy(pixels)[:, None].float() / 255)
-        logits = program.head(program.image.encoder(frames).pooled)
-        labels = torch.from_numpy(train.labels_NC[rows]).float()
-        if kind == "exclusive":
-            literal = nn.CrossEntropyLoss()(logits, labels.argmax(1))
-        else:
-            known = labels.isfinite()
-            literal = nn.BCEWithLogitsLoss()(logits[known], labels[known])
-        whole = program.losses(0, index, 0, 1)
-        torch.testing.assert_close(whole.total, literal)
-        shares = [program.losses(0, index, part, 3) for part in range(3)]
-        torch.testing.assert_close(sum(one.total for one in shares), whole.total)
-        assert sum(one.samples for one in shares) == whole.samples == len(rows)
-    seen = np.concatenate([program.rows(2, index) for index in range(last + 1)])
-    assert sorted(seen) == sorted(program.run.rows)
-
-
-def test_all_of_the_encoder_and_head_is_trained_and_decayed_but_no_projection(world):
-    """As torch's Adam takes a weight decay: the paper names no exception."""
-    program, _ = run_program(world, single(), ("Square",))
-    groups = parameter_groups(program.modules, 1e-6, program.parameter_rules)
-    trained = [p for group in groups if group["weight_decay"] == 1e-6 for p in group["params"]]
-    wanted = [*program.image.encoder.parameters(), *program.head.parameters()]
-    assert {id(p) for p in trained} == {id(p) for p in wanted}
-
-
-def test_the_head_is_warmed_up_on_the_frozen_encoder(world, tmp_path, monkeypatch):
-    """With a rate of zero afterwards the scores are those of the warmed head on stored features."""
-    asked = {**TUNED["training"], "epochs": 1, "validations": 1}
-    asked["optimiser"] = {"name": "adam", "learning_rate": 1e-30, "weight_decay": 0.0}
-    started = []
-    original = FineTuningProgram.__init__
-
-    def kept(self, image, head, *more):
-        started.append({name: value.clone() for name, value in head.state_dict().items()})
-        original(self, image, head, *more)
-
-    monkeypatch.setattr(FineTuningProgram, "__init__", kept)
-    warm = tuned(world, tmp_path, single(), training=asked, warmup_steps=40, warmup_rate=0.02)
-    assert not torch.equal(started[0]["weight"], new_head(64, 1, 0).weight)
-    cold_folder = tmp_path / "cold"
-    cold_folder.mkdir()
-    cold = tuned(world, cold_folder, single(), training=asked, warmup_steps=0)
-    assert torch.equal(started[2]["weight"], new_head(64, 1, 0).weight)
-    assert warm.metrics["auroc/50"].value > cold.metrics["auroc/50"].value
 
 
 def test_the_programs_write_whole_results_and_clear_their_state(world, tmp_path):

@@ -1,11 +1,10 @@
-"""The cohort program on tiny data sets: what it writes, what it counts, what it refuses."""
+"""The cohort program on tiny sets of pairs: what it writes, what it counts, what it refuses."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
+from cohort_fixtures import make, step
 from data_fixtures import (
     IMAGES,
     corpus,
@@ -13,28 +12,14 @@ from data_fixtures import (
     mimic_cxr,
     mimic_cxr_jpg,
     ms_cxr,
-    nih_mapping,
     rsna,
     write_csv,
 )
 
-from cxrflow.data.build_cohort import main
-from cxrflow.data.settings import CohortSettings
 from cxrflow.errors import InputError
 from cxrflow.pretrain.inputs import Pairs
 
 STUDIES = [*dict.fromkeys(image.study for image in IMAGES)]
-
-
-def make(output: Path, *options: object, **settings: object) -> dict[str, Any]:
-    main([*map(str, options), "--settings", json.dumps(settings), "--output", str(output)])
-    flow: dict[str, Any] = json.loads((output / "flow.json").read_text())
-    return flow
-
-
-def step(flow: dict[str, Any], name: str, unit: str) -> tuple[int, dict[str, int]]:
-    found = next(s for s in flow["steps"] if s["name"] == name and s["unit"] == unit)
-    return found["kept"], {drop["reason"]: drop["count"] for drop in found["dropped"]}
 
 
 @pytest.fixture
@@ -264,169 +249,6 @@ def test_covid_chestxray_orders_priors_by_offset(tmp_path: Path) -> None:
     pairs = pd.read_parquet(tmp_path / "out/pairs.parquet").set_index("study_id")
     assert list(pairs.index) == ["a.jpg", "b.jpg"] and pairs["prior_study_id"]["b.jpg"] == "a.jpg"
     assert step(flow, "images listed", "images") == (5, {"modality CT": 1})
-
-
-def grounding(tmp_path: Path, **settings: object) -> dict[str, Any]:
-    root = mimic_cxr(tmp_path / "mimic")
-    rows = [
-        (IMAGES[0], "Pneumonia", "patch at the base", (1, 2, 3, 4), "test"),
-        (IMAGES[0], "Pneumonia", "patch at the base", (5, 6, 2, 2), "test"),
-        (IMAGES[0], "Edema", "patch at the base", (0, 0, 10, 12), "test"),
-        (IMAGES[3], "Edema", "haze", (8, 8, 4, 4), "test"),
-    ]
-    ms = ms_cxr(tmp_path / "ms", rows)
-    return make(
-        tmp_path / "out",
-        *("--layout", "ms_cxr", "--root", ms),
-        *("--images-layout", "mimic_cxr", "--images-root", root),
-        kind="grounding",
-        **settings,
-    )
-
-
-def test_grounding_unites_boxes_and_finds_the_dicom(tmp_path: Path) -> None:
-    flow = grounding(tmp_path)
-    samples = pd.read_parquet(tmp_path / "out/samples.parquet")
-    assert [[box.tolist() for box in boxes] for boxes in samples["boxes"]] == [
-        *([[1, 2, 3, 4], [5, 6, 2, 2]], [[0, 0, 10, 12]], [[8, 8, 4, 4]])
-    ]
-    assert samples["sample_id"].is_unique and set(samples["split"]) == {"test"}
-    assert samples["image_path"][0] == IMAGES[0].path("dcm") and samples["view"][0] == "PA"
-    assert samples.loc[0, ["image_width", "image_height"]].tolist() == [10, 12]
-    assert len(pd.read_parquet(tmp_path / "out/images.parquet")) == 2
-    assert flow["categories"] == {"Edema": 2, "Pneumonia": 1}
-    assert any("1 samples have a box that reaches out" in note for note in flow["notes"])
-
-
-@pytest.mark.parametrize(
-    ("box", "reason"),
-    [
-        ((-9, 2, 4, 4), "box outside the image"),
-        ((1, 30, 4, 4), "box outside the image"),
-        ((7, 9, 90, 90), "box outside the image"),
-        (("inf", 2, 4, 4), "box is not finite, or larger than any image"),
-        ((1, 2, 0.3, 4), "box without area"),
-    ],
-)
-def test_a_phrase_with_an_impossible_box_is_no_sample(
-    tmp_path: Path, box: tuple[float, ...], reason: str
-) -> None:
-    """Its other boxes would be a region that lacks something."""
-    good = (1, 1, 4, 4)
-    rows = [
-        (IMAGES[0], "Edema", "haze", good, "test"),
-        (IMAGES[0], "Edema", "fluid", good, "test"),
-        (IMAGES[0], "Edema", "fluid", box, "test"),
-    ]
-    flow = make(
-        tmp_path / "out",
-        *("--layout", "ms_cxr", "--root", ms_cxr(tmp_path / "ms", rows)),
-        *("--images-layout", "mimic_cxr", "--images-root", mimic_cxr(tmp_path / "mimic")),
-        kind="grounding",
-        max_failed_share=0.9,
-    )
-    assert pd.read_parquet(tmp_path / "out/samples.parquet")["phrase"].tolist() == ["haze"]
-    assert {drop["reason"]: drop["count"] for drop in flow["steps"][0]["dropped"]} == {
-        reason: 1,
-        "another box of its phrase is impossible": 1,
-    }
-
-
-def test_grounding_with_the_images_before(tmp_path: Path) -> None:
-    """The prior may be an image that no phrase is about; a prior that is damaged is none."""
-    asked = {"priors": True, "choose": "preferred", "views": ["AP", "PA"]}
-    flow = grounding(tmp_path, **asked)
-    samples = pd.read_parquet(tmp_path / "out/samples.parquet").set_index("sample_id")
-    later = samples[samples["image_id"] == IMAGES[3].id]
-    assert later["prior_image_id"].tolist() == [IMAGES[1].id]
-    assert samples["prior_image_id"].notna().sum() == 1
-    images = pd.read_parquet(tmp_path / "out/images.parquet").set_index("image_id")
-    assert set(images.index) == {IMAGES[0].id, IMAGES[1].id, IMAGES[3].id}
-    assert images.loc[IMAGES[1].id, "image_path"] == IMAGES[1].path("dcm")
-    assert flow["priors"]["found"] == 1 and flow["settings"]["priors"] is True
-    without = grounding(tmp_path / "without", **{**asked, "priors": False})
-    assert "priors" not in without["settings"] and "priors" not in without
-    with pytest.raises(ValueError, match="priors of a cohort of kind nli: expected false"):
-        CohortSettings(kind="nli", priors=True)
-
-
-def test_grounding_counts_images_that_cannot_be_used(tmp_path: Path) -> None:
-    grounding(tmp_path)
-    path = tmp_path / "mimic" / IMAGES[3].path()
-    path.unlink()
-    options = [
-        *("--layout", "ms_cxr", "--root", tmp_path / "ms"),
-        *("--images-layout", "mimic_cxr", "--images-root", tmp_path / "mimic"),
-    ]
-    flow = make(tmp_path / "out", *options, kind="grounding", max_failed_share=0.5)
-    assert step(flow, "image file usable", "samples") == (2, {"file not found": 1})
-    table = tmp_path / "ms/MS_CXR_Local_Alignment_v1.1.0.csv"
-    table.write_text(table.read_text().replace(",10,12,test", ",20,24,test"))
-    with pytest.raises(InputError, match="size differs from the file's"):
-        make(tmp_path / "out", *options, kind="grounding", max_failed_share=0.5)
-
-
-def test_classification_follows_the_ordered_split(tmp_path: Path) -> None:
-    root = rsna(tmp_path / "rsna", negatives=12, positives=8)
-    flow = make(tmp_path / "out", "--layout", "rsna", "--root", root, kind="classification")
-    samples = pd.read_parquet(tmp_path / "out/samples.parquet")
-    assert flow["classes"] == ["Pneumonia"] and flow["labels"]["test/Pneumonia/0"] == 3
-    label = samples["labels"].str[0]
-    assert len(samples) == 20 and label.sum() == 8
-    assert (samples["group_id"] == samples["image_id"]).all()
-    assert (samples["split"] == "test").sum() == 6
-    positive = samples[label == 1].iloc[0]
-    assert [box.tolist() for box in positive["boxes"]] == [[1, 2, 3, 4], [5, 6, 2, 2]]
-    assert len(samples[label == 0].iloc[0]["boxes"]) == 0
-    assert positive["subgroup"] == "Lung Opacity" and positive["image_width"] == 10
-    assert any("patients are not known" in note for note in flow["notes"])
-
-
-def test_classification_split_does_not_move_when_a_file_is_missing(tmp_path: Path) -> None:
-    root = rsna(tmp_path / "rsna", negatives=12, positives=8)
-    options = ["--layout", "rsna", "--root", root]
-    make(tmp_path / "whole", *options, kind="classification")
-    whole = pd.read_parquet(tmp_path / "whole/samples.parquet").set_index("sample_id")["split"]
-    next((root / "stage_2_train_images").iterdir()).unlink()
-    make(tmp_path / "part", *options, kind="classification", max_failed_share=0.1)
-    part = pd.read_parquet(tmp_path / "part/samples.parquet").set_index("sample_id")["split"]
-    assert len(part) == 19 and (part == whole[part.index]).all()
-
-
-def test_classification_holds_patients_out(tmp_path: Path) -> None:
-    """Ten patients of four images; the other set's two patients are in no training part."""
-    for name, count in (("own", 40), ("other", 8)):
-        root = rsna(tmp_path / name, negatives=count // 2, positives=count // 2)
-        nih_mapping(root, images=4)
-    options = ["--layout", "rsna", "--root", root.parent / "own"]
-    flow = make(
-        *(tmp_path / "out", *options, "--held-out", f"other:rsna={root}"), kind="classification"
-    )
-    samples = pd.read_parquet(tmp_path / "out/samples.parquet")
-    held = samples["subject_id"].isin(["00000000", "00000001"])
-    assert held.sum() == 8 and samples.loc[held, "split"].eq("test").all()
-    assert (samples.loc[~held, "split"] == "train").any()
-    assert flow["checks"][-1] == {
-        "name": "held-out patients not trained on",
-        "passed": True,
-        "detail": "no patient of other (2) in train or validate",
-    }
-
-
-def test_classification_reports_the_published_leak_and_can_avoid_it(tmp_path: Path) -> None:
-    root = rsna(tmp_path / "rsna", negatives=30, positives=10)
-    nih_mapping(root, images=4)
-    options = ["--layout", "rsna", "--root", root]
-    leaky = make(tmp_path / "a", *options, kind="classification")
-    assert [check["passed"] for check in leaky["checks"]] == [True, False]
-    shares = {"train": 0.5, "validate": 0.2, "test": 0.3}
-    clean = make(
-        *(tmp_path / "b", *options),
-        kind="classification",
-        splits={"method": "patients", "shares": shares},
-    )
-    assert [check["passed"] for check in clean["checks"]] == [True, True]
-    assert clean["splits"]["test"]["patients"] == 3
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from test_data_cohort import make, step
+from cohort_fixtures import make, step
 
 from cxrflow.data.layouts import layout
 from cxrflow.data.settings import CohortSettings, ValidationSettings

@@ -8,6 +8,7 @@ Shapes: B images, M patches of F features, L tokens, N predicted tokens, V vocab
 what is read, R = B*K sequences, K beams of each image.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -53,7 +54,7 @@ class Reading(Protocol):
         """Go on with these sequences, and with these images where not with all."""
 
 
-class Captioner(nn.Module):
+class Captioner(nn.Module, ABC):
     """Predicts each next token of a text beside its image's patches."""
 
     cls: nn.Module  # [..., D] to logits [..., V]
@@ -75,13 +76,13 @@ class Captioner(nn.Module):
                 f"captioner was trained with {self.config.vocabulary}; expected the same pieces"
             )
 
+    @abstractmethod
     def forward(self, input_ids_BL: Tensor, patches_BMF: Tensor, positions_N: Tensor) -> Caption:
         """Of the tokens after ``positions_N``, flat indices into B*L; padding is on the right."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reading(self, patches_BMF: Tensor) -> Reading:
         """To write of B images, from the first token on."""
-        raise NotImplementedError
 
     @torch.inference_mode()
     def write(

@@ -6,6 +6,7 @@
 Shapes: B studies, F features, h x w grid.
 """
 
+from abc import ABC, abstractmethod
 from importlib import import_module
 from typing import NamedTuple
 
@@ -28,14 +29,15 @@ class Patches(NamedTuple):
     pooled: Tensor  # [B, F]
 
 
-class ImageTrunk(nn.Module):
+class ImageTrunk(nn.Module, ABC):
     """Frames of pixels in [0, 1] to :class:`Patches`."""
 
     features: int  # F
     takes_prior = False
 
+    @abstractmethod
     def forward(self, frames: Frames[Tensor]) -> Patches:
-        raise NotImplementedError
+        """The patches of B studies."""
 
 
 def build_trunk(settings: ImageEncoderSettings) -> ImageTrunk:

@@ -68,9 +68,9 @@ def build_alignments(
         stale.unlink()
     missing = [(part, path) for part, path in zip(parts, paths, strict=True) if not path.is_file()]
     work = partial(align, store.path, settings=settings)
-    todo = [pair for part, _ in missing for pair in part]
-    with closing(ordered_map(work, todo, min(processes, len(todo)))) as found:
-        rows = progress(found, len(todo), "pair", lambda row: 1, "registration")
+    remaining = [pair for part, _ in missing for pair in part]
+    with closing(ordered_map(work, remaining, min(processes, len(remaining)))) as found:
+        rows = progress(found, len(remaining), "pair", lambda row: 1, "registration")
         for part, path in missing:
             _write(pd.DataFrame([next(rows) for _ in part]), path)
     table = pd.concat([pd.read_parquet(path) for path in paths], ignore_index=True)

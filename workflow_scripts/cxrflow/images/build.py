@@ -97,9 +97,9 @@ def build_store(
         for record in records.values():
             spend(Failure(**failure) for failure in record["failures"])
         missing = [number for number in numbers if number not in records]
-        todo = [source for number in missing for source in parts[number]]
-        with contextlib.closing(_outcomes(root, todo, geometry, settings, threads)) as outcomes:
-            images = progress(outcomes, len(todo), "image", lambda outcome: 1, "pixel store")
+        left = [source for number in missing for source in parts[number]]
+        with contextlib.closing(_outcomes(root, left, geometry, settings, threads)) as outcomes:
+            images = progress(outcomes, len(left), "image", lambda outcome: 1, "pixel store")
             for number in missing:
                 shard = []
                 for outcome in islice(images, len(parts[number])):

@@ -6,6 +6,7 @@ views, the terms' losses, the sum; batches and validation are here too. What is 
 is its encoders, its data and its views.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from importlib import import_module
@@ -59,7 +60,7 @@ class Views:
         self.batch, self.samples = batch, len(batch.own)
 
 
-class Term(nn.Module):
+class Term(nn.Module, ABC):
     """One summand: what it reads, and its loss. What it keeps from step to step is saved."""
 
     layers = 0  # last layers of the text encoder whose states of the intact text it reads
@@ -70,9 +71,9 @@ class Term(nn.Module):
         super().__init__()
         self.settings = settings
 
+    @abstractmethod
     def loss(self, views: Any) -> Tensor:
         """This process's share of the term, without its weight; a scalar."""
-        raise NotImplementedError
 
     def answers(self, views: Any) -> Answers | None:
         """What it chooses from in a validation batch; None: its loss at chance is not known."""
@@ -114,7 +115,7 @@ class TermsProgram(Program):
             move(module, run.device, run.processes, ghost_batch and ghost_batch * views)
 
     def views(self, split: str, batch: Batch) -> Views:
-        """A batch of ``train``, or of ``validate`` as it is."""
+        """A batch of ``train``, or of ``validate`` as it is; :meth:`losses` and the like ask."""
         raise NotImplementedError
 
     def objective(self, views: Any) -> Losses:
