@@ -1,11 +1,14 @@
 """The synthetic hospital: copies of data sets in their published layout.
 
-Inputs: none. Outputs: `<results>/phantom/<layout>/`, of which MANIFEST.json is written last.
+Inputs: none, but the DICOM copy for JPGs of MIMIC-CXR-JPG. Outputs: `<results>/phantom/<layout>/`,
+of which MANIFEST.json is written last.
 """
 
 
 rule draw_phantom:
     """Draw one data set of the synthetic hospital."""
+    input:
+        pictures_drawn_before,
     output:
         manifest="<results>/phantom/{phantom}/MANIFEST.json",
     log:
@@ -24,7 +27,7 @@ rule draw_phantom:
     params:
         code=lambda wildcards: code_digest("phantom", f"phantom.writers.{wildcards.phantom}"),
         settings=drawing_settings,
-        jpg=drawn_pictures,
+        jpg=lambda wildcards: ["--jpg"] if pictures_drawn_before(wildcards) else [],
         folder=subpath(output.manifest, parent=True),
     shell:
         r"""

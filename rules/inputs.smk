@@ -40,10 +40,11 @@ def curated_images(task):
 # --- hospital -----------------------------------------------------------------------------------
 
 
-def drawn_pictures(wildcards):
-    """`--jpg`, when a cohort's images lie in this copy of MIMIC-CXR-JPG; else tables are enough."""
+def pictures_drawn_before(wildcards):
+    """The DICOM copy, where a cohort's images are MIMIC-CXR-JPG's; else its tables are enough."""
     holders = {layout(run.known_cohorts[cohort].holder) for cohort, _ in run.stores}
-    return ["--jpg"] if wildcards.phantom == "mimic_cxr_jpg" and "mimic_cxr_jpg" in holders else []
+    copied = wildcards.phantom == "mimic_cxr_jpg" and "mimic_cxr_jpg" in holders
+    return ["<results>/phantom/mimic_cxr/MANIFEST.json"] if copied else []
 
 
 def drawing_settings(wildcards):

@@ -60,10 +60,11 @@ def dataset_priority(dataset):
 
 
 def drawing_threads(wildcards):
-    """Several for the images that all wait for; beside a training other jobs have one core."""
+    """Several for drawing the images that all wait for; beside others a job has one core."""
     held = layout_of(wildcards.phantom).holds if wildcards.phantom in LAYOUTS else ()
     first = dataset_priority(wildcards.phantom) == urgency(lambda needs: True)
-    return need("draw_phantom").threads if "images" in held and first else 1
+    drawn = "images" in held and not pictures_drawn_before(wildcards)
+    return need("draw_phantom").threads if first and drawn else 1
 
 
 def drawing_priority(wildcards):

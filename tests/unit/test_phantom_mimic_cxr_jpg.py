@@ -6,10 +6,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pydicom
+import pytest
 from phantom_fixtures import SETTINGS
+from PIL import Image
 
+from cxrflow.errors import InputError
 from cxrflow.phantom.patient import hospital
 from cxrflow.phantom.report import report_of
+from cxrflow.phantom.writers.mimic_cxr import write_mimic_cxr
 from cxrflow.phantom.writers.mimic_cxr_jpg import to_jpg, write_mimic_cxr_jpg
 
 
@@ -71,9 +75,17 @@ def test_label_tables_say_what_the_reports_say(written: Path) -> None:
 
 def test_jpgs_are_processed_as_published(tmp_path: Path) -> None:
     settings = SETTINGS.model_copy(update={"patients": 3})
+    with pytest.raises(InputError, match="write --dataset mimic_cxr to"):
+        write_mimic_cxr_jpg(settings, tmp_path / "jpg", 1, images=True)
+    write_mimic_cxr(settings, tmp_path / "mimic_cxr", 1)
     write_mimic_cxr_jpg(settings, tmp_path / "jpg", 1, images=True)
     paths = sorted((tmp_path / "jpg" / "files").rglob("*.jpg"))
-    assert paths
+    dicoms = sorted((tmp_path / "mimic_cxr" / "files").rglob("*.dcm"))
+    assert [path.stem for path in paths] == [path.stem for path in dicoms]
+    for path, dicom in zip(paths, map(pydicom.dcmread, dicoms), strict=True):
+        jpg = np.asarray(Image.open(path)).astype(int)
+        expected = to_jpg(dicom.pixel_array, dicom.PhotometricInterpretation == "MONOCHROME1")
+        assert np.abs(jpg - expected).mean() < 4  # lossy
     assert json.loads((tmp_path / "jpg" / "MANIFEST.json").read_text())["settings"]["images"]
     values = np.array([[0, 100, 200, 300]], dtype=np.uint16)
     np.testing.assert_array_equal(to_jpg(values, False), [[0, 85, 170, 255]])

@@ -33,7 +33,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     arguments.add_argument("--output", type=Path, required=True, help="folder of the data set")
     arguments.add_argument(
-        "--jpg", action="store_true", help="mimic_cxr_jpg: also write the JPG files"
+        "--jpg",
+        action="store_true",
+        help="mimic_cxr_jpg: also write the JPG files, of the DICOM files in OUTPUT/../mimic_cxr",
     )
     given = arguments.parse_args(argv)
     settings = read_settings(given.settings, HospitalSettings)

@@ -1,5 +1,7 @@
 """The MIMIC-CXR-JPG copy: metadata, split and label tables, and on request the JPGs.
 
+The JPGs are made of the DICOM files of the copy ``mimic_cxr``, which lies in the folder beside.
+
 Columns, their order and their quirks as published (StudyTime is a number without leading zeros,
 the split table has the study before the subject, one study lacks labels and one has only blanks).
 CheXpert labels are what the report's section says; NegBio's differ in a few uncertain mentions.
@@ -11,12 +13,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from pydicom import dcmread
 
+from cxrflow.errors import InputError
 from cxrflow.phantom.acquisition import Acquisition
 from cxrflow.phantom.canvas import image_shape
-from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.grammar import OBSERVATIONS
-from cxrflow.phantom.patient import Patient, Study, make_patient, of_mimic_cxr
+from cxrflow.phantom.patient import Study, make_patient, of_mimic_cxr
 from cxrflow.phantom.report import labels_of
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.wording.examination import procedure
@@ -24,7 +27,6 @@ from cxrflow.phantom.writers.folder import Counts, Row, dataset_writer, each, wr
 from cxrflow.phantom.writers.mimic_cxr import (
     VIEW_CODES,
     posture,
-    stored_values,
     study_date,
     study_folder,
     study_time,
@@ -105,7 +107,7 @@ def _patient_rows(
             metadata.append(_metadata(study, image, settings.image_size))
             splits.append((image.image_id, study.study_id, study.subject_id, split))
         if images:
-            _write_images(output, patient, study, settings.image_size)
+            _write_images(output, study)
     return tables
 
 
@@ -113,11 +115,18 @@ def _state(value: int | None) -> float | None:
     return None if value is None else float(value)
 
 
-def _write_images(output: Path, patient: Patient, study: Study, size: int) -> None:
+def _write_images(output: Path, study: Study) -> None:
     folder = output / study_folder(study)
     folder.mkdir(parents=True, exist_ok=True)
     for image in study.images:
-        values = stored_values(draw(patient, study, image, size).image, image)
+        source = output.parent / "mimic_cxr" / study_folder(study) / f"{image.image_id}.dcm"
+        try:
+            values = dcmread(source).pixel_array
+        except FileNotFoundError:
+            raise InputError(
+                f"{source}: not found; the JPGs are made of the same hospital's DICOM files: write "
+                f"--dataset mimic_cxr to {output.parent / 'mimic_cxr'} first"
+            ) from None
         grey = Image.fromarray(to_jpg(values, image.monochrome1))
         grey.save(folder / f"{image.image_id}.jpg", "JPEG", quality=JPEG_QUALITY)
 
@@ -138,7 +147,7 @@ def _with_gaps(rows: list[Row]) -> list[Row]:
 def write_mimic_cxr_jpg(
     folder: Path, settings: HospitalSettings, threads: int, images: bool
 ) -> Counts:
-    """Write the tables, and the JPGs if ``images``."""
+    """Write the tables, and the JPGs if ``images``, of the DICOM files in ``../mimic_cxr``."""
     indices = of_mimic_cxr(settings)
     parts = each(indices, threads, "mimic_cxr_jpg", _patient_rows, folder, settings, images)
     metadata, splits, chexpert, negbio = (
