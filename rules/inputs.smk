@@ -152,7 +152,7 @@ def task_inputs(wildcards):
 def reference_pixels(wildcards):
     """The pixel store that reference rows of a task read: one that a model of it sees."""
     cohort = run.library.tasks[wildcards.task].cohort
-    geometry = run.geometry_of(wildcards.task, run.first_model(wildcards.task))
+    geometry = run.geometry_of(wildcards.task, run.first_models[wildcards.task])
     return f"<results>/pixels/{cohort}/{geometry}/store.json"
 
 

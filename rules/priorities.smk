@@ -8,6 +8,7 @@ from functools import cache
 from cxrflow.config.needs import Needs
 
 
+@cache
 def waiting_for(model):
     """The models that are made from this one."""
     return [

@@ -13,7 +13,7 @@ and so do those of its fields' classes, but not of a list of terms: a model uses
 
 import ast
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -77,11 +77,10 @@ def _is_for_type_checkers(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
-@cache
-def _imports(text: str, typing: bool = False) -> frozenset[Import]:
-    """What a file with this text imports from this package."""
+def _imports(statements: Iterable[ast.Import | ast.ImportFrom]) -> frozenset[Import]:
+    """What import statements import from this package."""
     found: set[Import] = set()
-    for statement in _statements(ast.parse(text), typing):
+    for statement in statements:
         if isinstance(statement, ast.Import):
             found |= {Import(alias.name) for alias in statement.names}
         elif statement.module and not statement.level:
@@ -100,7 +99,8 @@ def imported_by(path: Path, typing: bool = False) -> frozenset[str]:
 
     ``typing`` adds those that only a type checker imports.
     """
-    return frozenset(item.module for item in _imports(_text(path), typing))
+    statements = _statements(ast.parse(_text(path)), typing)
+    return frozenset(item.module for item in _imports(statements))
 
 
 # --- a program's code -----------------------------------------------------------------------------
@@ -127,17 +127,17 @@ def _code_of(program: str) -> dict[Path, str]:
         if is_settings(item.module) and item.name is not None:
             used = _definitions(_text(path)).get(item.name)
             if used is None:  # imported there from elsewhere
-                waiting |= {one for one in _imports(_text(path)) if one.name == item.name}
+                waiting |= {one for one in _module(_text(path)).imports if one.name == item.name}
                 continue
             if used.logic:
                 parts.setdefault(path, set()).add(used.logic)
-            imported = {one.name: one for one in _imports(_text(path))}
+            imported = {one.name: one for one in _module(_text(path)).imports}
             waiting |= {imported.get(other, Import(item.module, other)) for other in used.uses}
         elif is_settings(item.module):
             waiting |= {Import(item.module, other) for other in _definitions(_text(path))}
         else:
-            parts.setdefault(path, set()).add(_logic(_text(path), ".py"))
-            waiting |= _imports(_text(path))
+            parts.setdefault(path, set()).add(_module(_text(path)).logic)
+            waiting |= _module(_text(path)).imports
     return {path: "".join(sorted(digests)) for path, digests in parts.items()}
 
 
@@ -179,13 +179,29 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+@dataclass(frozen=True)
+class _Module:
+    """What a module imports from this package, and what of it can change a result, as a digest."""
+
+    imports: frozenset[Import]
+    logic: str
+
+
+@cache
+def _module(text: str) -> _Module:
+    """What counts of a module with this text; its syntax tree is not kept."""
+    tree = ast.parse(text)
+    statements = list(_statements(tree, typing=False))
+    names = sorted({name for one in statements for name in _names(one)})
+    logic = _digest(f"{names} {ast.dump(_Logic().generic_visit(tree))}".encode())
+    return _Module(_imports(statements), logic)
+
+
 @cache
 def _logic(text: str, suffix: str) -> str:
     """What of a file can change a result, as a digest."""
     if suffix == ".py":
-        tree = ast.parse(text)
-        names = sorted({name for node in _statements(tree, typing=False) for name in _names(node)})
-        return _digest(f"{names} {ast.dump(_Logic().generic_visit(tree))}".encode())
+        return _module(text).logic
     if suffix == ".yaml":
         text = repr(yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     return _digest(text.encode())
@@ -235,7 +251,7 @@ def _definitions(text: str) -> dict[str, _Definition]:
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             nodes |= {target.id: node for target in targets if isinstance(target, ast.Name)}
-    known = {*nodes, *(item.name for item in _imports(text))}
+    known = {*nodes, *(item.name for item in _module(text).imports)}
     return {name: _definition(name, node, known) for name, node in nodes.items()}
 
 

@@ -117,22 +117,24 @@ class Tables(Models):
         needs = self.task(task).needs
         if is_reference(model):
             known = short_name(model) in self.task(task).benchmark.references
-            return known and self.first_model(task) is not None
+            return known and task in self.first_models
         offers = self.recipes[model].offers
         if self.imported(model):
             offers -= {"guided", "checkpoints"}  # published weights come without them
         return self.available(task) and self.trainable(model) and needs <= offers
 
-    def first_model(self, task: str) -> str | None:
-        """The first model that a table of this run scores in a task; references see its images."""
-        shown = (
-            result
-            for paper in self.chosen.values()
-            for table in paper.tables.values()
-            for result in table.results()
-        )
-        models = (model for one, model in shown if one == task and model is not None)
-        return next((m for m in models if not is_reference(m) and self.can_do(m, task)), None)
+    @cached_property
+    def first_models(self) -> dict[str, str]:
+        """The first model that a table of this run scores, by task; references see its images."""
+        found: dict[str, str] = {}
+        for paper in self.chosen.values():
+            for table in paper.tables.values():
+                for task, model in table.results():
+                    if model is None or is_reference(model) or task in found:
+                        continue
+                    if self.can_do(model, task):
+                        found[task] = model
+        return found
 
     def geometry_of(self, task: str, model: str) -> str | None:
         """Of the pixels that a model sees in a task: the task's, or what it was trained on."""
