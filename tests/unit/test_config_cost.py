@@ -106,3 +106,4 @@ def test_cost_says_minutes_and_refuses_what_is_no_target(capsys, monkeypatch):
     main(["--cores", "1"])
     said = capsys.readouterr().out
     assert " minutes on 1 cores for 2 jobs" in said and "1 jobs have no record" in said
+    assert "nothing is known of draw:" in said

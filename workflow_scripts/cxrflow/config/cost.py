@@ -4,7 +4,8 @@
 
 ``seconds.tsv`` holds the times of the demo's jobs on two CPU cores, by rule and name, in seconds;
 ``--record results/timings`` adds those of a run. A dry run of Snakemake gives the jobs of a target,
-their order, priorities and threads. A job without a record is given the average of its rule.
+their order, priorities and threads. A job without a record is given the average of its rule, one of
+a rule without any the average job; the answer names such rules.
 """
 
 import csv
@@ -139,6 +140,9 @@ def said(target: str, cores: int, files: Sequence[str]) -> str:
         f"environment; {at_once / 60:.1f} however many cores there are",
         f"{unknown} jobs have no record and count as their rule does on average; of",
     ]
+    guessed = {job.rule for job in jobs if job.name} - {rule for rule, _ in seconds}
+    if guessed:
+        lines.insert(1, f"nothing is known of {', '.join(sorted(guessed))}: they may take far more")
     rules = {rule: 0.0 for rule in sorted({job.rule for job in jobs})}
     for job, value in lasting.items():
         rules[job.rule] += value
