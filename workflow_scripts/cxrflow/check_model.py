@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     arguments = parser(__doc__, settings=False)
     arguments.add_argument("model", type=Path, help="model folder, or published weights")
-    arguments.add_argument("--image", type=Path, help="image weights, where they lie elsewhere")
+    arguments.add_argument("--image", type=Path, help="published image weights, if elsewhere")
     options = arguments.parse_args(argv)
 
     import cxrflow

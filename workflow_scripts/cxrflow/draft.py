@@ -22,13 +22,21 @@ MARK = "DRAFT BY A MACHINE, FOR RESEARCH ONLY. NOT FOR CLINICAL USE."
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     arguments = parser(__doc__)
-    arguments.add_argument("--model", type=Path, default=MODEL, help=f"model folder; else {MODEL}")
-    arguments.add_argument("--image", type=Path, required=True, help="DICOM, PNG or JPEG file")
-    arguments.add_argument("--prior", type=Path, help="an earlier one of the patient, likewise")
     arguments.add_argument(
-        "--prior-report", type=Path, help="text of its report; of headings the model's sections"
+        "--model", type=Path, default=MODEL, help=f"model folder (default: {MODEL})"
     )
-    arguments.add_argument("--output", type=Path, help="text file; else the draft is printed")
+    arguments.add_argument(
+        "--image", type=Path, required=True, help="radiograph (DICOM, PNG or JPEG)"
+    )
+    arguments.add_argument("--prior", type=Path, help="an earlier radiograph of the patient")
+    arguments.add_argument(
+        "--prior-report",
+        type=Path,
+        help="text file: that radiograph's report (with headings: the model's sections)",
+    )
+    arguments.add_argument(
+        "--output", type=Path, help="text file to write (default: print the draft)"
+    )
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, OneReportSettings)
     if options.output is not None and options.output.suffix != ".txt":

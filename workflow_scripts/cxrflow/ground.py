@@ -37,12 +37,24 @@ def ground(
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     arguments = parser(__doc__)
-    arguments.add_argument("--model", type=Path, default=MODEL, help=f"model folder; else {MODEL}")
-    arguments.add_argument("--image", type=Path, required=True, help="DICOM, PNG or JPEG file")
-    arguments.add_argument("--prior", type=Path, help="an earlier one of the patient, likewise")
-    arguments.add_argument("--phrase", action="append", required=True, help="give it once a phrase")
     arguments.add_argument(
-        "--output", type=Path, default=Path("grounding.png"), help="picture; else grounding.png"
+        "--model", type=Path, default=MODEL, help=f"model folder (default: {MODEL})"
+    )
+    arguments.add_argument(
+        "--image", type=Path, required=True, help="radiograph (DICOM, PNG or JPEG)"
+    )
+    arguments.add_argument("--prior", type=Path, help="an earlier radiograph of the patient")
+    arguments.add_argument(
+        "--phrase",
+        action="append",
+        required=True,
+        help="phrase to ground; repeat the option for more",
+    )
+    arguments.add_argument(
+        "--output",
+        type=Path,
+        default=Path("grounding.png"),
+        help="picture to write (default: grounding.png)",
     )
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, OneImageSettings)

@@ -13,7 +13,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--vocabulary", nargs="+", required=True, metavar="NAME=DIR", help="tokenizer folders"
     )
     arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<pairs>")
-    arguments.add_argument("--task", help="name of the task; else the benchmark's")
+    arguments.add_argument("--task", help="name of the task (default: the benchmark's)")
     arguments.add_argument("--output", type=Path, required=True, help="result folder")
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, VocabularyComparisonSettings)

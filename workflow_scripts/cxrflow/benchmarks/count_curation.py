@@ -12,8 +12,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument(
         "--curation", type=Path, required=True, help="results/curation/<cohort>: decisions"
     )
-    arguments.add_argument("--truth", type=Path, help="synthetic data set of these images")
-    arguments.add_argument("--task", help="name of the task; else the benchmark's")
+    arguments.add_argument("--truth", type=Path, help="the images' synthetic data set")
+    arguments.add_argument("--task", help="name of the task (default: the benchmark's)")
     arguments.add_argument("--output", type=Path, required=True, help="result folder")
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, CurationStatisticsSettings)

@@ -13,7 +13,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     known = [name for name, one in BENCHMARKS.items() if one.counts == "rows"]
     arguments.add_argument("benchmark", choices=known)
     arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
-    arguments.add_argument("--task", help="name of the task; else the benchmark's")
+    arguments.add_argument("--task", help="name of the task (default: the benchmark's)")
     arguments.add_argument("--output", type=Path, required=True, help="result folder")
     options = arguments.parse_args(argv)
     benchmark = BENCHMARKS[options.benchmark]

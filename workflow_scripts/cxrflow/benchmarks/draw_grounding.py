@@ -22,7 +22,7 @@ def picture_parser(document: str | None) -> argparse.ArgumentParser:
         help="print the phrases, which are report text",
     )
     arguments.add_argument(
-        "--output", type=Path, required=True, help="the picture; its JSON lies beside"
+        "--output", type=Path, required=True, help="picture to write, a JSON beside it"
     )
     return arguments
 

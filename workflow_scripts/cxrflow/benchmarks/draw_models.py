@@ -39,7 +39,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.add_argument(
             f"--{name}", type=Path, nargs="+", default=[], required=wanted, help=said
         )
-    arguments.add_argument("--output", type=Path, required=True, help="the picture; JSON beside it")
+    arguments.add_argument(
+        "--output", type=Path, required=True, help="picture to write, a JSON beside it"
+    )
     options = arguments.parse_args(argv)
     kind, reads = KINDS[options.kind]
     for name in ("models", reads):

@@ -21,7 +21,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__)
     scored = sorted(name for name, benchmark in BENCHMARKS.items() if benchmark.needs)
     arguments.add_argument("benchmark", choices=scored)
-    arguments.add_argument("--model", type=Path, required=True, help="results/models/<m>/seed<k>")
+    arguments.add_argument(
+        "--model", type=Path, required=True, help="results/models/<model>/seed<k>"
+    )
     arguments.add_argument(
         "--seed", type=seed_number, default=0, help="seed the model was trained with"
     )
@@ -30,10 +32,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--pixels", type=Path, help="results/pixels/<cohort>/<geometry>")
     arguments.add_argument("--registration", type=Path, help="results/registration/<cohort>/<g>")
     arguments.add_argument("--features", type=Path, help="results/features/<m>/seed<k>/<cohort>")
-    arguments.add_argument("--state", type=Path, help="folder of what is not finished")
+    arguments.add_argument("--state", type=Path, help="folder of the resumable state")
     arguments.add_argument("--stanza", type=Path, help="folder of stanza's models")
-    arguments.add_argument("--truth", type=Path, help="synthetic data set of these images")
-    arguments.add_argument("--task", help="name of the task; else the benchmark's")
+    arguments.add_argument("--truth", type=Path, help="the images' synthetic data set")
+    arguments.add_argument("--task", help="name of the task (default: the benchmark's)")
     arguments.add_argument("--output", type=Path, required=True, help="result folder")
     options = arguments.parse_args(argv)
     benchmark = BENCHMARKS[options.benchmark]

@@ -15,10 +15,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--registration", type=Path, required=True, help="results/registration/<cohort>/<g>"
     )
     arguments.add_argument(
-        "--truth", type=Path, required=True, help="synthetic data set of these images"
+        "--truth", type=Path, required=True, help="the images' synthetic data set"
     )
-    arguments.add_argument("--threads", type=thread_count, default=1, help="processes")
-    arguments.add_argument("--task", help="name of the task; else the benchmark's")
+    arguments.add_argument("--threads", type=thread_count, default=1, help="parallel processes")
+    arguments.add_argument("--task", help="name of the task (default: the benchmark's)")
     arguments.add_argument("--output", type=Path, required=True, help="result folder")
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, RegistrationErrorSettings)

@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--pixels", type=Path, required=True, help="results/pixels/<cohort>/<g>")
     arguments.add_argument("--training", type=Path, help="cohort of training reports")
     arguments.add_argument("--stanza", type=Path, help="folder of stanza's models")
-    arguments.add_argument("--task", help="name of the task; else the benchmark's")
+    arguments.add_argument("--task", help="name of the task (default: the benchmark's)")
     arguments.add_argument("--output", type=Path, required=True, help="result folder")
     options = arguments.parse_args(argv)
     benchmark = BENCHMARKS[options.benchmark]

@@ -25,13 +25,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point; see the module's docstring."""
     arguments = parser(__doc__, settings=False)
     actions = arguments.add_subparsers(dest="action", required=True)
-    check = actions.add_parser("check", help="validate, print one line")
+    check = actions.add_parser("check", help="check the configuration and print a line")
     show = actions.add_parser("show", help="print the configuration with every default filled in")
     record = actions.add_parser("record", help="write a resolved configuration to a file")
     for reader in (check, show, record):
         add_files(reader)
-    show.add_argument("--model", help="only the resolved settings of this model")
-    record.add_argument("--values", required=True, metavar="JSON", help="the files, laid over")
+    show.add_argument("--model", help="only this model's resolved settings")
+    record.add_argument(
+        "--values", required=True, metavar="JSON", help="values of the files, merged"
+    )
     record.add_argument("--output", type=Path, required=True, metavar="FILE")
     options = arguments.parse_args(argv)
     files = list(map(str, options.configfile))

@@ -157,8 +157,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__, settings=False)
     add_files(arguments)
     arguments.add_argument("--cores", type=whole(1, MOST_CORES), default=2, metavar="N")
-    arguments.add_argument("--target", default="all", help="all, a paper, a file (default: all)")
-    arguments.add_argument("--record", type=Path, metavar="FOLDER", help="a run's timings, to keep")
+    arguments.add_argument("--target", default="all", help="all (default), a paper or a file")
+    arguments.add_argument(
+        "--record", type=Path, metavar="FOLDER", help="<results>/timings of a run, to keep"
+    )
     options = arguments.parse_args(argv)
     if options.record is not None:
         print(f"{TABLE}: {recorded(options.record)} jobs of {options.record}")

@@ -11,15 +11,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     arguments = parser(__doc__)
     arguments.add_argument("--layout", required=True, help="layout of the data set")
-    arguments.add_argument("--root", type=Path, required=True, help="its folder")
-    arguments.add_argument("--dataset", help="its name in the result (default: the layout)")
-    arguments.add_argument("--corpus", type=Path, help="results/corpus/<dataset> (pairs)")
+    arguments.add_argument("--root", type=Path, required=True, help="folder of the data set")
+    arguments.add_argument(
+        "--dataset", help="name of the data set in the result (default: the layout)"
+    )
+    arguments.add_argument("--corpus", type=Path, help="results/corpus/<dataset> (kind: pairs)")
     arguments.add_argument(
         "--held-out",
         action="append",
         default=[],
         metavar="[NAME:]LAYOUT=ROOT",
-        help="evaluation set whose patients go to test; may be given several times",
+        help="evaluation set whose patients go to test; repeat the option for several",
     )
     arguments.add_argument(
         "--training",
@@ -27,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="data set whose silver labels are trained on (progression)",
     )
     arguments.add_argument("--images-layout", help="layout that holds the images, if another")
-    arguments.add_argument("--images-root", type=Path, help="its folder")
+    arguments.add_argument("--images-root", type=Path, help="folder of that data set")
     arguments.add_argument(
         "--curation",
         type=Path,
@@ -36,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument(
         "--threads", type=thread_count, default=1, help="processes that read headers"
     )
-    arguments.add_argument("--output", type=Path, required=True, help="results/cohorts/<cohort>")
+    arguments.add_argument("--output", type=Path, required=True, help="cohort folder to write")
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, CohortSettings)
 

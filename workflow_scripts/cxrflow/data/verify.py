@@ -30,8 +30,10 @@ ABSENT, DIFFERENT = "not there", "other content than published"
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     arguments = parser(__doc__, settings=False)
-    arguments.add_argument("--root", type=Path, required=True, help="folder with the checksums")
-    arguments.add_argument("--share", type=float, default=1.0, help="of the files, drawn by --seed")
+    arguments.add_argument("--root", type=Path, required=True, help="folder with SHA256SUMS.txt")
+    arguments.add_argument(
+        "--share", type=float, default=1.0, help="share of files read, in (0, 1]"
+    )
     arguments.add_argument("--seed", type=seed_number, default=0)
     arguments.add_argument("--threads", type=thread_count, default=1, help="files read at once")
     given = arguments.parse_args(argv)

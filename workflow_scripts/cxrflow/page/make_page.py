@@ -16,13 +16,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument(
         "--config", type=Path, required=True, help="recorded configuration: report/config.json"
     )
-    arguments.add_argument("--results", type=Path, required=True, help="folder of all products")
+    arguments.add_argument("--results", type=Path, required=True, help="results folder")
     arguments.add_argument(
         "--papers",
         nargs="*",
         default=[],
         metavar="PAPER=EXTENT",
-        help="what is shown; without: as configured",
+        help="papers to show and how much of each (default: as configured)",
     )
     arguments.add_argument("--output", type=Path, required=True, help="the page to write")
     options = arguments.parse_args(argv)

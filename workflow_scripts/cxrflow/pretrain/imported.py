@@ -20,12 +20,15 @@ log = logging.getLogger("cxrflow")
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``cxrflow import_weights``."""
     arguments = parser(__doc__)
-    arguments.add_argument("--weights", type=Path, required=True, help="folder or file")
-    arguments.add_argument("--image", type=Path, help="BioViL's image file, if not in the folder")
+    arguments.add_argument("--weights", type=Path, required=True, help="published weights")
+    arguments.add_argument("--image", type=Path, help="BioViL's image weights, if elsewhere")
     arguments.add_argument("--kind", choices=list(PROGRAMS), required=True)
     arguments.add_argument("--model", required=True, help="name of this model")
     arguments.add_argument(
-        "--seed", type=seed_number, required=True, help="of what the weights lack"
+        "--seed",
+        type=seed_number,
+        required=True,
+        help="seed of the parameters that the weights lack",
     )
     arguments.add_argument("--output", type=Path, required=True, help="model folder to write")
     given = arguments.parse_args(argv)

@@ -19,8 +19,8 @@ log = logging.getLogger("cxrflow")
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``cxrflow initialise``."""
     arguments = parser(__doc__)
-    arguments.add_argument("--image", type=Path, help="image model folder whose trunk it has")
-    arguments.add_argument("--geometry", required=True, help="of the images it is shown")
+    arguments.add_argument("--image", type=Path, help="image model whose trunk is taken")
+    arguments.add_argument("--geometry", required=True, help="such as shorter512")
     arguments.add_argument("--model", required=True, help="name of this model")
     arguments.add_argument("--seed", type=seed_number, required=True)
     arguments.add_argument("--output", type=Path, required=True, help="model folder to write")

@@ -252,8 +252,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument(
         "--root", type=Path, required=True, help="the data set's folder, as published"
     )
-    arguments.add_argument("--stanza", type=Path, help="stanza model folder, for splitter: stanza")
-    arguments.add_argument("--threads", type=thread_count, default=1, help="processes")
+    arguments.add_argument("--stanza", type=Path, help="stanza's models, for splitter: stanza")
+    arguments.add_argument("--threads", type=thread_count, default=1, help="parallel processes")
     arguments.add_argument("--output", type=Path, required=True, help="results/corpus/<dataset>")
     given = arguments.parse_args(argv)
     settings = read_settings(given.settings, ReportSettings)

@@ -11,8 +11,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     arguments = parser(__doc__)
     arguments.add_argument("--corpus", type=Path, required=True, help="results/corpus/<dataset>")
-    arguments.add_argument("--stanza", type=Path, required=True, help="folder of stanza models")
-    arguments.add_argument("--threads", type=thread_count, default=1, help="processes")
+    arguments.add_argument("--stanza", type=Path, required=True, help="folder of stanza's models")
+    arguments.add_argument("--threads", type=thread_count, default=1, help="parallel processes")
     arguments.add_argument("--output", type=Path, required=True, help="entities.parquet")
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, EntitySettings)

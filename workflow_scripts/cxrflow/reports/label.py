@@ -45,25 +45,32 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Command line; see the module's docstring."""
     arguments = parser(__doc__)
     arguments.add_argument(
-        "--input", type=Path, required=True, help="table, folder of .txt, or - for standard input"
+        "--input",
+        type=Path,
+        required=True,
+        help="table (CSV, Parquet), .txt file or folder of them; - reads a CSV from standard input",
     )
     arguments.add_argument(
-        "--output", type=Path, required=True, help="labels.csv or labels.parquet"
+        "--output", type=Path, required=True, help="file to write, .csv or .parquet"
     )
     arguments.add_argument(
         "--text-column",
         action="append",
         default=[],
-        help="of a table, again for each of several; found when the names are obvious",
-    )
-    arguments.add_argument("--id-column", help="of a table; default: the row's number from 0")
-    arguments.add_argument("--stanza", type=Path, help="stanza model folder, for splitter: stanza")
-    arguments.add_argument("--threads", type=thread_count, default=1, help="processes")
-    arguments.add_argument(
-        "--reasons", type=Path, help="also write a .parquet: one row an assertion"
+        help="column of report text; repeat the option for several (default: found by their names)",
     )
     arguments.add_argument(
-        "--with-text", action="store_true", help="phrase and sentence in --reasons too"
+        "--id-column", help="column of report ids (default: the row's number, from 0)"
+    )
+    arguments.add_argument("--stanza", type=Path, help="stanza's models, for splitter: stanza")
+    arguments.add_argument("--threads", type=thread_count, default=1, help="parallel processes")
+    arguments.add_argument(
+        "--reasons", type=Path, help="also write this .parquet, one row for each assertion found"
+    )
+    arguments.add_argument(
+        "--with-text",
+        action="store_true",
+        help="put phrase and sentence into --reasons (report text)",
     )
     given = arguments.parse_args(argv)
     _check_outputs(given)

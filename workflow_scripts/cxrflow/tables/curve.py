@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = results_parser(__doc__)
     arguments.add_argument("--figure", required=True, help="key under its `figures:`")
     arguments.add_argument(
-        "--output", type=Path, required=True, help="the picture; its JSON lies beside"
+        "--output", type=Path, required=True, help="picture to write, a JSON beside it"
     )
     options = arguments.parse_args(argv)
     paper, results = load_paper(options.paper), read_results(options.metrics)

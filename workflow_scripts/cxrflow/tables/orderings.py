@@ -232,7 +232,7 @@ def orderings_html(name: str, compared: Sequence[Compared], results: Results) ->
 
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = results_parser(__doc__)
-    arguments.add_argument("--output", required=True, help="path without extension")
+    arguments.add_argument("--output", required=True, help="output path without extension")
     options = arguments.parse_args(argv)
     paper, results = load_paper(options.paper), read_results(options.metrics)
     compared = compare(paper, results, read_tests(options.tests))

@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         required=True,
         help="key under its `tables:`; headline/<key>: only the headline was asked for",
     )
-    arguments.add_argument("--output", required=True, help="path without extension")
+    arguments.add_argument("--output", required=True, help="output path without extension")
     options = arguments.parse_args(argv)
     paper = load_paper(options.paper)
     name = options.table.removeprefix(HEADLINE)

@@ -51,13 +51,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``cxrflow launch``."""
     made = parser(__doc__, settings=False)
     made.add_argument(
-        "--processes", type=whole(1, MOST_CORES), default=1, help="on each node; one a GPU"
+        "--processes",
+        type=whole(1, MOST_CORES),
+        default=1,
+        help="processes a node, one for each GPU",
     )
-    made.add_argument(
-        "--nodes", type=whole(1, 10_000), default=1, help="of the Slurm job this runs in"
-    )
-    made.add_argument("program", help="module, such as cxrflow.pretrain.joint")
-    made.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
+    made.add_argument("--nodes", type=whole(1, 10_000), default=1, help="nodes of this Slurm job")
+    made.add_argument("program", help="module to run, such as cxrflow.pretrain.joint")
+    made.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the program")
     given = made.parse_args(argv)
     program = [given.program, *given.arguments]
     command = launching(given.processes, given.nodes, program, os.environ)
