@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,6 +32,13 @@ from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
 from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE
+
+
+class NoLoss(Term):
+    """A term that only says what it needs of the text."""
+
+    def loss(self, views: Any) -> torch.Tensor:
+        raise AssertionError("not asked for here")
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +167,7 @@ def test_texts_go_through_the_encoder_as_the_terms_need(
 ) -> None:
     texts = Texts(ReportTokens(REPORTS[:9], read_tokenizer(folder), 32), "findings", True)
     batch = Batch(np.array([0, 3, 2, 6]), 7, 1, ALONE)
-    mlm, other = Term(None, None), Term(None, None)
+    mlm, other = NoLoss(None, None), NoLoss(None, None)
     mlm.masks, other.layers = MaskedLanguageSettings.model_validate({"forward": forward}), layers
     passes = TextPasses(text, texts.reports.vocabulary, [mlm, other], torch.device("cpu"))
     output = passes(texts, batch)
@@ -185,7 +193,7 @@ def test_without_mlm_nothing_is_masked_and_the_token_head_rests(
     text: CXRBert, folder: Path
 ) -> None:
     texts = Texts(ReportTokens(REPORTS[:9], read_tokenizer(folder), 32), "findings", True)
-    other = Term(None, None)
+    other = NoLoss(None, None)
     other.layers = 1
     passes = TextPasses(text, texts.reports.vocabulary, [other], torch.device("cpu"))
     assert passes(texts, Batch(np.array([0, 3]), 7, 1, ALONE)).masked is None
