@@ -22,7 +22,7 @@ from cxrflow.reports.sentences import RuleSplitter
 
 FOLDER = Path(__file__).parent / "label_sentences"
 # Of the sentences that nobody wrote a rule for.
-LEAST_SHARE_RIGHT = {"measurement.tsv": 0.955, "dictated_measurement.tsv": 0.90}
+LEAST_SHARE_RIGHT = {"measurement.tsv": 0.955, "dictated_measurement.tsv": 0.935}
 # What the rules do not know.
 KNOWN_WRONG = {
     "Linear density at the right apex may be a skin fold rather than a pneumothorax.",
@@ -34,6 +34,12 @@ KNOWN_WRONG = {
     "Interval removal of one chest tube, the other remains in place.",
     "There was a small pneumothorax on the earlier film; it is not seen now.",
     "No definite effusion, but a tiny one is possible.",
+    "Tubes and lines: None. Lungs: Right lower lobe airspace opacity. Impression: Likely pneumonia"
+    ", follow up in 6 weeks.",
+    "Trachea: central. Hila: normal. Lungs: no nodule, infiltrate or cavity. Pleura: no effusion, "
+    "no thickening. Heart: CTR 45%, normal.",
+    "Heart and Mediastinum: Borderline cardiomegaly, tortuous aorta. Lungs/Pleura: No opacity, "
+    "effusion, or pneumothorax.",
 }
 LEAST_F1 = 0.97
 # Mediastinal widening is told in ways that the rules do not know.
@@ -89,7 +95,7 @@ def test_the_files_are_large_and_share_no_sentence() -> None:
     assert min(map(len, (DEVELOPMENT, *MEASUREMENT.values()))) >= 200
     assert len(set(sentences)) == len(sentences)
     groups = [{row["phenomenon"] for row in rows} for rows in (DEVELOPMENT, measured)]
-    assert groups[0] == groups[1]
+    assert groups[1] <= groups[0]
     for row in DEVELOPMENT + measured:
         names = [name for name, _ in read_codes(row["labels"])]
         assert len(set(names)) == len(names), row["sentence"]

@@ -38,7 +38,7 @@ def vocabulary() -> list[str]:
     phrases += [phrase for cue in cues["cues"] for phrase in cue["phrases"]]
     phrases += [phrase for state in cues["states"].values() for phrase in state]
     phrases += cues["breaks"] + cues["verbs"] + cues["starters"]
-    words = {word.replace("*", "ic") for p in phrases for row in variants(p) for word in row}
+    words = {word.replace("*", "ic") for p in phrases for row, _ in variants(p) for word in row}
     return sorted(words - {"ic"})
 
 

@@ -14,6 +14,8 @@ HARD_MARKS = frozenset(";()[]!")
 # "Heart size:" announces what is said of it: so few words before a colon go with what follows.
 LONGEST_TOPIC = 6
 PIECE_MARKS = frozenset((",", "with"))
+# Behind these "there is" goes on with what was begun.
+TELLING = frozenset(("that", "whether", "if", "evidence", "suggest", "indicate", "think", "where"))
 STOPPING = frozenset((",", "and", "with"))
 # What the place of a finding that is there begins with.
 PLACES = frozenset(("left", "right", "lingula", "both", "upper", "lower", "middle"))
@@ -62,7 +64,9 @@ def clause_starts(words: Sequence[str], breaks: Sequence[Match[CueKind]]) -> lis
             after_comma = word == "," or (i > 0 and words[i - 1] == ",")
             pieces.append((i, after_comma))
         elif word in verbs:
-            if has_verb and pieces:
+            if has_verb and words[i - 1] == "there" and words[i - 2] not in TELLING:
+                starts.add(i - 1)
+            elif has_verb and pieces:
                 cut = next((p for p, comma in reversed(pieces) if comma), pieces[0][0])
                 starts.add(cut)
             has_verb, pieces = True, []
@@ -180,15 +184,16 @@ class Sentence:
         i = bisect_right(self.starts, position)
         return self.starts[i - 1], self.starts[i] if i < len(self.starts) else len(self.words)
 
-    def around(self, start: int, end: int, limit: int) -> tuple[int, int]:
+    def around(self, start: int, end: int, kind: CueKind) -> tuple[int, int]:
         """The words that alternatives on both sides of the cue ("or", "versus") may stand in.
 
         A comma ends them, but for those of a list ("A, B, or C").
         """
         rules = cue_rules()
         first, last = self.clause(start)
-        first, last = max(first, start - limit), min(last, end + limit)
-        in_list, seen = self.words[start - 1] == ",", False
+        first, last = max(first, start - kind.words), min(last, end + kind.words)
+        # "Opacity, mucus versus edema"
+        in_list, seen = self.words[start - 1] == ",", kind.effect == "alternatives"
         for i in range(start - 1, first - 1, -1):
             word = self.words[i]
             if word in rules.apart or (seen and (word == "and" or (word == "," and not in_list))):
@@ -209,11 +214,12 @@ class Sentence:
         at = bisect_left(self.named, i)
         return at < len(self.named) and self.named[at] == i
 
-    def forward(self, end: int, limit: int, kind: CueKind) -> int:
-        """Where a scope that begins at ``end`` stops.
+    def forward(self, start: int, end: int, limit: int, kind: CueKind) -> int:
+        """Where the scope of a cue at ``start`` to ``end`` stops.
 
         The comma of "no small, rounded nodule" parts nothing; uncertainty ("possible left and right
-        effusions") goes on to what it is about.
+        effusions", but not ", possibly old,") goes on to what it is about, and a differential to
+        the end of its clause.
         """
         if end >= len(self.words):
             return end
@@ -222,8 +228,11 @@ class Sentence:
             return end
         state = kind.effect.startswith("state")
         last = min(self.clause(max(end - 1, 0))[1], end + limit)
+        if kind.rule == "differential":
+            return last
         i = bisect_right(self.stops, end - 1)
-        if kind.rule == "possible":
+        following = [self.words[stop] for stop in self.stops[i : i + 1]]
+        if kind.rule == "possible" and not self.words[start - 1 : start] == following == [","]:
             at = bisect_left(self.named, end)
             i = max(i, bisect_left(self.stops, min([last, *self.named[at : at + 1]])))
         elif i < len(self.stops) and not state and self.words[self.stops[i]] == ",":

@@ -77,10 +77,10 @@ def find_cues(words: Sequence[str], mentions: Sequence[Mention]) -> list[Cue]:
         if kind.effect == "between" and unchanged[0] <= start < unchanged[1]:
             continue
         if kind.effect in ("between", "alternatives"):
-            cues.append(Cue(kind, start, end, *sentence.around(start, end, kind.words)))
+            cues.append(Cue(kind, start, end, *sentence.around(start, end, kind)))
             continue
         if kind.reach in ("forward", "both"):
-            last = sentence.forward(end, kind.words, kind)
+            last = sentence.forward(start, end, kind.words, kind)
             cues.append(Cue(kind, start, end, end, last))
         following = words[end] if end < len(words) else "."
         at_end = (kind.reach == "back from end" and end == len(words)) or (

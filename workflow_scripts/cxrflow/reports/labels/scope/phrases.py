@@ -2,8 +2,9 @@
 
 A phrase is a row of words: ``word*`` any word starting so, ``a|b`` either, ``?word`` may be
 absent, ``..2`` up to two words of any kind, ``~2`` up to two that the set calls plain (they join
-nothing and, in cues, name no finding). Matching walks the tree from every word, so its time
-is linear in the sentence for a given set of phrases; no regular expression can run away.
+nothing and, in cues, name no finding). Words before one that begins with ``>`` must stand there but
+are not matched: of "pleura : ..2 >fluid" the fluid is. Matching walks the tree from every word, so
+its time is linear in the sentence for a given set of phrases; no regular expression can run away.
 """
 
 import itertools
@@ -52,7 +53,7 @@ def tokenize(sentence: str) -> list[Token]:
 @dataclass(slots=True)
 class _Node(Generic[PayloadT]):
     edges: dict[str, "_Node[PayloadT]"] = field(default_factory=dict)
-    payloads: list[PayloadT] = field(default_factory=list)
+    payloads: list[tuple[PayloadT, int]] = field(default_factory=list)  # and how many words it has
 
 
 class Match(NamedTuple, Generic[PayloadT]):
@@ -63,8 +64,15 @@ class Match(NamedTuple, Generic[PayloadT]):
     payload: PayloadT
 
 
-def variants(phrase: str) -> Iterable[tuple[str, ...]]:
-    """All rows of atoms a phrase stands for."""
+def variants(phrase: str) -> Iterable[tuple[tuple[str, ...], int]]:
+    """All rows of atoms a phrase stands for, and how many words at the end of each are matched."""
+    before, _, told = phrase.rpartition(" >")
+    for context in _rows(before):
+        for row in _rows(told):
+            yield (*context, *row), len(row)
+
+
+def _rows(phrase: str) -> Iterable[tuple[str, ...]]:
     options: list[list[tuple[str, ...]]] = []
     for part in phrase.split():
         if gap := re.fullmatch(r"(\.\.|~)(\d)", part):
@@ -91,11 +99,11 @@ class PhraseTree(Generic[PayloadT]):
         self._exact: set[str] = set()
         self._prefixes: set[str] = set()
         for phrase, payload in phrases:
-            for atoms in variants(phrase):
-                self._add(atoms, payload)
+            for atoms, matched in variants(phrase):
+                self._add(atoms, (payload, matched))
         self._atoms_of: dict[str, tuple[str, ...]] = {}
 
-    def _add(self, atoms: Sequence[str], payload: PayloadT) -> None:
+    def _add(self, atoms: Sequence[str], payload: tuple[PayloadT, int]) -> None:
         node = self._root
         for atom in atoms:
             if atom.endswith("*") and atom != ANY:
@@ -120,7 +128,7 @@ class PhraseTree(Generic[PayloadT]):
         return known
 
     def matches(self, words: Sequence[str]) -> list[Match[PayloadT]]:
-        """All matches, by start; of one payload at one start only the longest."""
+        """All matches, by their first word, context included; of one payload there the longest."""
         known = self._atoms_of
         atoms = [known[word] if word in known else self.atoms(word) for word in words]
         found: list[Match[PayloadT]] = []
@@ -134,8 +142,8 @@ class PhraseTree(Generic[PayloadT]):
             while nodes:
                 following = []
                 for node in nodes:
-                    for payload in node.payloads:
-                        longest[id(payload)] = Match(start, position, payload)
+                    for payload, matched in node.payloads:
+                        longest[id(payload)] = Match(position - matched, position, payload)
                     if position < len(atoms) and node.edges:
                         for atom in atoms[position]:
                             if atom in node.edges:
