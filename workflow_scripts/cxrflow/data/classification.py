@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from cxrflow.data import filters, leakage, splits
-from cxrflow.data.flow import Cohort, Flow
+from cxrflow.data.flow import Cohort, Flow, label_counts
 from cxrflow.data.settings import CohortSettings
 from cxrflow.data.tables import Tables
 from cxrflow.drops import Drop
@@ -63,7 +63,7 @@ def build(
         images=rows[["image_id", "image_path"]],
         split=split.dropna(),
         unit="samples",
-        extra={"classes": tables.classes, "labels": _counts(rows, tables.classes)},
+        extra={"classes": tables.classes, "labels": label_counts(rows, tables.classes)},
     )
 
 
@@ -72,14 +72,6 @@ def _without(
 ) -> pd.DataFrame:
     flow.step(step, "images", int((~lost).sum()), [Drop.of(reason, rows.loc[lost, "image_id"])])
     return rows[~lost]
-
-
-def _counts(rows: pd.DataFrame, classes: list[str]) -> dict[str, int]:
-    """Images by ``split/class/label``."""
-    labels = pd.DataFrame(rows["labels"].tolist(), columns=classes)
-    words = labels.map(lambda value: "unknown" if np.isnan(value) else f"{value:g}")
-    named = pd.concat([rows["split"] + f"/{name}/" + words[name] for name in classes])
-    return {str(name): int(count) for name, count in named.value_counts().sort_index().items()}
 
 
 def _boxes(boxes: pd.DataFrame) -> pd.Series:

@@ -1,10 +1,11 @@
 """A cohort once built, and its account: what each filter kept and dropped, and why."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from cxrflow.data.tables import without
@@ -50,6 +51,18 @@ class Flow:
     def check(self, name: str, detail: str) -> None:
         """Record a check that was passed; one that is not raises where it is made."""
         self.checks.append({"name": name, "passed": True, "detail": detail})
+
+
+def counts(names: pd.Series) -> dict[str, int]:
+    """How often each name occurs, by name; missing ones are not counted."""
+    return {str(name): int(count) for name, count in names.value_counts().sort_index().items()}
+
+
+def label_counts(rows: pd.DataFrame, classes: Sequence[str]) -> dict[str, int]:
+    """Rows by ``split/class/label``, the label being 1, 0, -1 or unknown."""
+    labels = pd.DataFrame(rows["labels"].tolist(), columns=list(classes), index=rows.index)
+    words = labels.map(lambda value: "unknown" if np.isnan(value) else f"{value:g}")
+    return counts(pd.concat([rows["split"] + f"/{name}/" + words[name] for name in classes]))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pandas as pd
 from cxrflow.data import filters, leakage, priors, splits
 from cxrflow.data.boxes import impossible
 from cxrflow.data.filters import file_failures
-from cxrflow.data.flow import Cohort, Flow
+from cxrflow.data.flow import Cohort, Flow, counts
 from cxrflow.data.settings import CohortSettings
 from cxrflow.data.tables import Tables
 from cxrflow.drops import Drop
@@ -72,13 +72,12 @@ def build(
     rows = here[list(COLUMNS)].reset_index(drop=True)
     flow.check("patient in one split", leakage.patient_in_one_split(rows, tables.source))
     flow.check("image in one split", leakage.image_in_one_split(rows, tables.source))
-    counts = rows["category"].value_counts().sort_index()
     return Cohort(
         rows=rows,
         images=rows[["image_id", "image_path"]].drop_duplicates().reset_index(drop=True),
         split=split.dropna(),
         unit="samples",
-        extra={"categories": {str(name): int(count) for name, count in counts.items()}},
+        extra={"categories": counts(rows["category"])},
     )
 
 

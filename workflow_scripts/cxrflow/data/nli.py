@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from cxrflow.csv_table import require_file, require_root
-from cxrflow.data.flow import Cohort, Flow
+from cxrflow.data.flow import Cohort, Flow, counts
 from cxrflow.data.tables import COLUMNS, Request, Tables
 from cxrflow.drops import Drop, Tally
 
@@ -111,13 +111,12 @@ def build(tables: Tables, flow: Flow) -> Cohort:
     rows = tables.sentence_pairs
     flow.step("pairs listed", "samples", len(rows), tables.dropped.get("sentence_pairs", []))
     flow.checks.append(_check_splits(rows))
-    counts = (rows["split"] + "/" + rows["label"]).value_counts().sort_index()
     return Cohort(
         rows=rows,
         images=pd.DataFrame({"image_id": [], "image_path": []}, dtype="str"),
         split=rows.set_index("sample_id")["split"],
         unit="samples",
-        extra={"labels": {str(name): int(count) for name, count in counts.items()}},
+        extra={"labels": counts(rows["split"] + "/" + rows["label"])},
     )
 
 

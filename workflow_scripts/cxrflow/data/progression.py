@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from cxrflow.data import filters, leakage, splits
-from cxrflow.data.flow import Cohort, Flow
+from cxrflow.data.flow import Cohort, Flow, counts
 from cxrflow.data.settings import CohortSettings
 from cxrflow.data.tables import DIRECTIONS, Tables
 from cxrflow.errors import InputError
@@ -70,7 +70,6 @@ def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) 
     rows["sample_id"] = rows["image_id"] + "|" + rows["prior_image_id"] + "|" + rows["finding"]
     rows = rows[list(COLUMNS)].reset_index(drop=True)
     _check(rows, held, flow, tables.source)
-    counts = (rows["split"] + "/" + rows["finding"] + "/" + rows["label"]).value_counts()
     return Cohort(
         rows=rows,
         images=_images(rows)[["image_id", "image_path"]].drop_duplicates(ignore_index=True),
@@ -78,7 +77,7 @@ def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) 
         unit="samples",
         extra={
             "classes": list(DIRECTIONS),
-            "labels": {str(name): int(count) for name, count in counts.sort_index().items()},
+            "labels": counts(rows["split"] + "/" + rows["finding"] + "/" + rows["label"]),
         },
     )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from cxrflow.data import leakage
-from cxrflow.data.flow import Cohort, Flow
+from cxrflow.data.flow import Cohort, Flow, counts
 from cxrflow.data.tables import Tables
 from cxrflow.drops import Drop, Tally
 from cxrflow.errors import InputError
@@ -95,8 +95,7 @@ def _step(name: str, kept: pd.DataFrame, lost: Mapping[str, Sequence[Drop]], flo
 
 def _counts(rows: pd.DataFrame, texts: pd.DataFrame) -> dict[str, int]:
     """Images and texts by ``part/category``."""
-    named = pd.concat([rows["part"] + "/" + rows["category"], "text/" + texts["category"]])
-    return {str(name): int(count) for name, count in named.value_counts().sort_index().items()}
+    return counts(pd.concat([rows["part"] + "/" + rows["category"], "text/" + texts["category"]]))
 
 
 def _require_answers(rows: pd.DataFrame, tables: RetrievalTables) -> None:

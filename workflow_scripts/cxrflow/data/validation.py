@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from cxrflow.data.filters import unit_hash
-from cxrflow.data.flow import Cohort
+from cxrflow.data.flow import Cohort, label_counts
 from cxrflow.data.settings import SplitSettings, ValidationSettings
 from cxrflow.data.splits import groups
 from cxrflow.errors import InputError
@@ -54,7 +54,7 @@ def draw_validation(folder: Path, splits: SplitSettings) -> None:
     flow |= {
         "fingerprint": fingerprint({path.name: file_digest(path) for path in files}),
         "splits": sizes,
-        "labels": _counts(rows, flow["classes"]),
+        "labels": label_counts(rows, flow["classes"]),
         "notes": [*flow["notes"], _note(splits.validation, sizes)],
         "checks": [_checked(check, rows) for check in flow["checks"]],
     }
@@ -83,17 +83,6 @@ def _units(rows: pd.DataFrame, settings: ValidationSettings) -> pd.Series:
     if settings.unit == "images":
         return rows["image_id"]
     return groups(rows.rename(columns={"group_id": "study_id"}))
-
-
-def _counts(rows: pd.DataFrame, classes: list[str]) -> dict[str, int]:
-    """Images by ``split/class/label``, as the cohort counted them."""
-    labels = np.stack(rows["labels"].to_list())
-    words = [
-        f"{part}/{name}/{'unknown' if np.isnan(value) else f'{value:g}'}"
-        for part, values in zip(rows["split"], labels, strict=True)
-        for name, value in zip(classes, values, strict=True)
-    ]
-    return {str(name): int(n) for name, n in pd.Series(words).value_counts().sort_index().items()}
 
 
 def _note(settings: ValidationSettings, sizes: dict[str, dict[str, int]]) -> str:
