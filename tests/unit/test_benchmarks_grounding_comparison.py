@@ -179,6 +179,10 @@ def edit(root, **fields):
         (lambda root: (root / "fake/grids.npy").unlink(), "grids.npy: file not found"),
         (lambda root: edit(root, benchmark="other"), "'benchmark' is 'other', expected 'phrase_"),
         (lambda root: edit(root, data={"fingerprint": "9"}), "data.fingerprint is not that of"),
+        (
+            lambda root: edit(root, data={"fingerprint": "f", "pictures": "9"}),
+            "data.pictures is not that of",
+        ),
         (lambda root: edit(root, model="third"), "there is none of the model 'fake'"),
         (
             lambda root: write_cohort(

@@ -238,6 +238,15 @@ def test_what_was_not_measured_alike_is_not_compared(tmp_path, table, changes, r
     assert outcome(files[:1])[0]["reason"] == "no predictions of both"
 
 
+def test_models_that_see_pictures_in_other_geometries_are_compared(tmp_path):
+    files = [
+        write(tmp_path, "m", 0, grounding(1), geometry="shorter512crop448"),
+        write(tmp_path, "r", 0, grounding(3), geometry="shorter512"),
+    ]
+    [entry] = outcome(files)
+    assert entry["reason"] is None and entry["difference"] != 0
+
+
 def test_every_benchmark_s_metrics_follow_from_its_predictions(tmp_path):
     """Including two prompt pairs of one model, whose difference is that of their AUROCs."""
     features = fake_features(make_store(tmp_path / "store", 30))

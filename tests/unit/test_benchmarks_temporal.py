@@ -165,7 +165,7 @@ def test_registered_priors_are_what_it_learns_from_and_is_scored_on(world, tmp_p
     given.registration = write_alignments(world, tmp_path / "here", 0.0)
     here = program.score(given, settings(probe, registered=True))
     pd.testing.assert_frame_equal(plain.predictions, here.predictions)
-    assert here.protocol["registered"] and here.data["fingerprint"] != plain.data["fingerprint"]
+    assert here.protocol["registered"] and here.data["pictures"] != plain.data["pictures"]
     given.registration = write_alignments(world, tmp_path / "away", 2.0 * SIZE)
     away = program.score(given, settings(probe, registered=True))
     assert away.metrics["macro_accuracy"].value < plain.metrics["macro_accuracy"].value - 0.2

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import Tensor
 
-from cxrflow.benchmarks.inputs import PRIOR, Cohort, Pixels, image_batches, lost_priors, open_pixels
+from cxrflow.benchmarks.inputs import PRIOR, Pixels, image_batches, lost_priors, open_pixels
 from cxrflow.benchmarks.settings import FeatureSettings
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
 from cxrflow.encoders.weights import read_weights
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_folder, file_digest, fingerprint, read_object, write_json
+from cxrflow.files import atomic_folder, file_digest, read_object, write_json
 from cxrflow.images.augment import Stored
 from cxrflow.parquet import read_table
 from cxrflow.training.precision import choose_device
@@ -61,10 +61,6 @@ class Features:
                 f"features.safetensors: '{kind}' is missing; found {', '.join(self.by_kind)}"
             )
         return self.by_kind[kind][self.rows(samples)]
-
-    def data_fingerprint(self, cohort: Cohort) -> str:
-        """A hash of the cohort's rows and of the pictures."""
-        return fingerprint([cohort.data["fingerprint"], self.pixels])
 
 
 def weights_file(model: Path) -> Path:

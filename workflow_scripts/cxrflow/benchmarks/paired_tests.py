@@ -117,14 +117,17 @@ def read_predictions(files: Sequence[Path]) -> Runs:
 
 
 def why_not(runs: Sequence[Predictions]) -> str | None:
-    """The reason why runs were not measured alike, or None."""
+    """The reason why runs were not measured alike, or None.
+
+    They saw the same samples of the same cohort; in what geometry is a model's own.
+    """
     first = runs[0]
     if any(run.fingerprint != first.fingerprint for run in runs):
         return "measured on different data"
     for run in runs[1:]:
         names = sorted(
             name
-            for name in first.protocol.keys() | run.protocol.keys()
+            for name in (first.protocol.keys() | run.protocol.keys()) - {"geometry"}
             if first.protocol.get(name) != run.protocol.get(name)
         )
         if names:

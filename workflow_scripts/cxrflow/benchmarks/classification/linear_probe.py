@@ -307,7 +307,7 @@ def evaluate(
     }
     data = {
         **cohort.data,
-        "fingerprint": features.data_fingerprint(cohort),
+        "pictures": features.pixels,
         "classes": list(classes),
         **test.counts(),
         **{f"train_{name}": count for name, count in train.counts().items()},

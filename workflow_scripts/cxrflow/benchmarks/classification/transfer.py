@@ -299,7 +299,7 @@ def result(
             run |= {name: value for name, value in values.items() if np.isfinite(value)}
     data = {
         **cohort.data,
-        "fingerprint": cohort.fingerprint(pixels),
+        "pictures": pixels.fingerprint,
         "classes": list(parts.classes),
         **parts.test.counts(),
         **{f"train_{name}": count for name, count in parts.train.counts().items()},

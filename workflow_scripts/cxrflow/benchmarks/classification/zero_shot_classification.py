@@ -189,7 +189,7 @@ def evaluate(
     }
     data = {
         **cohort.data,
-        "fingerprint": features.data_fingerprint(cohort),
+        "pictures": features.pixels,
         "classes": list(images.classes),
         **images.counts(),
         "dropped": images.dropped,

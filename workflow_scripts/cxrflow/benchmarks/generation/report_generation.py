@@ -136,7 +136,7 @@ def make_result(
     sizes |= {f"{name}/{part}": count for name in list(sizes) for part, count in parts.items()}
     data = {
         **studies.cohort.data,
-        "fingerprint": studies.cohort.fingerprint(pixels),
+        "pictures": pixels.fingerprint,
         "samples": len(predictions),
         "with_prior_image": prior,
         "with_prior_report": int((samples["prior_report"] != "").sum()),

@@ -131,6 +131,7 @@ def check_same_samples(results: Sequence[Grounded], pixels: Pixels, store: Path)
     for other in results:
         for field, ours, theirs in (
             ("data.fingerprint", first.data["fingerprint"], other.data["fingerprint"]),
+            ("data.pictures", first.data.get("pictures"), other.data.get("pictures")),
             ("protocol.geometry", str(pixels.geometry), other.protocol["geometry"]),
             ("sample_id", list(first.scores["sample_id"]), list(other.scores["sample_id"])),
         ):

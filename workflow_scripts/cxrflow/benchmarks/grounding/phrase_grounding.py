@@ -327,7 +327,7 @@ def make_result(
     }
     data = {
         **cohort.data,
-        "fingerprint": cohort.fingerprint(pixels),
+        "pictures": pixels.fingerprint,
         "samples": len(scores),
         "dropped": dropped,
         "categories_scored": present,

@@ -192,7 +192,7 @@ def make_result(
     }
     data = {
         **cohort.data,
-        "fingerprint": cohort.fingerprint(pixels),
+        "pictures": pixels.fingerprint,
         "samples": len(samples),
         "images": len(test),
         "train_images": len(parts.train),

@@ -102,7 +102,7 @@ def make_result(
     sizes = {name: int(predictions[name].notna().sum()) for name in named}
     data = {
         **studies.cohort.data,
-        "fingerprint": studies.cohort.fingerprint(pixels),
+        "pictures": pixels.fingerprint,
         "samples": len(predictions),
         "dropped": studies.dropped,
     }

@@ -132,7 +132,7 @@ def result(
     counts = candidates.table["category"].value_counts().sort_index()
     data = {
         **cohort.data,
-        "fingerprint": features.data_fingerprint(cohort),
+        "pictures": features.pixels,
         "queries": len(predictions),
         "queries_of_patients_among_candidates": int(predictions["subject_id"].isin(patients).sum()),
         "candidates": counts.to_dict(),

@@ -282,7 +282,7 @@ def score(options: Namespace, settings: PriorInfluenceSettings) -> Result:
             log.info("%s: %.3f by the prior, %.3f over another's", name, own, other)
     data = {
         **cohort.data,
-        "fingerprint": cohort.fingerprint(pixels),
+        "pictures": pixels.fingerprint,
         "studies": len(samples),
         "sentences": len(sentences),
         "dropped": dropped,

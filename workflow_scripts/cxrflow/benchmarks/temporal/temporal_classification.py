@@ -299,7 +299,7 @@ def evaluate(
     }
     data = {
         **cohort.data,
-        "fingerprint": cohort.fingerprint(pixels),
+        "pictures": pixels.fingerprint,
         "pairs": len(predictions),
         "train_pairs": trained,
         "left_out": left_out,

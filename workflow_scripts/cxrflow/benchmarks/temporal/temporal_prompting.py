@@ -136,7 +136,7 @@ def score(options: Namespace, settings: TemporalPromptingSettings) -> Result:
     }
     data = {
         **cohort.data,
-        "fingerprint": cohort.fingerprint(pixels),
+        "pictures": pixels.fingerprint,
         "pairs": len(predictions),
         "with_prior_report": int((tested[PRIOR_REPORT] != "").sum()),
         "left_out": left_out,
