@@ -1,4 +1,4 @@
-"""The top of the page: what may be concluded, what leads, what did not learn."""
+"""The top of the page: what may be concluded, what leads, what is at chance."""
 
 import json
 import re
@@ -24,13 +24,13 @@ def test_a_training_that_did_not_learn_is_said(results):
     simclr = {"simclr": term | {"loss": 4.816, "chance": 4.844}}
     edit(results / "models/biovil/simclr/seed0/run.json", learnt=False, validation=simclr)
     html = build(results)
-    assert '<span class="chip bad">did not learn</span>' in card(html, "simclr")
+    assert '<span class="chip bad">at chance</span>' in card(html, "simclr")
     own = card(html, "biovil")
     assert "seed 0: Global alignment (6.899, at chance 6.931). No ranking is taken" in own
-    assert "It starts from simclr, which did not learn." in own
+    assert "It starts from simclr, which is at chance." in own
     assert re.search(r"validation [\d.]+[^<]*, chance 6.93<", own)
     blameless = card(html, "cxr_bert")
-    assert "did not learn" not in blameless and "chance 5.7<" in blameless
+    assert ">at chance<" not in blameless and "chance 5.7<" in blameless
     opening = html.partition("What may not be concluded")[2].partition("</section>")[0]
     assert "At chance in validation: simclr, biovil." in opening
     assert "With fewer than 3 training seeds" in opening
@@ -55,7 +55,7 @@ def test_what_leads_stands_beside_what_has_learnt_nothing(results):
         "Not above what has learnt nothing: <b>9.000</b>, Mean boxes of other patients with the "
         "finding</p>" in leading
     )
-    assert "At chance" not in opening and "did not learn" not in card(html, "simclr")
+    assert "At chance" not in opening and ">at chance<" not in card(html, "simclr")
 
 
 @pytest.mark.parametrize(

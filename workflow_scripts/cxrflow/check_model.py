@@ -60,7 +60,7 @@ def facts(model: "Model") -> Iterator[tuple[str, str]]:
         drawn = " (synthetic)" if data.get("synthetic") else ""
         yield "trained on", f"{data.get('name')}{drawn}, {data['train_samples']} samples"
     if model.run.get("learnt") is False:
-        yield "warning", "its validation loss is at chance: it has not learnt"
+        yield "warning", "its validation loss is at chance or little below: it has hardly learnt"
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def card(model: Path, record: Mapping[str, Any], parameters: Mapping[str, int]) 
     if synthetic:
         limits.insert(0, "Trained on drawn radiographs and reports: it knows nothing of patients.")
     if record.get("learnt") is False:
-        limits.insert(0, "Its validation loss is at chance: it has not learnt.")
+        limits.insert(0, "Its validation loss is at chance or little below: it has hardly learnt.")
     rows = list(score_lines(results_of(model), str(name), seed))
     scores = [
         "Value, 95 % interval over the samples, samples; of the task's own protocol.",

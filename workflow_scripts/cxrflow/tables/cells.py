@@ -30,7 +30,7 @@ class Cell:
     high: float | None = None
     over: Literal["samples", "seeds and samples", "seeds"] = "samples"  # what the interval is of
     seeds: int = 0  # of trainings; none of data, published weights and reference rows
-    at_chance: int = 0  # trainings that did not learn
+    at_chance: int = 0  # trainings that hardly learnt
     published: str | None = None
     published_sd: str | None = None
     reason: str | None = None

@@ -47,8 +47,8 @@ def note_on_chance(cells: Sequence[Cell]) -> str:
     if not any(cell.at_chance for cell in cells):
         return ""
     return (
-        "“At chance”: the validation loss of this model's training is that of guessing, or nearly. "
-        "It did not learn; its value says nothing of the method, and no ranking is taken from it."
+        "“At chance”: in this model's training a validation loss is not surely 5 % below that of "
+        "guessing. Its value says little of the method, and no ranking is taken from it."
     )
 
 

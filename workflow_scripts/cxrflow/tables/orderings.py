@@ -3,7 +3,7 @@
 A claim names cells of a table, best first. Each is compared with the next: by their difference
 over seeds and samples if both are from one task, else by whether their intervals are disjoint. The
 number of seeds in which the ranking holds is also given. With fewer than ``LEAST_SEEDS`` trainings
-of a model no ranking is judged, and none is taken from a model that did not learn.
+of a model no ranking is judged, and none is taken from a model at chance.
 """
 
 import logging
@@ -44,7 +44,7 @@ HOLDS, OVERLAP, UNSURE, REVERSED, ABSENT = (
     "holds", "in order, intervals overlap", "in order, interval of the difference holds 0",
     "does not hold", "not measured",
 )  # fmt: skip
-FEW, UNLEARNT = "{seeds}: not judged", "not comparable: {model} did not learn"
+FEW, UNLEARNT = "{seeds}: not judged", "not comparable: {model} is at chance"
 
 
 @dataclass(frozen=True)

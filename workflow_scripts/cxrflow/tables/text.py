@@ -78,7 +78,7 @@ def one_line(parts: Mapping[str, str]) -> str:
 
 
 def chance_text(cell: Cell) -> str:
-    """The badge of a model that did not learn, in all or some of its trainings; else nothing."""
+    """The badge of a model at chance, in all or some of its trainings; else nothing."""
     if not cell.at_chance:
         return ""
     few = f" in {cell.at_chance} of {cell.seeds} seeds" if cell.at_chance < cell.seeds else ""
