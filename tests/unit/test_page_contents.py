@@ -311,6 +311,14 @@ def test_missing_parts_are_said(results):
         assert said in html, said
 
 
+def test_a_task_that_draws_no_pictures_has_no_card(results):
+    assert 'id="biovil-grounding"' in build(results)
+    for listed in results.glob("benchmarks/biovil/phrase_grounding/**/examples.json"):
+        listed.write_text("[]")
+    html = build(results)
+    assert 'id="biovil-grounding"' not in html and 'id="biovil-classification"' in html
+
+
 def test_a_failed_check_stands_out(results):
     path = results / "cohorts/biovil/mimic_cxr/flow.json"
     flow = read_json(path)

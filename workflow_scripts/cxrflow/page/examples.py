@@ -41,8 +41,11 @@ class Scored:
         return cls(tasks[0], tuple(models))
 
 
-def grounding_examples(run: RunFolder, scored: Scored, album: Album) -> dict[str, Any]:
-    """Example pictures of the leading model (its first seed), as many as fit into the page."""
+def grounding_examples(run: RunFolder, scored: Scored, album: Album) -> dict[str, Any] | None:
+    """Example pictures of the leading model (its first seed), as many as fit into the page.
+
+    None where it was scored and its task draws none.
+    """
     name = scored.models[0]
     seed = run.config.seeds_of(name)[0]
     shown: dict[str, Any] = {
@@ -70,7 +73,7 @@ def grounding_examples(run: RunFolder, scored: Scored, album: Album) -> dict[str
                 "rank": rank if rank in ("best", "median", "worst") else "",
             }
         )
-    return shown
+    return shown if shown["pictures"] or shown["left_out"] else None
 
 
 def listed(path: Path) -> list[dict[str, Any]]:

@@ -129,7 +129,7 @@ def conclusions(trainings: Mapping[str, Mapping[int, Training]], seeds: Sequence
     lost = [short_name(name) for name, made in trainings.items() if unlearnt(made)]
     if lost:
         said.append(
-            f"At chance in validation: {', '.join(lost)}. Their scores say nothing of their "
+            f"At chance in validation: {', '.join(lost)}. Their scores say little of their "
             "methods, and no ranking is taken from them."
         )
     if len(seeds) < LEAST_SEEDS:

@@ -135,7 +135,7 @@ def _chapter(
         "leading": leading.models[0] if leading else None,
         "tables": tables.paper_tables(run, paper),
         "figures": drawn,
-        "grounded": grounded,
+        "grounded": grounded if pictures else None,
         "classified": classified,
         "examples": pictures,
         "roc": examples.roc_curves(run, classified) if classified else None,
