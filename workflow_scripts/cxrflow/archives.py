@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from cxrflow.errors import InputError
+from cxrflow.errors import InputError, one_line
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -142,11 +142,6 @@ def _member(tar: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> Member:
     stream = tar.extractfile(member)
     content = stream.read(LARGEST_MEMBER + 1) if stream is not None else b""
     return Member(name, content) if len(content) <= LARGEST_MEMBER else Member(name, b"", TOO_LARGE)
-
-
-def one_line(error: Exception) -> str:
-    """What an error says, on a line."""
-    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def leads_out(place: str) -> bool:

@@ -15,3 +15,9 @@ class PassingError(InputError):
 
 class InterruptedRun(Exception):
     """The run was asked to stop (SIGTERM) and has saved its state; exit code 75, run it again."""
+
+
+def one_line(error: BaseException) -> str:
+    """What another library's error says: short, and on a line that any terminal can show."""
+    said = " ".join(str(error).split())[:200] or type(error).__name__
+    return "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in said)

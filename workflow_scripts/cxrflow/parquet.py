@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from cxrflow.archives import one_line
-from cxrflow.errors import InputError
+from cxrflow.errors import InputError, one_line
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,13 +18,13 @@ import numpy as np
 import PIL
 from PIL import Image
 
+from cxrflow.errors import one_line
 from cxrflow.images.decoded import (
     MAX_BYTES,
     Decoded,
     DecodeError,
     check_size,
     luminance,
-    one_line,
 )
 
 PNG, JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"

@@ -85,8 +85,3 @@ def check_size(height: int, width: int, pixel_bytes: int, most: int) -> None:
             f"image size {height} x {width} is not plausible ({mebibytes:.0f} MiB decoded, at most"
             f" max_image_mib {most >> 20})"
         )
-
-
-def one_line(error: BaseException) -> str:
-    """The message of another library's error, short and without line breaks."""
-    return " ".join(str(error).split())[:160] or type(error).__name__

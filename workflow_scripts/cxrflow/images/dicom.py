@@ -14,8 +14,9 @@ from pydicom.filewriter import correct_ambiguous_vr_element
 from pydicom.pixels import apply_color_lut, get_decoder
 from pydicom.uid import UID, DeflatedExplicitVRLittleEndian, JPEGExtended12Bit, JPEGLossless
 
+from cxrflow.errors import one_line
 from cxrflow.images.codestream import stated
-from cxrflow.images.decoded import Decoded, DecodeError, check_size, luminance, one_line
+from cxrflow.images.decoded import Decoded, DecodeError, check_size, luminance
 
 # Decoders in order of preference, by speed where all are exact. The first that is installed is
 # used, always: a file that it cannot read is a failure, not a reason to try the next, so that what

@@ -11,8 +11,7 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cxrflow.archives import one_line
-from cxrflow.errors import InputError
+from cxrflow.errors import InputError, one_line
 from cxrflow.parquet import DAMAGE
 
 SCHEMA = pa.schema([("document_id", pa.string()), ("text", pa.string())])
