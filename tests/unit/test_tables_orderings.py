@@ -15,9 +15,9 @@ from cxrflow.tables.orderings import HOLDS, OVERLAP, REVERSED, UNSURE, Compared,
 SCORES = {
     "best": (0.84, 0.85, 0.86), "good": (0.66, 0.68, 0.67), "level": (0.6, 0.64, 0.63),
     "poor": (0.14, 0.15, 0.16), "absent": (), "once": (0.9,), "twice": (0.9, 1.0),
-    "fixed": (0.4,), "flat": (0.3, 0.31, 0.3), "wide": (0.3, 0.7, 0.65),
+    "fixed": (0.4,), "flat": (0.3, 0.31, 0.3), "even": (0.3,), "wide": (0.3, 0.7, 0.65),
 }  # fmt: skip
-LEARNT = {"fixed": [None], "flat": [True, False, True]}
+LEARNT = {"fixed": [None], "flat": [True, False, True], "even": [False]}
 FEW = "{}: not judged"
 
 
@@ -134,6 +134,7 @@ def test_no_ranking_is_taken_from_a_model_that_did_not_learn(written):
         assert "not comparable: flat is at chance" in text
         assert "at chance in 1 of 3 seeds" in text and "says little of the method" in text
     assert "0 of the 3 comparisons measured hold; 0 were judged" in markdown
+    assert written(("even", "flat"))[0][0]["found"] == "not comparable: even and flat are at chance"
 
 
 def test_several_seeds_are_counted_one_by_one():

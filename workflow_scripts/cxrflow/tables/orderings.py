@@ -44,7 +44,7 @@ HOLDS, OVERLAP, UNSURE, REVERSED, ABSENT = (
     "holds", "in order, intervals overlap", "in order, interval of the difference holds 0",
     "does not hold", "not measured",
 )  # fmt: skip
-FEW, UNLEARNT = "{seeds}: not judged", "not comparable: {model} is at chance"
+FEW, UNLEARNT = "{seeds}: not judged", "not comparable: {models} at chance"
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,11 @@ class Compared:
         better, worse = self.better.cell, self.worse.cell
         if not isinstance(better.ours, float) or not isinstance(worse.ours, float):
             return ABSENT
-        unlearnt = [side.model for side in (self.better, self.worse) if side.cell.at_chance]
+        sides = (self.better, self.worse)
+        unlearnt = list(dict.fromkeys(side.model for side in sides if side.cell.at_chance))
         if unlearnt:
-            return UNLEARNT.format(model=" and ".join(dict.fromkeys(unlearnt)))
+            verb = "is" if len(unlearnt) == 1 else "are"
+            return UNLEARNT.format(models=f"{' and '.join(unlearnt)} {verb}")
         paired = self.tested if self.tested is not None and self.tested.value is not None else None
         trained = [cell.seeds for cell in (better, worse) if cell.seeds]
         trained += [paired.seeds] if paired and trained else []
