@@ -85,7 +85,7 @@ def test_the_timings_of_a_run_are_taken_up(tmp_path, capsys, monkeypatch):
     ("target", "papers", "minutes"),
     [
         ("all", None, 29 - ENVIRONMENT), ("all", "biovil", 20 - ENVIRONMENT),
-        ("biovil", None, 60), ("biovil_t", None, 85),
+        ("biovil", None, 60), ("biovil_t", None, 85), ("convirt", None, 60),
     ],
 )  # fmt: skip
 def test_budgets(target, papers, minutes, monkeypatch, tmp_path):
