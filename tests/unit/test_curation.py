@@ -108,7 +108,7 @@ def test_decisions_are_counted(tmp_path) -> None:
     assert alone["metrics"]["studies"]["value"] == 3
     assert alone["metrics"]["decided"]["value"] == pytest.approx(2 / 3)
     assert (alone["task"], alone["protocol"]["margin"]) == ("p/t", 0.2)
-    assert alone["learnt"] is False  # what the model at chance chose is shown as such
+    assert alone["learnt"] is False  # what the model near chance chose is shown as such
 
     kinds = pd.Series({"a2": "noisy", "c1": "noisy", "d2": "lateral view"})
     truth = pd.DataFrame({"image_id": USABLE.index, "usable": USABLE.to_numpy()})

@@ -1,4 +1,4 @@
-"""The top of the page: what may be concluded, what leads, what is at chance."""
+"""The top of the page: what may be concluded, what leads, what is near chance."""
 
 import json
 import re
@@ -24,15 +24,15 @@ def test_a_training_that_did_not_learn_is_said(results):
     simclr = {"simclr": term | {"loss": 4.816, "chance": 4.844}}
     edit(results / "models/biovil/simclr/seed0/run.json", learnt=False, validation=simclr)
     html = build(results)
-    assert '<span class="chip bad">at chance</span>' in card(html, "simclr")
+    assert '<span class="chip bad">near chance</span>' in card(html, "simclr")
     own = card(html, "biovil")
     assert "seed 0: Global alignment (6.899, at chance 6.931). No ranking is taken" in own
-    assert "It starts from simclr, which is at chance." in own
+    assert "It starts from simclr, which is near chance." in own
     assert re.search(r"validation [\d.]+[^<]*, chance 6.93<", own)
     blameless = card(html, "cxr_bert")
-    assert ">at chance<" not in blameless and "chance 5.7<" in blameless
+    assert ">near chance<" not in blameless and "chance 5.7<" in blameless
     opening = html.partition("What may not be concluded")[2].partition("</section>")[0]
-    assert "At chance in validation: simclr, biovil." in opening
+    assert "Near chance in validation: simclr, biovil." in opening
     assert "With fewer than 3 training seeds" in opening
 
 
@@ -55,7 +55,7 @@ def test_what_leads_stands_beside_what_has_learnt_nothing(results):
         "Not above what has learnt nothing: <b>9.000</b>, Mean boxes of other patients with the "
         "finding</p>" in leading
     )
-    assert "At chance" not in opening and ">at chance<" not in card(html, "simclr")
+    assert "Near chance" not in opening and ">near chance<" not in card(html, "simclr")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_leads_stands_beside_what_has_learnt_nothing(results):
      "Not above"), (1.0, None, True, "Above"), (1.0, 0.9, False, "Beside")],
 )  # fmt: skip
 def test_what_is_said_of_a_value_beside_one_of_no_learning(value, low, learnt, word):
-    cell = Cell("r", "c", value, low=low, seeds=1, at_chance=0 if learnt else 1)
+    cell = Cell("r", "c", value, low=low, seeds=1, near_chance=0 if learnt else 1)
     assert _verdict(cell, 0.5) == word
 
 
@@ -84,14 +84,14 @@ def test_why_values_differ_is_said_where_the_numbers_stand(synthetic, tmp_path):
     assert "<h1>BioViL<" in opening
 
 
-def test_a_leading_model_at_chance_and_its_interval(results):
+def test_a_leading_model_near_chance_and_its_interval(results):
     task = "benchmarks/biovil/zero_shot_classification/biovil"
     for model, learnt in (("biovil", False), ("baseline_phase2", False)):
         edit(results / f"{task}/{model}/seed0/metrics.json", learnt=learnt)
     html = build(results)
     cards = html.partition('<ul class="cards">')[2].partition("</header>")[0]
-    assert cards.count('<p class="fact"><span class="chip bad">at chance</span></p>') == 1
-    assert cards.count('</b> <span class="chip">at chance</span></li>') == 1
+    assert cards.count('<p class="fact"><span class="chip bad">near chance</span></p>') == 1
+    assert cards.count('</b> <span class="chip">near chance</span></li>') == 1
     assert "over samples" in cards
     edit(results / "tables/biovil/table5.tests.json", cells=[
         {"task": "t", "model": "m", "metrics": {"cnr": {"low": 1.0, "high": 2.0}}}

@@ -155,7 +155,7 @@ def why_not_compared(
         return "no predictions of both"
     for run in (*own, *other):
         if run.learnt is False:
-            return f"{short_name(run.model)} is at chance"
+            return f"{short_name(run.model)} is near chance"
     return why_not([*own, *other]) or (None if pairs else "trained with different seeds")
 
 

@@ -103,7 +103,7 @@ def _card(
 
 def _verdict(cell: Cell, nothing: float) -> str:
     """How a value stands to what has learnt nothing; no word of a model that has not, either."""
-    if cell.at_chance or not isinstance(cell.ours, float):
+    if cell.near_chance or not isinstance(cell.ours, float):
         return "Beside"
     if cell.ours <= nothing:
         return "Not above"
@@ -129,7 +129,7 @@ def conclusions(trainings: Mapping[str, Mapping[int, Training]], seeds: Sequence
     lost = [short_name(name) for name, made in trainings.items() if unlearnt(made)]
     if lost:
         said.append(
-            f"At chance in validation: {', '.join(lost)}. Their scores say little of their "
+            f"Near chance in validation: {', '.join(lost)}. Their scores say little of their "
             "methods, and no ranking is taken from them."
         )
     if len(seeds) < LEAST_SEEDS:

@@ -107,7 +107,7 @@ def _short(value: float | None) -> str:
 
 
 def unlearnt(trainings: Mapping[int, Training]) -> list[str]:
-    """What hardly learnt, in words: the terms of each seed whose loss is at chance."""
+    """What hardly learnt, in words: the terms of each seed whose loss is near chance."""
     words = []
     for seed, found in trainings.items():
         terms = [

@@ -30,7 +30,7 @@ class Cell:
     high: float | None = None
     over: Literal["samples", "seeds and samples", "seeds"] = "samples"  # what the interval is of
     seeds: int = 0  # of trainings; none of data, published weights and reference rows
-    at_chance: int = 0  # trainings that hardly learnt
+    near_chance: int = 0  # trainings that hardly learnt
     published: str | None = None
     published_sd: str | None = None
     reason: str | None = None
@@ -74,7 +74,7 @@ def make_cell(spot: Spot, results: Results, tests: Tests | None = None) -> Cell:
         return replace(cell, reason=reason)
     learnt = [run["learnt"] for run in runs if run["seed"] in by_seed]
     fixed = len(entries) == 1 and learnt[0] is None  # nothing was trained
-    cell = replace(cell, seeds=0 if fixed else len(entries), at_chance=learnt.count(False))
+    cell = replace(cell, seeds=0 if fixed else len(entries), near_chance=learnt.count(False))
     values = [entry["value"] for entry in entries]
     if isinstance(values[0], str):
         return replace(cell, ours=values[0])

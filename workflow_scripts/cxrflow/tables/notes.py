@@ -43,11 +43,11 @@ def note_on_spread(cells: Sequence[Cell]) -> str:
 
 
 def note_on_chance(cells: Sequence[Cell]) -> str:
-    """What it means that a model stands at chance."""
-    if not any(cell.at_chance for cell in cells):
+    """What it means that a model stands near chance."""
+    if not any(cell.near_chance for cell in cells):
         return ""
     return (
-        "“At chance”: in this model's training a validation loss is not surely 5 % below that of "
+        "“Near chance”: in this model's training a validation loss is not surely 5 % below that of "
         "guessing. Its value says little of the method, and no ranking is taken from it."
     )
 

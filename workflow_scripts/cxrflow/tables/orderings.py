@@ -3,7 +3,7 @@
 A claim names cells of a table, best first. Each is compared with the next: by their difference
 over seeds and samples if both are from one task, else by whether their intervals are disjoint. The
 number of seeds in which the ranking holds is also given. With fewer than ``LEAST_SEEDS`` trainings
-of a model no ranking is judged, and none is taken from a model at chance.
+of a model no ranking is judged, and none is taken from a model near chance.
 """
 
 import logging
@@ -44,7 +44,7 @@ HOLDS, OVERLAP, UNSURE, REVERSED, ABSENT = (
     "holds", "in order, intervals overlap", "in order, interval of the difference holds 0",
     "does not hold", "not measured",
 )  # fmt: skip
-FEW, UNLEARNT = "{seeds}: not judged", "not comparable: {models} at chance"
+FEW, UNLEARNT = "{seeds}: not judged", "not comparable: {models} near chance"
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Compared:
         if not isinstance(better.ours, float) or not isinstance(worse.ours, float):
             return ABSENT
         sides = (self.better, self.worse)
-        unlearnt = list(dict.fromkeys(side.model for side in sides if side.cell.at_chance))
+        unlearnt = list(dict.fromkeys(side.model for side in sides if side.cell.near_chance))
         if unlearnt:
             verb = "is" if len(unlearnt) == 1 else "are"
             return UNLEARNT.format(models=f"{' and '.join(unlearnt)} {verb}")

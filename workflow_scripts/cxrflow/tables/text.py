@@ -63,7 +63,7 @@ def ours_text(cell: Cell, column: Column) -> dict[str, str]:
             parts["interval"] = f"{low} to {high}"
     if cell.tested is not None and cell.tested.mark:
         parts["mark"] = cell.tested.mark
-    if cell.at_chance:
+    if cell.near_chance:
         parts["chance"] = chance_text(cell)
     return parts
 
@@ -78,11 +78,11 @@ def one_line(parts: Mapping[str, str]) -> str:
 
 
 def chance_text(cell: Cell) -> str:
-    """The badge of a model at chance, in all or some of its trainings; else nothing."""
-    if not cell.at_chance:
+    """The badge of a model near chance, in all or some of its trainings; else nothing."""
+    if not cell.near_chance:
         return ""
-    few = f" in {cell.at_chance} of {cell.seeds} seeds" if cell.at_chance < cell.seeds else ""
-    return f"at chance{few}"
+    few = f" in {cell.near_chance} of {cell.seeds} seeds" if cell.near_chance < cell.seeds else ""
+    return f"near chance{few}"
 
 
 def seeds_text(count: int) -> str:
