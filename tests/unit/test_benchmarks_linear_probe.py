@@ -288,6 +288,19 @@ def evaluate_several(tmp_path, table, own, **values):
     return program.evaluate(NamedModel(), cohort, tmp_path, own, settings)
 
 
+def test_what_is_not_known_of_exclusive_classes_follows_from_the_one_that_is(tmp_path):
+    table, features = several_classes(200)
+    features = replace(features, by_kind={k: v.float() for k, v in features.by_kind.items()})
+    labels = np.eye(3)[np.arange(200) % 3]
+    blanked = np.where((labels == 0) & (np.arange(600).reshape(200, 3) % 4 == 0), np.nan, labels)
+    assert np.isnan(blanked).any()
+    found = [
+        evaluate_several(tmp_path, table.assign(labels=list(given)), features, exclusive=True)
+        for given in (labels, blanked)
+    ]
+    assert found[0].metrics == found[1].metrics
+
+
 @pytest.mark.parametrize("exclusive", [False, True])
 def test_probes_of_several_classes_start_as_the_zero_shot_classifier(tmp_path, exclusive):
     table, features = several_classes(200)

@@ -181,6 +181,13 @@ def test_what_was_not_trained_stands_beside_every_training(tmp_path):
     # Two that were not trained have no seeds; their samples alone judge.
     (entry,) = outcome([write(tmp_path / "b", "m", 0, grounding(1, 0.6), learnt=None), fixed])
     assert entry["seeds"] == 0 and entry["p"] < 0.05
+    # Random weights have not learnt either, but are others with each seed.
+    random = [
+        write(tmp_path / f"c{seed}", "m", seed, grounding(seed, 0.6), learnt=None)
+        for seed in range(3)
+    ]
+    assert [outcome([*random[:n], fixed])[0]["seeds"] for n in (2, 3)] == [2, 3]
+    assert outcome([*random[:2], fixed])[0]["p"] is None
 
 
 def test_a_model_that_did_not_learn_is_not_compared(tmp_path):

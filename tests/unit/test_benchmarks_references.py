@@ -181,6 +181,9 @@ def test_each_gets_one_of_another_group():
     assert sorted(found) == list(range(9)) and all(groups[found].to_numpy() != groups)
     lonely = exchange(pd.Series(list("aaab")))
     assert (lonely == -1).sum() == 2
+    unnamed = exchange(pd.Series(["a", None, None, "a"]))  # patients that nobody named
+    assert sorted(unnamed) == list(range(4)) and set(unnamed[[0, 3]]) == {1, 2}
+    assert sorted(exchange(pd.Series([None] * 5, dtype=object))) == list(range(5))
 
 
 @dataclass

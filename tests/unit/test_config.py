@@ -57,6 +57,11 @@ def test_the_paper_overlay_is_real(monkeypatch):
         ({"pathvars": {"results": ""}}, "key 'pathvars.results' is ''"),
         # Sizes that no machine has, numbers that are none.
         ({"resources": {"evaluat": {}}}, "key 'resources': 'evaluat' is not known; there are att"),
+        (
+            {"resources": {"curation_statistics": {}}},
+            "'curation_statistics' is not known; there",
+        ),
+        ({"resources": {"linear_probe": {"retries": 3}}}, "'resources.linear_probe.retries'"),
         ({"resources": {"evaluate": {"threads": 10**9}}}, "'resources.evaluate.threads' is 100000"),
         ({"resources": {"evaluate": {"threads": 0}}}, "key 'resources.evaluate.threads' is 0"),
         ({"resources": {"evaluate": {"mem_mb": 10**12}}}, "key 'resources.evaluate.mem_mb' is 100"),

@@ -25,6 +25,13 @@ def test_against_scikit_learn(answers) -> None:
         assert class_f1(labels, predictions, name)[0] == pytest.approx(wanted)
 
 
+def test_a_class_without_a_known_label_is_left_out_of_the_mean() -> None:
+    labels = [[1, np.nan], [0, np.nan], [1, np.nan]]
+    found = by_class(labels, [[0.9, 0.1], [0.2, 0.3], [0.4, 0.5]], np.ones((2, 3)))["auroc"]
+    assert found[:, 0].tolist() == [1.0, 1.0] and np.isnan(found[:, 1]).all()
+    assert mean_of_classes(found, np.isfinite(found)).tolist() == [1.0, 1.0]
+
+
 def test_counts_are_repetitions(answers) -> None:
     labels, predictions = answers
     counts = np.random.default_rng(4).integers(0, 4, (5, 200))

@@ -11,7 +11,7 @@ from PIL import Image
 from retrieval_fixtures import CANDIDATES, CATEGORIES, QUERIES, category_features, write_retrieval
 from sklearn.neighbors import NearestNeighbors
 
-from cxrflow.benchmarks.classification.saliency import saliency, shown
+from cxrflow.benchmarks.classification.saliency import image_of, saliency, shown
 from cxrflow.benchmarks.draw_models import main
 from cxrflow.benchmarks.features import weights_file, write_features
 from cxrflow.benchmarks.retrieval.embedding_map import own_category
@@ -172,15 +172,21 @@ def draw_saliency(scored, tmp_path, **settings):
     return output
 
 
-def test_an_image_of_each_class_is_drawn_with_every_models_map(scored, tmp_path):
+def test_an_image_of_each_class_is_drawn_with_every_models_map(scored, tmp_path, monkeypatch):
+    drawn: list[str] = []
+
+    def chosen(*given):
+        drawn.append(image_of(*given))
+        return drawn[-1]
+
+    monkeypatch.setattr("cxrflow.benchmarks.classification.saliency.image_of", chosen)
     output = draw_saliency(scored, tmp_path)
     content = json.loads(output.with_suffix(".json").read_text())
     assert content["shows"] == ["radiographs"]
     by_image = scored[1].set_index("image_id")
     for number, (line, name) in enumerate(zip(content["lines"], CLASSES, strict=True)):
-        category, _, image_id = line.partition(": ")
-        row = by_image.loc[image_id]
-        assert category == name and row["labels"][number] == 1 and row["split"] == "test"
+        row = by_image.loc[drawn[number]]
+        assert line == name and row["labels"][number] == 1 and row["split"] == "test"
     assert Image.open(output).size[0] > 3 * 168
     first = output.read_bytes()
     assert draw_saliency(scored, tmp_path, share="100").read_bytes() != first

@@ -38,7 +38,7 @@ def view_of(images: Stored, seed: int, epoch: int, view: int) -> Tensor:
     return (images.pixels.flip(-1) if view else images.pixels)[:, None] + 0.1 * epoch
 
 
-def program_of(ghost_batch: int | None = None) -> TwoViewsProgram:
+def program_of(ghost_batch: int | None = None, start: nn.Module | None = None) -> TwoViewsProgram:
     torch.manual_seed(0)
     terms = {"temperature": TAU, "momentum": MOMENTUM, "queue": QUEUE, "hidden": 6, "output": 5}
     settings = ImagePretrainingSettings(
@@ -50,7 +50,7 @@ def program_of(ghost_batch: int | None = None) -> TwoViewsProgram:
     )
     run = Run(3, torch.device("cpu"), ALONE)
     images = Noise(12), Noise(8)
-    program = TwoViewsProgram(settings, run, [str(n) for n in range(12)], *images)  # type: ignore[arg-type]
+    program = TwoViewsProgram(settings, run, [str(n) for n in range(12)], *images, start)  # type: ignore[arg-type]
     program.augmentation = view_of  # type: ignore[assignment]
     for module in program.modules.values():
         module.double()
@@ -163,3 +163,14 @@ def test_shares_of_several_processes_add_up() -> None:
     whole = momentum_contrast(query, key, queue, 0.1, 5)
     parts = [momentum_contrast(query[s], key[s], queue, 0.1, 5) for s in (slice(2), slice(2, 5))]
     torch.testing.assert_close(sum(parts), whole)
+
+
+def test_the_keys_encoder_begins_with_the_weights_that_a_start_gives() -> None:
+    given = program_of().trunk.float()
+    with torch.no_grad():
+        for weight in given.parameters():
+            weight += 1
+    program, given = program_of(start=given), given.double()
+    for name, weight in term_of(program).key_trunk.state_dict().items():
+        torch.testing.assert_close(weight, given.state_dict()[name], rtol=0, atol=0)
+        torch.testing.assert_close(program.trunk.state_dict()[name], weight, rtol=0, atol=0)

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from cxrflow.page.cohorts import lanes, sums_check
+from cxrflow.page.inputs import Training
 from cxrflow.page.svg import Series, line_chart, ticks
 from cxrflow.page.training import POINTS, curve, outline, speed, term_names, thinned
 
@@ -68,6 +69,17 @@ def test_a_single_term_that_is_the_objective_is_shown_once():
 
 def test_no_curve_without_values():
     assert curve({}, "loss") is None
+
+
+def test_a_loss_that_is_not_finite_has_no_place_in_the_curve():
+    log = [{"step": 1, "split": "train", "loss": 3.0}, {"step": 2, "split": "train", "loss": 2.0}]
+    log += [
+        {"step": step, "split": "validate", "loss": loss}
+        for step, loss in ((1, 2.5), (2, float("nan")), (3, float("inf")))
+    ]
+    found = curve({0: Training({"validation": {}}, log)}, "loss")
+    assert found is not None and "nan" not in str(found["chart"])
+    assert found["rows"][0]["validate"] == 2.5
 
 
 RATES = {"samples_per_second": 4321.4, "tokens_per_second": 0.0}

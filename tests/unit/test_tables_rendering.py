@@ -419,6 +419,13 @@ def test_what_must_not_stand_together_is_refused(tmp_path, files):
     other.write_text(other.read_text().replace("true", "false", 1).replace('"crop"', '"pad"'))
     with pytest.raises(InputError, match="field 'protocol' differs"):
         read_results([files[0], other])
+    # What its solver found is each training's own.
+    probes = [result(tmp_path, 10 + seed, 1.0) for seed in range(2)]
+    for probe, iterations in zip(probes, (28, 34), strict=True):
+        content = json.loads(probe.read_text())
+        content["protocol"]["solution"] = {"1": {"iterations": iterations}}
+        probe.write_text(json.dumps(content))
+    assert [len(runs) for runs in read_results(probes).runs.values()] == [2]
     other.write_text('{"task": "b"}')
     with pytest.raises(InputError, match="field 'model' is missing"):
         read_results([other])

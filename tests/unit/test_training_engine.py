@@ -203,6 +203,32 @@ def test_damaged_best_weights_are_never_taken(tmp_path: Path) -> None:
             folder.load_best(step)
 
 
+def test_the_state_before_keeps_the_best_weights_it_names(tmp_path: Path) -> None:
+    def save(folder: StateFolder, step: int, best: int) -> None:
+        folder.save_best(best, {"value": torch.tensor(float(best))})
+        folder.save(step, {"step": step, "best": best})
+        folder.keep_best(best)
+
+    def kept() -> list[int]:
+        return [int(path.stem.partition("-")[2]) for path in sorted(tmp_path.glob("best-*.pt"))]
+
+    folder = StateFolder(tmp_path)
+    for step, best in ((10, 10), (20, 20), (30, 25)):
+        save(folder, step, best)
+    assert kept() == [20, 25]  # of the states of steps 20 and 30
+    save(folder, 30, 25)  # asked to stop right after
+    assert kept() == [20, 25]
+    newest = tmp_path / "step-000000030.pt"
+    newest.write_bytes(newest.read_bytes()[:-7])
+    again = StateFolder(tmp_path)
+    state = again.load()
+    assert state is not None and again.load_best(state["best"])["value"] == 20
+    again.keep_best(state["best"])
+    save(again, 40, 40)
+    save(again, 50, 40)
+    assert kept() == [40]
+
+
 def test_full_disk_while_saving_keeps_the_state_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

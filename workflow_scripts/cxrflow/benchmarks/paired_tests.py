@@ -218,7 +218,9 @@ class Inference:
         runs = [(run, name) for pair in pairs for run, name in zip(pair, metrics, strict=True)]
         behind = min(count, *(run.behind.get(name, count) for run, name in runs))
         found = over_trainings_and_samples(scores, DIFFERENCE, behind, self.settings.level)
-        trained = any(run.learnt is not None for run, _ in runs)
+        # Random weights have learnt nothing, but each seed has its own.
+        several = max(len(own), len(other)) > 1
+        trained = several or any(run.learnt is not None for run, _ in runs)
         judged = not trained or len(pairs) >= LEAST_SEEDS
         ends = (float(np.mean(values)), found.low, found.high, found.p if judged else np.nan)
         known = (end if np.isfinite(end) else None for end in ends)

@@ -52,7 +52,12 @@ def check_names(config: Config) -> None:
     _known("weights", config.weights, library.models)
     scales = {scale for recipe in library.models.values() for scale in recipe.scales}
     _known("scale", [config.scale], {"paper", *scales})
-    _known("resources", config.resources, {*RULES, *BENCHMARKS})
+    scored = {name for name, benchmark in BENCHMARKS.items() if benchmark.needs}
+    _known("resources", config.resources, {*RULES, *scored})
+    for name in (scored - {*RULES}) & config.resources.keys():
+        if "retries" in config.resources[name].model_fields_set:
+            why = "evaluations are tried again as often as 'resources.evaluate.retries' says"
+            raise WrongKey(("resources", name, "retries"), f"{why}; expected it there alone")
     if len(set(config.seeds)) != len(config.seeds):
         raise WrongKey(("seeds",), f"{config.seeds} names a seed twice")
 

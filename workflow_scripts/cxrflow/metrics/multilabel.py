@@ -16,14 +16,23 @@ from cxrflow.metrics.intervals import Floats, ratio
 def by_class(
     labels: ArrayLike, scores: ArrayLike, counts: Floats, rule: ThresholdRule = "best_f1"
 ) -> dict[str, Floats]:
-    """The binary metrics of each class over the samples whose label is known: [R, C] by name."""
+    """The binary metrics of each class over the samples whose label is known: [R, C] by name; NaN
+    where none is."""
     truth, values = np.asarray(labels, np.float64), np.asarray(scores, np.float64)
-    each = []
+    each: list[dict[str, Floats] | None] = []
     for label_N, score_N in zip(truth.T, values.T, strict=True):
         known = np.isfinite(label_N)
         weights = counts if known.all() else counts[:, known]
-        each.append(binary_metrics(label_N[known], score_N[known], weights, rule))
-    return {name: np.stack([found[name] for found in each], axis=-1) for name in each[0]}
+        metrics = (
+            binary_metrics(label_N[known], score_N[known], weights, rule) if known.any() else None
+        )
+        each.append(metrics)
+    names = next(metrics for metrics in each if metrics is not None)
+    unknown = np.full(len(counts), np.nan)
+    return {
+        name: np.stack([unknown if one is None else one[name] for one in each], axis=-1)
+        for name in names
+    }
 
 
 def mean_of_classes(values: Floats, used: NDArray[np.bool_]) -> Floats:

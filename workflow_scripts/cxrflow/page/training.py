@@ -61,7 +61,12 @@ def term_names(logs: Iterable[Sequence[Mapping[str, Any]]]) -> list[str]:
 def _values(
     log: Sequence[Mapping[str, Any]], split: str, term: str
 ) -> tuple[list[float], list[float]]:
-    rows = [entry for entry in log if entry["split"] == split and term in entry]
+    """Steps and finite values: a loss of the validation may be infinite, and has no place."""
+    rows = [
+        entry
+        for entry in log
+        if entry["split"] == split and math.isfinite(entry.get(term, math.nan))
+    ]
     return [row["step"] for row in rows], [row[term] for row in rows]
 
 

@@ -37,8 +37,9 @@ def run_training(given: Namespace, settings: ImagePretrainingSettings, run: "Run
     splits = [
         pairs.split(name, (), store, settings.max_dropped_share) for name in ("train", "validate")
     ]
-    images = (SplitImages(store, split, run.device) for split in splits)
-    program = TwoViewsProgram(settings, run, splits[0]["image_id"].tolist(), *images)
+    train_images, validation_images = (SplitImages(store, split, run.device) for split in splits)
+    ids = splits[0]["image_id"].tolist()
+    program = TwoViewsProgram(settings, run, ids, train_images, validation_images)
     data = {
         **pairs.describe(),
         "geometry": str(store.geometry),

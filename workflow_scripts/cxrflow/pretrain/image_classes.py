@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cxrflow.drops import EXAMPLES
 from cxrflow.errors import InputError
@@ -94,9 +94,10 @@ class SupervisedProgram(TwoViewsProgram):
         images: Mapping[str, SplitImages],
         labels: Mapping[str, Tensor],
         classes: int,
+        start: nn.Module | None = None,
     ) -> None:
         self.labels, self.classes = labels, classes
-        super().__init__(settings, run, ids, images["train"], images["validate"])
+        super().__init__(settings, run, ids, images["train"], images["validate"], start)
 
     def views(self, split: str, batch: Batch) -> ClassViews:
         """Augmented in validation, too, where a view is always the same."""

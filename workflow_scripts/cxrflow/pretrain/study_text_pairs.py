@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cxrflow.encoders.cxr_bert import CXRBert, ProjectionHead
 from cxrflow.encoders.image_encoder import ImageOutput
 from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
 from cxrflow.keyed_random import BITS, row_state, uniform
 from cxrflow.pretrain.image_text_pairs import ImageTextProgram, PairViews
@@ -44,7 +45,10 @@ class StudyPairs(Pairs):
         frame = self.split(name, (), store, max_dropped_share)
         reports = zip(*(sentences_of(frame, section) for section in sections), strict=True)
         there = np.array([any(map(has_text, report)) for report in reports], dtype=bool)
-        frame = self._keep(frame, there, name, f"no text in {' or '.join(sections)}")
+        missing = f"no text in {' or '.join(sections)}"
+        frame = self._keep(frame, there, name, missing)
+        if frame.empty:
+            raise InputError(f"{self.path}: split '{name}': every report has {missing}")
         return frame.reset_index(drop=True)
 
 

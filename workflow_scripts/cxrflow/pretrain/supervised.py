@@ -29,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def run_training(given: Namespace, settings: SupervisedSettings, run: "Run") -> None:
     """This process's share of the training; ``--pairs`` is the samples.parquet of the cohort."""
+    import torch
+
     from cxrflow.files import file_digest
     from cxrflow.images.store import PixelStore
     from cxrflow.pretrain.image_classes import Samples, SupervisedProgram
@@ -48,10 +50,11 @@ def run_training(given: Namespace, settings: SupervisedSettings, run: "Run") -> 
         for name, split in splits.items()
     }
     ids = splits["train"]["image_id"].tolist()
-    program = SupervisedProgram(settings, run, ids, images, labels, len(samples.classes))
+    trunk = None
     if given.image is not None:
-        trunk = start_image(given.image, settings.encoder).encoder
-        program.trunk.load_state_dict(trunk.state_dict())
+        with torch.random.fork_rng(devices=[]):  # the heads' weights do not depend on the start
+            trunk = start_image(given.image, settings.encoder).encoder
+    program = SupervisedProgram(settings, run, ids, images, labels, len(samples.classes), trunk)
     data = {
         **samples.describe(),
         "image": model_fingerprint(None if given.image is None else given.image / "image"),

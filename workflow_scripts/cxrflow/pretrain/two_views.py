@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.trunk import build_trunk
@@ -54,10 +54,14 @@ class TwoViewsProgram(TermsProgram):
         ids: Sequence[str],
         train: SplitImages,
         validation: SplitImages,
+        start: nn.Module | None = None,
     ) -> None:
+        """``start``: a trunk whose weights ours begins with, before a term copies it."""
         self.images = {"train": train, "validate": validation}
         self.augmentation = Augmentation(settings.augmentation)
         self.trunk = build_trunk(settings.encoder)
+        if start is not None:
+            self.trunk.load_state_dict(start.state_dict())
         super().__init__(
             settings, run, {"trunk": self.trunk}, ids, len(validation), settings.ghost_batch
         )

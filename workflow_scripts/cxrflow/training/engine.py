@@ -148,6 +148,7 @@ class Engine:
         self.monitor, self._recent = Monitor(**state["monitor"]), state["recent"]
         if self.settings.stopping.keep == "best" and self.monitor.step:
             folder.load_best(self.monitor.step)  # damage would only be found at the end
+        self.processes.first(lambda: folder.keep_best(self.monitor.step))
         log.info("resuming at step %d of %d", self.step, self.steps)
 
     def _save(self, folder: StateFolder, metrics: MetricsLog | None) -> None:

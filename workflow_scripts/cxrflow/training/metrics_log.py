@@ -10,6 +10,8 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
+from cxrflow.files import atomic_path
+
 
 class MetricsLog:
     """Appends one JSON object a line; after a resume, lines past the saved step are dropped."""
@@ -23,7 +25,8 @@ class MetricsLog:
                 # The last line may be half written when the process was killed.
                 if line.endswith("}") and json.loads(line)["step"] <= last_step:
                     kept.append(line)
-        self.path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+        with atomic_path(self.path) as temporary:
+            temporary.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
         self._handle = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 closed in close()
         self._events = EventFile(self._tensorboard, last_step + 1)
 

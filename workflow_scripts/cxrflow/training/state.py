@@ -49,6 +49,7 @@ class StateFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         claim_folder(self.path, "training state")
+        self._named: dict[Path, int] = {}  # by state, the step of the best weights it names
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -121,9 +122,17 @@ class StateFolder:
         return modules
 
     def keep_best(self, step: int) -> None:
-        """Drop all best weights but those after ``step``; the state that names them is saved."""
+        """Drop the best weights that no saved state names; ``step``: those that the newest names.
+
+        While it is not known which an older one names, after a resume, all stay.
+        """
+        states = self._files()
+        self._named[states[0]] = step
+        if not all(state in self._named for state in states):
+            return
+        named = {self._best(self._named[state]) for state in states}
         for path in self.path.glob("best-*.pt"):
-            if path != self._best(step):
+            if path not in named:
                 path.unlink()
 
     def _best(self, step: int) -> Path:

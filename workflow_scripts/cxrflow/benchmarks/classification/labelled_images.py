@@ -114,6 +114,8 @@ def labelled_images(
     place = np.arange(len(table))
     samples, dropped = drop_rows(table.assign(place=place), tests)
     labels_NC = labels_NC[samples["place"]]
+    if settings.exclusive:  # what is not known of the other classes follows
+        labels_NC = (labels_NC == 1).astype(np.float64)
     if not ((labels_NC == 1).any(axis=0) & (labels_NC == 0).any(axis=0)).any():
         raise InputError(f"samples.parquet: no class of {', '.join(classes)} has labels 0 and 1")
     groups_N = np.arange(len(samples))

@@ -104,7 +104,7 @@ def draw(options: Namespace, settings: SaliencyFigureSettings) -> tuple[bytes, d
             panels.append(panel(shown(map_HW.double().numpy()), longer=PANEL))
         (original,) = stores[0].read(stores[0].rows([image_id]))
         strips.append(Strip(name, [*panels, panel(original, longer=PANEL)], labels))
-        lines.append(f"{name}: {image_id}")
+        lines.append(name)
     caption = (
         "Where a class's logit depends on the image: the absolute gradient with respect to the "
         f"pixels, white where it is great, of linear heads that learnt from {settings.share} % of "

@@ -138,6 +138,8 @@ def draw_roc(predictions: pd.DataFrame, metrics: dict[str, Estimate]) -> Figure:
     labels_NC, scores_NC = (columns_of(predictions, kind) for kind in ("label", "score"))
     for number, name in enumerate(names or [""]):
         known = np.isfinite(labels_NC[:, number])
+        if not known.any():
+            continue
         points = operating_points(labels_NC[known, number], scores_NC[known, number])
         value = metrics[f"auroc/{name}"].value if name else area.value
         color = None if name else "#1b5e8c"

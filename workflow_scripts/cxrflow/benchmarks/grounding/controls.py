@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cxrflow.metrics.intervals import clusters_of
+
 CONTROLS = ("other_finding", "other_image", "other_side")
 
 _SIDES = {"left": "right", "right": "left"}
@@ -52,9 +54,10 @@ def exchange(groups: pd.Series, seed: int = 0) -> NDArray[np.int64]:
     """A permutation [N] that gives each sample one of another group; -1 where none is left.
 
     Samples are ordered by group, groups and samples at random, and moved on by the size of the
-    largest group: none then meets its own, as long as no group holds more than half of them.
+    largest group: none then meets its own, as long as no group holds more than half of them. A
+    missing group is one of its own.
     """
-    codes = pd.factorize(groups)[0]
+    codes = clusters_of(groups)
     rng = np.random.default_rng(seed)
     order = np.lexsort((rng.permutation(len(codes)), rng.permutation(codes.max() + 1)[codes]))
     partner = np.empty(len(codes), dtype=np.int64)
