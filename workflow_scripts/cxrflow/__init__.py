@@ -1,4 +1,4 @@
-"""cxrflow: from raw chest radiographs and reports to the models and tables of five papers."""
+"""cxrflow: from raw chest radiographs and reports to the models and tables of papers."""
 
 from typing import TYPE_CHECKING
 

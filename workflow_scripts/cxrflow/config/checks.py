@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.curation import check_curation
 from cxrflow.config.models import unknown
-from cxrflow.config.parts import RULES
+from cxrflow.config.parts import RULES, Resources
 from cxrflow.config.problems import Key, WrongKey
 from cxrflow.config.schema import Config
 from cxrflow.data.layouts import holders
@@ -55,7 +55,7 @@ def check_names(config: Config) -> None:
     scored = {name for name, benchmark in BENCHMARKS.items() if benchmark.needs}
     _known("resources", config.resources, {*RULES, *scored})
     for name in (scored - {*RULES}) & config.resources.keys():
-        if "retries" in config.resources[name].model_fields_set:
+        if config.resources[name].retries != Resources().retries:
             why = "evaluations are tried again as often as 'resources.evaluate.retries' says"
             raise WrongKey(("resources", name, "retries"), f"{why}; expected it there alone")
     if len(set(config.seeds)) != len(config.seeds):

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 def training_parser(description: str | None) -> argparse.ArgumentParser:
     """A parser with the pairs, the run's name and seed, and where its state and model go."""
     made = parser(description)
-    made.add_argument("--pairs", type=Path, required=True, help="pairs.parquet of the cohort")
+    made.add_argument(
+        "--pairs", type=Path, required=True, help="pairs.parquet, or samples.parquet, of the cohort"
+    )
     made.add_argument("--model", required=True, help="name of this model")
     made.add_argument("--seed", type=seed_number, required=True)
     made.add_argument("--state", type=Path, required=True, help="folder of the resumable state")
