@@ -248,6 +248,14 @@ def test_damaged_notes(tmp_path):
         build("mimic_iii", tmp_path, tmp_path / "out2")
 
 
+def test_blank_lines_between_notes_are_no_rows(tmp_path):
+    path = write_notes(tmp_path / "iii", [HEADER, note(1, "a"), note(2, "b")], "NOTEEVENTS.csv")
+    lines = path.read_text().splitlines()
+    path.write_text("\n\n".join(lines) + "\n\n\n")
+    documents, counts = build("mimic_iii", tmp_path / "iii", tmp_path / "out")
+    assert documents == {"1": "a", "2": "b"} and dropped(counts) == {}
+
+
 def test_malformed_note_rows_are_counted_or_fatal(tmp_path):
     rows = [HEADER, note(1, "a"), note(2, "b")[:-2], ["x", *note(3, "c")[1:]], note(4, "d")]
     write_notes(tmp_path / "iii", rows, "NOTEEVENTS.csv")

@@ -14,7 +14,7 @@ from torch import nn
 
 from cxrflow.drops import EXAMPLES, Drop, Tally
 from cxrflow.errors import InputError
-from cxrflow.files import file_digest, read_object
+from cxrflow.files import file_digest, fingerprint, read_object
 from cxrflow.parquet import read_table
 from cxrflow.text.sentences import has_text, sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer, write_tokenizer
@@ -146,14 +146,14 @@ def require_same_vocabulary(model: Path, vocabulary: VocabularyInfo, source: Pat
 
 
 def model_fingerprint(folder: str | Path | None) -> str | None:
-    """Digest of the weights a run starts from."""
+    """Digest of the weights a run starts from, of both halves where the model has them."""
     if folder is None:
         return None
-    for name in ("model.safetensors", "image/model.safetensors"):
-        path = Path(folder) / name
-        if path.is_file():
-            return file_digest(path)[:16]
-    raise InputError(f"{folder}: holds no model.safetensors")
+    files = [Path(folder) / name for name in ("model.safetensors", "image/model.safetensors")]
+    found = [file_digest(path) for path in files if path.is_file()]
+    if not found:
+        raise InputError(f"{folder}: holds no model.safetensors")
+    return found[0][:16] if len(found) == 1 else fingerprint(found)
 
 
 def require_whole_ghosts(batch_size: int, ghost_batch: int | None, processes: Processes) -> None:

@@ -35,6 +35,7 @@ def run_training(given: Namespace, settings: ReportTrainingSettings, run: "Run")
     from cxrflow.encoders.report_decoder import ReportDecoder
     from cxrflow.files import file_digest
     from cxrflow.images.store import PixelStore
+    from cxrflow.pretrain.frame_text_pairs import require_earlier_priors
     from cxrflow.pretrain.inputs import Pairs, model_fingerprint
     from cxrflow.pretrain.report_writing import ReportProgram
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
@@ -47,6 +48,8 @@ def run_training(given: Namespace, settings: ReportTrainingSettings, run: "Run")
     image = load_image_half(folder)
     reads = settings.decoder
     priors = reads.prior_image and image.takes_prior
+    if priors:
+        require_earlier_priors(pairs)
     required = "impression" if "impression" in reads.sections else "findings"
     splits = {
         name: pairs.split(name, (required,), store, settings.max_dropped_share, priors)

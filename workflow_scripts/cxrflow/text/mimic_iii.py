@@ -49,7 +49,8 @@ def _rows(path: Path) -> Iterator[list[str]]:
                 blank = 0 if row else blank + 1
                 if blank > _BLANK:
                     raise InputError(f"{path}: {_BLANK} blank lines up to line {line}")
-                yield row
+                if row:
+                    yield row
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 after line {line} ({error.reason})") from None
     except TooLarge as error:
