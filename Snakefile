@@ -4,7 +4,6 @@ Path grammar (`<results>` is `results`, or what `pathvars:` of the configuration
 
     <results>/phantom/<layout>/MANIFEST.json        synthetic copies, the data sets' byte layout
     <results>/corpus/<dataset>/...                  report sections, sentences, labels; documents
-    <results>/corpus/<dataset>/entities.parquet     named entities of the sentences
     <results>/stanza/<name>/resources.json          sentence splitter, entity tagger
     <results>/cohorts/<paper>/<cohort>/...          pairs or samples, images, split, flow.json
     <results>/curation/<paper>/<cohort>/...         which images stand for the studies of a cohort

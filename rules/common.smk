@@ -141,6 +141,12 @@ def folders(files):
     return [os.path.dirname(str(file)) for file in files]
 
 
+def folder_options(names, input):
+    """Inputs of a job as options of the same names: the folders that hold them."""
+    named = {name: [input[name]] if isinstance(input[name], str) else input[name] for name in names}
+    return [word for name, files in named.items() for word in option(f"--{name}", *folders(files))]
+
+
 # --- data -------------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Texts: report sets become sections, sentences, labels, entities; text sets become documents.
+"""Texts: report sets become sections, sentences, labels; text sets become documents.
 
 Inputs: the data sets' own files (`datasets:`), for stanza's splitter and tagger folders of models.
 Outputs: `<results>/corpus/<dataset>/`, `<results>/stanza/<name>/`.
@@ -122,44 +122,6 @@ rule train_entity_tagger:
             --tokenizer {params.tokenizer:q} \
             --settings {params.settings:q} \
             --output {params.folder:q} \
-            >{log:q} 2>&1
-        """
-
-
-rule extract_entities:
-    """Find the named entities of report sentences (BioViL-T appendix D)."""
-    input:
-        sentences="<results>/corpus/{dataset}/sentences.parquet",
-        corpus="<results>/corpus/{dataset}/corpus.json",
-        stanza=TAGGER[0],
-    output:
-        entities="<results>/corpus/{dataset}/entities.parquet",
-        counts="<results>/corpus/{dataset}/entities.json",
-    log:
-        "<logs>/extract_entities/{dataset}.log",
-    benchmark:
-        "<timings>/extract_entities/{dataset}.tsv"
-    wildcard_constraints:
-        dataset=one_of(with_part("reports")),
-    retries: need("extract_entities").retries
-    conda:
-        "../envs/gpu.yaml"
-    threads: need("extract_entities").threads
-    resources:
-        **job("extract_entities"),
-    params:
-        code=code_digest("reports.entities.extract", "reports/rules/temporal.yaml"),
-        corpus=subpath(input.corpus, parent=True),
-        stanza=["--stanza", TAGGER[1]],
-        settings=as_json(run.reports.entities.settings()),
-    shell:
-        r"""
-        python -m cxrflow.reports.extract_entities \
-            --corpus {params.corpus:q} \
-            {params.stanza:q} \
-            --settings {params.settings:q} \
-            --threads {threads} \
-            --output {output.entities:q} \
             >{log:q} 2>&1
         """
 

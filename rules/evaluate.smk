@@ -1,4 +1,4 @@
-"""Tasks: benchmarks on their cohorts, one rule for all that score a model (docs/protocols.md).
+"""Tasks: benchmarks on their cohorts, a rule for all that score a model, one for all that need none.
 
 Inputs: a model, the cohort of a task, what of its images the benchmark reads; for a task that needs
 no model the data themselves. Outputs: `<results>/benchmarks/<paper>/<task>/<model>/seed<k>/`.
@@ -62,11 +62,11 @@ rule evaluate:
     retries: need("evaluate").retries
     conda:
         "../envs/gpu.yaml"
-    threads: evaluation_need("threads")
+    threads: task_need("evaluate", "threads")
     resources:
-        mem_mb=evaluation_need("mem_mb"),
-        runtime=evaluation_need("runtime"),
-        gpu=evaluation_need("gpu"),
+        mem_mb=task_need("evaluate", "mem_mb"),
+        runtime=task_need("evaluate", "runtime"),
+        gpu=task_need("evaluate", "gpu"),
     params:
         code=lambda wildcards: code_digest(
             *(f"benchmarks.{one.program}" for one in run.task(wildcards.task).computed),
@@ -141,201 +141,41 @@ rule score_reference:
         """
 
 
-rule compare_vocabularies:
-    """Compare a paper's vocabularies on report text (BioViL Tables 1 and 3)."""
+rule measure_data:
+    """Count or measure what needs no model: data sets, cohorts, vocabularies, registration."""
     input:
-        vocabularies=lambda wildcards: [
-            f"<results>/vocabulary/{name}/vocabulary.json"
-            for name in run.vocabularies_of(wildcards.task)
-        ],
-        pairs=lambda wildcards: cohort_table(run.library.tasks[wildcards.task].cohort),
-    output:
-        metrics="<results>/benchmarks/{task}/metrics.json",
-    log:
-        "<logs>/compare_vocabularies/{task}.log",
-    benchmark:
-        "<timings>/compare_vocabularies/{task}.tsv"
-    wildcard_constraints:
-        task=one_of(t for t in run.tasks_in_use if run.library.tasks[t].benchmark == "vocabulary"),
-    retries: need("vocabulary").retries
-    conda:
-        "../envs/cpu.yaml"
-    threads: need("vocabulary").threads
-    resources:
-        **job("vocabulary"),
-    params:
-        code=code_digest("benchmarks.language.vocabulary"),
-        vocabularies=lambda wildcards: [
-            f"{short_name(name)}={run.results}/vocabulary/{name}"
-            for name in run.vocabularies_of(wildcards.task)
-        ],
-        settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
-        cohort=subpath(input.pairs, parent=True),
-        folder=subpath(output.metrics, parent=True),
-    shell:
-        r"""
-        python -m cxrflow.benchmarks.compare_vocabularies \
-            --task {wildcards.task:q} \
-            --vocabulary {params.vocabularies:q} \
-            --cohort {params.cohort:q} \
-            --settings {params.settings:q} \
-            --output {params.folder:q} \
-            >{log:q} 2>&1
-        """
-
-
-rule count_ms_cxr:
-    """Count phrases, images and patients, and who the patients are (BioViL Table C.1)."""
-    input:
-        data=lambda wildcards: marker(*run.statistics_datasets(wildcards.task)),
+        unpack(data_inputs),
     output:
         metrics="<results>/benchmarks/{task}/metrics.json",
         predictions="<results>/benchmarks/{task}/predictions.parquet",
     log:
-        "<logs>/count_ms_cxr/{task}.log",
+        "<logs>/measure_data/{task}.log",
     benchmark:
-        "<timings>/count_ms_cxr/{task}.tsv"
+        "<timings>/measure_data/{task}.tsv"
     wildcard_constraints:
-        task=one_of(t for t in run.tasks_in_use if counts(t) == "ms_cxr_statistics"),
-    retries: need("ms_cxr_statistics").retries
+        task=one_of(tasks_with(models=False)),
+    retries: need("measure_data").retries
     conda:
         "../envs/cpu.yaml"
-    threads: need("ms_cxr_statistics").threads
+    threads: task_need("measure_data", "threads")
     resources:
-        **job("ms_cxr_statistics"),
+        mem_mb=task_need("measure_data", "mem_mb"),
+        runtime=task_need("measure_data", "runtime"),
+        gpu=task_need("measure_data", "gpu"),
     params:
         code=lambda wildcards: code_digest(
-            "benchmarks.data.ms_cxr_statistics",
+            f"benchmarks.{run.task(wildcards.task).benchmark.program}",
             *readers("tables", *run.statistics_datasets(wildcards.task)),
-        ),
-        settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
-        data=lambda wildcards: statistics_options(*run.statistics_datasets(wildcards.task)),
-        folder=subpath(output.metrics, parent=True),
-    shell:
-        r"""
-        python -m cxrflow.benchmarks.count_ms_cxr \
-            --task {wildcards.task:q} \
-            --settings {params.settings:q} \
-            {params.data:q} \
-            --threads {threads} \
-            --output {params.folder:q} \
-            >{log:q} 2>&1
-        """
-
-
-rule count_courses:
-    """Count how often patients come again and reports speak of change (BioViL-T Appendix B)."""
-    input:
-        data=lambda wildcards: marker(*run.statistics_datasets(wildcards.task)),
-    output:
-        metrics="<results>/benchmarks/{task}/metrics.json",
-        predictions="<results>/benchmarks/{task}/predictions.parquet",
-    log:
-        "<logs>/count_courses/{task}.log",
-    benchmark:
-        "<timings>/count_courses/{task}.tsv"
-    wildcard_constraints:
-        task=one_of(t for t in run.tasks_in_use if counts(t) == "course_statistics"),
-    retries: need("count_courses").retries
-    conda:
-        "../envs/cpu.yaml"
-    threads: need("count_courses").threads
-    resources:
-        **job("count_courses"),
-    params:
-        code=lambda wildcards: code_digest(
-            "benchmarks.data.course_statistics",
-            *readers("tables", *run.statistics_datasets(wildcards.task)),
-        ),
-        settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
-        data=lambda wildcards: statistics_options(*run.statistics_datasets(wildcards.task)),
-        folder=subpath(output.metrics, parent=True),
-    shell:
-        r"""
-        python -m cxrflow.benchmarks.count_courses \
-            --task {wildcards.task:q} \
-            --settings {params.settings:q} \
-            {params.data:q} \
-            --threads {threads} \
-            --output {params.folder:q} \
-            >{log:q} 2>&1
-        """
-
-
-rule count_rows:
-    """Count the rows of a cohort by kind (BioViL-T Tables C.1, C.2 and F.2)."""
-    input:
-        cohort=lambda wildcards: cohort_table(run.library.tasks[wildcards.task].cohort),
-    output:
-        metrics="<results>/benchmarks/{task}/metrics.json",
-        predictions="<results>/benchmarks/{task}/predictions.parquet",
-    log:
-        "<logs>/count_rows/{task}.log",
-    benchmark:
-        "<timings>/count_rows/{task}.tsv"
-    wildcard_constraints:
-        task=one_of(t for t in tasks_with(models=False) if run.task(t).benchmark.counts == "rows"),
-    retries: need("count_rows").retries
-    conda:
-        "../envs/cpu.yaml"
-    threads: need("count_rows").threads
-    resources:
-        **job("count_rows"),
-    params:
-        code=lambda wildcards: code_digest(
-            f"benchmarks.{run.task(wildcards.task).benchmark.program}"
         ),
         benchmark=benchmark_of,
         settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
-        cohort=subpath(input.cohort, parent=True),
+        data=data_options,
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
-        python -m cxrflow.benchmarks.count_rows {params.benchmark:q} \
+        python -m cxrflow.benchmarks.measure_data {params.benchmark:q} \
             --task {wildcards.task:q} \
-            --cohort {params.cohort:q} \
-            --settings {params.settings:q} \
-            --output {params.folder:q} \
-            >{log:q} 2>&1
-        """
-
-
-rule measure_registration:
-    """Hold registration against the synthetic hospital's truth (BioViL-T F.7; ours)."""
-    input:
-        unpack(registration_inputs),
-        truth=lambda wildcards: marker(registered_images(wildcards)),
-    output:
-        metrics="<results>/benchmarks/{task}/metrics.json",
-        predictions="<results>/benchmarks/{task}/predictions.parquet",
-    log:
-        "<logs>/measure_registration/{task}.log",
-    benchmark:
-        "<timings>/measure_registration/{task}.tsv"
-    wildcard_constraints:
-        task=one_of(task for task, _, _ in run.registered),
-    retries: need("measure_registration").retries
-    conda:
-        "../envs/cpu.yaml"
-    threads: need("measure_registration").threads
-    resources:
-        **job("measure_registration"),
-    params:
-        code=code_digest("benchmarks.temporal.registration_error"),
-        settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
-        cohort=subpath(input.cohort, parent=True),
-        pixels=subpath(input.pixels, parent=True),
-        registration=subpath(input.registration, parent=True),
-        truth=lambda wildcards: root(registered_images(wildcards)),
-        folder=subpath(output.metrics, parent=True),
-    shell:
-        r"""
-        python -m cxrflow.benchmarks.measure_registration \
-            --task {wildcards.task:q} \
-            --cohort {params.cohort:q} \
-            --pixels {params.pixels:q} \
-            --registration {params.registration:q} \
-            --truth {params.truth:q} \
+            {params.data:q} \
             --settings {params.settings:q} \
             --threads {threads} \
             --output {params.folder:q} \

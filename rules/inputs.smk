@@ -31,12 +31,6 @@ def curation_settings(wildcards):
     return as_json({**run.features.model_dump(mode="json"), "margin": margin})
 
 
-def curated_images(task):
-    """The data set whose images a curation chooses from."""
-    found = run.curation(run.library.tasks[task].cohort)
-    return run.known_cohorts[found.candidates].holder
-
-
 # --- hospital -----------------------------------------------------------------------------------
 
 
@@ -152,7 +146,7 @@ def task_inputs(wildcards):
 def reference_pixels(wildcards):
     """The pixel store that reference rows of a task read: one that a model of it sees."""
     cohort = run.library.tasks[wildcards.task].cohort
-    geometry = run.geometry_of(wildcards.task, run.first_models[wildcards.task])
+    geometry = run.geometry_of(wildcards.task, f"reference/{wildcards.name}")
     return f"<results>/pixels/{cohort}/{geometry}/store.json"
 
 
@@ -165,9 +159,7 @@ def task_reports(wildcards):
 
 def task_options(wildcards, input):
     """The same as options: the folders they lie in."""
-    names = task_inputs(wildcards)
-    options = [word for name in names for word in option(f"--{name}", *folders([input[name]]))]
-    return options + task_tagger_options(wildcards)
+    return folder_options(task_inputs(wildcards), input) + task_tagger_options(wildcards)
 
 
 def reads_tagger(wildcards):
@@ -194,38 +186,45 @@ def benchmark_state(wildcards):
     return ["--state", f"{run.results}/state/benchmarks/{name}"]
 
 
-def evaluation_need(what):
-    """A resource of an evaluation: its benchmark's, or what all of them ask for."""
-    return lambda wildcards: getattr(need("evaluate", benchmark_of(wildcards)), what)
+def task_need(rule, what):
+    """A resource of a task: its benchmark's, or what all of the rule ask for."""
+    return lambda wildcards: getattr(need(rule, benchmark_of(wildcards)), what)
 
 
-def counts(task):
-    """The benchmark of a task that counts something else than rows; None for another."""
-    name = run.library.tasks[task].benchmark
-    return name if run.task(task).benchmark.counts in ("datasets", "curation") else None
+# --- measured on the data themselves ------------------------------------------------------------
 
 
-def statistics_options(annotated, studies, *demographics):
-    """The data sets that are counted."""
+def data_inputs(wildcards):
+    """What a task without a model reads, by the option of its program; of data sets the copies."""
+    task = run.task(wildcards.task)
+    cohort, reads, found = task.task.cohort, task.benchmark.reads, {}
+    if reads == "datasets":
+        return {"data": marker(*run.statistics_datasets(wildcards.task))}
+    images = run.known_cohorts[cohort].holder
+    if reads == "curation":
+        found["curation"] = curation_of(cohort)
+        images = run.known_cohorts[run.curation(cohort).candidates].holder
+    else:
+        found["cohort"] = cohort_table(cohort)
+    if reads == "vocabularies":
+        names = run.vocabularies_of(wildcards.task)
+        found["vocabulary"] = [f"<results>/vocabulary/{name}/vocabulary.json" for name in names]
+    if reads == "registration":
+        place = f"{cohort}/{task.settings.geometry}"
+        found["pixels"] = f"<results>/pixels/{place}/store.json"
+        found["registration"] = f"<results>/registration/{place}/registration.json"
+    return found | {"truth": marker(images) if task.benchmark.truth else []}
+
+
+def data_options(wildcards, input):
+    """The same as options; data sets by the folders that hold them."""
+    datasets = run.statistics_datasets(wildcards.task)
+    if not datasets:
+        return folder_options(data_inputs(wildcards), input)
+    annotated, studies, *demographics = datasets
     options = ["--dataset", annotated, "--root", root(annotated)]
     options += ["--studies-layout", layout(studies), "--studies-root", root(studies)]
     return [*options, *option("--demographics", *map(root, demographics))]
-
-
-def registration_inputs(wildcards):
-    """The pairs, the images and the alignments of a task that measures registration."""
-    task = run.task(wildcards.task)
-    place = f"{task.task.cohort}/{task.settings.geometry}"
-    return {
-        "cohort": cohort_table(task.task.cohort),
-        "pixels": f"<results>/pixels/{place}/store.json",
-        "registration": f"<results>/registration/{place}/registration.json",
-    }
-
-
-def registered_images(wildcards):
-    """The data set whose images those are."""
-    return run.known_cohorts[run.library.tasks[wildcards.task].cohort].holder
 
 
 def given_labels(wildcards):

@@ -125,48 +125,43 @@ def figure_paired(wildcards):
     return run.of_several_seeds(run.figure_results(wildcards.paper, wildcards.figure))
 
 
-def figure_first_metrics(wildcards):
-    """The results that a figure shows, first seeds."""
+def figure_inputs(wildcards):
+    """What a figure reads, by the option of its program: of each result the first seed."""
     shown = run.figure_results(wildcards.paper, wildcards.figure)
-    return [metrics(task, model)[0] for task, model in shown]
-
-
-def figure_cohort(wildcards):
-    """The cohort of a figure's phrases."""
-    return run.library.tasks[figure(wildcards).task].cohort
-
-
-def figure_of_models(wildcards):
-    """What a figure of several models side by side reads of each, first seeds."""
-    cohort = figure_cohort(wildcards)
-    shown = run.figure_results(wildcards.paper, wildcards.figure)
-    seeds = [(task, model, run.seeds_of(model)[0]) for task, model in shown]
-    found = {
-        "metrics": figure_first_metrics(wildcards),
-        "models": [model_run(model, seed) for _, model, seed in seeds],
+    cohort = run.library.tasks[figure(wildcards).task].cohort
+    files = {
+        "models": lambda task, model, seed: model_run(model, seed),
+        "pixels": lambda task, model, seed: (
+            f"<results>/pixels/{cohort}/{run.geometry_of(task, model)}/store.json"
+        ),
+        "features": lambda task, model, seed: (
+            f"<results>/features/{model}/seed{seed}/{cohort}/features.json"
+        ),
     }
-    if figure(wildcards).kind == "saliency":
-        stores = [f"{cohort}/{run.geometry_of(task, model)}" for task, model, _ in seeds]
-        return found | {"pixels": [f"<results>/pixels/{one}/store.json" for one in stores]}
-    folder = "<results>/features/{}/seed{}/{}/features.json"
-    return found | {"features": [folder.format(model, seed, cohort) for _, model, seed in seeds]}
+    found = {"results": [metrics(task, model)[0] for task, model in shown]}
+    if figure(wildcards).READS:
+        found["cohort"] = cohort_table(cohort)
+    for name in figure(wildcards).READS:
+        found[name] = [files[name](*one, run.seeds_of(one[1])[0]) for one in shown]
+    return found
 
 
-def code_of_models(wildcards):
+def figure_code(wildcards):
     """What draws it, and the trunks that are run."""
-    shown = run.figure_results(wildcards.paper, wildcards.figure)
+    drawn = figure(wildcards)
+    shown = run.figure_results(wildcards.paper, wildcards.figure) if "models" in drawn.READS else []
     trunks = {part for _, model in shown for part in run.trunk_of(model)}
-    return [f"benchmarks.{figure(wildcards).PROGRAM}", *sorted(trunks)]
+    return [f"benchmarks.{drawn.PROGRAM}", *sorted(trunks)]
 
 
-def options_of_models(wildcards, input):
-    """The same as options: folders, in the same order."""
-    named = {"metrics": "results", "models": "models", "pixels": "pixels", "features": "features"}
-    return [
-        word
-        for name in figure_of_models(wildcards)
-        for word in option(f"--{named[name]}", *folders(input[name]))
-    ]
+def figure_phrases(wildcards):
+    """Whether phrases, which are report text, stand on a figure."""
+    drawn = figure(wildcards)
+    if drawn.kind == "grounding":
+        shown = run.task(drawn.task).settings.figure_phrases
+    else:
+        shown = drawn.kind == "priors" and run.shows("text", drawn.task)
+    return "--phrases" if shown else "--no-phrases"
 
 
 # --- pages --------------------------------------------------------------------------------------

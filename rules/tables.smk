@@ -130,11 +130,9 @@ rule check_orderings:
 
 
 rule draw_figure:
-    """Draw phrases grounded in radiographs, from kept similarity grids; no model is run."""
+    """Draw what models made of the same images side by side, from their results."""
     input:
-        metrics=figure_first_metrics,
-        cohort=lambda wildcards: cohort_table(figure_cohort(wildcards)),
-        pixels=lambda wildcards: pixels(figure_cohort(wildcards), figure(wildcards).by),
+        unpack(figure_inputs),
     output:
         picture="<results>/figures/{paper}/{figure}.png",
         content="<results>/figures/{paper}/{figure}.json",
@@ -143,122 +141,32 @@ rule draw_figure:
     benchmark:
         "<timings>/draw_figure/{paper}.{figure}.tsv"
     wildcard_constraints:
-        figure=figures_of("grounding"),
+        figure=figures_of("grounding", "priors", "t_sne", "saliency"),
     retries: need("draw_figure").retries
     conda:
-        "../envs/cpu.yaml"
+        "../envs/gpu.yaml"
     threads: need("draw_figure").threads
     resources:
         **job("draw_figure"),
     params:
-        code=code_digest("benchmarks.grounding.comparison"),
-        settings=lambda wildcards: as_json(figure(wildcards)),
-        results=lambda wildcards, input: folders(input.metrics),
-        cohort=subpath(input.cohort, parent=True),
-        pixels=subpath(input.pixels, parent=True),
-        phrases=lambda wildcards: (
-            "--phrases"
-            if run.task(figure(wildcards).task).settings.figure_phrases
-            else "--no-phrases"
-        ),
-    shell:
-        r"""
-        python -m cxrflow.benchmarks.draw_grounding \
-            --settings {params.settings:q} \
-            --results {params.results:q} \
-            --cohort {params.cohort:q} \
-            --pixels {params.pixels:q} \
-            {params.phrases} \
-            --output {output.picture:q} \
-            >{log:q} 2>&1
-        """
-
-
-rule draw_priors:
-    """Draw phrases grounded with the prior image and without it, from kept similarity grids."""
-    input:
-        metrics=figure_first_metrics,
-        cohort=lambda wildcards: cohort_table(figure_cohort(wildcards)),
-        pixels=lambda wildcards: pixels(figure_cohort(wildcards), figure(wildcards).model),
-    output:
-        picture="<results>/figures/{paper}/{figure}.png",
-        content="<results>/figures/{paper}/{figure}.json",
-    log:
-        "<logs>/draw_priors/{paper}.{figure}.log",
-    benchmark:
-        "<timings>/draw_priors/{paper}.{figure}.tsv"
-    wildcard_constraints:
-        figure=figures_of("priors"),
-    retries: need("draw_priors").retries
-    conda:
-        "../envs/cpu.yaml"
-    threads: need("draw_priors").threads
-    resources:
-        **job("draw_priors"),
-    params:
-        code=code_digest("benchmarks.grounding.with_prior"),
-        settings=lambda wildcards: as_json(figure(wildcards)),
-        results=lambda wildcards, input: folders(input.metrics),
-        cohort=subpath(input.cohort, parent=True),
-        pixels=subpath(input.pixels, parent=True),
-        phrases=lambda wildcards: (
-            "--phrases" if run.shows("text", figure(wildcards).task) else "--no-phrases"
-        ),
-    shell:
-        r"""
-        python -m cxrflow.benchmarks.draw_priors \
-            --settings {params.settings:q} \
-            --beside {params.results[0]:q} \
-            --alone {params.results[1]:q} \
-            --cohort {params.cohort:q} \
-            --pixels {params.pixels:q} \
-            {params.phrases} \
-            --output {output.picture:q} \
-            >{log:q} 2>&1
-        """
-
-
-rule draw_models:
-    """Draw several models side by side: maps of features, or saliency (ConVIRT Figures 3, 4)."""
-    input:
-        unpack(figure_of_models),
-        cohort=lambda wildcards: cohort_table(figure_cohort(wildcards)),
-    output:
-        picture="<results>/figures/{paper}/{figure}.png",
-        content="<results>/figures/{paper}/{figure}.json",
-    log:
-        "<logs>/draw_models/{paper}.{figure}.log",
-    benchmark:
-        "<timings>/draw_models/{paper}.{figure}.tsv"
-    wildcard_constraints:
-        figure=figures_of("t_sne", "saliency"),
-    retries: need("draw_models").retries
-    conda:
-        "../envs/gpu.yaml"
-    threads: need("draw_models").threads
-    resources:
-        **job("draw_models"),
-    params:
-        code=lambda wildcards: code_digest(*code_of_models(wildcards)),
+        code=lambda wildcards: code_digest(*figure_code(wildcards)),
         kind=lambda wildcards: figure(wildcards).kind,
         settings=lambda wildcards: as_json(figure(wildcards)),
-        models=options_of_models,
-        cohort=subpath(input.cohort, parent=True),
+        data=lambda wildcards, input: folder_options(figure_inputs(wildcards), input),
+        phrases=figure_phrases,
+        file=lambda wildcards, output: output[0],  # the picture, where there is one
     shell:
         r"""
-        python -m cxrflow.benchmarks.draw_models {params.kind} \
+        python -m cxrflow.benchmarks.draw_figure {params.kind} \
             --settings {params.settings:q} \
-            {params.models:q} \
-            --cohort {params.cohort:q} \
-            --output {output.picture:q} \
+            {params.data:q} \
+            {params.phrases} \
+            --output {params.file:q} \
             >{log:q} 2>&1
         """
 
 
-rule show_reports:
-    """Reports of several models beside the radiologist's (BioViL-T Table A.1)."""
-    input:
-        metrics=figure_first_metrics,
+use rule draw_figure as show_reports with:
     output:
         content="<results>/figures/{paper}/{figure}.json",
     log:
@@ -268,23 +176,9 @@ rule show_reports:
     wildcard_constraints:
         figure=figures_of("reports"),
     retries: need("show_reports").retries
-    conda:
-        "../envs/cpu.yaml"
     threads: need("show_reports").threads
     resources:
         **job("show_reports"),
-    params:
-        code=code_digest("benchmarks.generation.side_by_side"),
-        settings=lambda wildcards: as_json(figure(wildcards)),
-        results=lambda wildcards, input: folders(input.metrics),
-    shell:
-        r"""
-        python -m cxrflow.benchmarks.show_reports \
-            --settings {params.settings:q} \
-            --results {params.results:q} \
-            --output {output.content:q} \
-            >{log:q} 2>&1
-        """
 
 
 rule draw_curve:

@@ -1,4 +1,4 @@
-"""What can be asked for by name: one paper, labels, entities, controls."""
+"""What can be asked for by name: one paper, labels, controls."""
 
 for paper in run.chosen:
 
@@ -16,12 +16,6 @@ rule labels:
     """How well our report labels agree with given ones; needs no model."""
     input:
         label_agreements(),
-
-
-rule entities:
-    """The named entities of the reports, words of change marked."""
-    input:
-        [f"<results>/corpus/{name}/entities.parquet" for name in with_part("reports")],
 
 
 rule controls:

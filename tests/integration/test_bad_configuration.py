@@ -30,7 +30,7 @@ FEATURES = {"features": "f", "model": "m", "cohort": "c"}
 TEXT = {"model": "m", "cohort": "c"}
 TRAINING = {"pairs": "p", "model": "m", "seed": 0, "state": "state"}
 MIMIC = {"layout": "mimic_cxr", "root": "."}
-COUNTED = {"root": ".", "studies_layout": "mimic_cxr", "studies_root": "."}
+COUNTED = {"dataset": "d", "root": ".", "studies_layout": "mimic_cxr", "studies_root": "."}
 PROGRAMS: dict[str, dict[str, object]] = {
     "phantom": {"dataset": "rsna"},
     "reports.corpus": MIMIC,
@@ -53,8 +53,8 @@ PROGRAMS: dict[str, dict[str, object]] = {
     "benchmarks.evaluate mask_prediction": TEXT,
     "benchmarks.evaluate natural_language_inference": {**TEXT, "training": "t"},
     "benchmarks.evaluate sentence_similarity": TEXT,
-    "benchmarks.compare_vocabularies": {"vocabulary": "a=v", "cohort": "c"},
-    "benchmarks.count_ms_cxr": COUNTED,
+    "benchmarks.measure_data vocabulary": {"vocabulary": "v", "cohort": "c"},
+    "benchmarks.measure_data ms_cxr_statistics": COUNTED,
     "benchmarks.compare_rows": {"predictions": "p"},
 }
 

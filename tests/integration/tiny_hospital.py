@@ -220,8 +220,10 @@ class Stages:
 
     def compare_vocabularies(self, output: Path) -> End:
         return program(
-            "benchmarks.compare_vocabularies",
-            vocabulary=f"ours={self.vocabulary}",
+            "benchmarks.measure_data",
+            None,
+            "vocabulary",
+            vocabulary=self.vocabulary,
             cohort=self.cohort,
             output=output,
         )

@@ -10,7 +10,7 @@ import pytest
 from benchmark_fakes import CATEGORIES, FakeModel, grounding_samples, make_store, write_cohort
 from PIL import Image
 
-from cxrflow.benchmarks.draw_grounding import main
+from cxrflow.benchmarks.draw_figure import main
 from cxrflow.benchmarks.grounding import phrase_grounding
 from cxrflow.benchmarks.grounding.comparison import choose_rows
 from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
@@ -64,9 +64,9 @@ def root(made, tmp_path):
 def draw(root, *options, results=("other", "fake"), **changes):
     output = root / "figures" / "figure1.png"
     main(
-        ["--settings", json.dumps(FIGURE | changes), "--cohort", str(root / "cohort")]
+        ["grounding", "--settings", json.dumps(FIGURE | changes), "--cohort", str(root / "cohort")]
         + ["--results", *(str(root / name) for name in results)]
-        + ["--pixels", str(root / "pixels"), *options, "--output", str(output)]
+        + ["--pixels", *[str(root / "pixels")] * len(results), *options, "--output", str(output)]
     )
     return Image.open(output), read_json(output.with_suffix(".json"))
 

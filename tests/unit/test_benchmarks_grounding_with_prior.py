@@ -11,7 +11,7 @@ from benchmark_fakes import CATEGORIES, FakeModel, grounding_samples, make_store
 from config_overlays import real
 from PIL import Image
 
-from cxrflow.benchmarks.draw_priors import main
+from cxrflow.benchmarks.draw_figure import main
 from cxrflow.benchmarks.grounding import phrase_grounding
 from cxrflow.benchmarks.grounding.heat_sheet import GAP
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
@@ -53,8 +53,8 @@ def root(made: Path, tmp_path: Path) -> Path:
 
 def drawn(root: Path, *more: str) -> dict:
     main(
-        ["--beside", str(root / "beside"), "--alone", str(root / "alone")]
-        + ["--cohort", str(root / "cohort"), "--pixels", str(root / "pixels")]
+        ["priors", "--results", str(root / "beside"), str(root / "alone")]
+        + ["--cohort", str(root / "cohort"), "--pixels", *[str(root / "pixels")] * 2]
         + ["--settings", FIGURE, "--output", str(root / "figure.png"), *more]
     )
     return read_json(root / "figure.json")
@@ -114,6 +114,10 @@ def test_what_is_refused(root: Path) -> None:
     write_json(metrics, read_json(metrics) | {"model": "b/other"})
     with pytest.raises(InputError, match=r"is of b/other, seed 0; expected b/m, seed 0"):
         drawn(root)
+    with pytest.raises(InputError, match="--results: expected two, with priors and without"):
+        drawn(root, "--results", str(root / "beside"), "--pixels", str(root / "pixels"))
+    with pytest.raises(SystemExit):
+        drawn(root, "--pixels", str(root / "pixels"))
 
 
 def test_privacy_decides_whether_it_is_drawn(overlay) -> None:

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from data_fixtures import write_csv
 
-from cxrflow.benchmarks.count_ms_cxr import main
 from cxrflow.benchmarks.data import ms_cxr_statistics as program
 from cxrflow.benchmarks.data.box_positions import union_maps
 from cxrflow.benchmarks.data.settings import MsCxrStatisticsSettings
+from cxrflow.benchmarks.measure_data import main
 from cxrflow.data.tables import Tables, shaped
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
@@ -61,7 +61,8 @@ def roots(tmp_path):
 
 def run(roots, *more, **settings):
     main(
-        ["--root", str(roots / "ms"), "--studies-layout", "mimic_cxr_jpg"]
+        ["ms_cxr_statistics", "--dataset", "ms_cxr", "--root", str(roots / "ms")]
+        + ["--studies-layout", "mimic_cxr_jpg"]
         + ["--studies-root", str(roots / "jpg"), "--output", str(roots / "out")]
         + ["--settings", json.dumps(settings), *more]
     )

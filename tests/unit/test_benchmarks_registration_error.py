@@ -13,7 +13,7 @@ from benchmark_fakes import write_cohort
 from config_overlays import real
 from PIL import Image
 
-from cxrflow.benchmarks.measure_registration import main
+from cxrflow.benchmarks.measure_data import main
 from cxrflow.benchmarks.temporal.registration_error import (
     frame,
     shared,
@@ -105,7 +105,8 @@ def scored(world: Path, output: Path, way: Way, **changed: pd.DataFrame) -> dict
     changed.get("truth", truth.reset_index()).to_parquet(output / "TRUTH.parquet")
     settings = {"geometry": f"shorter{SIZE}", "intervals": {"replicates": 100}}
     main(
-        ["--cohort", str(world / "cohort"), "--pixels", str(world / "pixels")]
+        ["registration_error", "--cohort", str(world / "cohort")]
+        + ["--pixels", str(world / "pixels")]
         + ["--registration", str(output), "--truth", str(output)]
         + ["--settings", json.dumps(settings), "--output", str(output / "out"), "--task", "t"]
     )
@@ -216,7 +217,8 @@ def test_what_cannot_be_scored(world: Path, tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match=r"made from other pixels.*expected one store"):
         main(
-            ["--cohort", str(world / "cohort"), "--pixels", str(world / "pixels")]
+            ["registration_error", "--cohort", str(world / "cohort")]
+            + ["--pixels", str(world / "pixels")]
             + ["--registration", str(tmp_path / "lost"), "--truth", str(world)]
             + ["--settings", '{"geometry": "shorter64"}', "--output", str(tmp_path / "none")]
         )

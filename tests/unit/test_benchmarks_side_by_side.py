@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from page_fixtures import build, edit, load, write_record
 
+from cxrflow.benchmarks.draw_figure import main
 from cxrflow.benchmarks.generation.side_by_side import at_quantiles, marked
-from cxrflow.benchmarks.show_reports import main
 from cxrflow.config.schema import Config
 from cxrflow.files import read_json, write_json
 
@@ -51,7 +51,7 @@ def write_figure(root: Path, folders: list[Path]) -> Path:
     output = root / f"figures/{PAPER}/table_a1.json"
     output.parent.mkdir(parents=True, exist_ok=True)
     results = ["--results", *map(str, folders)]
-    main(["--settings", str(settings), *results, "--output", str(output)])
+    main(["reports", "--settings", str(settings), *results, "--output", str(output)])
     return output
 
 

@@ -9,8 +9,7 @@ from benchmark_fakes import write_cohort
 from data_fixtures import Image, mimic_cxr_jpg
 from test_data_progression import EFFUSION, graph, relation, write_imagenome
 
-from cxrflow.benchmarks.count_courses import main as count_courses
-from cxrflow.benchmarks.count_rows import main as count_rows
+from cxrflow.benchmarks.measure_data import main
 from cxrflow.errors import InputError
 
 ROWS = (
@@ -26,7 +25,7 @@ ROWS = (
 def counted(tmp_path: Path, benchmark: str, table: pd.DataFrame, **settings: object):
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", table)
     arguments = [benchmark, "--cohort", str(cohort), "--output", str(tmp_path / "out")]
-    count_rows([*arguments, "--settings", json.dumps(settings)])
+    main([*arguments, "--settings", json.dumps(settings)])
     found = json.loads((tmp_path / "out" / "metrics.json").read_text())
     return {name: one["value"] for name, one in found["metrics"].items()}
 
@@ -72,9 +71,10 @@ def test_courses(tmp_path: Path) -> None:
             graph(third, relation(third, second, "sideways", EFFUSION)),
         ],
     )
-    arguments = ["--root", str(root), "--studies-layout", "mimic_cxr_jpg"]
-    arguments += ["--studies-root", str(studies), "--output", str(tmp_path / "out")]
-    count_courses(arguments)
+    arguments = ["course_statistics", "--dataset", "chest_imagenome", "--root", str(root)]
+    arguments += ["--studies-layout", "mimic_cxr_jpg", "--studies-root", str(studies)]
+    arguments += ["--output", str(tmp_path / "out")]
+    main(arguments)
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())["metrics"]
     values = {name: one["value"] for name, one in metrics.items()}
     assert (values["subjects"], values["studies"], values["several_studies"]) == (2, 4, 50)
@@ -85,4 +85,20 @@ def test_courses(tmp_path: Path) -> None:
     (broken / "x_SceneGraph.json").write_text("{")
     (root / "silver_dataset" / "scene_graph.zip").unlink()
     with pytest.raises(InputError, match=r"1 of 1 files failed at 'scene graphs'"):
-        count_courses(arguments)
+        main(arguments)
+
+
+def test_options_of_other_benchmarks_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, said in (
+        (["progression_statistics"], "progression_statistics needs --cohort"),
+        (["vocabulary", "--cohort", "c"], "vocabulary needs --vocabulary"),
+        (["curation_statistics", "--cohort", "c"], "curation_statistics does not read --cohort"),
+        (["course_statistics", "--root", "r"], "course_statistics needs --dataset"),
+        (
+            ["sentence_pair_statistics", "--cohort", "c", "--studies-root", "r"],
+            "sentence_pair_statistics does not read --studies-root",
+        ),
+    ):
+        with pytest.raises(SystemExit) as end:
+            main([*words, "--output", "nowhere"])
+        assert end.value.code == 2 and f"error: {said}\n" in capsys.readouterr().err

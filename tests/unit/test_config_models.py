@@ -92,6 +92,8 @@ def test_a_task_names_a_benchmark_and_what_that_is_trained_on():
         Task(benchmark="x", cohort="c")
     with pytest.raises(ValueError, match="natural_language_inference needs a cohort 'training'"):
         Task(benchmark="natural_language_inference", cohort="c")
+    with pytest.raises(ValueError, match="course_statistics reads no 'demographics'"):
+        Task(benchmark="course_statistics", cohort="c", demographics="d")
 
 
 # --- what is made from what ---------------------------------------------------------------------

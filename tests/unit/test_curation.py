@@ -11,8 +11,8 @@ import torch
 from benchmark_fakes import make_store, write_cohort
 
 from cxrflow.benchmarks import curation
-from cxrflow.benchmarks.count_curation import main as count_curation
 from cxrflow.benchmarks.curate_images import main
+from cxrflow.benchmarks.measure_data import main as measure_data
 from cxrflow.data.filters import one_per_study
 from cxrflow.errors import InputError
 from cxrflow.files import read_json, write_json
@@ -91,12 +91,13 @@ def counted(folder, decided, truth=None, **settings):
     said = {"data": {"name": "d", "synthetic": True}, "model": "w", "images": {"best": 2}}
     said |= {"settings": {"margin": 0.2}, "learnt": False}
     write_json(folder / "curation.json", said)
-    arguments = ["--curation", str(folder), "--output", str(folder / "out"), "--task", "p/t"]
+    arguments = ["curation_statistics", "--curation", str(folder), "--task", "p/t"]
+    arguments += ["--output", str(folder / "out")]
     if truth is not None:
         truth.to_parquet(folder / "TRUTH.parquet")
         arguments += ["--truth", str(folder)]
     settings = {"intervals": {"replicates": 100}, **settings}
-    count_curation([*arguments, "--settings", json.dumps(settings)])
+    measure_data([*arguments, "--settings", json.dumps(settings)])
     return read_json(folder / "out" / "metrics.json")
 
 

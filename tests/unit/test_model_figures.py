@@ -12,7 +12,7 @@ from retrieval_fixtures import CANDIDATES, CATEGORIES, QUERIES, category_feature
 from sklearn.neighbors import NearestNeighbors
 
 from cxrflow.benchmarks.classification.saliency import image_of, saliency, shown
-from cxrflow.benchmarks.draw_models import main
+from cxrflow.benchmarks.draw_figure import main
 from cxrflow.benchmarks.features import weights_file, write_features
 from cxrflow.benchmarks.retrieval.embedding_map import own_category
 from cxrflow.encoders.frames import Frames

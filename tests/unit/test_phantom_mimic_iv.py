@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 from phantom_fixtures import SETTINGS
 
-from cxrflow.benchmarks.count_ms_cxr import main
+from cxrflow.benchmarks.measure_data import main
 from cxrflow.data import mimic_iv
 from cxrflow.files import read_object
 from cxrflow.phantom.patient import hospital, of_mimic_cxr
@@ -45,7 +45,8 @@ def test_the_dates_of_headers_and_of_the_table_give_the_same_statistics(
     found = []
     for layout in ("mimic_cxr", "mimic_cxr_jpg"):
         main(
-            ["--root", str(written / "ms_cxr"), "--studies-layout", layout]
+            ["ms_cxr_statistics", "--dataset", "ms_cxr", "--root", str(written / "ms_cxr")]
+            + ["--studies-layout", layout]
             + ["--studies-root", str(written / layout), "--output", str(tmp_path / layout)]
             + ["--demographics", str(written / "mimic_iv")]
         )

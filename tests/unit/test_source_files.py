@@ -143,9 +143,9 @@ BY_WILDCARDS = {
     "pretrain_text": "run.code_of(",
     "initialise": "run.code_of(",
     "evaluate": "one.program",
-    "draw_models": "code_of_models(",
+    "measure_data": "benchmark.program",
+    "draw_figure": "figure_code(",
     "score_reference": "benchmark.reference_program",
-    "count_rows": "benchmark.program",
 }
 
 

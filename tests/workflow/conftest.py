@@ -144,7 +144,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     for name in ("tiny.yaml", "toy.yaml"):
         shutil.copy2(Path(__file__).with_name(name), folder / name)
     made = Checkout(folder, ("tiny.yaml",))
-    done = made.snakemake("--cores", "2", "--show-failed-logs", "all", "entities")
+    done = made.snakemake("--cores", "2", "--show-failed-logs", "all")
     assert done.returncode == 0, done.stdout[-6000:]
     return made
 

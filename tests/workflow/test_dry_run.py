@@ -171,10 +171,9 @@ def test_labels_are_compared_without_any_model(fresh: Checkout) -> None:
         assert planned.keys() == {"draw_phantom", "train_sentence_splitter", "process_reports"}
 
 
-def test_controls_and_entities_are_made_when_asked_for(fresh: Checkout) -> None:
-    jobs = fresh.plan("controls", "entities")
+def test_controls_are_made_when_asked_for(fresh: Checkout) -> None:
+    jobs = fresh.plan("controls")
     assert "biovil/biovil_shuffled_pairs" in models_of(jobs)
-    assert {"train_entity_tagger", "extract_entities"} <= {job.rule for job in jobs}
 
 
 def test_the_study(fresh: Checkout) -> None:

@@ -8,14 +8,7 @@ from typing import Any
 
 from cxrflow.benchmarks.grounding.settings import FigureColumn
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_path, read_object, write_json
-
-
-def write_picture(path: Path, png: bytes, content: dict[str, Any]) -> None:
-    """The picture, and beside it what is on it."""
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(png)
-    write_json(path.with_suffix(".json"), content)
+from cxrflow.files import read_object
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,8 @@ class Benchmark:
     ``program``: its module below ``cxrflow.benchmarks``, with ``score(options, settings)``.
     ``kind``: of its cohort; None: any. ``needs``: what a model must offer (image, text, joint,
     report, decoder, frames, guided, checkpoints); none: it is measured on the data themselves.
-    ``reads``: what its program takes beside the cohort's rows. ``split``: its cohort must have a
+    ``reads``: what its program takes beside the cohort's rows, or in their place (curation, data
+    sets as published). ``split``: its cohort must have a
     part to train on and another to test on. ``training``: the kind of a second cohort, which it
     learns from.
     ``reports``: a task may name a cohort of pairs instead, whose reports say which of its texts a
@@ -67,8 +68,6 @@ class Benchmark:
     that belongs to the model, and may differ between models that are compared.
 
     ``resumes``: it trains, and takes a folder for the state of what is not finished.
-    ``counts``: what a benchmark without a model counts: the rows of its cohort, data sets, or what
-    became of the images of a cohort that is curated.
     ``truth``: it takes what only the synthetic hospital knows of its images, and cannot do without
     (needed), or does more with it (used).
 
@@ -80,7 +79,9 @@ class Benchmark:
     settings: type[Settings]
     kind: str | None
     needs: frozenset[str] = frozenset()
-    reads: str = "samples"  # samples | pixels | features | registration
+    reads: Literal[
+        "samples", "pixels", "features", "registration", "vocabularies", "datasets", "curation"
+    ] = "samples"
     split: bool = False
     training: str | None = None
     reports: bool = False
@@ -89,7 +90,6 @@ class Benchmark:
     clusters: str = "result:patients"
     own: tuple[str, ...] = ()
     resumes: bool = False
-    counts: Literal["rows", "datasets", "curation"] | None = None
     truth: Literal["needed", "used"] | None = None
     references: Sequence[str] = ()
     reference_program: str = ""
@@ -319,20 +319,26 @@ BENCHMARKS = {
         reads="pixels",
         statistics="checkpoints.checkpoint_series:statistics",
     ),
-    "vocabulary": Benchmark("language.vocabulary", VocabularyComparisonSettings, "pairs"),
+    "vocabulary": Benchmark(
+        "language.vocabulary", VocabularyComparisonSettings, "pairs", reads="vocabularies"
+    ),
     "ms_cxr_statistics": Benchmark(
-        "data.ms_cxr_statistics", MsCxrStatisticsSettings, "grounding", counts="datasets"
+        "data.ms_cxr_statistics", MsCxrStatisticsSettings, "grounding", reads="datasets"
     ),
     "course_statistics": Benchmark(
-        "data.course_statistics", CourseStatisticsSettings, "progression", counts="datasets"
+        "data.course_statistics", CourseStatisticsSettings, "progression", reads="datasets"
     ),
     "progression_statistics": Benchmark(
-        "data.progression_statistics", RowStatisticsSettings, "progression", counts="rows"
+        "data.progression_statistics", RowStatisticsSettings, "progression"
     ),
     "sentence_pair_statistics": Benchmark(
-        "data.sentence_pair_statistics", RowStatisticsSettings, "nli", counts="rows"
+        "data.sentence_pair_statistics", RowStatisticsSettings, "nli"
     ),
     "curation_statistics": Benchmark(
-        "data.curation_statistics", CurationStatisticsSettings, None, counts="curation"
+        "data.curation_statistics",
+        CurationStatisticsSettings,
+        None,
+        reads="curation",
+        truth="used",
     ),
 }

@@ -19,7 +19,7 @@ from cxrflow.names import REFERENCE, is_reference, paper_of
 
 # Where a paper's name stands, something else has these: folders, targets, the page of all papers.
 RESERVED = {REFERENCE, "label_agreement", "benchmarks", "index"}
-RESERVED |= {"all", "labels", "entities", "controls"}
+RESERVED |= {"all", "labels", "controls"}
 ORDERINGS = "orderings"
 
 
@@ -52,11 +52,11 @@ def check_names(config: Config) -> None:
     _known("weights", config.weights, library.models)
     scales = {scale for recipe in library.models.values() for scale in recipe.scales}
     _known("scale", [config.scale], {"paper", *scales})
-    scored = {name for name, benchmark in BENCHMARKS.items() if benchmark.needs}
-    _known("resources", config.resources, {*RULES, *scored})
-    for name in (scored - {*RULES}) & config.resources.keys():
+    _known("resources", config.resources, {*RULES, *BENCHMARKS})
+    for name in BENCHMARKS.keys() & config.resources.keys():
         if config.resources[name].retries != Resources().retries:
-            why = "evaluations are tried again as often as 'resources.evaluate.retries' says"
+            rule = "evaluate" if BENCHMARKS[name].needs else "measure_data"
+            why = f"its jobs are tried again as often as 'resources.{rule}.retries' says"
             raise WrongKey(("resources", name, "retries"), f"{why}; expected it there alone")
     if len(set(config.seeds)) != len(config.seeds):
         raise WrongKey(("seeds",), f"{config.seeds} names a seed twice")

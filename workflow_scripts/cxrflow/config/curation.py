@@ -14,7 +14,7 @@ from cxrflow.config.schema import Config
 def check_curation(config: Config) -> None:
     """Every curated cohort has candidates to choose from and a model that can choose."""
     for name, task in config.library.tasks.items():
-        counted = BENCHMARKS[task.benchmark].counts == "curation"
+        counted = BENCHMARKS[task.benchmark].reads == "curation"
         if counted and config.library.cohorts[task.cohort].curation is None:
             raise WrongKey(
                 ("tasks", name, "cohort"),

@@ -9,7 +9,7 @@ from cxrflow.command import MOST_CORES, Settings
 from cxrflow.data.layouts import layout
 from cxrflow.errors import InputError
 from cxrflow.names import ShortName
-from cxrflow.reports.entities.settings import EntitySettings, EntityTaggerSettings
+from cxrflow.reports.entities.settings import EntityTaggerSettings
 from cxrflow.reports.settings import ReportSettings, SentenceSplitterSettings
 
 
@@ -49,8 +49,8 @@ class Dataset(Settings):
         return self.root is None
 
 
-class Entities(EntitySettings):
-    """Entity extraction, and where its stanza models are."""
+class Entities(Settings):
+    """Where the stanza models of report generation's entity tagger are."""
 
     stanza_folder: str | None = Field(
         None, description="folder of stanza models; null = train one on the synthetic text"
@@ -58,10 +58,6 @@ class Entities(EntitySettings):
     training: EntityTaggerSettings = Field(
         EntityTaggerSettings(), description="training of that one"
     )
-
-    def settings(self) -> dict[str, Any]:
-        """What the extraction program receives."""
-        return self.model_dump(mode="json", exclude={"stanza_folder", "training"})
 
 
 class Reports(ReportSettings):
@@ -106,16 +102,15 @@ class LabelAgreement(LabelAgreementProtocol):
     )
 
 
-# Rules whose jobs ask for resources, by what they ask under; evaluations ask by benchmark as well.
+# Rules whose jobs ask for resources, by what they ask under; those of a benchmark by that as well.
 RULES = (
     *("build_pairs", "build_vocabulary", "check_orderings", "collect_text", "compare_rows"),
-    *("count_courses", "count_curation", "count_rows", "curate_images", "draw_curve"),
-    *("draw_figure", "draw_models", "draw_phantom", "draw_priors", "evaluate"),
-    *("extract_entities", "extract_features", "import_weights", "initialise", "label_agreement"),
-    *("make_page", "make_table", "measure_registration", "ms_cxr_statistics", "pretrain_image"),
-    *("pretrain_joint", "pretrain_report", "pretrain_text", "process_reports", "record_config"),
-    *("register_pairs", "score_reference", "store_pixels", "tokenise_documents"),
-    *("show_reports", "train_entity_tagger", "train_sentence_splitter", "vocabulary"),
+    *("curate_images", "draw_curve", "draw_figure", "draw_phantom", "evaluate"),
+    *("extract_features", "import_weights", "initialise", "label_agreement"),
+    *("make_page", "make_table", "measure_data", "pretrain_image", "pretrain_joint"),
+    *("pretrain_report", "pretrain_text", "process_reports", "record_config", "register_pairs"),
+    *("score_reference", "show_reports", "store_pixels", "tokenise_documents"),
+    *("train_entity_tagger", "train_sentence_splitter"),
 )
 
 

@@ -70,21 +70,16 @@ class Config(Tables):
             (self.library.tasks[task].cohort, self.geometry_of(task, name))
             for task, name in self._reading_images()
         }
-        stores |= {(cohort, geometry) for _, cohort, geometry in self.registered}
+        stores |= {
+            (task.task.cohort, task.settings.geometry)
+            for task in map(self.task, self.tasks_in_use)
+            if isinstance(task.settings, RegistrationErrorSettings)
+        }
         return sorted(
             (cohort, geometry)
             for cohort, geometry in stores
             if cohort and geometry and self.known_cohorts[cohort].pictured
         )
-
-    @property
-    def registered(self) -> list[tuple[str, str, str]]:
-        """(task, cohort, geometry) of each registration that is measured by itself."""
-        return [
-            (name, self.library.tasks[name].cohort, task.settings.geometry)
-            for name in self.tasks_in_use
-            if isinstance((task := self.task(name)).settings, RegistrationErrorSettings)
-        ]
 
     def _reading_images(self) -> set[tuple[str, str]]:
         """The (task, model) pairs that read pixels: those of one paper, and those it shows."""
@@ -116,7 +111,7 @@ class Config(Tables):
         where there is one, and else the header of every image), demographics if there are any.
         """
         recipe = self.library.tasks[task]
-        if BENCHMARKS[recipe.benchmark].counts != "datasets":
+        if BENCHMARKS[recipe.benchmark].reads != "datasets":
             return []
         cohort = self.known_cohorts[recipe.cohort]
         studies = self.data.companion_of(cohort.dataset) or cohort.holder

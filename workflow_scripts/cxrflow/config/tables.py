@@ -105,7 +105,7 @@ class Tables(Models):
         cohorts = [recipe.cohort, *([recipe.training] if recipe.training else [])]
         if not all(map(self.has_cohort, cohorts)):
             return False
-        if self.task(task).benchmark.counts == "curation" and not self.curators(recipe.cohort):
+        if self.task(task).benchmark.reads == "curation" and not self.curators(recipe.cohort):
             return False
         cohort, benchmark = self.known_cohorts[recipe.cohort], self.task(task).benchmark
         if benchmark.truth == "needed" and not self.data.drawn(*cohort.sources):
@@ -137,7 +137,11 @@ class Tables(Models):
         return found
 
     def geometry_of(self, task: str, model: str) -> str | None:
-        """Of the pixels that a model sees in a task: the task's, or what it was trained on."""
+        """Of the pixels that a model sees in a task: the task's, or what it was trained on.
+
+        A reference row sees those of the first model.
+        """
+        model = self.first_models[task] if is_reference(model) else model
         return getattr(self.task(task).settings, "geometry", None) or self.model(model).geometry
 
     def measures(self, task: str, model: str | None) -> bool:

@@ -20,7 +20,6 @@ def targets(config: Config) -> Iterator[tuple[str, str]]:
     for paper, said in config.chosen.items():
         yield paper, said.title or "every row of its tables"
     yield "labels", "how well report labels agree with given ones; needs no model"
-    yield "entities", "the named entities of the reports"
     yield "controls", "models that must fail, in every task that they can do"
     for paper in config.chosen:
         for name in config.table_names(paper, "all"):

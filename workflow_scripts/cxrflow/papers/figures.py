@@ -1,4 +1,7 @@
-"""The figures of a paper, by kind: a new one is its settings, its program, a rule, a line here."""
+"""The figures of a paper, by kind: a new one is its settings, what draws it, and a line here.
+
+Those that cxrflow.benchmarks.draw_figure draws have a line there too.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self

@@ -188,4 +188,6 @@ class Task(Settings):
             raise ValueError(f"the benchmark {self.benchmark} needs a cohort 'training'")
         if self.training is not None and not (known.training or known.reports):
             raise ValueError(f"the benchmark {self.benchmark} reads no cohort 'training'")
+        if self.demographics is not None and self.benchmark != "ms_cxr_statistics":
+            raise ValueError(f"the benchmark {self.benchmark} reads no 'demographics'")
         return self

@@ -23,7 +23,8 @@ from cxrflow.errors import InputError
 from cxrflow.files import atomic_folder, is_synthetic, write_json
 from cxrflow.reports.entities.settings import EntityTaggerSettings
 from cxrflow.reports.entities.tagged_text import TaggedSentence, read_tagged, span_scores
-from cxrflow.reports.entities.taggers import NEEDED, StanzaTagger
+from cxrflow.reports.entities.taggers import StanzaTagger
+from cxrflow.reports.entities.temporal import COUNTED
 from cxrflow.reports.stanza_models import train_model
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ def train(
     text = Path(text)
     parts = {name: read_tagged(text / f"{name}.bioes") for name in ("train", "dev", "test")}
     known = {span[0] for sentence in parts["train"] for span in sentence.spans()}
-    missing = [name for name in NEEDED if name not in known]
+    missing = [name for name in COUNTED if name not in known]
     if missing:
         raise InputError(f"{text / 'train.bioes'}: no entity of the type {', '.join(missing)}")
     model = Path(tokenizer) / "en" / "tokenize" / f"{VECTORS}.pt"

@@ -12,6 +12,7 @@ class SaliencyFigureSettings(ColumnsFigureSettings):
     """What the linear heads of several models look at, an image a class."""
 
     PROGRAM: ClassVar = "classification.saliency"
+    READS: ClassVar = ("models", "pixels")
 
     kind: Literal["saliency"] = "saliency"
     task: Name = Field(description="linear classification, whose heads are taken")

@@ -10,9 +10,7 @@ at random gets: exactly, nothing is drawn.
 """
 
 import logging
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from argparse import Namespace
 
 import numpy as np
 import pandas as pd
@@ -75,30 +73,15 @@ def summarise(rows: pd.DataFrame, settings: CurationStatisticsSettings) -> dict[
     return exact | estimates(statistic, rows, sizes, settings.intervals)
 
 
-@dataclass(frozen=True)
-class Decisions:
-    """What a model decided (curation.parquet), and what is said of it (curation.json)."""
-
-    file: Path
-    table: pd.DataFrame
-    said: dict[str, Any]
-
-
-def read_decisions(folder: Path) -> Decisions:
-    """Read what :mod:`cxrflow.benchmarks.curation` wrote."""
-    said = read_object(folder / "curation.json", ("data", "model", "learnt", "settings", "images"))
-    return Decisions(
-        folder / "curation.parquet", read_table(folder / "curation.parquet", COLUMNS), said
-    )
-
-
-def score(decisions: Decisions, truth: Path | None, settings: CurationStatisticsSettings) -> Result:
-    """What ``cxrflow.benchmarks.count_curation`` calls; ``truth``: a synthetic data set."""
-    path, said = decisions.file, decisions.said
-    known = (
-        None if truth is None else read_table(truth / TRUTH_FILE, ("image_id", "usable", "kind"))
-    )
-    rows = studies_of(choose_split(decisions.table, settings.split, path), known)
+def score(options: Namespace, settings: CurationStatisticsSettings) -> Result:
+    path = options.curation / "curation.parquet"
+    fields = ("data", "model", "learnt", "settings", "images")
+    said = read_object(options.curation / "curation.json", fields)
+    decided = choose_split(read_table(path, COLUMNS), settings.split, path)
+    truth = None
+    if options.truth is not None:
+        truth = read_table(options.truth / TRUTH_FILE, ("image_id", "usable", "kind"))
+    rows = studies_of(decided, truth)
     if rows.empty:
         raise InputError(f"{path}: no study has several images; there is nothing to choose")
     metrics = summarise(rows, settings)

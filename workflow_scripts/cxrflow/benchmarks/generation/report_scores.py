@@ -14,26 +14,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cxrflow.benchmarks.generation.entity_scores import NEM, TEM
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.errors import InputError
 from cxrflow.metrics.cider import Cider
-from cxrflow.metrics.entity_match import Counts, corpus_f1, set_counts
+from cxrflow.metrics.entity_match import corpus_f1, set_counts
 from cxrflow.metrics.factuality import factuality
 from cxrflow.metrics.intervals import Floats, Statistic, weighted_mean
 from cxrflow.metrics.report_text import bleu, bleu_counts, rouge_l
 from cxrflow.reports.entities.taggers import Entity, KeywordTagger, StanzaTagger, Tagger
+from cxrflow.reports.entities.temporal import COUNTED, is_temporal_entity
 from cxrflow.reports.labels.labeller import make_labeller
-from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.sentences import make_splitter
 from cxrflow.text.report_prompts import words_of
 
 #: What is exchanged in a control; its columns end so, and so do its scores.
 CONTROLS = ("other_image", "other_prior")
 PARTS = ("with_prior", "without_prior")
-#: Metric of factuality's convention (Table 1, Table 3).
-LABELS = {"label_f1_weighted": "biovil_t", "label_f1_macro": "cxr_repair"}
-_COUNTS = ("both", "hypothesis", "reference")
 
 
 class Scorer:
@@ -81,20 +77,22 @@ class Scorer:
     def _matches(
         self, references: Sequence[str], texts: Sequence[str], temporal: bool
     ) -> list[list[float]]:
-        counted = (TEM if temporal else NEM)["biovil_t"].counted
+        def counts(entity: Entity) -> bool:
+            if temporal:
+                return self.by_keywords or is_temporal_entity(entity.type, entity.text)
+            return entity.type in COUNTED
 
         def strings(side: Sequence[str]) -> list[list[str]]:
             return [
                 [
                     " ".join(entity.text.lower().split())
                     for entity in self._entities[text]
-                    if self.by_keywords or counted(entity)
+                    if counts(entity)
                 ]
                 for text in side
             ]
 
-        counts = set_counts(strings(references), strings(texts))
-        return np.stack([getattr(counts, name) for name in _COUNTS], axis=1).tolist()
+        return set_counts(strings(references), strings(texts)).tolist()
 
 
 def statistics(predictions: pd.DataFrame, settings: ReportGenerationSettings) -> Statistic:
@@ -137,19 +135,15 @@ def _of_columns(
         array(f"labels{ending}"),
     )
     means = {n: array(f"{n}{ending}") for n in ("rouge_l", "rouge_l_coco", "cider_d")}
-    entities = {
-        name: Counts(*array(f"{name}{ending}").T) for name in ("tem", "nem") if name in predictions
-    }
+    entities = {name: array(f"{name}{ending}") for name in ("tem", "nem") if name in predictions}
 
     def scores(counts: Floats) -> dict[str, Floats]:
         weights = counts[:, chosen]
         found = {f"bleu_{order}": bleu(wording, order, weights) for order in (2, 4)}
         found |= {name: weighted_mean(weights, values) for name, values in means.items()}
-        for name, convention in LABELS.items():
-            agreed = factuality(truth, told, OBSERVATIONS, convention, weights=weights)
-            found[name] = agreed["f1"]
-        for name, one in entities.items():
-            found[name] = corpus_f1(one, weights)["f1"]
+        agreed = factuality(truth, told, weights)
+        found |= {f"label_f1_{average}": values for average, values in agreed.items()}
+        found |= {name: corpus_f1(matches, weights) for name, matches in entities.items()}
         return found
 
     return scores

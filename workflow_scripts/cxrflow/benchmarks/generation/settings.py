@@ -69,6 +69,8 @@ class ReportsFigureSettings(ColumnsFigureSettings):
     studies whose report speaks of change.
     """
 
+    PROGRAM: ClassVar = "generation.side_by_side"
+    READS: ClassVar = ()
     ENDING: ClassVar = "json"
 
     kind: Literal["reports"] = "reports"

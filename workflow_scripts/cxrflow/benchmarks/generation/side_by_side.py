@@ -49,8 +49,8 @@ def _parts(text: str, words: list[tuple[Entity, str]]) -> list[tuple[str, str | 
     return [part for part in (*parts, (text[begin:], None)) if part[0]]
 
 
-def compare(options: Namespace, settings: ReportsFigureSettings) -> dict[str, Any]:
-    """What the page shows: a row a study, a column a model."""
+def draw(options: Namespace, settings: ReportsFigureSettings) -> tuple[None, dict[str, Any]]:
+    """No picture, and what the page shows: a row a study, a column a model."""
     columns = given_columns(options, settings.columns)
     tables = {}
     for column in columns:
@@ -82,7 +82,7 @@ def compare(options: Namespace, settings: ReportsFigureSettings) -> dict[str, An
         }
         for sample in chosen
     ]
-    return {
+    return None, {
         "data": columns[0].said["data"],
         "shows": ["reports"],
         "caption": f"Of {int((prior & speaks).sum())} studies with a prior whose report speaks of "

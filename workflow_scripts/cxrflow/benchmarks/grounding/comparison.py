@@ -1,6 +1,6 @@
 """A paper's figure of grounded phrases, of one model or of several (BioViL Figures 3, A.1, A.2).
 
-    cxrflow draw_grounding --settings figure.yaml \\
+    cxrflow draw_figure grounding --settings figure.yaml \\
         --results results/benchmarks/phrase_grounding/biovil/seed0 … --cohort … --pixels … \\
         --output results/figures/biovil/figure3.png
 
@@ -10,7 +10,6 @@ worst of each finding, or of all phrases. Beside the picture a JSON file says wh
 phrases, which are report text, are on neither unless ``--phrases`` is given.
 """
 
-import logging
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,15 +24,12 @@ from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.pictures import stored_map
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
 from cxrflow.benchmarks.inputs import Cohort, Pixels, open_pixels, read_cohort
-from cxrflow.benchmarks.model_figures import write_picture
 from cxrflow.benchmarks.result import slug
 from cxrflow.errors import InputError
 from cxrflow.files import read_object
 from cxrflow.images.geometry import Geometry, Placement
 from cxrflow.names import short_name
 from cxrflow.parquet import read_table
-
-log = logging.getLogger("cxrflow")
 
 PANEL = 176  # pixels of a panel's side
 PANELS = 4  # side by side, where examples are narrower than that
@@ -201,8 +197,6 @@ def draw_figure(
         without = "; ".join(f"{one['label']} ({one['reason']})" for one in left_out)
         caption += f" Without a column: {without}."
     return draw_sheet(strips, per_line), {
-        "kind": settings.kind,
-        "title": settings.title,
         **chooser.said(phrases),
         "caption": caption,
         "lines": [_line(example) for example in examples],
@@ -223,15 +217,13 @@ def _line(example: dict[str, Any]) -> str:
     return f"{example['category']}: signed CNR {', '.join(scores)}"
 
 
-def draw(options: Namespace, settings: GroundingFigureSettings) -> None:
+def draw(options: Namespace, settings: GroundingFigureSettings) -> tuple[bytes, dict[str, Any]]:
     results = [Grounded.read(folder) for folder in options.results]
     if settings.by not in [result.model for result in results]:
         raise InputError(
             f"--results: there is none of the model '{settings.by}', which chooses the examples"
         )
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS)
-    pixels = open_pixels(options.pixels, results[0].protocol["geometry"])
-    check_same_samples(results, pixels, options.pixels)
-    png, content = draw_figure(settings, results, cohort, pixels, options.phrases)
-    write_picture(options.output, png, content)
-    log.info("%s: %d examples", options.output, len(content["examples"]))
+    pixels = open_pixels(options.pixels[0], results[0].protocol["geometry"])
+    check_same_samples(results, pixels, options.pixels[0])
+    return draw_figure(settings, results, cohort, pixels, options.phrases)

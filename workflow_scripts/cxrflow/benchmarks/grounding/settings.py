@@ -1,6 +1,6 @@
 """Settings of phrase grounding: its protocol, the papers' figures, one image (BioViL 4.1, 4.3)."""
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -115,6 +115,9 @@ class GroundingFigureSettings(ColumnsFigureSettings):
     The papers choose their examples by hand; ours are chosen by the signed CNR of one model.
     """
 
+    PROGRAM: ClassVar = "grounding.comparison"
+    READS: ClassVar = ("pixels",)
+
     kind: Literal["grounding"] = "grounding"
     task: Name = Field(description="phrase grounding of one cohort")
     by: Name = Field(description="model whose signed CNR chooses the examples")
@@ -132,6 +135,9 @@ class GroundingFigureSettings(ColumnsFigureSettings):
 
 class PriorFigureSettings(Settings):
     """A figure of phrases grounded with a prior image and without (ours; BioViL-T, Table 5)."""
+
+    PROGRAM: ClassVar = "grounding.with_prior"
+    READS: ClassVar = ("pixels",)
 
     kind: Literal["priors"] = "priors"
     title: str

@@ -5,7 +5,6 @@ current image alone, the other the prior as well. Shown is, of each finding, the
 median by signed CNR with the prior, of images that have one.
 """
 
-import logging
 from argparse import Namespace
 from typing import Any
 
@@ -16,12 +15,9 @@ from cxrflow.benchmarks.grounding.comparison import COLUMNS, LEGEND, PANEL, Grou
 from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.settings import PriorFigureSettings
 from cxrflow.benchmarks.inputs import PRIOR, Cohort, Pixels, open_pixels, read_cohort
-from cxrflow.benchmarks.model_figures import write_picture
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
 from cxrflow.names import short_name
-
-log = logging.getLogger("cxrflow")
 
 ALONE, BESIDE = "One image", "With the prior"
 
@@ -75,23 +71,21 @@ def draw_figure(
         f" the prior, first seed. {LEGEND}"
     )
     return draw_sheet(strips, 1), {
-        "kind": settings.kind,
-        "title": settings.title,
         **beside.said(phrases),
         "caption": caption,
         "lines": lines,
     }
 
 
-def draw(options: Namespace, settings: PriorFigureSettings) -> None:
-    beside, alone = (Grounded.read(folder) for folder in (options.beside, options.alone))
+def draw(options: Namespace, settings: PriorFigureSettings) -> tuple[bytes, dict[str, Any]]:
+    if len(options.results) != 2:
+        raise InputError("--results: expected two, with priors and without")
+    beside, alone = map(Grounded.read, options.results)
     if (beside.model, beside.seed) != (alone.model, alone.seed):
         raise InputError(
-            f"{options.alone}: the result is of {alone.model}, seed {alone.seed}; expected "
-            f"{beside.model}, seed {beside.seed}, as in {options.beside}"
+            f"{options.results[1]}: the result is of {alone.model}, seed {alone.seed}; expected "
+            f"{beside.model}, seed {beside.seed}, as in {options.results[0]}"
         )
     cohort = read_cohort(options.cohort, "samples.parquet", (*COLUMNS, PRIOR))
-    pixels = open_pixels(options.pixels, beside.protocol["geometry"])
-    png, content = draw_figure(settings, beside, alone, cohort, pixels, options.phrases)
-    write_picture(options.output, png, content)
-    log.info("%s: %d examples", options.output, len(content["lines"]))
+    pixels = open_pixels(options.pixels[0], beside.protocol["geometry"])
+    return draw_figure(settings, beside, alone, cohort, pixels, options.phrases)

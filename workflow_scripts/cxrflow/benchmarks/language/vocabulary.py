@@ -5,16 +5,15 @@ FINDINGS section is cut into, against its number of words. *Words* are what BERT
 gives (letters and digits together, every punctuation mark by itself): the paper's +1.59 % is out of
 reach if punctuation is not a word. The increase is that of the mean (ratio of sums).
 
-metrics.json holds, for each vocabulary NAME: ``tokens/NAME``, ``increase/NAME`` (0.0159 is
-+1.59 %), ``unknown/NAME`` (share of [UNK]), ``size/NAME``, ``pieces/NAME/<word>`` (number) and
-``spelling/NAME/<word>`` (text, "✓" for a whole word), and once ``words``.
+metrics.json holds, for each vocabulary NAME (its folder's): ``tokens/NAME``, ``increase/NAME``
+(0.0159 is +1.59 %), ``unknown/NAME`` (share of [UNK]), ``size/NAME``, ``pieces/NAME/<word>``
+(number) and ``spelling/NAME/<word>`` (text, "✓" for a whole word), and once ``words``.
 """
 
 import logging
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -95,23 +94,12 @@ def compare(
     return metrics | estimates(statistic, reports, len(counts), settings.intervals), counts
 
 
-def named_folders(given: Sequence[str]) -> dict[str, Path]:
-    """``NAME=DIR`` arguments as a dictionary."""
-    folders: dict[str, Path] = {}
-    for item in given:
-        name, sign, folder = item.partition("=")
-        if not sign or not name or not folder:
-            raise InputError(f"--vocabulary: '{item}' given, expected NAME=DIR")
-        if name in folders:
-            raise InputError(f"--vocabulary: the name '{name}' is given twice")
-        folders[name] = Path(folder)
-    return folders
-
-
 def score(options: Namespace, settings: VocabularyComparisonSettings) -> Result:
-    tokenizers = {
-        name: read_tokenizer(folder) for name, folder in named_folders(options.vocabulary).items()
-    }
+    names = [folder.name for folder in options.vocabulary]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"--vocabulary: the folders' names are the results'; two are '{name}'")
+    tokenizers = dict(zip(names, map(read_tokenizer, options.vocabulary), strict=True))
     cohort = read_cohort(
         options.cohort,
         "pairs.parquet",

@@ -58,6 +58,7 @@ class EmbeddingFigureSettings(ColumnsFigureSettings):
     """Candidates of some categories in the plane, for several models (ConVIRT Figure 3)."""
 
     PROGRAM: ClassVar = "retrieval.embedding_map"
+    READS: ClassVar = ("models", "features")
 
     kind: Literal["t_sne"] = "t_sne"
     task: Name = Field(description="image retrieval, whose candidates and features are drawn")

@@ -1,4 +1,4 @@
-"""Settings of entity extraction and of the training of a small tagger."""
+"""Settings of entity taggers and of the training of a small one."""
 
 from pydantic import Field
 
@@ -6,11 +6,10 @@ from cxrflow.command import Seed, Settings
 
 
 class EntitySettings(Settings):
-    """Which models of a stanza folder find the entities of a corpus."""
+    """Which models of a stanza folder find the entities of texts."""
 
     package: str = Field("radiology", description="model of en/ner that names the entities")
     tokenizer: str = Field("mimic", description="model of en/tokenize that cuts text into words")
-    chunk: int = Field(2000, ge=1, description="sentences a worker takes at a time")
 
 
 class EntityTaggerSettings(Settings):

@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Protocol
 
 from cxrflow.errors import InputError
-from cxrflow.reports.entities.temporal import temporal_words
+from cxrflow.reports.entities.temporal import COUNTED, temporal_words
 from cxrflow.reports.stanza_models import StanzaPipeline
 
 TYPES = ("ANATOMY", "OBSERVATION", "ANATOMY_MODIFIER", "OBSERVATION_MODIFIER", "UNCERTAINTY")
-#: Those that TEM and NEM count: no model does without.
-NEEDED = ("ANATOMY", "OBSERVATION", "OBSERVATION_MODIFIER")
 #: The type of what :class:`KeywordTagger` finds.
 KEYWORD = "KEYWORD"
 # RadEval deletes every other mark from the text before it looks for whole words.
@@ -26,13 +24,12 @@ _KEPT = re.compile(r"[\w\s.,:;()-]")
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """``text`` stands at characters ``start`` to ``end`` (exclusive); ``tokens`` long."""
+    """``text`` stands at characters ``start`` to ``end`` (exclusive)."""
 
     text: str
     type: str
     start: int
     end: int
-    tokens: int
 
 
 class Tagger(Protocol):
@@ -51,10 +48,8 @@ class KeywordTagger:
     and are not found.
     """
 
-    def __init__(self, words: Sequence[str] | None = None):
-        chosen = temporal_words() if words is None else words
-        listed = "|".join(re.escape(word.lower()) for word in chosen)
-        self._pattern = re.compile(rf"\b(?:{listed})\b")
+    def __init__(self) -> None:
+        self._pattern = re.compile(rf"\b(?:{'|'.join(temporal_words())})\b")
 
     def tag(self, texts: Sequence[str]) -> list[list[Entity]]:
         """The words of each text, as entities of the type ``KEYWORD``."""
@@ -67,7 +62,7 @@ class KeywordTagger:
         found = []
         for match in self._pattern.finditer(kept.replace("_", " ").replace("-", " ")):
             start, end = places[match.start()], places[match.end() - 1] + 1
-            found.append(Entity(match.group(), KEYWORD, start, end, 1))
+            found.append(Entity(match.group(), KEYWORD, start, end))
         return found
 
 
@@ -81,7 +76,7 @@ class StanzaTagger:
     def __init__(self, folder: str | Path, package: str = "radiology", tokenizer: str = "mimic"):
         self._stanza = StanzaPipeline(folder, {"tokenize": tokenizer, "ner": package})
         known = set(self._stanza.pipeline.processors["ner"].get_known_tags())
-        missing = [name for name in NEEDED if name not in known]
+        missing = [name for name in COUNTED if name not in known]
         if missing:
             raise InputError(
                 f"{Path(folder, 'en', 'ner', package)}.pt: it knows the entity types "
@@ -93,9 +88,7 @@ class StanzaTagger:
         """The entities of each text; empty texts have none."""
         return [
             [
-                Entity(
-                    text[s.start_char : s.end_char], s.type, s.start_char, s.end_char, len(s.tokens)
-                )
+                Entity(text[s.start_char : s.end_char], s.type, s.start_char, s.end_char)
                 for s in (document.ents if document is not None else ())
             ]
             for text, document in zip(texts, self._stanza.read(texts), strict=True)

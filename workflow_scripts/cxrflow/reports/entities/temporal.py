@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-#: Entity types that BioViL-T counts.
+#: Entity types that TEM and NEM count (appendices D.1 and F.1): no model does without.
 COUNTED = ("OBSERVATION", "OBSERVATION_MODIFIER")
 WORDS_FILE = Path(__file__).parents[1] / "rules" / "temporal.yaml"
 

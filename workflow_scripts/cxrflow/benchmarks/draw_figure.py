@@ -1,0 +1,81 @@
+"""Draw a figure of a paper: what models made of the same images or reports, side by side.
+
+    cxrflow draw_figure t_sne --settings figure.yaml --output figure.png \\
+        --cohort results/cohorts/convirt/retrieval_8x200 \\
+        --results results/benchmarks/convirt/image_retrieval/convirt/convirt/seed0 \\
+        --models results/models/convirt/convirt/seed0 \\
+        --features results/features/convirt/convirt/seed0/convirt/retrieval_8x200
+
+Beside the picture a JSON file says what is on it; of reports there is no picture.
+"""
+
+import argparse
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
+from cxrflow.benchmarks.generation.settings import ReportsFigureSettings
+from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings, PriorFigureSettings
+from cxrflow.benchmarks.retrieval.settings import EmbeddingFigureSettings
+from cxrflow.command import parser, read_settings, run
+from cxrflow.files import atomic_path, write_json
+
+Figure = (
+    GroundingFigureSettings
+    | PriorFigureSettings
+    | EmbeddingFigureSettings
+    | SaliencyFigureSettings
+    | ReportsFigureSettings
+)
+KINDS: dict[str, type[Figure]] = {one.model_fields["kind"].default: one for one in get_args(Figure)}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("kind", choices=KINDS)
+    arguments.add_argument(
+        "--results",
+        type=Path,
+        nargs="+",
+        required=True,
+        help="of a task, results/benchmarks/<task>/<m>/seed<k>; of priors, with them and without",
+    )
+    arguments.add_argument("--cohort", type=Path, help="results/cohorts/<cohort>")
+    for name, said in (
+        ("models", "results/models/<m>/seed<k>"),
+        ("features", "results/features/<m>/seed<k>/<cohort>"),
+        ("pixels", "results/pixels/<cohort>/<geometry>"),
+    ):
+        arguments.add_argument(
+            f"--{name}", type=Path, nargs="+", default=[], help=f"of each result, {said}"
+        )
+    arguments.add_argument(
+        "--phrases",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="print the phrases of grounding, which are report text",
+    )
+    arguments.add_argument(
+        "--output", type=Path, required=True, help="picture to write, or JSON where there is none"
+    )
+    options = arguments.parse_args(argv)
+    kind = KINDS[options.kind]
+    if kind.READS and options.cohort is None:
+        arguments.error(f"{options.kind} needs --cohort")
+    for name in kind.READS:
+        if len(getattr(options, name)) != len(options.results):
+            arguments.error(f"{options.kind} needs as many --{name} as --results")
+    settings = read_settings(options.settings, kind)
+    module = importlib.import_module(f"cxrflow.benchmarks.{kind.PROGRAM}")
+    picture, content = module.draw(options, settings)
+    if picture is not None:
+        with atomic_path(options.output) as temporary:
+            temporary.write_bytes(picture)
+    shown = {"kind": settings.kind, "title": settings.title, **content}
+    write_json(options.output.with_suffix(".json"), shown)
+
+
+if __name__ == "__main__":
+    run(main)
