@@ -1,4 +1,4 @@
-"""The registration of BioViL-T F.7 written down plainly: ten whole runs of SimpleITK.
+"""The registration of BioViL-T F.7 written down plainly, ten whole runs of SimpleITK; the truth.
 
 Each start runs through all scales in either direction, on filtered images, with the pyramid
 inside of the method, and the highest mutual information wins. What the paper does not state is as
@@ -13,8 +13,19 @@ from numpy.typing import NDArray
 
 from cxrflow.images.registration import Alignment, as_image, as_transform, random_starts
 from cxrflow.images.settings import RegistrationSettings
+from cxrflow.phantom.acquisition import Acquisition
 
 Optimiser = Callable[[sitk.ImageRegistrationMethod], None]
+
+
+def true_alignment(prior: Acquisition, current: Acquisition, half: float) -> Alignment:
+    """How two drawn images of a chest lie to each other; ``half`` the shorter side in pixels."""
+    there, here = (
+        Alignment(image.scale, image.rotation, image.shift_x * half, image.shift_y * half)
+        for image in (prior, current)
+    )
+    ((x, y),) = there.apply(here.inverse().apply(np.zeros((1, 2)))).tolist()
+    return Alignment(there.scale / here.scale, there.rotation - here.rotation, x, y)
 
 
 def gradient_descent(method: sitk.ImageRegistrationMethod) -> None:

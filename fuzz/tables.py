@@ -108,10 +108,10 @@ def read(path: Path) -> None:
         tables = ["--paper", "biovil", "--table", "table6", "--metrics", str(path)]
         make_table([*tables, "--output", str(output / "table")])
     else:
-        _read_layout(name, root, sound, output)
+        _read_layout(name, root, output)
 
 
-def _read_layout(name: str, root: Path, sound: Path, output: Path) -> None:
+def _read_layout(name: str, root: Path, output: Path) -> None:
     known = layouts.layout(name)
     if known.documents:
         settings = CorpusSettings(max_failed_share=1)

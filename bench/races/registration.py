@@ -10,13 +10,18 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 from bench.race import Race
-from bench.registration_recipe import Optimiser, by_the_recipe, gradient_descent, regular_steps
+from bench.registration_recipe import (
+    Optimiser,
+    by_the_recipe,
+    gradient_descent,
+    regular_steps,
+    true_alignment,
+)
 from cxrflow.images.registration import Alignment, register
 from cxrflow.images.settings import RegistrationSettings
 from cxrflow.phantom.acquisition import sample_acquisition
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.patient import make_patient
-from cxrflow.phantom.pose import relative_transform
 from cxrflow.phantom.settings import HospitalSettings
 
 SIZE, CORES, PAIRS = 512, 2, 2
@@ -37,13 +42,7 @@ def drawn_pair(number: int) -> tuple[np.ndarray, np.ndarray, Alignment]:
         np.rint(draw(patient, patient.studies[0], one, SIZE).image * 255).astype(np.uint8)
         for one in taken
     )
-    true = relative_transform(*taken).inverse()
-    half = SIZE / 2
-    return (
-        current,
-        prior,
-        Alignment(true.scale, true.rotation, true.shift_x * half, true.shift_y * half),
-    )
+    return current, prior, true_alignment(*taken, SIZE / 2)
 
 
 def races() -> list[Race]:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from bench.registration_recipe import true_alignment
 from benchmark_fakes import TWO_IMAGES
 from PIL import Image
 
@@ -23,7 +24,6 @@ from cxrflow.files import write_json
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.store_pixels import main as store_pixels
 from cxrflow.phantom.acquisition import sample_acquisition
-from cxrflow.phantom.pose import relative_transform
 from cxrflow.phantom.settings import HospitalSettings
 
 SIZE = 128
@@ -118,9 +118,9 @@ def test_places_of_the_prior_are_the_hospitals(geometry: str) -> None:
     pair = pd.DataFrame({"image_id": ["current"], "prior_image_id": ["prior"]})
     ways = program.true_ways(pair, truth, store)
     points = np.random.default_rng(0).uniform(50, 200, (20, 2))  # of the current image, in pixels
-    back = relative_transform(prior, current).inverse()
+    back = true_alignment(prior, current, 128)
     middle = {name: np.array(shape[::-1]) / 2 for name, shape in shapes.items()}
-    wanted = back.apply((points - middle["current"]) / 128) * 128 + middle["prior"]
+    wanted = back.apply(points - middle["current"]) + middle["prior"]
 
     def stored(name: str, xy: np.ndarray) -> np.ndarray:
         at = placed[name].boxes(np.hstack([xy, np.ones_like(xy)]))[:, :2] - placed[name].size / 2

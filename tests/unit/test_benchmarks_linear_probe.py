@@ -19,6 +19,7 @@ from benchmark_fakes import (
 )
 from feature_fakes import fake_features, write_fake
 from pydantic import ValidationError
+from scipy.special import logit
 from sklearn.metrics import f1_score, roc_auc_score
 
 import cxrflow
@@ -39,10 +40,7 @@ from cxrflow.images.store import PixelStore
 COUNT = 60
 CLASS = ("Pneumonia",)
 DATA = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
-ADAMW = {"name": "adamw"}
-STILL = {"solver": {**ADAMW, "learning_rate": 1e-12, "epochs": 1}}
-CONVERGED = {"name": "converged"}
-HELD = {"solver": {**CONVERGED, "inverse_penalty": 1e-12}}  # to its start, but for the bias
+HELD = {"solver": {"inverse_penalty": 1e-12}}  # to its start, but for the bias
 QUICK = {"intervals": {"replicates": 200}, "fractions": [0.1, 1.0], "probe_seeds": [0, 1, 7]}
 
 POOLED = {**QUICK, "features": "pooled", "start": "zeros"}
@@ -110,18 +108,17 @@ def test_metrics_are_means_over_the_seeds(features, tmp_path):
     assert area.low < area.value < area.high < 1
 
 
-def test_an_untrained_head_is_the_zero_shot_classifier(features, tmp_path):
+def test_a_head_held_to_its_start_is_the_zero_shot_classifier_but_for_its_bias(features, tmp_path):
     table = samples(noise=0.3)
-    result = evaluate(features, tmp_path, table, **STILL)
+    result = evaluate(features, tmp_path, table, **HELD)
     test = table[table["split"] == "test"].reset_index(drop=True)
     wanted = zero_shot_classification.evaluate(
         FakeModel(), Cohort(test, DATA, CLASS), features,
         ZeroShotClassificationSettings.model_validate({"intervals": QUICK["intervals"]}),
     ).predictions  # fmt: skip
     for share in ("10", "100"):
-        np.testing.assert_allclose(
-            result.predictions[f"score_{share}_seed1"], wanted["score"], atol=1e-6
-        )
+        moved = logit(result.predictions[f"score_{share}_seed1"]) - logit(wanted["score"])
+        np.testing.assert_allclose(moved, moved.mean(), atol=1e-5)
 
 
 def test_training_turns_round_a_start_that_is_wrong(features, tmp_path):
@@ -129,11 +126,9 @@ def test_training_turns_round_a_start_that_is_wrong(features, tmp_path):
         "positive_prompts": ["No evidence of pneumonia"],
         "negative_prompts": ["Findings suggesting pneumonia"],
     }
-    before = [evaluate(features, tmp_path, **still, **swapped) for still in (STILL, HELD)]
-    trained = {"solver": {**ADAMW, "learning_rate": 0.1}}
-    after = [evaluate(features, tmp_path, **solver, **swapped) for solver in (trained, {})]
-    assert [one.metrics["auroc/100"].value for one in before] == [0.0, 0.0]
-    assert [one.metrics["auroc/100"].value for one in after] == [1.0, 1.0]
+    before, after = (evaluate(features, tmp_path, **own, **swapped) for own in (HELD, {}))
+    assert before.metrics["auroc/100"].value == 0.0
+    assert after.metrics["auroc/100"].value == 1.0
 
 
 @pytest.mark.parametrize(
@@ -153,19 +148,17 @@ def test_what_auto_stands_for(features, tmp_path, model, values, kind, start):
 
 
 def test_random_starts_differ_by_seed_and_standardising_changes_the_scores(features, tmp_path):
-    rows = evaluate(features, tmp_path, start="random", **STILL).predictions
+    rows = evaluate(features, tmp_path, start="random", **HELD).predictions
     assert not np.allclose(rows["score_100_seed0"], rows["score_100_seed1"])
-    for solver in (ADAMW, CONVERGED):
-        plain, scaled = (
-            evaluate(features, tmp_path, solver={**solver, "standardise": own}).predictions
-            for own in (False, True)
-        )
-        assert not np.allclose(plain["score_100_seed0"], scaled["score_100_seed0"])
+    plain, scaled = (
+        evaluate(features, tmp_path, solver={"standardise": own}).predictions
+        for own in (False, True)
+    )
+    assert not np.allclose(plain["score_100_seed0"], scaled["score_100_seed0"])
 
 
 def test_a_probe_is_the_optimum_and_says_how_near(features, tmp_path):
     result = evaluate(features, tmp_path, samples(noise=0.3))
-    assert result.protocol["solver"]["name"] == "converged"
     for share in ("10", "100"):
         assert 0 < result.protocol["solution"][share]["gradient"] <= 1e-6
         assert result.protocol["solution"][share]["iterations"] > 1
@@ -173,13 +166,11 @@ def test_a_probe_is_the_optimum_and_says_how_near(features, tmp_path):
     rows = result.predictions
     assert rows["score_100_seed0"].equals(rows["score_100_seed7"])
     assert not np.allclose(rows["score_10_seed0"], rows["score_10_seed7"])
-    trained = evaluate(features, tmp_path, solver=ADAMW)
-    assert trained.protocol["solution"] == {} and trained.protocol["solver"]["epochs"] == 40
 
 
 def test_versions_that_are_all_alike_change_nothing(features, tmp_path):
     """Nor does the penalty weigh less because an image is there three times."""
-    table, values = samples(noise=0.3), {"solver": {"name": "converged", "inverse_penalty": 0.1}}
+    table, values = samples(noise=0.3), {"solver": {"inverse_penalty": 0.1}}
     once = evaluate(features, tmp_path, table, **values)
     settings = LinearProbeSettings.model_validate({**QUICK, **values})
     cohort = Cohort(table, DATA, CLASS)
@@ -272,8 +263,8 @@ def test_wrong_input_is_named(features, tmp_path):
         ({"probe_seeds": [1]}, "at least 2"),
         ({"split": "train"}, "also the train_split"),
         ({"start": "prompts", "features": "pooled"}, "go with projected"),
-        ({"solver": {"name": "converged", "epochs": 3}}, "epochs"),
-        ({"solver": {"name": "sgd"}}, "'converged', 'adamw'"),
+        ({"solver": {"epochs": 3}}, r"solver\.epochs\n  Extra inputs are not permitted"),
+        ({"solver": {"name": "adamw"}}, r"^1 validation error [^$]+solver\.name\n  Extra inputs"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(values, message):
@@ -302,13 +293,13 @@ def test_what_is_not_known_of_exclusive_classes_follows_from_the_one_that_is(tmp
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
-def test_probes_of_several_classes_start_as_the_zero_shot_classifier(tmp_path, exclusive):
+def test_probes_of_several_classes_are_held_to_the_zero_shot_classifier(tmp_path, exclusive):
     table, features = several_classes(200)
     if exclusive:
         table["labels"] = list(np.eye(3)[np.arange(200) % 3])
     features = replace(features, by_kind={k: v.float() for k, v in features.by_kind.items()})
-    still = evaluate_several(tmp_path, table, features, **STILL, exclusive=exclusive)
-    assert still.protocol["head"] == ("softmax" if exclusive else "sigmoid")
+    held = evaluate_several(tmp_path, table, features, **HELD, exclusive=exclusive)
+    assert held.protocol["head"] == ("softmax" if exclusive else "sigmoid")
     zero_shot = ZeroShotClassificationSettings.model_validate(
         {
             **{"positive_prompts": ["{}"], "negative_prompts": ["no {}"], "prompt_pairs": []},
@@ -319,15 +310,22 @@ def test_probes_of_several_classes_start_as_the_zero_shot_classifier(tmp_path, e
     wanted = zero_shot_classification.evaluate(
         NamedModel(), Cohort(test, DATA, CLASSES), features, zero_shot
     ).predictions
-    for name in ("edema", "mass", "no_finding"):
-        np.testing.assert_allclose(
-            still.predictions[f"score_100_seed1/{name}"], wanted[f"score/{name}"], atol=1e-6
-        )
+    names = ("edema", "mass", "no_finding")
+    probed_NC = held.predictions[[f"score_100_seed1/{name}" for name in names]].to_numpy()
+    wanted_NC = wanted[[f"score/{name}" for name in names]].to_numpy()
+    if exclusive:  # a softmax's logits are known up to a number for each image
+        moved_NC = np.log(probed_NC) - np.log(wanted_NC)
+        moved_NC -= moved_NC.mean(axis=1, keepdims=True)
+    else:
+        moved_NC = logit(probed_NC) - logit(wanted_NC)
+    np.testing.assert_allclose(
+        moved_NC, np.broadcast_to(moved_NC.mean(0), moved_NC.shape), atol=1e-4
+    )
     if not exclusive:
         learnt = evaluate_several(tmp_path, table, features)
-        areas = [learnt.metrics[f"auroc/100/{n}"].value for n in ("edema", "mass", "no_finding")]
+        areas = [learnt.metrics[f"auroc/100/{name}"].value for name in names]
         assert learnt.metrics["auroc/100"].value == pytest.approx(np.mean(areas))
-        assert learnt.metrics["auroc/100"].value > still.metrics["auroc/100"].value
+        assert learnt.metrics["auroc/100"].value > held.metrics["auroc/100"].value
         assert learnt.metrics["classes/100"].value == 3
         with pytest.raises(InputError, match="'head' is 'softmax'; several classes must be excl"):
             evaluate_several(tmp_path, table, features, head="softmax")

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from bench.registration_recipe import true_alignment
 from benchmark_fakes import write_cohort
 from config_overlays import real
 from PIL import Image
@@ -38,7 +39,6 @@ from cxrflow.phantom.acquisition import Acquisition, sample_acquisition
 from cxrflow.phantom.canvas import Canvas
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.patient import make_patient
-from cxrflow.phantom.pose import relative_transform
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.tables.cells import make_cells
 from cxrflow.tables.results import Results
@@ -153,7 +153,7 @@ def test_the_truth_is_in_stored_pixels(geometry: str) -> None:
     (true,) = true_alignments(table, truth_of(images).set_index("image_id"), store)
     # A side is truncated to whole pixels, the scale of the other one is exact.
     np.testing.assert_allclose(true.apply(stored[1]), stored[0], atol=0.6)
-    relative = relative_transform(*images).inverse()
+    relative = true_alignment(*images, 1)
     half = [frame(placements[row])[0] for row in (0, 1)]
     assert true.rotation == pytest.approx(relative.rotation)
     assert true.scale == pytest.approx(relative.scale * half[0] / half[1])

@@ -121,7 +121,7 @@ def settings(learning, **values):
 def test_a_probe_of_frozen_features_sees_what_has_changed(world, tmp_path, sizes):
     """And no longer does when the prior is another patient's."""
     model = write_model(tmp_path / "model", sizes)
-    probe = {"name": "probe", "solver": {"name": "converged", "inverse_penalty": 100}}
+    probe = {"name": "probe", "solver": {"inverse_penalty": 100}}
     result = program.score(options(world, model, tmp_path), settings(probe))
     rows = result.predictions
     assert len(rows) == 2 * PATIENTS // 4 and set(rows["finding"]) == set(FINDINGS)
@@ -159,7 +159,7 @@ def write_alignments(world, folder, shift):
 
 def test_registered_priors_are_what_it_learns_from_and_is_scored_on(world, tmp_path):
     model = write_model(tmp_path / "model", ONE)
-    probe = {"name": "probe", "solver": {"name": "converged", "inverse_penalty": 100}}
+    probe = {"name": "probe", "solver": {"inverse_penalty": 100}}
     given = options(world, model, tmp_path)
     plain = program.score(given, settings(probe))
     given.registration = write_alignments(world, tmp_path / "here", 0.0)

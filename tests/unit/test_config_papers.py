@@ -14,7 +14,6 @@ from cxrflow.names import is_reference
 from cxrflow.papers import load_paper
 
 PAGE = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
-ROW = "BioViL: CXR-BERT, global loss"
 
 
 @pytest.fixture

@@ -11,12 +11,14 @@ import pytest
 from data_fixtures import rsna, write_csv, write_dicom
 
 from cxrflow.data.build_cohort import main
-from cxrflow.data.chexpert import COLUMNS, OBSERVATIONS
+from cxrflow.data.chexpert import OBSERVATIONS
 from cxrflow.data.retrieval_8x200 import EXAMPLES
 from cxrflow.data.settings import CohortSettings
 from cxrflow.errors import InputError
 from cxrflow.page.cohorts import lanes, sums_check
 
+# Of train.csv and valid.csv.
+COLUMNS = ("Path", "Sex", "Age", "Frontal/Lateral", "AP/PA", *OBSERVATIONS)
 SMALL, FULL = "CheXpert-v1.0-small/", "CheXpert-v1.0/"
 CATEGORIES = ("Atelectasis", "Fracture", "No Finding")
 

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench.registration_recipe import by_the_recipe, gradient_descent, regular_steps
+from bench.registration_recipe import (
+    by_the_recipe,
+    gradient_descent,
+    regular_steps,
+    true_alignment,
+)
 from numpy.typing import NDArray
 from scipy.ndimage import affine_transform
 from sklearn.metrics import mutual_info_score
@@ -26,7 +31,6 @@ from cxrflow.images.shards import read_image
 from cxrflow.phantom.acquisition import sample_acquisition
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.patient import make_patient
-from cxrflow.phantom.pose import relative_transform
 from cxrflow.phantom.settings import HospitalSettings
 
 SETTINGS = RegistrationSettings()
@@ -49,13 +53,7 @@ def drawn_pair(number: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8], Align
         np.rint(draw(patient, patient.studies[0], taken, SIZE).image * 255).astype(np.uint8)
         for taken in acquisitions
     )
-    true = relative_transform(*acquisitions).inverse()
-    half = SIZE / 2
-    return (
-        current,
-        prior,
-        Alignment(true.scale, true.rotation, true.shift_x * half, true.shift_y * half),
-    )
+    return current, prior, true_alignment(*acquisitions, SIZE / 2)
 
 
 def error(found: Alignment, true: Alignment) -> float:

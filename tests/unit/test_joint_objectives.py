@@ -10,7 +10,7 @@ import torch
 from bench.text_steps import in_transformers
 from literal import draw
 from small_text import WORDS, write_text_model
-from test_local_alignment import literal_loss, literal_similarity
+from test_local_alignment import literal_loss, literal_similarity, local_loss
 from torch import Tensor
 from torch.func import functional_call
 from torch.nn.functional import normalize
@@ -21,7 +21,7 @@ from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
-from cxrflow.objectives.local_alignment import Matching, local_alignment
+from cxrflow.objectives.local_alignment import Matching
 from cxrflow.pretrain.image_text_pairs import PairViews
 from cxrflow.pretrain.objective import Batch
 from cxrflow.pretrain.report_text import TextOutput, freeze_below
@@ -135,12 +135,11 @@ def test_more_layers_than_there_are_is_one_line(text: CXRBert, folder: Path) -> 
 
 
 def test_shares_of_the_local_loss_add_up_to_the_published_sum(text: CXRBert, folder: Path) -> None:
-    """One process: the shared-out form is ``local_alignment`` itself."""
+    """One process: the shared-out form is the whole loss itself."""
     term, encoded = term_of(text, folder, layers=1), read(text, folder, ["no heart", "is large"], 1)
     words = term.words(encoded)
     patches = draw(2, 2, 3, 8).float()
     output = ImageOutput(patches.mean((1, 2)), patches, patches, patches)
     ours = term.loss(views_of(output, encoded))
-    torch.testing.assert_close(
-        ours, local_alignment(patches.flatten(1, 2), words.word_BWD, words.lengths)
-    )
+    whole = local_loss(patches.flatten(1, 2), words.word_BWD, words.lengths)
+    torch.testing.assert_close(ours, whole)

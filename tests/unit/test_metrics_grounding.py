@@ -6,9 +6,28 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, jaccard_score
 
-from cxrflow.metrics.grounding import cnr, dice, iou, miou, rescale_minmax, signed_cnr
+from cxrflow.benchmarks.grounding.region import make_window
+from cxrflow.images.geometry import Geometry
+from cxrflow.metrics.grounding import miou, of_pixels, overlap, rescale_minmax, signed_cnr
 
 NAN = float("nan")
+THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5)
+
+
+def cnr(similarity, mask):
+    return np.abs(signed_cnr(*of_pixels(similarity, mask)))
+
+
+def iou(similarity, mask, threshold, missed=0):
+    return overlap(*of_pixels(similarity, mask), threshold, missed)[0]
+
+
+def dice(similarity, mask, threshold, missed=0):
+    return overlap(*of_pixels(similarity, mask), threshold, missed)[1]
+
+
+def mean_iou(similarity, mask):
+    return miou(*of_pixels(similarity, mask), THRESHOLDS)
 
 
 def literal_cnr(similarity: np.ndarray, mask: np.ndarray) -> float:
@@ -65,10 +84,11 @@ def test_the_signed_ratio_of_a_map_that_knows_nothing_is_zero_on_average():
     similarity = rng.normal(size=(4000, 4, 4))
     mask = np.zeros((4000, 4, 4), dtype=bool)
     mask[:, 1:3, 1:3] = True
-    signed = signed_cnr(similarity, mask)
+    signed = signed_cnr(*of_pixels(similarity, mask))
     np.testing.assert_allclose(np.abs(signed), cnr(similarity, mask))
     assert abs(signed.mean()) < 0.03 and cnr(similarity, mask).mean() > 0.2
-    assert signed_cnr(-similarity[0], mask[0]) == pytest.approx(-float(signed[0]))
+    turned = signed_cnr(*of_pixels(-similarity[0], mask[0]))
+    assert turned == pytest.approx(-float(signed[0]))
 
 
 def test_cnr_is_undefined_without_inside_outside_or_variance(maps):
@@ -85,7 +105,7 @@ def test_unseen_pixels_belong_to_neither_side(maps):
     hidden = similarity[0].copy()
     hidden[4:] = NAN
     np.testing.assert_allclose(cnr(hidden, mask[0]), cnr(similarity[0, :4], mask[0, :4]))
-    np.testing.assert_allclose(miou(hidden, mask[0]), miou(similarity[0, :4], mask[0, :4]))
+    np.testing.assert_allclose(mean_iou(hidden, mask[0]), mean_iou(similarity[0, :4], mask[0, :4]))
     # A box that lies wholly in the unseen part cannot be scored.
     below = np.zeros_like(mask[0])
     below[5:] = True
@@ -107,9 +127,9 @@ def test_overlap_by_hand():
     mask = np.array([[True, True, False], [True, False, False]])
     # above .1: 4 found, 3 shared, union 4; .2: 3/2/4; .3 and .4: 2/2/3; .5: 1/1/3
     expected = [3 / 4, 2 / 4, 2 / 3, 2 / 3, 1 / 3]
-    found = [float(iou(similarity, mask, t)) for t in (0.1, 0.2, 0.3, 0.4, 0.5)]
+    found = [float(iou(similarity, mask, t)) for t in THRESHOLDS]
     np.testing.assert_allclose(found, expected)
-    assert miou(similarity, mask) == pytest.approx(np.mean(expected))
+    assert mean_iou(similarity, mask) == pytest.approx(np.mean(expected))
     assert dice(similarity, mask, 0.2) == pytest.approx(2 * 2 / (3 + 3))
     # Two annotated pixels outside the crop: the union grows, the shared part does not.
     assert iou(similarity, mask, 0.2, missed=2) == pytest.approx(2 / 6)
@@ -119,13 +139,64 @@ def test_overlap_by_hand():
 def test_thresholds_are_strict_and_leading_axes_are_independent(maps):
     assert iou([[0.5, 0.1]], [[True, False]], 0.5) == 0.0
     similarity, mask = maps
-    single = [float(miou(s, m)) for s, m in zip(similarity, mask, strict=True)]
-    np.testing.assert_allclose(miou(similarity, mask), single)
+    single = [float(mean_iou(s, m)) for s, m in zip(similarity, mask, strict=True)]
+    np.testing.assert_allclose(mean_iou(similarity, mask), single)
 
 
 def test_wrong_shapes_are_refused():
     with pytest.raises(ValueError, match="want equal"):
         cnr(np.zeros((3, 4)), np.zeros((4, 3), dtype=bool))
+
+
+def scores(values, inside, total, missed=0):
+    counts = [np.array(part, dtype=np.float64) for part in (values, inside, total)]
+    iou, dice = overlap(*counts, 0.6, missed)
+    return {"iou": iou, "dice": dice, "signed_cnr": signed_cnr(*counts)}
+
+
+def test_counts_of_pixels_by_hand():
+    """Four cells of 10, 10, 10 and 0 pixels; 8, 2, 0 and 0 of them are annotated."""
+    found = scores([0.9, 0.7, 0.1, 5.0], [8, 2, 0, 0], [10, 10, 10, 0])
+    # Above 0.6 are 20 pixels, 10 of them among the 10 that are annotated.
+    assert found["iou"] == pytest.approx(10 / 20)
+    assert found["dice"] == pytest.approx(2 * 10 / 30)
+    # Inside: 8 x 0.9, 2 x 0.7. Outside: 2 x 0.9, 8 x 0.7, 10 x 0.1.
+    inside, outside = [0.9] * 8 + [0.7] * 2, [0.9] * 2 + [0.7] * 8 + [0.1] * 10
+    signed = (0.86 - 0.42) / np.sqrt(np.var(inside) + np.var(outside))
+    assert found["signed_cnr"] == pytest.approx(signed)
+    missed = scores([0.9, 0.7, 0.1, 5.0], [8, 2, 0, 0], [10, 10, 10, 0], missed=10)
+    assert missed["iou"] == pytest.approx(10 / 30) and missed["dice"] == pytest.approx(20 / 40)
+    dark = scores([0.1, 0.2, 0.9, 0.0], [8, 2, 0, 0], [10, 10, 10, 0])
+    assert dark["signed_cnr"] < 0 and dark["iou"] == dark["dice"] == 0
+
+
+def test_what_cannot_be_said_of_counts_is_nan():
+    nothing = scores([0.1, 0.9], [0, 0], [4, 4])
+    assert all(np.isnan(value) for value in nothing.values())
+    everything = scores([0.1, 0.9], [4, 4], [4, 4])
+    assert np.isnan(everything["signed_cnr"]) and everything["iou"] == 0.5
+    flat = scores([0.3, 0.3, 0.3], [4, 1, 0], [4, 4, 4])
+    assert np.isnan(flat["signed_cnr"]) and flat["iou"] == 0
+    unseen = scores([0.1, 0.9], [0, 0], [4, 4], missed=3)
+    assert unseen["iou"] == unseen["dice"] == 0 and np.isnan(unseen["signed_cnr"])
+
+
+@pytest.mark.parametrize("space", ["original", "stored"])
+@pytest.mark.parametrize(
+    ("geometry", "height", "width"),
+    [("shorter64", 96, 64), ("shorter64", 131, 171), ("longer48", 100, 70), ("square40", 55, 80)],
+)
+def test_counts_by_cell_give_the_scores_of_the_pixels(space, geometry, height, width):
+    maps = np.random.default_rng(height).random((3, 7, 5))
+    boxes = [[10, 20, 30, 25], [30, 5.4, 20.7, 44]]
+    placement = Geometry.parse(geometry).place(height, width)
+    window = make_window((7, 5), boxes, placement, space=space)
+    inside, total = (counts.ravel() for counts in window.cell_counts())
+    assert total.sum() == window.mask.size and inside.sum() == window.mask.sum()
+    found = scores(maps.reshape(3, -1), inside, total, window.missed)
+    pixels = of_pixels(np.stack([window.pixels(grid) for grid in maps]), [window.mask] * 3)
+    for name, values in scores(*pixels, window.missed).items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-6, atol=1e-12, err_msg=name)
 
 
 def test_minmax_rescaling():

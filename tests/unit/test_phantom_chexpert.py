@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from cxrflow.data.build_cohort import main
-from cxrflow.data.chexpert import COLUMNS, OBSERVATIONS
+from cxrflow.data.chexpert import OBSERVATIONS
 from cxrflow.phantom.acquisition import LOOKS
 from cxrflow.phantom.chexpert import (
     CATEGORIES,
@@ -30,6 +30,8 @@ from cxrflow.reports.labels.observations import POSITIVE, UNCERTAIN
 from cxrflow.reports.labels.scope.labeller import ScopeLabeller
 
 SETTINGS = HospitalSettings(patients=400)
+# Of train.csv and valid.csv, as published.
+COLUMNS = ("Path", "Sex", "Age", "Frontal/Lateral", "AP/PA", *OBSERVATIONS)
 NAMES = list(OBSERVATIONS)
 
 

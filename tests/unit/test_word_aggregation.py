@@ -1,13 +1,11 @@
 """Word aggregation against a literal loop over pieces, and as input of the local loss."""
 
-from typing import Literal
-
 import pytest
 import torch
 from torch import Tensor
 
 from cxrflow.encoders.word_aggregation import aggregate_words
-from cxrflow.objectives.local_alignment import local_alignment
+from cxrflow.objectives.local_alignment import local_similarity
 
 PIECES = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "no", "pleural", "##effusion", "##s", "heart"]
 TEXTS = [
@@ -53,15 +51,11 @@ def literal(layers: list[Tensor], dropped: tuple[str, ...]) -> list[list[Tensor]
 
 
 @pytest.mark.parametrize("layers", [1, 4])
-@pytest.mark.parametrize("over_layers", ["sum", "mean"])
 @pytest.mark.parametrize("dropped", [("[SEP]", "[PAD]"), ("[CLS]", "[SEP]", "[PAD]")])
-def test_words_and_gradients_equal_a_literal_loop(
-    dropped: tuple[str, ...], over_layers: Literal["sum", "mean"], layers: int
-) -> None:
+def test_words_and_gradients_equal_a_literal_loop(dropped: tuple[str, ...], layers: int) -> None:
     states = draw(layers)
-    words, lengths = aggregate_words(states, IDS, CONTINUES, table(*dropped), over_layers)
+    words, lengths = aggregate_words(states, IDS, CONTINUES, table(*dropped))
     wanted = literal(states, dropped)
-    scale = layers if over_layers == "mean" else 1
     assert lengths == [len(text) for text in wanted]
     assert words.shape == (len(TEXTS), max(lengths), 3)
     slope = torch.randn(words.shape, generator=torch.Generator().manual_seed(1)).double()
@@ -69,8 +63,8 @@ def test_words_and_gradients_equal_a_literal_loop(
     for row, text in enumerate(wanted):
         assert not words[row, len(text) :].any()
         for place, word in enumerate(text):
-            torch.testing.assert_close(words[row, place], word / scale)
-            total = total + (word / scale * slope[row, place]).sum()
+            torch.testing.assert_close(words[row, place], word)
+            total = total + (word * slope[row, place]).sum()
     found = torch.autograd.grad(words, states, slope)
     for one, other in zip(found, torch.autograd.grad(total, states), strict=True):
         torch.testing.assert_close(one, other)
@@ -92,15 +86,15 @@ def test_bfloat16_states_give_bfloat16_words() -> None:
 
 
 def test_local_alignment_takes_the_words_as_they_are() -> None:
-    """What stands behind a text is not read, so a longer batch gives the same loss."""
+    """What stands behind a text is not read, so a longer batch gives the same similarities."""
     generator = torch.Generator().manual_seed(2)
     images = torch.randn(len(TEXTS), 6, 3, generator=generator, dtype=torch.float64)
     states = draw(2)
     words, lengths = aggregate_words(states, IDS, CONTINUES, table("[SEP]", "[PAD]"))
     padded = torch.cat([words, torch.full_like(words, 9.0)], 1)
-    loss = local_alignment(images, words, lengths)
-    torch.testing.assert_close(loss, local_alignment(images, padded, lengths))
-    loss.backward()
+    similarity = local_similarity(images, words, lengths)
+    torch.testing.assert_close(similarity, local_similarity(images, padded, lengths))
+    similarity.sum().backward()
     assert all(state.grad is not None and state.grad.isfinite().all() for state in states)
 
 

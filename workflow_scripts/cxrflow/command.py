@@ -27,7 +27,6 @@ from cxrflow.outputs import remove_unfinished, require_own
 from cxrflow.programs import usage
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
-log = logging.getLogger("cxrflow")
 
 # What the machine refuses, whatever the program does: no space, over quota, too large, read-only,
 # broken, may not; a name that is too long, a folder in a file's place and the other way round.

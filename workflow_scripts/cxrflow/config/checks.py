@@ -187,7 +187,7 @@ def _check_pair(config: Config, model: str, task: str) -> None:
     chosen_by = config.curators(scored.task.cohort)
     cohorts = [name for one in (model, *chosen_by) for name in _training_cohorts(config, one)]
     trained = [_rows(config, name, "train") for name in dict.fromkeys(cohorts)]
-    for rows in overlap(trained, evaluated).leaking:
+    for rows in overlap(trained, evaluated):
         if rows.dataset == evaluated.dataset:
             raise WrongKey(
                 ("cohorts", rows.cohort),

@@ -19,8 +19,6 @@ OBSERVATIONS = (
     *("Edema", "Consolidation", "Pneumonia", "Atelectasis", "Pneumothorax", "Pleural Effusion"),
     *("Pleural Other", "Fracture", "Support Devices"),
 )
-#: Columns of train.csv and valid.csv, in their order; test_labels.csv has neither of the middle.
-COLUMNS = ("Path", "Sex", "Age", "Frontal/Lateral", "AP/PA", *OBSERVATIONS)
 FILES = {"train": "train.csv", "valid": "valid.csv", "test": "test_labels.csv"}
 _IMAGE = ("image_id", "study_id", "subject_id", "image_path", "view")
 _PATH = (

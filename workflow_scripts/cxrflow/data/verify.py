@@ -6,7 +6,6 @@ PhysioNet ships them with MIMIC-CXR and other sets. Files that were not download
 file that differs is named, and the exit code is 2.
 """
 
-import logging
 import random
 import re
 from collections.abc import Sequence
@@ -21,7 +20,6 @@ from cxrflow.errors import InputError
 from cxrflow.files import file_digest
 from cxrflow.progress import progress
 
-log = logging.getLogger("cxrflow")
 LISTS = ("SHA256SUMS.txt", "SHA256SUMS")
 LINE = re.compile(r"([0-9a-fA-F]{64})[ \t]+\*?(\S.*)")
 ABSENT, DIFFERENT = "not there", "other content than published"

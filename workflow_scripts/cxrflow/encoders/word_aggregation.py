@@ -9,7 +9,7 @@ Shapes: B texts of L pieces, W words of the longest, D features, V pieces of the
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +29,6 @@ def aggregate_words(
     piece_BL: Tensor,
     continues_V: Tensor,
     dropped_V: Tensor,
-    over_layers: Literal["sum", "mean"] = "sum",
 ) -> Words:
     """Sum the states of every word's pieces, over ``layers`` of states [B, L, D].
 
@@ -52,8 +51,6 @@ def aggregate_words(
     word_K = (text_B1 * longest + begins_BL.cumsum(1) - 1)[kept_BL]  # K pieces are kept
     pieces_X = torch.bincount(word_K, minlength=len(piece_BL) * longest)  # X: all B * W words
     state_BLD = reduce(torch.add, layers)
-    if over_layers == "mean":
-        state_BLD = state_BLD / len(layers)
     # The pieces of a word stand next to each other among the kept; a word without any gets zeros.
     word_XD = nn.functional.embedding_bag(
         sent(kept_BL.flatten().nonzero().flatten(), state_BLD.device),

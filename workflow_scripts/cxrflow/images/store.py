@@ -9,7 +9,6 @@ their reasons, checksums), which is written last: a folder that has it is comple
 docs/pixels.md.
 """
 
-import logging
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from hashlib import sha256
@@ -31,7 +30,6 @@ from cxrflow.parquet import read_table
 if TYPE_CHECKING:
     import torch
 
-log = logging.getLogger("cxrflow.images")
 
 #: A store of up to so many bytes is checked whole when it is opened, of a larger one this many
 #: images of each shard besides its first and last.

@@ -9,7 +9,8 @@ calls it L_GLoRIA (Eq. 2 to 4). For every word w of every text and every image b
     c[w, b] = sum_m a[w, b, m] v_bm                                      context of the word
     Z[b, text] = log sum_w exp(temp2 * cos(t_w, c[w, b]))                over the text's words
 
-The loss is the sum of the cross-entropies of temp3 * Z along its rows and its columns.
+The loss is the sum of the cross-entropies of temp3 * Z along its rows and its columns
+(``contrastive.symmetric_cross_entropy``).
 
 Shapes: B images of M regions, I texts of at most L words, N words in all, D features. Work goes
 chunk by chunk of texts, the words of a chunk in one matrix product. The backward pass is written
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cxrflow.transfer import sent
 
@@ -52,50 +53,22 @@ class Matching:
     aggregation: Literal["sum", "mean"] = "sum"
 
 
-def local_alignment(
-    region_BMD: Tensor,
-    word_BLD: Tensor,
-    lengths: Sequence[int],
-    matching: Matching = Matching(),
-    temp3: float = 10.0,
-    region_mask_BM: Tensor | None = None,
-    chunk_bytes: int = CHUNK_BYTES,
-    kept_bytes: int = KEPT_BYTES,
-) -> Tensor:
-    """Match B images with their B texts by words and regions; a scalar.
-
-    Sum of both directions' cross-entropies, each a mean over B, as GLoRIA adds them. The other
-    arguments, and the errors, are those of :func:`local_similarity`.
-    """
-    if len(region_BMD) != len(word_BLD):
-        raise ValueError(f"{len(region_BMD)} images for {len(word_BLD)} texts; a pair needs both")
-    logits_BB = temp3 * local_similarity(
-        region_BMD, word_BLD, lengths, matching, region_mask_BM, chunk_bytes, kept_bytes
-    )
-    target_B = torch.arange(len(logits_BB), device=logits_BB.device)
-    return nn.functional.cross_entropy(logits_BB, target_B) + nn.functional.cross_entropy(
-        logits_BB.T, target_B
-    )
-
-
 def local_similarity(
     region_BMD: Tensor,
     word_ILD: Tensor,
     lengths: Sequence[int],
     matching: Matching = Matching(),
-    region_mask_BM: Tensor | None = None,
     chunk_bytes: int = CHUNK_BYTES,
     kept_bytes: int = KEPT_BYTES,
 ) -> Tensor:
     """Z of every image and every text, in float32 (float64 for float64 inputs), shape B x I.
 
     Text i is the first ``lengths[i]`` of its L words; what stands behind them is not read and gets
-    a gradient of zero. ``region_mask_BM`` is true where there is a region, at least
-    once an image; what is not a region is not attended to, but must be finite.
-    ``chunk_bytes`` bounds one words x images x regions tensor, of which up to four live at a time;
-    a chunk has at least one text. ``kept_bytes`` bounds what is held from forward to backward
-    besides inputs and scores; 0 computes everything twice. Raises :class:`ValueError` for shapes
-    that do not fit, for a text without words and for lengths beyond L.
+    a gradient of zero. ``chunk_bytes`` bounds one words x images x regions tensor, of which up to
+    four live at a time; a chunk has at least one text. ``kept_bytes`` bounds what is held from
+    forward to backward besides inputs and scores; 0 computes everything twice. Raises
+    :class:`ValueError` for shapes that do not fit, for a text without words and for lengths
+    beyond L.
     """
     texts, longest, width = word_ILD.shape
     if region_BMD.shape[2] != width:
@@ -109,7 +82,6 @@ def local_similarity(
     score_BN = _Match.apply(
         region_BMD.to(kind),
         word_ILD.flatten(0, 1)[index_N].to(kind),
-        None if region_mask_BM is None else ~region_mask_BM,
         sizes,
         matching,
         chunk_bytes,
@@ -146,7 +118,6 @@ class _Match(torch.autograd.Function):
         ctx: Any,
         region_BMD: Tensor,
         word_ND: Tensor,
-        absent_BM: Tensor | None,
         sizes: list[int],
         matching: Matching,
         chunk_bytes: int,
@@ -163,7 +134,7 @@ class _Match(torch.autograd.Function):
             for chunk in chunks:
                 words = slice(start, start := start + sum(chunk))
                 scaled_WBM = _scaled(region_BMD, word_ND[words], chunk, matching)
-                attention_BWM = _attention(scaled_WBM, absent_BM).transpose(0, 1)
+                attention_BWM = torch.softmax(scaled_WBM, 2).transpose(0, 1)
                 context_BWD = torch.bmm(attention_BWM, region_BMD)
                 torch.linalg.vecdot(context_BWD, word_ND[words], out=score_BN[:, words])
                 torch.linalg.vector_norm(context_BWD, dim=2, out=norm_BN[:, words])
@@ -172,7 +143,7 @@ class _Match(torch.autograd.Function):
                     kept += [scaled_WBM, context_BWD]
         if matching.match == "cosine":
             score_BN /= (norm_BN * torch.linalg.vector_norm(word_ND, dim=1)).clamp(SMALLEST_NORM)
-        ctx.matching, ctx.chunks, ctx.absent_BM = matching, chunks, absent_BM
+        ctx.matching, ctx.chunks = matching, chunks
         ctx.save_for_backward(region_BMD, word_ND, score_BN, norm_BN, *kept)
         return score_BN
 
@@ -192,12 +163,11 @@ class _Match(torch.autograd.Function):
                 words = slice(start, start := start + sum(chunk))
                 word_WD, to_word_BW1 = word_ND[words], to_word_BN[:, words, None]
                 if 2 * number < len(kept):
-                    scaled_WBM = kept[2 * number]
-                    attention_WBM = _attention(scaled_WBM, ctx.absent_BM)
-                    context_BWD = kept[2 * number + 1]
+                    scaled_WBM, context_BWD = kept[2 * number : 2 * number + 2]
+                    attention_WBM = torch.softmax(scaled_WBM, 2)
                 else:
                     scaled_WBM = _scaled(region_BMD, word_WD, chunk, matching)
-                    attention_WBM = _attention(scaled_WBM, ctx.absent_BM)
+                    attention_WBM = torch.softmax(scaled_WBM, 2)
                     context_BWD = torch.bmm(attention_WBM.transpose(0, 1), region_BMD)
                 d_word_ND[words] += torch.linalg.vecdot(to_word_BW1, context_BWD, dim=0)
                 d_context_BWD = (context_BWD * to_context_BN[:, words, None]).addcmul_(
@@ -221,7 +191,7 @@ class _Match(torch.autograd.Function):
                 d_similarity_WX = d_similarity_WBM.flatten(1)  # X: all B * M regions
                 d_word_ND[words].addmm_(d_similarity_WX, region_BMD.flatten(0, 1))
                 d_region_BMD.flatten(0, 1).addmm_(d_similarity_WX.T, word_WD)
-        return d_region_BMD, d_word_ND, None, None, None, None, None
+        return d_region_BMD, d_word_ND, None, None, None, None
 
 
 def _scaled(region_BMD: Tensor, word_WD: Tensor, chunk: list[int], matching: Matching) -> Tensor:
@@ -237,13 +207,6 @@ def _scaled(region_BMD: Tensor, word_WD: Tensor, chunk: list[int], matching: Mat
     else:
         scaled_WBM *= matching.temp1
     return scaled_WBM
-
-
-def _attention(scaled_WBM: Tensor, absent_BM: Tensor | None) -> Tensor:
-    """Each word's shares of the regions of an image, W x B x M; an absent region gets none."""
-    if absent_BM is not None:
-        scaled_WBM = scaled_WBM.masked_fill(absent_BM, float("-inf"))
-    return torch.softmax(scaled_WBM, 2)
 
 
 def _slopes(

@@ -31,9 +31,9 @@ def count_text(value: float | None) -> str:
     return "–" if value is None else f"{round(value):,}"
 
 
-def number_text(value: float | None, digits: int = 3) -> str:
-    """A measured number with a true minus sign."""
-    return "–" if value is None else f"{value:,.{digits}g}".replace("-", "−")
+def number_text(value: float | None) -> str:
+    """A measured number in three digits, with a true minus sign."""
+    return "–" if value is None else f"{value:,.3g}".replace("-", "−")
 
 
 def share_text(value: float | None) -> str:

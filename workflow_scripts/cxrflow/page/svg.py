@@ -25,12 +25,12 @@ class Series:
     dots: bool = False
 
 
-def ticks(low: float, high: float, wanted: int = 4) -> list[float]:
+def ticks(low: float, high: float) -> list[float]:
     """Round numbers that cover ``low`` to ``high``: multiples of 1, 2, 2.5 or 5 times ten to n."""
     span = high - low
     if span <= 0:
         return [low]
-    raw = span / wanted
+    raw = span / 4  # about so many ticks
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw * 0.999)
     first = math.ceil(low / step - 1e-9)

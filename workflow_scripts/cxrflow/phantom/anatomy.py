@@ -84,12 +84,10 @@ class Chest:
         moved[:, 0] += self.anatomy.spine_curve * np.sin(2.2 * points[:, 1])
         return moved
 
-    def wall(self, side: int, first: float = 0.0, last: float = 1.0, inset: float = 0.0) -> Points:
-        """Points [N, 2] along the chest wall between two values of ``t``, ``inset`` inwards."""
+    def wall(self, side: int, first: float, last: float) -> Points:
+        """Points [N, 2] along the chest wall between two values of ``t``."""
         t = np.linspace(first, last, 28)
-        return self.bend(
-            np.stack([side * (self.width * _WALL(t) - inset), self.top + self.height * t], 1)
-        )
+        return self.bend(np.stack([side * (self.width * _WALL(t)), self.top + self.height * t], 1))
 
     def diaphragm(self, side: int, raised: float = 0.0) -> Points:
         """Points [24, 2] along the dome, from the costophrenic angle to the midline."""

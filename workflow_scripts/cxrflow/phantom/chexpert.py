@@ -59,7 +59,7 @@ _AP_CANDIDATES = 0.69
 #: Numbers of the first patients of the published valid and test parts.
 _FIRST_VALID, _FIRST_TEST = 64_541, 64_741
 _STREAM = 111
-_BODY, _COURSE, _TIMES, _IMAGES, _REPORT = range(5)
+_REPORT = 4  # its stream, after those of body, course, times and images
 #: What counts as a lung opacity, and as a wide mediastinum, to who reads the image.
 _PARENTS: Mapping[str, frozenset[str]] = {
     "Lung Opacity": frozenset(

@@ -80,7 +80,7 @@ def sheet_of(rows: Sequence[Sequence[Image.Image]]) -> Image.Image:
 
 
 def findings_sheet(
-    settings: HospitalSettings, size: int, pixels: int, projection: str, boxes: bool
+    settings: HospitalSettings, size: int, pixels: int, projection: str
 ) -> Image.Image:
     """One column a finding, one row a severity and side; another patient in each tile."""
     settings = settings.model_copy(update={"spoilt_share": 0.0, "marker_share": 0.3})
@@ -95,7 +95,7 @@ def findings_sheet(
         study = replace(patient.studies[0], findings=(finding,), images=(image,))
         where = " ".join(word for word in (finding.side, finding.zone) if word != "none")
         title = f"{name}\n{finding.kind or finding.grade} {where}"
-        return _tile(patient, study, size, pixels, title, boxes)
+        return _tile(patient, study, size, pixels, title, boxes=True)
 
     rows = range(len(_SEVERITIES))
     return sheet_of([[tile(row, *place) for place in enumerate(FINDINGS)] for row in rows])
@@ -155,7 +155,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--output", type=Path, required=True, help="PNG file to write")
     arguments.add_argument("--tile", type=int, default=150, help="pixels of a tile on the sheet")
     arguments.add_argument("--pixels", type=int, default=256, help="pixels each image is drawn at")
-    arguments.add_argument("--no-boxes", action="store_true", help="leave out the boxes")
     kind = arguments.add_mutually_exclusive_group()
     kind.add_argument("--lateral", action="store_true", help="the findings in lateral views")
     kind.add_argument("--variety", action="store_true", help="normal chests, all acquisitions")
@@ -168,8 +167,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         sheet = categories_sheet(settings, options.tile, options.pixels)
     else:
         projection = "lateral" if options.lateral else "frontal"
-        boxes = not options.no_boxes
-        sheet = findings_sheet(settings, options.tile, options.pixels, projection, boxes)
+        sheet = findings_sheet(settings, options.tile, options.pixels, projection)
     with atomic_path(options.output) as temporary:
         _few_greys(sheet).save(temporary, format="PNG", optimize=True)
 

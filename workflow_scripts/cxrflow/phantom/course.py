@@ -17,7 +17,6 @@ import numpy as np
 from cxrflow.phantom.settings import HospitalSettings
 
 ZONES = ("upper", "middle", "lower")
-CHANGES = ("new", "improved", "stable", "worsened")
 DEVICES = (
     *("endotracheal tube", "central venous catheter", "pacemaker", "chest tube"),
     *("nasogastric tube", "sternal wires"),

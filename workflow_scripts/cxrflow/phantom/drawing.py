@@ -92,7 +92,7 @@ def draw(patient: Patient, study: Study, acquisition: Acquisition, size: int) ->
     scene = _scene(patient, study, acquisition, size)
     air, organs = _aerated(scene)
     found = _effects(scene, patient, study)
-    density = _normal(scene, patient, acquisition, air, organs, found)
+    density = _normal(scene, patient, air, organs, found)
     for _, made in found:
         for effect in made:
             if effect.dense is not None:
@@ -109,7 +109,6 @@ def draw(patient: Patient, study: Study, acquisition: Acquisition, size: int) ->
 def _normal(
     scene: Scene,
     patient: Patient,
-    acquisition: Acquisition,
     air: Array,
     organs: Array,
     found: list[tuple[int, list[Effect]]],

@@ -162,14 +162,14 @@ class RuleSplitter:
 
 
 class StanzaSplitter:
-    """Sentences by the stanza tokenizer ``en/tokenize/<package>.pt`` of a local folder.
+    """Sentences by the stanza tokenizer ``en/tokenize/mimic.pt`` of a local folder.
 
-    The published biomedical one is called "mimic"; ``cxrflow.reports.train_sentence_splitter``
-    writes a small one of that name.
+    So the published biomedical one is called; ``cxrflow.reports.train_sentence_splitter`` writes a
+    small one of that name.
     """
 
-    def __init__(self, folder: str | Path, package: str = "mimic"):
-        self._pipeline = StanzaPipeline(folder, {"tokenize": package})
+    def __init__(self, folder: str | Path):
+        self._pipeline = StanzaPipeline(folder, {"tokenize": "mimic"})
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
         """The sentences of each text, in order; empty texts have none."""

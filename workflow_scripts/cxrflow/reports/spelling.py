@@ -7,6 +7,8 @@ of a known one when one letter is missing, extra, wrong or swapped with its neig
 
 from collections.abc import Iterable
 
+SHORTEST, LONGEST = 6, 30  # words that are corrected
+
 
 def one_slip_apart(a: str, b: str) -> bool:
     """True when exactly one insertion, deletion, substitution or neighbour swap turns a into b."""
@@ -31,8 +33,7 @@ def _shortened(word: str) -> set[str]:
 class Speller:
     """Corrects words to known ones, through a table of the known words with one letter left out."""
 
-    def __init__(self, known: Iterable[str], protected: Iterable[str] = (), shortest: int = 6):
-        self._shortest = shortest
+    def __init__(self, known: Iterable[str], protected: Iterable[str] = ()):
         self._known = set(known) | set(protected)
         self._table: dict[str, list[str]] = {}
         for word in sorted(set(known)):
@@ -41,7 +42,7 @@ class Speller:
 
     def correct(self, word: str) -> str:
         """The known word that ``word`` misspells (the first by alphabet), or ``word`` itself."""
-        if not self._shortest <= len(word) <= 30 or word in self._known:
+        if not SHORTEST <= len(word) <= LONGEST or word in self._known:
             return word
         candidates = {c for key in _shortened(word) for c in self._table.get(key, ())}
         return min((c for c in candidates if one_slip_apart(word, c)), default=word)

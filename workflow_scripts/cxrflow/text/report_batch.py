@@ -77,10 +77,9 @@ class ReportTokens:
         seed: int,
         epoch: int,
         shuffle: bool = True,
-        multiple: int = 1,
         one_sentence: bool = False,
     ) -> dict[str, torch.Tensor]:
-        """Sequences of ``rows``, padded to the longest (rounded up to a ``multiple``).
+        """Sequences of ``rows``, padded to the longest.
 
         ``input_ids`` and ``attention_mask`` [B, L] and ``keys`` [B] for masking (another for each
         row and section), all int64 on the CPU. With ``shuffle`` the sentences stand in an order
@@ -98,7 +97,7 @@ class ReportTokens:
         place = np.arange(len(tokens)) - (np.cumsum(per_report) - per_report)[token_owner] + 1
         kept = place < self.max_length - 1
         lengths = np.minimum(per_report, self.max_length - 2) + 2
-        width = -(-int(lengths.max(initial=2)) // multiple) * multiple
+        width = int(lengths.max(initial=2))
         ids = np.full((len(rows), width), self.vocabulary.pad, dtype=np.int64)
         ids[:, 0] = self.vocabulary.cls_
         ids[token_owner[kept], place[kept]] = tokens[kept]

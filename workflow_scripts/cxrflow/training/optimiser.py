@@ -54,7 +54,7 @@ def parameter_groups(
 
 
 @torch.no_grad()
-def apply_lars(optimiser: torch.optim.Optimizer, trust: float, epsilon: float = 1e-8) -> None:
+def apply_lars(optimiser: torch.optim.Optimizer, trust: float) -> None:
     """Scale gradients in place by LARS, for parameters with decay only.
 
     ``g <- (g + w p) * min(trust * |p| / (|g| + w |p|) / lr, 1)``, with weight decay w taken into
@@ -68,7 +68,7 @@ def apply_lars(optimiser: torch.optim.Optimizer, trust: float, epsilon: float = 
             if parameter.grad is None:
                 continue
             weight, gradient = parameter.norm(), parameter.grad.norm()
-            ratio = trust * weight / (gradient + decay * weight + epsilon) / group["lr"]
+            ratio = trust * weight / (gradient + decay * weight + 1e-8) / group["lr"]
             ratio = torch.where((weight > 0) & (gradient > 0), ratio.clamp(max=1.0), 1.0)
             parameter.grad.add_(parameter, alpha=decay).mul_(ratio)
 

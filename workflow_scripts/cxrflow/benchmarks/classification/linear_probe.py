@@ -7,11 +7,11 @@ model without a text half (SimCLR) has neither: its probes take the trunk's pool
 start at 0. A single class is a softmax over its absence and presence, several are a sigmoid each,
 exclusive ones a softmax over them all (``head``).
 
-All shares and seeds start from features computed once; a head is the optimum of a penalised loss,
-or trained with AdamW for a set time (``solver``). A metric is the mean over the
-seeds, its spread over them stands beside it (``<metric>_sd``), both with an interval over the test
-images. With ``augmentation`` a head learns from several augmented versions of each image in place
-of the image itself: the penalised loss is then their mean.
+All shares and seeds start from features computed once; a head is the optimum of a penalised loss
+(``solver``). A metric is the mean over the seeds, its spread over them stands beside it
+(``<metric>_sd``), both with an interval over the test images. With ``augmentation`` a head learns
+from several augmented versions of each image in place of the image itself: the penalised loss is
+then their mean.
 """
 
 import logging
@@ -34,8 +34,12 @@ from cxrflow.benchmarks.classification.labelled_images import (
     class_embeddings,
     labelled_images,
 )
-from cxrflow.benchmarks.classification.linear_heads import LinearHeads, ProbeRun, train_heads
-from cxrflow.benchmarks.classification.logistic_regression import Solution, longest, solve_each
+from cxrflow.benchmarks.classification.logistic_regression import (
+    LinearHeads,
+    Solution,
+    longest,
+    solve_each,
+)
 from cxrflow.benchmarks.classification.scores import (
     class_metrics,
     class_names,
@@ -43,7 +47,7 @@ from cxrflow.benchmarks.classification.scores import (
     sizes,
     threshold_words,
 )
-from cxrflow.benchmarks.classification.settings import AdamW, ConvergedSolver, LinearProbeSettings
+from cxrflow.benchmarks.classification.settings import ConvergedSolver, LinearProbeSettings
 from cxrflow.benchmarks.features import Features, encode, images_to_encode, read_features
 from cxrflow.benchmarks.inputs import Cohort, choose_split, open_pixels, read_cohort
 from cxrflow.benchmarks.result import Result, estimates
@@ -81,7 +85,7 @@ def share_rows(labels: NDArray[Any], fraction: float, seed: int) -> NDArray[np.i
 def start_weights(
     start: str, shape: tuple[int, int], seed: int, classes_CP: NDArray[np.float64] | None
 ) -> Tensor:
-    """Weights [F, outputs] of a head before training; ``classes_CP`` has a row an output."""
+    """Weights [F, outputs] that a head starts from; ``classes_CP`` has a row an output."""
     if start == "prompts":
         assert classes_CP is not None  # settled by `settled`
         return torch.from_numpy(classes_CP.T.copy()).float()
@@ -133,24 +137,18 @@ def prompt_starts(
 def train_probes(
     train_NF: Tensor,
     labels: NDArray[Any],
-    runs: Sequence[ProbeRun],
-    solver: ConvergedSolver | AdamW,
+    runs: Sequence[tuple[NDArray[np.int64], Tensor]],
+    solver: ConvergedSolver,
 ) -> tuple[LinearHeads, list[Solution]]:
-    """The heads of all runs; of a search for the optimum, how far each went."""
-    if isinstance(solver, AdamW):
-        heads = train_heads(
-            train_NF,
-            torch.tensor(labels),
-            runs,
-            epochs=solver.epochs,
-            batch_size=solver.batch_size,
-            weight_decay=solver.weight_decay,
-            standardise=solver.standardise,
-        )
-        return heads, []
+    """The heads of all runs, each of some rows and weights [F, C] to start from; how far each went.
+
+    Biases start at 0.
+    """
     exclusive = labels.ndim == 1
-    targets = np.eye(len(runs[0].bias_C))[labels] if exclusive else labels
-    problems = [(run.rows, torch.cat([run.weight_FC, run.bias_C[None]])) for run in runs]
+    problems = [
+        (rows, torch.cat([start, start.new_zeros(1, start.shape[1])])) for rows, start in runs
+    ]
+    targets = np.eye(runs[0][1].shape[1])[labels] if exclusive else labels
     try:
         return solve_each(train_NF, torch.from_numpy(targets), problems, exclusive, solver)
     except ValueError as error:
@@ -170,25 +168,21 @@ def probe_scores(
 
     ``train_DNF`` has D versions of each of the N images, all of which count where one does.
     """
-    device, solver = choose_device(settings.device), settings.solver
+    device = choose_device(settings.device)
     versions, images, width = train_DNF.shape
     shape = (width, outputs)
     offsets = images * np.arange(versions)[:, None]
     runs = [
-        ProbeRun(
+        (
             (offsets + share_rows(labels, fraction, seed)).ravel(),
-            seed,
             start_weights(choices["start"], shape, seed, starts_CP),
-            torch.zeros(outputs),
-            solver.learning_rate if isinstance(solver, AdamW) else 0.0,
         )
         for fraction in settings.fractions
         for seed in settings.probe_seeds
     ]
-    if isinstance(solver, ConvergedSolver):
-        # The penalty is held against the sum of the images' losses, not of all their versions'.
-        weaker = {"inverse_penalty": solver.inverse_penalty / versions}
-        solver = solver.model_copy(update=weaker)
+    # The penalty is held against the sum of the images' losses, not of all their versions'.
+    weaker = {"inverse_penalty": settings.solver.inverse_penalty / versions}
+    solver = settings.solver.model_copy(update=weaker)
     every = np.concatenate([labels] * versions)
     heads, solutions = train_probes(train_DNF.flatten(0, 1).to(device), every, runs, solver)
     logits_KMC = heads.logits(test_MF.to(device)).double()
@@ -196,15 +190,12 @@ def probe_scores(
     scores_KMC = (logits_KMC.softmax(2) if softmax else logits_KMC.sigmoid()).cpu().numpy()
     seeds = len(settings.probe_seeds)
     names = [percent(fraction) for fraction in settings.fractions]
-    labelled = {
-        name: len(runs[number * seeds].rows) // versions for number, name in enumerate(names)
-    }
+    labelled = {name: len(runs[n * seeds][0]) // versions for n, name in enumerate(names)}
     by_share = scores_KMC.reshape(len(names), seeds, len(test_MF), outputs)
-    solved = {}
-    if isinstance(solver, ConvergedSolver):
-        for number, name in enumerate(names):
-            own = solutions[number * seeds : (number + 1) * seeds]
-            solved[name] = longest(name, own, solver)
+    solved = {
+        name: longest(name, solutions[n * seeds : (n + 1) * seeds], solver)
+        for n, name in enumerate(names)
+    }
     return dict(zip(names, by_share, strict=True)), labelled, solved
 
 

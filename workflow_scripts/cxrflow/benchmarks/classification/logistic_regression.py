@@ -10,7 +10,7 @@ problem forgets where its search began; that the penalty draws towards the start
 what the paper says helps. Two exclusive classes are one class of their weights' difference, as in
 scikit-learn. The solver is scipy's L-BFGS, in float64; loss and gradient are in closed form.
 
-Shapes: M rows, F features, C classes, G = F + 1 with the bias last.
+Shapes: M rows, F features, C classes, K heads, G = F + 1 with the bias last.
 """
 
 import logging
@@ -23,12 +23,22 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor
 
-from cxrflow.benchmarks.classification.linear_heads import LinearHeads
 from cxrflow.benchmarks.classification.settings import ConvergedSolver
 
 log = logging.getLogger("cxrflow")
 
 _BLOCK = 2**26  # numbers brought to float64 at once
+
+
+class LinearHeads(NamedTuple):
+    """K heads of features as they are."""
+
+    weight_KFC: Tensor
+    bias_KC: Tensor
+
+    def logits(self, features_NF: Tensor) -> Tensor:
+        """[K, N, C]."""
+        return torch.einsum("nf,kfc->knc", features_NF, self.weight_KFC) + self.bias_KC[:, None]
 
 
 class Solution(NamedTuple):

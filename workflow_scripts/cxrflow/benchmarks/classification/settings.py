@@ -195,7 +195,6 @@ class ZeroShotFindingsSettings(ZeroShotClassificationSettings):
 class ConvergedSolver(Settings):
     """The minimum of the loss with an L2 penalty: logistic regression to a tolerance."""
 
-    name: Literal["converged"] = "converged"
     inverse_penalty: float = Field(
         default=1.0,
         gt=0,
@@ -212,37 +211,15 @@ class ConvergedSolver(Settings):
     max_iterations: int = Field(default=10_000, ge=1)
 
 
-class PatchAdamW(Settings):
-    """AdamW for a set time."""
-
-    name: Literal["adamw"] = "adamw"
-    epochs: int = Field(default=40, ge=1, description="passes over a share's rows, or images")
-    batch_size: int = Field(default=32, ge=1, description="rows, or images with all their patches")
-    learning_rate: float = Field(
-        default=0.1, gt=0, description="for features whose mean length is one"
-    )
-    weight_decay: float = Field(default=0.01, ge=0, description="not on the bias")
-
-
-class AdamW(PatchAdamW):
-    """AdamW for a set time, as the paper's successor for the same head (BioViL-T, App. F.3)."""
-
-    learning_rate: float = Field(default=1e-3, gt=0)
-    standardise: bool = Field(default=False, description="features, over a share's rows")
-
-
 class LinearProbeSettings(ClassificationSettings):
-    """Linear probes (BioViL sections 2.2 and 4.4: on RSNA).
-
-    The paper gives no optimiser, rate, batch or length.
-    """
+    """Linear probes (BioViL sections 2.2 and 4.4: on RSNA). The paper gives no optimiser."""
 
     split: Split = Field(default="test", description="rows that are scored")
     train_split: Split = Field(default="train", description="rows of which the shares are taken")
     fractions: Shares = Field(default=[0.01, 0.1, 1.0], description="shares of the training labels")
     probe_seeds: Seeds = Field(
         default=[0, 1, 2, 3, 4],
-        description="of a share's rows and their order; values are means over them",
+        description="of a share's rows, and of random starts; values are means over them",
     )
     metrics: list[Metric] = Field(
         default=["auroc", "accuracy", "sensitivity", "specificity", "f1"], min_length=1
@@ -260,7 +237,7 @@ class LinearProbeSettings(ClassificationSettings):
     )
     start: Literal["auto", "prompts", "zeros", "random"] = Field(
         default="auto",
-        description="heads before training, and what a penalty draws them to; prompts: the class "
+        description="where heads start, and what the penalty draws them to; prompts: the class "
         "embeddings, bias 0 (paper); random: uniform within 1/sqrt(features), bias 0; auto: "
         "prompts where the model has a text half, else zeros",
     )
@@ -272,7 +249,7 @@ class LinearProbeSettings(ClassificationSettings):
     draws: int = Field(
         default=8, ge=1, description="augmented versions of each image that a head learns from"
     )
-    solver: ConvergedSolver | AdamW = Field(default=ConvergedSolver(), discriminator="name")
+    solver: ConvergedSolver = ConvergedSolver()
 
     @model_validator(mode="after")
     def _prompts_live_in_the_joint_space(self) -> "LinearProbeSettings":
@@ -286,9 +263,7 @@ class LinearProbeSettings(ClassificationSettings):
 class SegmentationSettings(PromptSettings):
     """Segmentation of pneumonia on RSNA, by prompts and by linear probes (BioViL section 4.5).
 
-    Samples are images with boxes. The paper gives no optimiser, rate, batch or length of its
-    probes. AdamW's rate is not that of the linear probes of whole images: few patches are
-    annotated, and at 0.001 the probes of small shares end below the prompts they start from.
+    Samples are images with boxes. The paper gives no optimiser of its probes.
     """
 
     split: Split = Field(default="test", description="rows that are scored")
@@ -338,15 +313,15 @@ class SegmentationSettings(PromptSettings):
     )
     probe_seeds: Seeds = Field(
         default=[0, 1, 2, 3, 4],
-        description="of a share's images and their order; values are means over them",
+        description="of a share's images; values are means over them",
     )
     start: Literal["auto", "prompts", "zeros"] = Field(
         default="auto",
-        description="probes before training, and what a penalty draws them to; prompts: the class "
+        description="where probes start, and what the penalty draws them to; prompts: the class "
         "embeddings, bias 0 (section 2.2); auto: prompts where the model has a text half, else "
         "zeros",
     )
-    solver: ConvergedSolver | PatchAdamW = Field(default=ConvergedSolver(), discriminator="name")
+    solver: ConvergedSolver = ConvergedSolver()
 
     @model_validator(mode="after")
     def _parts_fit(self) -> "SegmentationSettings":

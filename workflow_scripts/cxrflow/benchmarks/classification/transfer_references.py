@@ -11,7 +11,6 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from cxrflow.benchmarks.classification.linear_heads import ProbeRun
 from cxrflow.benchmarks.classification.linear_probe import train_probes
 from cxrflow.benchmarks.classification.references import stored_features
 from cxrflow.benchmarks.classification.settings import ConvergedSolver
@@ -47,11 +46,9 @@ def optima(
     labels = labels_NC.argmax(axis=1) if settings.exclusive else labels_NC
     start_FC = torch.zeros(train_NF.shape[1], len(parts.classes))
     for share, each in parts.shares.items():
-        runs = [
-            ProbeRun(rows, seed, start_FC, start_FC[0])
-            for rows, seed in zip(each, settings.run_seeds, strict=True)
-        ]
-        heads, _ = train_probes(train_NF, labels, runs, ConvergedSolver())
+        heads, _ = train_probes(
+            train_NF, labels, [(rows, start_FC) for rows in each], ConvergedSolver()
+        )
         logits_KNC = heads.logits(test_NF)
         yield share, [probabilities(logits_NC, settings.exclusive) for logits_NC in logits_KNC]
 

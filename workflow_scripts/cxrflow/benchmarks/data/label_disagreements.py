@@ -20,7 +20,7 @@ from cxrflow.reports.labels.observations import POSITIVE
 from cxrflow.reports.labels.scope.labeller import Reason, ScopeLabeller
 from cxrflow.reports.settings import LabelSettings
 
-NO_FINDING, DEVICES = "No Finding", "Support Devices"
+NO_FINDING = "No Finding"
 NOTHING_READ = "nothing read"
 NOT_TOLD = "not told by this engine"
 COLUMNS = (

@@ -6,7 +6,6 @@ controls, the same with one thing exchanged for another patient's: the current i
 image and report. Texts are kept in predictions.parquet, never in metrics.json.
 """
 
-import logging
 from argparse import Namespace
 from dataclasses import dataclass
 from typing import Any
@@ -34,8 +33,6 @@ from cxrflow.benchmarks.study_images import usable_studies
 from cxrflow.errors import InputError
 from cxrflow.text.report_prompts import prior_texts
 from cxrflow.training.precision import choose_device
-
-log = logging.getLogger("cxrflow")
 
 COLUMNS = (
     "subject_id", "study_id", "image_id", "split", "findings", "impression", "prior_study_id",

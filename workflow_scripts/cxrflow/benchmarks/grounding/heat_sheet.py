@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 GAP = 4
+DASH = 5  # pixels
 TEXT = 12  # pixels of the letters
 LINE = 15
 HEADING_LINES = 3
@@ -52,14 +53,14 @@ def palette() -> Image.Image:
     return image
 
 
-def dashed_box(draw: ImageDraw.ImageDraw, box: NDArray[np.float64], dash: int = 5) -> None:
+def dashed_box(draw: ImageDraw.ImageDraw, box: NDArray[np.float64]) -> None:
     """Draw a box x, y, w, h."""
     x, y, w, h = box
     corners = [(x, y), (x + w, y), (x + w, y + h), (x, y + h), (x, y)]
     for start, end in zip(corners, corners[1:], strict=False):
         length = float(np.hypot(end[0] - start[0], end[1] - start[1]))
-        for step in np.arange(0, max(length, 1e-6), 2 * dash):
-            ends = np.array([step, min(step + dash, length)]) / max(length, 1e-6)
+        for step in np.arange(0, max(length, 1e-6), 2 * DASH):
+            ends = np.array([step, min(step + DASH, length)]) / max(length, 1e-6)
             line = [tuple(np.add(start, np.subtract(end, start) * share)) for share in ends]
             draw.line(line, fill=BOX_COLOUR, width=2)
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 import cxrflow
 from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.phrases import plain_phrases
-from cxrflow.benchmarks.grounding.region import image_map, prepare_grid
+from cxrflow.benchmarks.grounding.region import make_window, prepare_grid
 from cxrflow.benchmarks.grounding.settings import OneImageSettings
 from cxrflow.data.dicom_headers import scan
 from cxrflow.encoders.dilation import refine_grid
@@ -62,7 +62,7 @@ class Grounding:
 
     def map(self, number: int) -> NDArray[np.float64]:
         """Cosines of phrase ``number`` on the file's pixels [H, W]; NaN outside the crop."""
-        return image_map(self.grids_Nhw[number], self.placement, self.settings.upsample)
+        return self._on_pixels(number, self.placement)
 
     def peak(self, number: int) -> Peak:
         """The patch with the greatest cosine, of those whose centre shows the image."""
@@ -84,10 +84,13 @@ class Grounding:
         strips = []
         for number, phrase in enumerate(self.phrases):
             grid_hw = self.grids_Nhw[number]
-            values = image_map(grid_hw, placement, self.settings.upsample)
-            view = panel(self.shown, values, crop=crop)
+            view = panel(self.shown, self._on_pixels(number, placement), crop=crop)
             strips.append(Strip(phrase, [view], [f"{grid_hw.min():.2f} to {grid_hw.max():.2f}"]))
         return draw_sheet(strips, per_line=min(3, len(strips)))
+
+    def _on_pixels(self, number: int, placement: Placement) -> NDArray[np.float64]:
+        grid_hw = self.grids_Nhw[number]
+        return make_window(grid_hw.shape, [], placement, self.settings.upsample).whole(grid_hw)
 
 
 def similarity_grids(

@@ -56,9 +56,9 @@ class PatchEncoder:
     ) -> tuple[Tensor, float, tuple[int, int]]:
         """Patches [N, h * w, F] of all images on the device, in units of a length; it; the grid.
 
-        The trunk's are in units of their mean length, so that one learning rate does for them and
-        for projected ones, whose length is one. Half precision keeps 11 bits of a number in half
-        the memory: at the papers' size the trunk's patches of the training images are 17 GB.
+        The trunk's are in units of their mean length; projected ones have a length of one. Half
+        precision keeps 11 bits of a number in half the memory: at the papers' size the trunk's
+        patches of the training images are 17 GB.
         """
         whole_NPF, grid = torch.empty(0), (0, 0)
         lengths: list[float] = []

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 import cxrflow
 from cxrflow.benchmarks.grounding.controls import CONTROLS, control_phrases, names_place, of_samples
 from cxrflow.benchmarks.grounding.phrases import SECTIONS, plain_phrases, verbatim
-from cxrflow.benchmarks.grounding.region import by_box_size, make_region, prepare_grid
+from cxrflow.benchmarks.grounding.region import by_box_size, make_window, prepare_grid
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import (
     Cohort,
@@ -39,7 +39,7 @@ from cxrflow.benchmarks.inputs import (
 from cxrflow.benchmarks.result import Result, estimates, slug
 from cxrflow.encoders.dilation import refine_grid
 from cxrflow.images.geometry import Geometry
-from cxrflow.metrics.grounding import miou, signed_cnr
+from cxrflow.metrics.grounding import miou, of_pixels, signed_cnr
 from cxrflow.metrics.intervals import Estimate, Floats, Statistic, weighted_mean
 from cxrflow.parquet import read_table
 from cxrflow.training.precision import choose_device
@@ -105,24 +105,17 @@ def score_samples(
     rows = []
     for grid, sample in zip(grids, samples.to_dict("records"), strict=True):
         placement = geometry.place(int(sample["image_height"]), int(sample["image_width"]))
-        region = make_region(
-            prepare_grid(grid, settings.smoothing_sigma, rescale),
-            [list(map(float, box)) for box in sample["boxes"]],
-            placement,
-            settings.upsample,
-            settings.space,
-        )
-        missed = region.missed if settings.outside == "missed" else 0
-        contrast = float(signed_cnr(region.similarity, region.mask))
-        overlap = float(miou(region.similarity, region.mask, settings.thresholds, missed))
-        reason = None
-        if not np.isfinite(contrast):
-            if not region.mask.any():
-                reason = "no box inside the crop"
-            elif region.mask.all():
-                reason = "the boxes cover the whole crop"
-            else:
-                reason = "the similarity map is flat"
+        prepared = prepare_grid(grid, settings.smoothing_sigma, rescale)
+        boxes = [list(map(float, box)) for box in sample["boxes"]]
+        shape = prepared.shape
+        window = make_window(shape, boxes, placement, settings.upsample, settings.space)
+        missed = window.missed if settings.outside == "missed" else 0
+        pixels = of_pixels(window.pixels(prepared), window.mask)
+        contrast = float(signed_cnr(*pixels))
+        overlap = float(miou(*pixels, settings.thresholds, missed))
+        reason = window.unscored
+        if reason is None and not np.isfinite(contrast):
+            reason = "the similarity map is flat"
         rows.append(
             {
                 "sample_id": sample["sample_id"],
@@ -132,8 +125,8 @@ def score_samples(
                 "cnr": abs(contrast),
                 "signed_cnr": contrast,
                 "miou": overlap,
-                "box_share": region.share,
-                "missed_pixels": region.missed,
+                "box_share": window.share,
+                "missed_pixels": window.missed,
                 "unscored": reason,
                 "placed": names_place(str(sample["phrase"])),
             }

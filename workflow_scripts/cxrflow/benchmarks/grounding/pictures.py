@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from cxrflow.benchmarks.grounding.heat_sheet import GAP, WHITE, flat_png, panel
-from cxrflow.benchmarks.grounding.region import make_region, prepare_grid
+from cxrflow.benchmarks.grounding.region import make_window, prepare_grid
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.benchmarks.result import Figure, slug
@@ -69,11 +69,7 @@ def stored_map(
 ) -> NDArray[np.float64]:
     """A similarity grid [h, w] on the stored square [S, S]; NaN where it shows no image."""
     prepared = prepare_grid(grid, smoothing_sigma, rescale)
-    region = make_region(prepared, [], placement, upsample, "stored")
-    full = np.full((placement.size, placement.size), np.nan)
-    x, y, w, h = (round(value) for value in placement.inside_stored())
-    full[y : y + h, x : x + w] = region.similarity
-    return full
+    return make_window(prepared.shape, [], placement, upsample, "stored").whole(prepared)
 
 
 def draw_examples(

@@ -22,16 +22,6 @@ Space = Literal["original", "stored"]
 SIZES = ("small", "medium", "large")  # of boxes, as a share of the image; not in the paper
 
 
-@dataclass(frozen=True)
-class Region:
-    """The seen pixels of one image with one phrase."""
-
-    similarity: Floats  # [H, W], no NaN
-    mask: NDArray[np.bool_]  # [H, W], the annotation's seen part
-    missed: int  # annotated pixels outside the window
-    share: float  # annotated part of the whole image
-
-
 def prepare_grid(
     grid: ArrayLike, sigma: float | None, rescale: Literal["none", "minmax"]
 ) -> Floats:
@@ -43,7 +33,7 @@ def prepare_grid(
 
 
 def by_box_size(shares: ArrayLike, limits: tuple[float, float]) -> dict[str, NDArray[np.bool_]]:
-    """Which of N samples have small, medium and large boxes, by :attr:`Region.share`; not empty.
+    """Which of N samples have small, medium and large boxes, by :attr:`Window.share`; not empty.
 
     Named as in metrics: ``size_small`` is below the first of ``limits``.
     """
@@ -85,37 +75,37 @@ def _pixel_centres(placement: Placement) -> tuple[Floats, Floats]:
     )
 
 
-def image_map(
-    grid: ArrayLike, placement: Placement, upsample: Literal["nearest", "bilinear"] = "nearest"
-) -> Floats:
-    """A prepared grid [h, w] on the pixels of the original image [H, W].
-
-    NaN outside the crop, as the released inference code pads.
-    """
-    values = np.asarray(grid, dtype=np.float64)
-    size = placement.size
-    centres_x, centres_y = _pixel_centres(placement)
-    seen_x, seen_y = ((c >= 0) & (c < size) for c in (centres_x, centres_y))
-    rows = _axis_weights(centres_y[seen_y], size, values.shape[0], upsample)
-    columns = _axis_weights(centres_x[seen_x], size, values.shape[1], upsample)
-    full = np.full((placement.original_height, placement.original_width), np.nan)
-    full[np.ix_(seen_y, seen_x)] = rows @ values @ columns.T
-    return full
-
-
 @dataclass(frozen=True)
 class Window:
     """The seen pixels [H, W] of one image, and how a grid [h, w] is brought to them."""
 
     rows: Floats  # [H, h] weights
     columns: Floats  # [W, w] weights
+    seen_y: NDArray[np.bool_]  # which rows of the whole image, or of the stored square
+    seen_x: NDArray[np.bool_]
     mask: NDArray[np.bool_]  # [H, W], the annotation's seen part
     missed: int  # annotated pixels outside the window
     share: float  # annotated part of the whole image
 
+    @property
+    def unscored(self) -> str | None:
+        """Why no map of this window can be scored, if that is so."""
+        if not self.mask.any():
+            return "no box inside the crop"
+        return "the boxes cover the whole crop" if self.mask.all() else None
+
     def pixels(self, grid: Floats) -> Floats:
         """A grid [h, w] at the window's pixels [H, W]."""
         return self.rows @ grid @ self.columns.T
+
+    def whole(self, grid: Floats) -> Floats:
+        """The same on the whole image, or the stored square; NaN where nothing was seen.
+
+        As the released inference code pads.
+        """
+        full = np.full((len(self.seen_y), len(self.seen_x)), np.nan)
+        full[np.ix_(self.seen_y, self.seen_x)] = self.pixels(grid)
+        return full
 
     def cell_counts(self) -> tuple[Floats, Floats]:
         """Annotated and all pixels of every cell [h, w], where ``upsample`` is ``nearest``."""
@@ -158,17 +148,5 @@ def make_window(
     rows = _axis_weights(centres_y[seen_y], size, cells[0], upsample)
     columns = _axis_weights(centres_x[seen_x], size, cells[1], upsample)
     seen = mask[np.ix_(seen_y, seen_x)]
-    return Window(rows, columns, seen, int(whole.sum() - seen.sum()), float(whole.mean()))
-
-
-def make_region(
-    grid: ArrayLike,
-    boxes: Sequence[Sequence[float]],
-    placement: Placement,
-    upsample: Literal["nearest", "bilinear"] = "nearest",
-    space: Space = "original",
-) -> Region:
-    """Compare a prepared grid [h, w] with boxes of the original image, in :func:`make_window`'s."""
-    values = np.asarray(grid, dtype=np.float64)
-    window = make_window(values.shape, boxes, placement, upsample, space)
-    return Region(window.pixels(values), window.mask, window.missed, window.share)
+    missed = int(whole.sum() - seen.sum())
+    return Window(rows, columns, seen_y, seen_x, seen, missed, float(whole.mean()))

@@ -24,16 +24,11 @@ from torch import Tensor
 
 import cxrflow
 from cxrflow.benchmarks.classification.labelled_images import prompt_embeddings
-from cxrflow.benchmarks.classification.linear_heads import LinearHeads
 from cxrflow.benchmarks.classification.linear_probe import percent
-from cxrflow.benchmarks.classification.logistic_regression import longest
-from cxrflow.benchmarks.classification.settings import ConvergedSolver, SegmentationSettings
+from cxrflow.benchmarks.classification.logistic_regression import LinearHeads, longest
+from cxrflow.benchmarks.classification.settings import SegmentationSettings
 from cxrflow.benchmarks.features import trained_geometry
-from cxrflow.benchmarks.grounding.patch_heads import (
-    share_rows,
-    solve_patch_heads,
-    train_patch_heads,
-)
+from cxrflow.benchmarks.grounding.patch_heads import share_rows, solve_patch_heads
 from cxrflow.benchmarks.grounding.patches import (
     COLUMNS,
     PatchEncoder,
@@ -88,12 +83,8 @@ def train_probes(
         rows_SM = np.stack([share_rows(len(train), fraction, s) for s in settings.probe_seeds])
         sizes[share] = rows_SM.shape[1]
         cells = (features_NPF, torch.from_numpy(annotated_NP), torch.from_numpy(used_NP), rows_SM)
-        solver = settings.solver
-        if isinstance(solver, ConvergedSolver):
-            own, solutions = solve_patch_heads(*cells, start_FC, solver)
-            solved[share] = longest(share, solutions, solver)
-        else:
-            own = train_patch_heads(*cells, settings.probe_seeds, start_FC, solver)
+        own, solutions = solve_patch_heads(*cells, start_FC, settings.solver)
+        solved[share] = longest(share, solutions, settings.solver)
         # As heads of the features as they are.
         heads[share] = LinearHeads(own.weight_KFC / length, own.bias_KC)
     return heads, sizes, solved

@@ -15,8 +15,8 @@ from cxrflow.benchmarks.classification.settings import SegmentationSettings
 from cxrflow.benchmarks.grounding.region import by_box_size, make_window
 from cxrflow.benchmarks.result import estimates
 from cxrflow.images.geometry import Geometry
+from cxrflow.metrics.grounding import overlap, signed_cnr
 from cxrflow.metrics.intervals import Estimate, Floats, Statistic, clusters_of, weighted_mean
-from cxrflow.metrics.region_scores import region_scores
 
 METRICS = ("iou", "dice", "cnr", "signed_cnr")  # the last is not in the paper
 ZERO_SHOT = "zero_shot"
@@ -48,14 +48,11 @@ def score_samples(
             inside_Q = window.mask.ravel().astype(np.float64)
             total_Q = np.ones_like(inside_Q)
         missed = window.missed if settings.outside == "missed" else 0
-        found = region_scores(values_KQ, inside_Q, total_Q, settings.threshold, missed)
-        scores.append(found)
-        reason = None
-        if not inside_Q.any():
-            reason = "no box inside the crop"
-        elif inside_Q.sum() == total_Q.sum():
-            reason = "the boxes cover the whole crop"
-        elif not np.isfinite(found["cnr"]).all():
+        iou_K, dice_K = overlap(values_KQ, inside_Q, total_Q, settings.threshold, missed)
+        signed_K = signed_cnr(values_KQ, inside_Q, total_Q)
+        scores.append([iou_K, dice_K, np.abs(signed_K), signed_K])
+        reason = window.unscored
+        if reason is None and not np.isfinite(signed_K).all():
             reason = "a map is flat"
         rows.append(
             {
@@ -67,8 +64,8 @@ def score_samples(
         )
     ends = np.cumsum([len(one) for one in maps.values()])[:-1]
     metrics: dict[str, dict[str, NDArray[np.float64]]] = {name: {} for name in maps}
-    for metric in METRICS:
-        whole_KM = np.stack([found[metric] for found in scores], axis=1)
+    for metric, each in zip(METRICS, zip(*scores, strict=True), strict=True):
+        whole_KM = np.stack(each, axis=1)
         for name, part_SM in zip(maps, np.split(whole_KM, ends), strict=True):
             metrics[name][metric] = part_SM
     return pd.DataFrame(rows), metrics

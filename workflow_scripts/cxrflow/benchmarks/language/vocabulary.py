@@ -42,9 +42,9 @@ class Spelling(Estimate):
         return {"value": self.text, "low": None, "high": None, "n": self.n}
 
 
-def exactly(value: float, n: int = 1) -> Estimate:
+def exactly(value: float) -> Estimate:
     """A number that was counted, not sampled: its interval is itself."""
-    return Estimate(float(value), float(value), float(value), n)
+    return Estimate(float(value), float(value), float(value), 1)
 
 
 def count_tokens(

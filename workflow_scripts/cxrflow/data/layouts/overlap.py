@@ -7,7 +7,6 @@ patients are in MIMIC-CXR's official training split; RSNA's images are NIH's.
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from cxrflow.data.layouts import layout
 
@@ -35,35 +34,24 @@ class Rows:
     parts: frozenset[str] = frozenset(("train", "validate"))
 
 
-class Overlap(NamedTuple):
-    """Training rows that may hold patients of an evaluation.
+def overlap(trained: Iterable[Rows], evaluated: Rows) -> list[Rows]:
+    """What of ``trained`` may hold patients or images of ``evaluated``, and could hold them out.
 
-    ``leaking``: the evaluated data set must be in ``held_out`` of these. ``untraceable``: the same
-    people, but their ids cannot be compared, so that nothing can be held out.
-    """
-
-    leaking: tuple[Rows, ...]
-    untraceable: tuple[Rows, ...]
-
-
-def overlap(trained: Iterable[Rows], evaluated: Rows) -> Overlap:
-    """What of ``trained`` may share patients or images with ``evaluated``.
-
-    Two data sets of one layout are two hospitals; invented patients are nobody else's.
+    Two data sets of one layout are two hospitals; invented patients are nobody else's. The same
+    people under ids that cannot be compared are not found.
     """
     leaking: list[Rows] = []
-    untraceable: list[Rows] = []
     for rows in trained:
         if rows.synthetic != evaluated.synthetic or evaluated.dataset in rows.held_out:
             continue
         ours, theirs = layout(rows.layout), layout(evaluated.layout)
+        same_ids = ours.ids is not None and ours.ids == theirs.ids
         if {rows.dataset, rows.images} & {evaluated.dataset, evaluated.images}:
             if not _apart(rows, evaluated):
                 leaking.append(rows)
-        elif ours != theirs and ours.people & theirs.people:
-            same_ids = ours.ids is not None and ours.ids == theirs.ids
-            (leaking if same_ids else untraceable).append(rows)
-    return Overlap(tuple(leaking), tuple(untraceable))
+        elif ours != theirs and ours.people & theirs.people and same_ids:
+            leaking.append(rows)
+    return leaking
 
 
 def _apart(rows: Rows, evaluated: Rows) -> bool:

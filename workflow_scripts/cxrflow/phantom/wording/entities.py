@@ -8,8 +8,6 @@ names of devices are not listed: ``cxrflow.phantom.entities`` takes them from ``
 
 from collections.abc import Mapping
 
-TYPES = ("ANATOMY", "OBSERVATION", "ANATOMY_MODIFIER", "OBSERVATION_MODIFIER", "UNCERTAINTY")
-
 WORDS: Mapping[str, tuple[str, ...]] = {
     "ANATOMY": (
         "lung lungs midlung lobe lobes zone zones region regions apex apices apical biapical",

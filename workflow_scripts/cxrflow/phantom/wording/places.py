@@ -48,8 +48,6 @@ _BOTH_SIDES_ADJECTIVE = {
     "whole": "bilateral",
 }
 
-ZONES = tuple(_ONE_SIDE_NOUN)
-
 
 def noun(side: str, zone: str) -> str:
     """Template of a place after "in the"; "lungs" where the side is not given."""

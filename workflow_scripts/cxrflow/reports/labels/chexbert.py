@@ -51,6 +51,7 @@ CLASSES: Final = (BLANK, float(POSITIVE), float(NEGATIVE), float(UNCERTAIN))
 # Not in any tensor's shape: the width of an attention head in every published BERT.
 HEAD_WIDTH: Final = 64
 LONGEST: Final = 512
+BATCH: Final = 32  # reports
 
 _EMBEDDINGS = (
     "word_embeddings.weight",
@@ -111,31 +112,24 @@ class CheXbertNetwork(nn.Module):
 class CheXbertLabeller:
     """Labels reports with CheXbert.
 
-    ``path`` is ``chexbert.pth`` or a folder that holds it; ``vocabulary`` the ``vocab.txt`` of
-    bert-base-uncased or its folder, looked for beside the weights when not given.
+    ``path`` is ``chexbert.pth`` or a folder that holds it; bert-base-uncased's ``vocab.txt``, or a
+    folder of that name with it, lies beside the weights.
 
     Raises:
         InputError: a file is missing or damaged, or is another network's.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        vocabulary: str | Path | None = None,
-        device: str | torch.device | None = None,
-        batch_size: int = 32,
-    ):
+    def __init__(self, path: str | Path):
         weights = Path(path) / WEIGHTS if Path(path).is_dir() else Path(path)
         tensors = _tensors(weights)
         config = _config(tensors, weights)
         self._network = CheXbertNetwork(config)
         _load(self._network, tensors, config.num_hidden_layers, weights)
-        self._device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._network.to(self._device).eval()
         self._tokenizer = _tokenizer(
-            _vocabulary(weights, vocabulary), config.vocab_size, config.max_position_embeddings
+            _vocabulary(weights), config.vocab_size, config.max_position_embeddings
         )
-        self._batch_size = batch_size
 
     def label(self, reports: Sequence[Sequence[str]]) -> list[Labels]:
         """The labels of each report; its sentences are joined by a blank."""
@@ -144,8 +138,8 @@ class CheXbertLabeller:
         # Texts of like length together, so that little is padded.
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
         labels: dict[int, Labels] = {}
-        for start in range(0, len(order), self._batch_size):
-            batch = order[start : start + self._batch_size]
+        for start in range(0, len(order), BATCH):
+            batch = order[start : start + BATCH]
             labels.update(zip(batch, self._classify([ids[i] for i in batch]), strict=True))
         return [labels[i] for i in range(len(ids))]
 
@@ -225,13 +219,9 @@ def _load(network: nn.Module, tensors: Mapping[str, Tensor], layers: int, path: 
     network.load_state_dict({ours: tensors[name] for name, ours in names.items()})
 
 
-def _vocabulary(weights: Path, given: str | Path | None) -> Path:
+def _vocabulary(weights: Path) -> Path:
     beside = weights.parent
-    places = (
-        [Path(given) / VOCABULARY if Path(given).is_dir() else Path(given)]
-        if given is not None
-        else [beside / VOCABULARY, beside / "bert-base-uncased" / VOCABULARY]
-    )
+    places = [beside / VOCABULARY, beside / "bert-base-uncased" / VOCABULARY]
     for place in places:
         if place.is_file():
             return place
