@@ -13,8 +13,8 @@ Path grammar (`<results>` is `results`, or what `pathvars:` of the configuration
     <results>/models/<paper>/<model>/seed<k>/...    weights, run.json, metrics.jsonl
     <results>/state/<paper>/<model>/seed<k>/        resumable state; never an output, so that it
                                                     outlives failures, time limits and preemption
-    <results>/features/<model>/seed<k>/<cohort>/... image features of a cohort, names in full
-    <results>/benchmarks/<paper>/<task>/<model>/seed<k>/metrics.json
+    <results>/features/<paper>/<model>/seed<k>/<paper>/<cohort>/...  image features of a cohort
+    <results>/benchmarks/<paper>/<task>/<paper>/<model>/seed<k>/metrics.json
     <results>/benchmarks/label_agreement/<dataset>/<reference>/metrics.json
     <results>/tables/<paper>/<table>.{csv,md,html}  with paired tests in <table>.tests.json
     <results>/tables/<paper>/headline/<table>.*     the same, cut to the paper's headline
@@ -23,10 +23,11 @@ Path grammar (`<results>` is `results`, or what `pathvars:` of the configuration
     <results>/report/index.html, <results>/report/<paper>.html
     <results>/logs/<rule>/..., <results>/timings/<rule>/...
 
-A model, task, cohort or vocabulary is named `<paper>/<name>`. What a run consists of (models, seeds, cohorts, data sets) follows from the
-configuration and its papers alone, so the graph is known before anything has run. Settings reach a
-program as `params.settings`, a digest of the code that defines its result is `params.code`: a
-changed setting or line of code reruns what depends on it, nothing else.
+A model, task, cohort or vocabulary is named `<paper>/<name>`. What a run consists of (models, seeds,
+cohorts, data sets) follows from the configuration and its papers alone, so the graph is known
+before anything has run. Settings reach a program as `params.settings`, a digest of the code that
+defines its result is `params.code`: a changed setting or line of code reruns what depends on it,
+nothing else.
 """
 
 from snakemake.utils import min_version

@@ -1,4 +1,7 @@
-"""Run races and write their results: ``python -m bench [race ...]``; without names, all of them."""
+"""Race this project against other software at the same work; without names, run all races.
+
+What each race compares: docs/performance.md.
+"""
 
 import argparse
 import importlib
@@ -14,10 +17,22 @@ from bench.race import run, write
 def main() -> None:
     names = sorted(module.name for module in pkgutil.iter_modules(races.__path__))
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("races", nargs="*", metavar="race", help=f"of: {', '.join(names)}")
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each runner")
-    parser.add_argument("--threads", type=int, default=2, help="of torch, for all alike")
-    parser.add_argument("--output", type=Path, default=Path("results/bench"))
+    parser.add_argument("races", nargs="*", metavar="race", help=f"one of {', '.join(names)}")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="how often each side runs (default: 5)"
+    )
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=2,
+        help="threads of torch, the same for all sides (default: 2)",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("results/bench"),
+        help="folder of the results, a JSON file a race (default: results/bench)",
+    )
     options = parser.parse_args()
     unknown = sorted(set(options.races) - set(names))
     if unknown:

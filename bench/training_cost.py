@@ -200,16 +200,23 @@ def cost(
 
 def main() -> None:
     """Entry point; see the module's docstring."""
-    parser = argparse.ArgumentParser(prog="python -m bench.training_cost", description=__doc__)
-    parser.add_argument("--configfile", nargs="+", default=["config.yaml", "paper.yaml"])
-    parser.add_argument("--models", nargs="*", default=MODELS, metavar="MODEL")
-    parser.add_argument("--images", type=int, default=640, help="how many are invented")
-    parser.add_argument("--steps", type=int, default=10, help="that are timed")
-    parser.add_argument("--warm-up", type=int, default=4, help="steps before those")
-    parser.add_argument("--set", type=json.loads, default={}, help="JSON, laid over training")
-    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="that store images")
-    parser.add_argument("--output", type=Path, default=Path("results/bench"))
-    parser.add_argument("--work", type=Path, help="folder that is kept: models, invented data")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.training_cost",
+        description=(__doc__ or "").replace("``", "`"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    files = ["config.yaml", "paper.yaml"]
+    add("--configfile", nargs="+", default=files, help=f"default: {' '.join(files)}")
+    everyone = f"default: {', '.join(MODELS)}"
+    add("--models", nargs="*", default=MODELS, metavar="MODEL", help=everyone)
+    add("--images", type=int, default=640, help="images that are invented (default: 640)")
+    add("--steps", type=int, default=10, help="steps that are timed (default: 10)")
+    add("--warm-up", type=int, default=4, help="steps before those, not timed (default: 4)")
+    add("--set", type=json.loads, default={}, help="JSON that is laid over the key `training`")
+    add("--processes", type=int, default=os.cpu_count(), help="processes that store the images")
+    add("--output", type=Path, default=Path("results/bench"), help="folder of training_cost.json")
+    add("--work", type=Path, help="folder to keep models and invented data in (default: none)")
     given = parser.parse_args()
     os.environ.setdefault("CXR_DATA", "/unused")
     logging.basicConfig(level=logging.INFO, format="%(message)s")

@@ -1,4 +1,8 @@
-"""Try damaged inputs, kind by kind; exit code 1 where something did not hold."""
+"""Give damaged files to the programs that read them; exit code 1 where one did not hold.
+
+What must hold: what cannot be used is refused in one line or counted by name, without a traceback,
+in little time and memory. Without names, all kinds of files are tried.
+"""
 
 import argparse
 import importlib
@@ -13,11 +17,20 @@ from fuzz.trial import Trial
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
-    parser.add_argument("kinds", nargs="*", metavar="kind", help=f"of: {', '.join(KINDS)}")
-    parser.add_argument("--seed", type=int, required=True, help="what the inputs are drawn by")
-    parser.add_argument("--count", type=int, help="inputs of each kind; default: its own")
-    parser.add_argument("--workers", type=int, default=2, help="processes that read")
-    parser.add_argument("--output", type=Path, default=Path("results/fuzz"), help="for faults")
+    parser.add_argument("kinds", nargs="*", metavar="kind", help=f"one of {', '.join(KINDS)}")
+    parser.add_argument(
+        "--seed", type=int, required=True, help="of the damage: the same seed, the same files"
+    )
+    parser.add_argument("--count", type=int, help="inputs of each kind (default: its own number)")
+    parser.add_argument(
+        "--workers", type=int, default=2, help="processes that read the inputs (default: 2)"
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("results/fuzz"),
+        help="folder that keeps the inputs of faults",
+    )
     options = parser.parse_args()
     unknown = sorted(set(options.kinds) - set(KINDS))
     if unknown:

@@ -16,6 +16,7 @@ from cxrflow.config import make_config
 from cxrflow.config.schema import Config
 from cxrflow.encoders.image_encoder import load_image_half
 from cxrflow.papers import paper_names
+from cxrflow.source_files import code_digest
 
 FILE = Path(__file__).parents[2] / "config.yaml"
 ONE_STEP = {"training": {**TRAINING, "steps": 1, "epochs": None, "accumulate": 1}}
@@ -97,7 +98,11 @@ def test_a_step_of_every_model(name: str, finished: Stages, tmp_path: Path) -> N
     run = json.loads((output / "run.json").read_text())
     if recipe.program == "initial":
         assert run["model"] == name and run["learnt"] is None
+        kept = recipe.image is not None and settings["encoder"].get("kind") != "multi_image"
+        assert run["drawn"] is not kept  # a trunk that compares has more than what it starts from
         assert load_image_half(output, trunk_alone=True).projector is None
         return
     line = json.loads((output / "metrics.jsonl").read_text().splitlines()[0])
     assert run["model"] == name and settings["terms"].keys() <= line.keys()
+    if recipe.program != "report":  # here it starts from another kind of encoder
+        assert run["codes"] == [code_digest(*DEMO.code_of(name))]  # that the workflow watches

@@ -275,6 +275,14 @@ def test_what_no_attempt_can_mend_is_tried_once(inputs: Path, tmp_path: Path) ->
     assert "starting: " in said or "resuming at step" in said
 
 
+def test_more_parts_than_a_batch_has_rows_are_refused(inputs: Path, tmp_path: Path) -> None:
+    toy = trainings(inputs, tmp_path)["phase II"]
+    toy.train("run", tmp_path, epochs=1, accumulate=17).refuses(
+        "key 'training.accumulate' is 17", "training.batch_size 16", "have 16 each"
+    )
+    assert not (tmp_path / "run").exists()
+
+
 def test_compiled_training_killed_and_resumed_ends_with_the_same_weights(
     inputs: Path, tmp_path: Path
 ) -> None:

@@ -37,7 +37,7 @@ ALLOWED: dict[str, set[str]] = {
     "data": {"images"},  # which files can be read is the decoder's to say
     "model": {"encoders", "images", "text"},
     "config": {"papers", "images"},  # a geometry is checked by its own parser
-    "pretrain": {*LIBRARIES - {"phantom"}, "training", "model"},
+    "pretrain": {*LIBRARIES - {"phantom"}, "training", "model", "source_files"},
     "benchmarks": {*LIBRARIES - {"phantom"}, "training", "model", "cxrflow"},
     "tables": {"papers", "metrics"},
     "page": {*LIBRARIES - {"phantom"}, "papers", "config", "tables"},

@@ -189,6 +189,32 @@ def test_numbers_of_attention_that_is_known(follows: bool) -> None:
     assert moved["in_box"].item() == 0 and moved["same_place"].item() == 1
 
 
+def test_samples_without_a_value_are_no_part_of_the_number_behind_it() -> None:
+    grid, starts = (8, 8), np.array([10, 10, 10])
+    maps, ways = known_maps(True, grid, 10)
+    boxes = np.array([[16.0, 0.0, 32.0, 32.0]] * 3)
+    three = {
+        angle: Maps(np.repeat(one.own, 3, 0), np.repeat(one.other, 3, 0))
+        for angle, one in maps.items()
+    }
+    for angle, one in three.items():
+        one.own[1, 64:] = 0  # the second never looks at the prior,
+        if angle:
+            one.own[2, 64:] = 0  # the third not at a rotated one
+    ways = Ways(np.repeat(ways.turn, 3), np.repeat(ways.shift, 3))
+    rows = program.measure(three, ways, boxes, starts, grid, SIZE)
+    settings = AttentionRolloutSettings(angles=[-90, 90])
+    found = program.sizes(rows, settings)
+    assert found.keys() == program.statistics(rows, settings)(np.ones((1, 3))).keys()
+    with_all = ("uniform", "other_patch", "current_in_box", "prior_share", "followed/other_patch")
+    assert found == {
+        **dict.fromkeys(with_all, 3),
+        **dict.fromkeys(("in_box", "same_place", "above_other_patch"), 2),
+        "followed": 1,
+    }
+    assert program.unscored(rows) == {"no attention on the prior": 1}
+
+
 # --- the program --------------------------------------------------------------------------------
 
 
@@ -247,6 +273,7 @@ def test_the_program_counts_and_draws(world: Path, tmp_path: Path, truth: bool) 
     assert reasons == {"no prior": 1, **({spoilt: 1} if truth else {})}
     rows = pd.read_parquet(tmp_path / "out/predictions.parquet")
     assert len(rows) == found["data"]["samples"] == (4 if truth else 5)
+    assert found["metrics"]["in_box"]["n"] == len(rows) and found["data"]["unscored"] == {}
     value = found["metrics"]["in_box"]["value"]
     assert value == pytest.approx(rows["in_box"].mean()) and 0 <= value <= 1
     # Both images of a patient have one pose, so that the true place is the same place.

@@ -72,6 +72,7 @@ def write(folder, model, seed, table, benchmark="phrase_grounding", settings=SET
         "model": model,
         "seed": seed,
         "learnt": changes.pop("learnt", True),
+        "drawn": changes.pop("drawn", False),
         "metrics": changes.pop("metrics", {}),
         "data": {"fingerprint": changes.pop("fingerprint", "f")},
         "protocol": {
@@ -188,6 +189,11 @@ def test_what_was_not_trained_stands_beside_every_training(tmp_path):
     ]
     assert [outcome([*random[:n], fixed])[0]["seeds"] for n in (2, 3)] == [2, 3]
     assert outcome([*random[:2], fixed])[0]["p"] is None
+    start = write(tmp_path / "d", "m", 0, grounding(0, 0.6), learnt=None, drawn=True)
+    (entry,) = outcome([start, fixed])
+    assert entry["seeds"] == 1 and entry["p"] is None and entry["difference"] > 0.2
+    other = write(tmp_path / "e", "r", 1, grounding(3), learnt=None, drawn=True)
+    assert outcome([start, other])[0]["reason"] == "trained with different seeds"
 
 
 def test_a_model_that_did_not_learn_is_not_compared(tmp_path):

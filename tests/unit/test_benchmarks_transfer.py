@@ -295,3 +295,32 @@ def test_references_know_the_labels_shares_or_plain_features(world, tmp_path):
     head = LogisticRegression(tol=1e-8, max_iter=10_000).fit(scaler.transform(plain[0]), labels)
     expected = head.predict_proba(scaler.transform(plain[1]))[:, 1]
     np.testing.assert_allclose(small.predictions["score_100_seed0"], expected, atol=1e-3)
+
+
+def test_a_share_without_a_class_is_learnt_from_without_it(world, tmp_path):
+    """No optimum, but a limit: as if there were no such class; other shares stay as they are."""
+    table = exclusive()
+    given = options(world, tmp_path, table, benchmark="linear_classification")
+    train = table[table["split"] == "train"].reset_index(drop=True)
+    labels = np.stack(train["labels"]).argmax(axis=1)
+    listed = {0: labels < 2, 1: labels == 1}
+    values = {**LINEAR, "exclusive": True, "metrics": ["accuracy"], "monitor": "accuracy"}
+    whole = LinearClassificationSettings.model_validate(values)
+    whole = transfer_references.score_reference("thumbnail", given, whole)
+    columns = [f"score_20_seed3/{name}" for name in ("square", "plain", "chance")]
+    for number, rows in listed.items():
+        path = tmp_path / f"{number}.txt"
+        path.write_text("\n".join(train.loc[rows, "image_id"]))
+        settings = LinearClassificationSettings.model_validate({**values, "lists": {"20": path}})
+        found = transfer_references.score_reference("thumbnail", given, settings)
+        absent = [["Chance"], ["Square", "Chance"]][number]
+        assert [run["absent"] for run in found.data["runs"]["20"]] == [absent] * 2
+        assert "absent" not in str(found.data["runs"]["100"])
+        assert found.metrics["accuracy/100"] == whole.metrics["accuracy/100"]
+        scores = found.predictions[columns].to_numpy()
+        np.testing.assert_allclose(scores.sum(axis=1), 1)
+        assert not scores[:, 2].any() and np.isfinite(found.metrics["accuracy/20"].value)
+        nothing = transfer_references.score_reference("nothing", given, settings)
+        assert not nothing.predictions[columns[2]].any()
+        assert nothing.data["runs"]["20"][0]["absent"] == absent
+    np.testing.assert_array_equal(scores[:, 1], 1)  # there was nothing else

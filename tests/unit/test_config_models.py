@@ -36,8 +36,10 @@ def test_a_scale_is_sizes_and_paper_is_the_papers_own(overlay):
     demo, paper = load_config([DEMO]), overlay({"scale": "paper"})
     settings = paper.model("biovil/biovil").settings
     assert (settings.training.batch_size, settings.training.optimiser.learning_rate) == (240, 2e-5)
-    assert settings.dropout == demo.model("biovil/biovil").settings.dropout == 0.25  # a method
-    assert demo.model("biovil/biovil").settings.training.batch_size == 32
+    small = demo.model("biovil/biovil").settings
+    assert (settings.dropout, small.dropout) == (0.25, 0.1)
+    assert settings.terms == small.terms  # a method
+    assert small.training.batch_size == 32
     assert [c.model("biovil/biovil").geometry for c in (demo, paper)] == [
         "shorter128",
         "shorter512",

@@ -56,6 +56,21 @@ def test_named_commands_exist(page: Path) -> None:
     assert set(COMMAND.findall(page.read_text(encoding="utf-8"))) <= PROGRAMS.keys()
 
 
+# Folders of results whose next level is a paper's, by what stands there in the path grammar.
+OF_PAPERS = (
+    "models|state|cohorts|curation|pixels|registration|features|vocabulary|tokens|benchmarks"
+)
+LABELS = "label_agreement"  # which no paper has
+
+
+def test_paths_of_results_begin_with_their_paper() -> None:
+    """In pages, in the docstrings and the help of programs."""
+    wrong = re.compile(rf"(?:results>?|^\| `)/?(?:{OF_PAPERS})/(?!<paper>/|{LABELS}/)<\w+>", re.M)
+    files = [*PAGES, TOP / "Snakefile", *PACKAGE.rglob("*.py")]
+    found = {str(file): wrong.findall(file.read_text(encoding="utf-8")) for file in files}
+    assert {file: lines for file, lines in found.items() if lines} == {}
+
+
 def is_package(name: str) -> bool:
     found = find_module(name)
     return found is not None and found.name == "__init__.py"

@@ -152,6 +152,11 @@ def pairs_of(**changes: list) -> SimpleNamespace:
         ({"prior_image_id": ["i2", None, None]}, "is not earlier (prior_image_id of study 1)"),
         ({"prior_image_id": [None, "i2", None]}, "is the image itself (prior_image_id of study 2)"),
         ({"study_time": ["2150-03-01 10:00:00"] * 3}, "is not earlier"),
+        (
+            {"prior_study_id": [None, "1", "3"]},  # another image of the study, of no known time
+            "of 1 study or studies is the study itself (prior_study_id of study 3)",
+        ),
+        ({"prior_study_id": ["1", None, None]}, "is the study itself (prior_study_id of study 1)"),
     ],
 )
 def test_a_prior_that_cannot_be_one_is_refused(changes: dict[str, list], said: str) -> None:
@@ -162,6 +167,7 @@ def test_a_prior_that_cannot_be_one_is_refused(changes: dict[str, list], said: s
 
 def test_priors_that_can_be_are_taken() -> None:
     require_earlier_priors(pairs_of())
+    require_earlier_priors(pairs_of(prior_study_id=[None, "1", "unlisted"]))
     require_earlier_priors(pairs_of(study_time=[None, "2150-03-01 10:00:00", None]))
     pairs = pairs_of()
     pairs.frame = pairs.frame.drop(columns="prior_image_id")

@@ -203,3 +203,13 @@ def test_minmax_rescaling():
     values = np.array([[0.2, 0.4], [NAN, 0.6]])
     np.testing.assert_allclose(rescale_minmax(values), [[-1, 0], [NAN, 1]], atol=1e-15)
     np.testing.assert_allclose(rescale_minmax(np.full((2, 2), 0.3)), np.zeros((2, 2)))
+
+
+def test_a_flat_map_has_an_overlap_and_no_contrast() -> None:
+    mask = np.zeros((4, 4), dtype=bool)
+    mask[:2, :2] = True
+    maps = np.stack([np.full((4, 4), value) for value in (0.0, 0.25, 0.9)])
+    masks = np.stack([mask] * 3)
+    # None of the thresholds, two of five, all: a quarter of the image is the mask.
+    np.testing.assert_allclose(mean_iou(maps, masks), [0, 0.25 * 2 / 5, 0.25])
+    assert np.isnan(cnr(maps, masks)).all()

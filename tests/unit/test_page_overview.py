@@ -8,8 +8,11 @@ import pytest
 from page_fixtures import build, edit
 
 from cxrflow.page.inputs import RunFolder
-from cxrflow.page.overview import _verdict, differing
+from cxrflow.page.overview import _card, _verdict, differing
+from cxrflow.papers import load_paper
 from cxrflow.tables.cells import Cell
+from cxrflow.tables.results import read_results
+from cxrflow.tables.tests import Tests as Inference
 
 
 def card(html: str, model: str) -> str:
@@ -56,6 +59,22 @@ def test_what_leads_stands_beside_what_has_learnt_nothing(results):
         "finding</p>" in leading
     )
     assert "Near chance" not in opening and ">near chance<" not in card(html, "simclr")
+
+
+def test_a_seed_without_the_leading_metric_says_nothing_of_it(results):
+    folder = results / "benchmarks/biovil/phrase_grounding/biovil/biovil"
+    own = json.loads((folder / "seed0/metrics.json").read_text())
+    (folder / "seed1").mkdir()
+    more = own["metrics"] | {"cnr": own["metrics"]["cnr"] | {"n": 77}}
+    (folder / "seed1/metrics.json").write_text(json.dumps(own | {"seed": 1, "metrics": more}))
+    lead = next(one for one in load_paper("biovil").leads if one.label == "Mean CNR")
+    for without in ({}, {"cnr": {"value": None, "low": None, "high": None, "n": 0}}):
+        metrics = {n: v for n, v in own["metrics"].items() if n != "cnr"} | without
+        edit(folder / "seed0/metrics.json", metrics=metrics)
+        files = sorted(folder.glob("seed*/metrics.json"))
+        table = load_paper("biovil").tables[lead.table]
+        found = _card(table, lead, read_results(files), Inference(), [])
+        assert found is not None and (found["n"], found["seeds"]) == (77, 1)
 
 
 @pytest.mark.parametrize(

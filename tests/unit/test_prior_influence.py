@@ -192,6 +192,22 @@ def test_gains_are_the_means_of_the_equation() -> None:
                 assert metrics[f"tokens/{name}"][draw] == len(own)
 
 
+def test_studies_without_a_token_that_counts_are_not_behind_a_value() -> None:
+    rows = [
+        ("s1", "grown", "progression", 2), ("s1", "heart", "anatomy", 1),
+        ("s2", "grown", "progression", 1), ("s2", "rare", "anatomy", 1),
+        ("s3", "heart", "anatomy", 2), ("s4", "rare", "anatomy", 1),
+    ]  # fmt: skip
+    predictions = pd.DataFrame(rows, columns=["sample_id", "token", "category", "sentences"])
+    predictions = predictions.assign(delta_prior=1.0, over_other=1.0)
+    settings = PriorInfluenceSettings(
+        categories={"progression": ["grown"], "anatomy": ["heart", "rare"]}, least_sentences=3
+    )
+    assert program.sizes(predictions, settings) == {
+        "progression": 2, "anatomy": 2, "others": 2, "": 3
+    }  # fmt: skip
+
+
 # --- the program --------------------------------------------------------------------------------
 
 
@@ -233,6 +249,9 @@ def test_the_program_scores_and_draws(folder: Path, world: Path, tmp_path: Path)
     assert found["data"]["studies"] == 4 and found["data"]["dropped"][0]["count"] == 1
     rows = pd.read_parquet(tmp_path / "out/predictions.parquet")
     assert not rows[["sample_id", "token"]].duplicated().any()
+    assert found["data"]["unscored"] == {}
+    of_large = rows[rows["token"] == "large"]["sample_id"].nunique()
+    assert 0 < of_large == found["metrics"]["delta_prior/progression"]["n"]
     assert (rows[["delta_prior", "over_other"]].abs() > 1e-6).all(axis=None)
     twice = rows[(rows["sample_id"] == "s1") & (rows["token"] == "is")]
     assert twice["sentences"].tolist() == [1]  # both in one sentence

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
+from cxrflow.errors import InputError
 from cxrflow.images.free_memory import free_memory, host_memory
 from cxrflow.images.store import PixelStore
 from cxrflow.images.store_pixels import main
@@ -171,6 +173,33 @@ def test_a_study_whose_prior_is_not_stored_stays_without_it(
         assert len(split) == 3
         assert [(drop.reason, drop.count) for drop in pairs.dropped] == counts
     assert SplitImages(store, split, CPU, priors=True).take(np.arange(3)).rows.tolist() == [0]
+
+
+def test_a_split_that_is_left_with_nothing_says_what_was_missing(
+    store: PixelStore, tmp_path: Path
+) -> None:
+    table = pd.DataFrame(
+        {
+            "subject_id": ["a", "b", "c"],
+            "study_id": ["1", "2", "3"],
+            "image_id": [None, None, "absent"],
+            "findings": "x",
+            "impression": ["y", "z", ""],
+            "split": "train",
+        }
+    )
+    table.to_parquet(tmp_path / "pairs.parquet")
+    flow = {"dataset": "toy", "cohort": "toy", "synthetic": True}
+    (tmp_path / "flow.json").write_text(json.dumps(flow))
+    absent = "image is not in the pixel store (1)"
+    for sections, left_out in (
+        (("impression",), r"no text in impression \(1\), no image \(2\)"),
+        ((), re.escape(f"no image (2), {absent}")),
+    ):
+        with pytest.raises(InputError, match=f"'train' is left; left out: {left_out}$"):
+            Pairs(tmp_path / "pairs.parquet").split("train", sections, store, 1.0)
+    with pytest.raises(InputError, match="no row of split 'validate'$"):
+        Pairs(tmp_path / "pairs.parquet").split("validate", ("impression",), store)
 
 
 def machine(root: Path, available_kb: int, groups: str, files: dict[str, str]) -> Path:

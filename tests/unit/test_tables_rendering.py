@@ -44,14 +44,16 @@ TABLE = Table.model_validate(
 
 
 def result(
-    folder, seed, value, task="grounding", model="m", synthetic=False, learnt=True, **metrics
-):
+    folder, seed, value, task="grounding", model="m", synthetic=False, learnt=True, drawn=False,
+    **metrics,
+):  # fmt: skip
     entries = {"cnr": {"value": value, "low": value - 0.2, "high": value + 0.1, "n": 50}}
     content = {
         "task": task,
         "model": model,
         "seed": seed,
         "learnt": learnt,
+        "drawn": drawn,
         "data": {"name": "tiny", "synthetic": synthetic, "fingerprint": "f"},
         "protocol": {"crop": True},
         "metrics": entries | metrics,
@@ -110,6 +112,12 @@ def test_what_was_not_trained_has_no_seeds(tmp_path):
     _, _, cell = cells_of([result(tmp_path, 0, 1.0, learnt=None)])
     ours = cell["Ours | both", "avg"]
     assert (ours.seeds, ours.ours, ours.low) == (0, 1.0, 0.8)
+
+
+def test_a_random_start_has_a_seed_like_a_training(tmp_path):
+    _, _, cell = cells_of([result(tmp_path, 0, 1.0, learnt=None, drawn=True)])
+    ours = cell["Ours | both", "avg"]
+    assert (ours.seeds, ours.ours, ours.by_seed) == (1, 1.0, {0: 1.0})
 
 
 @pytest.mark.parametrize(

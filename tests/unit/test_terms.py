@@ -10,7 +10,11 @@ from torch import Tensor, nn
 
 from cxrflow.command import overlay
 from cxrflow.pretrain.objective import Batch, Run, Term, TermsProgram, Views
-from cxrflow.pretrain.settings import JointPretrainingSettings, TextPretrainingSettings
+from cxrflow.pretrain.settings import (
+    JointPretrainingSettings,
+    ReportTrainingSettings,
+    TextPretrainingSettings,
+)
 from cxrflow.pretrain.terms.settings import (
     CaptionTerms,
     ImageTerms,
@@ -29,6 +33,7 @@ PROGRAMS = (
 )
 BIOVIL = {"mlm": {"weight": 1.0}, "global_alignment": {"weight": 0.5}}
 JOINT = {"training": {"batch_size": 4, "epochs": 1}, "augmentation": {}}
+COMPILED = {"batch_size": 4, "epochs": 1, "compile": True}
 
 
 def test_settings_hold_the_terms_that_are_named_and_no_others() -> None:
@@ -77,6 +82,26 @@ def test_contrastive_terms_need_whole_batches() -> None:
     ):
         with pytest.raises(ValidationError, match="contrastive terms need 1"):
             settings()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"ghost_batch": 2}, "ghost_batch is 2; .* expected None"),
+        (
+            {"training": {**JOINT["training"], "compile": True}},
+            "compile is True; .* expected False",
+        ),
+    ],
+)
+def test_a_report_decoder_with_prior_images_has_uneven_batches(
+    change: dict[str, object], said: str
+) -> None:
+    settings = {**JOINT, "terms": {"report_likelihood": {}}, **change}
+    with pytest.raises(ValidationError, match=said):
+        ReportTrainingSettings.model_validate(settings)
+    for without in ({"decoder": {"prior_image": False}}, {"image_rate": 0}):
+        assert ReportTrainingSettings.model_validate(settings | without)
 
 
 def test_every_term_has_its_module_which_nobody_imports() -> None:
@@ -134,3 +159,51 @@ def test_the_objective_is_the_weighted_sum(monkeypatch: pytest.MonkeyPatch) -> N
     assert (float(losses.total), losses.samples, losses.tokens) == (3 * 12 + 0.25 * 12, 3, 0)
     program.after_update()
     assert [term.updates for term in program.terms.values()] == [1, 1]
+
+
+class Value(Term):
+    """The mean of a view."""
+
+    compares = False
+
+    def loss(self, views: "Rows") -> Tensor:
+        return views.values.mean()
+
+
+class ComparedValue(Value):
+    """The same, as if it were of each sample beside the others of its batch."""
+
+    compares = True
+
+
+@pytest.mark.parametrize(
+    ("kinds", "sizes"), [((Value, Value), [2, 3, 2]), ((Value, ComparedValue), [3, 3])]
+)
+def test_validation_is_on_every_sample_unless_a_term_compares_them(
+    kinds: tuple[type[Term], ...], sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = type("module", (), dict(zip(("SectionMatching", "Mlm"), kinds, strict=True)))
+    monkeypatch.setattr("cxrflow.pretrain.objective.import_module", lambda name: module)
+    settings = TextPretrainingSettings(
+        training={"batch_size": 3, "epochs": 1}, terms={"mlm": {}, "section_matching": {}}
+    )
+    run = Run(0, torch.device("cpu"), ALONE)
+    program = TermsProgram(settings, run, {"text": nn.Linear(1, 1)}, ["a", "b", "c"], 7)
+    seen: list[Batch] = []
+    monkeypatch.setattr(program, "views", lambda split, batch: seen.append(batch) or Rows(batch))
+    values = program.validate()
+    assert sorted(len(batch.rows) for batch in seen) == sorted(sizes)
+    assert values["mlm"] == pytest.approx(np.concatenate([batch.rows for batch in seen]).mean())
+
+
+def test_which_terms_compare_the_samples_of_a_batch() -> None:
+    names = {name for program in PROGRAMS for name in program.model_fields}
+    kinds = {
+        name: getattr(
+            import_module(f"cxrflow.pretrain.terms.{name}"), name.title().replace("_", "")
+        )
+        for name in names
+    }
+    assert {name for name, kind in kinds.items() if kind.compares} == {
+        *("section_matching", "simclr", "global_alignment", "local_alignment")
+    }

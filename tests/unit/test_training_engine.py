@@ -138,6 +138,25 @@ def test_sigterm_saves_and_exits_75(undisturbed: Path, tmp_path: Path) -> None:
     assert_same_run(undisturbed, tmp_path / "run")
 
 
+def test_a_state_that_other_code_made_is_gone_on_with_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = []
+    for code, until in (("first", 30), ("second", 60), ("second", None)):
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "cxrflow"):
+            if until is None:
+                train(tmp_path, code=code)
+            else:
+                with pytest.raises(InputError, match=f"is nan at step {until}"):
+                    train(tmp_path, code=code, break_at=until, pause=0.01)
+        said.append([line for line in caplog.messages if "other code" in line])
+    assert [len(lines) for lines in said] == [0, 1, 0]
+    assert "state-run: its state of step" in said[1][0]
+    assert "was made by other code (first, now second); going on with it" in said[1][0]
+    assert json.loads((tmp_path / "run/run.json").read_text())["codes"] == ["first", "second"]
+
+
 def test_second_process_on_one_run_leaves_with_a_line(tmp_path: Path) -> None:
     state = StateFolder(tmp_path / "state-run")
     with state.locked(), pytest.raises(InputError, match=f"another process .process {os.getpid()}"):

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from cxrflow.errors import InputError
-from cxrflow.training.order import contrastive_batches, drawn_batches, epoch_order, share
+from cxrflow.training.order import (
+    contrastive_batches,
+    drawn_batches,
+    epoch_order,
+    even_batches,
+    share,
+)
 from cxrflow.training.sampler import KindsSampler, UniformSampler, choose_sampler
 from cxrflow.training.settings import SamplerSettings
 
@@ -184,3 +190,13 @@ def test_validation_batches_part_neighbours_and_stay_the_same():
     assert sorted(contrastive_batches(5, 32)[0]) == list(range(5))
     with pytest.raises(InputError, match="has 1 sample"):
         contrastive_batches(1, 32)
+
+
+def test_even_batches_leave_nobody_out_and_are_the_whole_ones_where_these_do() -> None:
+    batches = even_batches(452, 32)
+    assert sorted({len(batch) for batch in batches}) == [30, 31] and len(batches) == 15
+    assert sorted(np.concatenate(batches)) == list(range(452))
+    for one, other in zip(even_batches(96, 32), contrastive_batches(96, 32), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert [len(batch) for batch in even_batches(5, 32)] == [5]
+    assert [len(batch) for batch in even_batches(1, 32)] == [1]

@@ -28,7 +28,7 @@ def summary(module: str) -> str:
     path = Path(__file__).parent.joinpath(*module.split("."))
     file = path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
     text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-    return text.partition("\n")[0]
+    return text.partition("\n")[0].replace("``", "`")
 
 
 def overview() -> str:

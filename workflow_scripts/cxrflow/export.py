@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``cxrflow export``."""
     arguments = parser(__doc__, settings=False)
     arguments.add_argument(
-        "--model", type=Path, required=True, help="results/models/<model>/seed<k>"
+        "--model", type=Path, required=True, help="results/models/<paper>/<model>/seed<k>"
     )
     arguments.add_argument("--output", type=Path, required=True, help="folder to write")
     arguments.add_argument(

@@ -23,7 +23,10 @@ import yaml
 
 PACKAGE: Final = Path(__file__).parent
 ROOT: Final = PACKAGE.parent
-FRAME: Final = {f"cxrflow.{name}" for name in ("command", "errors", "files", "outputs", "progress")}
+FRAME: Final = {
+    f"cxrflow.{name}"
+    for name in ("command", "errors", "files", "outputs", "progress", "source_files")
+}
 REGISTRIES: Final = {"cxrflow.data.layouts"}  # and every module called registry
 TERMS: Final = "Terms"  # base of the classes that list terms
 VALIDATORS: Final = {"field_validator", "model_validator", "model_serializer"}

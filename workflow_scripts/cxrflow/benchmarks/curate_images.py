@@ -10,13 +10,15 @@ from cxrflow.command import parser, read_settings, run
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__)
     arguments.add_argument(
-        "--model", type=Path, required=True, help="results/models/<model>/seed<k>"
+        "--model", type=Path, required=True, help="results/models/<paper>/<model>/seed<k>"
     )
     arguments.add_argument(
         "--cohort", type=Path, required=True, help="pairs with `unit: image`: all frontal images"
     )
-    arguments.add_argument("--pixels", type=Path, required=True, help="results/pixels/<cohort>/<g>")
-    arguments.add_argument("--output", type=Path, required=True)
+    arguments.add_argument(
+        "--pixels", type=Path, required=True, help="results/pixels/<paper>/<cohort>/<geometry>"
+    )
+    arguments.add_argument("--output", type=Path, required=True, help="folder to write")
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, CurationSettings)
 

@@ -34,19 +34,20 @@ KINDS: dict[str, type[Figure]] = {one.model_fields["kind"].default: one for one 
 
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("kind", choices=KINDS)
+    arguments.add_argument("kind", choices=KINDS, help="what is drawn")
     arguments.add_argument(
         "--results",
         type=Path,
         nargs="+",
         required=True,
-        help="of a task, results/benchmarks/<task>/<m>/seed<k>; of priors, with them and without",
+        help="of one task, results/benchmarks/<paper>/<task>/<paper>/<model>/seed<k>; of priors, "
+        "with them and without",
     )
-    arguments.add_argument("--cohort", type=Path, help="results/cohorts/<cohort>")
+    arguments.add_argument("--cohort", type=Path, help="results/cohorts/<paper>/<cohort>")
     for name, said in (
-        ("models", "results/models/<m>/seed<k>"),
-        ("features", "results/features/<m>/seed<k>/<cohort>"),
-        ("pixels", "results/pixels/<cohort>/<geometry>"),
+        ("models", "results/models/<paper>/<model>/seed<k>"),
+        ("features", "results/features/<paper>/<model>/seed<k>/<paper>/<cohort>"),
+        ("pixels", "results/pixels/<paper>/<cohort>/<geometry>"),
     ):
         arguments.add_argument(
             f"--{name}", type=Path, nargs="+", default=[], help=f"of each result, {said}"

@@ -20,21 +20,31 @@ from cxrflow.outputs import claim_folder, remove_folder
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__)
     scored = sorted(name for name, benchmark in BENCHMARKS.items() if benchmark.needs)
-    arguments.add_argument("benchmark", choices=scored)
+    arguments.add_argument("benchmark", choices=scored, help="what is measured")
     arguments.add_argument(
-        "--model", type=Path, required=True, help="results/models/<model>/seed<k>"
+        "--model", type=Path, required=True, help="results/models/<paper>/<model>/seed<k>"
     )
     arguments.add_argument(
         "--seed", type=seed_number, default=0, help="seed the model was trained with"
     )
-    arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
-    arguments.add_argument("--training", type=Path, help="results/cohorts/<cohort> to learn from")
-    arguments.add_argument("--pixels", type=Path, help="results/pixels/<cohort>/<geometry>")
-    arguments.add_argument("--registration", type=Path, help="results/registration/<cohort>/<g>")
-    arguments.add_argument("--features", type=Path, help="results/features/<m>/seed<k>/<cohort>")
+    arguments.add_argument(
+        "--cohort", type=Path, required=True, help="results/cohorts/<paper>/<cohort>"
+    )
+    arguments.add_argument(
+        "--training", type=Path, help="results/cohorts/<paper>/<cohort> to learn from"
+    )
+    arguments.add_argument("--pixels", type=Path, help="results/pixels/<paper>/<cohort>/<geometry>")
+    arguments.add_argument(
+        "--registration", type=Path, help="results/registration/<paper>/<cohort>/<geometry>"
+    )
+    arguments.add_argument(
+        "--features", type=Path, help="results/features/<paper>/<model>/seed<k>/<paper>/<cohort>"
+    )
     arguments.add_argument("--state", type=Path, help="folder of the resumable state")
     arguments.add_argument("--stanza", type=Path, help="folder of stanza's models")
-    arguments.add_argument("--truth", type=Path, help="the images' synthetic data set")
+    arguments.add_argument(
+        "--truth", type=Path, help="results/phantom/<layout> of the images, which holds the truth"
+    )
     arguments.add_argument("--task", help="name of the task (default: the benchmark's)")
     arguments.add_argument("--output", type=Path, required=True, help="result folder")
     options = arguments.parse_args(argv)
@@ -58,7 +68,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     record = options.model / "run.json"
     made = read_object(record) if record.is_file() else {}
     name = str(made.get("model") or options.model.resolve().parent.name)
-    result.write(options.output, name, options.seed, options.task, made.get("learnt"))
+    said = (made.get("learnt"), made.get("drawn", False))
+    result.write(options.output, name, options.seed, options.task, *said)
     if options.state is not None:
         remove_folder(options.state)
 

@@ -171,7 +171,8 @@ def drop_rows(
             log.warning("%d samples left out: %s", hit.sum(), reason)
         left &= ~hit
     if not left.any():
-        raise InputError(f"no sample is left: {'; '.join(tests)}")
+        reasons = ", ".join(f"{drop['reason']} ({drop['count']})" for drop in dropped)
+        raise InputError(f"no sample is left: {reasons or 'the table is empty'}")
     return table[left].reset_index(drop=True), dropped
 
 

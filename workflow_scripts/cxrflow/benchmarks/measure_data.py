@@ -27,13 +27,19 @@ OPTIONS: dict[str, tuple[set[str], set[str]]] = {
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__)
     able = sorted(name for name, benchmark in BENCHMARKS.items() if not benchmark.needs)
-    arguments.add_argument("benchmark", choices=able)
-    arguments.add_argument("--cohort", type=Path, help="results/cohorts/<cohort>")
+    arguments.add_argument("benchmark", choices=able, help="what is measured")
+    arguments.add_argument("--cohort", type=Path, help="results/cohorts/<paper>/<cohort>")
     arguments.add_argument("--vocabulary", type=Path, nargs="+", help="tokenizer folders")
-    arguments.add_argument("--pixels", type=Path, help="results/pixels/<cohort>/<geometry>")
-    arguments.add_argument("--registration", type=Path, help="results/registration/<cohort>/<g>")
-    arguments.add_argument("--curation", type=Path, help="results/curation/<cohort>: decisions")
-    arguments.add_argument("--truth", type=Path, help="the images' synthetic data set")
+    arguments.add_argument("--pixels", type=Path, help="results/pixels/<paper>/<cohort>/<geometry>")
+    arguments.add_argument(
+        "--registration", type=Path, help="results/registration/<paper>/<cohort>/<geometry>"
+    )
+    arguments.add_argument(
+        "--curation", type=Path, help="results/curation/<paper>/<cohort>: decisions"
+    )
+    arguments.add_argument(
+        "--truth", type=Path, help="results/phantom/<layout> of the images, which holds the truth"
+    )
     arguments.add_argument("--root", type=Path, help="folder of the data set that is counted")
     arguments.add_argument("--dataset", help="its name in the result")
     arguments.add_argument("--studies-layout", help="layout with all studies and their dates")

@@ -5,7 +5,7 @@ predictions.parquet by the benchmark's own ``statistics``, on the same resamples
 every training; :mod:`cxrflow.metrics.crossed` says what is made of them. Two models are paired
 twice: they saw the same samples, and their trainings of one seed, which often start from the same
 weights, stand together. What was not trained (published weights, a reference row) stands beside
-every training of the other.
+every training of the other; weights that a seed draws count as a training.
 
 Writes an entry for each result of several trainings, with the interval of each metric, and one for
 each comparison: the difference (first less reference) with its interval, or the reason why there is
@@ -56,6 +56,7 @@ class Predictions:
     model: str
     seed: int
     learnt: bool | None  # None: it was not trained
+    fixed: bool  # nor has it weights that its seed draws
     fingerprint: str
     protocol: Mapping[str, Any]
     samples: pd.DataFrame  # in the order of their keys
@@ -107,6 +108,7 @@ def read_predictions(files: Sequence[Path]) -> Runs:
             model=model,
             seed=int(said["seed"]),
             learnt=said["learnt"],
+            fixed=said["learnt"] is None and not said.get("drawn", False),
             fingerprint=str(said["data"].get("fingerprint")),
             protocol={k: v for k, v in said["protocol"].items() if k not in benchmark.own},
             samples=samples.iloc[_keys(samples, benchmark.key).argsort()].reset_index(drop=True),
@@ -141,7 +143,7 @@ def paired_by_seed(
     own: Sequence[Predictions], other: Sequence[Predictions]
 ) -> list[tuple[Predictions, Predictions]]:
     """The trainings of each seed that both have; what was not trained goes with all of them."""
-    fixed = any(len(runs) == 1 and runs[0].learnt is None for runs in (own, other))
+    fixed = any(len(runs) == 1 and runs[0].fixed for runs in (own, other))
     return [(a, b) for a in own for b in other if fixed or a.seed == b.seed]
 
 
@@ -220,7 +222,7 @@ class Inference:
         found = over_trainings_and_samples(scores, DIFFERENCE, behind, self.settings.level)
         # Random weights have learnt nothing, but each seed has its own.
         several = max(len(own), len(other)) > 1
-        trained = several or any(run.learnt is not None for run, _ in runs)
+        trained = several or not all(run.fixed for run, _ in runs)
         judged = not trained or len(pairs) >= LEAST_SEEDS
         ends = (float(np.mean(values)), found.low, found.high, found.p if judged else np.nan)
         known = (end if np.isfinite(end) else None for end in ends)

@@ -1,7 +1,7 @@
 """What every benchmark writes: metrics.json, predictions.parquet and figures/, whole or not at all.
 
-``metrics.json`` has one shape for all: task, benchmark, model, seed, learnt, data, protocol and
-metrics, where a metric is a value with its interval and the number of samples behind it.
+``metrics.json`` has one shape for all: task, benchmark, model, seed, learnt, drawn, data, protocol
+and metrics, where a metric is a value with its interval and the number of samples behind it.
 """
 
 import io
@@ -50,10 +50,12 @@ class Result:
         seed: int,
         task: str | None = None,
         learnt: bool | None = None,
+        drawn: bool = False,
     ) -> None:
         """Write the result folder in one piece.
 
         ``learnt``: what the model's run.json says of its training; None where none was trained.
+        ``drawn``: then, whether it has weights that are drawn by its seed.
         """
         with atomic_folder(folder, f"{self.benchmark} result") as made:
             self.predictions.to_parquet(made / "predictions.parquet", index=False)
@@ -83,6 +85,7 @@ class Result:
                     "model": model,
                     "seed": seed,
                     "learnt": learnt,
+                    "drawn": drawn,
                     "data": dict(self.data),
                     "protocol": dict(self.protocol),
                     "metrics": {name: found.as_json() for name, found in self.metrics.items()},

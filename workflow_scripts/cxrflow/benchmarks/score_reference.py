@@ -19,11 +19,17 @@ from cxrflow.names import reference_name
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__)
     scored = sorted(name for name, benchmark in BENCHMARKS.items() if benchmark.references)
-    arguments.add_argument("benchmark", choices=scored)
+    arguments.add_argument("benchmark", choices=scored, help="what is measured")
     arguments.add_argument("reference", help="one of the benchmark's reference rows")
-    arguments.add_argument("--cohort", type=Path, required=True, help="results/cohorts/<cohort>")
-    arguments.add_argument("--pixels", type=Path, required=True, help="results/pixels/<cohort>/<g>")
-    arguments.add_argument("--training", type=Path, help="cohort of training reports")
+    arguments.add_argument(
+        "--cohort", type=Path, required=True, help="results/cohorts/<paper>/<cohort>"
+    )
+    arguments.add_argument(
+        "--pixels", type=Path, required=True, help="results/pixels/<paper>/<cohort>/<geometry>"
+    )
+    arguments.add_argument(
+        "--training", type=Path, help="results/cohorts/<paper>/<cohort> of training reports"
+    )
     arguments.add_argument("--stanza", type=Path, help="folder of stanza's models")
     arguments.add_argument("--task", help="name of the task (default: the benchmark's)")
     arguments.add_argument("--output", type=Path, required=True, help="result folder")

@@ -34,7 +34,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     record.add_argument(
         "--values", required=True, metavar="JSON", help="values of the files, merged"
     )
-    record.add_argument("--output", type=Path, required=True, metavar="FILE")
+    record.add_argument(
+        "--output", type=Path, required=True, metavar="FILE", help="JSON file to write"
+    )
     options = arguments.parse_args(argv)
     files = list(map(str, options.configfile))
 

@@ -1,11 +1,13 @@
-"""Estimate how long a run takes, from recorded times of its jobs and a number of cores.
+"""Estimate how many minutes a run takes on so many cores, from recorded times of its jobs.
 
     cxrflow cost --cores 2 --target biovil
 
-``seconds.tsv`` holds the times of the demo's jobs on two CPU cores, by rule and name, in seconds;
-``--record results/timings`` adds those of a run. A dry run of Snakemake gives the jobs of a target,
-their order, priorities and threads. A job without a record is given the average of its rule, one of
-a rule without any the average job; the answer names such rules.
+To be called in the folder of the Snakefile. A dry run of Snakemake says which jobs make a target
+from nothing, in what order, with which priorities and threads. The seconds of each job are those
+of the demonstration on two CPU cores, which the package keeps (``config/seconds.tsv``). A job
+without a record counts as its rule does on average; one of a rule without any, as the average job:
+the answer names such rules. ``--record results/timings`` estimates nothing: it puts the times of a
+run of yours into that file, in place of those of the same jobs.
 """
 
 import csv
@@ -136,9 +138,10 @@ def said(target: str, cores: int, files: Sequence[str]) -> str:
     whole, at_once = simulate(lasting, cores), simulate(lasting, sum(job.threads for job in jobs))
     unknown = sum(bool(job.name) and (job.rule, job.name) not in seconds for job in jobs)
     lines = [
-        f"{target}: {whole / 60:.1f} minutes on {cores} cores for {len(jobs)} jobs, without the "
-        f"environment; {at_once / 60:.1f} however many cores there are",
-        f"{unknown} jobs have no record and count as their rule does on average; of",
+        f"{target}: {whole / 60:.1f} minutes on {cores} cores for {len(jobs)} jobs, making the "
+        f"environment not counted; at least {at_once / 60:.1f} on any number of cores",
+        f"{unknown} jobs have no record and count as their rule does on average",
+        "minutes of all jobs of a rule together:",
     ]
     guessed = {job.rule for job in jobs if job.name} - {rule for rule, _ in seconds}
     if guessed:
@@ -156,10 +159,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point; see the module's docstring."""
     arguments = parser(__doc__, settings=False)
     add_files(arguments)
-    arguments.add_argument("--cores", type=whole(1, MOST_CORES), default=2, metavar="N")
-    arguments.add_argument("--target", default="all", help="all (default), a paper or a file")
     arguments.add_argument(
-        "--record", type=Path, metavar="FOLDER", help="<results>/timings of a run, to keep"
+        "--cores",
+        type=whole(1, MOST_CORES),
+        default=2,
+        metavar="N",
+        help="CPU cores of the run (default: 2)",
+    )
+    arguments.add_argument(
+        "--target",
+        default="all",
+        help="what is made, as Snakemake takes it: all (default), the name of a paper, or a file",
+    )
+    arguments.add_argument(
+        "--record", type=Path, metavar="FOLDER", help="<results>/timings of a run: keep its times"
     )
     options = arguments.parse_args(argv)
     if options.record is not None:

@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument(
         "--curation",
         type=Path,
-        help="curation.parquet of cxrflow.benchmarks.curate_images: rejected images are not chosen",
+        help="curation.parquet of `cxrflow curate_images`: images that it rejects are not chosen",
     )
     arguments.add_argument(
         "--threads", type=thread_count, default=1, help="processes that read headers"

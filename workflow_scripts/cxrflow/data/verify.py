@@ -30,9 +30,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__, settings=False)
     arguments.add_argument("--root", type=Path, required=True, help="folder with SHA256SUMS.txt")
     arguments.add_argument(
-        "--share", type=float, default=1.0, help="share of files read, in (0, 1]"
+        "--share",
+        type=float,
+        default=1.0,
+        help="share of the files that are read, drawn at random, in (0, 1]",
     )
-    arguments.add_argument("--seed", type=seed_number, default=0)
+    arguments.add_argument("--seed", type=seed_number, default=0, help="of which files are drawn")
     arguments.add_argument("--threads", type=thread_count, default=1, help="files read at once")
     given = arguments.parse_args(argv)
     if not 0 < given.share <= 1:

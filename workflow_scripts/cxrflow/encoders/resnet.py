@@ -118,7 +118,7 @@ class ResNet(nn.Module):
     def compile_parts(self, options: dict[str, Any]) -> None:
         """Compile the whole trunk with these ``options`` of torch.compile.
 
-        Batches keep their shape, so there is a graph for training and one for validation.
+        Batches of training keep their shape, those of validation have one of two: a graph each.
         """
         self.compile(**options)
 

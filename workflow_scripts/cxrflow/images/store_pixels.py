@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     arguments.add_argument("--geometry", required=True, help="shorter512, longer256, square512, …")
     arguments.add_argument("--threads", type=thread_count, default=1, help="decoding processes")
-    arguments.add_argument("--output", type=Path, required=True)
+    arguments.add_argument("--output", type=Path, required=True, help="pixel store to write")
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, PixelSettings)
 

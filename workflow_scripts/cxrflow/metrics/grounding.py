@@ -90,7 +90,12 @@ def miou(
     thresholds: Sequence[float],
     missed: ArrayLike = 0,
 ) -> Floats:
-    """Mean IoU of :func:`overlap` over the thresholds (BioViL section 4.1: 0.1 to 0.5)."""
+    """Mean IoU of :func:`overlap` over the thresholds (BioViL section 4.1: 0.1 to 0.5).
+
+    A flat map has one, unlike a :func:`signed_cnr`: at a threshold it finds everything (IoU is the
+    region's share of what is seen) or nothing (0). No map is left out for having found nothing.
+    Neither the paper nor the authors' published code, which has no IoU, says what they do.
+    """
     scores = [overlap(values, inside, total, threshold, missed)[0] for threshold in thresholds]
     return np.asarray(np.mean(scores, axis=0))
 

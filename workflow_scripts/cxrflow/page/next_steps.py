@@ -1,7 +1,6 @@
 """How to go on from here: commands and pages of the documentation, as text to copy."""
 
 import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -32,7 +31,7 @@ class Step:
 def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
     """What fits this run: not its own scale again, not controls that are there already."""
     config = run.config
-    again = _again(run.overlays)
+    again = same_overlays(run)
     snakemake = "snakemake --cores all"
     steps: list[Step] = []
     partly = [name for name, extent in run.papers.items() if extent == "headline"]
@@ -134,11 +133,11 @@ def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
     return steps
 
 
-def _again(overlays: Sequence[str]) -> str:
-    """The overlays of this run as an option; the last one, since it takes all that follows."""
-    if not overlays:
+def same_overlays(run: RunFolder) -> str:
+    """The overlays of a run as an option; the last one, since it takes all that follows."""
+    if not run.overlays:
         return ""
-    return " --configfile " + " ".join(shlex.quote(_shown(file)) for file in overlays)
+    return " --configfile " + " ".join(shlex.quote(_shown(file)) for file in run.overlays)
 
 
 def _shown(file: str) -> str:

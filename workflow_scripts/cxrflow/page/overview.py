@@ -65,7 +65,12 @@ def _card(
     cell = make_cell(Spot(table, row, column), results, tests)
     if not isinstance(cell.ours, float):
         return None
-    runs = results.of(table.result_of(row, column))
+    metric, runs = row.metric_of(column), results.of(table.result_of(row, column))
+    behind = next(
+        entry["n"]
+        for entry in (run["metrics"].get(metric, {}) for run in runs)
+        if entry.get("value") is not None  # a seed may lack it
+    )
     # A control is scored as if it stood in the leading row.
     beside = _beside(table, row, column)
     rows = [*beside, *(row.model_copy(update={"model": name}) for name in controls)]
@@ -86,7 +91,7 @@ def _card(
         "seeds": cell.seeds,
         "published": published_text(cell),
         "data": runs[0]["data"]["name"],
-        "n": runs[0]["metrics"][row.metric_of(column)]["n"],
+        "n": behind,
         "nothing": best
         and {
             "label": best,

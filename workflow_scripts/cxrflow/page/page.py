@@ -19,7 +19,7 @@ from cxrflow.names import anchor, paper_of, short_name
 from cxrflow.page import cohorts, examples, figures, labels, tables, text, training
 from cxrflow.page.album import ROOM, Album
 from cxrflow.page.inputs import RunFolder, Training
-from cxrflow.page.next_steps import next_steps
+from cxrflow.page.next_steps import next_steps, same_overlays
 from cxrflow.page.overview import leading_cards, overview, paper_name
 from cxrflow.tables.text import coded
 
@@ -98,6 +98,7 @@ def gather(run: RunFolder, album: Album) -> dict[str, Any]:
         ],
         "runs": training.run_rows(trainings),
         "next": next_steps(run, next((one["leading"] for one in chapters), None)),
+        "again": same_overlays(run),
         "privacy": config.privacy,
         "configuration": without_folders(config.model_dump(mode="json")),
     }

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cxrflow.command import SettingsT, parser, read_settings, seed_number
+from cxrflow.source_files import code_digest
 
 if TYPE_CHECKING:
     from cxrflow.pretrain.objective import Run, TermsProgram
@@ -18,7 +19,12 @@ def training_parser(description: str | None) -> argparse.ArgumentParser:
         "--pairs", type=Path, required=True, help="pairs.parquet, or samples.parquet, of the cohort"
     )
     made.add_argument("--model", required=True, help="name of this model")
-    made.add_argument("--seed", type=seed_number, required=True)
+    made.add_argument(
+        "--seed",
+        type=seed_number,
+        required=True,
+        help="of new weights, batches, augmentation, masks and dropout",
+    )
     made.add_argument("--state", type=Path, required=True, help="folder of the resumable state")
     made.add_argument("--output", type=Path, required=True, help="model folder to write")
     return made
@@ -71,5 +77,20 @@ def train(
         "settings": program.settings.model_dump(mode="json"),
         "data": data,
     }
-    engine = Engine(program, training, seed, identity, remedies, processes)
+    code = code_digest(*code_of(program, name))
+    engine = Engine(program, training, seed, identity, remedies, processes, code)
     engine.run(given.state, given.output)
+
+
+def code_of(program: "TermsProgram", name: str) -> list[str]:
+    """The modules behind a training: its program, and what that imports by name.
+
+    What ``Models.code_of`` of the configuration says of a recipe.
+    """
+    settings = program.settings
+    terms = [f"pretrain.terms.{term}" for term in settings.terms.named()]
+    image = getattr(getattr(program, "image", None), "settings", None)
+    parts = [getattr(settings, "encoder", None), getattr(settings, "decoder", None), image]
+    # A text encoder has no kind.
+    kinds = {kind for part in parts if (kind := getattr(part, "kind", None)) is not None}
+    return [f"pretrain.{name}", *terms, *(f"encoders.{kind}" for kind in sorted(kinds))]

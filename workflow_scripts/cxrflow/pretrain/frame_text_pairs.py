@@ -30,6 +30,7 @@ from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import TemporalPretrainingSettings
 from cxrflow.text.masking import WordMasker
 from cxrflow.text.report_batch import ReportTokens, Section
+from cxrflow.text.report_prompts import PRIOR_STUDY
 from cxrflow.training.program import ParameterRule
 from cxrflow.transfer import sent
 
@@ -184,13 +185,15 @@ def start_trunk(folder: str | Path | None, settings: ImageEncoderSettings) -> Im
 def require_earlier_priors(pairs: Pairs) -> None:
     """Each prior is another image, of the same patient's earlier study; else an InputError.
 
-    Of a prior whose own study is no row of the table only the first can be known.
+    Of a prior whose own study is no row of the table only what its ids say can be known.
     """
     frame = pairs.frame
     missing = [name for name in ("study_time", PRIOR) if name not in frame]
     if missing:
         raise InputError(f"{pairs.path}: column '{missing[0]}' is missing; expected the priors")
-    rows = frame[frame[PRIOR].notna()]
+    # A prior report is the prior study's, whether or not that has an image.
+    itself = frame["study_id"] == frame.get(PRIOR_STUDY)
+    rows = frame[frame[PRIOR].notna() | itself]
     images = frame.drop_duplicates("image_id").set_index("image_id")
     known = rows[PRIOR].isin(images.index).to_numpy()
     priors = images.reindex(rows[PRIOR])
@@ -199,17 +202,18 @@ def require_earlier_priors(pairs: Pairs) -> None:
         for times in (rows["study_time"], priors["study_time"])
     )
     tests = {
-        "is the image itself": rows[PRIOR].to_numpy() == rows["image_id"].to_numpy(),
-        "is another patient's": known
+        (PRIOR, "is the image itself"): rows[PRIOR].to_numpy() == rows["image_id"].to_numpy(),
+        (PRIOR_STUDY, "is the study itself"): itself[rows.index].to_numpy(),
+        (PRIOR, "is another patient's"): known
         & (priors["subject_id"].to_numpy() != rows["subject_id"].to_numpy()),
-        "is not earlier": known & (before >= own),
+        (PRIOR, "is not earlier"): known & (before >= own),
     }
-    for what, wrong in tests.items():
+    for (column, what), wrong in tests.items():
         if np.any(wrong):
             study = rows["study_id"].to_numpy()[wrong][0]
             raise InputError(
                 f"{pairs.path}: the prior of {int(np.sum(wrong))} study or studies {what} "
-                f"({PRIOR} of study {study}); expected an earlier image of the same patient"
+                f"({column} of study {study}); expected an earlier one of the same patient"
             )
 
 

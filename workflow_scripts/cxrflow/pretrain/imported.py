@@ -22,7 +22,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--weights", type=Path, required=True, help="published weights")
     arguments.add_argument("--image", type=Path, help="BioViL's image weights, if elsewhere")
-    arguments.add_argument("--kind", choices=list(PROGRAMS), required=True)
+    arguments.add_argument(
+        "--kind", choices=list(PROGRAMS), required=True, help="what was published (docs/weights.md)"
+    )
     arguments.add_argument("--model", required=True, help="name of this model")
     arguments.add_argument(
         "--seed",

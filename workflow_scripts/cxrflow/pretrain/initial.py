@@ -22,7 +22,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--image", type=Path, help="image model whose trunk is taken")
     arguments.add_argument("--geometry", required=True, help="such as shorter512")
     arguments.add_argument("--model", required=True, help="name of this model")
-    arguments.add_argument("--seed", type=seed_number, required=True)
+    arguments.add_argument(
+        "--seed", type=seed_number, required=True, help="of the weights that are random"
+    )
     arguments.add_argument("--output", type=Path, required=True, help="model folder to write")
     given = arguments.parse_args(argv)
     settings = read_settings(given.settings, InitialSettings)
@@ -30,11 +32,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     import torch
 
     from cxrflow import __version__
-    from cxrflow.encoders.image_encoder import save_image_half
+    from cxrflow.encoders.image_encoder import read_image_settings, save_image_half
     from cxrflow.files import atomic_folder, write_json
     from cxrflow.pretrain.frame_text_pairs import start_trunk
     from cxrflow.pretrain.inputs import model_fingerprint
 
+    known = given.image and read_image_settings(given.image / "image" / "config.json")
+    drawn = known is None or known.kind != settings.encoder.kind  # some weights, by the seed
     torch.manual_seed(given.seed)
     image = start_trunk(given.image, settings.encoder)
     image.projector = None
@@ -45,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             "program": "initial",
             "seed": given.seed,
             "learnt": None,  # nothing was trained here
+            "drawn": drawn,
             "settings": settings.model_dump(mode="json"),
             "data": {
                 "name": "none",

@@ -79,7 +79,7 @@ class Pairs:
             InputError: no row is left, or the store lacks more than ``max_dropped_share`` of the
                 images.
         """
-        frame = self.frame[self.frame["split"] == name]
+        frame, before = self.frame[self.frame["split"] == name], len(self.dropped)
         for section in sections:
             there = [has_text(found) for found in sentences_of(frame, section)]
             frame = self._keep(frame, np.array(there, dtype=bool), name, f"no text in {section}")
@@ -94,10 +94,10 @@ class Pairs:
                 stored = frame[PRIOR].isna().to_numpy() | store.holds(frame[PRIOR])
                 self._keep(frame, stored, name, "prior is not in the pixel store, its study stays")
         if frame.empty:
+            left_out = ", ".join(f"{drop.reason} ({drop.count})" for drop in self.dropped[before:])
             raise InputError(
-                f"{self.path}: no row of split '{name}' has text in {', '.join(sections)}"
-                if sections
-                else f"{self.path}: no row of split '{name}'"
+                f"{self.path}: no row of split '{name}'"
+                + (f" is left; left out: {left_out}" if left_out else "")
             )
         return frame.reset_index(drop=True)
 

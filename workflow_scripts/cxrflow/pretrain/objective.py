@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from cxrflow.pretrain.chance import Answers, Validated, Validation
 from cxrflow.pretrain.inputs import move, require_whole_ghosts
 from cxrflow.pretrain.terms.settings import Terms
-from cxrflow.training.order import contrastive_batches, drawn_batches
+from cxrflow.training.order import contrastive_batches, drawn_batches, even_batches
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses, Program
 from cxrflow.training.sampler import choose_sampler
@@ -66,6 +66,7 @@ class Term(nn.Module, ABC):
     layers = 0  # last layers of the text encoder whose states of the intact text it reads
     masks: Any = None  # MaskedLanguageSettings, if it reads a masked text
     encoded = 1  # views of an image that it reads after the image encoder, from the first
+    compares = True  # samples of a batch with each other: validated on whole batches alone
 
     def __init__(self, settings: Any, program: Any) -> None:
         super().__init__()
@@ -141,9 +142,11 @@ class TermsProgram(Program):
         return self.objective(self.views("train", batch))
 
     def validate(self) -> dict[str, float]:
-        """Mean objective on the validation samples in their own order."""
+        """Mean objective on the validation samples: on all, unless a term compares them."""
         processes, training = self.run.processes, self.settings.training
-        batches = contrastive_batches(self.validation, training.batch_size)
+        compare = any(term.compares for term in self.terms.values())
+        cut = contrastive_batches if compare else even_batches
+        batches = cut(self.validation, training.batch_size)
         batches = drawn_batches(batches, training.validation_batches)
         own = [Batch(rows, 0, 0, ALONE) for rows in batches[processes.rank :: processes.world]]
         return self.validated(self.views("validate", batch) for batch in own)

@@ -12,6 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
+from cxrflow.errors import InputError
 from cxrflow.pretrain.inputs import copy_tokenizer
 from cxrflow.pretrain.objective import Batch, Run, TermsProgram
 from cxrflow.pretrain.report_text import MaskedText, TextPasses, Texts, TextViews, totals
@@ -20,8 +21,9 @@ from cxrflow.text.masking import MaskedBatch
 from cxrflow.text.packing import PackedCorpus, Plan
 from cxrflow.text.report_batch import SECTIONS, ReportTokens
 from cxrflow.training.order import drawn_batches
-from cxrflow.training.processes import ALONE
+from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses
+from cxrflow.training.settings import TrainingSettings
 from cxrflow.transfer import sent
 
 
@@ -45,6 +47,7 @@ class PackedCorpusProgram(TermsProgram):
         text: CXRBert,
         vocabulary: Path,
     ) -> None:
+        require_filled_parts(settings.training, corpus.rows, run.processes)
         self.text, self.vocabulary, self.corpus = text, vocabulary, corpus
         super().__init__(settings, run, {"text": text}, range(corpus.rows), len(validation))
         self.passes = TextPasses(text, corpus.vocabulary, self.terms.values(), run.device)
@@ -113,3 +116,18 @@ class PackedCorpusProgram(TermsProgram):
         """The text half and its tokenizer."""
         save_text_half(self.text, folder)
         copy_tokenizer(self.vocabulary, folder)
+
+
+def require_filled_parts(training: TrainingSettings, rows: int, processes: Processes) -> None:
+    """Each part that a batch is computed in must hold a row of each process's share."""
+    size = min(training.batch_size, rows)
+    smallest_share = size // processes.world
+    if training.accumulate > max(1, smallest_share):
+        raise processes.one_voice(
+            InputError(
+                f"settings: key 'training.accumulate' is {training.accumulate}, but of a batch of "
+                f"{size} packed rows (training.batch_size {training.batch_size}, {rows} rows in "
+                f"all) {processes.world} process(es) have {smallest_share} each; expected no more "
+                "parts than that"
+            )
+        )

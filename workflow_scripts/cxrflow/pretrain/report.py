@@ -48,7 +48,7 @@ def run_training(given: Namespace, settings: ReportTrainingSettings, run: "Run")
     image = load_image_half(folder)
     reads = settings.decoder
     priors = reads.prior_image and image.takes_prior
-    if priors:
+    if priors or reads.prior_report:
         require_earlier_priors(pairs)
     required = "impression" if "impression" in reads.sections else "findings"
     splits = {

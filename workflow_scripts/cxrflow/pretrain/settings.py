@@ -1,6 +1,6 @@
 """Settings of the pretraining programs; defaults are the BioViL paper's where it has them."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -160,18 +160,10 @@ class TemporalPretrainingSettings(JointPretrainingSettings):
     @model_validator(mode="after")
     def _frames_are_of_two_kinds(self) -> Self:
         mlm = self.terms.mlm
-        refused = {
-            "encoder.kind": (self.encoder.kind, "multi_image"),
-            "training.compile": (self.training.compile, False),
-            "ghost_batch": (self.ghost_batch, None),
-            "terms.mlm.forward": (mlm.forward if mlm else "separate", "separate"),
-        }
-        for key, (value, wanted) in refused.items():
-            if value != wanted:
-                raise ValueError(
-                    f"{key} is {value}; with prior images, of which a batch has one number or "
-                    f"another, expected {wanted}"
-                )
+        require_with_priors("encoder.kind", self.encoder.kind, "multi_image")
+        require_uneven_batches(self)
+        forward = mlm.forward if mlm else "separate"
+        require_with_priors("terms.mlm.forward", forward, "separate")
         if not set(self.terms.named()) - {"mlm"}:
             raise ValueError("terms names mlm alone; expected one that aligns images and texts")
         if len(set(self.mlm_sections)) < len(self.mlm_sections):
@@ -218,6 +210,12 @@ class ReportTrainingSettings(StoredImagesSettings):
         "validation, for its values bleu_2, bleu_4 and rouge_l; 0: none",
     )
 
+    @model_validator(mode="after")
+    def _trained_frames_are_of_two_kinds(self) -> Self:
+        if self.decoder.prior_image and self.image_rate:
+            require_uneven_batches(self, " (or decoder.prior_image false)")
+        return self
+
 
 class CaptionTrainingSettings(StoredImagesSettings):
     """Writing reports from the patches of an image's trunk (ConVIRT section 4.3)."""
@@ -252,3 +250,18 @@ def require_whole_batches(settings: SettingsT, training: TrainingSettings) -> Se
     if training.accumulate != 1:
         raise ValueError(f"training.accumulate is {training.accumulate}; contrastive terms need 1")
     return settings
+
+
+def require_uneven_batches(settings: StoredImagesSettings, remedy: str = "") -> None:
+    """Nothing is set that needs as many images in every batch as in the others."""
+    require_with_priors("training.compile", settings.training.compile, False, remedy)
+    require_with_priors("ghost_batch", settings.ghost_batch, None, remedy)
+
+
+def require_with_priors(key: str, value: Any, wanted: Any, remedy: str = "") -> None:
+    """A setting has the value that prior images need."""
+    if value != wanted:
+        raise ValueError(
+            f"{key} is {value}; with prior images, of which a batch has one number or another, "
+            f"expected {wanted}{remedy}"
+        )

@@ -29,7 +29,7 @@ class Cell:
     low: float | None = None
     high: float | None = None
     over: Literal["samples", "seeds and samples", "seeds"] = "samples"  # what the interval is of
-    seeds: int = 0  # of trainings; none of data, published weights and reference rows
+    seeds: int = 0  # of trainings, or random starts; none of data, published weights, references
     near_chance: int = 0  # trainings that hardly learnt
     published: str | None = None
     published_sd: str | None = None
@@ -72,8 +72,10 @@ def make_cell(spot: Spot, results: Results, tests: Tests | None = None) -> Cell:
         if reason is None and wanted:
             reason = UNDEFINED if runs else results.left_out.get(result or ("", None), NOT_RUN)
         return replace(cell, reason=reason)
-    learnt = [run["learnt"] for run in runs if run["seed"] in by_seed]
-    fixed = len(entries) == 1 and learnt[0] is None  # nothing was trained
+    scored = [run for run in runs if run["seed"] in by_seed]
+    learnt = [run["learnt"] for run in scored]
+    # Nothing was trained, nor drawn by a seed.
+    fixed = len(entries) == 1 and learnt[0] is None and not scored[0].get("drawn", False)
     cell = replace(cell, seeds=0 if fixed else len(entries), near_chance=learnt.count(False))
     values = [entry["value"] for entry in entries]
     if isinstance(values[0], str):

@@ -116,6 +116,6 @@ def results_parser(description: str | None) -> argparse.ArgumentParser:
         type=Path,
         nargs="*",
         default=[],
-        help="JSON of cxrflow.benchmarks.compare_rows for the same results",
+        help="JSON files that `cxrflow compare_rows` wrote of the same results",
     )
     return arguments

@@ -47,7 +47,8 @@ log = logging.getLogger("cxrflow")
 class Engine:
     """Trains one program. ``identity`` is what must not change between two starts of a run:
     model name, seed, settings and data fingerprints. ``remedies`` say what to change when memory
-    runs out. Of several ``processes`` the first one speaks, saves and writes for all."""
+    runs out. Of several ``processes`` the first one speaks, saves and writes for all. ``code`` is a
+    digest of the code: with another one a run goes on, and says so."""
 
     def __init__(
         self,
@@ -57,9 +58,11 @@ class Engine:
         identity: dict[str, Any],
         remedies: Sequence[str],
         processes: Processes = ALONE,
+        code: str = "",
     ) -> None:
         self.program, self.settings, self.seed, self.identity = program, settings, seed, identity
         self.remedies, self.processes = remedies, processes
+        self.codes = [code]  # that have trained this run, in their order
         per_epoch = program.batches_per_epoch
         if per_epoch < 1:
             raise InputError("no training samples are left: the cohort's train split is empty")
@@ -146,10 +149,22 @@ class Engine:
         self.train_step.optimiser.load_state_dict(state["optimiser"])
         self.step, self.flops, self.totals = state["step"], state["flops"], state["totals"]
         self.monitor, self._recent = Monitor(**state["monitor"]), state["recent"]
+        self._take_codes(state.get("codes", ["not recorded"]), folder)
         if self.settings.stopping.keep == "best" and self.monitor.step:
             folder.load_best(self.monitor.step)  # damage would only be found at the end
         self.processes.first(lambda: folder.keep_best(self.monitor.step))
         log.info("resuming at step %d of %d", self.step, self.steps)
+
+    def _take_codes(self, before: list[str], folder: StateFolder) -> None:
+        """Follow the code that a state was made by: days of training outweigh an edit."""
+        [code] = self.codes
+        self.codes = before if code == before[-1] else [*before, code]
+        if len(self.codes) > len(before):
+            log.warning(
+                "%s: its state of step %d was made by other code (%s, now %s); going on with it. "
+                "Delete the folder to start afresh",
+                *(folder.path, self.step, before[-1], code),
+            )
 
     def _save(self, folder: StateFolder, metrics: MetricsLog | None) -> None:
         if metrics is None:
@@ -159,6 +174,7 @@ class Engine:
             "modules": self._module_states(),
             "optimiser": self.train_step.optimiser.state_dict(),
             "step": self.step,
+            "codes": self.codes,
             "flops": self.flops,
             "totals": self.totals,
             "recent": self._recent,
@@ -342,6 +358,7 @@ class Engine:
         best, world = self.settings.stopping.keep == "best", self.processes.world
         return {
             "code_version": __version__,
+            "codes": self.codes,
             "torch_version": torch.__version__,
             "device": str(self.device),
             "precision": self.precision,

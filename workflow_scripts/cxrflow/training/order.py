@@ -30,6 +30,15 @@ def contrastive_batches(samples: int, batch_size: int) -> list[np.ndarray]:
     return [order[begin : begin + size] for begin in range(0, samples - size + 1, size)]
 
 
+def even_batches(samples: int, batch_size: int) -> list[np.ndarray]:
+    """All of ``range(samples)`` in batches whose sizes differ by at most one, for validation.
+
+    For objectives that are means over single samples, in the order of :func:`contrastive_batches`.
+    """
+    number = -(-samples // batch_size)
+    return np.array_split(epoch_order(samples, 0, 0), max(1, number))
+
+
 def drawn_batches(batches: list[Batch], number: int | None) -> list[Batch]:
     """So many ``batches`` of a validation, the same ones every time and in order; None: all."""
     if number is None:

@@ -44,7 +44,7 @@ def differences(before: Any, now: Any, key: str = "") -> list[str]:
 
 
 class StateFolder:
-    """``results/state/<model>/seed<k>``."""
+    """``results/state/<paper>/<model>/seed<k>``."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)

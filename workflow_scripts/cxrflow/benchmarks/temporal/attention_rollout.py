@@ -61,6 +61,7 @@ log = logging.getLogger("cxrflow")
 
 COLUMNS = ("sample_id", "subject_id", "image_id", "category", "boxes", PRIOR)
 MEANS = ("in_box", "uniform", "other_patch", "same_place", "current_in_box", "prior_share")
+SLOPES = {"followed": "moved", "followed/other_patch": "moved_other"}  # and their columns
 POINTS = 8  # of a cell, along each axis: how much of it a box covers
 
 
@@ -154,7 +155,7 @@ def measure(
 def statistics(predictions: pd.DataFrame, settings: AttentionRolloutSettings) -> Statistic:
     """Means over the samples, and the slopes of the rotation test."""
     slopes = {}
-    for metric, column in (("followed", "moved"), ("followed/other_patch", "moved_other")):
+    for metric, column in SLOPES.items():
         moved = predictions[[f"{column}_{angle:g}" for angle in settings.angles]].to_numpy()
         expected = predictions[[f"expected_{angle:g}" for angle in settings.angles]].to_numpy()
         known = np.isfinite(moved)
@@ -169,6 +170,26 @@ def statistics(predictions: pd.DataFrame, settings: AttentionRolloutSettings) ->
         return found
 
     return metrics
+
+
+def sizes(predictions: pd.DataFrame, settings: AttentionRolloutSettings) -> dict[str, int]:
+    """How many samples have a value, by metric."""
+    known = {name: np.isfinite(predictions[name]) for name in MEANS}
+    known["above_other_patch"] = known["in_box"] & known["other_patch"]
+    for metric, column in SLOPES.items():
+        names = [f"{column}_{angle:g}" for angle in settings.angles]
+        known[metric] = np.isfinite(predictions[names]).any(axis=1)
+    return {name: int(rows.sum()) for name, rows in known.items()}
+
+
+def unscored(predictions: pd.DataFrame) -> dict[str, int]:
+    """How many samples some metrics have no value of, by reason."""
+    reasons = {
+        "no attention on the prior": predictions["in_box"],
+        "no attention on the prior from patches outside the box": predictions["other_patch"],
+    }
+    counts = {reason: int((~np.isfinite(values)).sum()) for reason, values in reasons.items()}
+    return {reason: count for reason, count in counts.items() if count}
 
 
 def usable(
@@ -218,7 +239,8 @@ def score(options: Namespace, settings: AttentionRolloutSettings) -> Result:
     kept = samples[["sample_id", "subject_id", "image_id", PRIOR, "category"]]
     predictions = kept.reset_index(drop=True).join(found)
     statistic = statistics(predictions, settings)
-    metrics = estimates(statistic, predictions, len(predictions), settings.intervals)
+    counted = sizes(predictions, settings)
+    metrics = estimates(statistic, predictions, counted, settings.intervals)
     log.info(
         "%.3f of the attention on the prior in the box, %.3f from other patches, %.3f if even; "
         "%.2f of a rotation followed",
@@ -228,7 +250,7 @@ def score(options: Namespace, settings: AttentionRolloutSettings) -> Result:
         **cohort.data,
         "fingerprint": cohort.fingerprint(store),
         "samples": len(samples),
-        "without_attention_on_the_prior": int(found["in_box"].isna().sum()),
+        "unscored": unscored(found),
         "dropped": dropped + left_out,
     }
     protocol = {

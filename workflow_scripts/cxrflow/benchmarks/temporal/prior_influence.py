@@ -200,6 +200,18 @@ def statistics(predictions: pd.DataFrame, settings: PriorInfluenceSettings) -> S
     return metrics
 
 
+def sizes(predictions: pd.DataFrame, settings: PriorInfluenceSettings) -> dict[str, int]:
+    """How many studies have a token that counts, by category; ``others`` as in :func:`statistics`.
+
+    Of all categories together under the empty name.
+    """
+    frequent = frequent_tokens(predictions, settings.least_sentences)
+    of = predictions["token"].map(frequent["category"])
+    groups = {name: of == name for name in settings.categories}
+    groups |= {OTHERS: of.notna() & (of != PROGRESSION), "": of.notna()}
+    return {name: int(predictions["sample_id"][rows].nunique()) for name, rows in groups.items()}
+
+
 def draw(predictions: pd.DataFrame, settings: PriorInfluenceSettings) -> Figure:
     """Figure 4: the tokens' gains by category."""
     frequent = frequent_tokens(predictions, settings.least_sentences)
@@ -275,7 +287,10 @@ def score(options: Namespace, settings: PriorInfluenceSettings) -> Result:
             f"{options.cohort / 'pairs.parquet'}: no word of a category stands in "
             f"{settings.least_sentences} sentences or more"
         )
-    metrics = estimates(statistic, predictions, len(samples), settings.intervals)
+    studies = sizes(predictions, settings)
+    without = len(samples) - studies[""]
+    behind = {name: studies[name.partition("/")[2]] for name in names}
+    metrics = estimates(statistic, predictions, behind, settings.intervals)
     for name in (PROGRESSION, OTHERS):
         if f"delta_prior/{name}" in metrics:
             own, other = (metrics[f"{gain}/{name}"].value for gain in GAINS)
@@ -285,6 +300,7 @@ def score(options: Namespace, settings: PriorInfluenceSettings) -> Result:
         "pictures": pixels.fingerprint,
         "studies": len(samples),
         "sentences": len(sentences),
+        "unscored": {"no token that counts is in the report": without} if without else {},
         "dropped": dropped,
     }
     protocol = {

@@ -22,6 +22,7 @@ class Classification(Term):
     """Cross-entropy of a linear layer on the pooled features of one view."""
 
     settings: ClassificationSettings
+    compares = False
 
     def __init__(self, settings: ClassificationSettings, program: "SupervisedProgram") -> None:
         super().__init__(settings, program)

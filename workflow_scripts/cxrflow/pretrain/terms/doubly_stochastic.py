@@ -16,6 +16,7 @@ class DoublyStochastic(Term):
     """Of a captioner with soft attention."""
 
     settings: DoublyStochasticSettings
+    compares = False
 
     def loss(self, views: "CaptionViews") -> Tensor:
         assert views.written.attended is not None

@@ -22,6 +22,7 @@ class Findings(Term):
     """
 
     settings: FindingsSettings
+    compares = False
 
     def __init__(self, settings: FindingsSettings, program: "SupervisedProgram") -> None:
         super().__init__(settings, program)

@@ -20,6 +20,7 @@ class Mlm(Term):
     """The masked words of each of a batch's texts; the mean over the texts of a sample."""
 
     settings: MaskedLanguageSettings
+    compares = False
 
     def __init__(self, settings: MaskedLanguageSettings, program: Any) -> None:
         super().__init__(settings, program)

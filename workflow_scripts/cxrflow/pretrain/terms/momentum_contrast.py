@@ -35,6 +35,7 @@ class MomentumContrast(Term):
     """InfoNCE of queries with their keys among those of the queue."""
 
     settings: MomentumContrastSettings
+    compares = False  # other images are the queue's
     queue: Tensor  # [K, P], unit vectors; at first random ones, as published
     place: Tensor  # of the oldest key in the queue
 

@@ -26,6 +26,7 @@ class PairMatching(Term):
 
     settings: PairMatchingSettings
     layers = 1
+    compares = False  # the other text is drawn from the whole split
 
     def __init__(self, settings: PairMatchingSettings, program: "StudyTextProgram") -> None:
         super().__init__(settings, program)

@@ -17,6 +17,7 @@ class ReportLikelihood(Term):
     """The mean over all tokens of a batch's reports; prior reports are given, not learnt."""
 
     settings: ReportLikelihoodSettings
+    compares = False
 
     def loss(self, views: "ReportViews") -> Tensor:
         return report_likelihood(views.logits, views.targets, views.predicted)
