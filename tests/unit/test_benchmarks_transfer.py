@@ -261,6 +261,7 @@ def test_the_programs_write_whole_results_and_clear_their_state(world, tmp_path)
         main([name, *map(str, arguments)])
         found = json.loads((tmp_path / name / "metrics.json").read_text())
         assert (found["task"], found["benchmark"]) == (f"tiny/{name}", name)
+        assert (found["learnt"], found["drawn"]) == (None, True)  # as its run.json says
         assert found["protocol"]["geometry"] == GEOMETRY and "positive_prompts" not in str(found)
         assert not given.state.exists()
         assert len(pd.read_parquet(tmp_path / name / "predictions.parquet")) == 42

@@ -167,8 +167,8 @@ RECIPE = {"extends": "biovil/biovil"}
             "models are made from each other: mine/a -> mine/b -> mine/a",
         ),
         (
-            {"models": {"a": RECIPE | {"settings": {"dropout": 2}}}},
-            "mine.yaml: key 'models.a.settings.dropout' is 2: Input should be less than 1",
+            {"models": {"a": RECIPE | {"settings": {"frozen_layers": -1}}}},
+            "mine.yaml: key 'models.a.settings.frozen_layers' is -1: Input should be greater than",
         ),
         (
             {"models": {"a": RECIPE | {"scales": {"demo": {"settings": {"lenght": 9}}}}}},

@@ -111,7 +111,7 @@ def train(folder: Path, **options: Any) -> None:
     chosen = {"training": settings.model_dump(mode="json")}
     identity = {"model": "toy", "seed": 0, "settings": chosen}
     remedies = ("a smaller training.batch_size", "a smaller length")
-    code = options.pop("code", "")
+    code = options.pop("code", None)
     engine = Engine(Toy(settings, options), settings, 0, identity, remedies, code=code)
     engine.run(folder / "state-run", folder / "run")
 

@@ -51,6 +51,7 @@ def make_world(folder):
     image = ImageEncoder(ImageEncoderSettings.model_validate(TRUNK))
     save_image_half(image, folder / "model")
     record = {"model": "tiny/model", "settings": {}, "data": {"geometry": "longer999"}}
+    record |= {"learnt": None, "drawn": True}
     write_json(folder / "model/run.json", record)
     return Namespace(pixels=pixels, model=folder / "model")
 

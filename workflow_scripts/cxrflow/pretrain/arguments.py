@@ -91,6 +91,5 @@ def code_of(program: "TermsProgram", name: str) -> list[str]:
     terms = [f"pretrain.terms.{term}" for term in settings.terms.named()]
     image = getattr(getattr(program, "image", None), "settings", None)
     parts = [getattr(settings, "encoder", None), getattr(settings, "decoder", None), image]
-    # A text encoder has no kind.
-    kinds = {kind for part in parts if (kind := getattr(part, "kind", None)) is not None}
-    return [f"pretrain.{name}", *terms, *(f"encoders.{kind}" for kind in sorted(kinds))]
+    kinds = {getattr(part, "kind", None) for part in parts}  # a text encoder has none
+    return [f"pretrain.{name}", *terms, *sorted(f"encoders.{kind}" for kind in kinds if kind)]

@@ -87,7 +87,7 @@ def make_cell(spot: Spot, results: Results, tests: Tests | None = None) -> Cell:
     elif known is not None:
         ends, over = [known["low"], known["high"]], "seeds and samples"
     else:
-        low, high, _ = over_trainings(values)
+        low, high, _ = over_trainings(values, 1 - (tests or Tests()).alpha)
         ends, over = [float(low), float(high)], "seeds"
     return replace(
         cell,

@@ -2,8 +2,8 @@
 
 A claim names cells of a table, best first. Each is compared with the next: by their difference
 over seeds and samples if both are from one task, else by whether their intervals are disjoint. The
-number of seeds in which the ranking holds is also given. With fewer than three trainings of
-a model no ranking is judged, and none is taken from a model near chance.
+number of seeds in which the ranking holds is also given. With fewer than three trainings of a
+model no ranking is judged, and none is taken from a model near chance.
 """
 
 import logging

@@ -58,11 +58,11 @@ class Engine:
         identity: dict[str, Any],
         remedies: Sequence[str],
         processes: Processes = ALONE,
-        code: str = "",
+        code: str | None = None,
     ) -> None:
         self.program, self.settings, self.seed, self.identity = program, settings, seed, identity
         self.remedies, self.processes = remedies, processes
-        self.codes = [code]  # that have trained this run, in their order
+        self.codes = [code] if code else []  # that have trained this run, in their order
         per_epoch = program.batches_per_epoch
         if per_epoch < 1:
             raise InputError("no training samples are left: the cohort's train split is empty")
@@ -145,26 +145,27 @@ class Engine:
         if state is None:
             log.info("starting: %d steps on %s in %s", self.steps, self.device, self.precision)
             return
+        self._take_codes(state.get("codes") or ["not recorded"], state["step"], folder)
         self._load_modules(state["modules"])
         self.train_step.optimiser.load_state_dict(state["optimiser"])
         self.step, self.flops, self.totals = state["step"], state["flops"], state["totals"]
         self.monitor, self._recent = Monitor(**state["monitor"]), state["recent"]
-        self._take_codes(state.get("codes", ["not recorded"]), folder)
         if self.settings.stopping.keep == "best" and self.monitor.step:
             folder.load_best(self.monitor.step)  # damage would only be found at the end
         self.processes.first(lambda: folder.keep_best(self.monitor.step))
         log.info("resuming at step %d of %d", self.step, self.steps)
 
-    def _take_codes(self, before: list[str], folder: StateFolder) -> None:
+    def _take_codes(self, before: list[str], step: int, folder: StateFolder) -> None:
         """Follow the code that a state was made by: days of training outweigh an edit."""
-        [code] = self.codes
-        self.codes = before if code == before[-1] else [*before, code]
-        if len(self.codes) > len(before):
+        if self.codes == before[-1:]:
+            self.codes = before
+        elif self.codes:
             log.warning(
                 "%s: its state of step %d was made by other code (%s, now %s); going on with it. "
                 "Delete the folder to start afresh",
-                *(folder.path, self.step, before[-1], code),
+                *(folder.path, step, before[-1], self.codes[0]),
             )
+            self.codes = [*before, *self.codes]
 
     def _save(self, folder: StateFolder, metrics: MetricsLog | None) -> None:
         if metrics is None:
