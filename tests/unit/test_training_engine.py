@@ -157,6 +157,13 @@ def test_a_state_that_other_code_made_is_gone_on_with_and_said(
     assert json.loads((tmp_path / "run/run.json").read_text())["codes"] == ["first", "second"]
 
 
+def test_a_state_that_fits_no_longer_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is nan at step 30"):
+        train(tmp_path, break_at=30, pause=0.01)
+    with pytest.raises(InputError, match=r"state-run: its state of step \d+ does not fit.*Delete"):
+        train(tmp_path, width=12)
+
+
 def test_second_process_on_one_run_leaves_with_a_line(tmp_path: Path) -> None:
     state = StateFolder(tmp_path / "state-run")
     with state.locked(), pytest.raises(InputError, match=f"another process .process {os.getpid()}"):

@@ -51,12 +51,13 @@ class Toy(Program):
         self.inputs = torch.randn(SAMPLES, 8, generator=generator)
         self.targets = self.inputs @ torch.randn(8, 2, generator=generator)
         torch.manual_seed(0)
+        width = options.get("width", 16)
         self.model = nn.Sequential(
-            nn.Linear(8, 16),
-            nn.BatchNorm1d(16),
+            nn.Linear(8, width),
+            nn.BatchNorm1d(width),
             nn.Dropout(options.get("dropout", 0.3)),
             nn.ReLU(),
-            nn.Linear(16, 2),
+            nn.Linear(width, 2),
         )
         if processes.world > 1:
             convert(self.model, None)

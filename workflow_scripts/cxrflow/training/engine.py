@@ -146,8 +146,15 @@ class Engine:
             log.info("starting: %d steps on %s in %s", self.steps, self.device, self.precision)
             return
         self._take_codes(state.get("codes") or ["not recorded"], state["step"], folder)
-        self._load_modules(state["modules"])
-        self.train_step.optimiser.load_state_dict(state["optimiser"])
+        try:
+            self._load_modules(state["modules"])
+            self.train_step.optimiser.load_state_dict(state["optimiser"])
+        except (KeyError, RuntimeError, ValueError) as error:
+            said = str(error).strip().splitlines()[-1].strip()
+            raise InputError(
+                f"{folder.path}: its state of step {state['step']} does not fit the model that "
+                f"this code makes ({said}). Delete the folder to start afresh"
+            ) from error
         self.step, self.flops, self.totals = state["step"], state["flops"], state["totals"]
         self.monitor, self._recent = Monitor(**state["monitor"]), state["recent"]
         if self.settings.stopping.keep == "best" and self.monitor.step:
