@@ -9,6 +9,8 @@ import yaml
 from config_overlays import DEMO, ROOT
 
 from cxrflow.config import load_config
+from cxrflow.config.checks import RESERVED
+from cxrflow.config.parts import RULES
 from cxrflow.errors import InputError
 from cxrflow.names import is_reference
 from cxrflow.papers import load_paper
@@ -214,9 +216,9 @@ def test_a_papers_name_is_its_files(overlay, paper):
             load_paper(path)
     with pytest.raises(InputError, match="'a/b' is not known"):
         load_paper(paper({"tasks": {"x": {"extends": "a/b/x"}}}, "deep.yaml"))
-    for name in ("reference.yaml", "label_agreement.yaml", "store_pixels.yaml", "all.yaml"):
+    for name in ("reference", "label_agreement", "store_pixels", "all", "compare_labels"):
         with pytest.raises(InputError, match="' means something else in the workflow"):
-            overlay({"papers": [paper({}, name)]})
+            overlay({"papers": [paper({}, f"{name}.yaml")]})
     for values in ({"tables": 1}, {"models": "x"}, {"tasks": ["a"]}):
         with pytest.raises(InputError, match=f"key '{next(iter(values))}' is "):
             load_paper(paper(values, f"{next(iter(values))}.yaml"))
@@ -255,3 +257,9 @@ def test_uncertain_labels_of_chexpert_count_as_mapped_or_as_asked(overlay):
     for value in ("zero", "one", "ignore"):
         asked = {"papers": ["convirt"], "tasks": {task: {"uncertain": value}}}
         assert overlay(asked).task(task).settings.uncertain == value
+
+
+def test_no_rule_of_the_workflow_can_be_a_papers_name():
+    text = "".join(path.read_text() for path in [ROOT / "Snakefile", *ROOT.glob("rules/*.smk")])
+    rules = re.findall(r"^(?:rule|use rule \w+ as) (\w+)", text, re.MULTILINE)
+    assert len(rules) > 30 and set(rules) <= RESERVED | set(RULES)

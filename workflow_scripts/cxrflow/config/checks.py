@@ -17,9 +17,11 @@ from cxrflow.data.layouts.overlap import Rows, overlap
 from cxrflow.data.settings import SPLITS
 from cxrflow.names import REFERENCE, is_reference, paper_of
 
-# Where a paper's name stands, something else has these: folders, targets, the page of all papers.
+# Where a paper's name stands, something else has these: folders, targets, the page of all papers,
+# rules that ask for resources under another's name.
 RESERVED = {REFERENCE, "label_agreement", "benchmarks", "index"}
 RESERVED |= {"all", "labels", "controls"}
+RESERVED |= {"build_retrieval", "build_samples", "compare_labels"}
 ORDERINGS = "orderings"
 
 
