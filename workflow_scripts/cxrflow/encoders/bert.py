@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from cxrflow.command import Settings
+from cxrflow.encoders.dropout import Dropout
 from cxrflow.encoders.settings import ProjectionHeadSettings, TextPooling
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
@@ -64,7 +65,7 @@ class Embeddings(nn.Module):
         self.position_embeddings = nn.Embedding(config.max_position_embeddings, width)
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, width)
         self.LayerNorm = nn.LayerNorm(width, config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(self, token_T: Tensor, position_T: Tensor, segment_T: Tensor) -> Tensor:
         states_TD = self.word_embeddings(token_T) + self.token_type_embeddings(segment_T)
@@ -78,7 +79,7 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.heads, width = config.num_attention_heads, config.hidden_size
         self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
-        self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
+        self.dropout = Dropout(config.attention_probs_dropout_prob)
 
     def forward(self, hidden_TD: Tensor) -> Tensor:
         """Query, key and value of each token, [T, 3D], in one product."""
@@ -97,7 +98,7 @@ class Output(nn.Module):
         super().__init__()
         self.dense = nn.Linear(inputs, config.hidden_size)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(self, inputs: Tensor, shortcut_TD: Tensor) -> Tensor:
         return self.LayerNorm(self.dropout(self.dense(inputs)) + shortcut_TD)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from cxrflow.encoders.captioning import Caption, Captioner, CaptionerConfig
+from cxrflow.encoders.dropout import Dropout
 from cxrflow.encoders.settings import LstmCaptioningSettings
 
 
@@ -49,7 +50,7 @@ class Decoder(Captioner):
         self.of_hidden = nn.Linear(width, width, bias=False)  # L_h
         self.of_context = nn.Linear(features, width, bias=False)  # L_z
         self.cls = nn.Linear(width, config.vocab_size)  # L_o
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
 
     def forward(self, input_ids_BL: Tensor, patches_BMF: Tensor, positions_N: Tensor) -> Caption:
         words_BLD = self.words(input_ids_BL)

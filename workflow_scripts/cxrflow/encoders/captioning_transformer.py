@@ -16,6 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from cxrflow.encoders.captioning import Caption, Captioner, CaptionerConfig
 from cxrflow.encoders.cross_attention import by_head
+from cxrflow.encoders.dropout import Dropout
 from cxrflow.encoders.settings import TransformerCaptioningSettings
 
 Attended = tuple[Tensor, Tensor]  # keys and values, [B, H, S, d] both
@@ -58,7 +59,7 @@ class AddNorm(nn.Module):
 
     def __init__(self, settings: TransformerCaptioningSettings) -> None:
         super().__init__()
-        self.norm, self.dropout = nn.LayerNorm(settings.width), nn.Dropout(settings.dropout)
+        self.norm, self.dropout = nn.LayerNorm(settings.width), Dropout(settings.dropout)
 
     def forward(self, states: Tensor, change: Tensor) -> Tensor:
         return self.norm(states + self.dropout(change))
@@ -71,7 +72,7 @@ class FeedForward(nn.Sequential):
         super().__init__(
             nn.Linear(settings.width, settings.feed_forward),
             nn.ReLU(),
-            nn.Dropout(settings.dropout),
+            Dropout(settings.dropout),
             nn.Linear(settings.feed_forward, settings.width),
         )
 
@@ -140,7 +141,7 @@ class Decoder(Captioner):
         self.patches = nn.Sequential(
             nn.Linear(config.features, width),
             nn.ReLU(),
-            nn.Dropout(settings.dropout),
+            Dropout(settings.dropout),
             nn.LayerNorm(width),
         )
         self.encoder = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.layers))

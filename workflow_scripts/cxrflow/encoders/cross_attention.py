@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
 
 from cxrflow.encoders.bert import (
     Attention,
@@ -25,6 +24,7 @@ from cxrflow.encoders.bert import (
     SelfAttention,
     initialised,
 )
+from cxrflow.encoders.dropout import attention
 from cxrflow.encoders.token_blocks import TokenBlocks
 
 
@@ -70,7 +70,7 @@ class CrossAttention(nn.Module):
                 (cross.key(patches_BMD), cross.value(patches_BMD)),
                 length,
                 cross.heads,
-                partial(scaled_dot_product_attention, dropout_p=cross.dropout.p * cross.training),
+                partial(attention, dropout_p=cross.dropout.p * cross.training),
             )
             attended_TD = guide.output(context_TD, attended_TD)
             hidden_TD = layer.output(layer.intermediate(attended_TD), attended_TD)
@@ -99,8 +99,6 @@ def by_head(states: Tensor, heads: int) -> Tensor:
 def _self_attention(own: SelfAttention, causal: bool) -> Callable[..., Tensor]:
     dropout = own.dropout.p * own.training
     if not causal:
-        return partial(scaled_dot_product_attention, dropout_p=dropout)
+        return partial(attention, dropout_p=dropout)
     # Padding is on the right: no token sees it.
-    return lambda q, k, v, attn_mask: scaled_dot_product_attention(
-        q, k, v, dropout_p=dropout, is_causal=True
-    )
+    return lambda q, k, v, attn_mask: attention(q, k, v, dropout_p=dropout, is_causal=True)

@@ -24,6 +24,7 @@ from torch.nn.functional import gelu, relu
 
 from cxrflow.command import explain
 from cxrflow.encoders.bert import Bert, BertConfig, Layer, TokenHead, initialised
+from cxrflow.encoders.dropout import attention
 from cxrflow.encoders.settings import TextEncoderSettings, TextPooling
 from cxrflow.encoders.token_blocks import TokenBlocks
 from cxrflow.encoders.weights import load_weights, read_weights
@@ -181,11 +182,9 @@ class CXRBert(nn.Module):
         last: deque[Tensor] = deque(maxlen=count)
         for layer in layers:
             own = layer.attention.self
-            attention = partial(
-                nn.functional.scaled_dot_product_attention, dropout_p=own.dropout.p * own.training
-            )
+            attend = partial(attention, dropout_p=own.dropout.p * own.training)
             qkv_T3D = self._before_attention(layer, hidden_TD)
-            context_TD = blocks.attend(qkv_T3D, own.heads, attention)
+            context_TD = blocks.attend(qkv_T3D, own.heads, attend)
             hidden_TD = self._after_attention(layer, context_TD, hidden_TD)
             last.append(hidden_TD)
         rows_D = hidden_TD.new_zeros(input_ids_BL.numel(), hidden_TD.shape[1])

@@ -12,8 +12,8 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
 
+from cxrflow.encoders.dropout import Dropout, attention
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.resnet import ResNet
 from cxrflow.encoders.settings import ComparisonSettings, ImageEncoderSettings
@@ -54,9 +54,9 @@ class SelfAttention(nn.Module):
         self.proj_q, self.proj_k, self.proj_v = (
             nn.Linear(width, width, bias=False) for _ in range(3)
         )
-        self.attn_drop = nn.Dropout(settings.dropout)
+        self.attn_drop = Dropout(settings.dropout)
         self.proj = nn.Linear(width, width)
-        self.proj_drop = nn.Dropout(settings.dropout)
+        self.proj_drop = Dropout(settings.dropout)
 
     def forward(self, tokens_KLD: Tensor) -> Tensor:
         q, k, v = (
@@ -64,7 +64,7 @@ class SelfAttention(nn.Module):
             for part in (self.proj_q, self.proj_k, self.proj_v)
         )
         dropout = self.attn_drop.p * self.training
-        context = scaled_dot_product_attention(q, k, v, dropout_p=dropout)
+        context = attention(q, k, v, dropout_p=dropout)
         return self.proj_drop(self.proj(context.transpose(1, 2).flatten(2)))
 
 
@@ -75,7 +75,7 @@ class Perceptron(nn.Module):
         super().__init__()
         self.fc1 = nn.Linear(settings.width, settings.feed_forward)
         self.fc2 = nn.Linear(settings.feed_forward, settings.width)
-        self.drop = nn.Dropout(settings.dropout)
+        self.drop = Dropout(settings.dropout)
 
     def forward(self, tokens: Tensor) -> Tensor:
         return self.drop(self.fc2(self.drop(nn.functional.gelu(self.fc1(tokens)))))
@@ -121,7 +121,7 @@ class Comparison(nn.Module):
         if settings.time_encoding:
             self.type_embed = nn.Parameter(torch.empty(2, 1, width))
             nn.init.trunc_normal_(self.type_embed, std=DEVIATION)
-        self.pos_drop = nn.Dropout(settings.dropout)
+        self.pos_drop = Dropout(settings.dropout)
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.trunc_normal_(module.weight, std=DEVIATION)

@@ -30,7 +30,7 @@ from cxrflow.files import atomic_folder, naming, read_json, write_json
 from cxrflow.outputs import require_own_folder
 from cxrflow.training.compilation import compile_modules
 from cxrflow.training.data_clock import DataClock
-from cxrflow.training.memory import explained, peak_memory_mb
+from cxrflow.training.memory import explained, keep_freed_memory, peak_memory_mb
 from cxrflow.training.metrics_log import MetricsLog
 from cxrflow.training.monitor import Monitor
 from cxrflow.training.precision import autocast, choose_device, choose_kernels, choose_precision
@@ -91,6 +91,7 @@ class Engine:
         """
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
         choose_kernels(self.settings.deterministic, self.program.steady)
+        keep_freed_memory()
         require_own_folder(Path(output), "model")  # now, and not after a week of training
         folder = StateFolder(state_folder)
         with naming(folder.path), contextlib.ExitStack() as stack:

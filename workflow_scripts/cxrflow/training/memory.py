@@ -1,6 +1,7 @@
 """Memory: how much a run took, and what to say when there is not enough."""
 
 import contextlib
+import ctypes
 import resource
 from collections.abc import Iterator, Sequence
 
@@ -15,6 +16,22 @@ WORDS = (
     "out of memory",
     "CUBLAS_STATUS_ALLOC_FAILED",
 )
+
+
+# Of glibc's malloc.h.
+_TRIM_THRESHOLD, _MMAP_MAX = -1, -4
+
+
+def keep_freed_memory() -> None:
+    """Let this process keep freed memory for its next step, where the C library is glibc.
+
+    A step frees what it made. Tensors of more than 32 MiB would go back to the system each time and
+    come again page by page, zeroed: a fifth of the time of the demonstration's SimCLR.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_MMAP_MAX, 0)
+        mallopt(_TRIM_THRESHOLD, -1)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

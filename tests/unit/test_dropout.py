@@ -1,0 +1,102 @@
+"""Dropout on a CPU: how much is dropped, what is left, and attention with it against the equation."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from cxrflow.encoders.dropout import Dropout, attention, kept
+
+ROWS, HEADS, QUERIES, KEYS, WIDTH = 3, 2, 5, 7, 4
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.25, 0.5, 2**-16, 1 - 2**-16])
+def test_the_rate_is_dropped_and_the_expectation_stays(rate: float) -> None:
+    torch.manual_seed(0)
+    factors = kept(torch.empty(1_000_003), rate)
+    steps = round(rate * 2**16) / 2**16
+    share = (factors == 0).double().mean().item()
+    assert abs(share - steps) < 4 * math.sqrt(steps * (1 - steps) / len(factors)) + 1e-9
+    left = factors[factors != 0].double()
+    assert len(left) == 0 or torch.allclose(left, torch.full_like(left, 1 / (1 - steps)))
+
+
+def test_neighbours_that_share_a_draw_are_independent() -> None:
+    torch.manual_seed(1)
+    dropped = (kept(torch.empty(250_000, 4), 0.25) == 0).double()
+    correlation = torch.corrcoef(dropped.T)
+    assert (correlation - torch.eye(4)).abs().max() < 4 / math.sqrt(len(dropped))
+    assert abs(torch.corrcoef(torch.stack([dropped[:-1, 3], dropped[1:, 0]]))[0, 1]) < 0.01
+
+
+def test_a_seed_draws_the_same_with_any_number_of_threads() -> None:
+    draws = []
+    threads = torch.get_num_threads()
+    for count in (1, 2, 2):
+        torch.set_num_threads(count)
+        torch.manual_seed(7)
+        draws.append(kept(torch.empty(401, 333), 0.3))
+    torch.set_num_threads(threads)
+    assert torch.equal(draws[0], draws[1]) and torch.equal(draws[1], draws[2])
+    assert not torch.equal(draws[2], kept(torch.empty(401, 333), 0.3))
+
+
+def test_the_gradient_takes_the_same_mask_and_evaluation_none() -> None:
+    dropout = Dropout(0.4)
+    x = torch.randn(50, 9, dtype=torch.float64, requires_grad=True)
+    y = dropout(x)
+    y.sum().backward()
+    assert x.grad is not None
+    torch.testing.assert_close(y, x * x.grad)
+    assert 0 < (x.grad == 0).sum() < x.numel()
+    assert torch.equal(dropout.eval()(x), x)
+    assert torch.equal(Dropout(0.0)(x), x)
+    assert not Dropout(1.0)(x).any()
+
+
+def test_half_precision_stays_half() -> None:
+    x = torch.ones(1000, dtype=torch.bfloat16)
+    assert Dropout(0.25)(x).dtype == torch.bfloat16
+    assert set(Dropout(0.25)(x).unique().tolist()) == {0.0, torch.tensor(4 / 3).bfloat16().item()}
+
+
+def parts(seed: int) -> list[Tensor]:
+    torch.manual_seed(seed)
+    sizes = (QUERIES, KEYS, KEYS)
+    return [
+        torch.randn(ROWS, HEADS, size, WIDTH, dtype=torch.float64, requires_grad=True)
+        for size in sizes
+    ]
+
+
+@pytest.mark.parametrize("which", ["all", "mask", "causal"])
+def test_attention_is_the_sum_over_what_is_kept_with_gradients(which: str) -> None:
+    q, k, v = parts(2)
+    mask = None
+    if which == "mask":
+        mask = (torch.arange(KEYS) < torch.tensor([KEYS, 4, 1])[:, None])[:, None, None]
+    seen = torch.ones(ROWS, HEADS, QUERIES, KEYS, dtype=torch.bool)
+    seen = seen.tril() if which == "causal" else seen & (mask if mask is not None else seen)
+    torch.manual_seed(3)
+    ours = attention(q, k, v, mask, dropout_p=0.3, is_causal=which == "causal")
+    torch.manual_seed(3)
+    factors = kept(torch.empty(ROWS, HEADS, QUERIES, KEYS, dtype=torch.float64), 0.3)
+    exponentials = torch.exp(torch.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(WIDTH)) * seen
+    weights = exponentials / exponentials.sum(-1, keepdim=True) * factors
+    wanted = torch.einsum("bhqk,bhkd->bhqd", weights, v)
+    torch.testing.assert_close(ours, wanted)
+    weight = torch.randn_like(ours)
+    found, expected = (torch.autograd.grad((x * weight).sum(), (q, k, v)) for x in (ours, wanted))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_attention_without_dropout_is_torchs_own_and_its_mean_with_dropout() -> None:
+    q, k, v = (part.detach() for part in parts(4))
+    wanted = scaled_dot_product_attention(q, k, v)
+    assert torch.equal(attention(q, k, v), wanted)
+    draws = torch.stack([attention(q, k, v, dropout_p=0.2) for _ in range(4000)])
+    error = draws.std(0) / math.sqrt(len(draws))
+    assert ((draws.mean(0) - wanted).abs() < 5 * error).all()
