@@ -1,4 +1,4 @@
-"""Dropout on a CPU: how much is dropped, what is left, and attention with it against the equation."""
+"""Dropout on a CPU: how much is dropped, what is left; attention with it against its equation."""
 
 import math
 
