@@ -8,13 +8,9 @@ both are torch's own.
 Shapes: H heads, Q queries, K keys of width d, after any leading dimensions.
 """
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention, softmax
-
-Attention = Callable[..., Tensor]
 
 _STEPS = 1 << 16
 
