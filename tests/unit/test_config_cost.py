@@ -6,7 +6,7 @@ from config_overlays import ROOT
 from cxrflow.config.cost import Job, durations, main, parse, plan, read_table, recorded, simulate
 from cxrflow.errors import InputError
 
-ENVIRONMENT = 1.5  # minutes that `make demo` needs to make one
+ENVIRONMENT = 1.7  # minutes that `make demo` needs to make one
 
 SAID = """
 [Sun Nov 22 07:30:16 2026]
