@@ -204,6 +204,7 @@ def test_what_does_not_fit_is_named(root, damage, message):
     [
         ({"by": "nobody"}, "must be one of the columns' models"),
         ({"columns": [{"label": "Neither"}]}, "want either a model or a reason"),
+        ({"columns": [{"label": "Middle", "model": "reference/centre"}]}, "centre' is no model"),
         ({"rank": "first"}, "best"),
     ],
 )

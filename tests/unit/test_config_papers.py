@@ -13,7 +13,7 @@ from cxrflow.config.checks import RESERVED
 from cxrflow.config.parts import RULES
 from cxrflow.errors import InputError
 from cxrflow.names import is_reference
-from cxrflow.papers import load_paper
+from cxrflow.papers import load_paper, paper_names
 
 PAGE = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
 
@@ -263,3 +263,19 @@ def test_no_rule_of_the_workflow_can_be_a_papers_name():
     text = "".join(path.read_text() for path in [ROOT / "Snakefile", *ROOT.glob("rules/*.smk")])
     rules = re.findall(r"^(?:rule|use rule \w+ as) (\w+)", text, re.MULTILINE)
     assert len(rules) > 30 and set(rules) <= RESERVED | set(RULES)
+
+
+@pytest.mark.parametrize("name", paper_names())
+def test_a_file_of_overrides_serves_runs_without_the_paper_it_overrides(overlay, name):
+    """`study.yaml` leaves two cohorts of BioViL out; a run of another paper may take it too."""
+    laid = {
+        "cohorts": {"biovil/mimic_cxr_raw": None},
+        "models": {"convirt/convirt": {"training": {"steps": 7}}},
+        "tasks": {"biovil_t/temporal_probe": {"split": "test"}},
+        "vocabularies": {"convirt/captions": {"size": 500}},
+    }
+    assert list(overlay({"papers": [name], **laid}).chosen) == [name]
+    for key, values in laid.items():
+        (first,) = values
+        with pytest.raises(InputError, match=f"key '{key}': '{first}x' is not known"):
+            overlay({"papers": [name], key: {f"{first}x": {}}})

@@ -15,7 +15,8 @@ from cxrflow.config.schema import Config
 from cxrflow.data.layouts import holders
 from cxrflow.data.layouts.overlap import Rows, overlap
 from cxrflow.data.settings import SPLITS
-from cxrflow.names import REFERENCE, is_reference, paper_of
+from cxrflow.names import REFERENCE, is_reference, paper_of, short_name
+from cxrflow.papers import load_paper, paper_names
 
 # Where a paper's name stands, something else has these: folders, targets, the page of all papers,
 # rules that ask for resources under another's name.
@@ -42,7 +43,8 @@ def check_all(config: Config) -> None:
 
 
 def check_names(config: Config) -> None:
-    """Every name that the configuration lays something over exists in its papers."""
+    """Every name that the configuration lays something over exists in its papers, or in one of ours
+    that this run leaves out: one file of overrides serves runs of several choices of papers."""
     for name, paper in config.chosen.items():
         if name in RESERVED or name in RULES:
             raise WrongKey(("papers",), f"'{name}' means something else in the workflow")
@@ -50,7 +52,8 @@ def check_names(config: Config) -> None:
             raise WrongKey(("papers",), f"a table of '{name}' is called '{ORDERINGS}', as another")
     library = config.library
     for key in ("models", "tasks", "cohorts", "vocabularies"):
-        _known(key, getattr(config, key), getattr(library, key))
+        names = (name for name in getattr(config, key) if not _left_out(key, name))
+        _known(key, names, getattr(library, key))
     _known("weights", config.weights, library.models)
     scales = {scale for recipe in library.models.values() for scale in recipe.scales}
     _known("scale", [config.scale], {"paper", *scales})
@@ -62,6 +65,12 @@ def check_names(config: Config) -> None:
             raise WrongKey(("resources", name, "retries"), f"{why}; expected it there alone")
     if len(set(config.seeds)) != len(config.seeds):
         raise WrongKey(("seeds",), f"{config.seeds} names a seed twice")
+
+
+def _left_out(key: str, name: str) -> bool:
+    """Whether a name is one of our papers' that this run may be without."""
+    paper = paper_of(name)
+    return paper in paper_names() and short_name(name) in getattr(load_paper(paper), key)
 
 
 def _known(key: str, names: Iterable[str], known: Collection[str]) -> None:

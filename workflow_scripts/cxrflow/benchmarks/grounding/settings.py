@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from cxrflow.benchmarks.settings import EncodingSettings, SizeLimits
 from cxrflow.command import Settings
 from cxrflow.images.settings import PixelSettings
-from cxrflow.names import Name
+from cxrflow.names import Name, is_reference
 
 
 class PhraseGroundingSettings(EncodingSettings):
@@ -94,6 +94,8 @@ class FigureColumn(Settings):
     def _a_model_or_a_reason(self) -> "FigureColumn":
         if (self.model is None) == (self.reason is None):
             raise ValueError(f"column '{self.label}': want either a model or a reason")
+        if is_reference(self.model):
+            raise ValueError(f"column '{self.label}': '{self.model}' is no model; figures show those")
         return self
 
 
