@@ -112,6 +112,24 @@ def test_shared_models_serve_all_seeds(overlay):
     ]
 
 
+def test_shared_models_can_be_one_a_seed_too(overlay, tmp_path):
+    both = {"papers": ["biovil", "biovil_t", "convirt"], "seeds": [4, 5], "shared_models": "each"}
+    config = overlay(both)
+    assert config.parents("biovil/biovil", 5) == {
+        "text": ("biovil/cxr_bert", 5),
+        "image": ("biovil/simclr", 5),
+    }
+    assert config.parents("biovil/cxr_bert", 5)["start"] == ("biovil/cxr_bert_phase2", 5)
+    assert config.seeds_of("biovil_t/biovil_t_clean") == [4]  # chooses one set of images
+    assert config.seeds_of("convirt/imagenet") == [4, 5]
+    # Published weights are there once, and so is a start that is nothing else.
+    (tmp_path / "resnet50.pth").touch()
+    weights = {"convirt/imagenet_pretraining": str(tmp_path / "resnet50.pth")}
+    published = overlay(both | {"weights": weights})
+    assert published.seeds_of("convirt/imagenet_pretraining") == [4]
+    assert published.seeds_of("convirt/imagenet") == [4]
+
+
 def test_what_a_text_model_is_trained_on(overlay):
     demo = load_config([DEMO])
     assert demo.corpora_of("biovil/cxr_bert_phase2") == ["pubmed", "mimic_iii", "mimic_cxr"]

@@ -202,8 +202,12 @@ class Models(Values):
         """The seeds a model is trained with; there is one of what is not trained."""
         if is_reference(name):
             return [0]
-        one = self.imported(name) or self.recipes[name].seeds == "shared"
-        return self.seeds[:1] if one else list(self.seeds)
+        recipe = self.recipes[name]
+        shared = recipe.seeds == "shared"
+        if shared and recipe.program == "initial" and recipe.image is not None:
+            return self.seeds_of(recipe.image)  # whose weights it has
+        one = recipe.seeds == "once" or (shared and self.shared_models == "once")
+        return self.seeds[:1] if one or self.imported(name) else list(self.seeds)
 
     def parents_of(self, name: str) -> dict[str, str]:
         """The models that a model of this run is made from: none if it is imported."""

@@ -26,6 +26,9 @@ class Values(Settings):
         "all", description="headline: the rows that each paper names so; all: every row"
     )
     seeds: list[Seed] = Field([0], min_length=1)
+    shared_models: Literal["once", "each"] = Field(
+        "once", description="models whose recipe says `seeds: shared`: trained once, or once a seed"
+    )
     papers: list[str] = Field(["biovil"], min_length=1, description="names, or paths of YAML files")
     datasets: dict[ShortName, Dataset | None]
     synthetic_hospital: HospitalSettings | None = HospitalSettings()

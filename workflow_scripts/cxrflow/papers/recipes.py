@@ -106,8 +106,10 @@ class Recipe(Settings):
         None,
         description="of the pixels it sees: shorter<N>, shorter<N>crop<M>, longer<N>, square<N>",
     )
-    seeds: Literal["shared", "each"] = Field(
-        "shared", description="one run for all seeds (the first one's), or one run a seed"
+    seeds: Literal["shared", "each", "once"] = Field(
+        "shared",
+        description="each: one run a seed; shared: the first seed's for all, or one a seed where "
+        "the configuration says `shared_models: each`; once: the first seed's whatever it says",
     )
     control: bool = Field(False, description="a control: made by the target `controls` only")
     settings: dict[str, Any] = Field(default_factory=dict, description="what differs from defaults")

@@ -95,7 +95,7 @@ class FigureColumn(Settings):
         if (self.model is None) == (self.reason is None):
             raise ValueError(f"column '{self.label}': want either a model or a reason")
         if is_reference(self.model):
-            raise ValueError(f"column '{self.label}': '{self.model}' is no model; figures show those")
+            raise ValueError(f"column '{self.label}': '{self.model}' is no model; figures need one")
         return self
 
 
