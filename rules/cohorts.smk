@@ -11,6 +11,7 @@ rule build_pairs:
         data=lambda wildcards: marker(*run.known_cohorts[wildcards.cohort].sources),
         corpus=cohort_corpus,
         curation=lambda wildcards: curation_of(wildcards.cohort),
+        split=lambda wildcards: split_file(wildcards.cohort),
     output:
         pairs="<results>/cohorts/{cohort}/pairs.parquet",
         documents="<results>/cohorts/{cohort}/documents.parquet",

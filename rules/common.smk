@@ -12,19 +12,20 @@ import uuid
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.pathvars import Pathvars
 
 SOURCE = Path(workflow.basedir, "workflow_scripts")
 sys.path.insert(0, str(SOURCE))
 
 from cxrflow.attempts import FOLDER as REFUSED
-from cxrflow.command import deciding_settings
+from cxrflow.command import deciding_settings, read_yaml
 from cxrflow.config import make_config
 from cxrflow.config.weights import weights_files
 from cxrflow.data.layouts import LAYOUTS, layout as layout_of
 from cxrflow.errors import InputError
 from cxrflow.files import fingerprint
 from cxrflow.outputs import open_to_others
-from cxrflow.names import paper_of, short_name
+from cxrflow.names import paper_of
 from cxrflow.source_files import code_digest
 
 # Programs always run from this checkout, whatever else is installed in a rule's environment.
@@ -42,11 +43,15 @@ try:
     # Overlays lie over config.yaml, whatever order Snakemake lists them in.
     files = dict.fromkeys(os.path.relpath(file) for file in workflow.configfiles)
     CONFIG_FILES = sorted(files, key=lambda file: file != "config.yaml")
+    for file in CONFIG_FILES:  # of a key that stands twice Snakemake keeps the last
+        read_yaml(file)
     run = make_config(config, CONFIG_FILES)
     MODELS = {name: run.model(name) for name in run.models_in_use}
 except InputError as error:
     raise WorkflowError(str(error)) from None
 
+# Snakemake has taken them from the files as they are written, with their `${NAME}` and `~`.
+workflow.pathvars.update(Pathvars.from_config({"pathvars": {"results": run.results}}))
 DATASETS = run.datasets_in_use()
 
 

@@ -45,6 +45,7 @@ rule process_reports:
     input:
         data=lambda wildcards: marker(wildcards.dataset),
         stanza=SPLITTER[0] if run.reports.splitter == "stanza" else [],
+        typos=[run.reports.typo_list] if run.reports.typo_list else [],
     output:
         sections="<results>/corpus/{dataset}/sections.parquet",
         sentences="<results>/corpus/{dataset}/sentences.parquet",

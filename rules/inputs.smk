@@ -15,6 +15,12 @@ def curation_of(cohort):
     return [f"<results>/curation/{cohort}/curation.parquet"] if curated else []
 
 
+def split_file(cohort):
+    """The user's own split of a cohort, where the configuration names one."""
+    file = run.known_cohorts[cohort].recipe.splits.file
+    return [] if file is None else [str(file)]
+
+
 def curation_inputs(wildcards):
     """The model that curates a cohort, and what it chooses from."""
     found = run.curation(wildcards.cohort)

@@ -136,7 +136,6 @@ def test_training_turns_round_a_start_that_is_wrong(features, tmp_path):
     [
         (True, {}, "projected", "prompts"),
         (True, {"features": "pooled"}, "pooled", "zeros"),
-        (True, {"start": "random"}, "projected", "random"),
         (False, {}, "pooled", "zeros"),
         (False, {"features": "projected", "start": "zeros"}, "projected", "zeros"),
     ],
@@ -147,9 +146,7 @@ def test_what_auto_stands_for(features, tmp_path, model, values, kind, start):
     assert result.metrics["auroc/100"].value == 1.0
 
 
-def test_random_starts_differ_by_seed_and_standardising_changes_the_scores(features, tmp_path):
-    rows = evaluate(features, tmp_path, start="random", **HELD).predictions
-    assert not np.allclose(rows["score_100_seed0"], rows["score_100_seed1"])
+def test_standardising_changes_the_scores(features, tmp_path):
     plain, scaled = (
         evaluate(features, tmp_path, solver={"standardise": own}).predictions
         for own in (False, True)
@@ -327,5 +324,3 @@ def test_probes_of_several_classes_are_held_to_the_zero_shot_classifier(tmp_path
         assert learnt.metrics["auroc/100"].value == pytest.approx(np.mean(areas))
         assert learnt.metrics["auroc/100"].value > held.metrics["auroc/100"].value
         assert learnt.metrics["classes/100"].value == 3
-        with pytest.raises(InputError, match="'head' is 'softmax'; several classes must be excl"):
-            evaluate_several(tmp_path, table, features, head="softmax")

@@ -89,6 +89,9 @@ def test_always_the_same_piece_is_the_baseline(tokenizer):
     rows = result.predictions
     assert metrics["mask_accuracy"].value == rows["correct"].sum() / rows["targets"].sum() > 0.2
     assert metrics["mask_accuracy"].n == rows["targets"].sum()
+    findings = rows[rows["section"] == "findings"]
+    each = findings["correct"].sum() / findings["targets"].sum()
+    assert metrics["mask_accuracy/findings"].value == each
     assert metrics["mask_accuracy/impression"].value == 0  # where "lungs" never stands
     assert len(rows) == 600 + 450  # reports without FINDINGS have one sequence
 
@@ -143,5 +146,8 @@ def test_the_program_writes_a_result_without_text(tokenizer, tmp_path, monkeypat
 def test_wrong_input_is_named(tokenizer):
     with pytest.raises(InputError, match="no row has split 'validate'"):
         evaluate(model_that(tokenizer, 5), reports().assign(split="train"))
+    with pytest.raises(InputError, match="no masked token .* of the baseline"):
+        sections = ("findings", "impression", "findings_sentences", "impression_sentences")
+        evaluate(model_that(tokenizer, 5), reports().assign(**dict.fromkeys(sections)))
     with pytest.raises(InputError, match="no text half"):
         evaluate(SimpleNamespace(text_encoder=None))

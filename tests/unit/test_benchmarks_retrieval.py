@@ -251,4 +251,4 @@ def test_queries_of_one_patient_are_drawn_together(tmp_path):
     one = retrieval_samples()
     one.loc[one["part"] == "query", "subject_id"] = "the same"
     together = by_image(tmp_path / "one", category_features(noise=2.0), samples=one)
-    assert together.metrics["precision/5"].low == alone.value > alone.low
+    assert np.isnan(together.metrics["precision/5"].low) and alone.value > alone.low

@@ -182,6 +182,12 @@ def test_a_list_names_the_images_of_a_share(world, tmp_path):
     assert result.data["labelled"] == {"20": 3, "100": 60}
     [lost] = [drop for drop in result.data["dropped"] if "one.txt" in drop["reason"]]
     assert lost["count"] == 2 and set(lost["examples"]) == {"image6", "x"}
+    path.write_text("image12 1\r\nimage13 1\r\n", encoding="utf-8-sig")
+    again = linear(world, tmp_path, single(), lists={"20": str(path)})
+    assert again.data["labelled"]["20"] == 2
+    path.write_bytes(b"image12 1\nimage\xe9 1\n")
+    with pytest.raises(InputError, match="one.txt: not UTF-8"):
+        linear(world, tmp_path, single(), lists={"20": str(path)})
     path.write_text("image6\n")
     with pytest.raises(InputError, match=r"one.txt: names none of the 60 training images"):
         linear(world, tmp_path, single(), lists={"20": str(path)})

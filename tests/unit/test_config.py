@@ -63,6 +63,7 @@ def test_the_paper_overlay_is_real(monkeypatch):
             "'resources.measure_data.retries' says; expected it there alone",
         ),
         ({"resources": {"linear_probe": {"retries": 3}}}, "'resources.linear_probe.retries'"),
+        ({"resources": {"build_pairs": {"nodes": 2}}}, "'resources.build_pairs.nodes': only train"),
         ({"resources": {"evaluate": {"threads": 10**9}}}, "'resources.evaluate.threads' is 100000"),
         ({"resources": {"evaluate": {"threads": 0}}}, "key 'resources.evaluate.threads' is 0"),
         ({"resources": {"evaluate": {"mem_mb": 10**12}}}, "key 'resources.evaluate.mem_mb' is 100"),

@@ -106,6 +106,22 @@ def test_no_hospital_is_no_synthetic_data(overlay):
     assert config.datasets_in_use() == [] and config.models_in_use == config.tasks_in_use == []
 
 
+def test_a_hospital_that_follows_nobody_has_no_data_about_them(overlay):
+    config = overlay({"synthetic_hospital": {"followed": None}})
+    assert {"ms_cxr_t", "chest_imagenome"} & set(config.datasets_in_use()) == set()
+    assert config.known_cohorts["biovil_t/mimic_cxr"].held_out == ("ms_cxr",)
+    assert "biovil_t/progression" not in config.cohorts_in_use
+    assert "biovil_t/temporal_classification" not in config.tasks_in_use
+
+
+@pytest.mark.parametrize("path", ["$ROOM/here/", "./$ROOM//here", "~/here"])
+def test_the_place_of_results_is_as_a_shell_would_have_it(overlay, monkeypatch, path):
+    monkeypatch.setenv("ROOM", "/room")
+    monkeypatch.setenv("HOME", "/room")
+    config = overlay({"pathvars": {"results": path.replace("$ROOM", "${ROOM}")}})
+    assert config.results == ("room/here" if path.startswith(".") else "/room/here")
+
+
 def test_a_cohort_that_is_null_is_left_out(overlay):
     config = overlay({"cohorts": {"biovil/mimic_cxr_raw": None}})
     assert not config.trainable("biovil/biovil_raw") and config.trainable("biovil/biovil_more")
@@ -245,7 +261,7 @@ def test_a_cohort_has_a_store_for_each_geometry_it_is_seen_at(overlay):
     weights = {"biovil/biovil": {"path": "/w", "geometry": "shorter64crop64"}}
     stores = overlay({**BIOVIL, "weights": weights}, check_roots=False).stores
     assert set(stores) - set(demo) == {
-        (f"biovil/{name}", "shorter64") for name in ("mimic_cxr", "ms_cxr", "rsna", "ms_cxr_raw")
+        (f"biovil/{name}", "shorter64") for name in ("ms_cxr", "rsna", "ms_cxr_raw")
     }
     broken = {"biovil/biovil": {"path": "/w", "geometry": "shorter480crop512"}}
     with pytest.raises(InputError, match="key 'weights.biovil/biovil.geometry': .* crop 512"):

@@ -16,6 +16,12 @@ def overlay(overlay):
     return partial(overlay, check_roots=False)
 
 
+def test_imported_models_are_scored_on_the_only_data_there_are(overlay):
+    data = ("mimic_cxr", "pubmed", "mimic_iii", "ms_cxr", "mimic_cxr_jpg")
+    config = overlay({"papers": ["biovil"], "datasets": dict.fromkeys(data), **released()})
+    assert config.stores == [("biovil/rsna", "shorter128")]
+
+
 def released(path="/weights", **more):
     return {"weights": {"biovil/biovil": {"path": path, "geometry": "shorter128", **more}}}
 

@@ -1,5 +1,6 @@
 """CheXpert, 8x200 and RSNA's second stage as published: parts, labels, leakage, bad input."""
 
+import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -208,6 +209,17 @@ def test_queries_and_candidates_are_joined_to_the_images_of_chexpert(tmp_path: P
     assert texts.iloc[-1].to_list() == ["no_finding_2", "No Finding", "No Finding, said otherwise."]
     assert "1 patient(s) have both a query and a candidate image" in flow["notes"]
     assert flow["categories"]["candidate/Fracture"] == flow["categories"]["text/Fracture"] == 2
+
+
+def test_texts_may_be_gzipped(tmp_path: Path) -> None:
+    chexpert(tmp_path / "chexpert")
+    root = retrieval(tmp_path / "sets")
+    plain = root / "text-retrieval/query.csv"
+    Path(f"{plain}.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    plain.unlink()
+    make_retrieval(tmp_path, root)
+    texts = pd.read_parquet(tmp_path / "out/queries.parquet")
+    assert texts.iloc[-1].to_list() == ["no_finding_2", "No Finding", "No Finding, said otherwise."]
 
 
 def test_table_5_stands_in_for_texts_that_are_not_there(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """COVIDx v4, MURA v1.1, the musculoskeletal folder: whole and damaged; drawn validation parts."""
 
+import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,17 @@ def test_covidx_has_one_class_an_image_and_its_collection(tmp_path: Path) -> Non
     assert images["subgroup"].eq("rsna").sum() == 20 and images["subgroup"].isna().sum() == 3
     assert images["failure"].isna().all() and not tables.dropped["images"]
     assert layout("covidx").people & layout("rsna").people == {"nih"}
+
+
+def test_covidx_lists_may_be_gzipped(tmp_path: Path) -> None:
+    root = covidx(tmp_path / "covidx")
+    plain = root / "labels/train_COVIDx4.txt"
+    Path(f"{plain}.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    plain.unlink()
+    assert len(read("covidx", root).images) == 23
+    Path(f"{plain}.gz").write_bytes(b"\x1f\x8b cut off")
+    with pytest.raises(InputError, match="cut off or not gzip"):
+        read("covidx", root)
 
 
 @pytest.mark.parametrize(
@@ -257,6 +270,16 @@ def test_mura_labels_that_are_none(tmp_path: Path, old: str, new: str, reason: s
     studies.write_text(studies.read_text().replace(old, new, 1))
     drops = dropped(read("mura", root), "labels")
     assert drops == {f"train_labeled_studies.csv: {reason}": 1}
+
+
+def test_mura_labels_that_were_saved_again_are_read(tmp_path: Path) -> None:
+    root = mura(tmp_path / "MURA")
+    studies = root / "train_labeled_studies.csv"
+    published = read("mura", root).labels
+    lines = studies.read_text().splitlines()
+    said = [re.sub("^(.*),([01])$", r'"\1",\2.0', line) for line in lines]
+    studies.write_text("\n".join(said) + "\n")
+    pd.testing.assert_frame_equal(read("mura", root).labels, published)
 
 
 REPORT = """EXAMINATION: Wrist, three views.

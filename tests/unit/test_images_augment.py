@@ -133,6 +133,13 @@ def test_one_resampling_equals_the_steps_one_after_another(name: str) -> None:
         np.testing.assert_allclose(views[i], expected, atol=2e-3)
 
 
+def test_a_translation_is_a_share_of_the_image_without_its_padding() -> None:
+    """ConVIRT, Appendix A: at most 0.1 of a side."""
+    inside = torch.tensor([[20.0, 0.0, 40.0, 64.0]]).expand(4000, 4)
+    shift = Augmentation(only(translation=0.1)).draw(keyed(4000), 64, 80, inside).shift
+    assert 3.9 < shift[:, 0].abs().max() <= 4.0 and 6.3 < shift[:, 1].abs().max() <= 6.4
+
+
 def test_elastic_displacement_is_simards() -> None:
     """alpha x Gaussian-smoothed uniform noise, by SciPy; and it moves pixels as it says."""
     settings = only(elastic_probability=1.0, elastic_sigma=3, elastic_alpha=25)

@@ -20,7 +20,7 @@ from pydicom.uid import (
 )
 
 from cxrflow.images.decode import decode
-from cxrflow.images.decoded import luminance
+from cxrflow.images.decoded import DecodeError, luminance
 
 
 @pytest.mark.parametrize("bits", [8, 10, 12, 14, 16])
@@ -228,11 +228,24 @@ def test_padding_takes_no_grey_value_and_is_dark(
     assert (values[:10] == measured.min()).all()
 
 
-def test_a_padding_value_that_no_pixel_has_changes_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("value", "limit"), [(65535, None), (None, None), (None, 3), (65535, "")])
+def test_a_padding_value_that_no_pixel_has_or_that_is_empty_changes_nothing(
+    tmp_path: Path, value: int | None, limit: int | str | None
+) -> None:
     made = dataset(chest(), 12)
     plain = decode(save(made, tmp_path / "image.dcm")).values
-    made.add_new("PixelPaddingValue", "US", 65535)
+    made.add_new("PixelPaddingValue", "US", value)
+    if limit is not None:
+        made.add_new("PixelPaddingRangeLimit", "US", limit or None)
     np.testing.assert_array_equal(decode(save(made, tmp_path / "image.dcm")).values, plain)
+
+
+def test_values_that_do_not_end_at_the_lowest_bit_are_refused(tmp_path: Path) -> None:
+    """Of 12 bits in the upper part of 16, as older standards allowed, the lower 12 are read."""
+    made = dataset(chest() << 4, 12)
+    made.HighBit = 15
+    with pytest.raises(DecodeError, match="HighBit is 15, expected BitsStored - 1 = 11"):
+        decode(save(made, tmp_path / "image.dcm"))
 
 
 def test_jpeg_extended_of_12_bits(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def test_draws_do_not_depend_on_the_block_size(monkeypatch):
 def test_undefined_resamples_are_left_out():
     assert percentile_interval([1.0, float("nan"), 3.0], 0.5) == (1.5, 2.5)
     assert all(map(math.isnan, percentile_interval([float("nan")])))
+    assert all(map(math.isnan, percentile_interval([2.0, 2.0], clusters=1)))  # one patient
     assert Estimate(float("nan"), float("nan"), 1.0, 0).as_json() == {
         "value": None, "low": None, "high": 1.0, "n": 0,
     }  # fmt: skip

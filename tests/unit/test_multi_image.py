@@ -16,15 +16,13 @@ from cxrflow.encoders.inference import folded
 from cxrflow.encoders.multi_image import Trunk, space_encoding
 from cxrflow.encoders.released.image import (
     read_released_image,
-    released_image,
-    released_image_name,
 )
 from cxrflow.encoders.released.settings import ImportSettings
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
 from cxrflow.export import export
 from cxrflow.pretrain.imported import import_weights
-from released_files import biovil_t_image_shapes, write_biovil_t
+from released_files import write_biovil_t
 
 COMPARISON = {"width": 16, "heads": 4, "feed_forward": 24, "blocks": 2}
 SIZES = {
@@ -265,21 +263,6 @@ def test_settings_of_other_kinds_say_nothing_of_it() -> None:
         ImageEncoderSettings.model_validate({"comparison": {}})
     with pytest.raises(ValidationError, match="width is 20; expected a multiple of heads 3"):
         settings_of(width=20, heads=3)
-
-
-def test_the_published_file_has_these_names_and_shapes(tmp_path: Path) -> None:
-    """At its real size: ResNet-50 with fc, 256 features, three blocks, 128 in the joint space."""
-    shapes = biovil_t_image_shapes(64, (3, 4, 6, 3), 128, 256)
-    path = tmp_path / "biovil_t_image_model_proj_size_128.pt"
-    torch.save({name: torch.zeros(shape) for name, shape in shapes.items()}, path)
-    image, new = read_released_image(path, False, 128, 0)
-    assert new == [] and image.settings == ImageEncoderSettings(kind="multi_image")
-    assert {name: tuple(v.shape) for name, v in image.state_dict().items()} == {
-        name: shape for name, shape in shapes.items() if name not in FC
-    }
-    assert released_image_name(image.settings) == path.name
-    exported = {name: tuple(value.shape) for name, value in released_image(image).items()}
-    assert exported == shapes
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ def test_a_training_that_did_not_learn_is_said(results):
     assert ">near chance<" not in blameless and "chance 5.7<" in blameless
     opening = html.partition("What may not be concluded")[2].partition("</section>")[0]
     assert "Near chance in validation: simclr, biovil." in opening
+    assert re.search(r"<li>simclr is what .*\bbiovil\b.* start from.</li>", opening)
     assert "With fewer than 3 training seeds" in opening
 
 

@@ -15,7 +15,7 @@ from cxrflow.encoders.released.image import (
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
 from cxrflow.files import write_json
-from released_files import biovil_image_shapes, drawn, resnet_shapes
+from released_files import biovil_image_shapes, biovil_t_image_shapes, drawn, resnet_shapes
 
 FC = {"encoder.encoder.fc.weight", "encoder.encoder.fc.bias"}
 
@@ -32,13 +32,21 @@ def read(path: Path, imagenet: bool = False, projection: int = 6, seed: int = 0)
     return read_released_image(path, imagenet, projection, seed)
 
 
-def test_the_published_file_is_a_resnet_50_with_a_projection_to_128(tmp_path: Path) -> None:
-    """At its real size: 25.6 M of the ResNet with fc, 0.3 M of the projection."""
-    shapes = biovil_image_shapes(64, (3, 4, 6, 3), 128)
-    path = tmp_path / "biovil_image_resnet50_proj_size_128.pt"
+@pytest.mark.parametrize(
+    ("file", "shapes", "kind"),
+    [
+        ("biovil_image_resnet50", biovil_image_shapes(64, (3, 4, 6, 3), 128), "resnet"),
+        ("biovil_t_image_model", biovil_t_image_shapes(64, (3, 4, 6, 3), 128, 256), "multi_image"),
+    ],
+)
+def test_the_published_files_have_these_names_and_shapes(
+    tmp_path: Path, file: str, shapes: dict[str, tuple[int, ...]], kind: str
+) -> None:
+    """At their real sizes: ResNet-50 with fc, 128 in the joint space; BioViL-T: three blocks."""
+    path = tmp_path / f"{file}_proj_size_128.pt"
     torch.save({name: torch.zeros(shape) for name, shape in shapes.items()}, path)
     image, new = read(path)
-    assert new == [] and image.settings == ImageEncoderSettings()
+    assert new == [] and image.settings == ImageEncoderSettings.model_validate({"kind": kind})
     assert {name: tuple(v.shape) for name, v in image.state_dict().items()} == {
         name: shape for name, shape in shapes.items() if name not in FC
     }

@@ -59,7 +59,7 @@ def trainings(jobs: list[Job]) -> list[Job]:
 
 
 def test_the_demo_makes_the_headline_and_no_more(demo: list[Job]) -> None:
-    own = {f"convirt/{name}" for name in ("convirt", "imagenet_pretraining")}
+    own = {f"convirt/{name}" for name in ("binary", "convirt", "imagenet_pretraining")}
     assert models_of(demo) == {*(f"biovil/{n}" for n in HEADLINE), "biovil_t/biovil_t", *own}
     scored = {(j.wildcards["task"], j.wildcards["model"]) for j in demo if j.rule == "evaluate"}
     assert scored == {
@@ -77,9 +77,10 @@ def test_the_demo_makes_the_headline_and_no_more(demo: list[Job]) -> None:
         *((f"biovil_t/sentence_similarity{of}", model) for of in ("", "_radnli")
           for model in ("biovil/biovil", "biovil/cxr_bert_phase2", "biovil_t/biovil_t")),
         *(("convirt/rsna_linear", f"convirt/{model}")
-          for model in ("random", "imagenet", "convirt")),
-        *(("convirt/image_retrieval", f"convirt/{model}") for model in ("imagenet", "convirt")),
-        ("convirt/text_retrieval", "convirt/convirt"),
+          for model in ("random", "imagenet", "binary", "convirt")),
+        *(("convirt/image_retrieval", f"convirt/{model}")
+          for model in ("imagenet", "binary", "convirt")),
+        *(("convirt/text_retrieval", f"convirt/{model}") for model in ("binary", "convirt")),
     }  # fmt: skip
     made = {path for job in demo for path in job.output if path.endswith(".html")}
     names = ("table5", "controls", "grounding_protocols", "table6", "table7")
@@ -105,6 +106,28 @@ def test_a_model_is_trained_only_for_a_score(plan: str, request: pytest.FixtureR
     for job in reversed(order(trainings(jobs))):
         assert needed & set(job.output), f"nothing scores {job.wildcards['model']}"
         needed |= set(job.input)
+
+
+def test_results_may_lie_anywhere_and_files_of_the_users_are_inputs(fresh: Checkout) -> None:
+    room = fresh.folder / "room"
+    split = fresh.folder / "split.csv"
+    split.write_text("subject_id,split\n1,train\n")
+    method = {"splits": {"method": "file", "file": str(split)}}
+    cohorts = ("mimic_cxr", "mimic_cxr_reports", "mimic_cxr_raw", "mimic_cxr_more")
+    moved = fresh.write("moved.yaml", {
+        "pathvars": {"results": "${ROOM}/results/"}, "papers": ["biovil"],
+        "cohorts": {f"biovil/{name}": method for name in cohorts},
+    })  # fmt: skip
+    table = f"{room}/results/tables/biovil/table5.html"
+    jobs = moved.plan(table, ROOM=str(room))
+    assert table in jobs[-1].output
+    pairing = [job for job in jobs if job.rule == "build_pairs"]
+    assert pairing and all(str(split) in job.input for job in pairing)
+
+
+def test_a_key_that_stands_twice_is_refused(fresh: Checkout) -> None:
+    (fresh.folder / "twice.yaml").write_text("seeds: [0]\nseeds: [1]\n")
+    assert "key 'seeds' stands twice" in fresh.with_overlay("twice.yaml").refusal()
 
 
 def order(jobs: list[Job]) -> list[Job]:

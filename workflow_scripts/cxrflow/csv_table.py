@@ -187,11 +187,16 @@ def _named_once(header: Sequence[str]) -> list[str]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a UTF-8 text; InputError where it is none."""
+    """The lines of a UTF-8 text, plain or gzipped; InputError where it is none."""
     try:
-        return path.read_text(encoding="utf-8-sig").splitlines()
+        with unpacked(path) as handle:
+            return handle.read().decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from None
+    except TooLarge as error:
+        raise InputError(f"{path}: {error}; expected the file as published") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path}: cut off or not gzip ({error}); fetch it again") from None
 
 
 def match_lines(path: Path, pattern: str, reason: str) -> "tuple[pd.DataFrame, Drop]":

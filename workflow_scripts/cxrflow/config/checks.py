@@ -63,6 +63,10 @@ def check_names(config: Config) -> None:
             rule = "evaluate" if BENCHMARKS[name].needs else "measure_data"
             why = f"its jobs are tried again as often as 'resources.{rule}.retries' says"
             raise WrongKey(("resources", name, "retries"), f"{why}; expected it there alone")
+    for name, asked in config.resources.items():
+        if not name.startswith("pretrain_") and (asked.processes, asked.nodes) != (1, 1):
+            key = "nodes" if asked.nodes > 1 else "processes"
+            raise WrongKey(("resources", name, key), "only trainings, pretrain_*, have several")
     if len(set(config.seeds)) != len(config.seeds):
         raise WrongKey(("seeds",), f"{config.seeds} names a seed twice")
 

@@ -4,10 +4,10 @@
 
 To be called in the folder of the Snakefile. A dry run of Snakemake says which jobs make a target
 from nothing, in what order, with which priorities and threads. The seconds of each job are those
-of the demonstration on two CPU cores, which the package keeps (``config/seconds.tsv``). A job
-without a record counts as its rule does on average; one of a rule without any, as the average job:
-the answer names such rules. ``--record results/timings`` estimates nothing: it puts the times of a
-run of yours into that file, in place of those of the same jobs.
+of the demonstration on two CPU cores, which the package keeps (``config/seconds.tsv``), at any
+scale. A job without a record counts as its rule does on average; one of a rule without any, as the
+average job: the answer names such rules. ``--record results/timings`` estimates nothing: it puts
+the times of a run of yours into that file, in place of those of the same jobs.
 """
 
 import csv
@@ -20,7 +20,7 @@ from heapq import heappop, heappush
 from pathlib import Path
 from statistics import fmean
 
-from cxrflow.command import MOST_CORES, parser, run, whole
+from cxrflow.command import MOST_CORES, parser, read_yaml, run, whole
 from cxrflow.config.loading import add_files
 from cxrflow.errors import InputError
 
@@ -143,6 +143,9 @@ def said(target: str, cores: int, files: Sequence[str]) -> str:
         f"{unknown} jobs have no record and count as their rule does on average",
         "minutes of all jobs of a rule together:",
     ]
+    scales = [found["scale"] for file in files if "scale" in (found := read_yaml(Path(file)))]
+    if scales and scales[-1] != "demo":
+        lines.insert(1, f"the times are of the demonstration's sizes, the scale is {scales[-1]}")
     guessed = {job.rule for job in jobs if job.name} - {rule for rule, _ in seconds}
     if guessed:
         lines.insert(1, f"nothing is known of {', '.join(sorted(guessed))}: they may take far more")

@@ -9,6 +9,10 @@ from cxrflow.config.problems import WrongKey
 from cxrflow.data.layouts import Layout, layout
 from cxrflow.errors import InputError
 from cxrflow.papers.recipes import CohortRecipe
+from cxrflow.phantom.settings import HospitalSettings
+
+# Layouts whose copies are about the hospital's followed patients.
+OF_FOLLOWED = ("ms_cxr_t", "chest_imagenome")
 
 
 @dataclass(frozen=True)
@@ -50,18 +54,21 @@ class Datasets:
     """The data sets of a configuration.
 
     Synthetic ones are there only with a hospital that draws them, and not where real data stand in
-    another's place: what is learnt from patients is not tested on inventions.
+    another's place: what is learnt from patients is not tested on inventions. A hospital that
+    follows no patients draws no copies of what is about them.
     """
 
-    def __init__(self, named: dict[str, Dataset | None], hospital: bool) -> None:
-        hospital = hospital and not any(
-            one and one.in_place_of and one.root for one in named.values()
-        )
+    def __init__(self, named: dict[str, Dataset | None], hospital: HospitalSettings | None) -> None:
+        replaced = any(one and one.in_place_of and one.root for one in named.values())
+        drawn = hospital is not None and not replaced
+        undrawn = OF_FOLLOWED if hospital is not None and hospital.followed is None else ()
         self.present: dict[str, Dataset] = {}
         self._layouts: dict[str, Layout] = {}
         self._replaced: dict[str, str] = {}
         for name, dataset in named.items():
-            if dataset is not None and (hospital or not dataset.is_drawn):
+            if dataset is None:
+                continue
+            if not dataset.is_drawn or (drawn and (dataset.layout or name) not in undrawn):
                 self.present[name] = dataset
                 self._layouts[name] = self._layout(name, dataset)
                 self._replace(name, dataset.in_place_of)

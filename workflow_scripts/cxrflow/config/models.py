@@ -77,7 +77,7 @@ class Models(Values):
     @cached_property
     def data(self) -> Datasets:
         """The data sets of this run."""
-        return Datasets(self.datasets, self.synthetic_hospital is not None)
+        return Datasets(self.datasets, self.synthetic_hospital)
 
     @cached_property
     def known_cohorts(self) -> dict[str, ResolvedCohort]:

@@ -62,7 +62,8 @@ class Config(Tables):
         Every cohort has its own: another one, of another paper perhaps, changes nothing for those
         who read it.
         """
-        seen = {(self.recipes[name].cohort, name) for name in self.models_in_use}
+        trained = [name for name in self.models_in_use if not self.imported(name)]
+        seen = {(self.recipes[name].cohort, name) for name in trained}
         curations = filter(None, map(self.curation, self.cohorts_in_use))
         seen |= {(one.candidates, one.model) for one in curations}
         stores = {(cohort, self.model(name).geometry) for cohort, name in seen}

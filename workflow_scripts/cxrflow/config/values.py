@@ -1,5 +1,6 @@
 """What a configuration may hold: where data sets are, how much is made, what may be shown."""
 
+import os
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
@@ -54,7 +55,7 @@ class Values(Settings):
     @property
     def results(self) -> str:
         """The folder of all products: ``results``, unless ``pathvars`` moves it."""
-        return self.pathvars.get("results", "results")
+        return os.path.normpath(os.path.expanduser(self.pathvars.get("results", "results")))
 
     def resources_of(self, rule: str) -> Resources:
         """What one job of a rule asks for."""

@@ -23,7 +23,8 @@ _BODY_PART = rf"XR_(?P<subgroup>{'|'.join(BODY_PARTS)})"
 _PATIENT = rf"(?P<split>train|valid)/{_BODY_PART}/(?P<subject_id>patient\d+)"
 _STUDY = rf"(?:^|/)(?P<study_id>{_PATIENT}/study\d+_(?P<said>positive|negative))"
 # macOS keeps attributes in files of names with a full stop, which hold no image.
-IMAGE_PATH, LABEL = rf"{_STUDY}/(?P<file>(?!\._)[^/]+)$", rf"{_STUDY}/?,(?P<{CLASS}>[01])$"
+IMAGE_PATH = rf"{_STUDY}/(?P<file>(?!\._)[^/]+)$"
+LABEL = rf"{_STUDY}/?\"?,\"?(?P<{CLASS}>[01])(?:\.0)?\"?$"  # as published, or saved again
 SAID = {"positive": "1", "negative": "0"}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxrflow.csv_table import read_csv, require_file, require_root
+from cxrflow.csv_table import find_file, read_csv, require_file, require_root
 from cxrflow.data.chexpert import OBSERVATIONS, named
 from cxrflow.data.retrieval import RetrievalTables
 from cxrflow.data.tables import Request, drop_repeats, shaped, without
@@ -100,14 +100,15 @@ def _queries(path: Path, what: str, categories: list[str]) -> tuple[pd.DataFrame
 
 def _texts(root: Path, categories: list[str]) -> tuple[pd.DataFrame, list[Drop], list[str]]:
     """The text queries, damaged rows, and a note where Table 5's stand in for a missing file."""
-    path = root / TEXTS / "query.csv"
-    if path.is_file():
+    path = find_file(root, f"{TEXTS}/query.csv")
+    if path is not None:
         rows, drops = _queries(path, "Text", categories)
         notes = []
     else:
         told = {name: text for name, text in EXAMPLES.items() if name in categories}
         rows, drops = pd.DataFrame({"category": list(told), "Text": list(told.values())}), []
-        notes = [f"{path} is not there: the texts of Table 5, {len(told)} of them, are searched by"]
+        missing = f"{root / TEXTS / 'query.csv'} is not there"
+        notes = [f"{missing}: the texts of Table 5, {len(told)} of them, are searched by"]
     number = rows.groupby("category", sort=False).cumcount() + 1
     name = rows["category"].str.lower().str.replace(" ", "_") + "_" + number.astype("str")
     texts = pd.DataFrame({"query_id": name, "category": rows["category"], "text": rows["Text"]})

@@ -40,7 +40,8 @@ def draw_validation(folder: Path, splits: SplitSettings) -> None:
     if "train" not in set(rows["split"]):
         raise InputError(f"{folder}: splits.validation leaves no image to train on")
     split = pd.read_csv(folder / "split.csv", dtype="str")
-    if splits.validation.unit == "images":
+    by_image = set(split["subject_id"]) & set(rows["image_id"])  # a published split of images
+    if splits.validation.unit == "images" or by_image:
         split = rows[["image_id", "split"]].rename(columns={"image_id": "subject_id"})
     else:
         split.loc[split["subject_id"].isin(drawn), "split"] = "validate"
@@ -56,7 +57,7 @@ def draw_validation(folder: Path, splits: SplitSettings) -> None:
         "splits": sizes,
         "labels": label_counts(rows, flow["classes"]),
         "notes": [*flow["notes"], _note(splits.validation, sizes)],
-        "checks": [_checked(check, rows) for check in flow["checks"]],
+        "checks": [_checked(check, rows, splits.validation.unit) for check in flow["checks"]],
     }
     write_json(folder / "flow.json", flow)
 
@@ -91,9 +92,9 @@ def _note(settings: ValidationSettings, sizes: dict[str, dict[str, int]]) -> str
     return f"validation is drawn from the published training part: {number} images ({said})"
 
 
-def _checked(check: dict[str, object], rows: pd.DataFrame) -> dict[str, object]:
+def _checked(check: dict[str, object], rows: pd.DataFrame, unit: str) -> dict[str, object]:
     """The check of patients made again: images that are drawn one by one part a patient's."""
-    if check["name"] != "patient in one split":
+    if check["name"] != "patient in one split" or unit == "patients":
         return check
     parts = rows.dropna(subset="subject_id").groupby("subject_id")["split"].agg(set)
     several = int((parts.map(len) > 1).sum())

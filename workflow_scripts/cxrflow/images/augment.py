@@ -138,9 +138,7 @@ class Augmentation:
             elastic=u[16] < s.elastic_probability,
             occlusion=occlusion,
             noise=torch.where(u[15] < s.noise_probability, s.noise, 0.0),
-            shift=torch.stack(
-                [_spread(v[0], s.translation * width), _spread(v[1], s.translation * height)], dim=1
-            ),
+            shift=_spread(torch.stack(v[:2], dim=1), s.translation) * inside[:, 2:],
             scale=_between(v[2], *(s.scaling or (1.0, 1.0))),
             blur=_between(v[6], *(s.blur_sigma or (0.0, 0.0))) * (v[5] < s.blur_probability),
         )

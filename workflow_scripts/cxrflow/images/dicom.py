@@ -102,6 +102,8 @@ def _decode_dataset(dataset: pydicom.Dataset, most: int) -> Decoded:
         turned = float(dataset.get("RescaleSlope") or 1) < 0
     except (AttributeError, TypeError, ValueError) as error:
         raise DecodeError(f"incomplete DICOM header ({one_line(error)})") from None
+    if int(dataset.get("HighBit") or bits - 1) != bits - 1:
+        raise DecodeError(f"HighBit is {dataset.HighBit}, expected BitsStored - 1 = {bits - 1}")
     channels = 3 if photometric == "PALETTE COLOR" else samples
     check_size(height, width, channels * -(-allocated // 8), most)
     if frames != 1:
@@ -162,6 +164,10 @@ def _without_padding(values: NDArray, dataset: pydicom.Dataset, turned: bool) ->
         if keyword in dataset:
             # Without a type of its own in the file, its sign is that of the pixels.
             element = correct_ambiguous_vr_element(dataset[keyword], dataset, True)
+            if element.value in (None, ""):  # the element is there, but says nothing
+                if keyword == "PixelPaddingValue":
+                    return values
+                continue
             ends.append(int(str(element.value)))
     if not ends or "PixelPaddingValue" not in dataset:
         return values

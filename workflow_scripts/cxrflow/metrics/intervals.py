@@ -85,7 +85,7 @@ def percentile_interval(
     """
     known = np.asarray(values, dtype=np.float64)
     known = known[np.isfinite(known)]
-    if not len(known):
+    if not len(known) or clusters == 1:  # resamples of one are all alike: that is no certainty
         return float("nan"), float("nan")
     outside = (1 - level) / 2
     if clusters is not None and clusters > 1:

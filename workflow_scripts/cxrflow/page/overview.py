@@ -5,6 +5,7 @@ from typing import Any
 
 from cxrflow import __version__
 from cxrflow.benchmarks.settings import LEAST_SEEDS
+from cxrflow.config.schema import Config
 from cxrflow.names import short_name
 from cxrflow.page.inputs import RunFolder, Training
 from cxrflow.page.training import unlearnt
@@ -128,16 +129,23 @@ def _beside(table: Table, row: Row, column: Column) -> list[Row]:
     ]
 
 
-def conclusions(trainings: Mapping[str, Mapping[int, Training]], seeds: Sequence[int]) -> list[str]:
+def conclusions(config: Config, trainings: Mapping[str, Mapping[int, Training]]) -> list[str]:
     """What a reader may not conclude from the numbers above, in sentences."""
     said = []
-    lost = [short_name(name) for name, made in trainings.items() if unlearnt(made)]
+    lost = [name for name, made in trainings.items() if unlearnt(made)]
     if lost:
         said.append(
-            f"Near chance in validation: {', '.join(lost)}. Their scores say little of their "
-            "methods, and no ranking is taken from them."
+            f"Near chance in validation: {', '.join(map(short_name, lost))}. Their scores say "
+            "little of their methods, and no ranking is taken from them."
         )
-    if len(seeds) < LEAST_SEEDS:
+    for parent in lost:
+        started = [name for name in trainings if parent in config.parents_of(name).values()]
+        if started:
+            said.append(
+                f"{short_name(parent)} is what {', '.join(map(short_name, started))} "
+                f"{'starts' if len(started) == 1 else 'start'} from."
+            )
+    if len(config.seeds) < LEAST_SEEDS:
         said.append(
             f"With fewer than {LEAST_SEEDS} training seeds one model cannot be said to be better "
             "than another: values that differ may differ by the luck of a training."
@@ -202,5 +210,5 @@ def overview(
         "versions": versions or [__version__],
         "seconds": sum(float(one.get("seconds", 0)) for one in runs),
         "trained": len(runs),
-        "conclusions": conclusions(trainings, run.config.seeds),
+        "conclusions": conclusions(run.config, trainings),
     }

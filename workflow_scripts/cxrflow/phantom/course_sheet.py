@@ -35,7 +35,8 @@ label taken from it lacks.
 |---|---|---|
 {rows}
 
-Made by `cxrflow draw_course --patient {patient}`; nobody's images and words.
+Made by `cxrflow draw_course --patient {patient} --output patient_course.png --page
+patient_course.md`; no real person's images or words.
 """
 
 

@@ -16,6 +16,7 @@ from cxrflow.tables.results import NOT_RUN, Results
 from cxrflow.tables.tests import Tested, Tests
 
 UNDEFINED = "could not be computed from this data"
+Over = Literal["samples", "runs and samples", "seeds and samples", "seeds"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Cell:
     ours_sd: float | None = None
     low: float | None = None
     high: float | None = None
-    over: Literal["samples", "seeds and samples", "seeds"] = "samples"  # what the interval is of
+    over: Over = "samples"  # what the interval is of
     seeds: int = 0  # of trainings, or random starts; none of data, published weights, references
     near_chance: int = 0  # trainings that hardly learnt
     published: str | None = None
@@ -81,7 +82,8 @@ def make_cell(spot: Spot, results: Results, tests: Tests | None = None) -> Cell:
     if isinstance(values[0], str):
         return replace(cell, ours=values[0])
     known = tests.intervals.get(result, {}).get(name) if tests and result else None
-    over: Literal["samples", "seeds and samples", "seeds"] = "samples"
+    # Heads that are learnt several times on one encoder count as runs.
+    over: Over = "runs and samples" if scored[0]["data"].get("runs") else "samples"
     if len(entries) == 1:
         ends = [entries[0].get("low"), entries[0].get("high")]
     elif known is not None:

@@ -18,7 +18,7 @@ def note_on_data(results: Results) -> str:
     if results.synthetic:
         return (
             f"Our values were measured on synthetic data ({names}); the published ones on real "
-            "data. They show that the method works, not how it compares with the paper."
+            "data. Ours say what the code reaches there, not how it compares with the paper."
         )
     return f"Our values were measured on real data ({names})."
 
@@ -31,9 +31,10 @@ def note_on_spread(cells: Sequence[Cell]) -> str:
         return ""
     count = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     if seeds == [1]:
+        over = sorted({cell.over for cell in shown if cell.seeds})
         return (
-            "Ours: one training seed; in small print the 95 % bootstrap interval over test "
-            "samples, for this training: another seed may give another value."
+            f"Ours: one training seed; in small print the 95 % interval over {' or '.join(over)}, "
+            "for this training: another seed may give another value."
         )
     over = sorted({cell.over for cell in shown if cell.seeds > 1}, reverse=True)
     return (

@@ -19,7 +19,12 @@ def choose_device(wanted: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if wanted.startswith("cuda") and not torch.cuda.is_available():
         raise InputError(f"settings: key 'device' is {wanted!r}, but torch sees no GPU")
-    return torch.device(wanted)
+    try:
+        return torch.device(wanted)
+    except RuntimeError:
+        raise InputError(
+            f"settings: key 'device' is {wanted!r}; expected auto, cpu, cuda or cuda:<n>"
+        ) from None
 
 
 def choose_precision(wanted: Literal["auto", "bf16", "fp32"], device: torch.device) -> Precision:

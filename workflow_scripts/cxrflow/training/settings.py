@@ -1,10 +1,12 @@
 """Settings of the training engine, shared by every program."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from cxrflow.command import Settings
+
+Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class OptimiserSettings(Settings):
@@ -15,7 +17,7 @@ class OptimiserSettings(Settings):
     weight_decay: float = Field(
         0.01, ge=0, description="not on biases and normalisation; adamw's is decoupled"
     )
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[Share, Share] = (0.9, 0.999)
     epsilon: float = Field(1e-8, gt=0)
     momentum: float = Field(0.9, ge=0, lt=1, description="of sgd, without Nesterov's")
     lars: bool = Field(False, description="layer-wise scaling of the gradients before Adam")
@@ -36,7 +38,7 @@ class ScheduleSettings(Settings):
     warmup_steps: int | None = Field(None, ge=0, description="steps, instead of a share of them")
     factor: float = Field(0.1, gt=0, lt=1, description="plateau, multistep")
     patience: int = Field(10, ge=1, description="plateau: validations")
-    milestones: tuple[float, ...] = Field((), description="multistep: shares of all steps")
+    milestones: tuple[Share, ...] = Field((), description="multistep: shares of all steps")
 
     @model_validator(mode="after")
     def _milestones(self) -> "ScheduleSettings":

@@ -83,30 +83,23 @@ def share_rows(labels: NDArray[Any], fraction: float, seed: int) -> NDArray[np.i
 
 
 def start_weights(
-    start: str, shape: tuple[int, int], seed: int, classes_CP: NDArray[np.float64] | None
+    start: str, shape: tuple[int, int], classes_CP: NDArray[np.float64] | None
 ) -> Tensor:
     """Weights [F, outputs] that a head starts from; ``classes_CP`` has a row an output."""
     if start == "prompts":
         assert classes_CP is not None  # settled by `settled`
         return torch.from_numpy(classes_CP.T.copy()).float()
-    if start == "random":
-        # The range of torch's own linear layer.
-        drawn = np.random.default_rng(seed).uniform(-1, 1, shape) / np.sqrt(shape[0])
-        return torch.from_numpy(drawn).float()
     return torch.zeros(shape)
 
 
 def settled(settings: LinearProbeSettings, has_text: bool, classes: int) -> dict[str, str]:
-    """What ``auto`` stands for in features, start and head.
+    """What ``auto`` stands for in features and start; InputError for prompts without text.
 
-    InputError for prompts without text, or a softmax over classes that may occur together.
+    The head is a softmax over present and absent of a single class, or over exclusive classes, else
+    a sigmoid for each class.
     """
-    features, start, head = settings.features, settings.start, settings.head
-    one_of_them = classes == 1 or settings.exclusive
-    if head == "auto":
-        head = "softmax" if one_of_them else "sigmoid"
-    if head == "softmax" and not one_of_them:
-        raise InputError("settings: key 'head' is 'softmax'; several classes must be exclusive")
+    features, start = settings.features, settings.start
+    head = "softmax" if classes == 1 or settings.exclusive else "sigmoid"
     if features == "auto":
         features = "projected" if has_text else "pooled"
     if start == "auto":
@@ -170,13 +163,10 @@ def probe_scores(
     """
     device = choose_device(settings.device)
     versions, images, width = train_DNF.shape
-    shape = (width, outputs)
     offsets = images * np.arange(versions)[:, None]
+    start = start_weights(choices["start"], (width, outputs), starts_CP)
     runs = [
-        (
-            (offsets + share_rows(labels, fraction, seed)).ravel(),
-            start_weights(choices["start"], shape, seed, starts_CP),
-        )
+        ((offsets + share_rows(labels, fraction, seed)).ravel(), start)
         for fraction in settings.fractions
         for seed in settings.probe_seeds
     ]

@@ -139,8 +139,8 @@ class ZeroShotClassificationSettings(ClassificationSettings):
 
     temperature: float = Field(
         default=1.0,
-        gt=0,
-        description="divides the cosines before the softmax; moves scores, not their order",
+        ge=0.06,
+        description="divides the cosines before the softmax; below 0.06 probabilities round to 1",
     )
     prompt_pairs: list[PromptPair] = Field(
         default=PAPER_PROMPT_PAIRS,
@@ -219,27 +219,20 @@ class LinearProbeSettings(ClassificationSettings):
     fractions: Shares = Field(default=[0.01, 0.1, 1.0], description="shares of the training labels")
     probe_seeds: Seeds = Field(
         default=[0, 1, 2, 3, 4],
-        description="of a share's rows, and of random starts; values are means over them",
+        description="of a share's rows; values are means over them",
     )
     metrics: list[Metric] = Field(
         default=["auroc", "accuracy", "sensitivity", "specificity", "f1"], min_length=1
-    )
-    head: Literal["auto", "softmax", "sigmoid"] = Field(
-        default="auto",
-        description="softmax: over present and absent of a single class, or over exclusive "
-        "classes; sigmoid: each class by itself; auto: sigmoid for several that do not exclude "
-        "each other",
     )
     features: Literal["auto", "projected", "pooled"] = Field(
         default="auto",
         description="projected: joint space, length 1 (paper); pooled: the trunk's mean over the "
         "grid; auto: projected where the model has a text half, else pooled",
     )
-    start: Literal["auto", "prompts", "zeros", "random"] = Field(
+    start: Literal["auto", "prompts", "zeros"] = Field(
         default="auto",
         description="where heads start, and what the penalty draws them to; prompts: the class "
-        "embeddings, bias 0 (paper); random: uniform within 1/sqrt(features), bias 0; auto: "
-        "prompts where the model has a text half, else zeros",
+        "embeddings, bias 0 (paper); auto: prompts where the model has a text half, else zeros",
     )
     augmentation: AugmentationSettings | None = Field(
         default=None,

@@ -47,6 +47,7 @@ from cxrflow.benchmarks.features import Features, trained_geometry
 from cxrflow.benchmarks.grounding.controls import exchange
 from cxrflow.benchmarks.inputs import Cohort, Pixels, choose_split, open_pixels, read_cohort
 from cxrflow.benchmarks.result import Result
+from cxrflow.csv_table import read_lines
 from cxrflow.drops import Drop
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
@@ -147,7 +148,7 @@ def listed_rows(train: pd.DataFrame, path: Path) -> tuple[NDArray[np.int64], Dro
     """Rows of the training images that a file names by id or path, and what it names besides."""
     if not path.is_file():
         raise InputError(f"{path}: file not found; expected a list of training images")
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = read_lines(path)
     named = list(dict.fromkeys(line.split()[0] for line in lines if line.strip()))
     numbers = range(len(train))
     row_of = {

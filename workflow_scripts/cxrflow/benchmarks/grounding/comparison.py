@@ -34,8 +34,8 @@ from cxrflow.parquet import read_table
 PANEL = 176  # pixels of a panel's side
 PANELS = 4  # side by side, where examples are narrower than that
 LEGEND = (
-    "Similarity over the radiograph, violet the least of each map, yellow the greatest; annotated "
-    "boxes are dashed; numbers are signed CNR. The patient's right is on the left."
+    "Similarity over the radiograph: violet marks the lowest value of a map, yellow the highest; "
+    "annotated boxes are dashed; numbers are signed CNR. The patient's right is on the left."
 )
 SCORES = ("sample_id", "category", "cnr", "signed_cnr", "miou")
 COLUMNS = ("sample_id", "image_id", "phrase", "category", "boxes", "image_width", "image_height")

@@ -25,13 +25,7 @@ from cxrflow.benchmarks.inputs import Cohort, choose_split, read_cohort
 from cxrflow.benchmarks.language.settings import MaskPredictionSettings
 from cxrflow.benchmarks.result import Result, estimates
 from cxrflow.errors import InputError
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic, clusters_of
-from cxrflow.metrics.masked_tokens import (
-    correct_predictions,
-    most_frequent_token,
-    pooled_accuracy,
-    token_counts,
-)
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic, clusters_of, ratio
 from cxrflow.text.masking import MaskedBatch, WordMasker
 from cxrflow.text.report_batch import ReportTokens, Section
 from cxrflow.text.tokenizer import VocabularyInfo
@@ -107,7 +101,7 @@ def predict(
                     masked.input_ids.to(device), attention.to(device)
                 )
                 logits = model.text_encoder.predict_tokens(hidden, masked.positions.to(device))
-                right = correct_predictions(logits.float().cpu().numpy(), masked.targets.numpy())
+                right = logits.float().cpu().numpy().argmax(-1) == masked.targets.numpy()
             owner = (masked.positions // masked.input_ids.shape[1]).numpy()
             always = masked.targets.numpy() == frequent
             frames.append(
@@ -136,7 +130,9 @@ def count_targets(
     counts = np.zeros(size, dtype=np.int64)
     for section in settings.sections:
         for _, masked, _ in masked_reports.batches(section, 4 * settings.batch_size):
-            counts += token_counts(masked.targets.numpy(), size)
+            counts += np.bincount(masked.targets.numpy(), minlength=size)
+    if not counts.any():
+        raise InputError(f"pairs: no masked token in sections {settings.sections} of the baseline")
     return counts
 
 
@@ -148,16 +144,16 @@ def statistics(predictions: pd.DataFrame, settings: MaskPredictionSettings) -> S
     frequent = predictions["correct_most_frequent"].to_numpy()
 
     def metrics(counts: Floats) -> dict[str, Floats]:
-        accuracy = pooled_accuracy(correct, total, counts)
-        baseline = pooled_accuracy(frequent, total, counts)
+        accuracy, baseline = (ratio(counts @ hits, counts @ total) for hits in (correct, frequent))
         found = {
             "mask_accuracy": accuracy,
             "most_frequent_accuracy": baseline,
             "margin": accuracy - baseline,
         }
         for name in settings.sections:
-            of = section == name
-            found[f"mask_accuracy/{name}"] = pooled_accuracy(correct[of], total[of], counts[:, of])
+            part = counts[:, section == name]
+            hits, every = correct[section == name], total[section == name]
+            found[f"mask_accuracy/{name}"] = ratio(part @ hits, part @ every)
         return found
 
     return metrics
@@ -194,7 +190,7 @@ def evaluate(model: Any, cohort: Cohort, source: Path, settings: MaskPredictionS
     training = choose_split(cohort.table, settings.baseline_split, source)
     vocabulary = VocabularyInfo.from_tokenizer(model.tokenizer)
     seen = mask_reports(training, model.tokenizer, max_length, settings)
-    frequent = most_frequent_token(count_targets(seen, vocabulary.size, settings))
+    frequent = int(count_targets(seen, vocabulary.size, settings).argmax())
     masked = mask_reports(evaluated, model.tokenizer, max_length, settings)
     predictions = predict(model, masked, frequent, settings)
     metrics = summarise(predictions, settings)

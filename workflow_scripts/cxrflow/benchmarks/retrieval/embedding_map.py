@@ -81,8 +81,8 @@ def draw(options: Namespace, settings: EmbeddingFigureSettings) -> tuple[bytes, 
     )
     caption = (
         "t-SNE of the encoders' features of candidate images, a dot each, by category; first "
-        "seeds. Per cent: of the nearest of a candidate, by the features themselves, those of "
-        "its own category."
+        "seeds. Per cent: the share of a candidate's nearest neighbours, by the features "
+        "themselves, that have its category."
     )
     return png_of(canvas), {
         "data": cohort.data,

@@ -46,6 +46,9 @@ def tokenize(sentence: str) -> list[Token]:
                 if token.word == "/" and before.word.isalpha() and after.word.isalpha():
                     kept.append(Token("or", token.start, token.end))
                     continue
+        if token.word.startswith("calcif") and kept and kept[-1].word == "non":
+            kept[-1] = Token("non" + token.word, kept[-1].start, token.end)
+            continue
         kept.append(token)
     return kept
 
