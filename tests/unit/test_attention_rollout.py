@@ -189,6 +189,12 @@ def test_numbers_of_attention_that_is_known(follows: bool) -> None:
     assert moved["in_box"].item() == 0 and moved["same_place"].item() == 1
 
 
+@pytest.mark.parametrize("angles", [[0.0, 30.0], [30.0, 30.0]])
+def test_angles_turn_and_stand_once(angles: list[float]) -> None:
+    with pytest.raises(ValueError, match="expected each once, and not 0"):
+        AttentionRolloutSettings(angles=angles)
+
+
 def test_samples_without_a_value_are_no_part_of_the_number_behind_it() -> None:
     grid, starts = (8, 8), np.array([10, 10, 10])
     maps, ways = known_maps(True, grid, 10)

@@ -64,16 +64,16 @@ def pairs(count: int = 12) -> pd.DataFrame:
 
 
 class Tagger:
-    """Knows a few words, in this case only."""
+    """Knows a few words, in lower case only."""
 
     TYPES: ClassVar = {
         "pleural": "ANATOMY",
         "left": "ANATOMY_MODIFIER",
         "effusion": "OBSERVATION",
-        "PICC  line": "OBSERVATION",
+        "picc  line": "OBSERVATION",
         "edema": "OBSERVATION",
         "new": "OBSERVATION_MODIFIER",
-        "Stable": "OBSERVATION_MODIFIER",
+        "stable": "OBSERVATION_MODIFIER",
         "small": "OBSERVATION_MODIFIER",
         "may": "UNCERTAINTY",
     }
@@ -161,6 +161,23 @@ def test_entities_count_as_in_tem_and_nem() -> None:
     found = statistics(predictions, SETTINGS)(np.ones((1, 3)))
     assert found["tem"][0] == pytest.approx(2 / 3)  # precision 1, recall 1/2
     assert found["nem"][0] == pytest.approx(8 / 11)  # precision 1, recall 4/7
+
+
+def test_texts_are_tagged_in_the_form_in_which_a_decoder_writes() -> None:
+    seen: list[str] = []
+
+    class Noted:
+        def tag(self, texts: Sequence[str]) -> list[list[Entity]]:
+            seen.extend(texts)
+            return [[] for _ in texts]
+
+    scorer = Scorer(SETTINGS, None)
+    scorer.tagger, scorer.by_keywords = Noted(), False
+    scorer.read(["Ill-defined edema.", "ill - defined edema."])
+    assert seen == ["ill-defined edema."] * 2
+    scorer.by_keywords = True
+    scorer.read(["Improved/resolved."])
+    assert seen[-1] == "Improved/resolved."
 
 
 def test_resampled_reports_score_as_their_copies() -> None:

@@ -176,10 +176,13 @@ def test_starts_are_the_same_for_every_pair_and_of_the_seed() -> None:
 def test_images_that_cannot_be_registered() -> None:
     current, _, _ = drawn_pair(0)
     blank = np.full_like(current, 7)
-    with pytest.raises(RegistrationError, match="the prior image is constant"):
+    with pytest.raises(RegistrationError, match="the prior image is constant or too narrow"):
         register(current, blank, SETTINGS)
     with pytest.raises(RegistrationError, match="the current image is constant"):
         register(blank, current, SETTINGS)
+    strip = (60, 0, 3, 128)
+    with pytest.raises(RegistrationError, match="constant or too narrow"):
+        register(current, current, SETTINGS, (strip, strip))
     with pytest.raises(
         InputError, match=r"\(128, 128\) and \(64, 64\) pixels; expected two squares"
     ):

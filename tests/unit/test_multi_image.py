@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
@@ -309,6 +310,15 @@ def test_a_published_folder_loads_takes_priors_and_goes_back(tmp_path: Path) -> 
         model.similarity_map(pixels[0], texts, pixels[1]),
         torch.einsum("bhwp,bp->bhw", compared.projected_patches, model.encode_text(texts)),
     )
+    assert model.similarity_map(pixels[0], texts[:1]).shape == (2, 2, 2)
+    for wrong, message in (
+        (lambda: model.encode_image(pixels[0], pixels[1, :1]), "expected one for each"),
+        (lambda: model.encode_image([np.eye(64), np.eye(64)], [np.eye(64), None]), "is None"),
+        (lambda: model.similarity_map(pixels[0], [*texts, "edema"]), "3 texts for 2 studies"),
+        (lambda: model.encode_text("edema"), "expected a list of one or more"),
+    ):
+        with pytest.raises(InputError, match=message):
+            wrong()
 
     ours, back = tmp_path / "ours", tmp_path / "back"
     import_weights("biovil_t", folder, None, ImportSettings(), "m", 0, ours)

@@ -58,6 +58,12 @@ def draft(options: Namespace, settings: OneReportSettings) -> str:
     from cxrflow.training.precision import choose_device
 
     model = cxrflow.load(options.model, choose_device(settings.device))
+    reads = None if model.decoder is None else model.decoder.settings
+    image, report = (getattr(reads, name, False) for name in ("prior_image", "prior_report"))
+    for name, used in (("prior", image and model.takes_prior), ("prior_report", report)):
+        if reads is not None and getattr(options, name) is not None and not used:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"{option} is given, but {options.model} has not learnt to read it")
     earlier = None
     if options.prior_report is not None and model.decoder is not None:
         earlier = read_report(options.prior_report, model.decoder.settings.sections)

@@ -184,6 +184,13 @@ class Model:
             raise InputError(
                 f"{self.folder}: a prior image was given, but the model encodes single images"
             )
+        if image.prior is not None:
+            studies = len(image.current) if image.rows is None else len(image.rows)
+            if len(image.prior) != studies or image.prior.shape[1:] != image.current.shape[1:]:
+                raise InputError(
+                    f"priors of shape {list(image.prior.shape)} for images of "
+                    f"{list(image.current.shape)}; expected one for each, or Frames with `rows`"
+                )
         return image.each(lambda part: part.to(self.device))
 
     def _pixels(self, images: Images) -> Tensor:
@@ -202,6 +209,8 @@ class Model:
         listed = [images] if isinstance(images, str | Path | np.ndarray) else list(images)
         if not listed:
             raise InputError("no images were given; expected at least one")
+        if any(one is None for one in listed):
+            raise InputError("an image is None; if only some have a prior, give Frames with `rows`")
         geometry = Geometry.parse(self.geometry)
         stored = [read_image(image, PixelSettings(), geometry)[1][0] for image in listed]
         return torch.from_numpy(np.stack(stored))[:, None].float() / 255
@@ -233,6 +242,8 @@ class Model:
         """States of the last layer [B, L, D] of B texts, and which tokens are real, [B, L]."""
         if self.text_encoder is None or self.tokenizer is None:
             raise InputError(f"{self.folder}: the model has no text half")
+        if isinstance(texts, str) or not texts:
+            raise InputError(f"texts is {texts!r}; expected a list of one or more")
         pieces = [torch.tensor(text.ids) for text in self.tokenizer.encode_batch_fast(texts)]
         ids_BL = pad_sequence(pieces, batch_first=True)
         mask_BL = pad_sequence([torch.ones_like(text) for text in pieces], batch_first=True)
@@ -243,9 +254,15 @@ class Model:
         return hidden, mask_BL.to(self.device)
 
     def similarity_map(self, image: Image, texts: list[str], prior: Images | None = None) -> Tensor:
-        """Cosine of every patch of study b with text b: [B, h, w] in [-1, 1] (section 4.1)."""
+        """Cosine of every patch of study b with text b: [B, h, w] in [-1, 1] (section 4.1).
+
+        One study is compared with all texts, one text with all studies.
+        """
         patches = self.encode_image(image, prior).projected_patches
-        return torch.einsum("bhwp,bp->bhw", patches, self.encode_text(texts))
+        embeddings = self.encode_text(texts)
+        if len(patches) != len(embeddings) and 1 not in (len(patches), len(embeddings)):
+            raise InputError(f"{len(embeddings)} texts for {len(patches)} studies")
+        return torch.einsum("bhwp,bp->bhw", patches, embeddings)
 
     @torch.inference_mode()
     def generate_report(
@@ -282,6 +299,8 @@ class Model:
         if len(reports) != len(patches_BMP):
             raise InputError(f"{len(reports)} prior reports for {len(patches_BMP)} studies")
         prompts = ReportPrompts(reports, tokenizer, decoder.settings)
+        if beams < 1:
+            raise InputError(f"beams is {beams}; expected at least 1")
         search = Search(decoder.settings.report_length, prompts.end, beams, length_penalty)
         if isinstance(decoder, Captioner):
             written = decoder.write(prompts.prompts, patches_BMP, search)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 #: Left, top, width and height of what a square shows of an image.
 Rectangle = tuple[float, float, float, float]
 #: Two ends closer than this share of a side at every corner are one candidate.
+NARROWEST = 4  # pixels that SimpleITK smooths over
 SAME = 32
 
 
@@ -102,7 +103,7 @@ def register(
 
     Raises:
         InputError: the two are not squares of one size.
-        RegistrationError: an image is constant, or nowhere do the two share enough.
+        RegistrationError: an image is constant or too narrow, or nowhere do the two share enough.
     """
     if current.shape != prior.shape or current.ndim != 2 or current.shape[0] != current.shape[1]:
         raise InputError(
@@ -115,7 +116,7 @@ def register(
     for name, pixels, rectangle in shown:
         image = filtered(pixels, rectangle, settings)
         if image is None:
-            raise RegistrationError(f"the {name} image is constant")
+            raise RegistrationError(f"the {name} image is constant or too narrow")
         images.append(image)
     candidates = random_starts(settings, size)
     for level, factor in enumerate(settings.levels(size)):
@@ -223,12 +224,12 @@ def warp(prior: NDArray[np.uint8], alignment: Alignment) -> NDArray[np.uint8]:
 def filtered(
     pixels: NDArray[np.uint8], inside: Rectangle | None, settings: RegistrationSettings
 ) -> "SimpleITK.Image | None":
-    """The image [S, S], or its part inside, as it is compared (F.7); None: it is constant."""
+    """The image [S, S], or its part inside, as it is compared (F.7); None: constant, too narrow."""
     import SimpleITK as sitk
 
     image = as_image(pixels, inside)
     values = sitk.GetArrayViewFromImage(image)
-    if values.min() == values.max():
+    if values.min() == values.max() or min(values.shape) < NARROWEST:
         return None
     smooth = sitk.GetImageFromArray(bilateral(values, settings.domain_sigma, settings.range_sigma))
     smooth.CopyInformation(image)

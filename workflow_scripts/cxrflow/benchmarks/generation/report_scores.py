@@ -7,6 +7,7 @@ CXR-RePaiR. Entities: TEM (appendix D) and NEM (appendix F.1), micro over all re
 The counts are columns of predictions.parquet, so that resamples need no text and no model.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from cxrflow.reports.labels.labeller import make_labeller
 from cxrflow.reports.sentences import make_splitter
 from cxrflow.text.report_prompts import words_of
 
+_JOINED = re.compile(r"\s*([-/])\s*")
 #: What is exchanged in a control; its columns end so, and so do its scores.
 CONTROLS = ("other_image", "other_prior")
 PARTS = ("with_prior", "without_prior")
@@ -48,9 +50,14 @@ class Scorer:
         self._labels: dict[str, tuple[float, ...]] = {}
 
     def read(self, texts: Sequence[str]) -> None:
-        """Take in texts: their entities and labels."""
+        """Take in texts: their entities and labels.
+
+        What a decoder writes has no capitals, and blanks around hyphens. A model tags all texts in
+        one form: else a perfect decoder would miss what its text spells in another way.
+        """
         new = [text for text in dict.fromkeys(texts) if text not in self._labels]
-        self._entities |= dict(zip(new, self.tagger.tag(new), strict=True))
+        plain = new if self.by_keywords else [_JOINED.sub(r"\1", text.lower()) for text in new]
+        self._entities |= dict(zip(new, self.tagger.tag(plain), strict=True))
         labels = self.labeller.label(self.splitter.split(new))
         self._labels |= dict(zip(new, labels, strict=True))
 

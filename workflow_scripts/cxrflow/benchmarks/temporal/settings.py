@@ -165,6 +165,12 @@ class AttentionRolloutSettings(EncodingSettings):
         "so 0 leaves it out",
     )
 
+    @model_validator(mode="after")
+    def _angles_turn(self) -> Self:
+        if 0 in self.angles or len(set(self.angles)) < len(self.angles):
+            raise ValueError(f"angles is {self.angles}; expected each once, and not 0")
+        return self
+
 
 def _categories() -> dict[str, Any]:
     return read_yaml(Path(__file__).with_name("token_categories.yaml"))
