@@ -94,8 +94,8 @@ def masked_batches(
     """
     order = sorted(range(len(sentences)), key=lambda number: len(sentences[number].ids))
     items = [(number, place) for number in order for place in sentences[number].places]
-    for begin in progress(range(0, len(items), size), -(-len(items) // size), "batch", lambda _: 1):
-        part = items[begin : begin + size]
+    parts = (items[begin : begin + size] for begin in range(0, len(items), size))
+    for part in progress(parts, len(items), "masked token"):
         numbers = np.array([number for number, _ in part])
         places = torch.tensor([place for _, place in part])
         ids = pad_sequence([sentences[n].ids for n in numbers], batch_first=True, padding_value=-1)
