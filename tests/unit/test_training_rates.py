@@ -84,8 +84,10 @@ def test_a_value_that_is_not_given_or_not_a_number() -> None:
     with pytest.raises(InputError, match=r"monitor' is 'cider'; expected one of .*: loss, bleu"):
         Monitor().take({"loss": 1.0, "bleu": 0.1}, 1, settings)
     monitor = Monitor()
-    assert not monitor.take({"cider": math.nan}, 1, settings)
-    assert monitor.take({"cider": -1.0}, 2, settings)
+    assert not monitor.take({"loss": 1.0, "cider": math.nan}, 1, settings)
+    assert monitor.take({"loss": 1.0, "cider": -1.0}, 2, settings)
+    with pytest.raises(InputError, match="loss of the validation after step 3 is nan; expected"):
+        monitor.take({"loss": math.nan, "cider": 1.0}, 3, settings)
 
 
 def test_lars_scales_the_gradient_as_its_equation() -> None:

@@ -23,13 +23,19 @@ class Monitor:
     def take(self, values: Mapping[str, float], step: int, settings: TrainingSettings) -> bool:
         """Take in what the validation after ``step`` updates gave; whether it is the best so far.
 
-        InputError if the monitored value is not among ``values``.
+        InputError if the monitored value is not among ``values``, or the loss is no finite number;
+        a score may be undefined for a while.
         """
         stopping = settings.stopping
         if stopping.monitor not in values:
             raise InputError(
                 f"settings: key 'training.stopping.monitor' is {stopping.monitor!r}; expected one "
                 f"of what this program's validation gives: {', '.join(values)}"
+            )
+        if not math.isfinite(values.get("loss", 0.0)):
+            raise InputError(
+                f"the loss of the validation after step {step} is {values['loss']}; expected a "
+                "finite number"
             )
         value = values[stopping.monitor] * (1 if stopping.mode == "min" else -1)
         if value < self.best:
