@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 #: Left, top, width and height of what a square shows of an image.
 Rectangle = tuple[float, float, float, float]
+#: Fewest pixels of a side that SimpleITK smooths over.
+NARROWEST = 4
 #: Two ends closer than this share of a side at every corner are one candidate.
-NARROWEST = 4  # pixels that SimpleITK smooths over
 SAME = 32
 
 
