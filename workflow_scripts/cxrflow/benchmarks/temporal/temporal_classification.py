@@ -57,7 +57,7 @@ from cxrflow.errors import InputError
 from cxrflow.files import file_digest
 from cxrflow.images.alignments import Alignments, RegisteredPriors
 from cxrflow.images.store import PixelStore
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic, weighted_mean
 from cxrflow.metrics.multiclass import recalls
 from cxrflow.training.engine import Engine
 from cxrflow.training.precision import choose_device
@@ -180,9 +180,7 @@ def statistics(predictions: pd.DataFrame, settings: TemporalSettings) -> Statist
                     found[f"{name}_sd/{slug(finding)}"] = by_seed.std(axis=0, ddof=1)
             found[name] = np.mean(means, axis=0)
         for name, chosen in read_twice.items():
-            found[f"cross_entropy/{name}"] = (counts[:, chosen] @ losses[chosen]) / counts[
-                :, chosen
-            ].sum(axis=1)
+            found[f"cross_entropy/{name}"] = weighted_mean(counts, losses, chosen)
         return found
 
     return metrics
