@@ -27,7 +27,7 @@ def study_name(study: BoneStudy) -> str:
 
 @dataset_writer()
 def write_musculoskeletal(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
-    """Write a study for two patients of the chest copy: ConVIRT has 48,000 beside 217,000."""
+    """Write a fifth as many studies as the chest copy has; ConVIRT: 48,000 and 217,000 pairs."""
     for part in ("images", "reports"):
         (folder / part).mkdir()
     number = min(max(settings.patients // 2, 14), 48_000)
