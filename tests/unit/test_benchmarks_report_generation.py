@@ -70,7 +70,7 @@ class Tagger:
         "pleural": "ANATOMY",
         "left": "ANATOMY_MODIFIER",
         "effusion": "OBSERVATION",
-        "picc  line": "OBSERVATION",
+        "picc line": "OBSERVATION",
         "edema": "OBSERVATION",
         "new": "OBSERVATION_MODIFIER",
         "stable": "OBSERVATION_MODIFIER",
@@ -163,7 +163,7 @@ def test_entities_count_as_in_tem_and_nem() -> None:
     assert found["nem"][0] == pytest.approx(8 / 11)  # precision 1, recall 4/7
 
 
-def test_texts_are_tagged_in_the_form_in_which_a_decoder_writes() -> None:
+def test_sentences_are_tagged_once_in_the_form_in_which_a_decoder_writes() -> None:
     seen: list[str] = []
 
     class Noted:
@@ -173,8 +173,9 @@ def test_texts_are_tagged_in_the_form_in_which_a_decoder_writes() -> None:
 
     scorer = Scorer(SETTINGS, None)
     scorer.tagger, scorer.by_keywords = Noted(), False
-    scorer.read(["Ill-defined edema.", "ill - defined edema."])
-    assert seen == ["ill-defined edema."] * 2
+    scorer.read(["Ill-defined edema.", "No effusion. ill - defined edema."])
+    scorer.read(["No effusion. New edema."])
+    assert seen == ["ill-defined edema.", "no effusion.", "new edema."]  # a sentence once
     scorer.by_keywords = True
     scorer.read(["Improved/resolved."])
     assert seen[-1] == "Improved/resolved."

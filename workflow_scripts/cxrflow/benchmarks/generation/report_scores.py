@@ -9,6 +9,7 @@ The counts are columns of predictions.parquet, so that resamples need no text an
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -46,20 +47,27 @@ class Scorer:
                 raise InputError("--stanza is missing; expected a folder of stanza's models")
             entities = settings.entities
             self.tagger = StanzaTagger(stanza, entities.package, entities.tokenizer)
-        self._entities: dict[str, list[Entity]] = {}
+        self._tagged: dict[str, list[Entity]] = {}
+        self._sentences: dict[str, list[str]] = {}
         self._labels: dict[str, tuple[float, ...]] = {}
 
     def read(self, texts: Sequence[str]) -> None:
-        """Take in texts: their entities and labels.
+        """Take in texts: the entities of their sentences, and their labels.
 
-        What a decoder writes has no capitals, and blanks around hyphens. A model tags all texts in
+        Sentences are tagged by themselves, each once, as reports say the same again and again. What
+        a decoder writes has no capitals, and blanks around hyphens. A model tags all sentences in
         one form: else a perfect decoder would miss what its text spells in another way.
         """
         new = [text for text in dict.fromkeys(texts) if text not in self._labels]
-        plain = new if self.by_keywords else [_JOINED.sub(r"\1", text.lower()) for text in new]
-        self._entities |= dict(zip(new, self.tagger.tag(plain), strict=True))
-        labels = self.labeller.label(self.splitter.split(new))
-        self._labels |= dict(zip(new, labels, strict=True))
+        sentences = self.splitter.split(new)
+        if self.by_keywords:
+            forms = sentences
+        else:
+            forms = [[_JOINED.sub(r"\1", one.lower()) for one in text] for text in sentences]
+        self._sentences |= dict(zip(new, forms, strict=True))
+        unread = [one for one in dict.fromkeys(chain(*forms)) if one not in self._tagged]
+        self._tagged |= dict(zip(unread, self.tagger.tag(unread), strict=True))
+        self._labels |= dict(zip(new, self.labeller.label(sentences), strict=True))
 
     def columns(self, references: Sequence[str], texts: Sequence[str]) -> dict[str, list[Any]]:
         """The counts of N texts, by column."""
@@ -92,8 +100,9 @@ class Scorer:
         def strings(side: Sequence[str]) -> list[list[str]]:
             return [
                 [
-                    " ".join(entity.text.lower().split())
-                    for entity in self._entities[text]
+                    entity.text.lower()
+                    for sentence in self._sentences[text]
+                    for entity in self._tagged[sentence]
                     if counts(entity)
                 ]
                 for text in side
