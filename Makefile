@@ -48,7 +48,7 @@ test: $(STAMP) ## all tests; what cannot run here says why
 	$(if $(REAL),CXR_REAL_DATA="$(REAL)") python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 bench: $(STAMP) ## races against other software: make bench RACES='mlm_step grounding'
-	python -m bench $(RACES)
+	python -m speed $(RACES)
 
 fuzz: $(STAMP) ## damaged files against the programs that read them, minutes: make fuzz SEED=5 KINDS=dicom
 	python -m fuzz --seed $(or $(SEED),1) $(KINDS)

@@ -13,7 +13,7 @@ import pydicom.data
 from pydicom.encaps import encapsulate, get_frame
 from pydicom.uid import DeflatedExplicitVRLittleEndian
 
-from cxrflow.data import dicom_headers
+from cxrflow.data.readers import dicom_headers
 from cxrflow.images.decode import decode
 from cxrflow.images.decoded import DecodeError
 from fuzz import images

@@ -12,15 +12,17 @@ from random import Random
 
 import pandas as pd
 
-from cxrflow.data import build_cohort, layouts, mimic_iv
-from cxrflow.data.tables import Request
-from cxrflow.files import write_json
+from cxrflow.data import layouts
+from cxrflow.data.cohorts import build_cohort
+from cxrflow.data.readers import mimic_iv
+from cxrflow.data.readers.common_tables import Request
+from cxrflow.files.atomic import write_json
 from cxrflow.phantom.__main__ import writer
 from cxrflow.phantom.settings import FollowedSettings, HospitalSettings
 from cxrflow.reports.corpus import build_corpus
 from cxrflow.reports.label import main as label
 from cxrflow.reports.settings import ReportSettings
-from cxrflow.tables.tables import main as make_table
+from cxrflow.tables.make_table import main as make_table
 from cxrflow.text import corpus, vocabulary
 from cxrflow.text.settings import CorpusSettings
 from fuzz.texts import changed

@@ -33,9 +33,9 @@ rule build_pairs:
         **job("build_pairs"),
     params:
         code=lambda wildcards: code_digest(
-            "data.cohort",
+            "data.cohorts.cohort",
             *readers("tables", *run.known_cohorts[wildcards.cohort].sources),
-            *(["data.validation"] if draws_validation(wildcards.cohort) else []),
+            *(["data.cohorts.validation"] if draws_validation(wildcards.cohort) else []),
             *published_cohort(wildcards.cohort),
         ),
         settings=lambda wildcards: deciding(run.known_cohorts[wildcards.cohort].recipe.settings()),
@@ -47,7 +47,7 @@ rule build_pairs:
         folder=subpath(output.flow, parent=True),
     shell:
         r"""
-        python -m cxrflow.data.build_cohort \
+        python -m cxrflow.data.cohorts.build_cohort \
             --settings {params.given:q} \
             {params.data:q} \
             {params.corpus:q} \

@@ -17,16 +17,17 @@ from snakemake.pathvars import Pathvars
 SOURCE = Path(workflow.basedir, "workflow_scripts")
 sys.path.insert(0, str(SOURCE))
 
-from cxrflow.attempts import FOLDER as REFUSED
-from cxrflow.command import deciding_settings, read_yaml
+from cxrflow.programs.attempts import FOLDER as REFUSED
+from cxrflow.settings import deciding_settings
+from cxrflow.files.yaml_file import read_yaml
 from cxrflow.config import make_config
 from cxrflow.config.weights import weights_files
 from cxrflow.data.layouts import LAYOUTS, layout as layout_of
 from cxrflow.errors import InputError
-from cxrflow.files import fingerprint
-from cxrflow.outputs import open_to_others
+from cxrflow.files.atomic import fingerprint
+from cxrflow.files.outputs import open_to_others
 from cxrflow.names import paper_of
-from cxrflow.source_files import code_digest
+from cxrflow.files.source_code import code_digest
 
 # Programs always run from this checkout, whatever else is installed in a rule's environment.
 # A log may lie on a full disk; what ends a job is then said where Snakemake says things.
@@ -36,7 +37,7 @@ shell.prefix(
 )
 
 # Where programs note why they refused a job, so that this run does not try it again; its jobs inherit
-# the name, those of Slurm as well (cxrflow.attempts).
+# the name, those of Slurm as well (cxrflow.programs.attempts).
 os.environ.setdefault(REFUSED, os.path.abspath(f".snakemake/refused/{uuid.uuid4().hex}"))
 
 try:
@@ -202,8 +203,8 @@ def published_cohort(cohort):
     found = run.known_cohorts[cohort]
     recipe = found.recipe
     if recipe.kind == "classification" and recipe.split_method == "official":
-        return ["data.published_cohort", *readers("published", found.dataset)]
-    return ["data.published_cohort"] if recipe.kind == "retrieval" else []
+        return ["data.cohorts.published_cohort", *readers("published", found.dataset)]
+    return ["data.cohorts.published_cohort"] if recipe.kind == "retrieval" else []
 
 
 def cohort_options(wildcards):

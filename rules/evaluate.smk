@@ -211,7 +211,7 @@ rule compare_labels:
     params:
         code=code_digest(
             "benchmarks.data.label_agreement",
-            "data/open_i_terms.yaml",
+            "data/readers/open_i_terms.yaml",
             "reports/rules/scope/*.yaml",
         ),
         settings=lambda wildcards: as_json(given_labels(wildcards).settings),

@@ -69,14 +69,14 @@ rule make_table:
     resources:
         **job("make_table"),
     params:
-        code=code_digest("tables.tables", "tables/table.html.jinja", "tables/*.css.jinja"),
+        code=code_digest("tables.make_table", "tables/table.html.jinja", "tables/*.css.jinja"),
         content=lambda wildcards: paper_contents(wildcards.paper),
         paper=lambda wildcards: run.library.source(wildcards.paper),
         prefix=lambda wildcards, output: os.path.splitext(output.csv)[0],
         tests=lambda wildcards, input: option("--tests", *input.tests),
     shell:
         r"""
-        python -m cxrflow.tables.tables \
+        python -m cxrflow.tables.make_table \
             --paper {params.paper:q} \
             --table {wildcards.table:q} \
             --metrics {input.metrics:q} \

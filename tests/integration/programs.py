@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxrflow.command import run
+from cxrflow.programs.program import run
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 

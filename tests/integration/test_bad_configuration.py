@@ -34,7 +34,7 @@ COUNTED = {"dataset": "d", "root": ".", "studies_layout": "mimic_cxr", "studies_
 PROGRAMS: dict[str, dict[str, object]] = {
     "phantom": {"dataset": "rsna"},
     "reports.corpus": MIMIC,
-    "data.build_cohort": MIMIC,
+    "data.cohorts.build_cohort": MIMIC,
     "images.store_pixels": {"root": ".", "images": "i", "geometry": "shorter32"},
     "text.corpus": {"layout": "pubmed", "root": "."},
     "text.vocabulary": {"documents": "d"},

@@ -12,7 +12,7 @@ import pytest
 from programs import absent
 from tiny_hospital import Stages, no_state
 
-from cxrflow.files import read_json
+from cxrflow.files.atomic import read_json
 
 
 def without(stages: Stages, tmp_path: Path, images: list[str]) -> Path:

@@ -12,7 +12,7 @@ import pytest
 from programs import End, absent, change_parquet, program
 from tiny_hospital import Stages, no_state
 
-from cxrflow.files import read_json
+from cxrflow.files.atomic import read_json
 
 Run = Callable[[Stages, Path], End]
 
@@ -99,7 +99,7 @@ def test_results_that_do_not_belong_in_one_table(stages: Stages, tmp_path: Path)
 
     def table(*files: Path) -> End:
         names = {"paper": "biovil", "table": "table6"}
-        return program("tables.tables", **names, metrics=[*files], output=tmp_path / "table")
+        return program("tables.make_table", **names, metrics=[*files], output=tmp_path / "table")
 
     other = tmp_path / "other.json"
     for change, words in (

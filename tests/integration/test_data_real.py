@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cxrflow.data.build_cohort import main
+from cxrflow.data.cohorts.build_cohort import main
 from cxrflow.data.layouts import layout
-from cxrflow.data.tables import Request
+from cxrflow.data.readers.common_tables import Request
 from cxrflow.reports.corpus import build_corpus
 from cxrflow.reports.settings import ReportSettings
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cxrflow.data.open_i import read_reports
-from cxrflow.data.open_i_terms import read_term_labels
+from cxrflow.data.readers.open_i import read_reports
+from cxrflow.data.readers.open_i_terms import read_term_labels
+from cxrflow.files.source_code import ROOT
 from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.labels.scope.labeller import ScopeLabeller
 from cxrflow.reports.sentences import RuleSplitter
 from cxrflow.reports.texts import read_texts
-from cxrflow.source_files import ROOT
 
 REAL = os.environ.get("CXR_REAL_DATA")
 pytestmark = [

@@ -14,7 +14,7 @@ import torch
 import cxrflow
 from cxrflow.encoders.released.halves import find_files, read_halves
 from cxrflow.encoders.released.settings import ImportSettings
-from cxrflow.model import Model
+from cxrflow.models.model import Model
 
 FOLDER = os.environ.get("CXR_WEIGHTS")
 GENERAL = "BiomedVLP-CXR-BERT-general"

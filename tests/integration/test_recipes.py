@@ -11,12 +11,12 @@ import yaml
 from programs import program
 from tiny_hospital import FRAMES, IMAGE, TEXT, TRAINING, Stages
 
-from cxrflow.command import overlay
 from cxrflow.config import make_config
-from cxrflow.config.schema import Config
+from cxrflow.config.configuration import Config
 from cxrflow.encoders.image_encoder import load_image_half
+from cxrflow.files.source_code import code_digest
 from cxrflow.papers import paper_names
-from cxrflow.source_files import code_digest
+from cxrflow.settings import overlay
 
 FILE = Path(__file__).parents[2] / "config.yaml"
 ONE_STEP = {"training": {**TRAINING, "steps": 1, "epochs": None, "accumulate": 1}}

@@ -22,10 +22,10 @@ from programs import ENVIRONMENT
 from safetensors.torch import load_file
 from toy_programs import Toy, trainings
 
-from cxrflow.attempts import FOLDER
 from cxrflow.config.models import PROGRAMS
 from cxrflow.encoders.frames import Frames
 from cxrflow.errors import InputError
+from cxrflow.programs.attempts import FOLDER
 
 KILLS = int(os.environ.get("CXR_KILLS", "2"))
 # Long enough that the last kill still finds the run training.

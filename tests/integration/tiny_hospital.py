@@ -64,7 +64,7 @@ class Stages:
         self, output: Path, corpus: Path | None = None, real: bool = False, **settings: object
     ) -> End:
         return program(
-            "data.build_cohort",
+            "data.cohorts.build_cohort",
             {"splits": {"shares": SHARES}, **settings},
             **self._of("mimic_cxr"),
             corpus=corpus or self.corpus,
@@ -76,7 +76,7 @@ class Stages:
     def make_grounding(self, output: Path) -> End:
         images = {"images_layout": "mimic_cxr", "images_root": self.data("mimic_cxr")}
         return program(
-            "data.build_cohort",
+            "data.cohorts.build_cohort",
             {"kind": "grounding"},
             **self._of("ms_cxr"),
             **images,
@@ -85,7 +85,10 @@ class Stages:
 
     def make_rsna(self, output: Path) -> End:
         return program(
-            "data.build_cohort", {"kind": "classification"}, **self._of("rsna"), output=output
+            "data.cohorts.build_cohort",
+            {"kind": "classification"},
+            **self._of("rsna"),
+            output=output,
         )
 
     def make_pixels(

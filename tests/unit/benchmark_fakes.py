@@ -1,6 +1,6 @@
 """A small world for the benchmark tests: pictures with one bright square, and a model that sees it.
 
-The model has the interface of :class:`cxrflow.model.Model`. Its patch embedding is a
+The model has the interface of :class:`cxrflow.models.model.Model`. Its patch embedding is a
 function of the patch's brightness, its text embedding of one word of the text, so what it should
 score is known beforehand.
 """
@@ -16,7 +16,7 @@ from PIL import Image
 
 from cxrflow.benchmarks.features import Features
 from cxrflow.encoders.frames import Frames
-from cxrflow.files import write_json
+from cxrflow.files.atomic import write_json
 from cxrflow.images.store_pixels import main
 
 SIZE = 64  # of the stored square

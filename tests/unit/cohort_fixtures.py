@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cxrflow.data.build_cohort import main
+from cxrflow.data.cohorts.build_cohort import main
 
 
 def make(output: Path, *options: object, **settings: object) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from benchmark_fakes import FakeModel
 
 from cxrflow.benchmarks.features import Features, weights_file, write_features
 from cxrflow.benchmarks.inputs import image_batches
-from cxrflow.files import file_digest
+from cxrflow.files.atomic import file_digest
 from cxrflow.images.store import PixelStore
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cxrflow.files import write_json
+from cxrflow.files.atomic import write_json
 from cxrflow.reports.labels.labeller import make_labeller
 from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.settings import ReportSettings

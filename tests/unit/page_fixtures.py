@@ -19,13 +19,13 @@ from page_score_fixtures import (
     write_table,
 )
 
-from cxrflow.command import overlay
 from cxrflow.config import load_config, make_config
-from cxrflow.config.schema import Config
-from cxrflow.files import read_json, write_json
+from cxrflow.config.configuration import Config
+from cxrflow.files.atomic import read_json, write_json
 from cxrflow.names import short_name
 from cxrflow.page.page import build_page
 from cxrflow.reports.labels.observations import OBSERVATIONS
+from cxrflow.settings import overlay
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "real.yaml").read_text(encoding="utf-8").replace("${CXR_REAL_DATA}", "/data/public")

@@ -16,12 +16,12 @@ from label_fixtures import given_like, write_corpus
 from cxrflow.benchmarks.data import label_agreement
 from cxrflow.benchmarks.data.ms_cxr_statistics import BACKGROUND, FINDINGS, TOTAL
 from cxrflow.benchmarks.grounding.pictures import draw_pair
+from cxrflow.config.configuration import Config
 from cxrflow.config.label_comparisons import GivenLabels
-from cxrflow.config.schema import Config
-from cxrflow.files import write_json
+from cxrflow.files.atomic import write_json
 from cxrflow.names import short_name
 from cxrflow.papers import load_paper
-from cxrflow.tables import orderings, tables
+from cxrflow.tables import make_table, orderings
 
 SCORES = {
     "phrase_grounding": {"cnr": 1.27, "miou": 0.243},
@@ -226,7 +226,7 @@ def write_table(root: Path, config: Config, paper: str, table: str) -> None:
     output = root / f"tables/{paper}/{table}"
     named = _files(root, config, config.table_cells(paper, table))
     named += [*_tests(output, config, paper, table), "--output", str(output)]
-    tables.main(["--paper", _source(config, paper), "--table", table, *named])
+    make_table.main(["--paper", _source(config, paper), "--table", table, *named])
 
 
 def write_rankings(root: Path, config: Config, paper: str) -> None:

@@ -13,14 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cxrflow import archives
-from cxrflow.archives import leads_out, open_zip, read_member, tar_files, unpacked
-from cxrflow.csv_table import inert, read_csv, read_text
-from cxrflow.data import open_i, retrieval_8x200, verify
-from cxrflow.data.tables import Request
+from cxrflow.commands import verify
+from cxrflow.data.readers import open_i, retrieval_8x200
+from cxrflow.data.readers.common_tables import Request
 from cxrflow.errors import InputError
-from cxrflow.files import read_object
-from cxrflow.parquet import read_table
+from cxrflow.files import archives
+from cxrflow.files.archives import leads_out, open_zip, read_member, tar_files, unpacked
+from cxrflow.files.atomic import read_object
+from cxrflow.files.csv_table import inert, read_csv, read_text
+from cxrflow.files.parquet import read_table
 from cxrflow.reports.label import main as label
 from cxrflow.reports.texts import list_reports, read_texts
 

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from bench.registration_recipe import true_alignment
 from benchmark_fakes import TWO_IMAGES
 from PIL import Image
+from speed.registration_recipe import true_alignment
 
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.temporal import attention_rollout as program
@@ -20,7 +20,7 @@ from cxrflow.encoders.attention_rollout import attention_weights, block_attentio
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ImageEncoderSettings
-from cxrflow.files import write_json
+from cxrflow.files.atomic import write_json
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.store_pixels import main as store_pixels
 from cxrflow.phantom.acquisition import sample_acquisition

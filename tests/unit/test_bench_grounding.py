@@ -1,8 +1,8 @@
 """The grounding race at a small size: it compares, and notices a wrong result."""
 
 import pytest
-from bench.race import run
-from bench.races import grounding
+from speed.race import run
+from speed.races import grounding
 
 from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings
 

@@ -1,8 +1,8 @@
 """The races of linear heads at a small size: they compare, time, and notice a wrong result."""
 
 import pytest
-from bench.race import run
-from bench.races import linear_sweep, stopped_sweep
+from speed.race import run
+from speed.races import linear_sweep, stopped_sweep
 
 PEERS = [
     ("linear_optimum", "scikit-learn", 30),

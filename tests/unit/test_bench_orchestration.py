@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from bench.race import run
-from bench.races.orchestration import (
+from speed.race import run
+from speed.races.orchestration import (
     Job,
     check,
     finished_jobs,

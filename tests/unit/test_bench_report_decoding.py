@@ -1,7 +1,7 @@
 """The race of report decoding: what both write is the same."""
 
-from bench.race import run
-from bench.races.report_decoding import races
+from speed.race import run
+from speed.races.report_decoding import races
 
 from cxrflow.encoders.settings import TextEncoderSettings
 

@@ -1,8 +1,8 @@
 """The race of report labels: the turns agree, and without a peer there is a rate."""
 
 import pytest
-from bench.race import run
-from bench.races.report_labels import races
+from speed.race import run
+from speed.races.report_labels import races
 
 
 def test_processes_agree_and_a_missing_peer_is_no_race(monkeypatch: pytest.MonkeyPatch) -> None:

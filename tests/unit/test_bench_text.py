@@ -1,8 +1,8 @@
 """The text races at a small size: they compare, time and measure, and notice a wrong result."""
 
 import pytest
-from bench.race import run
-from bench.races import mlm_step, section_step
+from speed.race import run
+from speed.races import mlm_step, section_step
 
 from cxrflow.encoders.settings import TextEncoderSettings
 

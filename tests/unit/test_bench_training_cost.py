@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench import training_cost
+from speed import training_cost
 
 ROOT = Path(__file__).parents[2]
 

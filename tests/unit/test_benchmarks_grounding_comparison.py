@@ -17,7 +17,7 @@ from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings, PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.errors import InputError
-from cxrflow.files import read_json, write_json
+from cxrflow.files.atomic import read_json, write_json
 from cxrflow.images.store import PixelStore
 
 COUNT = 30

@@ -18,7 +18,7 @@ from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.grounding.with_prior import PANEL
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.errors import InputError
-from cxrflow.files import read_json, write_json
+from cxrflow.files.atomic import read_json, write_json
 from cxrflow.images.store import PixelStore
 
 COUNT = 30

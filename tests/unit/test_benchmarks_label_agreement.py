@@ -21,7 +21,7 @@ from cxrflow.benchmarks.data.label_disagreements import (
     rank,
 )
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
-from cxrflow.data import mimic_cxr_jpg
+from cxrflow.data.readers import mimic_cxr_jpg
 from cxrflow.errors import InputError
 from cxrflow.reports.labels.labeller import make_labeller
 from cxrflow.reports.labels.observations import OBSERVATIONS

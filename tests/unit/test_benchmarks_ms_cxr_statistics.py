@@ -13,9 +13,9 @@ from cxrflow.benchmarks.data import ms_cxr_statistics as program
 from cxrflow.benchmarks.data.box_positions import union_maps
 from cxrflow.benchmarks.data.settings import MsCxrStatisticsSettings
 from cxrflow.benchmarks.measure_data import main
-from cxrflow.data.tables import Tables, shaped
+from cxrflow.data.readers.common_tables import Tables, shaped
 from cxrflow.errors import InputError
-from cxrflow.files import read_object
+from cxrflow.files.atomic import read_object
 
 BOXES = (
     # image, category, phrase, patient, study

@@ -17,7 +17,7 @@ from cxrflow.benchmarks.language import natural_language_inference as program
 from cxrflow.benchmarks.language import pair_classifier
 from cxrflow.benchmarks.language.sentence_pair_rows import pair_clusters, pair_numbers
 from cxrflow.benchmarks.language.settings import NaturalLanguageInferenceSettings
-from cxrflow.data.nli import LABELS
+from cxrflow.data.readers.nli import LABELS
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.settings import TextEncoderSettings
 from cxrflow.errors import InputError

@@ -15,10 +15,10 @@ import cxrflow
 from cxrflow.benchmarks.grounding.one_image import Grounding
 from cxrflow.benchmarks.grounding.phrases import plain_phrases
 from cxrflow.benchmarks.grounding.settings import OneImageSettings
+from cxrflow.commands.ground import ground, main
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
-from cxrflow.ground import ground, main
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 from cxrflow.images.shards import Source, store_image

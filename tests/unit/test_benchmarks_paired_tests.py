@@ -31,7 +31,7 @@ from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.settings import PairedTestSettings
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import clusters_of, resamples
-from cxrflow.papers.tables import Table
+from cxrflow.papers.table import Table
 from cxrflow.tables.cells import make_cells
 from cxrflow.tables.results import read_results
 from cxrflow.tables.tests import read_tests

@@ -28,7 +28,7 @@ from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
-from cxrflow.files import write_json
+from cxrflow.files.atomic import write_json
 from cxrflow.images.store import PixelStore
 
 COUNT = 30

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from bench.registration_recipe import true_alignment
 from benchmark_fakes import write_cohort
 from config_overlays import real
 from PIL import Image
+from speed.registration_recipe import true_alignment
 
 from cxrflow.benchmarks.measure_data import main
 from cxrflow.benchmarks.temporal.registration_error import (
@@ -22,7 +22,7 @@ from cxrflow.benchmarks.temporal.registration_error import (
     true_alignments,
 )
 from cxrflow.errors import InputError
-from cxrflow.files import write_json
+from cxrflow.files.atomic import write_json
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.registration import Alignment, register
 from cxrflow.images.settings import RegistrationSettings

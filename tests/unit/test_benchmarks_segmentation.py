@@ -29,7 +29,7 @@ from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.encoders.trunk import Patches
 from cxrflow.errors import InputError
-from cxrflow.files import write_json
+from cxrflow.files.atomic import write_json
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.store import PixelStore
 from cxrflow.metrics.grounding import of_pixels, overlap, signed_cnr

@@ -9,8 +9,8 @@ from page_fixtures import build, edit, load, write_record
 
 from cxrflow.benchmarks.draw_figure import main
 from cxrflow.benchmarks.generation.side_by_side import at_quantiles, marked
-from cxrflow.config.schema import Config
-from cxrflow.files import read_json, write_json
+from cxrflow.config.configuration import Config
+from cxrflow.files.atomic import read_json, write_json
 
 TASK, PAPER = "biovil_t/report_generation", "biovil_t"
 MODELS = {"BioViL": "biovil_t/report_biovil", "BioViL-T": "biovil_t/report_biovil_t"}

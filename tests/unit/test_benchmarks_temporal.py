@@ -25,12 +25,12 @@ from cxrflow.benchmarks.temporal.head_training import (
 )
 from cxrflow.benchmarks.temporal.image_pairs import LabelledPairs, encode
 from cxrflow.benchmarks.temporal.settings import TemporalClassificationSettings
-from cxrflow.data.tables import DIRECTIONS
+from cxrflow.data.readers.common_tables import DIRECTIONS
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half, save_image_half
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
-from cxrflow.files import write_json
+from cxrflow.files.atomic import write_json
 from cxrflow.images.store import PixelStore
 from cxrflow.images.store_pixels import main as store_pixels
 from cxrflow.training.optimiser import parameter_groups

@@ -16,14 +16,14 @@ from transformers import BertLMHeadModel
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.temporal import temporal_prompting as program
 from cxrflow.benchmarks.temporal.settings import TemporalPromptingSettings
-from cxrflow.data.tables import DIRECTIONS
+from cxrflow.data.readers.common_tables import DIRECTIONS
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import load_image_half
 from cxrflow.encoders.report_decoder import ReportDecoder, load_decoder, save_decoder
 from cxrflow.encoders.settings import ReportDecoderSettings, TextEncoderSettings
 from cxrflow.errors import InputError
-from cxrflow.files import write_json
+from cxrflow.files.atomic import write_json
 from cxrflow.images.store import PixelStore
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, VocabularyInfo, read_tokenizer, write_tokenizer
 

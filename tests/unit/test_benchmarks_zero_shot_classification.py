@@ -30,7 +30,7 @@ from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSet
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.errors import InputError
-from cxrflow.model import Model
+from cxrflow.models.model import Model
 
 COUNT = 30
 COUNT_OF_SEVERAL = 80

@@ -20,7 +20,7 @@ from cxrflow.benchmarks.settings import FeatureSettings
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
-from cxrflow.files import write_json
+from cxrflow.files.atomic import write_json
 from cxrflow.metrics.correlation import correlation
 
 LOSSES = {2: 3.0, 4: 2.5, 6: None, 8: 2.0, 10: 1.5}

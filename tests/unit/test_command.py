@@ -10,18 +10,12 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
-from cxrflow.attempts import FOLDER
-from cxrflow.command import (
-    Settings,
-    deciding_settings,
-    parser,
-    read_settings,
-    read_yaml,
-    refusal,
-    thread_count,
-)
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_folder, atomic_path, write_json
+from cxrflow.files.atomic import atomic_folder, atomic_path, write_json
+from cxrflow.files.yaml_file import read_yaml
+from cxrflow.programs.attempts import FOLDER
+from cxrflow.programs.program import parser, refusal, thread_count
+from cxrflow.settings import Settings, deciding_settings, read_settings
 from cxrflow.training.state import without_operations
 
 
@@ -136,7 +130,8 @@ def end_of(body: str, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a program whose ``main`` is ``body``."""
     lines = "\n".join(f"    {line}" for line in body.splitlines())
     code = (
-        "import errno, os, signal\nfrom cxrflow.command import run\nfrom cxrflow.errors import *\n"
+        "import errno, os, signal\nfrom cxrflow.programs.program import run\n"
+        "from cxrflow.errors import *\n"
         f"def main(argv):\n{lines}\nrun(main)\n"
     )
     command = [sys.executable, "-c", code, *words]
@@ -222,7 +217,7 @@ def test_what_was_refused_is_not_tried_again_by_the_same_run(
 
 def test_a_log_on_a_full_disk_does_not_swallow_the_reason(tmp_path: Path) -> None:
     """What rules do: the workflow's stderr under another number, then everything into the log."""
-    code = "from cxrflow.command import run\nfrom cxrflow.errors import *\n"
+    code = "from cxrflow.programs.program import run\nfrom cxrflow.errors import *\n"
     code += "def main(argv):\n    raise InputError('a.csv: row 3')\nrun(main)\n"
     for log, prefix in (("/dev/full", "export CXRFLOW_TERMINAL=19; exec 19>&2; "), ("log", "")):
         line = f'{prefix}"{sys.executable}" -c "$0" >{log} 2>&1'
@@ -238,7 +233,8 @@ def test_a_log_on_a_full_disk_does_not_swallow_the_reason(tmp_path: Path) -> Non
 
 def test_a_reader_that_leaves_is_no_error() -> None:
     code = (
-        "from cxrflow.command import run\ndef main(argv):\n    print('x\\n' * 500000)\nrun(main)\n"
+        "from cxrflow.programs.program import run\n"
+        "def main(argv):\n    print('x\\n' * 500000)\nrun(main)\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -9,14 +9,14 @@ import pytest
 from benchmark_fakes import SIZE
 
 from cxrflow.__main__ import overview
-from cxrflow.check_model import main as check
+from cxrflow.commands.load import main as check
 from cxrflow.config.targets import main as list_targets
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
-from cxrflow.files import write_json
-from cxrflow.programs import PROGRAMS, usage
-from cxrflow.source_files import PACKAGE
+from cxrflow.files.atomic import write_json
+from cxrflow.files.source_code import PACKAGE
+from cxrflow.programs.registry import PROGRAMS, usage
 
 TOP = PACKAGE.parents[1]
 

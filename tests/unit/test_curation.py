@@ -13,9 +13,9 @@ from benchmark_fakes import make_store, write_cohort
 from cxrflow.benchmarks import curation
 from cxrflow.benchmarks.curate_images import main
 from cxrflow.benchmarks.measure_data import main as measure_data
-from cxrflow.data.filters import one_per_study
+from cxrflow.data.cohorts.filters import one_per_study
 from cxrflow.errors import InputError
-from cxrflow.files import read_json, write_json
+from cxrflow.files.atomic import read_json, write_json
 from cxrflow.images.curation import against_truth, decide
 
 SCORES = pd.DataFrame(

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 from data_fixtures import rsna, write_csv, write_dicom
 
-from cxrflow.data.build_cohort import main
-from cxrflow.data.chexpert import OBSERVATIONS
-from cxrflow.data.retrieval_8x200 import EXAMPLES
-from cxrflow.data.settings import CohortSettings
+from cxrflow.data.cohorts.build_cohort import main
+from cxrflow.data.cohorts.settings import CohortSettings
+from cxrflow.data.readers.chexpert import OBSERVATIONS
+from cxrflow.data.readers.retrieval_8x200 import EXAMPLES
 from cxrflow.errors import InputError
 from cxrflow.page.cohorts import lanes, sums_check
 

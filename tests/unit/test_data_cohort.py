@@ -125,7 +125,7 @@ def test_every_study_and_image_is_accounted_for(
 def test_result_does_not_depend_on_processes(
     hospital: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cxrflow.data.dicom_headers._CHUNK", 2)
+    monkeypatch.setattr("cxrflow.data.readers.dicom_headers._CHUNK", 2)
     one = make(tmp_path / "one", *hospital)
     two = make(tmp_path / "two", *hospital, "--threads", 2)
     assert one["fingerprint"] == two["fingerprint"]

@@ -14,7 +14,7 @@ from data_fixtures import (
     rsna,
 )
 
-from cxrflow.data.settings import CohortSettings
+from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.errors import InputError
 
 

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 from cohort_fixtures import make, step
 
+from cxrflow.data.cohorts.settings import CohortSettings, ValidationSettings
+from cxrflow.data.cohorts.validation import validation_units
 from cxrflow.data.layouts import layout
-from cxrflow.data.settings import CohortSettings, ValidationSettings
-from cxrflow.data.tables import Request, Tables
-from cxrflow.data.validation import validation_units
+from cxrflow.data.readers.common_tables import Request, Tables
 from cxrflow.errors import InputError
 from cxrflow.reports.corpus import main as read_reports
 from cxrflow.reports.texts import read_texts

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from cxrflow.data.build_cohort import main as build_cohort
-from cxrflow.data.imagenet import META, TRUTH, read
-from cxrflow.data.tables import Request
+from cxrflow.data.cohorts.build_cohort import main as build_cohort
+from cxrflow.data.readers.common_tables import Request
+from cxrflow.data.readers.imagenet import META, TRUTH, read
 from cxrflow.errors import InputError
 from cxrflow.phantom.pictures import CLASSES, LEAST, MOST, picture
 from cxrflow.phantom.settings import HospitalSettings

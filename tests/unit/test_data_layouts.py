@@ -11,13 +11,13 @@ from data_fixtures import rsna
 
 from cxrflow.config.parts import Dataset
 from cxrflow.data import layouts
-from cxrflow.data.build_cohort import main
+from cxrflow.data.cohorts.build_cohort import main
+from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.layouts import LAYOUTS, Part, holders, layout
 from cxrflow.data.layouts.overlap import Rows, overlap
-from cxrflow.data.settings import CohortSettings
 from cxrflow.errors import InputError
+from cxrflow.files.source_code import PACKAGE, source_files
 from cxrflow.phantom.__main__ import writer
-from cxrflow.source_files import PACKAGE, source_files
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -64,7 +64,7 @@ def test_a_description_is_all_that_a_data_set_needs_beside_its_reader(
     shutil.copytree(layouts.FOLDER, tmp_path / "layouts")
     (tmp_path / "layouts" / "own.yaml").write_text(
         "holds: [images, labels]\npeople: [own]\nids: own\ncohorts: [classification]\n"
-        "tables: cxrflow.data.rsna:read\n"
+        "tables: cxrflow.data.readers.rsna:read\n"
     )
     monkeypatch.setattr(layouts, "FOLDER", tmp_path / "layouts")
     monkeypatch.setattr(layouts, "LAYOUTS", (*LAYOUTS, "own"))

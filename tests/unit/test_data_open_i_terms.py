@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cxrflow.data.open_i_terms import Term, observations_of, read_term_labels
+from cxrflow.data.readers.open_i_terms import Term, observations_of, read_term_labels
 from cxrflow.errors import InputError
+from cxrflow.files.source_code import PACKAGE, ROOT
 from cxrflow.reports.labels.observations import OBSERVATIONS
-from cxrflow.source_files import PACKAGE, ROOT
 
 REPORT = """<eCitation><uId id="CXR{number}"/><MedlineCitation><Article><Abstract>
 <AbstractText Label="FINDINGS">Text.</AbstractText></Abstract></Article></MedlineCitation>

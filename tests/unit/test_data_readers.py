@@ -22,11 +22,11 @@ from data_fixtures import (
     write_dicom,
 )
 
-from cxrflow.data import mimic_cxr_jpg as jpg_reader
 from cxrflow.data.layouts import holders, layout
-from cxrflow.data.tables import Request, Tables
+from cxrflow.data.readers import mimic_cxr_jpg as jpg_reader
+from cxrflow.data.readers.common_tables import Request, Tables
 from cxrflow.errors import InputError
-from cxrflow.files import is_synthetic
+from cxrflow.files.atomic import is_synthetic
 
 
 def read(name: str, root: Path, **request: object) -> Tables:

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cxrflow.data import filters, leakage, priors, splits
-from cxrflow.data.settings import CohortSettings, SplitSettings
+from cxrflow.data.cohorts import filters, leakage, priors, splits
+from cxrflow.data.cohorts.settings import CohortSettings, SplitSettings
 from cxrflow.errors import InputError
 
 

@@ -10,11 +10,11 @@ import pytest
 from data_fixtures import write_csv, write_dicom
 from PIL import Image
 
-from cxrflow.csv_table import bare_ids, read_csv
-from cxrflow.data import dicom_headers, study_time
-from cxrflow.data.tables import drop_repeats, require_unique
-from cxrflow.drops import Drop
+from cxrflow.data.readers import dicom_headers, study_time
+from cxrflow.data.readers.common_tables import drop_repeats, require_unique
 from cxrflow.errors import InputError
+from cxrflow.files.csv_table import bare_ids, read_csv
+from cxrflow.files.drops import Drop
 
 COLUMNS = {"name": "id", "size": "value", "note": "text"}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cxrflow.config import Config, load_config
-from cxrflow.programs import PROGRAMS
-from cxrflow.source_files import PACKAGE, find_module
+from cxrflow.files.source_code import PACKAGE, find_module
+from cxrflow.programs.registry import PROGRAMS
 
 TOP = PACKAGE.parents[1]
 PAGES = [

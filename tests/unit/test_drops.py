@@ -2,8 +2,8 @@
 
 import pytest
 
-from cxrflow.drops import Drop, Tally
 from cxrflow.errors import InputError
+from cxrflow.files.drops import Drop, Tally
 
 
 def test_a_tally_adds_up_by_reason_and_keeps_the_first_examples() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from bench.text_steps import in_transformers
 from pydantic import ValidationError
+from speed.text_steps import in_transformers
 from transformers import (
     AutoModel,
     AutoModelForMaskedLM,
@@ -17,6 +17,7 @@ from transformers import (
     ResNetModel,
 )
 
+from cxrflow.commands.export import export
 from cxrflow.encoders.bert import BertConfig as OurConfig
 from cxrflow.encoders.cxr_bert import CXRBert, ProjectionHead, load_text_half, save_text_half
 from cxrflow.encoders.frames import Frames
@@ -24,8 +25,7 @@ from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half, save_i
 from cxrflow.encoders.resnet import ResNet
 from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings
 from cxrflow.errors import InputError
-from cxrflow.export import export
-from cxrflow.source_files import source_files
+from cxrflow.files.source_code import source_files
 
 SMALL_TEXT = TextEncoderSettings(
     layers=2, width=32, heads=4, feed_forward=64, positions=40, projection=16

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cxrflow.errors import InputError
-from cxrflow.files import write_json
+from cxrflow.files.atomic import write_json
 from cxrflow.pretrain.image_classes import Samples
 from cxrflow.pretrain.terms.findings import Findings
 from cxrflow.pretrain.terms.settings import FindingsSettings, SupervisedTerms

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from cxrflow.errors import InputError
-from cxrflow.files import file_digest, read_json
+from cxrflow.files.atomic import file_digest, read_json
 from cxrflow.images import alignments
 from cxrflow.images.alignments import Alignments, RegisteredPriors, build_alignments, read_pairs
 from cxrflow.images.register_pairs import main

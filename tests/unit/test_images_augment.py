@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from scipy.ndimage import gaussian_filter, gaussian_filter1d, map_coordinates
 
+from cxrflow.compute.keyed_random import KeyedRandom
 from cxrflow.images.augment import BAND, Augmentation, Draws, Stored, centre, smoothing
 from cxrflow.images.settings import AugmentationSettings
-from cxrflow.keyed_random import KeyedRandom
 from cxrflow.papers import load_paper
 
 B, H, W = 12, 40, 32

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench.registration_recipe import (
+from numpy.typing import NDArray
+from scipy.ndimage import affine_transform
+from sklearn.metrics import mutual_info_score
+from speed.registration_recipe import (
     by_the_recipe,
     gradient_descent,
     regular_steps,
     true_alignment,
 )
-from numpy.typing import NDArray
-from scipy.ndimage import affine_transform
-from sklearn.metrics import mutual_info_score
 
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry

@@ -19,14 +19,14 @@ from pydicom.encaps import encapsulate
 from pydicom.uid import JPEGBaseline8Bit
 
 from cxrflow.errors import InputError
-from cxrflow.files import file_digest
+from cxrflow.files.atomic import file_digest
+from cxrflow.files.outputs import claim_folder
 from cxrflow.images import shards
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 from cxrflow.images.shards import Source, store_image
 from cxrflow.images.store import PixelStore
 from cxrflow.images.store_pixels import main
-from cxrflow.outputs import claim_folder
 
 GEOMETRY = "shorter24"
 

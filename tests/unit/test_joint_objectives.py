@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from bench.text_steps import in_transformers
 from literal import draw
 from small_text import WORDS, write_text_model
+from speed.text_steps import in_transformers
 from test_local_alignment import literal_loss, literal_similarity, local_loss
 from torch import Tensor
 from torch.func import functional_call

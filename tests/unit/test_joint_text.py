@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from bench.text_steps import in_transformers
 from literal import draw
 from pydantic import ValidationError
 from small_text import MINIMAL, REPORTS, pool_of, write_text_model
+from speed.text_steps import in_transformers
 from transformers import AutoModel, BertTokenizerFast
 
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
 from cxrflow.encoders.settings import TextPooling
 from cxrflow.errors import InputError
-from cxrflow.model import Model
+from cxrflow.models.model import Model
 from cxrflow.pretrain.joint import required_section
 from cxrflow.pretrain.objective import Batch, Term
 from cxrflow.pretrain.report_text import (

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from cxrflow.keyed_random import KeyedRandom, splitmix64
+from cxrflow.compute.keyed_random import KeyedRandom, splitmix64
 
 
 def keyed(epoch: int = 0, view: int = 0) -> KeyedRandom:

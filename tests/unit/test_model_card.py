@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from cxrflow.files import write_json
-from cxrflow.model_card import card
+from cxrflow.files.atomic import write_json
+from cxrflow.models.card import card
 
 RECORD: dict[str, Any] = {
     "model": "mine/one",

@@ -19,7 +19,7 @@ from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
-from cxrflow.files import file_digest, write_json
+from cxrflow.files.atomic import file_digest, write_json
 
 SIZES = {"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "projection": 8}
 CLASSES = ["Atelectasis", "Edema"]

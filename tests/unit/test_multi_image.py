@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 import cxrflow
+from cxrflow.commands.export import export
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half, save_image_half
 from cxrflow.encoders.inference import folded
@@ -21,7 +22,6 @@ from cxrflow.encoders.released.image import (
 from cxrflow.encoders.released.settings import ImportSettings
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
-from cxrflow.export import export
 from cxrflow.pretrain.imported import import_weights
 from released_files import write_biovil_t
 

@@ -13,7 +13,7 @@ from PIL import Image
 import cxrflow
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.score_reference import main as score_reference
-from cxrflow.source_files import PACKAGE
+from cxrflow.files.source_code import PACKAGE
 
 NOTEBOOK = PACKAGE.parents[1] / "docs/grounding.ipynb"
 CELLS = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]

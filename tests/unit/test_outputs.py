@@ -15,17 +15,23 @@ import torch
 from safetensors.torch import save_file
 
 import cxrflow
-from cxrflow.command import WRITTEN, Parser, parser
 from cxrflow.encoders.weights import read_weights
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_folder, atomic_path, write_json
+from cxrflow.files.atomic import atomic_folder, atomic_path, write_json
+from cxrflow.files.outputs import (
+    MARK,
+    claim_folder,
+    empty_folder,
+    open_to_others,
+    remove_unfinished,
+)
 from cxrflow.images.build import build_store
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
-from cxrflow.outputs import MARK, claim_folder, empty_folder, open_to_others, remove_unfinished
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.writers.rsna import write_rsna
-from cxrflow.programs import PROGRAMS as MODULES
+from cxrflow.programs.program import WRITTEN, Parser, parser
+from cxrflow.programs.registry import PROGRAMS as MODULES
 from cxrflow.training.state import StateFolder
 
 
@@ -234,7 +240,7 @@ def test_what_killed_runs_left_is_deleted_at_the_next_start(tmp_path: Path) -> N
 def test_a_killed_program_is_cleaned_up_after(tmp_path: Path, make: Callable[..., object]) -> None:
     kind = "atomic_path(path)" if make is atomic_path else "atomic_folder(path, 'model')"
     code = (
-        "import os, signal; from cxrflow.files import *; path = 'x'\n"
+        "import os, signal; from cxrflow.files.atomic import *; path = 'x'\n"
         f"with {kind} as made:\n"
         "    open(made if not made.is_dir() else made / 'y', 'w').write('half')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"

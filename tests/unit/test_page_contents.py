@@ -12,13 +12,13 @@ from page_fixtures import REAL, ROOT, build, edit, load, write_record, write_res
 from page_score_fixtures import write_table
 
 from cxrflow.errors import InputError
-from cxrflow.files import read_json, write_json
+from cxrflow.files.atomic import read_json, write_json
 from cxrflow.page import page
 from cxrflow.page.inputs import RunFolder
 from cxrflow.page.make_page import main
 from cxrflow.page.next_steps import Step, next_steps
 from cxrflow.page.page import build_page
-from cxrflow.page.tables import OUTSIDE
+from cxrflow.page.paper_tables import OUTSIDE
 
 IDS = "50000001"
 

@@ -9,9 +9,9 @@ from page_fixtures import ROOT, load
 from PIL import Image
 
 from cxrflow.config import load_config
-from cxrflow.config.schema import Config
+from cxrflow.config.configuration import Config
 from cxrflow.errors import InputError
-from cxrflow.files import write_json
+from cxrflow.files.atomic import write_json
 from cxrflow.page.album import Album
 from cxrflow.page.figures import paper_figures
 from cxrflow.page.inputs import RunFolder

@@ -8,7 +8,7 @@ from page_fixtures import REAL, load, write_results
 
 from cxrflow.benchmarks.data import label_agreement as program
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
-from cxrflow.config.schema import Config
+from cxrflow.config.configuration import Config
 from cxrflow.page import page
 from cxrflow.page.inputs import RunFolder
 from cxrflow.page.labels import SENTENCES, agreement

@@ -7,7 +7,7 @@ import pytest
 from page_fixtures import build, edit
 
 from cxrflow.errors import InputError
-from cxrflow.files import read_json, write_json
+from cxrflow.files.atomic import read_json, write_json
 
 RUN = "models/biovil/biovil/seed0/run.json"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from cxrflow.compute.parallel import guarded_map
 from cxrflow.errors import InputError
-from cxrflow.parallel import guarded_map
 
 DEADLY = {
     20: "its decoder crashed (SIGABRT)",
@@ -44,7 +44,7 @@ def lost(item: int, reason: str) -> str:
 def test_an_item_that_ends_its_process_costs_itself_alone(
     processes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cxrflow.parallel.PATIENCE", 30)
+    monkeypatch.setattr("cxrflow.compute.parallel.PATIENCE", 30)
     found = list(guarded_map(squared, range(100), processes, lost, 0.1))
     assert found == [f"{i}: {DEADLY[i]}" if i in DEADLY else i**2 for i in range(100)]
 

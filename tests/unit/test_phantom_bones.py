@@ -12,9 +12,9 @@ import pytest
 from phantom_fixtures import SETTINGS
 from PIL import Image
 
-from cxrflow.data.covidx import CLASSES
 from cxrflow.data.layouts import layout
-from cxrflow.data.tables import Request, Tables
+from cxrflow.data.readers.common_tables import Request, Tables
+from cxrflow.data.readers.covidx import CLASSES
 from cxrflow.phantom import class_sheet
 from cxrflow.phantom.acquisition import sample_acquisition
 from cxrflow.phantom.anatomy import SIDES

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from cxrflow.data.build_cohort import main
-from cxrflow.data.chexpert import OBSERVATIONS
+from cxrflow.data.cohorts.build_cohort import main
+from cxrflow.data.readers.chexpert import OBSERVATIONS
 from cxrflow.phantom.acquisition import LOOKS
 from cxrflow.phantom.chexpert import (
     CATEGORIES,

@@ -6,8 +6,8 @@ import pandas as pd
 from phantom_fixtures import SETTINGS
 
 from cxrflow.benchmarks.measure_data import main
-from cxrflow.data import mimic_iv
-from cxrflow.files import read_object
+from cxrflow.data.readers import mimic_iv
+from cxrflow.files.atomic import read_object
 from cxrflow.phantom.patient import hospital, of_mimic_cxr
 from cxrflow.phantom.writers.mimic_iv import write_mimic_iv
 

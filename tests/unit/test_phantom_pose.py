@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bench.registration_recipe import true_alignment
 from scipy.ndimage import gaussian_filter, map_coordinates
+from speed.registration_recipe import true_alignment
 
 from cxrflow.phantom.acquisition import Acquisition, sample_acquisition
 from cxrflow.phantom.canvas import Canvas

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cxrflow.errors import InputError
-from cxrflow.files import file_digest
+from cxrflow.files.atomic import file_digest
 from cxrflow.pretrain.inputs import model_fingerprint
 from cxrflow.pretrain.packed_corpus import require_filled_parts
 from cxrflow.training.processes import Processes

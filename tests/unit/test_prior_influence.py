@@ -20,7 +20,7 @@ from cxrflow.encoders.cxr_bert import load_text_half
 from cxrflow.encoders.guided_text import GuidedText, save_guidance
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ImageEncoderSettings
-from cxrflow.files import write_json
+from cxrflow.files.atomic import write_json
 from cxrflow.images.store_pixels import main as store_pixels
 from cxrflow.reports.entities.temporal import temporal_words
 from cxrflow.text.tokenizer import read_tokenizer

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from cxrflow import progress as module
-from cxrflow.progress import progress
+from cxrflow.compute import progress as module
+from cxrflow.compute.progress import progress
 
 
 class Clock:

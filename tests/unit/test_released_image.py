@@ -14,7 +14,7 @@ from cxrflow.encoders.released.image import (
 )
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
-from cxrflow.files import write_json
+from cxrflow.files.atomic import write_json
 from released_files import biovil_image_shapes, biovil_t_image_shapes, drawn, resnet_shapes
 
 FC = {"encoder.encoder.fc.weight", "encoder.encoder.fc.bias"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from cxrflow.draft import read_report
+from cxrflow.commands.draft import read_report
 from cxrflow.reports.headings import hint, line_starts
 from cxrflow.reports.labels.language import known_share
 from cxrflow.reports.sections import parse_report

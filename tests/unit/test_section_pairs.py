@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from small_text import write_text_model
 
 from cxrflow.encoders.cxr_bert import load_text_half
-from cxrflow.files import write_json
+from cxrflow.files.atomic import write_json
 from cxrflow.pretrain.inputs import Pairs
 from cxrflow.pretrain.objective import Batch, Run
 from cxrflow.pretrain.section_pairs import SectionPairsProgram, matched_reports

@@ -7,11 +7,18 @@ from pathlib import Path
 import pytest
 from config_overlays import DEMO, ROOT
 
-from cxrflow import source_files
 from cxrflow.config import load_config
 from cxrflow.data.layouts import LAYOUTS, layout
-from cxrflow.source_files import FRAME, PACKAGE, REGISTRIES, code_digest, find_module, imported_by
-from cxrflow.source_files import source_files as files
+from cxrflow.files import source_code
+from cxrflow.files.source_code import (
+    FRAME,
+    PACKAGE,
+    REGISTRIES,
+    code_digest,
+    find_module,
+    imported_by,
+)
+from cxrflow.files.source_code import source_files as files
 
 SETTINGS = "pretrain/terms/settings.py"
 CONFIG = load_config([DEMO])
@@ -20,11 +27,11 @@ STAGES = {
         name: CONFIG.code_of(f"biovil/{name}")
         for name in ("cxr_bert_phase2", "cxr_bert", "simclr", "biovil", "biovil_l")
     },
-    "mimic_cxr": ["data.cohort", *layout("mimic_cxr").source("tables")],
-    "rsna": ["data.cohort", *layout("rsna").source("tables")],
+    "mimic_cxr": ["data.cohorts.cohort", *layout("mimic_cxr").source("tables")],
+    "rsna": ["data.cohorts.cohort", *layout("rsna").source("tables")],
     "grounding": ["benchmarks.grounding.phrase_grounding"],
     "tests": ["benchmarks.paired_tests"],
-    "table": ["tables.tables", "tables/table.html.jinja"],
+    "table": ["tables.make_table", "tables/table.html.jinja"],
 }
 COHORTS, PHASES = {"mimic_cxr", "rsna"}, {"cxr_bert_phase2", "cxr_bert"}
 JOINT, TRAININGS = {"biovil", "biovil_l"}, {*PHASES, "biovil", "biovil_l", "simclr"}
@@ -32,15 +39,15 @@ JOINT, TRAININGS = {"biovil", "biovil_l"}, {*PHASES, "biovil", "biovil_l", "simc
 
 def digests() -> dict[str, str]:
     """The digest of each stage's code."""
-    source_files._code_of.cache_clear()
+    source_code._code_of.cache_clear()
     return {name: code_digest(*code) for name, code in STAGES.items()}
 
 
 @pytest.fixture
 def edit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str, str], set[str]]]:
     """Read a file otherwise than it is; gives the stages that see it."""
-    before, read, edited = digests(), source_files._text, dict[Path, str]()
-    monkeypatch.setattr(source_files, "_text", lambda path: edited.get(path) or read(path))
+    before, read, edited = digests(), source_code._text, dict[Path, str]()
+    monkeypatch.setattr(source_code, "_text", lambda path: edited.get(path) or read(path))
 
     def change(file: str, old: str, new: str) -> set[str]:
         path = PACKAGE / file
@@ -51,7 +58,7 @@ def edit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str, str], 
         return {name for name in STAGES if before[name] != after[name]}
 
     yield change
-    source_files._code_of.cache_clear()
+    source_code._code_of.cache_clear()
 
 
 PROPERTY = "sharpness: float = 1.0\n\n    @property\n    def twice(self):\n        return 2\n"
@@ -95,12 +102,12 @@ IMAGES = "class ImageEncoderSettings(Settings):\n"
             f"{IMAGES}    {PROPERTY}\n",
             {"simclr", *JOINT, "grounding"},
         ),
-        ("data/settings.py", "get_args(Split)", '("train", "test")', COHORTS),
+        ("data/cohorts/settings.py", "get_args(Split)", '("train", "test")', COHORTS),
         # Descriptions count for those who name them.
         ("data/layouts/rsna.yaml", "synthetic: true", "synthetic: false", {"rsna"}),
         ("data/layouts/__init__.py", "FOLDER = ", "HERE = FOLDER = ", set()),
         ("benchmarks/registry.py", "BENCHMARKS = {", "BENCHMARKS = {'new': None,", set()),
-        ("files.py", "\n\n\ndef ", "\n\nX = 1\n\n\ndef ", set()),
+        ("files/atomic.py", "\n\n\ndef ", "\n\nX = 1\n\n\ndef ", set()),
     ],
 )
 def test_an_edit_reruns_what_it_can_change(
@@ -116,12 +123,17 @@ def test_an_import_may_move_into_a_function(edit: Callable[[str, str, str], set[
 
 def test_a_programs_code_is_what_it_imports() -> None:
     text = {str(path.relative_to(PACKAGE)) for path in files("pretrain.text")}
-    assert {"pretrain/text.py", "text/masking.py", "training/engine.py", "keyed_random.py"} <= text
+    assert {
+        "pretrain/text.py",
+        "text/masking.py",
+        "training/engine.py",
+        "compute/keyed_random.py",
+    } <= text
     assert not {"encoders/resnet.py", "images/store.py", "pretrain/terms/simclr.py"} & text
     image = {str(path.relative_to(PACKAGE)) for path in files("pretrain.image")}
     assert {"encoders/trunk.py", "images/augment.py"} <= image
     assert "encoders/resnet.py" not in image  # a trunk is imported by its name; the rules add it
-    assert not {"encoders/cxr_bert.py", "text/masking.py", "files.py"} & image
+    assert not {"encoders/cxr_bert.py", "text/masking.py", "files/atomic.py"} & image
 
 
 @pytest.mark.parametrize("name", ["pretrain.nothing", "reports/rules/*.toml"])

@@ -15,7 +15,7 @@ from cxrflow.benchmarks.classification.settings import (
 from cxrflow.benchmarks.data.ms_cxr_statistics import BACKGROUND, FINDINGS, TOTAL
 from cxrflow.names import is_reference
 from cxrflow.papers import Paper, load_paper
-from cxrflow.papers.tables import Headline, Table, cells_of, comparisons
+from cxrflow.papers.table import Headline, Table, cells_of, comparisons
 
 TABLES = sorted(load_paper("biovil").tables)
 

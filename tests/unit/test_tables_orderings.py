@@ -6,7 +6,7 @@ import json
 import pytest
 
 from cxrflow.papers import Paper, load_paper
-from cxrflow.papers.tables import Address, Column, Ordering
+from cxrflow.papers.table import Address, Column, Ordering
 from cxrflow.tables import orderings
 from cxrflow.tables.cells import Cell
 from cxrflow.tables.orderings import HOLDS, OVERLAP, REVERSED, UNSURE, Compared, Side

@@ -12,8 +12,8 @@ import pytest
 from cxrflow import papers
 from cxrflow.errors import InputError
 from cxrflow.papers import Paper
-from cxrflow.papers.tables import Headline, Row, Table
-from cxrflow.tables import tables
+from cxrflow.papers.table import Headline, Row, Table
+from cxrflow.tables import make_table
 from cxrflow.tables.cells import make_cells
 from cxrflow.tables.rendering import table_csv, table_html, table_markdown
 from cxrflow.tables.results import read_results
@@ -150,10 +150,10 @@ def test_rows_outside_of_the_headline_are_grey_and_say_how_they_are_made(
 ):
     headline = [Headline(table="table9", rows=["Ours | both"], columns=["avg"])]
     paper = Paper(name="p", tables={"table9": TABLE}, headline=headline)
-    monkeypatch.setattr(tables, "load_paper", lambda name: paper)
+    monkeypatch.setattr(make_table, "load_paper", lambda name: paper)
     output = tmp_path / "table9"
     arguments = ["--paper", "p", "--output", str(output), "--metrics", str(files[0])]
-    tables.main([*arguments, "--table", "headline/table9"])
+    make_table.main([*arguments, "--table", "headline/table9"])
     rows = list(csv.DictReader(output.with_suffix(".csv").read_text().splitlines()))
     reasons = {(row["row"], row["column"]): row["reason"] for row in rows}
     why = "not in the headline; `snakemake --cores all p` makes it"
@@ -165,7 +165,7 @@ def test_rows_outside_of_the_headline_are_grey_and_say_how_they_are_made(
     assert html.count(">not in the headline</td>") == 2
     assert html.count("In grey: not in the headline; <code>snakemake --cores all p</code>") == 1
     assert f"Absent (Avg. CNR, Rate (%)): {why}." in output.with_suffix(".md").read_text()
-    tables.main([*arguments, "--table", "table9"])
+    make_table.main([*arguments, "--table", "table9"])
     assert "headline" not in output.with_suffix(".html").read_text()
     narrow = TABLE.model_copy(update={"columns": TABLE.columns[:2]})
     cells = make_cells(narrow, read_results(files[:1], {("grounding", "n"): why}))
@@ -441,9 +441,9 @@ def test_what_must_not_stand_together_is_refused(tmp_path, files):
 
 def test_the_program_writes_three_files(files, tmp_path, monkeypatch):
     paper = Paper(name="p", tables={"table9": TABLE})
-    monkeypatch.setattr(tables, "load_paper", lambda name: paper)
+    monkeypatch.setattr(make_table, "load_paper", lambda name: paper)
     output = tmp_path / "made" / "table9"
-    tables.main(
+    make_table.main(
         ["--paper", "biovil", "--table", "table9", "--output", str(output)]
         + ["--metrics", *map(str, files)]
     )
@@ -453,10 +453,10 @@ def test_the_program_writes_three_files(files, tmp_path, monkeypatch):
         "table9.md",
     ]
     with pytest.raises(InputError, match="no table 'table8'"):
-        tables.main(["--paper", "biovil", "--table", "table8", "--output", str(output)])
+        make_table.main(["--paper", "biovil", "--table", "table8", "--output", str(output)])
 
 
 def test_all_tables_of_biovil_are_made_without_any_result(tmp_path):
     for name in papers.load_paper("biovil").tables:
-        tables.main(["--paper", "biovil", "--table", name, "--output", str(tmp_path / name)])
+        make_table.main(["--paper", "biovil", "--table", name, "--output", str(tmp_path / name)])
         assert "None of our models was run" in (tmp_path / f"{name}.html").read_text()

@@ -8,7 +8,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from cxrflow.command import overlay
+from cxrflow.files.source_code import PACKAGE, imported_by
 from cxrflow.pretrain.objective import Batch, Run, Term, TermsProgram, Views
 from cxrflow.pretrain.settings import (
     JointPretrainingSettings,
@@ -24,7 +24,7 @@ from cxrflow.pretrain.terms.settings import (
     SupervisedTerms,
     TextTerms,
 )
-from cxrflow.source_files import PACKAGE, imported_by
+from cxrflow.settings import overlay
 from cxrflow.training.processes import ALONE
 
 PROGRAMS = (

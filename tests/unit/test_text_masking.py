@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from cxrflow.keyed_random import row_state, threshold, uniform
+from cxrflow.compute.keyed_random import row_state, threshold, uniform
 from cxrflow.text.masking import WordMasker
 from cxrflow.text.settings import MaskingSettings
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, VocabularyInfo

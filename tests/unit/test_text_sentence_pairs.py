@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bench.text_steps import in_transformers
+from speed.text_steps import in_transformers
 from transformers import BertTokenizerFast
 
 from cxrflow.encoders.cxr_bert import CXRBert

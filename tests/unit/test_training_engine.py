@@ -15,7 +15,7 @@ import torch
 from toy_training import train
 
 from cxrflow.errors import InputError
-from cxrflow.outputs import claim_folder
+from cxrflow.files.outputs import claim_folder
 from cxrflow.training.settings import TrainingSettings
 from cxrflow.training.state import StateFolder
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cxrflow.source_files import PACKAGE, ROOT
+from cxrflow.files.source_code import PACKAGE, ROOT
 
 # In an interpreter of its own: a finder before all others that knows no snakemake, then every
 # program's help, and which of the libraries that take seconds to import it has imported, then every

@@ -17,7 +17,7 @@ from cxrflow.benchmarks.classification.transfer_settings import (
 )
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ImageEncoderSettings
-from cxrflow.files import write_json
+from cxrflow.files.atomic import write_json
 
 COUNT = 120
 GEOMETRY = f"shorter{SIZE}"

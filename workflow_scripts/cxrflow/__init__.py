@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from cxrflow.model import Model
+    from cxrflow.models.model import Model
 
 __version__ = "0.1.0"
 
@@ -19,9 +19,9 @@ def load(
 
     Published are a CXR-BERT folder, with BioViL's image weights in it or given as ``image``, a
     ClinicalBERT or PubMedBERT folder, or BioViL's image weights alone (docs/weights.md).
-    Returns a :class:`cxrflow.model.Model` with ``encode_image``, ``encode_text`` and
+    Returns a :class:`cxrflow.models.model.Model` with ``encode_image``, ``encode_text`` and
     ``similarity_map``. Imported on first use, so that light stages do not pay for torch.
     """
-    from cxrflow.model import Model
+    from cxrflow.models.model import Model
 
     return Model.load(path, device, image)

@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 from cxrflow import __version__
-from cxrflow.command import EXIT_INPUT
-from cxrflow.programs import COMMANDS, PROGRAMS, SHEETS, STAGES
+from cxrflow.programs.program import EXIT_INPUT
+from cxrflow.programs.registry import COMMANDS, PROGRAMS, SHEETS, STAGES
 
 HEADINGS = {
     "Commands": COMMANDS,

@@ -1,6 +1,7 @@
 """Errors whose message is meant for a person.
 
-``cxrflow.command.run`` prints them as one line and exits with 2, without a traceback. Anything
+``cxrflow.programs.program.run`` prints them as one line and exits with 2, without a traceback.
+Anything
 else that is raised is a defect of ours and keeps its traceback.
 """
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, StringConstraints, ValidationInfo
 
-from cxrflow.command import NAME
+from cxrflow.settings import NAME
 
 #: Where a paper's name would stand: what a benchmark scores without a model.
 REFERENCE = "reference"

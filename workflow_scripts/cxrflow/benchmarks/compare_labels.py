@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
-from cxrflow.command import parser, read_settings, run
+from cxrflow.programs.program import parser, run
+from cxrflow.settings import read_settings
 
 
 def main(argv: Sequence[str] | None = None) -> None:

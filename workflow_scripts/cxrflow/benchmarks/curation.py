@@ -15,9 +15,9 @@ from cxrflow.benchmarks.features import encode, trained_geometry
 from cxrflow.benchmarks.inputs import drop_rows, open_pixels, read_cohort
 from cxrflow.benchmarks.settings import CurationSettings
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_folder, file_digest, write_json
+from cxrflow.files.atomic import atomic_folder, file_digest, write_json
 from cxrflow.images.curation import decide
-from cxrflow.model import Model
+from cxrflow.models.model import Model
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")

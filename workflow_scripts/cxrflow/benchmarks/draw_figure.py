@@ -19,8 +19,9 @@ from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSe
 from cxrflow.benchmarks.generation.settings import ReportsFigureSettings
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings, PriorFigureSettings
 from cxrflow.benchmarks.retrieval.settings import EmbeddingFigureSettings
-from cxrflow.command import parser, read_settings, run
-from cxrflow.files import atomic_path, write_json
+from cxrflow.files.atomic import atomic_path, write_json
+from cxrflow.programs.program import parser, run
+from cxrflow.settings import read_settings
 
 Figure = (
     GroundingFigureSettings

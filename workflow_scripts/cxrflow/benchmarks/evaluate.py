@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cxrflow.benchmarks.registry import BENCHMARKS
-from cxrflow.command import parser, read_settings, run, seed_number
-from cxrflow.files import read_object
-from cxrflow.outputs import claim_folder, remove_folder
+from cxrflow.files.atomic import read_object
+from cxrflow.files.outputs import claim_folder, remove_folder
+from cxrflow.programs.program import parser, run, seed_number
+from cxrflow.settings import read_settings
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -27,9 +27,9 @@ from cxrflow.benchmarks.settings import FeatureSettings
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
 from cxrflow.encoders.weights import read_weights
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_folder, file_digest, read_object, write_json
+from cxrflow.files.atomic import atomic_folder, file_digest, read_object, write_json
+from cxrflow.files.parquet import read_table
 from cxrflow.images.augment import Stored
-from cxrflow.parquet import read_table
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cxrflow.drops import Drop
+from cxrflow.compute.progress import progress
 from cxrflow.errors import InputError
-from cxrflow.files import file_digest, fingerprint, read_object
-from cxrflow.parquet import read_table
-from cxrflow.progress import progress
+from cxrflow.files.atomic import file_digest, fingerprint, read_object
+from cxrflow.files.drops import Drop
+from cxrflow.files.parquet import read_table
 
 if TYPE_CHECKING:
     import torch

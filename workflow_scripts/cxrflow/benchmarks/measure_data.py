@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cxrflow.benchmarks.registry import BENCHMARKS
-from cxrflow.command import parser, read_settings, run, thread_count
-from cxrflow.files import read_object
+from cxrflow.files.atomic import read_object
+from cxrflow.programs.program import parser, run, thread_count
+from cxrflow.settings import read_settings
 
 # By what a benchmark reads: the options that it needs, and those that it takes beside them.
 OPTIONS: dict[str, tuple[set[str], set[str]]] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from cxrflow.benchmarks.grounding.settings import FigureColumn
 from cxrflow.errors import InputError
-from cxrflow.files import read_object
+from cxrflow.files.atomic import read_object
 
 
 @dataclass(frozen=True)

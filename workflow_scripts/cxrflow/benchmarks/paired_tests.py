@@ -27,13 +27,13 @@ from pydantic import ValidationError
 
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.settings import LEAST_SEEDS, PairedComparison, PairedTestSettings
-from cxrflow.command import explain
 from cxrflow.errors import InputError
-from cxrflow.files import read_object, write_json
+from cxrflow.files.atomic import read_object, write_json
+from cxrflow.files.parquet import read_table
 from cxrflow.metrics.crossed import DIFFERENCE, Resampled, over_trainings_and_samples, resampled
 from cxrflow.metrics.intervals import Statistic, holm
 from cxrflow.names import short_name
-from cxrflow.parquet import read_table
+from cxrflow.settings import explain
 
 log = logging.getLogger("cxrflow")
 

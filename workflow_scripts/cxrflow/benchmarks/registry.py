@@ -45,7 +45,7 @@ from cxrflow.benchmarks.temporal.settings import (
     TemporalClassificationSettings,
     TemporalPromptingSettings,
 )
-from cxrflow.command import Settings
+from cxrflow.settings import Settings
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cxrflow.benchmarks.settings import IntervalSettings
-from cxrflow.files import atomic_folder, write_json
+from cxrflow.files.atomic import atomic_folder, write_json
 from cxrflow.metrics.intervals import Estimate, Statistic, bootstrap, clusters_of
 
 

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cxrflow.benchmarks.registry import BENCHMARKS
-from cxrflow.command import parser, read_settings, run
 from cxrflow.names import reference_name
+from cxrflow.programs.program import parser, run
+from cxrflow.settings import read_settings
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from cxrflow.command import Seed, Settings
-from cxrflow.data.settings import Split
+from cxrflow.data.cohorts.settings import Split
+from cxrflow.settings import Seed, Settings
 
 
 def _seeds_differ(seeds: list[int]) -> list[int]:

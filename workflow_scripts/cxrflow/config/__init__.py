@@ -6,7 +6,7 @@ error is one line that names the key and the file. Importing this package costs 
 pandas: Snakemake does it in every job.
 """
 
+from cxrflow.config.configuration import Config
 from cxrflow.config.loading import load_config, make_config
-from cxrflow.config.schema import Config
 
 __all__ = ["Config", "load_config", "make_config"]

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import yaml
 
-from cxrflow.command import parser, run
 from cxrflow.config import load_config, make_config
 from cxrflow.config.loading import add_files
-from cxrflow.files import write_json
+from cxrflow.files.atomic import write_json
+from cxrflow.programs.program import parser, run
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -7,14 +7,14 @@ trained on. Each check raises :class:`WrongKey`.
 from collections.abc import Collection, Iterable, Iterator
 
 from cxrflow.benchmarks.registry import BENCHMARKS
+from cxrflow.config.configuration import Config
 from cxrflow.config.curation import check_curation
 from cxrflow.config.models import unknown
 from cxrflow.config.parts import RULES, Resources
 from cxrflow.config.problems import Key, WrongKey
-from cxrflow.config.schema import Config
+from cxrflow.data.cohorts.settings import SPLITS
 from cxrflow.data.layouts import holders
 from cxrflow.data.layouts.overlap import Rows, overlap
-from cxrflow.data.settings import SPLITS
 from cxrflow.names import REFERENCE, is_reference, paper_of, short_name
 from cxrflow.papers import load_paper, paper_names
 

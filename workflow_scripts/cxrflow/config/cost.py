@@ -20,9 +20,11 @@ from heapq import heappop, heappush
 from pathlib import Path
 from statistics import fmean
 
-from cxrflow.command import MOST_CORES, parser, read_yaml, run, whole
 from cxrflow.config.loading import add_files
 from cxrflow.errors import InputError
+from cxrflow.files.yaml_file import read_yaml
+from cxrflow.programs.program import parser, run, whole
+from cxrflow.settings import MOST_CORES
 
 TABLE = Path(__file__).with_name("seconds.tsv")
 # A job of a dry run: its rule, then what is said of it, a line a key.

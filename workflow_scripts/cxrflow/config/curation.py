@@ -6,9 +6,9 @@ studies with one. What it starts from may have (BioViL's ResNet has, as the pape
 """
 
 from cxrflow.benchmarks.registry import BENCHMARKS
+from cxrflow.config.configuration import Config
 from cxrflow.config.models import unknown
 from cxrflow.config.problems import WrongKey
-from cxrflow.config.schema import Config
 
 
 def check_curation(config: Config) -> None:

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
-from cxrflow.command import overlay
 from cxrflow.config.parts import Dataset
 from cxrflow.config.problems import WrongKey
 from cxrflow.data.layouts import Layout, layout
 from cxrflow.errors import InputError
 from cxrflow.papers.recipes import CohortRecipe
 from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.settings import overlay
 
 # Layouts whose copies are about the hospital's followed patients.
 OF_FOLLOWED = ("ms_cxr_t", "chest_imagenome")

@@ -9,12 +9,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cxrflow.command import dotted, overlay, problem, read_yaml, unwritable
 from cxrflow.config.checks import check_all
+from cxrflow.config.configuration import Config
 from cxrflow.config.problems import Key, WrongKey, defines
-from cxrflow.config.schema import Config
 from cxrflow.config.weights import weights_files
 from cxrflow.errors import InputError
+from cxrflow.files.yaml_file import dotted, read_yaml, unwritable
+from cxrflow.settings import overlay, problem
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 Files = Sequence[str | Path]

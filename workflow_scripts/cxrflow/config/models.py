@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from cxrflow.config.datasets import Datasets, ResolvedCohort
 from cxrflow.config.papers import Layer, Library, laid_over
 from cxrflow.config.problems import Key, WrongKey
-from cxrflow.config.values import Values
+from cxrflow.config.schema import Values
 from cxrflow.encoders.released.settings import TRUNKS
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from cxrflow.config.tables import Tables
+from cxrflow.config.results import Tables
 from cxrflow.names import paper_of
 
 

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from cxrflow.benchmarks.registry import BENCHMARKS
-from cxrflow.command import SettingsT, overlay
 from cxrflow.config.problems import WrongKey, defines
 from cxrflow.errors import InputError
 from cxrflow.names import is_reference, paper_of, short_name
 from cxrflow.papers import Paper, load_paper, paper_file
 from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
-from cxrflow.papers.tables import cells_of
+from cxrflow.papers.table import cells_of
+from cxrflow.settings import SettingsT, overlay
 
 
 class Layer(NamedTuple):

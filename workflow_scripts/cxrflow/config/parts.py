@@ -5,12 +5,12 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from cxrflow.benchmarks.data.settings import LabelAgreementProtocol
-from cxrflow.command import MOST_CORES, Settings
 from cxrflow.data.layouts import layout
 from cxrflow.errors import InputError
 from cxrflow.names import ShortName
 from cxrflow.reports.entities.settings import EntityTaggerSettings
 from cxrflow.reports.settings import ReportSettings, SentenceSplitterSettings
+from cxrflow.settings import MOST_CORES, Settings
 
 
 class Dataset(Settings):

@@ -1,143 +1,67 @@
-"""A configuration and the run that follows from it and from its papers.
+"""What a configuration may hold: where data sets are, how much is made, what may be shown."""
 
-The configuration says where data sets lie, at which scale and extent the papers are made, what jobs
-may use and what may be shown; the method is in the papers. Everything a run consists of is
-known here, before anything has run.
-"""
+import os
+from typing import Annotated, Any, Literal
 
-from functools import cached_property
-from typing import Any
+from pydantic import Field, StringConstraints
 
-from cxrflow.benchmarks.registry import BENCHMARKS
-from cxrflow.benchmarks.temporal.settings import RegistrationErrorSettings
-from cxrflow.config.label_comparisons import GivenLabels, label_comparisons
-from cxrflow.config.needs import Needs
-from cxrflow.config.tables import Tables
-from cxrflow.names import is_reference, paper_of
+from cxrflow.benchmarks.settings import FeatureSettings, IntervalSettings
+from cxrflow.config.parts import Dataset, LabelAgreement, Privacy, Reports, Resources
+from cxrflow.config.weights import Weights
+from cxrflow.images.settings import PixelSettings, RegistrationSettings
+from cxrflow.names import ShortName
+from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.settings import Seed, Settings
+from cxrflow.text.settings import CorpusSettings, TokensSettings
+
+Overrides = dict[str, dict[str, Any]]
+# Snakemake reads braces and angle brackets in it.
+Folder = Annotated[str, StringConstraints(pattern=r"^[^{}<>]+$")]
 
 
-class Config(Tables):
-    """The whole configuration of a run, with what it makes and what that rests on."""
+class Values(Settings):
+    """The keys of a configuration."""
 
-    def needs(self, *shown: tuple[str, str]) -> Needs:
-        """The models and tasks of papers, each in an extent, and all that they rest on."""
-        results = [result for part in shown for result in self.results_of(*part)]
-        tasks = list(dict.fromkeys(task for task, _ in results))
-        used = [model for _, model in results if model and not is_reference(model)]
-        used += self.curators(*(self.library.tasks[task].cohort for task in tasks))
-        made = {name for model in used for name in self.ancestors(model)}
-        return Needs(self, [name for name in self.recipes if name in made], tasks)
-
-    @cached_property
-    def all_needs(self) -> Needs:
-        """What the whole run rests on: each paper whole, with its controls."""
-        models = list(self.needs(*((paper, "all") for paper in self.chosen)).models)
-        for paper in self.chosen:
-            models += [name for model in self.controls(paper) for name in self.ancestors(model)]
-        return Needs(self, list(dict.fromkeys(models)), self.tasks_in_use)
+    scale: str = Field("demo", description="sizes that papers give under this name; paper: theirs")
+    extent: Literal["headline", "all"] = Field(
+        "all", description="headline: the rows that each paper names so; all: every row"
+    )
+    seeds: list[Seed] = Field([0], min_length=1)
+    shared_models: Literal["once", "each"] = Field(
+        "once", description="models whose recipe says `seeds: shared`: trained once, or once a seed"
+    )
+    papers: list[str] = Field(["biovil"], min_length=1, description="names, or paths of YAML files")
+    datasets: dict[ShortName, Dataset | None]
+    synthetic_hospital: HospitalSettings | None = HospitalSettings()
+    reports: Reports = Reports()
+    corpora: CorpusSettings = CorpusSettings()
+    tokens: TokensSettings = TokensSettings()
+    pixels: PixelSettings = PixelSettings()
+    registration: RegistrationSettings = RegistrationSettings()
+    features: FeatureSettings = FeatureSettings()
+    label_agreement: LabelAgreement = LabelAgreement()
+    paired_tests: IntervalSettings = IntervalSettings()
+    cohorts: dict[str, dict[str, Any] | None] = Field(
+        default_factory=dict, description="laid over the papers'; null leaves one out"
+    )
+    vocabularies: Overrides = Field(default_factory=dict, description="laid over the papers'")
+    models: Overrides = Field(default_factory=dict, description="settings laid over the papers'")
+    tasks: Overrides = Field(default_factory=dict, description="settings laid over the papers'")
+    weights: dict[str, Weights] = Field(default_factory=dict)
+    resources: dict[str, Resources] = Field(default_factory=dict)
+    privacy: Privacy = Privacy()
+    pathvars: dict[Literal["results"], Folder] = Field(default_factory=dict)
 
     @property
-    def models_in_use(self) -> list[str]:
-        """The models that the chosen papers show, their controls, and what they are made from."""
-        return list(self.all_needs.models)
+    def results(self) -> str:
+        """The folder of all products: ``results``, unless ``pathvars`` moves it."""
+        return os.path.normpath(os.path.expanduser(self.pathvars.get("results", "results")))
 
-    @property
-    def vocabularies_in_use(self) -> list[str]:
-        """The vocabularies of this run."""
-        return self.all_needs.vocabularies
+    def resources_of(self, rule: str) -> Resources:
+        """What one job of a rule asks for."""
+        return self.resources.get(rule, Resources())
 
-    def vocabularies_of(self, task: str) -> list[str]:
-        """The vocabularies that a task compares: those of its paper."""
-        return [name for name in self.vocabularies_in_use if paper_of(name) == paper_of(task)]
-
-    @property
-    def cohorts_in_use(self) -> list[str]:
-        """The cohorts of this run."""
-        return self.all_needs.cohorts
-
-    @cached_property
-    def stores(self) -> list[tuple[str, str]]:
-        """(cohort, geometry) of each pixel store.
-
-        Every cohort has its own: another one, of another paper perhaps, changes nothing for those
-        who read it.
-        """
-        trained = [name for name in self.models_in_use if not self.imported(name)]
-        seen = {(self.recipes[name].cohort, name) for name in trained}
-        curations = filter(None, map(self.curation, self.cohorts_in_use))
-        seen |= {(one.candidates, one.model) for one in curations}
-        stores = {(cohort, self.model(name).geometry) for cohort, name in seen}
-        stores |= {
-            (self.library.tasks[task].cohort, self.geometry_of(task, name))
-            for task, name in self._reading_images()
-        }
-        stores |= {
-            (task.task.cohort, task.settings.geometry)
-            for task in map(self.task, self.tasks_in_use)
-            if isinstance(task.settings, RegistrationErrorSettings)
-        }
-        return sorted(
-            (cohort, geometry)
-            for cohort, geometry in stores
-            if cohort and geometry and self.known_cohorts[cohort].pictured
-        )
-
-    def _reading_images(self) -> set[tuple[str, str]]:
-        """The (task, model) pairs that read pixels: those of one paper, and those it shows."""
-        pairs = [(task, name) for name in self.models_in_use for task in self.tasks_of(name)]
-        for paper in self.chosen:
-            shown = self.results_of(paper, "all")
-            pairs += [(task, name) for task, name in shown if name and not is_reference(name)]
-        return {pair for pair in pairs if self.task(pair[0]).benchmark.reads != "samples"}
-
-    def datasets_in_use(self) -> list[str]:
-        """Every data set that a cohort, a corpus or a comparison of labels of this run reads."""
-        named = list(self.all_needs.text_datasets)
-        for name in self.cohorts_in_use:
-            named += self.known_cohorts[name].sources
-        for labels in self.label_comparisons():
-            named += [labels.dataset, labels.holder or labels.dataset]
-        for name in self.tasks_in_use:
-            named += self.statistics_datasets(name)
-        return list(dict.fromkeys(named))
-
-    def label_comparisons(self) -> list[GivenLabels]:
-        """The labels that report labels are compared with."""
-        return label_comparisons(self.data, self.label_agreement, self.all_needs.corpora)
-
-    def statistics_datasets(self, task: str) -> list[str]:
-        """What statistics of data sets read (BioViL Table C.1, BioViL-T Appendix B).
-
-        The annotated set, the data set with all studies and their dates (a table of MIMIC-CXR-JPG
-        where there is one, and else the header of every image), demographics if there are any.
-        """
-        recipe = self.library.tasks[task]
-        if BENCHMARKS[recipe.benchmark].reads != "datasets":
-            return []
-        cohort = self.known_cohorts[recipe.cohort]
-        studies = self.data.companion_of(cohort.dataset) or cohort.holder
-        named = [cohort.dataset, studies, self.data.at(recipe.demographics)]
-        return [name for name in named if name is not None]
-
-    def resolved(self) -> dict[str, Any]:
-        """What the configuration was laid over: every part of a paper, complete."""
-        parts = {"settings", "scales"}
-        return {
-            "models": {name: self.model(name).described() for name in self.models_in_use},
-            "cohorts": {name: self.known_cohorts[name].described() for name in self.cohorts_in_use},
-            "vocabularies": {
-                name: self.known_vocabularies[name].model_dump(mode="json", exclude=parts)
-                for name in self.vocabularies_in_use
-            },
-            "tasks": {
-                name: self.library.tasks[name].model_dump(
-                    mode="json", exclude=parts, exclude_none=True
-                )
-                | {"settings": self.task(name).settings.model_dump(mode="json")}
-                for name in self.tasks_in_use
-            },
-        }
-
-    def described(self) -> dict[str, Any]:
-        """The whole as plain values, every default filled in, every part of a paper resolved."""
-        return self.model_dump(mode="json") | self.resolved()
+    def may_show(self, what: Literal["images", "text"], synthetic: bool) -> bool:
+        """Whether pictures may hold radiographs or report text of such data."""
+        choice = getattr(self.privacy, f"show_{what}")
+        return synthetic if choice == "auto" else bool(choice)

@@ -9,9 +9,9 @@ the run has no data are left out.
 
 from collections.abc import Iterator, Sequence
 
-from cxrflow.command import parser, run
 from cxrflow.config import Config, load_config
 from cxrflow.config.loading import add_files
+from cxrflow.programs.program import parser, run
 
 
 def targets(config: Config) -> Iterator[tuple[str, str]]:

@@ -15,9 +15,9 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
-from cxrflow.command import Settings
 from cxrflow.encoders.dropout import Dropout
 from cxrflow.encoders.settings import ProjectionHeadSettings, TextPooling
+from cxrflow.settings import Settings
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 

@@ -19,13 +19,13 @@ from pydantic import Field, ValidationError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from cxrflow.command import Settings, explain
 from cxrflow.encoders.decoding import Search, follow
 from cxrflow.encoders.report_decoder import FOLDER
 from cxrflow.encoders.settings import Captioning, ReportDecoderSettings
 from cxrflow.encoders.weights import load_weights, read_weights
 from cxrflow.errors import InputError
-from cxrflow.files import read_object, write_json
+from cxrflow.files.atomic import read_object, write_json
+from cxrflow.settings import Settings, explain
 
 
 class CaptionerConfig(Settings):

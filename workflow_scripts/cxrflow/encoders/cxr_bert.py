@@ -22,14 +22,14 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn.functional import gelu, relu
 
-from cxrflow.command import explain
 from cxrflow.encoders.bert import Bert, BertConfig, Layer, TokenHead, initialised
 from cxrflow.encoders.dropout import attention
 from cxrflow.encoders.settings import TextEncoderSettings, TextPooling
 from cxrflow.encoders.token_blocks import TokenBlocks
 from cxrflow.encoders.weights import load_weights, read_weights
 from cxrflow.errors import InputError
-from cxrflow.files import read_object, write_json
+from cxrflow.files.atomic import read_object, write_json
+from cxrflow.settings import explain
 
 ConfigT = TypeVar("ConfigT", bound=BertConfig)
 TokenWise = Callable[..., Tensor]  # layer and states [T, ...] to states [T, ...]

@@ -15,13 +15,13 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from cxrflow.command import explain
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.encoders.trunk import Patches, build_trunk
 from cxrflow.encoders.weights import load_weights, read_weights
 from cxrflow.errors import InputError
-from cxrflow.files import read_object, write_json
+from cxrflow.files.atomic import read_object, write_json
+from cxrflow.settings import explain
 
 
 class ImageOutput(NamedTuple):

@@ -19,7 +19,7 @@ from cxrflow.encoders.cxr_bert import TIED, CXRBert, read_config
 from cxrflow.encoders.settings import ReportDecoderSettings
 from cxrflow.encoders.weights import load_weights, read_weights
 from cxrflow.errors import InputError
-from cxrflow.files import write_json
+from cxrflow.files.atomic import write_json
 
 FOLDER = "decoder"
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_serializer, model_validator
 
-from cxrflow.command import Settings
+from cxrflow.settings import Settings
 
 # How the states of a text become the one that is projected; kept in the text half's config.json.
 TextPooling = Literal["cls", "max", "mean"]

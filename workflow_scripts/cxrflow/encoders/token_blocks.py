@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from cxrflow.transfer import sent
+from cxrflow.compute.device_copy import sent
 
 _STEP = 32  # blocks whose lengths fall between the same multiples of this attend together
 _ALIGNED = 16  # keys of a mask that a GPU reads at once

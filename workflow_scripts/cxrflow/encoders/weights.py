@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from cxrflow.errors import InputError
-from cxrflow.files import require_whole
+from cxrflow.files.atomic import require_whole
 
 NAMED = 3  # parameters that an error names
 

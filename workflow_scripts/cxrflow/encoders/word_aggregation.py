@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cxrflow.transfer import sent
+from cxrflow.compute.device_copy import sent
 
 
 class Words(NamedTuple):

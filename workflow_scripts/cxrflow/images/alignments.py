@@ -16,16 +16,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from cxrflow.drops import Drop, Tally
+from cxrflow.compute.parallel import chunks, ordered_map
+from cxrflow.compute.progress import progress
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_path, file_digest, fingerprint, read_object, write_json
+from cxrflow.files.atomic import atomic_path, file_digest, fingerprint, read_object, write_json
+from cxrflow.files.drops import Drop, Tally
+from cxrflow.files.outputs import claim_folder
+from cxrflow.files.parquet import read_table
 from cxrflow.images.registration import Alignment, RegistrationError, register, warp
 from cxrflow.images.settings import RegistrationSettings
 from cxrflow.images.store import PixelStore
-from cxrflow.outputs import claim_folder
-from cxrflow.parallel import chunks, ordered_map
-from cxrflow.parquet import read_table
-from cxrflow.progress import progress
 
 #: Raised by one whenever the same pixels and settings would give another table.
 FORMAT_VERSION = 1

@@ -4,7 +4,7 @@ Order, as in the authors' public SimCLR settings: affine, crop, flip, brightness
 elastic warp, blur, occlusion, noise. All geometric steps are composed into one displacement field
 and one bilinear resampling, so nothing is interpolated twice; brightness and contrast therefore
 come after the warp. What lies outside the image is black. Every number that is drawn depends on
-(seed, epoch, sample, view) only (:mod:`cxrflow.keyed_random`).
+(seed, epoch, sample, view) only (:mod:`cxrflow.compute.keyed_random`).
 
 Shapes: B images, H x W pixels. Coordinates are pixels from the image's centre, y downwards.
 """
@@ -19,8 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from cxrflow.compute.keyed_random import KeyedRandom
 from cxrflow.images.settings import AugmentationSettings
-from cxrflow.keyed_random import KeyedRandom
 
 # Streams of the keyed generator. Numbers are part of what a seed means: never renumber.
 _PARAMETERS, _ELASTIC, _NOISE, _FURTHER = 0, 1, 2, 3

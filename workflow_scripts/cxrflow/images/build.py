@@ -17,9 +17,12 @@ from typing import Any
 
 import pandas as pd
 
-from cxrflow.drops import Tally
+from cxrflow.compute.parallel import chunks, guarded_map
+from cxrflow.compute.progress import progress
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_path, file_digest, fingerprint, write_json
+from cxrflow.files.atomic import atomic_path, file_digest, fingerprint, write_json
+from cxrflow.files.drops import Tally
+from cxrflow.files.outputs import claim_folder
 from cxrflow.images.decode import needs_compiled_decoder
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
@@ -34,9 +37,6 @@ from cxrflow.images.shards import (
     store_or_fail,
     write_shard,
 )
-from cxrflow.outputs import claim_folder
-from cxrflow.parallel import chunks, guarded_map
-from cxrflow.progress import progress
 
 log = logging.getLogger("cxrflow.images")
 

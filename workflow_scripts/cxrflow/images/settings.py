@@ -8,7 +8,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from cxrflow.command import Seed, Settings
+from cxrflow.settings import Seed, Settings
 
 
 class PixelSettings(Settings):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_path, file_digest, fingerprint, read_json, write_json
+from cxrflow.files.atomic import atomic_path, file_digest, fingerprint, read_json, write_json
 from cxrflow.images.decode import decode
 from cxrflow.images.decoded import Decoded, DecodeError, from_array
 from cxrflow.images.geometry import Geometry

@@ -21,11 +21,11 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from cxrflow.errors import InputError
-from cxrflow.files import file_digest, read_object
+from cxrflow.files.atomic import file_digest, read_object
+from cxrflow.files.parquet import read_table
 from cxrflow.images.build import INDEX_COLUMNS
 from cxrflow.images.geometry import Geometry, Placement
 from cxrflow.images.shards import Source
-from cxrflow.parquet import read_table
 
 if TYPE_CHECKING:
     import torch

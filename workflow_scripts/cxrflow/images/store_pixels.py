@@ -4,9 +4,10 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from cxrflow.command import parser, read_settings, run, thread_count
 from cxrflow.errors import InputError
 from cxrflow.images.settings import PixelSettings
+from cxrflow.programs.program import parser, run, thread_count
+from cxrflow.settings import read_settings
 
 log = logging.getLogger("cxrflow.images")
 

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from cxrflow.transfer import sent
+from cxrflow.compute.device_copy import sent
 
 SMALLEST_NORM = 1e-8  # floor of |t||c| in the cosine, as in the published code
 CHUNK_BYTES = 8 * 2**20

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cxrflow.errors import InputError
-from cxrflow.files import read_json
+from cxrflow.files.atomic import read_json
 from cxrflow.names import is_reference, short_name
 from cxrflow.page.album import Album
 from cxrflow.page.inputs import RunFolder
@@ -147,8 +147,8 @@ def _roc(path: Path) -> tuple[list[float], list[float]] | None:
     """False and true positive rates; None of several classes."""
     import numpy as np
 
+    from cxrflow.files.parquet import read_table
     from cxrflow.metrics.classification import operating_points, roc_curve
-    from cxrflow.parquet import read_table
 
     table = read_table(path)
     if any(str(name).startswith("label/") for name in table):

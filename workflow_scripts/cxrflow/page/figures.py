@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cxrflow.errors import InputError
-from cxrflow.files import read_object
+from cxrflow.files.atomic import read_object
 from cxrflow.page.album import Album
 from cxrflow.page.examples import listed
 from cxrflow.page.inputs import RunFolder

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from cxrflow.config import make_config
+from cxrflow.config.configuration import Config
 from cxrflow.config.needs import Needs
-from cxrflow.config.schema import Config
 from cxrflow.errors import InputError
-from cxrflow.files import read_object
+from cxrflow.files.atomic import read_object
 from cxrflow.names import short_name
 from cxrflow.papers.recipes import CohortRecipe
-from cxrflow.papers.tables import HEADLINE
+from cxrflow.papers.table import HEADLINE
 from cxrflow.tables.results import Results
 from cxrflow.tables.tests import Tests, read_tests
 

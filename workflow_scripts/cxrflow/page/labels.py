@@ -147,7 +147,7 @@ def _confusion(path: Path) -> list[dict[str, Any]]:
 
 
 def _disagreements(path: Path) -> "pd.DataFrame":
-    from cxrflow.parquet import read_table
+    from cxrflow.files.parquet import read_table
 
     return read_table(path, COLUMNS)
 

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from cxrflow.command import parser, run
-from cxrflow.files import atomic_path
+from cxrflow.files.atomic import atomic_path
+from cxrflow.programs.program import parser, run
 
 log = logging.getLogger("cxrflow")
 

@@ -5,11 +5,11 @@ from typing import Any
 
 from cxrflow import __version__
 from cxrflow.benchmarks.settings import LEAST_SEEDS
-from cxrflow.config.schema import Config
+from cxrflow.config.configuration import Config
 from cxrflow.names import short_name
 from cxrflow.page.inputs import RunFolder, Training
 from cxrflow.page.training import unlearnt
-from cxrflow.papers.tables import Column, Lead, Row, Spot, Table
+from cxrflow.papers.table import Column, Lead, Row, Spot, Table
 from cxrflow.tables.cells import Cell, make_cell
 from cxrflow.tables.results import Results
 from cxrflow.tables.tests import Tests

@@ -16,7 +16,7 @@ import yaml
 
 from cxrflow.errors import InputError
 from cxrflow.names import anchor, paper_of, short_name
-from cxrflow.page import cohorts, examples, figures, labels, tables, text, training
+from cxrflow.page import cohorts, examples, figures, labels, paper_tables, text, training
 from cxrflow.page.album import ROOM, Album
 from cxrflow.page.inputs import RunFolder, Training
 from cxrflow.page.next_steps import next_steps, same_overlays
@@ -134,7 +134,7 @@ def _chapter(
         "cards": leading_cards(run, paper),
         "extent": run.papers[paper],
         "leading": leading.models[0] if leading else None,
-        "tables": tables.paper_tables(run, paper),
+        "tables": paper_tables.paper_tables(run, paper),
         "figures": drawn,
         "grounded": grounded if pictures else None,
         "classified": classified,

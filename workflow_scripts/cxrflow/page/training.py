@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from cxrflow.files import fingerprint
+from cxrflow.files.atomic import fingerprint
 from cxrflow.page.inputs import RunFolder, Training
 from cxrflow.page.svg import Series, line_chart
 

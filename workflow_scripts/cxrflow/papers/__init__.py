@@ -16,12 +16,12 @@ from typing import Any, Self
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from cxrflow.benchmarks.settings import PairedComparison
-from cxrflow.command import Settings, explain, overlay, read_yaml
 from cxrflow.errors import InputError
+from cxrflow.files.yaml_file import read_yaml
 from cxrflow.names import ShortName, paper_of, short_name
 from cxrflow.papers.figures import CurveFigure, Figure
 from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
-from cxrflow.papers.tables import (
+from cxrflow.papers.table import (
     Address,
     Headline,
     Lead,
@@ -31,6 +31,7 @@ from cxrflow.papers.tables import (
     check_places,
     comparisons,
 )
+from cxrflow.settings import Settings, explain, overlay
 
 EXTENDS = "extends"
 KINDS = ("cohorts", "vocabularies", "models", "tasks", "tables")

@@ -12,9 +12,9 @@ from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSe
 from cxrflow.benchmarks.generation.settings import ReportsFigureSettings
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings, PriorFigureSettings
 from cxrflow.benchmarks.retrieval.settings import EmbeddingFigureSettings
-from cxrflow.command import Settings
 from cxrflow.names import Name
-from cxrflow.papers.tables import Address, Place, Result, Table, address
+from cxrflow.papers.table import Address, Place, Result, Table, address
+from cxrflow.settings import Settings
 
 
 class Axis(Settings):

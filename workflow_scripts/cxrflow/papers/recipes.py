@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from cxrflow.benchmarks.registry import BENCHMARKS, CHECKPOINTS
-from cxrflow.command import Settings
-from cxrflow.data.settings import CohortSettings
+from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.encoders.released.settings import PROGRAMS, Kind
 from cxrflow.names import Name
+from cxrflow.settings import Settings
 from cxrflow.text.settings import VocabularySettings
 
 Program = Literal[

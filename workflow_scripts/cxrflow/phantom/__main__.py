@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from cxrflow.command import parser, read_settings, run, thread_count
 from cxrflow.data.layouts import LAYOUTS, layout
 from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.programs.program import parser, run, thread_count
+from cxrflow.settings import read_settings
 
 Writer = Callable[..., bool]  # of settings, folder, threads
 # The layouts it can draw, and what two of our own programs learn from.

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
-from cxrflow.command import parser, read_settings, run
-from cxrflow.files import atomic_path
+from cxrflow.files.atomic import atomic_path
 from cxrflow.phantom.acquisition import sample_acquisition
 from cxrflow.phantom.canvas import Array, grey
 from cxrflow.phantom.contact_sheet import sheet_of
@@ -24,6 +23,8 @@ from cxrflow.phantom.musculoskeletal.drawing import VIEWS, BoneView, draw_bones
 from cxrflow.phantom.musculoskeletal.parts import PARTS
 from cxrflow.phantom.musculoskeletal.skeleton import sample_build
 from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.programs.program import parser, run
+from cxrflow.settings import read_settings
 
 _LABEL = 14
 

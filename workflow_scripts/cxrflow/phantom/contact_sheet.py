@@ -12,14 +12,15 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
-from cxrflow.command import parser, read_settings, run
-from cxrflow.files import atomic_path
+from cxrflow.files.atomic import atomic_path
 from cxrflow.phantom.acquisition import SPOILT, sample_acquisition
 from cxrflow.phantom.chexpert import CATEGORIES, Order, make_chexpert_patient, members, toned
 from cxrflow.phantom.course import FINDINGS, Finding, lesion_kind, sample_finding
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.patient import Patient, Study, make_patient
 from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.programs.program import parser, run
+from cxrflow.settings import read_settings
 
 _SEVERITIES = (0.25, 0.5, 0.85, 0.55)
 _ROW_SIDES = ("right", "left", "right", "both")

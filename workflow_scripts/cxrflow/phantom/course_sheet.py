@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_path
+from cxrflow.files.atomic import atomic_path
 from cxrflow.phantom.acquisition import Acquisition
 from cxrflow.phantom.course import Finding
 from cxrflow.phantom.drawing import draw
@@ -20,6 +19,8 @@ from cxrflow.phantom.patient import FIRST_FOLLOWED, Patient, Study, make_patient
 from cxrflow.phantom.progression import direction_of, frontals
 from cxrflow.phantom.report import report_of
 from cxrflow.phantom.settings import FollowedSettings, HospitalSettings
+from cxrflow.programs.program import parser, run
+from cxrflow.settings import read_settings
 
 _GAP = 4
 PAGE = """# A patient's course

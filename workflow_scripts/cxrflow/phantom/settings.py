@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field, model_serializer
 
-from cxrflow.command import Seed, Settings
+from cxrflow.settings import Seed, Settings
 
 #: The data sets that a setting is of, by writer; one that is not here is of them all.
 OF = {

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cxrflow.command import SettingsT, parser, read_settings, seed_number
-from cxrflow.source_files import code_digest
+from cxrflow.files.source_code import code_digest
+from cxrflow.programs.program import parser, seed_number
+from cxrflow.settings import SettingsT, read_settings
 
 if TYPE_CHECKING:
     from cxrflow.pretrain.objective import Run, TermsProgram

@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from cxrflow.drops import Drop
+from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.captioning import Caption, Captioner, patches_of, save_captioner
 from cxrflow.encoders.decoding import Search
 from cxrflow.encoders.frames import Frames
 from cxrflow.errors import InputError
+from cxrflow.files.drops import Drop
 from cxrflow.images.store import PixelStore
 from cxrflow.metrics.cider import Cider
 from cxrflow.metrics.report_text import bleu, bleu_counts, rouge_l
@@ -21,7 +22,6 @@ from cxrflow.pretrain.objective import Batch
 from cxrflow.pretrain.settings import CaptionTrainingSettings
 from cxrflow.pretrain.writing import WritingProgram, WrittenViews
 from cxrflow.text.report_prompts import report_texts, words_of
-from cxrflow.transfer import sent
 
 
 class CaptionViews(WrittenViews):

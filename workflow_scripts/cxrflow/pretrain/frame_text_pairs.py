@@ -17,6 +17,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.guided_text import GuidedText, save_guidance
 from cxrflow.encoders.image_encoder import ImageEncoder, read_image_settings
@@ -32,7 +33,6 @@ from cxrflow.text.masking import WordMasker
 from cxrflow.text.report_batch import ReportTokens, Section
 from cxrflow.text.report_prompts import PRIOR_STUDY
 from cxrflow.training.program import ParameterRule
-from cxrflow.transfer import sent
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrflow.command import run
 from cxrflow.pretrain.arguments import start, train, training_parser
 from cxrflow.pretrain.settings import ImagePretrainingSettings
+from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
     from cxrflow.pretrain.objective import Run
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def run_training(given: Namespace, settings: ImagePretrainingSettings, run: "Run") -> None:
     """This process's share of the training."""
-    from cxrflow.files import file_digest
+    from cxrflow.files.atomic import file_digest
     from cxrflow.images.store import PixelStore
     from cxrflow.pretrain.inputs import Pairs
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages

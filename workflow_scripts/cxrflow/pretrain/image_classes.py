@@ -11,10 +11,10 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from cxrflow.drops import EXAMPLES
 from cxrflow.errors import InputError
-from cxrflow.files import read_object
-from cxrflow.parquet import read_table
+from cxrflow.files.atomic import read_object
+from cxrflow.files.drops import EXAMPLES
+from cxrflow.files.parquet import read_table
 from cxrflow.pretrain.inputs import Pairs
 from cxrflow.pretrain.objective import Batch, Run
 from cxrflow.pretrain.resident_images import SplitImages

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cxrflow.command import parser, read_settings, run, seed_number
 from cxrflow.encoders.released.settings import PROGRAMS, ImportSettings, Kind
+from cxrflow.programs.program import parser, run, seed_number
+from cxrflow.settings import read_settings
 
 log = logging.getLogger("cxrflow")
 
@@ -58,7 +59,7 @@ def import_weights(
     from cxrflow.encoders.cxr_bert import require_embeddings, save_text_half
     from cxrflow.encoders.image_encoder import save_image_half
     from cxrflow.encoders.released.halves import find_files, read_halves, source_files
-    from cxrflow.files import atomic_folder, file_digest, write_json
+    from cxrflow.files.atomic import atomic_folder, file_digest, write_json
     from cxrflow.text.tokenizer import read_tokenizer, rewrite_tokenizer
 
     files = find_files(kind, weights, image)

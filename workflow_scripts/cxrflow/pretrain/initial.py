@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cxrflow.command import parser, read_settings, run, seed_number
 from cxrflow.pretrain.settings import InitialSettings
+from cxrflow.programs.program import parser, run, seed_number
+from cxrflow.settings import read_settings
 
 log = logging.getLogger("cxrflow")
 
@@ -33,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from cxrflow import __version__
     from cxrflow.encoders.image_encoder import read_image_settings, save_image_half
-    from cxrflow.files import atomic_folder, write_json
+    from cxrflow.files.atomic import atomic_folder, write_json
     from cxrflow.pretrain.frame_text_pairs import start_trunk
     from cxrflow.pretrain.inputs import model_fingerprint
 

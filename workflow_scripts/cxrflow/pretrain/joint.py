@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from cxrflow.command import run
 from cxrflow.pretrain.arguments import image_text_parser, start, train
 from cxrflow.pretrain.settings import JointPretrainingSettings
+from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
     from cxrflow.pretrain.objective import Run
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def run_training(given: Namespace, settings: JointPretrainingSettings, run: "Run") -> None:
     """This process's share of the training."""
     from cxrflow.encoders.cxr_bert import require_embeddings, require_positions
-    from cxrflow.files import file_digest
+    from cxrflow.files.atomic import file_digest
     from cxrflow.images.store import PixelStore
     from cxrflow.pretrain.image_text_pairs import ImageTextProgram, pair_texts, start_image
     from cxrflow.pretrain.inputs import Pairs, model_fingerprint

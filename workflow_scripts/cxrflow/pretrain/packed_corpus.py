@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.errors import InputError
 from cxrflow.pretrain.inputs import copy_tokenizer
@@ -24,7 +25,6 @@ from cxrflow.training.order import drawn_batches
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses
 from cxrflow.training.settings import TrainingSettings
-from cxrflow.transfer import sent
 
 
 class PackedViews(NamedTuple):

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrflow.command import run
 from cxrflow.pretrain.arguments import start, train, training_parser
 from cxrflow.pretrain.settings import ReportTrainingSettings
+from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
     from cxrflow.pretrain.objective import Run
@@ -33,7 +33,7 @@ def run_training(given: Namespace, settings: ReportTrainingSettings, run: "Run")
     from cxrflow.encoders.cxr_bert import load_text_half, require_embeddings
     from cxrflow.encoders.image_encoder import load_image_half
     from cxrflow.encoders.report_decoder import ReportDecoder
-    from cxrflow.files import file_digest
+    from cxrflow.files.atomic import file_digest
     from cxrflow.images.store import PixelStore
     from cxrflow.pretrain.frame_text_pairs import require_earlier_priors
     from cxrflow.pretrain.inputs import Pairs, model_fingerprint

@@ -16,6 +16,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
 from cxrflow.encoders.settings import TextPooling
 from cxrflow.errors import InputError
@@ -25,7 +26,6 @@ from cxrflow.text.report_batch import ReportTokens, Section
 from cxrflow.text.sentences import has_text, sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo
 from cxrflow.training.processes import Processes
-from cxrflow.transfer import sent
 
 
 class MaskedText(NamedTuple):

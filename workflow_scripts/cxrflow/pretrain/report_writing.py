@@ -9,13 +9,13 @@ from pathlib import Path
 
 from torch import Tensor
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.decoding import Search, decode
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.report_decoder import ReportDecoder, save_decoder
 from cxrflow.metrics.report_text import bleu, bleu_counts, rouge_l
 from cxrflow.pretrain.objective import Batch
 from cxrflow.pretrain.writing import WritingProgram, WrittenViews
-from cxrflow.transfer import sent
 
 
 class ReportViews(WrittenViews):

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.frames import Frames
 from cxrflow.errors import InputError
 from cxrflow.images.augment import Stored
@@ -20,7 +21,6 @@ from cxrflow.images.free_memory import free_memory
 from cxrflow.images.store import PixelStore
 from cxrflow.pretrain.inputs import PRIOR
 from cxrflow.training.memory import explained
-from cxrflow.transfer import sent
 
 log = logging.getLogger("cxrflow")
 

@@ -4,7 +4,6 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from cxrflow.command import Settings, SettingsT
 from cxrflow.encoders.settings import (
     Captioning,
     ImageEncoderSettings,
@@ -22,6 +21,7 @@ from cxrflow.pretrain.terms.settings import (
     SupervisedTerms,
     TextTerms,
 )
+from cxrflow.settings import Settings, SettingsT
 from cxrflow.training.settings import TrainingSettings
 
 

@@ -14,12 +14,12 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from cxrflow.compute.keyed_random import BITS, row_state, uniform
 from cxrflow.encoders.cxr_bert import CXRBert, ProjectionHead
 from cxrflow.encoders.image_encoder import ImageOutput
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
-from cxrflow.keyed_random import BITS, row_state, uniform
 from cxrflow.pretrain.image_text_pairs import ImageTextProgram, PairViews
 from cxrflow.pretrain.inputs import Pairs
 from cxrflow.pretrain.objective import Batch

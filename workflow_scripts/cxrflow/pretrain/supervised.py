@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrflow.command import run
 from cxrflow.pretrain.arguments import start, train, training_parser
 from cxrflow.pretrain.settings import SupervisedSettings
+from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
     from cxrflow.pretrain.objective import Run
@@ -31,7 +31,7 @@ def run_training(given: Namespace, settings: SupervisedSettings, run: "Run") -> 
     """This process's share of the training; ``--pairs`` is the samples.parquet of the cohort."""
     import torch
 
-    from cxrflow.files import file_digest
+    from cxrflow.files.atomic import file_digest
     from cxrflow.images.store import PixelStore
     from cxrflow.pretrain.image_classes import Samples, SupervisedProgram
     from cxrflow.pretrain.image_text_pairs import start_image

@@ -9,9 +9,9 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cxrflow.command import run
 from cxrflow.pretrain.arguments import image_text_parser, start, train
 from cxrflow.pretrain.settings import TemporalPretrainingSettings
+from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
     from cxrflow.pretrain.objective import Run
@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def run_training(given: Namespace, settings: TemporalPretrainingSettings, run: "Run") -> None:
     """This process's share of the training."""
     from cxrflow.encoders.cxr_bert import require_embeddings, require_positions
-    from cxrflow.files import file_digest
+    from cxrflow.files.atomic import file_digest
     from cxrflow.images.store import PixelStore
     from cxrflow.pretrain.frame_text_pairs import (
         FrameTextProgram,

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cxrflow.command import run
 from cxrflow.errors import InputError
 from cxrflow.pretrain.arguments import start, train, training_parser
 from cxrflow.pretrain.settings import TextPretrainingSettings
+from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
     from cxrflow.pretrain.objective import Run, TermsProgram

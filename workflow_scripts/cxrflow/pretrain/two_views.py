@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.trunk import build_trunk
-from cxrflow.files import write_json
+from cxrflow.files.atomic import write_json
 from cxrflow.images.augment import Augmentation
 from cxrflow.pretrain.objective import Batch, Run, TermsProgram, Views
 from cxrflow.pretrain.resident_images import SplitImages

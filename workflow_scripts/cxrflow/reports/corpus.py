@@ -17,13 +17,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cxrflow.command import parser, read_settings, run, thread_count
+from cxrflow.compute.parallel import chunks, ordered_map
+from cxrflow.compute.progress import progress
 from cxrflow.data.layouts import holders
-from cxrflow.drops import Drop, Tally
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_folder, fingerprint, is_synthetic, write_json
-from cxrflow.parallel import chunks, ordered_map
-from cxrflow.progress import progress
+from cxrflow.files.atomic import atomic_folder, fingerprint, is_synthetic, write_json
+from cxrflow.files.drops import Drop, Tally
+from cxrflow.programs.program import parser, run, thread_count
 from cxrflow.reports.headings import hint
 from cxrflow.reports.labels.language import UNKNOWN_LANGUAGE
 from cxrflow.reports.labels.observations import NAMES, OBSERVATIONS
@@ -31,6 +31,7 @@ from cxrflow.reports.parsing import require_few, warn_of_headings
 from cxrflow.reports.reading import KEPT, Processor, Rows
 from cxrflow.reports.settings import ReportSettings
 from cxrflow.reports.texts import Reference, list_reports
+from cxrflow.settings import read_settings
 
 log = logging.getLogger(__name__)
 

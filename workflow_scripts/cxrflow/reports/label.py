@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cxrflow.command import parser, read_settings, run, thread_count
 from cxrflow.errors import InputError
-from cxrflow.outputs import require_writable
+from cxrflow.files.outputs import require_writable
+from cxrflow.programs.program import parser, run, thread_count
 from cxrflow.reports.settings import ReportSettings
+from cxrflow.settings import read_settings
 
 
 def _check_outputs(given: Any) -> None:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxrflow.archives import TooLarge, read_file
-from cxrflow.csv_table import read_text
-from cxrflow.drops import printable
 from cxrflow.errors import InputError
-from cxrflow.parquet import read_table
+from cxrflow.files.archives import TooLarge, read_file
+from cxrflow.files.csv_table import read_text
+from cxrflow.files.drops import printable
+from cxrflow.files.parquet import read_table
 from cxrflow.reports.texts import RawReport, decode
 
 log = logging.getLogger(__name__)

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from cxrflow.csv_table import inert
-from cxrflow.drops import Tally
+from cxrflow.compute.parallel import chunks, ordered_map
+from cxrflow.compute.progress import progress
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_path, write_json
-from cxrflow.parallel import chunks, ordered_map
-from cxrflow.progress import progress
+from cxrflow.files.atomic import atomic_path, write_json
+from cxrflow.files.csv_table import inert
+from cxrflow.files.drops import Tally
 from cxrflow.reports.headings import line_starts
 from cxrflow.reports.label_sources import Source
 from cxrflow.reports.labels.labeller import make_labeller

@@ -5,10 +5,10 @@ Headings are those of any hospital (:mod:`.headings`).
 
 from pathlib import Path
 
-from cxrflow.archives import TooLarge, read_file
-from cxrflow.csv_table import read_csv, require_file
-from cxrflow.drops import printable
 from cxrflow.errors import InputError
+from cxrflow.files.archives import TooLarge, read_file
+from cxrflow.files.csv_table import read_csv, require_file
+from cxrflow.files.drops import printable
 from cxrflow.reports.texts import Listing, RawReport, Reference, decode
 
 STUDIES, FOLDER = "studies.csv", "reports"

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from cxrflow.drops import Tally
 from cxrflow.errors import InputError
-from cxrflow.files import is_synthetic
+from cxrflow.files.atomic import is_synthetic
+from cxrflow.files.drops import Tally
 from cxrflow.reports.headings import MAIN, frequent, hint
 from cxrflow.reports.sections import ParsedReport, labelled_report, parse_report, special_cases
 from cxrflow.reports.settings import ReportSettings

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from cxrflow.command import Seed, Settings
+from cxrflow.settings import Seed, Settings
 
 SectionName = Literal[
     "findings",

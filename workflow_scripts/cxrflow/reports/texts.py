@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from cxrflow.archives import (
+from cxrflow.data import layouts
+from cxrflow.errors import InputError
+from cxrflow.files.archives import (
     DAMAGE,
     TWICE,
     Member,
@@ -23,10 +25,8 @@ from cxrflow.archives import (
     read_member,
     tar_files,
 )
-from cxrflow.csv_table import bare_ids, find_file, read_csv, require_file, require_root
-from cxrflow.data import layouts
-from cxrflow.drops import Drop, Tally, printable
-from cxrflow.errors import InputError
+from cxrflow.files.csv_table import bare_ids, find_file, read_csv, require_file, require_root
+from cxrflow.files.drops import Drop, Tally, printable
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cxrflow.command import parser, read_settings, run
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_folder, is_synthetic, write_json
+from cxrflow.files.atomic import atomic_folder, is_synthetic, write_json
+from cxrflow.programs.program import parser, run
 from cxrflow.reports.settings import SentenceSplitterSettings
 from cxrflow.reports.stanza_models import train_model
+from cxrflow.settings import read_settings
 
 log = logging.getLogger(__name__)
 

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cxrflow.command import run
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_path, write_json
+from cxrflow.files.atomic import atomic_path, write_json
 from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.figures import CurveFigure
+from cxrflow.programs.program import run
 from cxrflow.tables.cells import Cell, make_cell
 from cxrflow.tables.notes import note_on_data
 from cxrflow.tables.results import Results, read_results, results_parser

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from cxrflow.benchmarks.settings import LEAST_SEEDS
-from cxrflow.papers.tables import Table
+from cxrflow.papers.table import Table
 from cxrflow.tables.cells import Cell
 from cxrflow.tables.results import Results
 from cxrflow.tables.tests import CORRECTED, MARK, Tests

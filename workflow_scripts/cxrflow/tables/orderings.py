@@ -13,10 +13,10 @@ from itertools import pairwise
 from typing import Any
 
 from cxrflow.benchmarks.settings import LEAST_SEEDS
-from cxrflow.command import run
 from cxrflow.names import short_name
 from cxrflow.papers import Paper, load_paper
-from cxrflow.papers.tables import Address, Column, Ordering
+from cxrflow.papers.table import Address, Column, Ordering
+from cxrflow.programs.program import run
 from cxrflow.tables.cells import Cell, make_cell
 from cxrflow.tables.notes import note_on_chance, note_on_data, note_on_spread
 from cxrflow.tables.results import NOT_RUN, Results, read_results, results_parser

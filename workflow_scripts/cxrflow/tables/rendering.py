@@ -7,7 +7,7 @@ other. The difference is only printed where our data are real: on synthetic data
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cxrflow.papers.tables import Table
+from cxrflow.papers.table import Table
 from cxrflow.tables.cells import Cell
 from cxrflow.tables.notes import differences, reasons, table_notes
 from cxrflow.tables.results import NOT_IN_HEADLINE, Results

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cxrflow.command import parser
 from cxrflow.errors import InputError
-from cxrflow.files import read_object
+from cxrflow.files.atomic import read_object
 from cxrflow.papers import Paper
-from cxrflow.papers.tables import Result, cells_of
+from cxrflow.papers.table import Result, cells_of
+from cxrflow.programs.program import parser
 
 FIELDS = ("task", "model", "seed", "learnt", "data", "protocol", "metrics")
 Number = int | float | None

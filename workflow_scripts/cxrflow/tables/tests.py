@@ -12,8 +12,8 @@ from typing import Any
 
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.errors import InputError
-from cxrflow.files import read_object
-from cxrflow.papers.tables import Result, Spot
+from cxrflow.files.atomic import read_object
+from cxrflow.papers.table import Result, Spot
 
 KEYS = tuple(PairedComparison.model_fields)
 FIELDS = (*KEYS, "seeds", "reason")

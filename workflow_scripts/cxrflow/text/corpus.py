@@ -8,10 +8,11 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from cxrflow.command import parser, read_settings, run, thread_count
 from cxrflow.data import layouts
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_folder, file_digest, is_synthetic, write_json
+from cxrflow.files.atomic import atomic_folder, file_digest, is_synthetic, write_json
+from cxrflow.programs.program import parser, run, thread_count
+from cxrflow.settings import read_settings
 from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.settings import CorpusSettings
 

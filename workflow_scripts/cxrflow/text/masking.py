@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import torch
 
-from cxrflow.keyed_random import BITS, row_state, threshold, uniform
+from cxrflow.compute.keyed_random import BITS, row_state, threshold, uniform
 from cxrflow.text.settings import MaskingSettings
 from cxrflow.text.tokenizer import VocabularyInfo
 

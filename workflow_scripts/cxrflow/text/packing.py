@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from cxrflow.errors import InputError
-from cxrflow.files import file_digest, fingerprint, read_object
+from cxrflow.files.atomic import file_digest, fingerprint, read_object
 from cxrflow.text.ragged import Ints, offsets_of, ranges
 from cxrflow.text.tokenizer import VocabularyInfo
 

@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from cxrflow.compute.keyed_random import row_state, uniform
 from cxrflow.errors import InputError
-from cxrflow.keyed_random import row_state, uniform
 from cxrflow.text.ragged import Ints, offsets_of, ranges
 from cxrflow.text.sentences import sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo

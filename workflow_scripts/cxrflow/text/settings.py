@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from cxrflow.command import Settings
+from cxrflow.settings import Settings
 
 
 class CorpusSettings(Settings):

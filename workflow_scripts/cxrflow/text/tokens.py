@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from cxrflow.command import parser, read_settings, run, thread_count
+from cxrflow.compute.progress import progress
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_folder, file_digest, write_json
-from cxrflow.progress import progress
+from cxrflow.files.atomic import atomic_folder, file_digest, write_json
+from cxrflow.programs.program import parser, run, thread_count
+from cxrflow.settings import read_settings
 from cxrflow.text.documents import open_documents, read_group
 from cxrflow.text.settings import TokensSettings
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer

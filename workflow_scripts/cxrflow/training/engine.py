@@ -26,8 +26,8 @@ from tqdm import tqdm
 
 from cxrflow import __version__
 from cxrflow.errors import InputError, InterruptedRun
-from cxrflow.files import atomic_folder, naming, read_json, write_json
-from cxrflow.outputs import require_own_folder
+from cxrflow.files.atomic import atomic_folder, naming, read_json, write_json
+from cxrflow.files.outputs import require_own_folder
 from cxrflow.training.compilation import compile_modules
 from cxrflow.training.data_clock import DataClock
 from cxrflow.training.memory import explained, keep_freed_memory, peak_memory_mb

@@ -10,7 +10,7 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from cxrflow.files import atomic_path
+from cxrflow.files.atomic import atomic_path
 
 
 class MetricsLog:

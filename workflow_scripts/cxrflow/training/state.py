@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 
-from cxrflow.command import deciding_settings
 from cxrflow.errors import InputError, PassingError
-from cxrflow.files import atomic_path, read_json, write_json
-from cxrflow.outputs import claim_folder, remove_folder
+from cxrflow.files.atomic import atomic_path, read_json, write_json
+from cxrflow.files.outputs import claim_folder, remove_folder
+from cxrflow.settings import deciding_settings
 
 log = logging.getLogger("cxrflow")
 CHECKSUM_BYTES = 32

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from cxrflow.files import fingerprint
+from cxrflow.files.atomic import fingerprint
 from cxrflow.training import optimiser as optimisers
 from cxrflow.training.data_clock import DataClock
 from cxrflow.training.precision import Precision, autocast

@@ -23,11 +23,11 @@ from cxrflow.benchmarks.inputs import drop_rows
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.result import Figure, Result, estimates, png_of
 from cxrflow.benchmarks.settings import FeatureSettings
+from cxrflow.compute.progress import progress
 from cxrflow.errors import InputError
-from cxrflow.files import read_object
+from cxrflow.files.atomic import read_object
 from cxrflow.metrics.correlation import correlation
 from cxrflow.metrics.intervals import Floats, Statistic
-from cxrflow.progress import progress
 
 log = logging.getLogger("cxrflow")
 

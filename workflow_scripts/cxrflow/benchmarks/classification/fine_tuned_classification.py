@@ -41,7 +41,7 @@ from cxrflow.benchmarks.features import encode, weights_file
 from cxrflow.benchmarks.inputs import Pixels, read_frames
 from cxrflow.benchmarks.result import Result
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
-from cxrflow.files import atomic_path, file_digest, fingerprint, read_json
+from cxrflow.files.atomic import atomic_path, file_digest, fingerprint, read_json
 from cxrflow.training.engine import Engine
 from cxrflow.training.precision import choose_device
 from cxrflow.training.program import Losses, ParameterRule, Program

@@ -47,7 +47,7 @@ from cxrflow.benchmarks.features import (
 from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.benchmarks.result import Result
 from cxrflow.encoders.image_encoder import load_image_half
-from cxrflow.files import atomic_path, file_digest, fingerprint
+from cxrflow.files.atomic import atomic_path, file_digest, fingerprint
 from cxrflow.training.monitor import Monitor
 from cxrflow.training.precision import choose_device
 

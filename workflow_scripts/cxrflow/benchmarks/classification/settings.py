@@ -6,10 +6,10 @@ from pydantic import Field, field_validator, model_validator
 
 from cxrflow.benchmarks.generation.settings import Section
 from cxrflow.benchmarks.settings import BenchmarkSettings, Seeds, Shares, SizeLimits
-from cxrflow.command import Settings
-from cxrflow.data.settings import Split
+from cxrflow.data.cohorts.settings import Split
 from cxrflow.images.settings import AugmentationSettings
 from cxrflow.reports.settings import LabelSettings as ReportLabels
+from cxrflow.settings import Settings
 
 # How several prompts of one class become one embedding.
 PromptAverage = Literal["normalised", "raw"]

@@ -47,9 +47,9 @@ from cxrflow.benchmarks.features import Features, trained_geometry
 from cxrflow.benchmarks.grounding.controls import exchange
 from cxrflow.benchmarks.inputs import Cohort, Pixels, choose_split, open_pixels, read_cohort
 from cxrflow.benchmarks.result import Result
-from cxrflow.csv_table import read_lines
-from cxrflow.drops import Drop
 from cxrflow.errors import InputError
+from cxrflow.files.csv_table import read_lines
+from cxrflow.files.drops import Drop
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.store import PixelStore
 from cxrflow.metrics.crossed import over_trainings_and_samples, resampled

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from cxrflow.benchmarks.classification.settings import LabelSettings, LinearProbeSettings, Metric
 from cxrflow.benchmarks.settings import Seeds, Shares
-from cxrflow.data.settings import Split
+from cxrflow.data.cohorts.settings import Split
 from cxrflow.training.settings import TrainingSettings
 
 

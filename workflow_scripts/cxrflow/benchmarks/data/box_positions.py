@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cxrflow.benchmarks.grounding.region import box_mask
 from cxrflow.benchmarks.result import Figure, png_of
-from cxrflow.data.tables import Tables
+from cxrflow.data.readers.common_tables import Tables
 
 SIDE = 64  # cells of a map; coordinates are parts of the image's width and height
 

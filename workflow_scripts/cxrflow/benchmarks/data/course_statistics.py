@@ -14,11 +14,11 @@ import pandas as pd
 
 from cxrflow.benchmarks.data.settings import CourseStatisticsSettings
 from cxrflow.benchmarks.result import Result
-from cxrflow.data import chest_imagenome
 from cxrflow.data.layouts import layout
-from cxrflow.data.tables import Request
-from cxrflow.drops import Tally
-from cxrflow.files import fingerprint, is_synthetic
+from cxrflow.data.readers import chest_imagenome
+from cxrflow.data.readers.common_tables import Request
+from cxrflow.files.atomic import fingerprint, is_synthetic
+from cxrflow.files.drops import Tally
 from cxrflow.metrics.intervals import Estimate
 
 log = logging.getLogger("cxrflow")

@@ -19,10 +19,10 @@ from cxrflow.benchmarks.data.settings import CurationStatisticsSettings
 from cxrflow.benchmarks.inputs import TRUTH_FILE, choose_split
 from cxrflow.benchmarks.result import Result, estimates, slug
 from cxrflow.errors import InputError
-from cxrflow.files import file_digest, read_object
+from cxrflow.files.atomic import file_digest, read_object
+from cxrflow.files.parquet import read_table
 from cxrflow.images.curation import UNDECIDED, against_truth
 from cxrflow.metrics.intervals import Estimate, Floats, weighted_mean
-from cxrflow.parquet import read_table
 
 log = logging.getLogger("cxrflow")
 

@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
-from cxrflow.csv_table import Kind, bare_ids, find_file, read_csv
-from cxrflow.data.open_i_terms import read_term_labels
+from cxrflow.data.readers.open_i_terms import read_term_labels
 from cxrflow.errors import InputError
-from cxrflow.parquet import read_table
+from cxrflow.files.csv_table import Kind, bare_ids, find_file, read_csv
+from cxrflow.files.parquet import read_table
 from cxrflow.reports.labels.observations import OBSERVATIONS
 
 log = logging.getLogger("cxrflow")

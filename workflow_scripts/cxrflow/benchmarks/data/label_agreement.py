@@ -27,11 +27,11 @@ from cxrflow.benchmarks.data.given_labels import read_given
 from cxrflow.benchmarks.data.label_disagreements import NO_FINDING, ranked_disagreements
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
 from cxrflow.benchmarks.result import Result
-from cxrflow.command import explain
-from cxrflow.csv_table import bare_ids
-from cxrflow.drops import Drop
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_folder, fingerprint, read_object
+from cxrflow.files.atomic import atomic_folder, fingerprint, read_object
+from cxrflow.files.csv_table import bare_ids
+from cxrflow.files.drops import Drop
+from cxrflow.files.parquet import read_table
 from cxrflow.metrics.intervals import Estimate, Floats, bootstrap, clusters_of
 from cxrflow.metrics.label_agreement import (
     CLASSES,
@@ -42,9 +42,9 @@ from cxrflow.metrics.label_agreement import (
     differing,
     state_codes,
 )
-from cxrflow.parquet import read_table
 from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.settings import LabelSettings, ReportSettings
+from cxrflow.settings import explain
 
 log = logging.getLogger("cxrflow")
 

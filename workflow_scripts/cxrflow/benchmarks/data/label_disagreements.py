@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cxrflow.files.parquet import read_table
 from cxrflow.metrics.label_agreement import STATES, state_codes
-from cxrflow.parquet import read_table
 from cxrflow.reports.labels.observations import POSITIVE
 from cxrflow.reports.labels.scope.labeller import Reason, ScopeLabeller
 from cxrflow.reports.settings import LabelSettings

@@ -22,12 +22,12 @@ import pandas as pd
 from cxrflow.benchmarks.data.box_positions import draw, spread, union_maps
 from cxrflow.benchmarks.data.settings import MsCxrStatisticsSettings
 from cxrflow.benchmarks.result import Result, slug
-from cxrflow.data import mimic_iv, ms_cxr
 from cxrflow.data.layouts import layout
-from cxrflow.data.tables import Request, Tables
-from cxrflow.drops import Tally
+from cxrflow.data.readers import mimic_iv, ms_cxr
+from cxrflow.data.readers.common_tables import Request, Tables
 from cxrflow.errors import InputError
-from cxrflow.files import fingerprint, is_synthetic
+from cxrflow.files.atomic import fingerprint, is_synthetic
+from cxrflow.files.drops import Tally
 from cxrflow.metrics.intervals import Estimate
 
 log = logging.getLogger("cxrflow")

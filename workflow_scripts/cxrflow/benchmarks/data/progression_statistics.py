@@ -15,7 +15,7 @@ import pandas as pd
 from cxrflow.benchmarks.data.settings import RowStatisticsSettings
 from cxrflow.benchmarks.inputs import read_cohort
 from cxrflow.benchmarks.result import Result, slug
-from cxrflow.data.tables import DIRECTIONS
+from cxrflow.data.readers.common_tables import DIRECTIONS
 from cxrflow.metrics.intervals import Estimate
 
 log = logging.getLogger("cxrflow")

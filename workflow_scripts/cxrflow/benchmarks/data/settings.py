@@ -5,8 +5,8 @@ from typing import Literal
 from pydantic import Field
 
 from cxrflow.benchmarks.settings import IntervalSettings
-from cxrflow.command import Settings
-from cxrflow.data.settings import Split
+from cxrflow.data.cohorts.settings import Split
+from cxrflow.settings import Settings
 
 
 class MsCxrStatisticsSettings(Settings):

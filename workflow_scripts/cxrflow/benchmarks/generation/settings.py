@@ -6,11 +6,11 @@ from pydantic import Field, model_validator
 
 from cxrflow.benchmarks.grounding.settings import ColumnsFigureSettings
 from cxrflow.benchmarks.settings import EncodingSettings
-from cxrflow.command import Settings
-from cxrflow.data.settings import Split
+from cxrflow.data.cohorts.settings import Split
 from cxrflow.names import Name
 from cxrflow.reports.entities.settings import EntitySettings
 from cxrflow.reports.settings import LabelSettings
+from cxrflow.settings import Settings
 
 Section = Literal["findings", "impression"]
 

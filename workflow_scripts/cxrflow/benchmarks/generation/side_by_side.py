@@ -13,7 +13,7 @@ import pandas as pd
 from cxrflow.benchmarks.generation.settings import ReportsFigureSettings
 from cxrflow.benchmarks.model_figures import given_columns
 from cxrflow.errors import InputError
-from cxrflow.parquet import read_table
+from cxrflow.files.parquet import read_table
 from cxrflow.reports.entities.taggers import Entity, KeywordTagger
 
 COLUMNS = ("sample_id", "study_id", "with_prior", "reference", "generated", "rouge_l")

@@ -26,10 +26,10 @@ from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
 from cxrflow.benchmarks.inputs import Cohort, Pixels, open_pixels, read_cohort
 from cxrflow.benchmarks.result import slug
 from cxrflow.errors import InputError
-from cxrflow.files import read_object
+from cxrflow.files.atomic import read_object
+from cxrflow.files.parquet import read_table
 from cxrflow.images.geometry import Geometry, Placement
 from cxrflow.names import short_name
-from cxrflow.parquet import read_table
 
 PANEL = 176  # pixels of a panel's side
 PANELS = 4  # side by side, where examples are narrower than that

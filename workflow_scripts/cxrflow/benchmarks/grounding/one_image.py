@@ -24,14 +24,14 @@ from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.phrases import plain_phrases
 from cxrflow.benchmarks.grounding.region import make_window, prepare_grid
 from cxrflow.benchmarks.grounding.settings import OneImageSettings
-from cxrflow.data.dicom_headers import scan
+from cxrflow.data.readers.dicom_headers import scan
 from cxrflow.encoders.dilation import refine_grid
 from cxrflow.encoders.frames import Frames
 from cxrflow.errors import InputError
-from cxrflow.files import atomic_path
+from cxrflow.files.atomic import atomic_path
 from cxrflow.images.geometry import Geometry, Placement
 from cxrflow.images.shards import read_image
-from cxrflow.model import Model
+from cxrflow.models.model import Model
 from cxrflow.training.precision import Precision, autocast, choose_device, choose_precision
 
 log = logging.getLogger("cxrflow")

@@ -38,10 +38,10 @@ from cxrflow.benchmarks.inputs import (
 )
 from cxrflow.benchmarks.result import Result, estimates, slug
 from cxrflow.encoders.dilation import refine_grid
+from cxrflow.files.parquet import read_table
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import miou, of_pixels, signed_cnr
 from cxrflow.metrics.intervals import Estimate, Floats, Statistic, weighted_mean
-from cxrflow.parquet import read_table
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")

@@ -5,9 +5,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from cxrflow.benchmarks.settings import EncodingSettings, SizeLimits
-from cxrflow.command import Settings
 from cxrflow.images.settings import PixelSettings
 from cxrflow.names import Name, is_reference
+from cxrflow.settings import Settings
 
 
 class PhraseGroundingSettings(EncodingSettings):

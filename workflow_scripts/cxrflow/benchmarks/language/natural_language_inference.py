@@ -21,9 +21,9 @@ from cxrflow.benchmarks.language.pair_classifier import FineTuning, LabelledPair
 from cxrflow.benchmarks.language.sentence_pair_rows import COLUMNS, pair_clusters, pair_numbers
 from cxrflow.benchmarks.language.settings import NaturalLanguageInferenceSettings
 from cxrflow.benchmarks.result import Result, estimates
-from cxrflow.data.nli import LABELS
+from cxrflow.data.readers.nli import LABELS
 from cxrflow.errors import InputError
-from cxrflow.files import fingerprint
+from cxrflow.files.atomic import fingerprint
 from cxrflow.metrics.intervals import Estimate, Floats, Statistic
 from cxrflow.metrics.multiclass import accuracy, class_f1
 from cxrflow.text.sentence_pairs import PairTokens

@@ -8,8 +8,8 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from cxrflow.benchmarks.settings import BenchmarkSettings, EncodingSettings, IntervalSettings, Seeds
-from cxrflow.command import Seed, Settings
-from cxrflow.data.settings import Split
+from cxrflow.data.cohorts.settings import Split
+from cxrflow.settings import Seed, Settings
 from cxrflow.text.settings import MaskingSettings
 
 

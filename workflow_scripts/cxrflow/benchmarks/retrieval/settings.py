@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 from cxrflow.benchmarks.generation.settings import Section
 from cxrflow.benchmarks.grounding.settings import ColumnsFigureSettings
 from cxrflow.benchmarks.settings import BenchmarkSettings, EncodingSettings
-from cxrflow.data.settings import Split
+from cxrflow.data.cohorts.settings import Split
 from cxrflow.names import Name
 
 

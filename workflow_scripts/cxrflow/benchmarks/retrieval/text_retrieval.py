@@ -18,9 +18,9 @@ from cxrflow.benchmarks.result import Result
 from cxrflow.benchmarks.retrieval.precision import COLUMNS, candidates_of, predict, result
 from cxrflow.benchmarks.retrieval.settings import TextRetrievalSettings
 from cxrflow.errors import InputError
-from cxrflow.files import file_digest, fingerprint
+from cxrflow.files.atomic import file_digest, fingerprint
+from cxrflow.files.parquet import read_table
 from cxrflow.metrics.retrieval import cosines
-from cxrflow.parquet import read_table
 from cxrflow.training.precision import choose_device
 
 FILE = "queries.parquet"

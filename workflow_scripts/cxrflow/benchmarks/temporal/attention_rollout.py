@@ -51,10 +51,10 @@ from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import load_image_half
 from cxrflow.encoders.multi_image import Trunk
 from cxrflow.errors import InputError
+from cxrflow.files.parquet import read_table
 from cxrflow.images.geometry import Placement
 from cxrflow.images.store import PixelStore
 from cxrflow.metrics.intervals import Floats, Statistic, weighted_mean
-from cxrflow.parquet import read_table
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")

@@ -39,10 +39,10 @@ from cxrflow.benchmarks.inputs import (
 )
 from cxrflow.benchmarks.result import Figure, Result, estimates
 from cxrflow.benchmarks.temporal.settings import PriorInfluenceSettings
+from cxrflow.compute.progress import progress
 from cxrflow.encoders.guided_text import GuidedText, load_guidance
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats, Statistic
-from cxrflow.progress import progress
 from cxrflow.text.sentences import sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo
 from cxrflow.training.precision import choose_device

@@ -22,8 +22,11 @@ import pandas as pd
 from cxrflow.benchmarks.inputs import PRIOR, TRUTH_FILE, drop_rows, open_pixels, read_cohort
 from cxrflow.benchmarks.result import Result, estimates
 from cxrflow.benchmarks.temporal.settings import RegistrationErrorSettings
+from cxrflow.compute.parallel import ordered_map
+from cxrflow.compute.progress import progress
 from cxrflow.errors import InputError
-from cxrflow.files import fingerprint, read_object
+from cxrflow.files.atomic import fingerprint, read_object
+from cxrflow.files.parquet import read_table
 from cxrflow.images.alignments import Alignments
 from cxrflow.images.geometry import Placement
 from cxrflow.images.registration import Alignment, as_transform, filtered, one_thread
@@ -31,9 +34,6 @@ from cxrflow.images.settings import RegistrationSettings
 from cxrflow.images.store import PixelStore
 from cxrflow.metrics.intervals import Floats, weighted_mean
 from cxrflow.metrics.registration import corner_distance, rotation_error, scale_error, similarities
-from cxrflow.parallel import ordered_map
-from cxrflow.parquet import read_table
-from cxrflow.progress import progress
 
 log = logging.getLogger("cxrflow")
 

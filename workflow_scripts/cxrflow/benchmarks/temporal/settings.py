@@ -7,9 +7,10 @@ from pydantic import Field, model_validator
 
 from cxrflow.benchmarks.classification.settings import ConvergedSolver
 from cxrflow.benchmarks.settings import BenchmarkSettings, EncodingSettings, IntervalSettings
-from cxrflow.command import Settings, read_yaml
-from cxrflow.data.settings import Split
+from cxrflow.data.cohorts.settings import Split
+from cxrflow.files.yaml_file import read_yaml
 from cxrflow.images.settings import AugmentationSettings
+from cxrflow.settings import Settings
 from cxrflow.training.settings import TrainingSettings
 
 Direction = Literal["improving", "stable", "worsening"]

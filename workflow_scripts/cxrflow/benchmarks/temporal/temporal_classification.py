@@ -54,7 +54,7 @@ from cxrflow.benchmarks.temporal.settings import (
 )
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
 from cxrflow.errors import InputError
-from cxrflow.files import file_digest
+from cxrflow.files.atomic import file_digest
 from cxrflow.images.alignments import Alignments, RegisteredPriors
 from cxrflow.images.store import PixelStore
 from cxrflow.metrics.intervals import Estimate, Floats, Statistic, weighted_mean

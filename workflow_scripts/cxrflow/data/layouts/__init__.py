@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from cxrflow.command import Settings, explain, read_yaml
-from cxrflow.data.settings import CohortKind
+from cxrflow.data.cohorts.settings import CohortKind
 from cxrflow.errors import InputError
+from cxrflow.files.yaml_file import read_yaml
+from cxrflow.settings import Settings, explain
 
 if TYPE_CHECKING:
-    from cxrflow.data.tables import Request, Tables
+    from cxrflow.data.readers.common_tables import Request, Tables
 
 FOLDER = Path(__file__).parent
 Content = Literal[

@@ -1,8 +1,8 @@
 """Whether what a model is scored on may hold patients or images that it was trained on.
 
 Said from the data sets' descriptions alone, before anything is read; the cohorts' own checks
-(:mod:`cxrflow.data.leakage`) then look at the patients themselves. Three quarters of MS-CXR's
-patients are in MIMIC-CXR's official training split; RSNA's images are NIH's.
+(:mod:`cxrflow.data.cohorts.leakage`) then look at the patients themselves. Three quarters of
+MS-CXR's patients are in MIMIC-CXR's official training split; RSNA's images are NIH's.
 """
 
 from collections.abc import Hashable, Iterable

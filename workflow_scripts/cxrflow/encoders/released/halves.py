@@ -28,7 +28,7 @@ from cxrflow.encoders.released.text import (
 )
 from cxrflow.encoders.settings import ProjectionHeadSettings
 from cxrflow.errors import InputError
-from cxrflow.files import read_object
+from cxrflow.files.atomic import read_object
 
 
 class Halves(NamedTuple):

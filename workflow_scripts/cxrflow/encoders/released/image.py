@@ -17,13 +17,13 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from cxrflow.command import explain
 from cxrflow.encoders.image_encoder import ImageEncoder, read_image_settings
 from cxrflow.encoders.released.checkpoints import drop, read_checkpoint
 from cxrflow.encoders.resnet import ResNet
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.encoders.weights import load_weights, require_fit
 from cxrflow.errors import InputError
+from cxrflow.settings import explain
 
 TRUNK = "encoder.encoder."
 PROJECTOR = "projector."

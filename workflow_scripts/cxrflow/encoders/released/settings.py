@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from cxrflow.command import Settings
 from cxrflow.encoders.settings import ProjectionHeadSettings
+from cxrflow.settings import Settings
 
 Kind = Literal["cxr_bert", "bert", "biovil_image", "biovil", "biovil_t", "imagenet_resnet"]
 

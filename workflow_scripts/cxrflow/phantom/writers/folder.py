@@ -15,11 +15,11 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cxrflow.compute.progress import progress
 from cxrflow.errors import InputError
-from cxrflow.files import fingerprint, naming, read_json, write_json
-from cxrflow.outputs import claim_folder, empty_folder
+from cxrflow.files.atomic import fingerprint, naming, read_json, write_json
+from cxrflow.files.outputs import claim_folder, empty_folder
 from cxrflow.phantom.settings import FollowedSettings, HospitalSettings
-from cxrflow.progress import progress
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cxrflow.files import write_json
+from cxrflow.files.atomic import write_json
 from cxrflow.phantom.canvas import image_shape
 from cxrflow.phantom.course import GROUNDED
 from cxrflow.phantom.drawing import finding_boxes

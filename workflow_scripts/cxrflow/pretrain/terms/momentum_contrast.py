@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from cxrflow.compute.keyed_random import row_state
 from cxrflow.encoders.frames import Frames
-from cxrflow.keyed_random import row_state
 from cxrflow.objectives.momentum_contrast import momentum_contrast
 from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_serializer, model_validator
 
-from cxrflow.command import Settings
+from cxrflow.settings import Settings
 from cxrflow.text.settings import MaskingSettings
 
 

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from cxrflow.command import Seed, Settings
+from cxrflow.settings import Seed, Settings
 
 
 class EntitySettings(Settings):

@@ -1,0 +1,1 @@
+"""What a person types: ``cxrflow load``, ``ground``, ``draft``, ``export`` and ``verify``."""

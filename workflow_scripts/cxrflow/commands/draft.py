@@ -1,0 +1,94 @@
+"""Draft the report of one radiograph, optionally with an earlier one. Not for clinical use.
+
+    cxrflow draft --model results/models/biovil_t/report_biovil_t/seed0 --image x.dcm \\
+        --prior earlier.dcm --prior-report earlier.txt
+
+This is research: any word of the draft may be wrong. In Python,
+``cxrflow.load(folder).generate_report`` gives the text itself.
+"""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxrflow.benchmarks.generation.settings import OneReportSettings
+from cxrflow.errors import InputError
+from cxrflow.programs.program import parser, run
+from cxrflow.settings import read_settings
+
+MODEL = Path("results/models/biovil_t/report_biovil_t/seed0")
+MARK = "DRAFT BY A MACHINE, FOR RESEARCH ONLY. NOT FOR CLINICAL USE."
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = parser(__doc__)
+    arguments.add_argument(
+        "--model", type=Path, default=MODEL, help=f"model folder (default: {MODEL})"
+    )
+    arguments.add_argument(
+        "--image", type=Path, required=True, help="radiograph (DICOM, PNG or JPEG)"
+    )
+    arguments.add_argument("--prior", type=Path, help="an earlier radiograph of the patient")
+    arguments.add_argument(
+        "--prior-report",
+        type=Path,
+        help="text file: that radiograph's report (with headings: the model's sections)",
+    )
+    arguments.add_argument(
+        "--output", type=Path, help="text file to write (default: print the draft)"
+    )
+    options = arguments.parse_args(argv)
+    settings = read_settings(options.settings, OneReportSettings)
+    if options.output is not None and options.output.suffix != ".txt":
+        raise InputError(f"--output is {options.output}, expected a name that ends in .txt")
+    written = f"{MARK}\n\n{draft(options, settings)}\n\n{MARK}\n"
+    if options.output is None:
+        print(written, end="")
+        return
+
+    from cxrflow.files.atomic import atomic_path
+
+    with atomic_path(options.output) as temporary:
+        temporary.write_text(written, encoding="utf-8")
+
+
+def draft(options: Namespace, settings: OneReportSettings) -> str:
+    """The text that the model writes of the image."""
+    import cxrflow
+    from cxrflow.training.precision import choose_device
+
+    model = cxrflow.load(options.model, choose_device(settings.device))
+    reads = None if model.decoder is None else model.decoder.settings
+    image, report = (getattr(reads, name, False) for name in ("prior_image", "prior_report"))
+    for name, used in (("prior", image and model.takes_prior), ("prior_report", report)):
+        if reads is not None and getattr(options, name) is not None and not used:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"{option} is given, but {options.model} has not learnt to read it")
+    earlier = None
+    if options.prior_report is not None and model.decoder is not None:
+        earlier = read_report(options.prior_report, model.decoder.settings.sections)
+    (text,) = model.generate_report(
+        options.image, options.prior, [earlier], settings.beams, settings.length_penalty
+    )
+    return text
+
+
+def read_report(path: Path, sections: Sequence[str]) -> str:
+    """Those sections of a report's text, or all of it where it names none of them."""
+    from cxrflow.reports.sections import parse_report
+    from cxrflow.reports.settings import SectionSettings
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text ({error.reason})") from None
+    found = parse_report(text, SectionSettings(headings="any"), None).sections
+    chosen = [found[name] for name in sections if found.get(name)]
+    return " ".join(" ".join(chosen or [text]).split())
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,100 @@
+"""Write one of our models in the layout and with the names of the released BioViL weights.
+
+The folder is like the published one (BioViL section 2): CXR-BERT's text half at its root, the image
+half beside it as ``biovil_image_resnet50_proj_size_128.pt``, or named by its sizes where it has
+others. ``export.json`` says what it came from. ``README.md`` is the model card: data, sizes,
+scores, limits, licence. The image file's layer ``fc``, which readers of the released file expect
+and nothing uses, is zeros.
+"""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from cxrflow.programs.program import parser, run
+
+log = logging.getLogger("cxrflow")
+
+Format = Literal["bin", "safetensors"]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of ``cxrflow export``."""
+    arguments = parser(__doc__, settings=False)
+    arguments.add_argument(
+        "--model", type=Path, required=True, help="results/models/<paper>/<model>/seed<k>"
+    )
+    arguments.add_argument("--output", type=Path, required=True, help="folder to write")
+    arguments.add_argument(
+        "--format",
+        choices=("bin", "safetensors"),
+        default="bin",
+        help="text weights as pytorch_model.bin, as released, or as model.safetensors",
+    )
+    given = arguments.parse_args(argv)
+    export(given.model, given.output, given.format)
+
+
+def export(model: Path, output: Path, form: Format = "bin") -> None:
+    """Write the halves that the folder ``model`` has to ``output``, in one piece.
+
+    Raises:
+        InputError: it is no model folder, or a half of it cannot be read or lacks a projection.
+    """
+    import torch
+    from safetensors.torch import save_file
+
+    from cxrflow.encoders.cxr_bert import load_text_half, untied
+    from cxrflow.encoders.image_encoder import load_image_half
+    from cxrflow.encoders.released.halves import require_released_head
+    from cxrflow.encoders.released.image import released_image, released_image_name
+    from cxrflow.encoders.released.text import released_config
+    from cxrflow.errors import InputError
+    from cxrflow.files.atomic import atomic_folder, file_digest, read_object, write_json
+    from cxrflow.models.card import card
+    from cxrflow.text.tokenizer import rewrite_tokenizer
+
+    has_text = (model / "config.json").is_file()
+    has_image = (model / "image" / "config.json").is_file()
+    if not has_text and not has_image:
+        raise InputError(f"{model}: holds neither config.json nor image/config.json")
+    sources: list[Path] = []
+    parameters: dict[str, int] = {}
+    with atomic_folder(output, "exported model") as made:
+        if has_text:
+            text = load_text_half(model)
+            require_released_head(text.config.projection_head, model)
+            write_json(made / "config.json", released_config(text.config))
+            if form == "bin":
+                torch.save(untied(text), made / "pytorch_model.bin")
+            else:
+                save_file(untied(text), made / "model.safetensors", {"format": "pt"})
+            rewrite_tokenizer(model, made)
+            sources.append(model / "model.safetensors")
+            parameters["text"] = sum(one.numel() for one in text.parameters())
+        if has_image:
+            image = load_image_half(model)
+            require_released_head(image.settings.projection_head, model)
+            path = made / released_image_name(image.settings)
+            torch.save(released_image(image), path)
+            # Where stride became dilation no weight tells.
+            write_json(path.with_suffix(".json"), image.settings.model_dump(mode="json"))
+            sources.append(model / "image" / "model.safetensors")
+            parameters["image"] = sum(one.numel() for one in image.parameters())
+        record = read_object(model / "run.json") if (model / "run.json").is_file() else {}
+        data = record.get("data") or {}
+        said = {
+            "geometry": data.get("geometry"),
+            "sources": {str(path.relative_to(model)): file_digest(path) for path in sources},
+            "zeros": ["encoder.encoder.fc.weight", "encoder.encoder.fc.bias"] if has_image else [],
+        }
+        write_json(made / "export.json", said)
+        (made / "README.md").write_text(card(model, record, parameters), encoding="utf-8")
+    log.info("wrote %s", output)
+    if has_image:
+        log.info("the image file's unused layer fc is zeros")
+
+
+if __name__ == "__main__":
+    run(main)

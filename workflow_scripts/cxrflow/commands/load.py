@@ -1,0 +1,67 @@
+"""Load a model and say what it is, or in one line what is wrong with it.
+
+    cxrflow load results/models/biovil/biovil/seed0
+
+Takes what ``cxrflow.load`` takes in Python: a model folder of a run, or published weights. Prints
+its halves and their sizes, the pixels it expects and the data it was trained on. The exit code is 2
+when anything is missing or damaged. An image and a text are encoded as a test, so a model that
+passes can be used.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cxrflow.programs.program import parser, run
+
+if TYPE_CHECKING:
+    from cxrflow.models.model import Model
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = parser(__doc__, settings=False)
+    arguments.add_argument("model", type=Path, help="model folder, or published weights")
+    arguments.add_argument("--image", type=Path, help="published image weights, if elsewhere")
+    options = arguments.parse_args(argv)
+
+    import cxrflow
+
+    model = cxrflow.load(options.model, image=options.image)
+    print(model)
+    for key, value in facts(model):
+        print(f"  {key:12} {value}")
+
+
+def facts(model: "Model") -> Iterator[tuple[str, str]]:
+    """What a loaded model is and was trained on."""
+    import torch
+
+    from cxrflow.encoders.released.halves import projection_is_new
+    from cxrflow.images.geometry import Geometry
+
+    halves = {
+        "text": model.text_encoder,
+        "image": model.image_encoder,
+        "decoder": model.decoder,
+    }
+    for name, half in halves.items():
+        if half is not None:
+            yield name, f"{sum(one.numel() for one in half.parameters()):,} parameters"
+    if model.image_encoder is not None:
+        size = Geometry.parse(model.geometry).size
+        features = model.image_features(torch.zeros(1, 1, size, size))
+        yield "pixels", f"{model.geometry}; {features.shape[1]} features an image"
+    if model.text_encoder is not None and not projection_is_new(model.run):
+        width = model.encode_text(["No pleural effusion."]).shape[1]
+        yield "joint space", f"{width} numbers a text"
+    data = model.run.get("data") or {}
+    if data.get("train_samples"):
+        drawn = " (synthetic)" if data.get("synthetic") else ""
+        yield "trained on", f"{data.get('name')}{drawn}, {data['train_samples']} samples"
+    if model.run.get("learnt") is False:
+        yield "warning", "its validation loss is at chance or little below: it has hardly learnt"
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,95 @@
+"""Compare a data set's files with the checksums that its publisher ships (``SHA256SUMS.txt``).
+
+    cxrflow verify --root /data/mimic-cxr/2.1.0 --threads 8 --share 0.01
+
+PhysioNet ships them with MIMIC-CXR and other sets. Files that were not downloaded are counted. A
+file that differs is named, and the exit code is 2.
+"""
+
+import random
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from cxrflow.compute.progress import progress
+from cxrflow.errors import InputError
+from cxrflow.files.archives import leads_out
+from cxrflow.files.atomic import file_digest
+from cxrflow.files.csv_table import read_lines, require_file, require_root
+from cxrflow.files.drops import Tally
+from cxrflow.programs.program import parser, run, seed_number, thread_count
+
+LISTS = ("SHA256SUMS.txt", "SHA256SUMS")
+LINE = re.compile(r"([0-9a-fA-F]{64})[ \t]+\*?(\S.*)")
+ABSENT, DIFFERENT = "not there", "other content than published"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = parser(__doc__, settings=False)
+    arguments.add_argument("--root", type=Path, required=True, help="folder with SHA256SUMS.txt")
+    arguments.add_argument(
+        "--share",
+        type=float,
+        default=1.0,
+        help="share of the files that are read, drawn at random, in (0, 1]",
+    )
+    arguments.add_argument("--seed", type=seed_number, default=0, help="of which files are drawn")
+    arguments.add_argument("--threads", type=thread_count, default=1, help="files read at once")
+    given = arguments.parse_args(argv)
+    if not 0 < given.share <= 1:
+        raise InputError(f"--share is {given.share}; expected more than 0 and at most 1")
+    tally = verify(given.root, given.share, given.seed, given.threads)
+    absent = sum(drop.count for drop in tally.drops if drop.reason == ABSENT)
+    print(f"{given.root}: {tally.kept} files are as published, {absent} are not there")
+
+
+def published(root: Path) -> dict[str, str]:
+    """SHA-256 of each file that the publisher lists, by its path below the root."""
+    path = require_file(require_root(root), *LISTS)
+    sums: dict[str, str] = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        found = LINE.fullmatch(line.rstrip())
+        if found is None or leads_out(found[2]):
+            raise InputError(f"{path}:{number}: expected a SHA-256 and a path, as published")
+        sums[found[2]] = found[1].lower()
+    if not sums:
+        raise InputError(f"{path}: lists no file")
+    return sums
+
+
+def verify(root: Path, share: float = 1, seed: int = 0, threads: int = 1) -> Tally:
+    """Read the files, or a share of them; what is there and as published is kept.
+
+    Raises:
+        InputError: a file differs, or none of those listed is there.
+    """
+    sums = published(root)
+    count = max(1, round(share * len(sums)))
+    chosen = sorted(random.Random(seed).sample(sorted(sums), count))
+    tally = Tally("files compared", "files")
+
+    def outcome(name: str) -> str | None:
+        try:
+            return None if file_digest(root / name) == sums[name] else DIFFERENT
+        except FileNotFoundError:
+            return ABSENT
+        except OSError as error:
+            return f"cannot be read ({error.strerror})"
+
+    with ThreadPoolExecutor(threads) as pool:
+        found = ([one] for one in zip(chosen, pool.map(outcome, chosen), strict=True))
+        for ((name, reason),) in progress(found, count, "file", title="comparing"):
+            if reason is None:
+                tally.kept += 1
+            else:
+                tally.drop(reason, [name], failed=reason != ABSENT)
+    tally.require_few(root, 0, "this program")
+    if not tally.kept:
+        raise InputError(f"{root}: of {count} listed files none is there")
+    return tally
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,1 @@
+"""Work on cores and devices: processes, progress, keyed random numbers, copies to a device."""

@@ -1,0 +1,143 @@
+"""A configuration and the run that follows from it and from its papers.
+
+The configuration says where data sets lie, at which scale and extent the papers are made, what jobs
+may use and what may be shown; the method is in the papers. Everything a run consists of is
+known here, before anything has run.
+"""
+
+from functools import cached_property
+from typing import Any
+
+from cxrflow.benchmarks.registry import BENCHMARKS
+from cxrflow.benchmarks.temporal.settings import RegistrationErrorSettings
+from cxrflow.config.label_comparisons import GivenLabels, label_comparisons
+from cxrflow.config.needs import Needs
+from cxrflow.config.results import Tables
+from cxrflow.names import is_reference, paper_of
+
+
+class Config(Tables):
+    """The whole configuration of a run, with what it makes and what that rests on."""
+
+    def needs(self, *shown: tuple[str, str]) -> Needs:
+        """The models and tasks of papers, each in an extent, and all that they rest on."""
+        results = [result for part in shown for result in self.results_of(*part)]
+        tasks = list(dict.fromkeys(task for task, _ in results))
+        used = [model for _, model in results if model and not is_reference(model)]
+        used += self.curators(*(self.library.tasks[task].cohort for task in tasks))
+        made = {name for model in used for name in self.ancestors(model)}
+        return Needs(self, [name for name in self.recipes if name in made], tasks)
+
+    @cached_property
+    def all_needs(self) -> Needs:
+        """What the whole run rests on: each paper whole, with its controls."""
+        models = list(self.needs(*((paper, "all") for paper in self.chosen)).models)
+        for paper in self.chosen:
+            models += [name for model in self.controls(paper) for name in self.ancestors(model)]
+        return Needs(self, list(dict.fromkeys(models)), self.tasks_in_use)
+
+    @property
+    def models_in_use(self) -> list[str]:
+        """The models that the chosen papers show, their controls, and what they are made from."""
+        return list(self.all_needs.models)
+
+    @property
+    def vocabularies_in_use(self) -> list[str]:
+        """The vocabularies of this run."""
+        return self.all_needs.vocabularies
+
+    def vocabularies_of(self, task: str) -> list[str]:
+        """The vocabularies that a task compares: those of its paper."""
+        return [name for name in self.vocabularies_in_use if paper_of(name) == paper_of(task)]
+
+    @property
+    def cohorts_in_use(self) -> list[str]:
+        """The cohorts of this run."""
+        return self.all_needs.cohorts
+
+    @cached_property
+    def stores(self) -> list[tuple[str, str]]:
+        """(cohort, geometry) of each pixel store.
+
+        Every cohort has its own: another one, of another paper perhaps, changes nothing for those
+        who read it.
+        """
+        trained = [name for name in self.models_in_use if not self.imported(name)]
+        seen = {(self.recipes[name].cohort, name) for name in trained}
+        curations = filter(None, map(self.curation, self.cohorts_in_use))
+        seen |= {(one.candidates, one.model) for one in curations}
+        stores = {(cohort, self.model(name).geometry) for cohort, name in seen}
+        stores |= {
+            (self.library.tasks[task].cohort, self.geometry_of(task, name))
+            for task, name in self._reading_images()
+        }
+        stores |= {
+            (task.task.cohort, task.settings.geometry)
+            for task in map(self.task, self.tasks_in_use)
+            if isinstance(task.settings, RegistrationErrorSettings)
+        }
+        return sorted(
+            (cohort, geometry)
+            for cohort, geometry in stores
+            if cohort and geometry and self.known_cohorts[cohort].pictured
+        )
+
+    def _reading_images(self) -> set[tuple[str, str]]:
+        """The (task, model) pairs that read pixels: those of one paper, and those it shows."""
+        pairs = [(task, name) for name in self.models_in_use for task in self.tasks_of(name)]
+        for paper in self.chosen:
+            shown = self.results_of(paper, "all")
+            pairs += [(task, name) for task, name in shown if name and not is_reference(name)]
+        return {pair for pair in pairs if self.task(pair[0]).benchmark.reads != "samples"}
+
+    def datasets_in_use(self) -> list[str]:
+        """Every data set that a cohort, a corpus or a comparison of labels of this run reads."""
+        named = list(self.all_needs.text_datasets)
+        for name in self.cohorts_in_use:
+            named += self.known_cohorts[name].sources
+        for labels in self.label_comparisons():
+            named += [labels.dataset, labels.holder or labels.dataset]
+        for name in self.tasks_in_use:
+            named += self.statistics_datasets(name)
+        return list(dict.fromkeys(named))
+
+    def label_comparisons(self) -> list[GivenLabels]:
+        """The labels that report labels are compared with."""
+        return label_comparisons(self.data, self.label_agreement, self.all_needs.corpora)
+
+    def statistics_datasets(self, task: str) -> list[str]:
+        """What statistics of data sets read (BioViL Table C.1, BioViL-T Appendix B).
+
+        The annotated set, the data set with all studies and their dates (a table of MIMIC-CXR-JPG
+        where there is one, and else the header of every image), demographics if there are any.
+        """
+        recipe = self.library.tasks[task]
+        if BENCHMARKS[recipe.benchmark].reads != "datasets":
+            return []
+        cohort = self.known_cohorts[recipe.cohort]
+        studies = self.data.companion_of(cohort.dataset) or cohort.holder
+        named = [cohort.dataset, studies, self.data.at(recipe.demographics)]
+        return [name for name in named if name is not None]
+
+    def resolved(self) -> dict[str, Any]:
+        """What the configuration was laid over: every part of a paper, complete."""
+        parts = {"settings", "scales"}
+        return {
+            "models": {name: self.model(name).described() for name in self.models_in_use},
+            "cohorts": {name: self.known_cohorts[name].described() for name in self.cohorts_in_use},
+            "vocabularies": {
+                name: self.known_vocabularies[name].model_dump(mode="json", exclude=parts)
+                for name in self.vocabularies_in_use
+            },
+            "tasks": {
+                name: self.library.tasks[name].model_dump(
+                    mode="json", exclude=parts, exclude_none=True
+                )
+                | {"settings": self.task(name).settings.model_dump(mode="json")}
+                for name in self.tasks_in_use
+            },
+        }
+
+    def described(self) -> dict[str, Any]:
+        """The whole as plain values, every default filled in, every part of a paper resolved."""
+        return self.model_dump(mode="json") | self.resolved()

@@ -1,0 +1,61 @@
+"""Make a cohort: read a data set, filter it, split it, check it for leaks (docs/data.md)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxrflow.data.cohorts.settings import CohortSettings
+from cxrflow.programs.program import parser, run, thread_count
+from cxrflow.settings import read_settings
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--layout", required=True, help="layout of the data set")
+    arguments.add_argument("--root", type=Path, required=True, help="folder of the data set")
+    arguments.add_argument(
+        "--dataset", help="name of the data set in the result (default: the layout)"
+    )
+    arguments.add_argument("--corpus", type=Path, help="results/corpus/<dataset> (kind: pairs)")
+    arguments.add_argument(
+        "--held-out",
+        action="append",
+        default=[],
+        metavar="[NAME:]LAYOUT=ROOT",
+        help="evaluation set whose patients go to test; repeat the option for several",
+    )
+    arguments.add_argument(
+        "--training",
+        metavar="LAYOUT=ROOT",
+        help="data set whose silver labels are trained on (progression)",
+    )
+    arguments.add_argument("--images-layout", help="layout that holds the images, if another")
+    arguments.add_argument("--images-root", type=Path, help="folder of that data set")
+    arguments.add_argument(
+        "--curation",
+        type=Path,
+        help="curation.parquet of `cxrflow curate_images`: images that it rejects are not chosen",
+    )
+    arguments.add_argument(
+        "--threads", type=thread_count, default=1, help="processes that read headers"
+    )
+    arguments.add_argument("--output", type=Path, required=True, help="cohort folder to write")
+    options = arguments.parse_args(argv)
+    settings = read_settings(options.settings, CohortSettings)
+
+    if settings.kind == "retrieval" or (
+        settings.kind == "classification" and settings.split_method == "official"
+    ):
+        from cxrflow.data.cohorts.published_cohort import make_cohort
+    else:
+        from cxrflow.data.cohorts.cohort import make_cohort
+
+    make_cohort(options, settings)
+    if settings.splits.validation is not None:
+        from cxrflow.data.cohorts.validation import draw_validation
+
+        draw_validation(options.output, settings.splits)
+
+
+if __name__ == "__main__":
+    run(main)

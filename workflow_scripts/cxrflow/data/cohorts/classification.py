@@ -1,0 +1,111 @@
+"""Classification cohorts: an image, a label a class, the study that scores are averaged over.
+
+A label is 1, 0, −1 (uncertain) or unknown; what −1 and unknown count as belongs to the benchmark.
+Labels of a study are those of its images. RSNA has one class: Target = 1 (lung opacity suspicious
+for pneumonia) against Normal and No Lung Opacity / Not Normal, which the papers pool. BioViL says
+that its test set has 9,006 images and follows GLoRIA; GLoRIA's own 30 % are 8,006 of 26,684, which
+is what the default gives.
+"""
+
+from collections.abc import Mapping, Set
+
+import numpy as np
+import pandas as pd
+
+from cxrflow.data.cohorts import filters, leakage, splits
+from cxrflow.data.cohorts.flow import Cohort, Flow, label_counts
+from cxrflow.data.cohorts.settings import CohortSettings
+from cxrflow.data.readers.common_tables import Tables
+from cxrflow.files.drops import Drop
+
+COLUMNS = (
+    *("sample_id", "subject_id", "group_id", "image_id", "image_path", "labels", "subgroup"),
+    *("boxes", "image_width", "image_height", "view", "split"),
+)
+
+
+def build(
+    tables: Tables, held: Mapping[str, Set[str]], settings: CohortSettings, flow: Flow
+) -> Cohort:
+    """Filter, label and split the images; the order of a row's labels is ``flow.json``'s.
+
+    Images of ``held`` patients (by evaluation set) are in test, however the others are split.
+    """
+    images = tables.images
+    flow.step("labels listed", "labels", len(tables.labels), tables.dropped.get("labels", []))
+    flow.step("images listed", "images", len(images), tables.dropped.get("images", []))
+    # The split is drawn from the list, before files are looked at: a file that is missing here
+    # must not move other images between train and test.
+    by_image = settings.split_method == "ordered"
+    unit = images["image_id"] if by_image else splits.groups(images)
+    split = splits.assign(unit.drop_duplicates(), tables.splits, {}, settings, tables.source)
+    split[unit[images["subject_id"].isin(frozenset().union(*held.values()))]] = "test"
+    rows, drops = filters.usable(images.assign(split=unit.map(split)))
+    flow.step("image usable", "images", len(rows), drops)
+    key = "image_id" if "image_id" in tables.labels else "study_id"
+    labels = tables.labels.set_index(key).reindex(rows[key])[tables.classes].to_numpy("float64")
+    rows = rows.assign(sample_id=rows["image_id"], group_id=rows["study_id"], labels=list(labels))
+    unknown = pd.Series(np.isnan(labels).all(axis=1), index=rows.index)
+    rows = _without(rows, unknown, "label known", "no label of any class", flow)
+    rows = _without(rows, rows["split"].isna(), "split known", "not in the given split", flow)
+    rows = rows.assign(boxes=rows["image_id"].map(_boxes(tables.boxes)))
+    rows["boxes"] = [value if isinstance(value, list) else [] for value in rows["boxes"]]
+    sizes = ["image_width", "image_height"]
+    rows[sizes] = rows[sizes].astype("Int64" if rows[sizes].isna().any(axis=None) else "int64")
+    rows = rows[list(COLUMNS)].reset_index(drop=True)
+    flow.check("image in one split", leakage.image_in_one_split(rows, tables.source))
+    _check_patients(rows, by_image, tables, flow)
+    if held:
+        checked = leakage.held_out_not_trained(rows, held, tables.source)
+        flow.check("held-out patients not trained on", checked)
+    return Cohort(
+        rows=rows,
+        images=rows[["image_id", "image_path"]],
+        split=split.dropna(),
+        unit="samples",
+        extra={"classes": tables.classes, "labels": label_counts(rows, tables.classes)},
+    )
+
+
+def _without(
+    rows: pd.DataFrame, lost: pd.Series, step: str, reason: str, flow: Flow
+) -> pd.DataFrame:
+    flow.step(step, "images", int((~lost).sum()), [Drop.of(reason, rows.loc[lost, "image_id"])])
+    return rows[~lost]
+
+
+def _boxes(boxes: pd.DataFrame) -> pd.Series:
+    """Boxes by image: lists of x, y, width, height in whole pixels."""
+    whole = boxes[["x", "y", "w", "h"]].round().astype("int64").to_numpy().tolist()
+    lists = pd.DataFrame(
+        {"image_id": boxes["image_id"], "box": pd.Series(whole, index=boxes.index, dtype=object)}
+    )
+    return lists.groupby("image_id", sort=False)["box"].agg(list)
+
+
+def _check_patients(rows: pd.DataFrame, by_image: bool, tables: Tables, flow: Flow) -> None:
+    if by_image:
+        count_shared_patients(rows, flow, "; splits.method patients gives a clean one")
+    elif rows["subject_id"].isna().all():
+        flow.notes.append("patients are not known, so a patient may stand in two splits")
+    else:
+        flow.check("patient in one split", leakage.patient_in_one_split(rows, tables.source))
+
+
+def count_shared_patients(rows: pd.DataFrame, flow: Flow, remedy: str = "") -> None:
+    """How many test images of a split by image belong to patients outside test too."""
+    known = rows.dropna(subset="subject_id")
+    if known.empty:
+        flow.notes.append("patients are not known, so a patient may stand in two splits")
+        return
+    trained = set(known.loc[known["split"] != "test", "subject_id"])
+    tested = known[known["split"] == "test"]
+    shared = int(tested["subject_id"].isin(trained).sum())
+    flow.checks.append(
+        {
+            "name": "patient in one split",
+            "passed": shared == 0,
+            "detail": f"{shared} of {len(tested)} test images belong to patients outside test "
+            f"too; the published split is by image and its numbers carry this leak{remedy}",
+        }
+    )

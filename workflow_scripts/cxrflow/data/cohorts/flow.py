@@ -1,0 +1,99 @@
+"""A cohort once built, and its account: what each filter kept and dropped, and why."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from cxrflow.data.readers.common_tables import without
+from cxrflow.files.drops import Drop, Tally
+
+Unit = Literal["studies", "images", "patients", "samples", "boxes", "labels"]
+
+
+class Flow:
+    """Steps, checks and notes of ``flow.json`` in the order they happened."""
+
+    def __init__(self, source: Path, max_failed_share: float) -> None:
+        self.source = source
+        self.max_failed_share = max_failed_share
+        self.steps: list[dict[str, Any]] = []
+        self.checks: list[dict[str, Any]] = []
+        self.notes: list[str] = []
+
+    def step(self, name: str, unit: Unit, kept: int, dropped: Iterable[Drop] = ()) -> None:
+        """Record a filter.
+
+        Raises:
+            InputError: damage (``Drop.failed``) is above the allowed share of what came in.
+        """
+        tally = Tally(name, unit, int(kept), dropped)
+        self.steps.append(tally.as_json())
+        tally.require_few(self.source, self.max_failed_share)
+
+    def keep(
+        self,
+        name: str,
+        unit: Unit,
+        rows: pd.DataFrame,
+        names: pd.Series,
+        tests: Mapping[str, pd.Series],
+        failed: bool = False,
+    ) -> pd.DataFrame:
+        """Record a filter of a row a unit, and give what it keeps: see ``without``."""
+        left, drops = without(rows, names, tests, failed)
+        self.step(name, unit, len(left), drops)
+        return left
+
+    def check(self, name: str, detail: str) -> None:
+        """Record a check that was passed; one that is not raises where it is made."""
+        self.checks.append({"name": name, "passed": True, "detail": detail})
+
+
+def counts(names: pd.Series) -> dict[str, int]:
+    """How often each name occurs, by name; missing ones are not counted."""
+    return {str(name): int(count) for name, count in names.value_counts().sort_index().items()}
+
+
+def label_counts(rows: pd.DataFrame, classes: Sequence[str]) -> dict[str, int]:
+    """Rows by ``split/class/label``, the label being 1, 0, -1 or unknown."""
+    labels = pd.DataFrame(rows["labels"].tolist(), columns=list(classes), index=rows.index)
+    words = labels.map(lambda value: "unknown" if np.isnan(value) else f"{value:g}")
+    return counts(pd.concat([rows["split"] + f"/{name}/" + words[name] for name in classes]))
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """What a cohort is before it is written.
+
+    Attributes:
+        rows: ``pairs.parquet`` or ``samples.parquet``.
+        images: ``image_id``, ``image_path`` of all images its pixel store needs.
+        split: split by patient (index: patient, or study or sample where patients are not known).
+        unit: what a row is: studies, images or samples.
+        documents: ``document_id``, ``text``, ``split`` of pair cohorts.
+        extra: further entries of ``flow.json``.
+    """
+
+    rows: pd.DataFrame
+    images: pd.DataFrame
+    split: pd.Series
+    unit: str
+    documents: pd.DataFrame | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def split_sizes(self) -> dict[str, dict[str, int]]:
+        """Rows by split, patients and images where rows have them; with_prior in pair cohorts."""
+        sizes = {}
+        for name, part in self.rows.groupby("split"):
+            sizes[str(name)] = {self.unit: len(part)}
+            named = {"patients": "subject_id", "studies": "study_id", "images": "image_id"}
+            for unit, column in named.items():
+                if column in part:
+                    sizes[str(name)][unit] = int(part[column].nunique())
+            if "prior_study_id" in part:
+                sizes[str(name)]["with_prior"] = int(part["prior_study_id"].notna().sum())
+        return sizes

@@ -1,0 +1,150 @@
+"""Grounding cohorts (MS-CXR): a phrase, its image and the boxes it refers to.
+
+Rows of the published CSV with the same image, category and phrase are one sample; the region is
+the union of its boxes (BioViL §3.1). Boxes stay in pixels of the original image.
+"""
+
+from dataclasses import replace
+
+import pandas as pd
+
+from cxrflow.data.cohorts import filters, leakage, priors, splits
+from cxrflow.data.cohorts.filters import file_failures
+from cxrflow.data.cohorts.flow import Cohort, Flow, counts
+from cxrflow.data.cohorts.settings import CohortSettings
+from cxrflow.data.readers.boxes import impossible
+from cxrflow.data.readers.common_tables import Tables
+from cxrflow.errors import InputError
+from cxrflow.files.drops import Drop
+
+COLUMNS = (
+    *("sample_id", "subject_id", "image_id", "image_path", "phrase", "category", "boxes"),
+    *("image_width", "image_height", "view", "split"),
+)
+SAMPLE = ["image_id", "category", "phrase"]
+
+
+def build(
+    tables: Tables, pictures: Tables, settings: CohortSettings, flow: Flow, threads: int
+) -> Cohort:
+    """Join the phrases to the images they were drawn on.
+
+    Args:
+        tables: boxes, and the images as the annotation names them.
+        pictures: the images of the data set that holds them.
+    """
+    boxes, drops = _possible(tables)
+    flow.step("boxes listed", "boxes", len(boxes), [*tables.dropped.get("boxes", []), *drops])
+    samples = _union(boxes)
+    flow.step("phrase and image (union of boxes)", "samples", len(samples))
+    annotated = tables.images.set_index("image_id")
+    for name in ("subject_id", "image_width", "image_height"):
+        samples[name] = samples["image_id"].map(annotated[name])
+
+    images, failures = _image_files(pictures, threads)
+    here = samples.merge(
+        images[["image_id", "image_path", "view", "image_width", "image_height"]],
+        on="image_id",
+        how="left",
+        suffixes=("", "_file"),
+    )
+    failure = here["image_id"].map(failures)
+    tests = {str(reason): failure == reason for reason in sorted(failure.dropna().unique())}
+    tests["image is not in the image data set"] = here["image_path"].isna()
+    here = flow.keep("image file usable", "samples", here, here["sample_id"], tests, failed=True)
+    other = here["image_width_file"].notna() & (
+        (here["image_width_file"] != here["image_width"])
+        | (here["image_height_file"] != here["image_height"])
+    )
+    tests = {"size differs from the file's": other}
+    step = "image has the size the boxes refer to"
+    here = flow.keep(step, "samples", here, here["sample_id"], tests, failed=True)
+    here = here.reset_index(drop=True)
+    if here.empty:
+        raise InputError(f"{tables.source}: no sample is left; see the reasons above")
+    _note_boxes_outside(here, flow)
+    patients = here["subject_id"].drop_duplicates()
+    split = splits.assign(patients, tables.splits, {}, settings, tables.source)
+    here["split"] = here["subject_id"].map(split)
+    tests = {"patient is not in the given split": here["split"].isna()}
+    here = flow.keep("split known", "samples", here, here["sample_id"], tests)
+    here = here.astype({"image_width": "int64", "image_height": "int64"})
+    rows = here[list(COLUMNS)].reset_index(drop=True)
+    flow.check("patient in one split", leakage.patient_in_one_split(rows, tables.source))
+    flow.check("image in one split", leakage.image_in_one_split(rows, tables.source))
+    return Cohort(
+        rows=rows,
+        images=rows[["image_id", "image_path"]].drop_duplicates().reset_index(drop=True),
+        split=split.dropna(),
+        unit="samples",
+        extra={"categories": counts(rows["category"])},
+    )
+
+
+def with_priors(cohort: Cohort, pictures: Tables, settings: CohortSettings, threads: int) -> Cohort:
+    """The samples with the image before theirs, for models that compare two (BioViL-T Table 5)."""
+    images = pictures.images
+    usable, _ = _image_files(pictures, threads)
+    frontal, _ = filters.frontal(usable, settings.views)
+    chosen = filters.one_per_study(frontal, settings.choose, settings.views, settings.seed)
+    study = images.set_index("image_id")["study_id"]
+    rows = cohort.rows.assign(study_id=cohort.rows["image_id"].map(study))
+    studies = priors.with_times(pictures.studies, images)
+    rows, account = priors.with_priors(rows, studies, chosen)
+    return replace(
+        cohort,
+        rows=rows,
+        images=priors.images_and_priors(rows),
+        extra={**cohort.extra, "priors": account},
+    )
+
+
+def _possible(tables: Tables) -> tuple[pd.DataFrame, list[Drop]]:
+    """The boxes of samples whose boxes are all possible: a region lacks nothing."""
+    boxes = tables.boxes
+    reasons = impossible(boxes, tables.images[["image_id", "image_width", "image_height"]])
+    drops = [
+        Drop.of(str(reason), ids, failed=True) for reason, ids in boxes["image_id"].groupby(reasons)
+    ]
+    bad = reasons.notna().groupby([boxes[key] for key in SAMPLE]).transform("any")
+    rest = boxes.loc[bad & reasons.isna(), "image_id"]
+    drops.append(Drop.of("another box of its phrase is impossible", rest, failed=True))
+    return boxes[~bad], drops
+
+
+def _union(boxes: pd.DataFrame) -> pd.DataFrame:
+    """One row an image, category and phrase; ``boxes`` lists x, y, width, height in pixels."""
+    whole = boxes[["x", "y", "w", "h"]].round().astype("int64").to_numpy().tolist()
+    samples = (
+        boxes[SAMPLE]
+        .assign(boxes=pd.Series(whole, index=boxes.index, dtype=object))
+        .groupby(SAMPLE, sort=False)["boxes"]
+        .agg(list)
+        .reset_index()
+    )
+    number = samples.groupby("image_id").cumcount().astype("str")
+    samples["sample_id"] = samples["image_id"] + "#" + number
+    return samples
+
+
+def _image_files(pictures: Tables, threads: int) -> tuple[pd.DataFrame, pd.Series]:
+    """The images that can be used, and the failure of the others by image id."""
+    images = pictures.images
+    if not pictures.opened:
+        failure = file_failures(pictures.source, images["image_path"].tolist(), threads)
+        images = images.assign(failure=failure.to_numpy())
+    bad = images["failure"].notna()
+    return images[~bad], images[bad].set_index("image_id")["failure"]
+
+
+def _note_boxes_outside(samples: pd.DataFrame, flow: Flow) -> None:
+    outside = [
+        any(x < 0 or y < 0 or x + w > width or y + h > height for x, y, w, h in boxes)
+        for boxes, width, height in zip(
+            samples["boxes"], samples["image_width"], samples["image_height"], strict=True
+        )
+    ]
+    if any(outside):
+        flow.notes.append(
+            f"{sum(outside)} samples have a box that reaches out of its image; kept as published"
+        )

@@ -1,0 +1,69 @@
+"""Checks that nothing of the evaluation stands in training. A failed check stops the cohort.
+
+Three quarters of MS-CXR's patients are in MIMIC-CXR's official training split; RSNA's images are
+NIH's. Each function returns the sentence that ``flow.json`` shows when the check is passed.
+"""
+
+from collections.abc import Mapping, Set
+
+import pandas as pd
+
+from cxrflow.data.readers.common_tables import require_unique
+from cxrflow.errors import InputError
+
+
+def unique_rows(rows: pd.DataFrame, unit: str, source: object) -> str:
+    """No study, or no image where a row is an image (``unit``), occurs twice."""
+    require_unique(rows, f"{unit}_id", source)
+    return f"{len(rows)} rows, no {unit} twice"
+
+
+def patient_in_one_split(rows: pd.DataFrame, source: object) -> str:
+    """No ``subject_id`` occurs under two values of ``split``."""
+    return _in_one_split(rows.dropna(subset="subject_id"), "subject_id", "patient", source)
+
+
+def image_in_one_split(rows: pd.DataFrame, source: object) -> str:
+    """No image, by id or by path, occurs under two values of ``split``."""
+    _in_one_split(rows.dropna(subset="image_id"), "image_id", "image", source)
+    return _in_one_split(rows.dropna(subset="image_path"), "image_path", "image", source)
+
+
+def _in_one_split(rows: pd.DataFrame, column: str, noun: str, source: object) -> str:
+    counts = rows.groupby(column)["split"].nunique()
+    leaking = counts.index[counts > 1]
+    if len(leaking):
+        raise InputError(
+            f"{source}: {len(leaking)} {noun}(s) stand in two splits "
+            f"({', '.join(map(str, leaking[:5]))}); expected each in one"
+        )
+    return f"{len(counts)} {noun}s, each in one split"
+
+
+def held_out_not_trained(rows: pd.DataFrame, held: Mapping[str, Set[str]], source: object) -> str:
+    """No held-out patient (by evaluation set) is in train or validate, and patients are known."""
+    if rows["subject_id"].isna().all():
+        names = ", ".join(held)
+        raise InputError(f"{source}: patients are not known; those of {names} cannot be held out")
+    used = set(rows.loc[rows["split"] != "test", "subject_id"].dropna())
+    for name, patients in held.items():
+        leaking = sorted(used & patients)
+        if leaking:
+            raise InputError(
+                f"{source}: {len(leaking)} patient(s) of {name} are in train or validate "
+                f"({', '.join(leaking[:5])}); expected them in test"
+            )
+    sizes = ", ".join(f"{name} ({len(patients)})" for name, patients in held.items())
+    return f"no patient of {sizes} in train or validate"
+
+
+def prior_of_same_patient(pairs: pd.DataFrame, owner: pd.Series, source: object) -> str:
+    """Every prior study belongs to the patient of the study (so it is in the same split)."""
+    with_prior = pairs.dropna(subset="prior_study_id")
+    wrong = with_prior[with_prior["prior_study_id"].map(owner) != with_prior["subject_id"]]
+    if len(wrong):
+        raise InputError(
+            f"{source}: the prior of {len(wrong)} studies is another patient's "
+            f"({', '.join(wrong['study_id'][:5])})"
+        )
+    return f"{len(with_prior)} priors, each of the study's own patient"

@@ -1,0 +1,238 @@
+"""Pair cohorts: one row a study, its frontal image, its sections, its prior study and its split.
+
+The filters are BioViL's (§4.1): of all studies listed, those with a report, with the required
+section, with a frontal image; then one image each (or a row an image), and a split by patient with
+the patients of evaluation sets held out.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from cxrflow.data.cohorts import filters, leakage, priors, splits
+from cxrflow.data.cohorts.flow import Cohort, Flow
+from cxrflow.data.cohorts.settings import CohortSettings
+from cxrflow.data.cohorts.texts import Corpus, study_key
+from cxrflow.data.readers.common_tables import Tables
+from cxrflow.files.drops import Drop
+
+COLUMNS = (
+    *("dataset", "subject_id", "study_id", "image_id", "image_path", "view", "study_time"),
+    *("findings", "impression", "findings_sentences", "impression_sentences"),
+    *("prior_study_id", "prior_image_id", "prior_image_path", "split"),
+)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a pair cohort is made of.
+
+    Attributes:
+        dataset: its name in the result.
+        tables: the data set's studies.
+        pictures: the tables that list the images; ``tables`` itself, or another edition's.
+        corpus: its reports.
+        study_prefix: what corpora write around a study id (a regular expression).
+        held: patients of evaluation sets, by name.
+    """
+
+    dataset: str
+    tables: Tables
+    pictures: Tables
+    corpus: Corpus
+    study_prefix: str
+    held: dict[str, frozenset[str]]
+
+
+class Stage(NamedTuple):
+    """Images left after a filter, and what a study lacks that has none of them."""
+
+    missing: str
+    images: pd.DataFrame
+
+
+def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) -> Cohort:
+    """Filter, choose, join, split and check."""
+    studies = priors.with_times(sources.tables.studies, sources.pictures.images)
+    studies["key"] = study_key(studies["study_id"], sources.study_prefix)
+    split = splits.assign(
+        splits.groups(studies).drop_duplicates(),
+        sources.pictures.splits if sources.tables.splits is None else sources.tables.splits,
+        sources.held,
+        settings,
+        sources.tables.source,
+    )
+    frontal, stages = _frontal_images(sources.pictures, studies, settings, flow, threads)
+    chosen = filters.one_per_study(frontal, settings.choose, settings.views, settings.seed)
+
+    flow.step("studies listed", "studies", len(studies), sources.tables.dropped.get("studies", []))
+    rows = _with_text(studies, sources.corpus, flow)
+    rows = _with_sections(rows, settings, flow)
+    each = settings.unit == "image"
+    rows = _with_image(rows, frontal if each else chosen, stages, settings, flow)
+    unused = frontal[~frontal["image_id"].isin(rows["image_id"])]
+    same = unused["study_id"].isin(rows["study_id"])
+    reason = f"another image of the study was chosen ({settings.choose})"
+    drops = [
+        Drop.of(reason, unused.loc[same, "image_id"]),
+        Drop.of("the study was left out", unused.loc[~same, "image_id"]),
+    ]
+    step = "images of the studies" if each else "one image a study"
+    flow.step(step, "images", int(rows["image_id"].notna().sum()), drops)
+    rows["split"] = splits.groups(rows).map(split)
+    unknown = rows["split"].isna()
+    lost = Drop.of("patient is not in the given split", rows.loc[unknown, "study_id"].unique())
+    flow.step("split known", "studies", rows.loc[~unknown, "study_id"].nunique(), [lost])
+    rows = rows[~unknown].reset_index(drop=True)
+    rows, prior_account = priors.with_priors(rows, studies, chosen)
+    rows["dataset"] = sources.dataset
+    pairs = rows[list(COLUMNS)]
+    _check(pairs, studies, sources, settings.unit, flow)
+    return Cohort(
+        rows=pairs,
+        images=priors.images_and_priors(pairs),
+        split=split.dropna(),
+        documents=_documents(studies, sources.corpus, split, flow),
+        unit="images" if each else "studies",
+        extra={"priors": prior_account, "held_out": _held_account(rows, sources.held)},
+    )
+
+
+def _frontal_images(
+    pictures: Tables, studies: pd.DataFrame, settings: CohortSettings, flow: Flow, threads: int
+) -> tuple[pd.DataFrame, list[Stage]]:
+    """Frontal images with a usable file, and the studies that reached each stage."""
+    images = pictures.images
+    stray = ~images["study_id"].isin(studies["study_id"])
+    drops = [Drop.of("its study is not listed", images.loc[stray, "image_id"])]
+    images = images[~stray]
+    flow.step("images listed", "images", len(images), pictures.dropped.get("images", []) + drops)
+    stages = [Stage("no image listed", images)]
+    if len(images) and not images["image_path"].notna().any():
+        flow.notes.append("no image files: the cohort is text alone")
+        return images[:0], [*stages, Stage("no image files in the root", images[:0])]
+    if pictures.opened:
+        images, drops = filters.usable(images)
+        flow.step("image file usable", "images", len(images), drops)
+        stages.append(Stage("no image file can be used", images))
+    images, drops = filters.frontal(images, settings.views)
+    flow.step("frontal view", "images", len(images), drops)
+    stages.append(Stage("no frontal image", images))
+    if not pictures.opened:
+        # Only the frontal ones: a stat of every file of a large tree is slow on network disks.
+        images, drops = filters.present(images, pictures.source, threads)
+        flow.step("image file usable", "images", len(images), drops)
+        stages.append(Stage("no file of a frontal image can be used", images))
+    if settings.acquisitions == "single":
+        images, drops = filters.single(images)
+        flow.step("one frontal image in the study", "images", len(images), drops)
+        stages.append(Stage("several frontal images", images))
+    return images, stages
+
+
+#: As CoreNLP's tokenizer counts, but for contractions (ConVIRT, Appendix A).
+TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+def _with_text(studies: pd.DataFrame, corpus: Corpus, flow: Flow) -> pd.DataFrame:
+    columns = ["study_id", "findings", "impression", "outcome"]
+    sections = corpus.sections[columns].rename(columns={"study_id": "key"})
+    rows = studies.merge(sections, on="key", how="left")
+    tests = {"no report in the corpus": ~rows["key"].isin(sections["key"])}
+    rows = flow.keep("report found", "studies", rows, rows["study_id"], tests)
+    for section in ("findings", "impression"):
+        lists = corpus.sentences[corpus.sentences["section"] == section]
+        texts = rows["key"].map(lists.set_index("study_id")["sentences"])
+        rows = rows.assign(**{f"{section}_sentences": texts.astype(object)})
+    return rows
+
+
+def _with_sections(rows: pd.DataFrame, settings: CohortSettings, flow: Flow) -> pd.DataFrame:
+    there = {
+        "impression": rows["impression"].notna(),
+        "findings": rows["findings"].notna(),
+        "text": rows["findings"].notna() | rows["impression"].notna(),
+    }
+    required = [name for name in settings.require if name in there]
+    keep = pd.Series(True, index=rows.index)
+    drops = []
+    for name in required:
+        lost = rows[keep & ~there[name]]
+        # The parser's outcome says what the report has instead, or why it could not be read.
+        drops += [
+            Drop.of(f"no {name} ({outcome})", ids["study_id"])
+            for outcome, ids in lost.groupby("outcome", dropna=False)
+        ]
+        keep &= there[name]
+    flow.step(f"has {' and '.join(required) or 'a report'}", "studies", int(keep.sum()), drops)
+    rows, fewest = rows[keep], settings.fewest_tokens
+    if fewest is None:
+        return rows
+    counts = rows[["findings", "impression"]].fillna("").map(lambda text: len(TOKEN.findall(text)))
+    tests = {f"fewer than {fewest} tokens of text": counts.sum(axis=1) < fewest}
+    return flow.keep(f"{fewest} tokens of text", "studies", rows, rows["study_id"], tests)
+
+
+def _with_image(
+    rows: pd.DataFrame,
+    chosen: pd.DataFrame,
+    stages: list[Stage],
+    settings: CohortSettings,
+    flow: Flow,
+) -> pd.DataFrame:
+    rows = rows.merge(
+        chosen[["study_id", "image_id", "image_path", "view"]], on="study_id", how="left"
+    )
+    if "image" not in settings.require:
+        return rows
+    lost = rows.loc[rows["image_id"].isna(), "study_id"]
+    reason = pd.Series("", index=lost.index)
+    for stage in reversed(stages):
+        reason[~lost.isin(stage.images["study_id"])] = stage.missing
+    drops = [Drop.of(str(why), ids) for why, ids in lost.groupby(reason)]
+    flow.step("frontal image", "studies", rows["study_id"].nunique() - len(lost), drops)
+    return rows[rows["image_id"].notna()].reset_index(drop=True)
+
+
+def _documents(studies: pd.DataFrame, corpus: Corpus, split: pd.Series, flow: Flow) -> pd.DataFrame:
+    """All reports with text by patient split, those without image too (vocabulary, phase II)."""
+    documents = corpus.documents
+    patient = pd.Series(splits.groups(studies).to_numpy(), index=studies["key"])
+    documents = documents.assign(split=documents["study_id"].map(patient).map(split))
+    lost = documents["split"].isna()
+    if lost.any():
+        flow.notes.append(
+            f"{int(lost.sum())} reports are left out of documents.parquet: their study is not "
+            f"listed or has no split (e.g. {', '.join(documents.loc[lost, 'document_id'][:5])})"
+        )
+    return documents.loc[~lost, ["document_id", "text", "split"]].reset_index(drop=True)
+
+
+def _held_account(rows: pd.DataFrame, held: dict[str, frozenset[str]]) -> list[dict[str, Any]]:
+    inside = {name: rows[rows["subject_id"].isin(patients)] for name, patients in held.items()}
+    return [
+        {
+            "name": name,
+            "patients": len(held[name]),
+            "patients_here": int(theirs["subject_id"].nunique()),
+            "studies_in_test": int(theirs["study_id"].nunique()),
+        }
+        for name, theirs in inside.items()
+    ]
+
+
+def _check(
+    pairs: pd.DataFrame, studies: pd.DataFrame, sources: Sources, unit: str, flow: Flow
+) -> None:
+    source: Path = sources.tables.source
+    flow.check(f"{unit} ids unique", leakage.unique_rows(pairs, unit, source))
+    flow.check("patient in one split", leakage.patient_in_one_split(pairs, source))
+    flow.check("image in one split", leakage.image_in_one_split(pairs, source))
+    owner = studies.set_index("study_id")["subject_id"]
+    flow.check("prior of the same patient", leakage.prior_of_same_patient(pairs, owner, source))
+    if sources.held:
+        checked = leakage.held_out_not_trained(pairs, sources.held, source)
+        flow.check("held-out patients not trained on", checked)

@@ -1,0 +1,102 @@
+"""Prior studies: the latest strictly earlier study of the same patient that has a frontal image.
+
+BioViL-T uses one prior image "whenever it exists" and does not say which; the rule here is ours.
+Studies are sorted by their time, never by id (ids of MIMIC-CXR say nothing about time). Two
+studies of one patient at the same instant have no prior, and are none: which came first is unknown.
+"""
+
+import pandas as pd
+
+from cxrflow.files.drops import Drop
+
+FIRST = "first study of the patient"
+NO_TIME = "time of the study not known"
+TIED = "another study of the patient has the same time"
+TIED_PRIOR = "the study before shares its time with another"
+
+
+def find_priors(studies: pd.DataFrame) -> pd.DataFrame:
+    """Find each study's prior.
+
+    Args:
+        studies: the studies that have a frontal image: ``study_id`` (unique), ``subject_id``,
+            ``order`` (float, NaN = unknown).
+
+    Returns:
+        ``study_id``, ``prior_study_id`` (null when none) and ``reason`` (null when there is one),
+        one row a study, in the order given.
+    """
+    timed = studies.dropna(subset=["subject_id", "order"])
+    visits = (
+        timed.groupby(["subject_id", "order"], sort=True)["study_id"]
+        .agg(["first", "size"])
+        .reset_index()
+    )
+    before = visits.groupby("subject_id")[["first", "size"]].shift()
+    visits["prior"], visits["prior_size"] = before["first"], before["size"]
+    joined = studies[["study_id", "subject_id", "order"]].merge(
+        visits[["subject_id", "order", "size", "prior", "prior_size"]],
+        on=["subject_id", "order"],
+        how="left",
+    )
+    reason = pd.Series(None, index=joined.index, dtype="str")
+    reason[joined["prior_size"] > 1] = TIED_PRIOR
+    reason[joined["prior"].isna()] = FIRST
+    reason[joined["size"] > 1] = TIED
+    reason[joined["order"].isna() | joined["subject_id"].isna()] = NO_TIME
+    return pd.DataFrame(
+        {
+            "study_id": joined["study_id"],
+            "prior_study_id": joined["prior"].where(reason.isna()).astype("str"),
+            "reason": reason,
+        }
+    )
+
+
+def prior_account(found: pd.DataFrame) -> dict[str, object]:
+    """``{"found": n, "none": [{"reason", "count", "examples"}]}`` for ``flow.json``."""
+    none = [Drop.of(str(reason), rows["study_id"]) for reason, rows in found.groupby("reason")]
+    return {
+        "found": int(found["reason"].isna().sum()),
+        "none": [drop.as_json() for drop in sorted(none, key=lambda drop: -drop.count)],
+    }
+
+
+def with_times(studies: pd.DataFrame, images: pd.DataFrame) -> pd.DataFrame:
+    """Fill a study's time from the earliest of its images where the study list has none."""
+    earliest = images.dropna(subset="order").sort_values("order", kind="stable")
+    earliest = earliest.drop_duplicates("study_id").set_index("study_id")
+    filled = studies.copy()
+    for name in ("study_time", "order"):
+        known = filled["study_id"].map(earliest[name]).astype(filled[name].dtype)
+        filled[name] = filled[name].fillna(known)
+    return filled
+
+
+def with_priors(
+    rows: pd.DataFrame, studies: pd.DataFrame, chosen: pd.DataFrame
+) -> tuple[pd.DataFrame, dict[str, object]]:
+    """``rows`` with their studies' priors, and an account of these.
+
+    A prior needs a frontal image, not a report: all listed studies are candidates. ``chosen`` has
+    the image that stands for a study.
+    """
+    candidates = studies[studies["study_id"].isin(chosen["study_id"])]
+    found = find_priors(candidates)
+    own = rows[["study_id"]].merge(found, on="study_id", how="left")
+    no_image = own["prior_study_id"].isna() & own["reason"].isna()
+    own["reason"] = own["reason"].mask(no_image, "the study has no frontal image")
+    images = chosen.set_index("study_id")
+    return rows.assign(
+        prior_study_id=own["prior_study_id"].to_numpy(),
+        prior_image_id=own["prior_study_id"].map(images["image_id"]).to_numpy(),
+        prior_image_path=own["prior_study_id"].map(images["image_path"]).to_numpy(),
+    ), prior_account(own.drop_duplicates("study_id"))
+
+
+def images_and_priors(rows: pd.DataFrame) -> pd.DataFrame:
+    """Every image the pixel store must hold, priors included, each once."""
+    current = rows[["image_id", "image_path"]]
+    prior = rows[["prior_image_id", "prior_image_path"]].set_axis(current.columns, axis=1)
+    every = pd.concat([current, prior]).dropna().drop_duplicates("image_id")
+    return every.reset_index(drop=True)

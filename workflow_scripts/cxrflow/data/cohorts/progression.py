@@ -1,0 +1,201 @@
+"""Progression cohorts: two images of a patient, a finding, and what became of it between them.
+
+BioViL-T sections 4 and F.3: trained on what reports say (Chest ImaGenome's silver labels), tested
+on what radiologists say (MS-CXR-T). Silver labels are of regions; a finding with several directions
+between two studies has no label and is left out (Appendix C.1, F.3). No patient that is tested on,
+and none that the publisher tells to avoid (ImaGenome's gold data set), is trained on: 78 % of
+MS-CXR-T's patients are in ImaGenome's own training split.
+"""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from cxrflow.data.cohorts import filters, leakage, splits
+from cxrflow.data.cohorts.flow import Cohort, Flow, counts
+from cxrflow.data.cohorts.settings import CohortSettings
+from cxrflow.data.readers.common_tables import DIRECTIONS, Tables
+from cxrflow.errors import InputError
+
+COLUMNS = (
+    *("sample_id", "subject_id", "study_id", "image_id", "image_path"),
+    *("prior_study_id", "prior_image_id", "prior_image_path"),
+    *("finding", "label", "quality", "view", "split"),
+)
+SILVER = "silver"
+_PAIR = ["study_id", "prior_study_id", "finding"]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a progression cohort is made of.
+
+    Attributes:
+        tables: whose labels are tested on; its silver ones, if any, are trained on.
+        training: another data set whose silver labels are trained on; None for none.
+        pictures: the data set that holds the images, each looked at.
+        held: patients of further evaluation sets, by name.
+    """
+
+    tables: Tables
+    training: Tables | None
+    pictures: Tables
+    held: dict[str, frozenset[str]]
+
+
+def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) -> Cohort:
+    """Check every label's two images, hold patients out, choose images, split."""
+    tables = sources.tables
+    silver = tables if sources.training is None else sources.training
+    tested = tables.progressions[tables.progressions["quality"] != SILVER]
+    trained = silver.progressions[silver.progressions["quality"] == SILVER]
+    sets = [tables] if silver is tables else [tables, silver]
+    drops = [drop for one in sets for drop in one.dropped.get("progressions", [])]
+    flow.step("labels listed", "labels", len(tested) + len(trained), drops)
+    held = {
+        "the labels that are tested on": frozenset(tested["subject_id"]),
+        "the patients to avoid": silver.avoid,
+        **sources.held,
+    }
+    rows = pd.concat([tested.assign(tested=True), trained.assign(tested=False)], ignore_index=True)
+    held = {name: patients for name, patients in held.items() if patients}
+    rows = _held_out(rows, held, flow)
+    rows = _with_images(rows, sources.pictures, flow, threads)
+    rows = _one_direction(rows, flow)
+    if settings.unit == "study":
+        rows = _one_image_pair(rows, sources.pictures.images, settings, flow)
+    if rows.empty:
+        raise InputError(f"{tables.source}: no label is left; see the reasons above")
+    rows, split = _with_split(rows, settings, flow, tables.source)
+    rows["sample_id"] = rows["image_id"] + "|" + rows["prior_image_id"] + "|" + rows["finding"]
+    rows = rows[list(COLUMNS)].reset_index(drop=True)
+    _check(rows, held, flow, tables.source)
+    return Cohort(
+        rows=rows,
+        images=_images(rows)[["image_id", "image_path"]].drop_duplicates(ignore_index=True),
+        split=split,
+        unit="samples",
+        extra={
+            "classes": list(DIRECTIONS),
+            "labels": counts(rows["split"] + "/" + rows["finding"] + "/" + rows["label"]),
+        },
+    )
+
+
+def wanted_images(*tables: Tables | None) -> frozenset[str]:
+    """The images that labels speak of."""
+    parts = [one.progressions for one in tables if one is not None]
+    return frozenset(
+        image for part in parts for name in ("image_id", "prior_image_id") for image in part[name]
+    )
+
+
+def _without(
+    rows: pd.DataFrame, step: str, tests: dict[str, pd.Series], flow: Flow, failed: bool = False
+) -> pd.DataFrame:
+    """Leave out labels for which a test is true."""
+    names = rows["image_id"] + " " + rows["finding"]
+    return flow.keep(step, "labels", rows, names, tests, failed)
+
+
+def _held_out(rows: pd.DataFrame, held: dict[str, frozenset[str]], flow: Flow) -> pd.DataFrame:
+    trained = ~rows["tested"]
+    tests = {
+        f"trained on no more: its patient is among {name}": trained & rows["subject_id"].isin(one)
+        for name, one in held.items()
+    }
+    left = _without(rows, "labels that may be tested or trained on", tests, flow)
+    return left.reset_index(drop=True)
+
+
+def _with_images(rows: pd.DataFrame, pictures: Tables, flow: Flow, threads: int) -> pd.DataFrame:
+    """Both images are there, of the patient, the prior before the current one."""
+    images = pictures.images.set_index("image_id")
+    here = rows.assign(
+        image_path=rows["image_id"].map(images["image_path"]),
+        prior_image_path=rows["prior_image_id"].map(images["image_path"]),
+        view=rows["image_id"].map(images["view"]),
+    )
+    owner = here["image_id"].map(images["subject_id"])
+    prior_owner = here["prior_image_id"].map(images["subject_id"])
+    order, before = (here[name].map(images["order"]) for name in ("image_id", "prior_image_id"))
+    here["prior_study_id"] = here["prior_study_id"].fillna(
+        here["prior_image_id"].map(images["study_id"])
+    )
+    tests = {
+        "the prior image is the image itself": here["image_id"] == here["prior_image_id"],
+        "image is not in the image data set": here["image_path"].isna(),
+        "prior image is not in the image data set": here["prior_image_path"].isna(),
+        "the image is another patient's": owner != here["subject_id"],
+        "the prior image is another patient's": prior_owner != here["subject_id"],
+        "the prior image is not earlier": before >= order,
+    }
+    here = _without(here, "two images of the patient, in order", tests, flow, failed=True)
+    undated = (order.isna() | before.isna())[here.index]
+    if undated.any():
+        flow.notes.append(
+            f"{undated.sum()} labels have an image without a time: taken as the label orders them"
+        )
+    failure = images["failure"]
+    if not pictures.opened:
+        used = images[images.index.isin(wanted_images(Tables(pictures.source, progressions=here)))]
+        found = filters.file_failures(pictures.source, used["image_path"].tolist(), threads)
+        failure = pd.Series(found.to_numpy(), index=used.index)
+    bad = failure.dropna()
+    tests = {
+        f"{which}: {reason}": here[name].isin(bad.index[bad == reason])
+        for name, which in (("image_id", "image"), ("prior_image_id", "prior image"))
+        for reason in sorted(bad.unique())
+    }
+    return _without(here, "image files usable", tests, flow, failed=True)
+
+
+def _one_direction(rows: pd.DataFrame, flow: Flow) -> pd.DataFrame:
+    """Between two studies a finding has one direction, or its labels are left out."""
+    directions = rows.groupby(_PAIR)["label"].transform("nunique")
+    tests = {"several directions of the finding": directions > 1}
+    rows = _without(rows, "one direction of a finding between two studies", tests, flow)
+    return rows.drop_duplicates(["image_id", "prior_image_id", "finding"])
+
+
+def _one_image_pair(
+    rows: pd.DataFrame, images: pd.DataFrame, settings: CohortSettings, flow: Flow
+) -> pd.DataFrame:
+    """Of two studies with several labelled images the current one is chosen, then the prior."""
+    known = images.set_index("image_id").filter(["view", filters.REJECTED])
+    left = rows
+    for name in ("image_id", "prior_image_id"):
+        candidates = left[["study_id", name]].drop_duplicates(ignore_index=True)
+        candidates = candidates.set_axis(["study_id", "image_id"], axis=1)
+        candidates = candidates.join(known, on="image_id")
+        chosen = filters.one_per_study(candidates, settings.choose, settings.views, settings.seed)
+        keys = pd.MultiIndex.from_frame(chosen[["study_id", "image_id"]])
+        left = left[pd.MultiIndex.from_frame(left[["study_id", name]]).isin(keys)]
+    other = pd.Series(~rows.index.isin(left.index), index=rows.index)
+    tests = {f"another image of the study was chosen ({settings.choose})": other}
+    return _without(rows, "one pair of images of two studies", tests, flow)
+
+
+def _with_split(
+    rows: pd.DataFrame, settings: CohortSettings, flow: Flow, source: object
+) -> tuple[pd.DataFrame, pd.Series]:
+    patients = rows["subject_id"].drop_duplicates()
+    tested = frozenset(rows.loc[rows["tested"], "subject_id"])
+    split = splits.assign(patients, None, {"tested": tested}, settings, source)
+    rows = rows.assign(split=rows["subject_id"].map(split))
+    tests = {"patient is not in the given split": rows["split"].isna()}
+    return _without(rows, "split known", tests, flow), split.dropna()
+
+
+def _images(rows: pd.DataFrame) -> pd.DataFrame:
+    """Current and prior images with their split."""
+    current = rows[["image_id", "image_path", "split"]]
+    prior = rows[["prior_image_id", "prior_image_path", "split"]].set_axis(current.columns, axis=1)
+    return pd.concat([current, prior], ignore_index=True)
+
+
+def _check(rows: pd.DataFrame, held: dict[str, frozenset[str]], flow: Flow, source: object) -> None:
+    flow.check("patient in one split", leakage.patient_in_one_split(rows, source))
+    flow.check("image in one split", leakage.image_in_one_split(_images(rows), source))
+    checked = leakage.held_out_not_trained(rows, held, source)
+    flow.check("held-out patients not trained on", checked)

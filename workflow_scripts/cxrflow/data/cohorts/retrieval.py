@@ -1,0 +1,109 @@
+"""Retrieval cohorts (ConVIRT section 4.2): images that are searched, by images and by texts.
+
+A row is an image with its category and its ``part``: a query, or a candidate that queries rank.
+``queries.parquet`` has the texts. Everything is test.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from cxrflow.data.cohorts import leakage
+from cxrflow.data.cohorts.flow import Cohort, Flow, counts
+from cxrflow.data.readers.common_tables import Tables
+from cxrflow.errors import InputError
+from cxrflow.files.drops import Drop, Tally
+
+COLUMNS = (
+    *("sample_id", "subject_id", "group_id", "image_id", "image_path", "part", "category"),
+    *("view", "split"),
+)
+_PARTS = {"candidate": "candidates", "query": "image queries"}
+
+
+@dataclass(frozen=True)
+class RetrievalTables(Tables):
+    """What a data set of queries and candidates holds beside its images.
+
+    Attributes:
+        searched: ``image_id``, ``part`` (query or candidate), ``category``: what the image shows.
+        texts: ``query_id``, ``category``, ``text``: what images are searched by as well.
+    """
+
+    searched: pd.DataFrame = field(default_factory=pd.DataFrame)
+    texts: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+
+@dataclass(frozen=True)
+class RetrievalCohort(Cohort):
+    """A cohort with ``queries``: ``query_id``, ``category``, ``text``."""
+
+    queries: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+
+def build(tables: RetrievalTables, pictures: Tables, flow: Flow) -> RetrievalCohort:
+    """Join what is listed to the images.
+
+    Args:
+        tables: the images as the lists name them, and the texts.
+        pictures: the images of the data set that holds them, opened.
+
+    Raises:
+        InputError: more queries, or more candidates, point nowhere than is allowed, or none of a
+            category is left that is asked for.
+    """
+    files = pictures.images.set_index("image_id")
+    listed = tables.searched
+    damage = {part: tables.dropped[name] for part, name in _PARTS.items()}
+    _step("images listed", listed, damage, flow)
+    failure = listed["image_id"].map(files["failure"])
+    failure = failure.mask(~listed["image_id"].isin(files.index), "not in the image data set")
+    lost = {
+        part: [
+            Drop.of(f"{name}: {reason}", ids, failed=True)
+            for reason, ids in listed.loc[listed["part"] == part, "image_id"].groupby(failure)
+        ]
+        for part, name in _PARTS.items()
+    }
+    rows = listed[failure.isna()]
+    _step("image usable", rows, lost, flow)
+    flow.step("text queries listed", "samples", len(tables.texts), tables.dropped["text queries"])
+    rows = rows.join(files[["study_id", "subject_id", "image_path", "view"]], on="image_id")
+    rows = rows.assign(sample_id=rows["image_id"], group_id=rows["study_id"], split="test")
+    rows = rows[list(COLUMNS)].reset_index(drop=True)
+    flow.check("each image once", leakage.unique_rows(rows, "image", tables.source))
+    _require_answers(rows, tables)
+    patients = pd.Index(rows["subject_id"].unique(), dtype="str")
+    return RetrievalCohort(
+        rows=rows,
+        images=rows[["image_id", "image_path"]],
+        split=pd.Series("test", index=patients, dtype="str"),
+        unit="samples",
+        extra={"categories": _counts(rows, tables.texts)},
+        queries=tables.texts,
+    )
+
+
+def _step(name: str, kept: pd.DataFrame, lost: Mapping[str, Sequence[Drop]], flow: Flow) -> None:
+    """A filter of queries and candidates, of each of which few may be damaged."""
+    for part, plural in _PARTS.items():
+        tally = Tally(f"{name}: {plural}", "images", (kept["part"] == part).sum(), lost[part])
+        tally.require_few(flow.source, flow.max_failed_share)
+    flow.step(name, "images", len(kept), [drop for part in _PARTS for drop in lost[part]])
+
+
+def _counts(rows: pd.DataFrame, texts: pd.DataFrame) -> dict[str, int]:
+    """Images and texts by ``part/category``."""
+    return counts(pd.concat([rows["part"] + "/" + rows["category"], "text/" + texts["category"]]))
+
+
+def _require_answers(rows: pd.DataFrame, tables: RetrievalTables) -> None:
+    """Raise InputError where no candidate of a query's category is left, or no query at all."""
+    there = set(rows.loc[rows["part"] == "candidate", "category"])
+    asked = {*rows.loc[rows["part"] == "query", "category"], *tables.texts["category"]}
+    if not asked <= there or not asked:
+        missing = sorted(asked - there) or ["any query"]
+        raise InputError(
+            f"{tables.source}: no candidate is left for {', '.join(missing)}, or nothing is asked"
+        )

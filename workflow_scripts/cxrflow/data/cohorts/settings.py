@@ -1,0 +1,227 @@
+"""Settings of a cohort: which studies it keeps, which image stands for a study, and how it splits.
+
+The defaults are BioViL's (§4.1: frontal views, IMPRESSION present, evaluation patients held out).
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pydantic import Field, field_validator, model_serializer, model_validator
+
+from cxrflow.settings import Seed, Settings
+
+Split = Literal["train", "validate", "test"]
+SPLITS = get_args(Split)
+SplitMethod = Literal["auto", "patients", "official", "file", "ordered", "all"]
+CohortKind = Literal["pairs", "grounding", "classification", "nli", "progression"]
+
+
+class ValidationSettings(Settings):
+    """What of the publisher's training part validates: so many images, or a share of them."""
+
+    unit: Literal["patients", "images"] = Field(
+        "patients",
+        description="what is drawn. patients: whole ones, in random order until they have the "
+        "images wanted; images: one by one, so that a patient may both train and validate "
+        "(ConVIRT, Appendix B)",
+    )
+    count: int | None = Field(None, ge=1, description="images wanted")
+    share: float | None = Field(None, gt=0, lt=1, description="the same, of the training images")
+
+    @model_validator(mode="after")
+    def _one_size(self) -> "ValidationSettings":
+        if (self.count is None) == (self.share is None):
+            raise ValueError("expected either count or share")
+        return self
+
+
+class SplitSettings(Settings):
+    """How patients come to be in train, validate or test."""
+
+    method: SplitMethod = Field(
+        "auto",
+        description="patients: shuffle patients by seed and cut at `shares`; official: the data "
+        "set's own split table; file: `file`; ordered: the GLoRIA/MGCA rule for RSNA (images "
+        "sorted by id, shuffled by seed, `test_share` of them for testing); all: everything is "
+        "test. auto: patients for pairs and progression, all for grounding, ordered for "
+        "classification, official for nli, whose files are its splits; retrieval has all",
+    )
+    seed: Seed = Field(0, description="seed of the shuffle (patients, ordered)")
+    shares: dict[str, float] = Field(
+        default={"train": 0.87, "validate": 0.13, "test": 0.0},
+        description="shares of the patients that are not held out; the default is BioViL's 146.7k "
+        "training to 22.2k validation samples, tested on held-out patients alone",
+    )
+    file: Path | None = Field(
+        None, description="CSV with subject_id and split (method file); a MIMIC split table will do"
+    )
+    test_share: float = Field(0.3, gt=0, lt=1, description="share for testing (method ordered)")
+    halve_test: bool = Field(
+        False,
+        description="method ordered: half of the test share becomes validate (GLoRIA, MGCA: "
+        "18,678 / 4,003 / 4,003 images); false keeps all of it as test (BioViL's 70/30: 8,006)",
+    )
+    validation: ValidationSettings | None = Field(
+        None,
+        description="kind classification, method official: what of the training part validates, by "
+        "`seed`; null: what the data set's own split says",
+    )
+    parts: dict[str, Split] | None = Field(
+        None,
+        description="kind classification, method official: what the publisher's parts become, by "
+        "the publisher's names, as {train: train, valid: test}; parts that are not named are left "
+        "out. null: what they are called",
+    )
+
+    @field_validator("shares")
+    @classmethod
+    def _shares_sum_to_one(cls, shares: dict[str, float]) -> dict[str, float]:
+        if set(shares) - set(SPLITS) or any(share < 0 for share in shares.values()):
+            raise ValueError("expected shares ≥ 0 under the names train, validate, test")
+        if abs(sum(shares.values()) - 1) > 1e-6:
+            raise ValueError(f"shares must sum to 1, they sum to {sum(shares.values()):g}")
+        return {name: shares.get(name, 0.0) for name in SPLITS}
+
+    @model_validator(mode="after")
+    def _file_goes_with_its_method(self) -> "SplitSettings":
+        if (self.method == "file") != (self.file is not None):
+            raise ValueError("`file` and `method: file` go together")
+        if self.validation is not None and self.method != "official":
+            raise ValueError("validation is drawn from a training part of method official")
+        if self.parts is not None and self.method != "official":
+            raise ValueError("`parts` are the publisher's: expected method official")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _new_fields_where_asked(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        unasked = ("parts", "validation")
+        return {k: v for k, v in dump(self).items() if k not in unasked or v is not None}
+
+
+class CohortSettings(Settings):
+    """What ``cxrflow build_cohort`` is told besides paths."""
+
+    # A kind that is named in the field alone changes none of the others' code (`source_files`).
+    kind: CohortKind | Literal["retrieval"] = Field(
+        "pairs",
+        description="pairs: a study's image and report; grounding: a phrase and its boxes; "
+        "classification: an image and its labels; nli: a premise, a hypothesis, their relation; "
+        "progression: two images of a patient and what became of a finding between them; "
+        "retrieval: images to search, and images and texts to search by",
+    )
+    unit: Literal["study", "image"] = Field(
+        "study",
+        description="row of pairs.parquet. study: with the image that stands for it; image: each "
+        "image of a study with the study's text (ConVIRT). Of a progression: one pair of images "
+        "of two studies, or each that is labelled",
+    )
+    views: tuple[str, ...] | None = Field(
+        ("AP", "PA", "AP SUPINE", "FRONTAL"),
+        min_length=1,
+        description="view positions that count as frontal, compared in upper case; a blank view "
+        "does not. AP SUPINE occurs in covid_chestxray, FRONTAL in Open-I's projection list. "
+        "null: every view, laterals too",
+    )
+    require: tuple[Literal["image", "findings", "impression", "text"], ...] = Field(
+        ("image", "impression"),
+        description="what a study must have to be a row of pairs.parquet; text: either section",
+    )
+    fewest_tokens: int | None = Field(
+        None,
+        ge=2,
+        description="kind pairs: words and marks that both sections of a study have at least "
+        "(ConVIRT: 3); null: any text will do",
+    )
+    choose: Literal["random", "first", "preferred"] = Field(
+        "random",
+        description="image of a study with several frontal ones. random: by seed and study "
+        "(BioViL as BioViL-T describes it); first: first listed; preferred: by the order of "
+        "`views`, then random",
+    )
+    seed: Seed = Field(0, description="seed of the image choice")
+    acquisitions: Literal["any", "single"] = Field(
+        "any",
+        description="single: pairs of studies with exactly one frontal image (BioViL-T 3.3, "
+        "of which its model for curation learns)",
+    )
+    priors: bool = Field(
+        False,
+        description="grounding: each image with its patient's image before it, chosen by `choose` "
+        "(BioViL-T Table 5). Pairs always have theirs",
+    )
+    splits: SplitSettings = SplitSettings()
+    max_failed_share: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="damaged rows and unreadable or missing files are skipped and counted; above "
+        "this share of a list the cohort fails",
+    )
+
+    @property
+    def split_method(self) -> SplitMethod:
+        """The method that ``auto`` stands for in this kind of cohort."""
+        if self.splits.method != "auto":
+            return self.splits.method
+        defaults: dict[str, SplitMethod] = {
+            "pairs": "patients",
+            "grounding": "all",
+            "classification": "ordered",
+            "nli": "official",
+            "progression": "patients",
+        }
+        return defaults[self.kind]
+
+    @property
+    def split_rule(self) -> tuple[object, ...] | None:
+        """What decides a patient's split, equal for equal splits; None where patients may cross."""
+        of, method = self.splits, self.split_method
+        rules: dict[str, tuple[object, ...]] = {
+            "patients": (method, of.seed, *of.shares.values()),
+            "official": (method,),
+            "file": (method, of.file),
+        }
+        return rules.get(method)
+
+    @model_validator(mode="after")
+    def _fields_fit_each_other(self) -> "CohortSettings":
+        if self.unit == "image" and "image" not in self.require:
+            raise ValueError("unit: image needs image in require")
+        if self.choose == "preferred" and self.views is None:
+            raise ValueError("choose: preferred needs views")
+        if self.priors and self.kind != "grounding":
+            raise ValueError(f"priors of a cohort of kind {self.kind}: expected false")
+        if self.acquisitions != "any" and self.kind != "pairs":
+            raise ValueError(f"acquisitions of a cohort of kind {self.kind}: expected any")
+        for name in ("validation", "parts"):
+            if getattr(self.splits, name) is not None and self.kind != "classification":
+                raise ValueError(f"splits.{name} of a cohort of kind {self.kind}: expected null")
+        if self.kind == "nli" and self.split_method != "official":
+            raise ValueError("splits.method of a cohort of kind nli: expected official or auto")
+        if self.kind == "progression":
+            if self.split_method not in ("patients", "file"):
+                raise ValueError("splits.method of a cohort of kind progression: expected patients")
+            if self.splits.method == "patients" and self.splits.shares["test"] > 0:
+                raise ValueError(
+                    "splits.shares.test of a cohort of kind progression: expected 0, since what is "
+                    "tested on is what people have labelled"
+                )
+        return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _all_of_a_retrieval_is_test(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or values.get("kind") != "retrieval":
+            return values
+        # As it is written, or whole as it was resolved.
+        given = SplitSettings.model_validate(values.get("splits") or {})
+        if given not in (SplitSettings(), SplitSettings(method="all")):
+            raise ValueError("splits of a cohort of kind retrieval: expected method all alone")
+        return {**values, "splits": {"method": "all"}}
+
+    @model_serializer(mode="wrap")
+    def _new_fields_where_asked(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        said = dump(self)
+        unasked = {"priors": False, "acquisitions": "any", "fewest_tokens": None}
+        return {k: v for k, v in said.items() if k not in unasked or v != unasked[k]}

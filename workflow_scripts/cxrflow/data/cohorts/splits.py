@@ -1,0 +1,140 @@
+"""Splits by patient. Studies whose patient is not known (Open-I) are their own patient.
+
+BioViL keeps "all samples used for the different downstream evaluations in a held-out test set":
+held-out patients go to test whatever else the settings say.
+"""
+
+import math
+from collections.abc import Mapping, Set
+
+import numpy as np
+import pandas as pd
+
+from cxrflow.data.cohorts.filters import unit_hash
+from cxrflow.data.cohorts.settings import SPLITS, CohortSettings, SplitSettings
+from cxrflow.errors import InputError
+from cxrflow.files.csv_table import read_csv, require_file
+
+# What published split files call the three parts.
+_NAMES = {"val": "validate", "valid": "validate", "dev": "validate", "validation": "validate"}
+
+
+def groups(frame: pd.DataFrame) -> pd.Series:
+    """What is split: the patient, or the study where the patient is not known."""
+    return frame["subject_id"].fillna(frame["study_id"])
+
+
+def patient_shares(patients: pd.Series, settings: SplitSettings) -> pd.Series:
+    """Shuffle the patients by a hash of seed and id and cut at the shares.
+
+    The order in which patients are listed does not matter. Sizes are exact to one patient, and a
+    split with a share above 0 gets at least one patient where there are as many patients as splits.
+
+    Args:
+        patients: distinct ids.
+
+    Returns:
+        Split by patient, indexed by id.
+    """
+    shuffled = sorted(patients, key=lambda patient: (unit_hash(settings.seed, patient), patient))
+    wanted = {name: settings.shares[name] for name in ("test", "validate")}
+    sizes = {name: round(share * len(shuffled)) for name, share in wanted.items()}
+    for name, share in wanted.items():
+        if share > 0 and len(shuffled) >= len(SPLITS):
+            sizes[name] = max(1, sizes[name])
+    parts = ["test"] * sizes["test"] + ["validate"] * sizes["validate"]
+    parts += ["train"] * (len(shuffled) - len(parts))
+    return pd.Series(parts[: len(shuffled)], index=pd.Index(shuffled, dtype="str"), dtype="str")
+
+
+def from_table(table: pd.DataFrame, source: object) -> pd.Series:
+    """Split by patient from ``subject_id`` and ``split``, names brought to ours.
+
+    Raises:
+        InputError: an unknown name, or a patient in two splits.
+    """
+    split = table["split"].str.strip().str.lower().replace(_NAMES)
+    strange = sorted(set(split) - set(SPLITS))
+    if strange:
+        raise InputError(
+            f"{source}: split is '{strange[0]}'; expected train, validate (val, valid) or test"
+        )
+    rows = pd.DataFrame({"subject_id": table["subject_id"], "split": split}).drop_duplicates()
+    twice = rows.loc[rows["subject_id"].duplicated(), "subject_id"].unique()
+    if len(twice):
+        raise InputError(
+            f"{source}: {len(twice)} patient(s) stand in two splits ({', '.join(twice[:5])}); "
+            "expected each patient in one"
+        )
+    return rows.set_index("subject_id")["split"]
+
+
+def from_file(settings: SplitSettings) -> pd.Series:
+    """Split by patient from the settings' ``file``."""
+    assert settings.file is not None
+    path = require_file(settings.file.parent, settings.file.name)
+    rows, damage = read_csv(path, {"subject_id": "bare", "split": "id"})
+    if damage:
+        first = damage[0]
+        raise InputError(f"{first.examples[0]}: {first.reason}; a split file must be whole")
+    return from_table(rows, path)
+
+
+def ordered(ids: pd.Series, settings: SplitSettings) -> pd.Series:
+    """The rule of GLoRIA and MGCA for RSNA: sort by id, draw ``test_share`` with a fixed seed.
+
+    Reproduces scikit-learn's ``train_test_split(sorted ids, test_size, random_state=seed)``, and
+    with ``halve_test`` the second call on the drawn part, whose halves are (test, validate). On
+    the 26,684 published images: 18,678 train and 8,006 test, or 4,003 validate and 4,003 test.
+    """
+    names = np.sort(ids.to_numpy(dtype=object))
+    train, rest = _drawn(names, settings.test_share, settings.seed)
+    parts = {"train": train, "test": rest}
+    if settings.halve_test:
+        parts["test"], parts["validate"] = _drawn(rest, 0.5, settings.seed)
+    return pd.concat(
+        [pd.Series(name, index=pd.Index(part), dtype="str") for name, part in parts.items()]
+    )
+
+
+def _drawn(names: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    count = math.ceil(share * len(names))
+    shuffled = names[np.random.RandomState(seed).permutation(len(names))]
+    return shuffled[count:], shuffled[:count]
+
+
+def assign(
+    patients: pd.Series,
+    official: pd.DataFrame | None,
+    held: Mapping[str, Set[str]],
+    settings: CohortSettings,
+    source: object,
+) -> pd.Series:
+    """Split of every patient, held-out ones in test.
+
+    Args:
+        patients: distinct ids (:func:`groups`).
+        official: the data set's own ``subject_id``, ``split``, or None.
+        held: patients of the evaluation sets, by name.
+        source: the data root, named in errors.
+
+    Returns:
+        Split by patient; patients that a given split does not name are null.
+    """
+    method = settings.split_method
+    out = patients.isin(frozenset().union(*held.values()))
+    if method == "patients":
+        split = patient_shares(patients[~out], settings.splits)
+    elif method == "ordered":
+        split = ordered(patients[~out], settings.splits)
+    elif method == "file":
+        split = from_file(settings.splits)
+    elif method == "official":
+        if official is None:
+            raise InputError(f"{source}: splits.method is official, but no split comes with it")
+        split = from_table(official, source)
+    else:
+        split = pd.Series("test", index=pd.Index(patients, dtype="str"), dtype="str")
+    split = split.reindex(pd.Index(patients, dtype="str"))
+    split[out.to_numpy()] = "test"
+    return split

@@ -1,0 +1,109 @@
+"""A validation part drawn from the training part of a data set that is published without one.
+
+CheXpert, COVIDx and MURA come as a training and a test part. ConVIRT (Appendix B) draws 5,000, 300
+and 10 % of the training images, so that a patient may both train and validate. Ours, the default,
+draws whole patients until they have as many images. It is a step of its own on a finished cohort of
+kind classification: cohorts without it stay what they are.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from cxrflow.data.cohorts.filters import unit_hash
+from cxrflow.data.cohorts.flow import Cohort, label_counts
+from cxrflow.data.cohorts.settings import SplitSettings, ValidationSettings
+from cxrflow.data.cohorts.splits import groups
+from cxrflow.errors import InputError
+from cxrflow.files.atomic import atomic_path, file_digest, fingerprint, read_json, write_json
+from cxrflow.files.parquet import read_table
+
+
+def draw_validation(folder: Path, splits: SplitSettings) -> None:
+    """Move part of a cohort's training rows to validation, and say so in its ``flow.json``.
+
+    Raises:
+        InputError: the cohort validates already, or nothing would be left to train on.
+    """
+    assert splits.validation is not None
+    columns = ("image_id", "image_path", "subject_id", "group_id", "labels", "split")
+    rows = read_table(folder / "samples.parquet", columns)
+    if "validate" in set(rows["split"]):
+        raise InputError(
+            f"{folder}: the data set's own split has a validation part; expected "
+            "splits.validation null"
+        )
+    unit = _units(rows, splits.validation)
+    drawn = validation_units(unit[rows["split"] == "train"], splits.validation, splits.seed)
+    rows.loc[(rows["split"] == "train") & unit.isin(drawn), "split"] = "validate"
+    if "train" not in set(rows["split"]):
+        raise InputError(f"{folder}: splits.validation leaves no image to train on")
+    split = pd.read_csv(folder / "split.csv", dtype="str")
+    by_image = set(split["subject_id"]) & set(rows["image_id"])  # a published split of images
+    if splits.validation.unit == "images" or by_image:
+        split = rows[["image_id", "split"]].rename(columns={"image_id": "subject_id"})
+    else:
+        split.loc[split["subject_id"].isin(drawn), "split"] = "validate"
+    with atomic_path(folder / "samples.parquet") as path:
+        rows.to_parquet(path, index=False)
+    with atomic_path(folder / "split.csv") as path:
+        split.sort_values("subject_id").to_csv(path, index=False)
+    flow = read_json(folder / "flow.json")
+    files = sorted(path for path in folder.iterdir() if path.name != "flow.json")
+    sizes = Cohort(rows, rows, split["split"], "samples").split_sizes()
+    flow |= {
+        "fingerprint": fingerprint({path.name: file_digest(path) for path in files}),
+        "splits": sizes,
+        "labels": label_counts(rows, flow["classes"]),
+        "notes": [*flow["notes"], _note(splits.validation, sizes)],
+        "checks": [_checked(check, rows, splits.validation.unit) for check in flow["checks"]],
+    }
+    write_json(folder / "flow.json", flow)
+
+
+def validation_units(units: pd.Series, settings: ValidationSettings, seed: int) -> list[str]:
+    """The images, or patients, that validate.
+
+    Args:
+        units: the unit of each training image: itself, or its patient.
+
+    Returns:
+        Units in the order of a hash of seed and name, cut where they first have as many images as
+        are wanted: an image that is missing moves at most those at the cut.
+    """
+    assert settings.count is not None or settings.share is not None
+    wanted = settings.count or round((settings.share or 0) * len(units))
+    sizes = units.value_counts()
+    order = sorted(sizes.index, key=lambda name: (unit_hash(seed, name), name))
+    before = np.cumsum([0, *sizes[order]])[:-1]
+    return [name for name, images in zip(order, before, strict=True) if images < wanted]
+
+
+def _units(rows: pd.DataFrame, settings: ValidationSettings) -> pd.Series:
+    if settings.unit == "images":
+        return rows["image_id"]
+    return groups(rows.rename(columns={"group_id": "study_id"}))
+
+
+def _note(settings: ValidationSettings, sizes: dict[str, dict[str, int]]) -> str:
+    said = "images, one by one" if settings.unit == "images" else "whole patients"
+    number = sizes.get("validate", {}).get("samples", 0)
+    return f"validation is drawn from the published training part: {number} images ({said})"
+
+
+def _checked(check: dict[str, object], rows: pd.DataFrame, unit: str) -> dict[str, object]:
+    """The check of patients made again: images that are drawn one by one part a patient's."""
+    if check["name"] != "patient in one split" or unit == "patients":
+        return check
+    parts = rows.dropna(subset="subject_id").groupby("subject_id")["split"].agg(set)
+    several = int((parts.map(len) > 1).sum())
+    tested = int(parts.map(lambda names: "test" in names and len(names) > 1).sum())
+    if not several:
+        return {**check, "passed": True}
+    return {
+        **check,
+        "passed": False,
+        "detail": f"{several} of {len(parts)} patients stand in two splits, {tested} of them in "
+        "test; validation is drawn by image (splits.validation.unit patients gives a clean one)",
+    }

@@ -1,0 +1,1 @@
+"""Readers of published data sets, one file each, and what they have in common."""

@@ -1,0 +1,202 @@
+"""Chest ImaGenome 1.0.0: what reports say became of a finding since the image before.
+
+Silver: ``silver_dataset/scene_graph.zip`` (or the folder it unpacks to), a JSON file a frontal
+image. A relationship compares a region of the current image (``subject_id``, a word of graphs, not
+a patient) with that of a previous one (``object_id``); labels are of regions, and several of them
+may speak of one finding. Gold: the comparisons that people have checked, of 500 patients, all of
+whose images stand in ``images_to_avoid.csv``.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from cxrflow.compute.parallel import chunks, ordered_map
+from cxrflow.compute.progress import progress
+from cxrflow.data.readers.common_tables import Request, Tables, shaped
+from cxrflow.errors import InputError
+from cxrflow.files.archives import DAMAGE, names_of, open_zip, read_file, read_member
+from cxrflow.files.csv_table import find_file, read_csv, require_file, require_root
+from cxrflow.files.drops import Drop, Tally
+
+DIRECTIONS = {"improved": "improving", "no change": "stable", "worsened": "worsening"}
+ATTRIBUTES = {
+    "anatomicalfinding|yes|consolidation": "Consolidation",
+    "anatomicalfinding|yes|pulmonary edema/hazy opacity": "Edema",
+    "anatomicalfinding|yes|pleural effusion": "Pleural Effusion",
+    "disease|yes|pneumonia": "Pneumonia",
+    "anatomicalfinding|yes|pneumothorax": "Pneumothorax",
+}
+SILVER, GOLD = "silver", "gold"
+GOLD_TABLE = "gold_object_comparison_with_coordinates.txt"
+_COMPARISON = "comparison|yes|"
+_FILE = "_SceneGraph.json"
+_CHUNK = 500
+
+Record = tuple[Any, ...]
+
+
+def read(root: Path, request: Request) -> Tables:
+    """Read the scene graphs, the gold comparisons and the images to avoid."""
+    images, relations, damage = scene_graphs(root, request.threads)
+    labels = relations.assign(finding=relations["attribute"].map(ATTRIBUTES), quality=SILVER)
+    labels = labels.dropna(subset="finding")
+    gold, gold_damage = _gold(root)
+    labels = pd.concat([labels, gold]).drop_duplicates(
+        ["image_id", "prior_image_id", "finding", "label", "quality"]
+    )
+    owner = images.set_index("image_id")
+    labels = labels.join(owner, on="image_id")
+    labels["prior_study_id"] = labels["prior_image_id"].map(owner["study_id"])
+    return Tables(
+        source=root,
+        studies=shaped("studies", images[["study_id", "subject_id"]].drop_duplicates()),
+        progressions=shaped("progressions", labels),
+        avoid=avoided_patients(root),
+        dropped={"progressions": damage + gold_damage},
+        opened=False,
+    )
+
+
+def avoided_patients(root: Path) -> frozenset[str]:
+    """Patients of the gold data set, none of whose images may be trained on."""
+    path = require_file(_silver(root) / "splits", "images_to_avoid.csv")
+    rows, _ = read_csv(path, {"subject_id": "bare", "dicom_id": "id"})
+    return frozenset(rows["subject_id"])
+
+
+def scene_graphs(root: Path, threads: int = 1) -> tuple[pd.DataFrame, pd.DataFrame, list[Drop]]:
+    """What all scene graphs say.
+
+    Returns:
+        ``image_id``, ``study_id``, ``subject_id``; of every comparison ``image_id``,
+        ``prior_image_id``, ``region``, ``attribute``, ``label`` (ours), each once; damage.
+
+    Raises:
+        InputError: there are none, or the zip is cut off.
+    """
+    source, names = _listed(_silver(root))
+    parts = ordered_map(
+        partial(_read_chunk, source),
+        chunks(names, _CHUNK),
+        threads if len(names) > _CHUNK else 1,
+    )
+    images: list[Record] = []
+    relations: list[Record] = []
+    tally = Tally("scene graphs read", "scene graphs")
+    for part in progress(parts, len(names), "scene graph", lambda part: part[0]):
+        _, found, compared, damage = part
+        images += found
+        relations += compared
+        for drop in damage:
+            tally.add(drop)
+    listed = pd.DataFrame(images, columns=["image_id", "study_id", "subject_id"], dtype="str")
+    again = listed.duplicated("image_id")
+    tally.drop("a second scene graph of an image", listed.loc[again, "image_id"])
+    columns = ["image_id", "prior_image_id", "region", "attribute", "label"]
+    comparisons = pd.DataFrame(relations, columns=columns, dtype="str").drop_duplicates()
+    return listed[~again].reset_index(drop=True), comparisons.reset_index(drop=True), tally.drops
+
+
+def _silver(root: Path) -> Path:
+    """The silver data set, in the root or the root itself."""
+    inside = require_root(root) / "silver_dataset"
+    return inside if inside.is_dir() else root
+
+
+def _listed(silver: Path) -> tuple[Path, list[str]]:
+    """The zip or the folder of scene graphs, and the names of its files, sorted."""
+    packed, folder = silver / "scene_graph.zip", silver / "scene_graph"
+    if packed.is_file():
+        with open_zip(packed) as archive:
+            return packed, [name for name in names_of(archive)[0] if name.endswith(_FILE)]
+    names = sorted(path.name for path in folder.glob(f"*{_FILE}"))
+    if not names:
+        raise InputError(
+            f"{silver}: scene_graph.zip not found, nor scene_graph/*{_FILE}; expected the scene "
+            "graphs of Chest ImaGenome"
+        )
+    return folder, names
+
+
+def _read_chunk(
+    source: Path, names: Sequence[str]
+) -> tuple[int, list[Record], list[Record], list[Drop]]:
+    """Number, images, comparisons and damage of some scene graphs."""
+    images: list[Record] = []
+    relations: list[Record] = []
+    tally = Tally("scene graphs read", "scene graphs")
+    for name, data in _contents(source, names):
+        try:
+            graph = json.loads(data)
+            ids = (graph["image_id"], graph["study_id"], graph["patient_id"])
+            image, study, patient = (str(value).removesuffix(".dcm") for value in ids)
+            found = list(_comparisons(graph["relationships"]))
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+            tally.drop("scene graph: not valid JSON", [name], failed=True)
+        except (KeyError, TypeError, AttributeError, ValueError):
+            reason = "scene graph: a field is missing or of another kind"
+            tally.drop(reason, [name], failed=True)
+        else:
+            images.append((image, study, patient))
+            relations += [one for one in found if one[0] == image]
+            if any(one[0] != image for one in found):
+                reason = "scene graph: compares another image than its own"
+                tally.drop(reason, [name], failed=True)
+    return len(names), images, relations, tally.drops
+
+
+def _contents(source: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """The files of a folder or a zip; nothing of those that are damaged."""
+    with ExitStack() as opened:
+        archive = None if source.is_dir() else opened.enter_context(open_zip(source))
+        for name in names:
+            try:
+                content = read_member(archive, name) if archive else read_file(source / name)
+            except DAMAGE:
+                content = b""
+            yield name, content
+
+
+def _comparisons(relationships: Sequence[dict[str, Any]]) -> Iterator[Record]:
+    """Current image, prior image, region, attribute and direction of each comparison."""
+    for one in relationships:
+        current, _, region = one["subject_id"].partition("_")
+        prior = one["object_id"].partition("_")[0]
+        for name in one["relationship_names"]:
+            label = DIRECTIONS.get(name.removeprefix(_COMPARISON))
+            for attribute in one["attributes"] if label else ():
+                yield current, prior, region, attribute, label
+
+
+def _gold(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
+    """The gold comparisons; several directions of a row are joined by ``;;``."""
+    path = find_file(_silver(root).parent / "gold_dataset", GOLD_TABLE)
+    columns = ["image_id", "prior_image_id", "finding", "label", "quality"]
+    if path is None:
+        return pd.DataFrame(columns=columns, dtype="str"), []
+    rows, damage = read_csv(
+        path,
+        {
+            **{"current_image_id": "id", "previous_image_id": "id"},
+            **{"comparison": "id", "attribute": "id"},
+        },
+        separator="\t",
+    )
+    rows = rows.assign(comparison=rows["comparison"].str.split(";;")).explode("comparison")
+    label = rows["comparison"].str.removeprefix(_COMPARISON).map(DIRECTIONS)
+    made = pd.DataFrame(
+        {
+            "image_id": rows["current_image_id"].str.removesuffix(".dcm"),
+            "prior_image_id": rows["previous_image_id"].str.removesuffix(".dcm"),
+            "finding": rows["attribute"].map(ATTRIBUTES),
+            "label": label,
+            "quality": GOLD,
+        }
+    )
+    return made.dropna(subset=["finding", "label"]), damage

@@ -1,0 +1,92 @@
+"""CheXpert v1.0: train.csv, valid.csv and, where they lie beside them, labels of the test images.
+
+``Path`` begins with the name of a release (``CheXpert-v1.0-small/``, ``CheXpert-v1.0/``) that the
+folder need not have. Labels are those of a report's text in train (1, 0, -1 uncertain, blank not
+mentioned) and of radiologists in valid and test; columns are found by name, since their order is
+not MIMIC-CXR-JPG's. Irvin et al., AAAI 2019.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from cxrflow.data.readers.common_tables import (
+    Request,
+    Tables,
+    drop_repeats,
+    no_label,
+    shaped,
+    without,
+)
+from cxrflow.files.csv_table import Kind, find_file, read_csv, require_file, require_root
+from cxrflow.files.drops import Drop
+
+OBSERVATIONS = (
+    *("No Finding", "Enlarged Cardiomediastinum", "Cardiomegaly", "Lung Opacity", "Lung Lesion"),
+    *("Edema", "Consolidation", "Pneumonia", "Atelectasis", "Pneumothorax", "Pleural Effusion"),
+    *("Pleural Other", "Fracture", "Support Devices"),
+)
+FILES = {"train": "train.csv", "valid": "valid.csv", "test": "test_labels.csv"}
+_IMAGE = ("image_id", "study_id", "subject_id", "image_path", "view")
+_PATH = (
+    r"(?:^|/)(?P<image_path>(?P<split>train|valid|test)/(?P<subject_id>patient\d+)/"
+    r"(?P<study>study\d+)/(?P<image>[^/]+)\.(?:jpg|png))$"
+)
+
+
+def read(root: Path, request: Request) -> Tables:
+    """Read the lists, and whether the image files are there when asked."""
+    require_root(root)
+    parts = [_part(root, split) for split in FILES]
+    rows = request.asked(pd.concat([rows for rows, _ in parts]))
+    return Tables(
+        source=root,
+        studies=shaped("studies", rows[["study_id", "subject_id"]].drop_duplicates()),
+        images=request.images_of(root, rows),
+        labels=rows[["image_id", *OBSERVATIONS]],
+        splits=rows[["subject_id", "split"]].drop_duplicates(),
+        dropped={"images": [drop for _, drops in parts for drop in drops]},
+        opened=request.headers,
+    )
+
+
+def named(paths: pd.Series) -> pd.DataFrame:
+    """Ids, file and part by a ``Path`` of any release; nulls where it names no patient.
+
+    An image is called ``patient00001/study1/view1_frontal``, whichever part it stands in.
+    """
+    found = paths.str.extract(_PATH)
+    study = found["subject_id"] + "/" + found["study"]
+    return found.assign(study_id=study, image_id=study + "/" + found["image"])
+
+
+def _part(root: Path, split: str) -> tuple[pd.DataFrame, list[Drop]]:
+    """One list: ids, view, labels; and its damaged rows. test_labels.csv may be missing."""
+    name = FILES[split]
+    labels: dict[str, Kind] = dict.fromkeys(OBSERVATIONS, "number")
+    if split == "test":
+        path = find_file(root, name)
+        if path is None:
+            return pd.DataFrame(columns=[*_IMAGE, "split", *OBSERVATIONS]), []
+        rows, drops = read_csv(path, {"Path": "id", **labels})
+    else:
+        path = require_file(root, name)
+        # No blank in `Frontal/Lateral`; `AP/PA` is blank for laterals.
+        sides: dict[str, Kind] = {"Frontal/Lateral": "id", "AP/PA": "text"}
+        rows, drops = read_csv(path, {"Path": "id", **sides, **labels})
+    rows, repeats = drop_repeats(rows, "Path")
+    found = named(rows["Path"])
+    lost = found["split"] != split
+    tests = {
+        f"{name}: {label} is not 1, 0, -1 or blank": no_label(rows[label]) & ~lost
+        for label in OBSERVATIONS
+    }
+    form = f"{split}/patient<number>/study<number>/<image>.jpg"
+    tests[f"{name}: Path is not …/{form}"] = lost
+    rows, wrong = without(rows.join(found), rows["Path"], tests)
+    if split == "test":
+        view = rows["image"].str.extract(r"_(frontal|lateral)", expand=False)
+    else:
+        view = rows["AP/PA"].fillna(rows["Frontal/Lateral"])
+    rows = rows.assign(view=view.str.upper())[[*_IMAGE, "split", *OBSERVATIONS]]
+    return rows, [*drops, *repeats, *wrong]

@@ -1,0 +1,209 @@
+"""The common tables every reader returns, and what it had to leave out.
+
+Ids are strings without the letters some layouts put before them (``p19990001`` → ``19990001``).
+Missing values are null. Paths are relative to the data set's root, with forward slashes.
+"""
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from cxrflow.data.cohorts.filters import file_failures
+from cxrflow.errors import InputError
+from cxrflow.files.csv_table import Kind, read_csv
+from cxrflow.files.drops import Drop
+
+# Columns of each table. `order` sorts a patient's studies in time (any unit, NaN = unknown);
+# `failure` says why an image cannot be used (null = nothing known against it); `subgroup` is the
+# publisher's word for what else tells images of one label apart; `quality` who says a progression.
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "studies": ("study_id", "subject_id", "study_time", "order"),
+    "images": (
+        *("image_id", "study_id", "subject_id", "image_path", "view"),
+        *("study_time", "order", "image_width", "image_height", "failure", "subgroup"),
+    ),
+    "boxes": ("image_id", "category", "phrase", "x", "y", "w", "h"),
+    "labels": (),
+    "sentence_pairs": ("sample_id", "pair_id", "premise", "hypothesis", "label", "split"),
+    "progressions": (
+        *("image_id", "prior_image_id", "study_id", "prior_study_id", "subject_id"),
+        *("finding", "label", "quality"),
+    ),
+    "splits": ("subject_id", "split"),
+}
+# What becomes of a finding from one image to the next (BioViL-T section 4).
+DIRECTIONS = ("improving", "stable", "worsening")
+_NUMBERS = {"order", "image_width", "image_height", "x", "y", "w", "h"}
+
+
+def empty(table: str) -> pd.DataFrame:
+    """A table of that name without rows."""
+    return pd.DataFrame(
+        {name: pd.Series(dtype="float64" if name in _NUMBERS else "str") for name in COLUMNS[table]}
+    )
+
+
+def shaped(
+    table: str, columns: dict[str, object] | pd.DataFrame, index: pd.Index | None = None
+) -> pd.DataFrame:
+    """A table from the columns that are known; the others are nulls, further ones are left out."""
+    frame = pd.DataFrame(columns, index=index).reset_index(drop=True)
+    for name in COLUMNS[table]:
+        if name not in frame:
+            frame[name] = pd.Series(
+                index=frame.index, dtype="float64" if name in _NUMBERS else "str"
+            )
+        elif name not in _NUMBERS:
+            frame[name] = frame[name].astype("str")
+    return frame[list(COLUMNS[table])]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a cohort asks of a reader, so that no more files are opened than it needs.
+
+    Attributes:
+        threads: processes or threads for work a file.
+        headers: open the image files' headers (view, date, size, damage) where lists lack these.
+        images: only these image ids matter; None for all.
+    """
+
+    threads: int = 1
+    headers: bool = True
+    images: Set[str] | None = None
+
+    def asked(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Those of ``rows`` whose ``image_id`` matters, numbered anew."""
+        known = rows if self.images is None else rows[rows["image_id"].isin(self.images)]
+        return known.reset_index(drop=True)
+
+    def images_of(self, root: Path, rows: pd.DataFrame) -> pd.DataFrame:
+        """The table of images; where files are looked at, why one cannot be used."""
+        images = shaped("images", rows)
+        if self.headers:
+            paths = images["image_path"].tolist()
+            images["failure"] = file_failures(root, paths, self.threads)
+        return images
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What a data set holds.
+
+    Attributes:
+        source: the data set's root; named in errors.
+        studies, images, boxes: see :data:`COLUMNS`.
+        labels: ``study_id`` or ``image_id``, then a column a class: 1, 0, −1 (uncertain), NaN (not
+            known, or not mentioned).
+        sentence_pairs: premises and hypotheses with their relation (natural language inference);
+            columns beyond :data:`COLUMNS` are kept.
+        progressions: a finding's direction between two images of a patient; ``quality`` "silver" is
+            what reports say.
+        avoid: patients of whom the publisher says that they must not be trained on.
+        splits: the data set's own split by patient, or None; names as published.
+        dropped: what the reader left out, by the table the rows were meant for.
+        notes: sentences for the person who reads ``flow.json``.
+        opened: the image files were looked at, so a null ``failure`` means a readable file.
+
+    Raises:
+        InputError: an id occurs twice in ``studies`` or ``images``.
+    """
+
+    source: Path
+    studies: pd.DataFrame = field(default_factory=lambda: empty("studies"))
+    images: pd.DataFrame = field(default_factory=lambda: empty("images"))
+    boxes: pd.DataFrame = field(default_factory=lambda: empty("boxes"))
+    labels: pd.DataFrame = field(default_factory=pd.DataFrame)
+    sentence_pairs: pd.DataFrame = field(default_factory=lambda: empty("sentence_pairs"))
+    progressions: pd.DataFrame = field(default_factory=lambda: empty("progressions"))
+    avoid: frozenset[str] = frozenset()
+    splits: pd.DataFrame | None = None
+    dropped: dict[str, list[Drop]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    opened: bool = True
+
+    def __post_init__(self) -> None:
+        for drops in self.dropped.values():
+            drops[:] = [drop for drop in drops if drop.count]
+        for table in ("studies", "images", "boxes"):
+            missing = [name for name in COLUMNS[table] if name not in getattr(self, table)]
+            if missing:
+                raise ValueError(f"the reader of {self.source} made no {table}.{missing[0]}")
+        require_unique(self.studies, "study_id", self.source)
+        require_unique(self.images, "image_id", self.source)
+        require_labels(self.labels, self.classes, self.source)
+
+    @property
+    def classes(self) -> list[str]:
+        """The classes that images or studies are labelled with, in the publisher's order."""
+        return [str(name) for name in self.labels if name not in ("study_id", "image_id")]
+
+
+def require_unique(frame: pd.DataFrame, column: str, source: object) -> None:
+    """Raise InputError naming up to five values that occur more than once."""
+    repeated = frame.loc[frame[column].duplicated(), column].unique()
+    if len(repeated):
+        raise InputError(
+            f"{source}: {len(repeated)} value(s) of {column} stand in several rows that differ "
+            f"({', '.join(map(str, repeated[:5]))}); expected each once"
+        )
+
+
+def require_labels(frame: pd.DataFrame, classes: Iterable[str], source: object) -> None:
+    """Raise InputError naming a value that is none of 1, 0, −1 and blank."""
+    for name in classes:
+        wrong = frame.loc[no_label(frame[name]), name]
+        if len(wrong):
+            raise InputError(
+                f"{source}: {name} holds {wrong.iloc[0]:g}; expected 1, 0, -1 or blank"
+            )
+
+
+def no_label(values: pd.Series) -> pd.Series:
+    """Which values are none of 1, 0, −1 and blank."""
+    return ~(values.isin([1, 0, -1]) | values.isna())
+
+
+def read_once(
+    path: Path,
+    columns: Mapping[str, Kind],
+    key: str,
+    optional: Mapping[str, Kind] | None = None,
+) -> tuple[pd.DataFrame, list[Drop]]:
+    """A CSV list (:func:`read_csv`) in which every value of ``key`` must stand in one row.
+
+    Raises:
+        InputError: as there, or two rows of one value differ.
+    """
+    rows, damage = read_csv(path, columns, optional)
+    rows, repeats = drop_repeats(rows, key)
+    require_unique(rows, key, path)
+    return rows, damage + repeats
+
+
+def without(
+    rows: pd.DataFrame, names: pd.Series, tests: Mapping[str, pd.Series], failed: bool = True
+) -> tuple[pd.DataFrame, list[Drop]]:
+    """The rows of which no test is true; of the others the first that is true is the reason.
+
+    Args:
+        names: what a row is called where it is counted.
+        tests: which rows must go, by the reason.
+        failed: whether that is damage.
+    """
+    left = pd.Series(True, index=rows.index)
+    drops = []
+    for reason, wrong in tests.items():
+        drops.append(Drop.of(reason, names[left & wrong], failed))
+        left &= ~wrong
+    return rows[left], [drop for drop in drops if drop.count]
+
+
+def drop_repeats(frame: pd.DataFrame, column: str) -> tuple[pd.DataFrame, list[Drop]]:
+    """Leave out rows that repeat an earlier one in every column, and count them."""
+    repeated = frame.duplicated()
+    if not repeated.any():
+        return frame, []
+    return frame[~repeated], [Drop.of("the same row again", frame.loc[repeated, column])]

@@ -1,0 +1,98 @@
+"""MIMIC-III clinical notes: ``NOTEEVENTS.csv`` or ``.csv.gz`` → documents.
+
+Texts run over several lines inside quotes, so the file goes through a CSV parser as a stream.
+"""
+
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from cxrflow.errors import InputError
+from cxrflow.files.archives import TooLarge, unpacked
+from cxrflow.files.csv_table import LONGEST_FIELD
+from cxrflow.files.drops import Tally
+from cxrflow.text.documents import DocumentWriter
+from cxrflow.text.settings import CorpusSettings
+
+_BRACKETS = re.compile(r"\[\*\*.*?\*\*\]", re.DOTALL)
+# The mark that MIMIC-CXR uses, so that invented names and dates are not learnt.
+_REPLACEMENT = "___"
+_BLANK = 100_000  # lines at a stretch that no table has
+_COLUMNS = ("ROW_ID", "ISERROR", "TEXT")
+
+
+def find_notes(root: Path) -> Path:
+    """The notes table of a MIMIC-III folder, compressed or not, in either case."""
+    wanted = ("noteevents.csv.gz", "noteevents.csv")
+    listed = sorted(path for path in root.glob("*") if path.is_file())
+    found = [path for path in listed if path.name.lower() in wanted]
+    if not found:
+        raise InputError(f"{root}: no notes; expected NOTEEVENTS.csv or NOTEEVENTS.csv.gz")
+    return found[0]
+
+
+def _rows(path: Path) -> Iterator[list[str]]:
+    """Rows of the CSV; whatever breaks the stream becomes one line that names the place."""
+    csv.field_size_limit(LONGEST_FIELD)
+    line = blank = 0
+    try:
+        with io.TextIOWrapper(unpacked(path), encoding="utf-8", newline="") as stream:
+            # A line at a time and no longer than a field: a packed line may unpack to gigabytes.
+            lines = iter(lambda: stream.readline(LONGEST_FIELD), "")
+            reader = csv.reader(lines, strict=True)
+            for row in reader:
+                line = reader.line_num
+                blank = 0 if row else blank + 1
+                if blank > _BLANK:
+                    raise InputError(f"{path}: {_BLANK} blank lines up to line {line}")
+                if row:
+                    yield row
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 after line {line} ({error.reason})") from None
+    except TooLarge as error:
+        raise InputError(f"{path}: {error}") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path}: not a whole gzip file after line {line} ({error})") from None
+    except csv.Error as error:
+        raise InputError(f"{path}: not whole CSV after line {line} ({error})") from None
+
+
+def read_notes(
+    root: Path, settings: CorpusSettings, writer: DocumentWriter, threads: int = 1
+) -> list[Tally]:
+    """Write the notes that are not marked as errors, one document a row; one file, one thread."""
+    path = find_notes(root)
+    rows = _rows(path)
+    header = [name.strip().lstrip("\ufeff").upper() for name in next(rows, [])]
+    for column in _COLUMNS:
+        if column not in header:
+            raise InputError(f"{path}: column '{column}' is missing")
+    place = [header.index(column) for column in _COLUMNS]
+    tally = Tally("take notes", "notes")
+    seen: set[int] = set()
+    for total, row in enumerate(rows, start=1):
+        whole = len(row) == len(header)
+        row_id, is_error, text = (row[index].strip() if whole else "" for index in place)
+        if not (row_id.isascii() and row_id.isdigit() and len(row_id) <= 18):
+            tally.drop("malformed row", [f"row {total}"], failed=True)
+            continue
+        reason = None
+        if is_error not in ("", "0"):
+            reason = "marked as error (ISERROR)"
+        elif int(row_id) in seen:
+            reason = "ROW_ID there before"
+        else:
+            text = _BRACKETS.sub(_REPLACEMENT, text).strip()
+            reason = None if text else "no text"
+        seen.add(int(row_id))
+        if reason is None:
+            writer.add(row_id, text)
+            tally.kept += 1
+        else:
+            tally.drop(reason, [row_id])
+    tally.require_few(path, settings.max_failed_share)
+    return [tally]

@@ -1,0 +1,62 @@
+"""MS-CXR: phrases and boxes on MIMIC-CXR images, CSV v1.0.0 and v1.1.0 (BioViL §3.1).
+
+One row a box; rows with the same image, category and phrase are one sample whose region is the
+union of its boxes. Patient and study stand only in ``path``. Boxes are x, y (top left), width and
+height in pixels of the original image.
+"""
+
+from pathlib import Path
+
+from cxrflow.data.readers.common_tables import (
+    Request,
+    Tables,
+    drop_repeats,
+    require_unique,
+    shaped,
+    without,
+)
+from cxrflow.files.csv_table import read_csv, require_file, require_root
+
+_IDS = r"p(?P<subject_id>\d+)/s(?P<study_id>\d+)/[^/]+$"
+_NAMES = {
+    **{"dicom_id": "image_id", "path": "image_path"},
+    **{"category_name": "category", "label_text": "phrase"},
+}
+
+
+def read(root: Path, request: Request) -> Tables:
+    """Read the CSV; the images lie in MIMIC-CXR's root and are not looked at here."""
+    path = require_file(
+        require_root(root),
+        "MS_CXR_Local_Alignment_v1.1.0.csv",
+        "MS_CXR_Local_Alignment_v1.0.0.csv",
+    )
+    rows, damage = read_csv(
+        path,
+        {
+            **{"dicom_id": "id", "category_name": "id", "label_text": "id", "path": "id"},
+            **{"x": "value", "y": "value", "w": "value", "h": "value"},
+            **{"image_width": "value", "image_height": "value"},
+        },
+        {"split": "text"},
+    )
+    rows, repeats = drop_repeats(rows, "dicom_id")
+    rows = rows.join(rows["path"].str.extract(_IDS))
+    tests = {
+        f"{path.name}: box without area": (rows["w"] <= 0) | (rows["h"] <= 0),
+        f"{path.name}: path names no patient": rows["subject_id"].isna(),
+    }
+    rows, wrong = without(rows, rows["dicom_id"], tests)
+    columns = ["dicom_id", "study_id", "subject_id", "path", "image_width", "image_height"]
+    images = rows[columns].drop_duplicates()
+    require_unique(images, "dicom_id", path)
+    splits = rows[["subject_id", "split"]].dropna().drop_duplicates().reset_index(drop=True)
+    return Tables(
+        source=root,
+        studies=shaped("studies", rows[["study_id", "subject_id"]].drop_duplicates()),
+        images=shaped("images", images.rename(columns=_NAMES)),
+        boxes=shaped("boxes", rows.rename(columns=_NAMES)),
+        splits=splits if len(splits) else None,
+        dropped={"boxes": [*damage, *wrong, *repeats]},
+        opened=False,
+    )

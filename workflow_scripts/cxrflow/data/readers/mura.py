@@ -1,0 +1,80 @@
+"""MURA v1.1: radiographs of seven parts of the arm; a study is normal or abnormal.
+
+Lists without header, a pair a part: ``<part>_image_paths.csv`` has a path a line,
+``<part>_labeled_studies.csv`` a study's folder, with a slash at its end, and its label. Paths begin
+with the name of the release, whatever the folder is called here. A model is scored by study, on the
+mean of its images' probabilities (``group_id``); ConVIRT, Appendix B, says "patient", who may have
+several studies. What is published for validation is the test part here, as there: MURA's own test
+images are not public.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from cxrflow.data.readers.common_tables import Request, Tables, shaped, without
+from cxrflow.files.csv_table import match_lines, require_file, require_root
+from cxrflow.files.drops import Drop
+
+CLASS = "Abnormal"
+PARTS = {"train": "train", "valid": "test"}
+BODY_PARTS = ("ELBOW", "FINGER", "FOREARM", "HAND", "HUMERUS", "SHOULDER", "WRIST")
+_BODY_PART = rf"XR_(?P<subgroup>{'|'.join(BODY_PARTS)})"
+_PATIENT = rf"(?P<split>train|valid)/{_BODY_PART}/(?P<subject_id>patient\d+)"
+_STUDY = rf"(?:^|/)(?P<study_id>{_PATIENT}/study\d+_(?P<said>positive|negative))"
+# macOS keeps attributes in files of names with a full stop, which hold no image.
+IMAGE_PATH = rf"{_STUDY}/(?P<file>(?!\._)[^/]+)$"
+LABEL = rf"{_STUDY}/?\"?,\"?(?P<{CLASS}>[01])(?:\.0)?\"?$"  # as published, or saved again
+SAID = {"positive": "1", "negative": "0"}
+
+
+def read(root: Path, request: Request) -> Tables:
+    """Read the four lists, and look whether each image's file is there."""
+    require_root(root)
+    images, image_drops = _images(root)
+    labels, label_drops = _labels(root)
+    bare = ~labels["study_id"].isin(images["study_id"])
+    labels, lost = without(labels, labels["study_id"], {"no image of the study is listed": bare})
+    images = request.asked(images)
+    return Tables(
+        source=root,
+        studies=shaped("studies", images.drop_duplicates("study_id")),
+        images=request.images_of(root, images),
+        labels=labels[["study_id", CLASS]].reset_index(drop=True),
+        splits=images[["subject_id", "split"]].drop_duplicates(),
+        dropped={"images": image_drops, "labels": label_drops + lost},
+        notes=["MURA: a label is a study's; its score is the mean over the images of group_id"],
+        opened=request.headers,
+    )
+
+
+def _images(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
+    """Path, study, patient, part and body part of each listed image."""
+    parts, drops = [], []
+    for part in PARTS:
+        path = require_file(root, f"{part}_image_paths.csv")
+        rows, lost = match_lines(path, IMAGE_PATH, "no path of an image")
+        parts.append(rows.assign(split=rows["split"].map(PARTS)))
+        drops.append(lost)
+    images = pd.concat(parts)
+    names = images["study_id"] + "/" + images["file"]
+    tests = {"the same path again": names.duplicated()}
+    images, again = without(images.assign(image_id=names, image_path=names), names, tests, False)
+    return images, drops + again
+
+
+def _labels(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
+    """Study and label; a study under both labels, or whose folder says the other, is left out."""
+    parts, drops = [], []
+    for part in PARTS:
+        path = require_file(root, f"{part}_labeled_studies.csv")
+        rows, lost = match_lines(path, LABEL, "no study and label (0 or 1)")
+        other = rows["said"].map(SAID) != rows[CLASS]
+        reason = f"{path.name}: the label is not the one that the folder is named by"
+        places = (f"{path}:{number}" for number in rows.index[other])
+        drops += [lost, Drop.of(reason, places, failed=True)]
+        parts.append(rows[~other])
+    labels = pd.concat(parts).astype({CLASS: "float64"})
+    tests = {"the same study again": labels.duplicated("study_id")}
+    labels, again = without(labels, labels["study_id"], tests, False)
+    return labels, drops + again

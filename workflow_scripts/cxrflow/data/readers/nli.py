@@ -1,0 +1,135 @@
+"""RadNLI 1.0.0 and MedNLI 1.0.0: a premise, a hypothesis and their relation, one object a line.
+
+A file is a split; what the publishers call dev is ``validate``. A pair without a gold label (``-``:
+annotators did not agree) and a damaged line are left out and counted. Neither set names patients or
+studies.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from cxrflow.data.cohorts.flow import Cohort, Flow, counts
+from cxrflow.data.readers.common_tables import COLUMNS, Request, Tables
+from cxrflow.files.csv_table import require_file, require_root
+from cxrflow.files.drops import Drop, Tally
+
+LABELS = ("entailment", "neutral", "contradiction")
+NO_LABEL = "-"
+RADNLI = {"radnli_dev_v1.jsonl": "validate", "radnli_test_v1.jsonl": "test"}
+MEDNLI = {
+    "mli_train_v1.jsonl": "train",
+    "mli_dev_v1.jsonl": "validate",
+    "mli_test_v1.jsonl": "test",
+}
+UNKNOWN_PATIENTS = (
+    "the files name neither patients nor studies: sentences cannot be traced to reports that a "
+    "model was trained on"
+)
+
+
+def read_radnli(root: Path, request: Request) -> Tables:
+    """Read the two files, each pair of sentences in both directions."""
+    return _read(root, RADNLI, "pair_id")
+
+
+def read_mednli(root: Path, request: Request) -> Tables:
+    """Read the three files."""
+    return _read(root, MEDNLI, "pairID")
+
+
+def _read(root: Path, files: Mapping[str, str], id_key: str) -> Tables:
+    """The pairs of all files.
+
+    Raises:
+        InputError: the root or a file is absent.
+    """
+    require_root(root)
+    rows: list[dict[str, str]] = []
+    tally = Tally("lines read", "lines")
+    for name, split in files.items():
+        path = require_file(root, name)
+        # By bytes: some characters that Python takes for line ends may stand in a sentence.
+        for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+            if not line.strip():
+                continue
+            found = _pair(line, id_key)
+            if isinstance(found, dict):
+                rows.append({"sample_id": f"{split}-{number}", **found, "split": split})
+            else:
+                tally.drop(f"{name}: {found}", [f"{path}:{number}"], failed=found != _UNLABELLED)
+    pairs = pd.DataFrame(rows, columns=list(COLUMNS["sentence_pairs"]), dtype="str")
+    again = pairs.duplicated(["pair_id", "premise", "hypothesis", "label", "split"])
+    return Tables(
+        source=root,
+        sentence_pairs=pairs[~again].reset_index(drop=True),
+        dropped={
+            "sentence_pairs": [
+                *tally.drops,
+                Drop.of("the same line again", pairs.loc[again, "sample_id"]),
+            ]
+        },
+        notes=[UNKNOWN_PATIENTS],
+    )
+
+
+_UNLABELLED = f"gold_label is {NO_LABEL}"
+
+
+def _pair(line: bytes, id_key: str) -> dict[str, str] | str:
+    """The pair of a line, or what is wrong with it."""
+    try:
+        values: Any = json.loads(line.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        return "not UTF-8"
+    except (ValueError, RecursionError):  # a number of 5,000 digits, brackets in brackets
+        return "not valid JSON"
+    if not isinstance(values, dict):
+        return "not a JSON object"
+    fields = {
+        "pair_id": id_key,
+        "premise": "sentence1",
+        "hypothesis": "sentence2",
+        "label": "gold_label",
+    }
+    for key in fields.values():
+        if not isinstance(values.get(key), str) or not values[key].strip():
+            return f"{key} is missing or blank"
+    found = {name: values[key].strip() for name, key in fields.items()}
+    if found["label"] == NO_LABEL:
+        return _UNLABELLED
+    if found["label"] not in LABELS:
+        return f"gold_label is none of {', '.join(LABELS)}"
+    return found
+
+
+def build(tables: Tables, flow: Flow) -> Cohort:
+    """Every labelled pair is a sample; the files are the splits."""
+    rows = tables.sentence_pairs
+    flow.step("pairs listed", "samples", len(rows), tables.dropped.get("sentence_pairs", []))
+    flow.checks.append(_check_splits(rows))
+    return Cohort(
+        rows=rows,
+        images=pd.DataFrame({"image_id": [], "image_path": []}, dtype="str"),
+        split=rows.set_index("sample_id")["split"],
+        unit="samples",
+        extra={"labels": counts(rows["split"] + "/" + rows["label"])},
+    )
+
+
+def _check_splits(rows: pd.DataFrame) -> dict[str, object]:
+    """Whether the same two sentences, in either order, stand in several splits.
+
+    The splits are as published, so what is found is recorded and nothing is taken out.
+    """
+    texts = [frozenset(pair) for pair in zip(rows["premise"], rows["hypothesis"], strict=True)]
+    splits = pd.Series(rows["split"].to_numpy(), index=pd.Index(texts, dtype=object))
+    shared = int((splits.groupby(level=0).nunique() > 1).sum())
+    return {
+        "name": "sentence pair in one split",
+        "passed": shared == 0,
+        "detail": f"{shared} pairs of sentences stand in several of the published splits",
+    }

@@ -1,0 +1,101 @@
+"""Open-I's human index terms as CheXpert labels: the truth that report labels are measured with.
+
+Each report was read by people who gave it MeSH and RadLex terms, most important first
+(Demner-Fushman et al. 2016), written as ``Opacity/lung/base/right``: a term and its qualifiers.
+``open_i_terms.yaml`` says which term stands for which observation; docs/open_i_terms.md why.
+A report of which no term is given, or whose terms say "No Indexing", has no labels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+from pydantic import Field
+
+from cxrflow.data.readers.open_i import read_reports
+from cxrflow.files.yaml_file import read_yaml
+from cxrflow.settings import Settings
+
+NO_FINDING = "No Finding"
+NOT_INDEXED = "No Indexing"
+CALCIFIED = frozenset(("Calcinosis", "Calcified Granuloma"))
+
+
+@dataclass(frozen=True)
+class Term:
+    """An index term and its qualifiers (place, side, size, shape)."""
+
+    name: str
+    qualifiers: frozenset[str]
+
+    @classmethod
+    def parse(cls, text: str) -> "Term":
+        """From ``name/qualifier/…``; blanks beside the strokes do not count."""
+        name, *qualifiers = (" ".join(part.split()) for part in text.split("/"))
+        return cls(name, frozenset(qualifiers))
+
+
+class _Rule(Settings):
+    terms: frozenset[str]
+    any_of: frozenset[str] = Field(frozenset(), alias="with")
+    none_of: frozenset[str] = Field(frozenset(), alias="without")
+    not_calcified: bool = False
+
+    def holds(self, term: Term, report: Sequence[Term]) -> bool:
+        """Whether the rule speaks of ``term`` among the terms of its report."""
+        if term.name not in self.terms or self.none_of & term.qualifiers:
+            return False
+        if self.any_of and not self.any_of & term.qualifiers:
+            return False
+        return not (self.not_calcified and any(_at_one_place(term, other) for other in report))
+
+
+def _at_one_place(term: Term, other: Term) -> bool:
+    """A calcification with the same qualifiers, or with all of the other's and more."""
+    if other.name not in CALCIFIED:
+        return False
+    a, b = term.qualifiers, other.qualifiers
+    return a <= b or b <= a
+
+
+class _Mapping(Settings):
+    observations: dict[str, tuple[_Rule, ...]]
+    not_findings: tuple[_Rule, ...]
+
+
+@cache
+def _mapping() -> _Mapping:
+    return _Mapping.model_validate(read_yaml(Path(__file__).with_suffix(".yaml")))
+
+
+def observations_of(terms: Sequence[str]) -> frozenset[str]:
+    """The CheXpert observations that a report's index terms state, No Finding included."""
+    report = [Term.parse(text) for text in terms]
+    mapping = _mapping()
+    found = {
+        name
+        for name, rules in mapping.observations.items()
+        if any(rule.holds(term, report) for rule in rules for term in report)
+    }
+    if all(any(rule.holds(term, report) for rule in mapping.not_findings) for term in report):
+        found.add(NO_FINDING)
+    return frozenset(found)
+
+
+def read_term_labels(root: Path) -> pd.DataFrame:
+    """One row a report that has index terms: ``study_id`` and the observations, 1.0 or 0.0.
+
+    0.0 is "not stated": the terms do not tell absent from not looked for.
+
+    Raises:
+        InputError: ``root`` holds no Open-I reports.
+    """
+    names = [NO_FINDING, *_mapping().observations]
+    rows = []
+    for report in read_reports(root)[0]:
+        if report.terms and NOT_INDEXED not in report.terms:
+            stated = observations_of(report.terms)
+            rows.append((report.study_id, *(float(name in stated) for name in names)))
+    return pd.DataFrame(rows, columns=["study_id", *names])

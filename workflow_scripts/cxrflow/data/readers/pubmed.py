@@ -1,0 +1,207 @@
+"""PubMed's annual baseline and update files: ``pubmedYYnNNNN.xml.gz`` → abstracts.
+
+A later file replaces or deletes the records of earlier ones (file order is year and number), so
+files are read from the newest to the oldest and the first version of a PMID that is met wins. Which
+PMIDs were met is then all that has to be remembered: 37 million records in megabytes.
+"""
+
+import gzip
+import hashlib
+import logging
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cxrflow.compute.parallel import ordered_map
+from cxrflow.errors import InputError
+from cxrflow.files.archives import Bounded
+from cxrflow.files.drops import Tally
+from cxrflow.text.documents import DocumentWriter
+from cxrflow.text.settings import CorpusSettings
+
+log = logging.getLogger("cxrflow")
+LARGEST = 2**27 - 1  # of PMIDs, which are below 2^26 as yet
+LONGEST_RECORD = 2**26  # bytes; the longest have thousands of authors and some 500,000
+_NAME = re.compile(r"pubmed(\d\d)n(\d{4,})\.xml(\.gz)?$")
+
+
+@dataclass
+class PubMedFile:
+    """What one file says: the last version of each PMID in it, and the PMIDs it deletes."""
+
+    path: str
+    records: dict[int, tuple[str, str | None]] = field(default_factory=dict)
+    """PMID → (text, None) or ("", why it has none)."""
+    deleted: list[int] = field(default_factory=list)
+    replaced: list[int] = field(default_factory=list)
+    unnumbered: int = 0  # records whose PMID is not a number
+    error: str | None = None
+
+
+def find_files(root: Path) -> list[Path]:
+    """All baseline and update files below ``root``, oldest first."""
+    numbered = []
+    for path in root.rglob("pubmed*.xml*"):
+        match = _NAME.fullmatch(path.name)
+        if match:
+            numbered.append((int(match[1]), int(match[2]), str(path)))
+    if not numbered:
+        raise InputError(f"{root}: no PubMed files; expected pubmedYYnNNNN.xml.gz")
+    names = [number[:2] for number in numbered]
+    if len(set(names)) < len(names):
+        year, number = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"{root}: file pubmed{year:02d}n{number:04d} is there more than once")
+    return [Path(path) for _, _, path in sorted(numbered)]
+
+
+def _check_md5(path: Path) -> None:
+    twin = path.with_name(path.name + ".md5")
+    if not twin.is_file():
+        return
+    found = re.search(rb"\b[0-9a-fA-F]{32}\b", twin.read_bytes())
+    if not found:
+        raise InputError(f"{twin}: holds no MD5 sum of 32 hexadecimal digits")
+    with open(path, "rb") as handle:
+        digest = hashlib.file_digest(handle, "md5").hexdigest()
+    if digest != found[0].decode().lower():
+        raise InputError(f"{path}: MD5 is {digest}, but {twin.name} says {found[0].decode()}")
+
+
+def inner_text(element: ElementTree.Element | None) -> str:
+    """All text inside, that of ``i``, ``sub`` and formulas included, with single spaces."""
+    return " ".join("".join(element.itertext()).split()) if element is not None else ""
+
+
+def abstract_text(article: ElementTree.Element) -> str:
+    """The parts of Abstract joined by spaces, each after its printed heading, ``Label``."""
+    parts = []
+    for part in article.iterfind("Abstract/AbstractText"):
+        text = inner_text(part)
+        label = part.get("Label", "").strip()
+        if text:
+            parts.append(f"{label}: {text}" if label else text)
+    return " ".join(parts)
+
+
+def _number(element: ElementTree.Element | None) -> int | None:
+    text = (element.text or "").strip() if element is not None else ""
+    known = text.isascii() and text.isdigit() and len(text.lstrip("0")) < 10
+    return int(text) if known and int(text) <= LARGEST else None
+
+
+def _read_record(citation: ElementTree.Element) -> tuple[str, str | None]:
+    article = citation.find("Article")
+    if article is None:
+        return "", "no Article element"
+    text = abstract_text(article)
+    return text, None if text else "no abstract"
+
+
+def _elements(stream: Bounded) -> Iterator[ElementTree.Element]:
+    """Finished children of the root, each removed again: memory holds one record."""
+    events = ElementTree.iterparse(stream, events=("start", "end"))
+    root, depth = None, 0
+    for event, element in events:
+        depth += 1 if event == "start" else -1
+        if root is None:
+            root = element
+            if root.tag != "PubmedArticleSet":
+                raise ValueError(f"root element is {root.tag}, expected PubmedArticleSet")
+        elif event == "end" and depth == 1:
+            yield element
+            root.clear()
+            stream.renew()
+
+
+def read_file(path: Path) -> PubMedFile:
+    """Read one file; what makes it unreadable is returned in ``error``, not raised."""
+    found = PubMedFile(str(path))
+    versions: dict[int, int] = {}
+    try:
+        _check_md5(path)
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as stream:
+            for element in _elements(Bounded(stream, LONGEST_RECORD)):
+                if element.tag == "DeleteCitation":
+                    numbers = [_number(item) for item in element.iterfind("PMID")]
+                    found.unnumbered += numbers.count(None)
+                    found.deleted += [number for number in numbers if number is not None]
+                elif element.tag == "PubmedArticle":
+                    _add_record(found, versions, element)
+    except InputError as error:
+        found.error = str(error)
+    except (OSError, EOFError, zlib.error) as error:
+        found.error = f"{path}: not a whole gzip file ({error})"
+    except (ElementTree.ParseError, ValueError, LookupError) as error:  # an unknown encoding
+        found.error = f"{path}: not PubMed XML ({error})"
+    return found
+
+
+def _add_record(found: PubMedFile, versions: dict[int, int], element: ElementTree.Element) -> None:
+    citation = element.find("MedlineCitation")
+    identifier = citation.find("PMID") if citation is not None else None
+    number = _number(identifier)
+    if citation is None or identifier is None or number is None:
+        found.unnumbered += 1
+        return
+    version = identifier.get("Version", "1")
+    rank = int(version) if version.isascii() and version.isdigit() and len(version) < 10 else 1
+    if number in found.records:
+        found.replaced.append(number)
+        if rank < versions[number]:
+            return
+    versions[number] = rank
+    found.records[number] = _read_record(citation)
+
+
+def read_pubmed(
+    root: Path, settings: CorpusSettings, writer: DocumentWriter, threads: int = 1
+) -> list[Tally]:
+    """Write every current abstract below ``root``; newest files first."""
+    files, articles = Tally("read files", "files"), Tally("take abstracts", "articles")
+    paths = find_files(root)
+    # A byte an id; the system gives memory only for pages that are written to.
+    seen = np.zeros(LARGEST + 1, dtype=bool)
+    gone = np.zeros_like(seen)  # deleted by a newer file than the one being read
+    for found in ordered_map(read_file, reversed(paths), threads):
+        if found.error is not None:
+            if settings.max_failed_share == 0:
+                raise InputError(found.error)
+            log.warning("skipped: %s", found.error)
+            files.drop("unreadable", [Path(found.path).name], failed=True)
+            continue
+        files.kept += 1
+        _take(found, seen, gone, writer, articles)
+        log.info("%s: %d records", Path(found.path).name, len(found.records))
+    files.require_few(root, settings.max_failed_share)
+    return [files, articles]
+
+
+def _take(
+    found: PubMedFile,
+    seen: NDArray[np.bool_],
+    gone: NDArray[np.bool_],
+    writer: DocumentWriter,
+    articles: Tally,
+) -> None:
+    name = Path(found.path).name
+    articles.drop("PMID is not a number", [name] * found.unnumbered)
+    articles.drop("replaced by a newer record", found.replaced)
+    gone[np.array(found.deleted, dtype=np.int64)] = True
+    numbers = np.fromiter(found.records, dtype=np.int64, count=len(found.records))
+    deleted, replaced = gone[numbers], seen[numbers]
+    articles.drop("deleted (DeleteCitation)", numbers[deleted])
+    articles.drop("replaced by a newer record", numbers[replaced & ~deleted])
+    for number in numbers[~(deleted | replaced)].tolist():
+        text, reason = found.records[number]
+        if reason is None:
+            writer.add(str(number), text)
+            articles.kept += 1
+        else:
+            articles.drop(reason, [number])
+    seen[numbers] = True

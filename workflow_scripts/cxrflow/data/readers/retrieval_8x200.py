@@ -1,0 +1,115 @@
+"""CheXpert 8x200 (ConVIRT, Appendices C and D): images to search, and what they are searched by.
+
+``image-retrieval/candidate.csv`` has CheXpert's columns, ``query.csv`` in the same folder and in
+``text-retrieval/`` ``Variable`` (a category) and ``Path`` or ``Text``. Exactly one label of a
+candidate is positive and all others are negative. The images lie in CheXpert's training part; six
+patients have both a query and a candidate.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from cxrflow.data.cohorts.retrieval import RetrievalTables
+from cxrflow.data.readers.chexpert import OBSERVATIONS, named
+from cxrflow.data.readers.common_tables import Request, drop_repeats, shaped, without
+from cxrflow.errors import InputError
+from cxrflow.files.csv_table import find_file, read_csv, require_file, require_root
+from cxrflow.files.drops import Drop
+
+IMAGES, TEXTS = "image-retrieval", "text-retrieval"
+#: Table 5: a text of each category, for who has no ``text-retrieval/query.csv``.
+EXAMPLES = {
+    "Atelectasis": "Platelike opacity likely represents atelectasis.",
+    "Cardiomegaly": "The cardiac silhouette is enlarged.",
+    "Edema": "The presence of hazy opacity suggests interstitial pulmonary edema.",
+    "Fracture": "A cortical step off indicates the presence of a fracture.",
+    "Pleural Effusion": "The pleural space is partially filled with fluid.",
+    "Pneumonia": "A pulmonary opacity with ill defined borders likely represents pneumonia.",
+    "Pneumothorax": "A medial pneumothorax is present adjacent to the heart.",
+    "No Finding": "No clinically significant radiographic abnormalities.",
+}
+
+
+def read(root: Path, request: Request) -> RetrievalTables:
+    """Read the lists; the images lie in CheXpert's root and are not looked at here."""
+    candidates, drops = _candidates(require_root(root))
+    categories = list(dict.fromkeys(candidates["category"]))
+    path = require_file(root, f"{IMAGES}/query.csv")
+    queries, query_drops = _queries(path, "Path", categories)
+    queries, lost = _with_ids(queries, path)
+    query_drops += lost
+    searched = pd.concat([queries.assign(part="query"), candidates.assign(part="candidate")])
+    several = searched["image_id"].duplicated()
+    if several.any():
+        both = searched.loc[several, "image_id"].unique()
+        raise InputError(
+            f"{root / IMAGES}: {len(both)} image(s) are listed twice ({', '.join(both[:5])}); "
+            "expected each once, as a query or as a candidate"
+        )
+    texts, text_drops, notes = _texts(root, categories)
+    patients = set(queries["subject_id"]) & set(candidates["subject_id"])
+    notes.append(f"{len(patients)} patient(s) have both a query and a candidate image")
+    return RetrievalTables(
+        source=root,
+        studies=shaped("studies", searched[["study_id", "subject_id"]].drop_duplicates()),
+        images=shaped("images", searched),
+        searched=searched[["image_id", "part", "category"]].reset_index(drop=True),
+        texts=texts,
+        dropped={"candidates": drops, "image queries": query_drops, "text queries": text_drops},
+        notes=notes,
+        opened=False,
+    )
+
+
+def _candidates(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
+    """Ids and ``category`` of the candidates: the one label that is positive."""
+    path = require_file(root, f"{IMAGES}/candidate.csv")
+    rows, drops = read_csv(path, {"Path": "id", **dict.fromkeys(OBSERVATIONS, "number")})
+    rows, repeats = drop_repeats(rows, "Path")
+    labels = rows[list(OBSERVATIONS)]
+    exclusive = (labels == 1).sum(axis=1).eq(1) & (labels == 0).sum(axis=1).eq(labels.shape[1] - 1)
+    reason = f"{path.name}: not one label 1 and all others 0"
+    rows, others = without(rows, rows["Path"], {reason: ~exclusive})
+    if rows.empty:
+        raise InputError(f"{path}: no candidate has one label 1 and all others 0")
+    rows = rows.assign(category=labels[exclusive].idxmax(axis=1))  # of which none may be blank
+    rows, lost = _with_ids(rows, path)
+    return rows, [*drops, *repeats, *others, *lost]
+
+
+def _with_ids(rows: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, list[Drop]]:
+    """The rows with what ``Path`` says; those whose path names no image are left out."""
+    rows = rows.join(named(rows["Path"]))
+    reason = f"{path.name}: Path is not …/train/patient<number>/study<number>/<image>.jpg"
+    return without(rows, rows["Path"], {reason: rows["image_id"].isna()})
+
+
+def _queries(path: Path, what: str, categories: list[str]) -> tuple[pd.DataFrame, list[Drop]]:
+    """``Path`` or ``Text``, and ``category``, which must be one that candidates have."""
+    rows, drops = read_csv(path, {"Variable": "id", what: "id"})
+    rows, repeats = drop_repeats(rows, what)
+    strange = sorted(set(rows["Variable"]) - set(categories))
+    if strange:
+        raise InputError(
+            f"{path}: Variable is '{strange[0]}', of which there is no candidate; expected one of "
+            f"{', '.join(categories)}"
+        )
+    return rows.rename(columns={"Variable": "category"}), drops + repeats
+
+
+def _texts(root: Path, categories: list[str]) -> tuple[pd.DataFrame, list[Drop], list[str]]:
+    """The text queries, damaged rows, and a note where Table 5's stand in for a missing file."""
+    path = find_file(root, f"{TEXTS}/query.csv")
+    if path is not None:
+        rows, drops = _queries(path, "Text", categories)
+        notes = []
+    else:
+        told = {name: text for name, text in EXAMPLES.items() if name in categories}
+        rows, drops = pd.DataFrame({"category": list(told), "Text": list(told.values())}), []
+        missing = f"{root / TEXTS / 'query.csv'} is not there"
+        notes = [f"{missing}: the texts of Table 5, {len(told)} of them, are searched by"]
+    number = rows.groupby("category", sort=False).cumcount() + 1
+    name = rows["category"].str.lower().str.replace(" ", "_") + "_" + number.astype("str")
+    texts = pd.DataFrame({"query_id": name, "category": rows["category"], "text": rows["Text"]})
+    return texts.reset_index(drop=True), drops, notes

@@ -1,0 +1,143 @@
+"""RSNA Pneumonia Detection Challenge 2018, Kaggle stage 2: labels, class info, boxes, DICOMs.
+
+``patientId`` names an image, not a patient: the 26,684 training images come from some 11,400 NIH
+patients. They are known only when the NIH mapping file lies in the root. A label row is a box, so
+positives repeat; the class table repeats alike.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from cxrflow.data.readers import dicom_headers
+from cxrflow.data.readers.boxes import impossible
+from cxrflow.data.readers.common_tables import Request, Tables, drop_repeats, shaped
+from cxrflow.errors import InputError
+from cxrflow.files.atomic import read_json
+from cxrflow.files.csv_table import read_csv, require_file, require_root
+from cxrflow.files.drops import Drop
+
+LABELS = "stage_2_train_labels.csv"
+SUBGROUPS = "stage_2_detailed_class_info.csv"
+MAPPING = "pneumonia-challenge-dataset-mappings_2018.json"
+CLASS = "Pneumonia"  # Target 1: lung opacity suspicious for it
+SUBGROUP_NAMES = ("Normal", "No Lung Opacity / Not Normal", "Lung Opacity")
+
+
+def read(root: Path, request: Request) -> Tables:
+    """Read labels and boxes, and the headers of the training images when asked."""
+    path = require_file(require_root(root), LABELS)
+    rows, damage = read_csv(
+        path,
+        {
+            **{"patientId": "id", "x": "number", "y": "number"},
+            **{"width": "number", "height": "number", "Target": "value"},
+        },
+    )
+    rows, repeats = drop_repeats(rows, "patientId")
+    rows, contradictions = _consistent(rows, path)
+    labels = rows[["patientId", "Target"]].drop_duplicates()
+    info, class_damage = _class_info(root)
+    labels = labels.merge(info, on="patientId", how="left").reset_index(drop=True)
+    if request.images is not None:
+        labels = labels[labels["patientId"].isin(request.images)].reset_index(drop=True)
+    patients = subjects(root)
+    notes = [] if len(patients) else [f"{MAPPING} is not in the root: patients are not known"]
+    subject = labels["patientId"].map(patients)
+    images = shaped(
+        "images",
+        {
+            "image_id": labels["patientId"],
+            "study_id": labels["patientId"],
+            "subject_id": subject,
+            "image_path": "stage_2_train_images/" + labels["patientId"] + ".dcm",
+            "subgroup": labels["class"],
+        },
+    )
+    if request.headers:
+        header = dicom_headers.scan(root, images["image_path"].tolist(), request.threads)
+        # Dates in these headers are all 1901-01-01, so there is no order in time.
+        images = images.assign(
+            **{name: header[name] for name in ("view", "image_width", "image_height", "failure")}
+        )
+    unclassed = images["failure"].isna() & images["subgroup"].isna()
+    images["failure"] = images["failure"].mask(unclassed, "no class, or several, in the list")
+    boxes = rows.dropna(subset=["x", "y", "width", "height"]).rename(
+        columns={"patientId": "image_id", "width": "w", "height": "h"}
+    )
+    reasons = impossible(boxes, images[["image_id", "image_width", "image_height"]])
+    # An image with such a box has no truth: neither region nor label.
+    bad = reasons.dropna().groupby(boxes["image_id"]).first()
+    without_truth = images["failure"].isna() & images["image_id"].isin(bad.index)
+    images["failure"] = images["failure"].mask(without_truth, images["image_id"].map(bad))
+    boxes = boxes[~boxes["image_id"].isin(bad.index)]
+    return Tables(
+        source=root,
+        studies=shaped("studies", {"study_id": labels["patientId"], "subject_id": subject}),
+        images=images,
+        boxes=shaped(
+            "boxes",
+            {
+                "image_id": boxes["image_id"],
+                "category": "Lung Opacity",
+                **{side: boxes[side] for side in "xywh"},
+            },
+        ),
+        labels=pd.DataFrame({"image_id": labels["patientId"], CLASS: labels["Target"]}),
+        dropped={"images": damage + repeats + contradictions, "labels": class_damage},
+        notes=notes,
+        opened=request.headers,
+    )
+
+
+def _consistent(rows: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, list[Drop]]:
+    """Leave out images whose rows contradict each other."""
+    both = rows.groupby("patientId")["Target"].transform("nunique") > 1
+    other = ~rows["Target"].isin([0, 1])
+    partial = rows[["x", "y", "width", "height"]].isna()
+    broken = (partial.any(axis=1) & ~partial.all(axis=1)) | (
+        (rows["Target"] == 1) & partial.any(axis=1)
+    )
+    drops = []
+    for mask, reason in (
+        (both, "Target is both 0 and 1"),
+        (other & ~both, "Target is neither 0 nor 1"),
+        (broken & ~both & ~other, "box is incomplete"),
+    ):
+        if mask.any():
+            ids = rows.loc[mask, "patientId"].unique()
+            drops.append(Drop.of(f"{path.name}: {reason}", ids, failed=True))
+    bad = rows.loc[both | other | broken, "patientId"]
+    return rows[~rows["patientId"].isin(bad)], drops
+
+
+def _class_info(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
+    """Class by image, and the rows that gave none; the cohort counts images without class."""
+    path = require_file(root, SUBGROUPS)
+    info, damage = read_csv(path, {"patientId": "id", "class": "id"})
+    strange = sorted(set(info["class"]) - set(SUBGROUP_NAMES))
+    if strange:
+        raise InputError(
+            f"{path}: class is '{strange[0]}'; expected one of {', '.join(SUBGROUP_NAMES)}"
+        )
+    # Repeated once a box by design; only differing repeats are damage.
+    info = info.drop_duplicates()
+    differing = info["patientId"].duplicated(keep=False)
+    if differing.any():
+        ids = info.loc[differing, "patientId"].unique()
+        damage.append(Drop.of(f"{path.name}: several classes for one image", ids, failed=True))
+    return info[~differing], damage
+
+
+def subjects(root: Path) -> dict[str, str]:
+    """Kaggle id → NIH patient, from the official mapping (``img_id`` = ``<patient>_<n>.png``)."""
+    path = root / MAPPING
+    if not path.is_file():
+        return {}
+    records = read_json(path)
+    try:
+        return {row["subset_img_id"]: row["img_id"].split("_")[0] for row in records}
+    except (TypeError, KeyError, AttributeError) as error:
+        raise InputError(
+            f"{path}: a record lacks {error}; expected a list with subset_img_id and img_id"
+        ) from None

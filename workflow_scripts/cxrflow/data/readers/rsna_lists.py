@@ -1,0 +1,100 @@
+"""The published split of RSNA's second stage (ConVIRT, Appendix B: 25,184 / 1,500 / 3,000 images).
+
+The challenge's files have no labels of its 3,000 test images. MRM (Zhou et al., ICLR 2023)
+publishes all three parts as lists, train_list.txt, val_list.txt and test_list.txt, of lines
+``stage_2_test_images/<id>.dcm 1``. Without the first two all images that the challenge labels are
+train. The split is by image: patients, where the NIH mapping tells them, stand in several parts.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from cxrflow.data.readers import dicom_headers, rsna
+from cxrflow.data.readers.common_tables import Request, Tables, shaped
+from cxrflow.errors import InputError
+from cxrflow.files.csv_table import find_file, match_lines
+from cxrflow.files.drops import Drop
+
+LISTS = {"train": "train_list.txt", "validate": "val_list.txt", "test": "test_list.txt"}
+FOLDERS = {"train": "stage_2_train_images", "test": "stage_2_test_images"}
+_LINE = r"^stage_2_(?P<folder>train|test)_images/(?P<image_id>[^/\s]+)\.dcm\s+(?P<label>[01])$"
+
+
+def read(root: Path, request: Request) -> Tables:
+    """Labels and images of train, and those of the test images, which have no boxes."""
+    tables = rsna.read(root, request)
+    listed, damage = _lists(root)
+    apart = listed[listed["folder"] == "test"].reset_index(drop=True)
+    if request.images is not None:
+        apart = apart[apart["image_id"].isin(request.images)].reset_index(drop=True)
+    tests, patients = _test_images(root, apart["image_id"], request)
+    known = tables.labels.set_index("image_id")[rsna.CLASS]
+    told = listed["image_id"].map(known)
+    other = told.notna() & (told != listed["label"])
+    damage.append(
+        Drop.of(f"label is not that of {rsna.LABELS}", listed.loc[other, "image_id"], failed=True)
+    )
+    split = listed.loc[~other, ["image_id", "split"]]
+    if "train" not in set(split["split"]):
+        rest = pd.DataFrame({"image_id": tables.images["image_id"], "split": "train"})
+        split = pd.concat([rest[~rest["image_id"].isin(split["image_id"])], split])
+    return replace(
+        tables,
+        studies=pd.concat([tables.studies, patients], ignore_index=True),
+        images=pd.concat([tables.images, tests], ignore_index=True),
+        labels=pd.concat(
+            [tables.labels, apart[["image_id", "label"]].rename(columns={"label": rsna.CLASS})],
+            ignore_index=True,
+        ),
+        splits=split.reset_index(drop=True),
+        dropped={**tables.dropped, "labels": tables.dropped["labels"] + damage},
+    )
+
+
+def _test_images(root: Path, ids: pd.Series, request: Request) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """``images`` and ``studies`` of the test part."""
+    subject = ids.map(rsna.subjects(root))
+    columns: dict[str, object] = {
+        "image_id": ids,
+        "study_id": ids,
+        "subject_id": subject,
+        "image_path": f"{FOLDERS['test']}/" + ids + ".dcm",
+    }
+    images = shaped("images", columns)
+    if request.headers:
+        header = dicom_headers.scan(root, images["image_path"].tolist(), request.threads)
+        told = ("view", "image_width", "image_height", "failure")
+        images = images.assign(**{name: header[name] for name in told})
+    return images, shaped("studies", {"study_id": ids, "subject_id": subject})
+
+
+def _lists(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
+    """``image_id``, ``label``, ``folder``, ``split`` of the lists, and their damaged lines.
+
+    Raises:
+        InputError: there is no list of test images, or an image is listed twice.
+    """
+    damage: list[Drop] = []
+    tables = []
+    for split, name in LISTS.items():
+        path = find_file(root, name)
+        if path is None and split == "test":
+            raise InputError(
+                f"{root}: {name} not found; expected the labels of RSNA's test images, which MRM "
+                "publishes (docs/data.md), or splits.method ordered"
+            )
+        if path is None:
+            continue
+        rows, lost = match_lines(path, _LINE, "not <folder>/<id>.dcm <0 or 1>")
+        damage.append(lost)
+        tables.append(rows.assign(split=split))
+    listed = pd.concat(tables, ignore_index=True).drop_duplicates()
+    twice = listed.loc[listed["image_id"].duplicated(), "image_id"].unique()
+    if len(twice):
+        raise InputError(
+            f"{root}: {len(twice)} image(s) stand in {', '.join(LISTS.values())} with two labels "
+            f"or in two parts ({', '.join(twice[:5])}); expected each once"
+        )
+    return listed.astype({"label": "float64"}), damage

@@ -1,0 +1,1 @@
+"""How files are read, written and replaced: bounded, checked, whole or absent."""

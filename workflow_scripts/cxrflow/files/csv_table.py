@@ -1,0 +1,221 @@
+"""CSV lists as published: plain or gzipped, checked by column, damaged rows counted and skipped."""
+
+import csv
+import gzip
+import io
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from cxrflow.errors import InputError
+from cxrflow.files.archives import TooLarge, leads_out, unpacked
+from cxrflow.files.drops import Drop
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# id: text that must be there; bare: the same without a folder's letter (:func:`bare_ids`); path:
+# the same, below the list's folder; text: text or blank; number: a number or blank; value: a number
+# that must be there.
+Kind = Literal["id", "bare", "path", "text", "number", "value"]
+LONGEST_FIELD = 2**24  # characters
+
+
+def find_file(root: Path, *names: str) -> Path | None:
+    """The first of ``names`` (or the same with ``.gz``) that lies in ``root``."""
+    for name in names:
+        for candidate in (root / name, root / f"{name}.gz"):
+            if candidate.is_file():
+                return candidate
+    return None
+
+
+def require_root(root: Path) -> Path:
+    """``root`` itself when it is a folder, else InputError."""
+    if not root.is_dir():
+        raise InputError(f"{root}: data root not found; expected a folder")
+    return root
+
+
+def require_file(root: Path, *names: str) -> Path:
+    """Like :func:`find_file`, but InputError when there is none."""
+    found = find_file(require_root(root), *names)
+    if found is None:
+        raise InputError(f"{root}: {' or '.join(names)} not found (plain or .gz)")
+    return found
+
+
+def read_csv(
+    path: Path,
+    columns: Mapping[str, Kind],
+    optional: Mapping[str, Kind] | None = None,
+    separator: str = ",",
+) -> "tuple[pd.DataFrame, list[Drop]]":
+    """Read the named columns of a CSV file.
+
+    Args:
+        path: ``.csv`` or ``.csv.gz``, UTF-8, with a header row.
+        columns: columns that must be there, and what they hold.
+        optional: columns that may be there; absent ones come back as nulls.
+        separator: of the fields; a tab in some tables.
+
+    Returns:
+        The frame (ids and text as str, numbers as float64) and the damaged rows, counted by
+        reason with file and row as examples (the header is row 1).
+
+    Raises:
+        InputError: the file is empty, cut off, not UTF-8, or lacks a column.
+    """
+    import pandas as pd
+
+    wanted = {**columns, **(optional or {})}
+    frame, damaged = read_text(path, separator)
+    frame.columns = [str(name).strip() for name in frame.columns]
+    for name in columns:
+        if name not in frame:
+            raise InputError(
+                f"{path}: column '{name}' is missing; expected {', '.join(columns)}, "
+                f"found {', '.join(frame.columns)}"
+            )
+    lines = pd.Series(frame.index, index=frame.index)
+    good = pd.Series(True, index=frame.index)
+    made: dict[str, pd.Series] = {}
+    for name, kind in wanted.items():
+        if name not in frame:
+            made[name] = pd.Series(
+                index=frame.index, dtype="float64" if kind in ("number", "value") else "str"
+            )
+            continue
+        text = frame[name]
+        if kind == "text":
+            made[name] = text
+            continue
+        if kind in ("id", "bare", "path"):
+            made[name] = bare_ids(text.str.strip()) if kind == "bare" else text.str.strip()
+            bad = made[name].isna() | (made[name] == "")
+            reason = f"{path.name}: {name} is blank"
+            if kind == "path":
+                bad |= made[name].fillna("").map(leads_out).astype("bool")
+                reason += ", or no path below its folder"
+        else:
+            made[name] = pd.to_numeric(text, errors="coerce").astype("float64")
+            bad = made[name].isna() & (text.notna() | (kind == "value"))
+            reason = f"{path.name}: {name} is not a number"
+        bad &= good
+        if bad.any():
+            damaged.append(Drop.of(reason, (f"{path}:{n}" for n in lines[bad]), failed=True))
+            good &= ~bad
+    return pd.DataFrame(made)[good].reset_index(drop=True), damaged
+
+
+def read_text(path: Path, separator: str = ",") -> "tuple[pd.DataFrame, list[Drop]]":
+    """All columns as text by line number; rows with a wrong number of fields are left out, counted.
+
+    Raises:
+        InputError: as :func:`read_csv`.
+    """
+    import pandas as pd
+
+    try:
+        try:
+            # Blank alone means missing: a phrase or a class may well be called "None" or "NA".
+            with unpacked(path) as handle:
+                frame = pd.read_csv(
+                    handle, sep=separator, dtype="str", keep_default_na=False, na_values=[""]
+                )
+            if isinstance(frame.index, pd.RangeIndex):
+                frame.index = frame.index + 2
+                return frame, []
+        except pd.errors.EmptyDataError:
+            raise InputError(f"{path}: the file is empty; expected a CSV with a header") from None
+        except pd.errors.ParserError:
+            pass  # rows of unequal length: read again row by row to say which
+        return _read_rows(path, separator)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}: not UTF-8 (byte 0x{error.object[error.start]:02x} cannot be read); "
+            "expected the file as published, or your own converted: iconv -f WINDOWS-1252 -t UTF-8"
+        ) from None
+    except TooLarge as error:
+        raise InputError(f"{path}: {error}; expected the file as published") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path}: cut off or not gzip ({error}); fetch it again") from None
+
+
+def _read_rows(path: Path, separator: str) -> "tuple[pd.DataFrame, list[Drop]]":
+    import pandas as pd
+
+    csv.field_size_limit(LONGEST_FIELD)
+    rows: list[Sequence[str]] = []
+    lines: list[int] = []
+    wrong: list[str] = []
+    with io.TextIOWrapper(unpacked(path), encoding="utf-8-sig", newline="") as handle:
+        reader = csv.reader(handle, delimiter=separator, strict=True)
+        try:
+            header = _named_once(next(reader, []))
+            start = reader.line_num + 1
+            for row in reader:
+                if len(row) == len(header):
+                    rows.append(row)
+                    lines.append(start)
+                elif row:
+                    wrong.append(f"{path}:{start}")
+                start = reader.line_num + 1
+        except csv.Error as error:
+            raise InputError(f"{path}:{reader.line_num}: {error}; expected closed quotes") from None
+    frame = pd.DataFrame(rows, columns=header, index=lines, dtype="str").replace("", pd.NA)
+    reason = f"{path.name}: wrong number of fields (expected {len(header)})"
+    return frame, [Drop.of(reason, wrong, failed=True)] if wrong else []
+
+
+def inert(texts: "pd.Series") -> "pd.Series":
+    """Texts for a CSV: what a spreadsheet would take for a formula gets an apostrophe before it."""
+    formula = texts.str.match(r"[=@\t\r]|[+-](?![\d.])", na=False)
+    return texts.where(~formula, "'" + texts)
+
+
+def _named_once(header: Sequence[str]) -> list[str]:
+    """Names of columns, each once: what stands again is numbered, as pandas does it."""
+    seen: Counter[str] = Counter()
+    named = []
+    for name in header:
+        named.append(f"{name}.{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return named
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 text, plain or gzipped; InputError where it is none."""
+    try:
+        with unpacked(path) as handle:
+            return handle.read().decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from None
+    except TooLarge as error:
+        raise InputError(f"{path}: {error}; expected the file as published") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path}: cut off or not gzip ({error}); fetch it again") from None
+
+
+def match_lines(path: Path, pattern: str, reason: str) -> "tuple[pd.DataFrame, Drop]":
+    """What the groups of ``pattern`` find in each line that is not blank, by the line's number.
+
+    Lines in which it finds nothing are left out and counted as damage.
+    """
+    import pandas as pd
+
+    lines = pd.Series(dict(enumerate(read_lines(path), start=1)), dtype="str").str.strip()
+    found = lines[lines != ""].str.extract(pattern)
+    wrong = found.isna().all(axis=1)
+    places = (f"{path}:{number}" for number in found.index[wrong])
+    return found[~wrong], Drop.of(f"{path.name}: {reason}", places, failed=True)
+
+
+def bare_ids(values: "pd.Series") -> "pd.Series":
+    """Ids without the letter of a folder name (``p``, ``s``) or the ``.0`` of a float column."""
+
+    return values.str.replace(r"^[ps](?=\d+)", "", regex=True).str.replace(
+        r"^(\d+)\.0$", r"\1", regex=True
+    )

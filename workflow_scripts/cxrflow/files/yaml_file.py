@@ -1,0 +1,104 @@
+"""YAML files as people write them: errors name the file and the place, nothing is lost silently."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cxrflow.errors import InputError
+
+MOST_NODES = 100_000  # of a YAML file with its aliases written out; the longest paper has 7,000
+
+
+def dotted(key: Sequence[str | int]) -> str:
+    """A key as errors name it."""
+    return ".".join(map(str, key)) or "(top level)"
+
+
+# libyaml is ten times faster; every job of the workflow reads a paper's tables.
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Refuses a key that stands twice, of which PyYAML silently keeps the last, and aliases that
+    stand inside what they name or multiply it."""
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        _written_out(node, {})
+        return super().construct_document(node)
+
+
+def _written_out(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """How many nodes there are below this one with aliases written out; ``sizes``: known ones."""
+    if isinstance(node, yaml.ScalarNode):
+        return 1
+    size = sizes.get(id(node))
+    if size == 0:
+        raise yaml.MarkedYAMLError(
+            problem="an alias stands inside what it names", problem_mark=node.start_mark
+        )
+    if size is not None:
+        return size
+    sizes[id(node)] = 0
+    size, keys = 1, set()
+    for child in node.value:
+        if isinstance(node, yaml.MappingNode):
+            key, child = child
+            name = str(key.value)
+            if name in keys:
+                raise yaml.MarkedYAMLError(
+                    problem=f"key '{name}' stands twice", problem_mark=key.start_mark
+                )
+            keys.add(name)
+        size += _written_out(child, sizes)
+    if size > MOST_NODES:
+        raise yaml.MarkedYAMLError(
+            problem=f"aliases multiply to more than {MOST_NODES:,} entries",
+            problem_mark=node.start_mark,
+        )
+    sizes[id(node)] = size
+    return size
+
+
+def unwritable(text: str) -> str | None:
+    """What of a text no path and no UTF-8 file can hold: NUL, half a surrogate pair."""
+    if "\0" in text:
+        return "a NUL character"
+    return "half a surrogate pair" if any("\ud800" <= c <= "\udfff" for c in text) else None
+
+
+def refuse_unwritable(value: Any, key: tuple[str, ...] = ()) -> None:
+    """ValueError with the key of a text that holds what cannot be written."""
+    if isinstance(value, str):
+        held = unwritable(value)
+        if held is not None:
+            raise ValueError(f"key '{dotted(key)}' holds {held}")
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            refuse_unwritable(name, key)
+            refuse_unwritable(item, (*key, str(name)))
+    elif isinstance(value, list):
+        for item in value:
+            refuse_unwritable(item, key)
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """Keys and values of a YAML file; nothing in it is no keys. Other content is an error."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        values = yaml.load(text, _Loader)
+        refuse_unwritable(values)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text ({error})") from None
+    except yaml.YAMLError as error:
+        place = " ".join(str(error).split())
+        raise InputError(f"{path}: not valid YAML ({place})") from None
+    except ValueError as error:  # a number of 5,000 digits, a thirteenth month
+        raise InputError(f"{path}: {error}") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested too deeply") from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: expected keys and values, found a {type(values).__name__}")
+    return values

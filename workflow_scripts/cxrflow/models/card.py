@@ -1,0 +1,143 @@
+"""The card of an exported model: what it is, what it learnt from, its scores, its limits.
+
+Everything stands in ``run.json`` and in the results beside the model; what is not known is said to
+be unknown. No ids of studies or patients are taken over.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from textwrap import indent
+from typing import Any
+
+import yaml
+
+from cxrflow.files.atomic import read_object
+
+SHOWN = 8  # metrics of a task
+
+
+def results_of(model: Path) -> Path | None:
+    """The results that hold a model folder ``models/<paper>/<model>/seed<k>``, if any do."""
+    parents = model.resolve().parents
+    return parents[3] if len(parents) > 3 and parents[2].name == "models" else None
+
+
+def score_lines(results: Path | None, name: str, seed: Any) -> Iterator[str]:
+    """A row of a table for each main metric of each task that scored the model."""
+    files = [] if results is None else results.glob(f"benchmarks/*/*/{name}/seed{seed}")
+    for folder in sorted(files):
+        said = read_object(folder / "metrics.json", ("task", "data", "metrics"))
+        drawn = " (synthetic)" if said["data"].get("synthetic") else ""
+        main = [key for key in said["metrics"] if "/" not in key] or list(said["metrics"])
+        for key in main[:SHOWN]:
+            one = said["metrics"][key]
+            if one["value"] is None:
+                continue
+            interval = "" if one["low"] is None else f"{one['low']:.3f} to {one['high']:.3f}"
+            data = f"{said['data'].get('name', 'unknown')}{drawn}"
+            cells = (said["task"], data, key, f"{one['value']:.3f}", interval, str(one["n"]))
+            yield f"| {' | '.join(cells)} |"
+
+
+def card(model: Path, record: Mapping[str, Any], parameters: Mapping[str, int]) -> str:
+    """The text, in Markdown; ``parameters`` by half."""
+    data = record.get("data") or {}
+    name, seed = record.get("model"), record.get("seed")
+    synthetic = data.get("synthetic")
+    limits = [
+        "For research; not a medical device, and not tested for any clinical use.",
+        "Scores hold for the data they name; other hospitals, devices and ways of writing differ.",
+    ]
+    if synthetic:
+        limits.insert(0, "Trained on drawn radiographs and reports: it knows nothing of patients.")
+    if record.get("learnt") is False:
+        limits.insert(0, "Its validation loss is at chance or little below: it has hardly learnt.")
+    rows = list(score_lines(results_of(model), str(name), seed))
+    scores = [
+        "Value, 95 % interval over the samples, samples; of the task's own protocol.",
+        "",
+        "| task | data | metric | value | interval | n |",
+        "| --- | --- | --- | --- | --- | --- |",
+        *rows,
+    ]
+    trained = {
+        "data set": f"{data['name']}{' (synthetic)' if synthetic else ''}"
+        if "name" in data
+        else None,
+        "training samples": data.get("train_samples"),
+        "validation samples": data.get("validation_samples"),
+        "pixels": data.get("geometry"),
+        "program": record.get("program") or record.get("kind"),
+        "epochs": record.get("epochs"),
+        "steps": record.get("steps"),
+        "seed": seed,
+        "validation loss": _losses(record.get("validation")),
+        "finished": record.get("finished"),
+        "cxrflow": record.get("code_version"),
+    }
+    sizes = [f"- {half}: {number:,} parameters" for half, number in parameters.items()]
+    return "\n".join(
+        [
+            "---",
+            "library_name: transformers",
+            "tags: [chest-radiograph, vision-language, research]",
+            "---",
+            "",
+            f"# {name or model.name}",
+            "",
+            "A vision-language model of chest radiographs and reports, made by cxrflow.",
+            "`export.json` holds the digests of what it was exported from.",
+            "",
+            "    import cxrflow",
+            '    model = cxrflow.load("this folder")',
+            "",
+            "## Data and training",
+            "",
+            *(
+                f"- {key}: {'unknown' if value is None else value}"
+                for key, value in trained.items()
+            ),
+            "",
+            "## Sizes",
+            "",
+            *sizes,
+            "",
+            "## Scores",
+            "",
+            *(scores if rows else ["No results lie beside the model that it was exported from."]),
+            "",
+            "## Limits",
+            "",
+            *(f"- {line}" for line in limits),
+            "",
+            "## Licence",
+            "",
+            _licence(bool(synthetic)),
+            "",
+            "## Settings",
+            "",
+            indent(yaml.safe_dump(record.get("settings"), width=90), "    "),
+        ]
+    )
+
+
+def _losses(validation: Any) -> str | None:
+    if not isinstance(validation, dict):
+        return None
+    return "; ".join(
+        f"{term} {value['loss']:.3f} (chance {value['chance']:.3f})"
+        if value.get("chance") is not None
+        else f"{term} {value['loss']:.3f}"
+        for term, value in validation.items()
+        if isinstance(value, dict) and value.get("loss") is not None
+    )
+
+
+def _licence(synthetic: bool) -> str:
+    if synthetic:
+        return "The data were drawn by cxrflow (MIT); who passes the weights on chooses a licence."
+    return (
+        "Not chosen here: the terms of the data that it was trained on, and of the weights it\n"
+        "started from, decide whether and how it may be passed on. Ask before sharing what was\n"
+        "trained on credentialed data, such as MIMIC-CXR's."
+    )

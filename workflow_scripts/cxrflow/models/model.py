@@ -1,0 +1,317 @@
+"""A trained model folder as one object: ``cxrflow.load(folder)``.
+
+The folder holds the text half at its root (``config.json``, ``model.safetensors`` and tokenizer
+files, which plain transformers loads as BERT) and the image half in ``image/``. Either half may be
+absent: a text-pretraining run has no ``image/``, SimCLR has nothing but ``image/``. A model that
+writes reports has ``image/``, ``decoder/`` and the tokenizer.
+
+Folders and files of published weights load as well (docs/weights.md).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+
+from cxrflow.encoders.captioning import Captioner, load_captioner, patches_of
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, require_embeddings
+from cxrflow.encoders.decoding import Search, decode
+from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, load_image_half
+from cxrflow.encoders.inference import folded
+from cxrflow.encoders.released.halves import (
+    find_files,
+    is_released,
+    kind_of,
+    projection_is_new,
+    read_halves,
+)
+from cxrflow.encoders.released.settings import ImportSettings
+from cxrflow.encoders.report_decoder import FOLDER, ReportDecoder, load_decoder
+from cxrflow.errors import InputError
+from cxrflow.files.atomic import read_object
+from cxrflow.text.report_prompts import ReportPrompts
+from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
+
+# A radiograph: its file, or grey values of any scale [H, W], bright where the body is dense.
+Radiograph = str | Path | NDArray[Any]
+Images = Radiograph | Sequence[Radiograph] | Tensor
+Image = Images | Frames[Tensor]
+
+
+@dataclass(repr=False)
+class Model:
+    """A loaded model in evaluation mode."""
+
+    folder: Path
+    device: torch.device
+    run: dict[str, Any]  # run.json
+    text_encoder: CXRBert | None
+    image_encoder: ImageEncoder | None
+    tokenizer: Tokenizer | None
+    decoder: ReportDecoder | Captioner | None = None
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        device: str | torch.device = "cpu",
+        image: str | Path | None = None,
+    ) -> "Model":
+        """Load whichever halves ``path`` holds; ``image`` is a published image half beside it."""
+        folder = Path(path)
+        if not folder.exists():
+            raise InputError(f"{folder}: model folder not found")
+        if image is not None or is_released(folder):
+            return cls._load_released(folder, None if image is None else Path(image), device)
+        text = load_text_half(folder) if (folder / "config.json").is_file() else None
+        has_image = (folder / "image" / "config.json").is_file()
+        decoder = _load_decoder(folder)
+        # Image pretraining leaves the trunk alone, and a captioner looks at nothing else.
+        alone = text is None or isinstance(decoder, Captioner)
+        image_half = load_image_half(folder, trunk_alone=alone) if has_image else None
+        if text is None and image_half is None:
+            raise InputError(f"{folder}: holds neither config.json nor image/config.json")
+        run = read_object(folder / "run.json") if (folder / "run.json").is_file() else {}
+        return cls._of(folder, device, run, text, image_half, decoder)
+
+    @classmethod
+    def _load_released(cls, path: Path, image: Path | None, device: str | torch.device) -> "Model":
+        """Published weights as they lie; what they lack is drawn from seed 0."""
+        kind = kind_of(path, image)
+        halves = read_halves(kind, find_files(kind, path, image), ImportSettings(), seed=0)
+        return cls._of(path, device, halves.run, halves.text, halves.image)
+
+    @classmethod
+    def _of(
+        cls,
+        folder: Path,
+        device: str | torch.device,
+        run: dict[str, Any],
+        text: CXRBert | None,
+        image: ImageEncoder | None,
+        decoder: ReportDecoder | Captioner | None = None,
+    ) -> "Model":
+        for half in (text, image, decoder):
+            if half is not None:
+                half.eval().to(device)
+        tokenizer = None
+        if text is not None:
+            tokenizer = read_tokenizer(folder)
+            require_embeddings(text, tokenizer.get_vocab_size(), folder)
+        if decoder is not None:
+            tokenizer = read_tokenizer(folder)
+            pieces = VocabularyInfo.from_tokenizer(tokenizer)
+            decoder.require_vocabulary(pieces.fingerprint, folder)
+        return cls(folder, torch.device(device), run, text, image, tokenizer, decoder)
+
+    def __repr__(self) -> str:
+        """The folder, its halves and the device, in a line."""
+        halves = []
+        if self.text_encoder is not None:
+            sizes = self.text_encoder.config
+            layers, width = sizes.num_hidden_layers, sizes.hidden_size
+            halves.append(f"text: BERT of {layers} layers, width {width}")
+        if self.image_encoder is not None:
+            settings = self.image_encoder.settings
+            alone = "" if self.image_encoder.projector is not None else ", no projection"
+            halves.append(f"image: {settings.kind}{alone}")
+        if self.decoder is not None:
+            halves.append(f"writes reports: {type(self.decoder).__name__}")
+        return f"<cxrflow model {self.folder}: {'; '.join(halves)}; on {self.device}>"
+
+    @property
+    def geometry(self) -> str:
+        """Name of the pixel geometry the image half was trained on, for example ``shorter512``."""
+        try:
+            return self.run["data"]["geometry"]
+        except (KeyError, TypeError):
+            raise InputError(
+                f"{self.folder / 'run.json'}: field data.geometry is missing"
+            ) from None
+
+    @property
+    def takes_prior(self) -> bool:
+        """Whether the image half compares an image with an earlier one."""
+        return self.image_encoder is not None and self.image_encoder.takes_prior
+
+    @torch.inference_mode()
+    def encode_image(self, image: Image, prior: Images | None = None) -> ImageOutput:
+        """Embed studies; see :class:`ImageOutput` for the shapes.
+
+        ``image`` is a radiograph (a DICOM, PNG or JPEG file, or an array of grey values [H, W]) or
+        a list of B; they are brought to the model's geometry. Or it is pixels as the model sees
+        them, a tensor [B, 1, H, W] in [0, 1]. So is ``prior``, of the same patients and earlier; or
+        ``image`` is both as :class:`Frames`, where not every study needs a prior.
+
+        Raises:
+            InputError: there is no image half, or it has no projection to a joint space, or is one
+                of single images and gets a prior; a file or an array cannot be used.
+        """
+        frames = self._frames(image, prior)
+        if self._inference_encoder.projector is None:
+            raise InputError(
+                f"{self.folder}: the image half is a trunk alone, with no projection to a joint "
+                "space; `image_features` gives what it has"
+            )
+        return self._inference_encoder(frames)
+
+    @torch.inference_mode()
+    def image_features(self, image: Image, prior: Images | None = None) -> Tensor:
+        """The trunk's features of studies [B, F], mean over the grid, which every image half has.
+
+        Arguments and errors are those of :meth:`encode_image`, but no projection is needed.
+        """
+        frames = self._frames(image, prior)
+        return self._inference_encoder.encoder(frames).pooled
+
+    def _frames(self, image: Image, prior: Images | None = None) -> Frames[Tensor]:
+        """What the image half takes."""
+        if self.image_encoder is None:
+            raise InputError(f"{self.folder}: the model has no image half")
+        if not isinstance(image, Frames):
+            earlier = None if prior is None else self._pixels(prior)
+            image = Frames(self._pixels(image), earlier)
+        if image.prior is not None and not self.takes_prior:
+            raise InputError(
+                f"{self.folder}: a prior image was given, but the model encodes single images"
+            )
+        if image.prior is not None:
+            studies = len(image.current) if image.rows is None else len(image.rows)
+            if len(image.prior) != studies or image.prior.shape[1:] != image.current.shape[1:]:
+                raise InputError(
+                    f"priors of shape {list(image.prior.shape)} for images of "
+                    f"{list(image.current.shape)}; expected one for each, or Frames with `rows`"
+                )
+        return image.each(lambda part: part.to(self.device))
+
+    def _pixels(self, images: Images) -> Tensor:
+        """What the image half sees [B, 1, S, S]; a tensor is that already."""
+        if isinstance(images, Tensor):
+            if images.ndim != 4 or images.shape[1] != 1 or not images.is_floating_point():
+                raise InputError(
+                    f"a tensor of {images.dtype}, shape {list(images.shape)}; expected pixels "
+                    "[B, 1, H, W] in [0, 1]; an array of grey values [H, W] is resized for you"
+                )
+            return images
+        from cxrflow.images.geometry import Geometry
+        from cxrflow.images.settings import PixelSettings
+        from cxrflow.images.shards import read_image
+
+        listed = [images] if isinstance(images, str | Path | np.ndarray) else list(images)
+        if not listed:
+            raise InputError("no images were given; expected at least one")
+        if any(one is None for one in listed):
+            raise InputError("an image is None; if only some have a prior, give Frames with `rows`")
+        geometry = Geometry.parse(self.geometry)
+        stored = [read_image(image, PixelSettings(), geometry)[1][0] for image in listed]
+        return torch.from_numpy(np.stack(stored))[:, None].float() / 255
+
+    @cached_property
+    def _inference_encoder(self) -> ImageEncoder:
+        """The image half as it is run; ``image_encoder`` keeps the parameters as trained."""
+        assert self.image_encoder is not None
+        return folded(self.image_encoder)
+
+    @torch.inference_mode()
+    def encode_text(self, texts: list[str], normalise: bool = True) -> Tensor:
+        """Embed B texts: [B, P], L2-normalised unless told otherwise.
+
+        Longer ones than the encoder takes are an InputError. Texts are taken as they are.
+        """
+        if projection_is_new(self.run):
+            raise InputError(
+                f"{self.folder}: the published weights have no projection to a joint space; train "
+                "it before embedding texts"
+            )
+        hidden, mask_BL = self.text_states(texts)
+        assert self.text_encoder is not None
+        projected = self.text_encoder.project(hidden, mask_BL).float()
+        return nn.functional.normalize(projected, dim=1) if normalise else projected
+
+    @torch.inference_mode()
+    def text_states(self, texts: list[str]) -> tuple[Tensor, Tensor]:
+        """States of the last layer [B, L, D] of B texts, and which tokens are real, [B, L]."""
+        if self.text_encoder is None or self.tokenizer is None:
+            raise InputError(f"{self.folder}: the model has no text half")
+        if isinstance(texts, str) or not texts:
+            raise InputError(f"texts is {texts!r}; expected a list of one or more")
+        pieces = [torch.tensor(text.ids) for text in self.tokenizer.encode_batch_fast(texts)]
+        ids_BL = pad_sequence(pieces, batch_first=True)
+        mask_BL = pad_sequence([torch.ones_like(text) for text in pieces], batch_first=True)
+        longest = self.text_encoder.config.max_position_embeddings
+        if ids_BL.shape[1] > longest:
+            raise InputError(f"text of {ids_BL.shape[1]} tokens; the encoder takes {longest}")
+        hidden = self.text_encoder.hidden_states(ids_BL.to(self.device), mask_BL.to(self.device))
+        return hidden, mask_BL.to(self.device)
+
+    def similarity_map(self, image: Image, texts: list[str], prior: Images | None = None) -> Tensor:
+        """Cosine of every patch of study b with text b: [B, h, w] in [-1, 1] (section 4.1).
+
+        One study is compared with all texts, one text with all studies.
+        """
+        patches = self.encode_image(image, prior).projected_patches
+        embeddings = self.encode_text(texts)
+        if len(patches) != len(embeddings) and 1 not in (len(patches), len(embeddings)):
+            raise InputError(f"{len(embeddings)} texts for {len(patches)} studies")
+        return torch.einsum("bhwp,bp->bhw", patches, embeddings)
+
+    @torch.inference_mode()
+    def generate_report(
+        self,
+        image: Image,
+        prior: Images | None = None,
+        prior_reports: Sequence[str | None] | None = None,
+        beams: int = 1,
+        length_penalty: float = 1.0,
+    ) -> list[str]:
+        """Draft the reports of B studies; not for clinical use.
+
+        A report decoder (BioViL-T Appendix F.1) or a captioner (ConVIRT section 4.3) writes them.
+
+        ``image`` and ``prior`` are as in :meth:`encode_image`; ``prior_reports`` are B texts of the
+        sections that the model writes, None where there is none. What the model was not trained
+        to be given is left out, as in training: a prior image, or prior reports. One beam is greedy
+        search; ``length_penalty`` is the power of the length that a beam's score is divided by.
+
+        Raises:
+            InputError: the model writes no reports, or what it is given cannot be used.
+        """
+        decoder, tokenizer = self.decoder, self.tokenizer
+        if decoder is None or tokenizer is None:
+            raise InputError(f"{self.folder}: holds no {FOLDER}/config.json; it writes no reports")
+        if not decoder.settings.prior_image:
+            prior = None
+            image = image._replace(prior=None, rows=None) if isinstance(image, Frames) else image
+        if isinstance(decoder, Captioner):
+            patches_BMP = patches_of(self._inference_encoder.encoder(self._frames(image)).grid)
+        else:
+            patches_BMP = self.encode_image(image, prior).unnormalised_patches.flatten(1, 2)
+        reports = [None] * len(patches_BMP) if prior_reports is None else prior_reports
+        if len(reports) != len(patches_BMP):
+            raise InputError(f"{len(reports)} prior reports for {len(patches_BMP)} studies")
+        prompts = ReportPrompts(reports, tokenizer, decoder.settings)
+        if beams < 1:
+            raise InputError(f"beams is {beams}; expected at least 1")
+        search = Search(decoder.settings.report_length, prompts.end, beams, length_penalty)
+        if isinstance(decoder, Captioner):
+            written = decoder.write(prompts.prompts, patches_BMP, search)
+        else:
+            written = decode(decoder, prompts.prompts, patches_BMP, search)
+        return tokenizer.decode_batch(written)
+
+
+def _load_decoder(folder: Path) -> ReportDecoder | Captioner | None:
+    """What writes reports, if anything does."""
+    path = folder / FOLDER / "config.json"
+    if not path.is_file():
+        return None
+    return load_captioner(folder) if "captioning" in read_object(path) else load_decoder(folder)

@@ -1,0 +1,82 @@
+"""The papers' tables, unchanged but checked to be whole and to need nothing from outside."""
+
+import csv
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from cxrflow.errors import InputError
+from cxrflow.page.inputs import RunFolder
+from cxrflow.papers.table import HEADLINE
+from cxrflow.tables.text import template
+
+OUTSIDE = re.compile(
+    r"""<(script|link|iframe|object|embed)\b|\b(src|srcset|href)\s*=|url\(""", re.I
+)
+RANKINGS = "Rankings. What the paper claims, and what is found here"
+
+
+def paper_tables(run: RunFolder, paper: str) -> dict[str, Any]:
+    """The rankings that a paper claims and the tables this page asks for; the names of others."""
+    chosen, extent = run.config.chosen[paper], run.papers[paper]
+    titles = {name: table.title for name, table in chosen.tables.items()}
+    if chosen.orderings:
+        titles = {"orderings": RANKINGS} | titles
+    asked = [name.removeprefix(HEADLINE) for name in run.config.table_names(paper, extent)]
+    if extent == "all":
+        asked = list(titles)
+    folder = run.root / "tables" / paper / ("" if extent == "all" else HEADLINE)
+    made = {name: _table(folder, paper, name, titles[name]) for name in asked}
+    # Of many tables those of the headline are unfolded, where there is something of ours in them.
+    unfolded = {part.table for part in chosen.headline}
+    return {
+        "rankings": made.pop("orderings", None),
+        "claims": len(chosen.orderings),
+        "shown": [
+            one | {"open": bool(one["ours"]) and name in unfolded} for name, one in made.items()
+        ],
+        "left_out": [
+            _parts(title)[0]
+            for name, title in titles.items()
+            if name not in asked and name != "orderings"
+        ],
+    }
+
+
+def _parts(title: str) -> tuple[str, str]:
+    short, _, rest = " ".join(title.split()).partition(". ")
+    return short, rest
+
+
+def _table(folder: Path, paper: str, name: str, title: str) -> dict[str, Any]:
+    short, rest = _parts(title)
+    shown: dict[str, Any] = {"id": f"{paper}-{name}", "short": short, "title": rest, "html": None}
+    path = folder / f"{name}.html"
+    if not path.is_file():
+        return shown | {"ours": 0, "cells": 0}
+    body = path.read_text(encoding="utf-8").strip()
+    if not (body.startswith("<section") and body.endswith("</section>")):
+        raise InputError(f"{path}: not a whole table; expected one <section> element")
+    outside = OUTSIDE.search(body)
+    if outside:
+        raise InputError(f"{path}: holds '{outside.group()}'; expected a self-contained table")
+    body = body.replace(template("table.css.jinja").render(), "")  # stands in the page once
+    column, unit = ("better_ours", "comparisons") if name == "orderings" else ("ours", "cells")
+    rows = _csv(folder / f"{name}.csv", column)
+    ours = sum(row[column] != "" for row in rows)
+    shown |= {"html": Markup(body), "ours": ours, "cells": len(rows), "unit": unit}
+    return shown | {"found": Counter(row.get("found", "") for row in rows)}
+
+
+def _csv(path: Path, column: str) -> list[dict[str, str]]:
+    try:
+        with open(path, newline="", encoding="utf-8") as handle:
+            reader = csv.DictReader(handle)
+            if column not in (reader.fieldnames or []):
+                raise InputError(f"{path}: column '{column}' is missing")
+            return list(reader)
+    except FileNotFoundError:
+        raise InputError(f"{path}: file not found, though the table's HTML is there") from None

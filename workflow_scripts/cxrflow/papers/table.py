@@ -1,0 +1,306 @@
+"""What a table of a paper is: rows x columns, published values, and where ours come from.
+
+Read from ``papers/<paper>.yaml``. Published values are kept as the paper prints them (text, so that
+0.70 stays 0.70), each as ``[value, spread]``; a cell that the paper leaves empty is not listed. A
+cell of ours is a metric of a *task* (a benchmark on a cohort) and a model.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from cxrflow.benchmarks.settings import PairedComparison
+from cxrflow.names import Name, is_reference
+from cxrflow.settings import Settings
+
+# Tables cut to a paper's headline have a folder of their own.
+HEADLINE = "headline/"
+
+Result = tuple[str, str | None]  # task and model; None: of the data or vocabularies themselves
+
+
+class Column(Settings):
+    """A column: which metric of which task, and how it is printed."""
+
+    key: str
+    label: str
+    metric: str = Field(description="name in metrics.json; {vocabulary} becomes the row's")
+    task: Name | None = Field(None, description="where it is not the row's or the table's")
+    reason: str | None = Field(None, description="why ours are missing in every row")
+    scale: float = Field(1.0, description="ours are multiplied by this (100: per cent)")
+    digits: int = Field(3, ge=0, description="decimals of ours")
+
+    @property
+    def of_vocabularies(self) -> bool:
+        """Whether it reads the comparison of all vocabularies instead of a model's results."""
+        return "{vocabulary}" in self.metric
+
+
+class Row(Settings):
+    """A row: a model of ours, the published values, or both."""
+
+    label: str
+    model: Name | None = Field(None, description="our model of this row")
+    models: dict[str, Name] = Field(
+        default_factory=dict, description="other models of ours, by the key of their column"
+    )
+    task: Name | None = Field(None, description="where it is not the table's")
+    vocabulary: str | None = Field(None, description="our vocabulary of this row")
+    data: bool = Field(False, description="measured on the data themselves, without a model")
+    share: str | None = Field(None, description="labels of a probe, in per cent: <metric>/10")
+    variant: str | None = Field(None, description="part of a task: <metric>/<variant>")
+    reference: str | None = Field(None, description="row to compare with, if not the table's")
+    blank: list[str] = Field(default_factory=list, description="columns without meaning here")
+    reason: str | None = Field(None, description="why there is no value of ours")
+    published: dict[str, list[str | None]] = Field(default_factory=dict)
+
+    @property
+    def apart(self) -> bool:
+        """Whether the row has learnt nothing: no row of the paper's, shown below the others."""
+        return is_reference(self.model)
+
+    @field_validator("published")
+    @classmethod
+    def _value_and_spread(cls, cells: dict[str, list[str | None]]) -> dict[str, list[str | None]]:
+        for key, cell in cells.items():
+            if len(cell) != 2 or cell[0] is None:
+                raise ValueError(
+                    f"'{key}' is {cell}; expected [value, spread or null], both quoted"
+                )
+        return cells
+
+    @model_validator(mode="after")
+    def _ours_or_a_reason(self) -> Self:
+        if self.model is None and self.vocabulary is None and self.reason is None and not self.data:
+            raise ValueError(
+                f"row '{self.label}' has neither model nor vocabulary nor data nor reason"
+            )
+        return self
+
+    def metric_of(self, column: Column) -> str:
+        """The name in metrics.json that a cell of this row reads."""
+        name = column.metric.format(vocabulary=self.vocabulary or "")
+        return "/".join(part for part in (name, self.share, self.variant) if part is not None)
+
+
+class Table(Settings):
+    """A table of a paper."""
+
+    title: str
+    source: str = Field(description="where in the paper the published values are")
+    task: Name
+    columns: list[Column] = Field(min_length=1)
+    rows: list[Row] = Field(min_length=1)
+    reference: str | None = Field(
+        None, description="label of the row that the others are tested against"
+    )
+    notes: list[str] = Field(default_factory=list, description="printed below the table")
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> Self:
+        keys = [column.key for column in self.columns]
+        labels = [row.label for row in self.rows]
+        for kind, names in (("column key", keys), ("row label", labels)):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise ValueError(f"{kind} {twice} stands more than once")
+        for row in self.rows:
+            wrong = sorted(set(row.blank) - set(keys))
+            if wrong or set(row.blank) & set(row.published):
+                raise ValueError(f"row '{row.label}': 'blank' has unknown or published columns")
+            unknown = sorted({*row.published, *row.models} - set(keys))
+            if unknown:
+                raise ValueError(f"row '{row.label}' has values or models for unknown {unknown}")
+        for name in (self.reference, *(row.reference for row in self.rows)):
+            if name is not None and name not in labels:
+                raise ValueError(f"reference '{name}' is no row; expected a row's label")
+        return self
+
+    def row(self, label: str) -> Row:
+        """The row with this label."""
+        return next(row for row in self.rows if row.label == label)
+
+    def column(self, key: str) -> Column:
+        """The column with this key."""
+        return next(column for column in self.columns if column.key == key)
+
+    def task_of(self, row: Row, column: Column) -> str:
+        """The task that fills a cell."""
+        return column.task or row.task or self.task
+
+    def result_of(self, row: Row, column: Column) -> Result | None:
+        """The result that a cell reads; None where nothing of ours can fill it."""
+        if row.data or (column.of_vocabularies and row.vocabulary is not None):
+            return self.task_of(row, column), None
+        model = row.models.get(column.key, row.model)
+        if model is None or column.of_vocabularies:
+            return None
+        return self.task_of(row, column), model
+
+    def results(
+        self,
+        rows: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        apart: bool = False,
+    ) -> list[Result]:
+        """Each (task, model) that fills a cell of these rows and columns (None: of all), once.
+
+        With ``apart`` the rows that have learnt nothing are among them.
+        """
+        found = {
+            self.result_of(row, column): None
+            for row in self.rows
+            for column in self.columns
+            if rows is None or row.label in rows or (apart and row.apart)
+            if columns is None or column.key in columns
+            if column.reason is None and column.key not in row.blank
+        }
+        return [result for result in found if result is not None]
+
+    def reference_of(self, row: Row) -> Row | None:
+        """The row that a row is tested against, if any."""
+        name = row.reference or self.reference
+        return None if name is None else self.row(name)
+
+    def pairs(self) -> list[tuple["Spot", "Spot"]]:
+        """Each row with its reference, in every column."""
+        return [
+            (Spot(self, row, column), Spot(self, other, column))
+            for row in self.rows
+            if (other := self.reference_of(row))
+            for column in self.columns
+        ]
+
+
+class Spot(NamedTuple):
+    """Where a cell stands."""
+
+    table: Table
+    row: Row
+    column: Column
+
+    def against(self, other: "Spot") -> PairedComparison | None:
+        """With another cell; None where not both are a model's in one task, in one unit."""
+        for _, row, column in (self, other):
+            if column.key in row.blank or column.reason is not None:
+                return None
+        own, theirs = (spot.table.result_of(spot.row, spot.column) for spot in (self, other))
+        if own is None or theirs is None or own[0] != theirs[0]:
+            return None
+        if own[1] is None or theirs[1] is None or self.column.scale != other.column.scale:
+            return None
+        compared = PairedComparison(
+            task=own[0],
+            model=own[1],
+            metric=self.row.metric_of(self.column),
+            reference_model=theirs[1],
+            reference_metric=other.row.metric_of(other.column),
+        )
+        same = compared.metric == compared.reference_metric and own == theirs
+        return None if same else compared
+
+
+def comparisons(pairs: Iterable[tuple[Spot, Spot]]) -> list[PairedComparison]:
+    """What is tested, in order; what stands there already, in either direction, once."""
+    tested: list[PairedComparison] = []
+    for spot, other in pairs:
+        compared = spot.against(other)
+        if compared and not {compared, other.against(spot)} & {*tested}:
+            tested.append(compared)
+    return tested
+
+
+class Lead(Settings):
+    """A cell that a page begins with, and what to say of it."""
+
+    table: str
+    row: str
+    column: str
+    label: str
+    meaning: str = ""
+
+
+class Headline(Settings):
+    """What ``extent: headline`` makes of one table."""
+
+    table: str
+    rows: list[str] | None = Field(None, description="labels of rows; null: all")
+    columns: list[str] | None = Field(None, description="keys of columns; null: all")
+
+
+class Address(NamedTuple):
+    """Where a cell stands."""
+
+    table: str
+    row: str
+    column: str
+
+
+class Place(Settings):
+    """A cell in a claim or a figure; what is not named is the claim's or figure's own."""
+
+    row: str
+    column: str | None = Field(None, description="key of the column")
+    table: str | None = None
+
+
+def address(place: str | Place, table: str, column: str) -> Address:
+    """Where a cell stands that is named by its row's label, or by more."""
+    if isinstance(place, str):
+        return Address(table, place, column)
+    return Address(place.table or table, place.row, place.column or column)
+
+
+class Ordering(Settings):
+    """A ranking that the paper claims: cells, best first, each against the next one."""
+
+    claim: str = Field(description="in words")
+    table: str
+    column: str = Field(description="key of the column")
+    rows: list[str | float | Place] = Field(
+        min_length=2,
+        description="best first: labels of rows, cells of other columns or tables, or numbers",
+    )
+    smaller: bool = Field(False, description="smaller values are better")
+
+    def places(self) -> list[Address | float]:
+        """Each cell's address; a number is itself."""
+        return [
+            row if isinstance(row, float) else address(row, self.table, self.column)
+            for row in self.rows
+        ]
+
+    def addresses(self) -> list[Address]:
+        """The cells it names."""
+        return [place for place in self.places() if isinstance(place, Address)]
+
+
+def check_places(
+    key: str,
+    tables: Mapping[str, Table],
+    table: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+) -> None:
+    """ValueError beginning with ``key`` where there are no such table, rows and columns."""
+    if table not in tables:
+        raise ValueError(f"{key}: no table '{table}'; there are {', '.join(tables) or 'none'}")
+    labels = [row.label for row in tables[table].rows]
+    keys = [column.key for column in tables[table].columns]
+    wrong = sorted({*rows} - {*labels}) + sorted({*columns} - {*keys})
+    if wrong:
+        raise ValueError(f"{key}: {table} has not: {', '.join(wrong)}")
+
+
+def cells_of(tables: Mapping[str, Table], headline: Sequence[Headline] | None) -> list[Result]:
+    """Each (task, model) that fills a cell of the tables, once; with ``headline`` of its cells.
+
+    What the headline makes may fill cells of other rows and tables as well.
+    """
+    found: dict[Result, None] = {}
+    if headline is None:
+        headline = [Headline(table=name) for name in tables]
+    for part in headline:
+        found |= dict.fromkeys(tables[part.table].results(part.rows, part.columns, apart=True))
+    return list(found)

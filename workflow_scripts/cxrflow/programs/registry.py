@@ -1,0 +1,65 @@
+"""The programs, by the names under which ``cxrflow`` starts them; a stage is called as its rule."""
+
+from typing import Final
+
+# What people ask for, then the stages of a run in its order, then pictures of the documentation.
+COMMANDS: Final = {
+    "label": "reports.label",
+    "ground": "commands.ground",
+    "draft": "commands.draft",
+    "load": "commands.load",
+    "export": "commands.export",
+    "verify": "commands.verify",
+    "config": "config",
+    "targets": "config.targets",
+    "cost": "config.cost",
+}
+STAGES: Final = {
+    "draw_phantom": "phantom",
+    "process_reports": "reports.corpus",
+    "collect_text": "text.corpus",
+    "train_sentence_splitter": "reports.train_sentence_splitter",
+    "train_entity_tagger": "reports.train_entity_tagger",
+    "build_cohort": "data.cohorts.build_cohort",
+    "store_pixels": "images.store_pixels",
+    "register_pairs": "images.register_pairs",
+    "build_vocabulary": "text.vocabulary",
+    "tokenise_documents": "text.tokens",
+    "import_weights": "pretrain.imported",
+    "initialise": "pretrain.initial",
+    "pretrain_text": "pretrain.text",
+    "pretrain_image": "pretrain.image",
+    "pretrain_supervised": "pretrain.supervised",
+    "pretrain_joint": "pretrain.joint",
+    "pretrain_studies": "pretrain.studies",
+    "pretrain_temporal": "pretrain.temporal",
+    "pretrain_report": "pretrain.report",
+    "pretrain_caption": "pretrain.caption",
+    "launch": "training.launch",
+    "curate_images": "benchmarks.curate_images",
+    "extract_features": "benchmarks.extract_features",
+    "evaluate": "benchmarks.evaluate",
+    "score_reference": "benchmarks.score_reference",
+    "compare_labels": "benchmarks.compare_labels",
+    "measure_data": "benchmarks.measure_data",
+    "compare_rows": "benchmarks.compare_rows",
+    "make_table": "tables.make_table",
+    "check_orderings": "tables.orderings",
+    "draw_curve": "tables.curve",
+    "draw_figure": "benchmarks.draw_figure",
+    "make_page": "page.make_page",
+}
+SHEETS: Final = {
+    "draw_findings": "phantom.contact_sheet",
+    "draw_classes": "phantom.class_sheet",
+    "draw_course": "phantom.course_sheet",
+}
+PROGRAMS: Final = COMMANDS | STAGES | SHEETS
+_NAMES = {f"cxrflow.{module}": name for name, module in PROGRAMS.items()}
+
+
+def usage(module: str) -> str:
+    """What to type for a program that Python runs as ``module``."""
+    module = module.removesuffix(".__main__")
+    name = _NAMES.get(module)
+    return f"python -m {module}" if name is None else f"cxrflow {name}"
