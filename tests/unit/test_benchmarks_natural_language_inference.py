@@ -138,10 +138,10 @@ def test_the_best_epoch_is_tested_and_patience_stops(model, monkeypatch) -> None
     done = pair_classifier.fine_tune(
         model.text_encoder,
         {name: value.clone() for name, value in model.text_encoder.state_dict().items()},
-        pair_classifier.LabelledPairs(
+        pair_classifier.LabelledSentencePairs(
             tokens["train"], program.classes_of(pairs(120, "train", 3)["label"])
         ),
-        pair_classifier.LabelledPairs(
+        pair_classifier.LabelledSentencePairs(
             tokens["validate"], program.classes_of(pairs(40, "validate", 1)["label"])
         ),
         tokens["test"],

@@ -1,4 +1,4 @@
-"""Generated reports: what is written, what is found, what the scores are made of."""
+"""Report generation: decoders, retrieval, scores, controls and reference rows."""
 
 import json
 import re

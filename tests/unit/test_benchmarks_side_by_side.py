@@ -8,7 +8,7 @@ import pytest
 from page_fixtures import build, edit, load, write_record
 
 from cxrflow.benchmarks.draw_figure import main
-from cxrflow.benchmarks.generation.side_by_side import at_quantiles, marked
+from cxrflow.benchmarks.generation.side_by_side import at_quantiles, marked_spans
 from cxrflow.config.configuration import Config
 from cxrflow.files.atomic import read_json, write_json
 
@@ -78,7 +78,7 @@ def test_at_equal_distances_in_the_order_of_scores() -> None:
 
 def test_words_of_change_are_marked_by_whether_the_reference_has_them() -> None:
     texts = ("Mild edema, Improved.", "improved; new effusion", "")
-    parts = marked(*texts)
+    parts = marked_spans(*texts)
     assert ["".join(words for words, _ in text) for text in parts] == list(texts)
     marks = [[(words, mark) for words, mark in text if mark] for text in parts]
     assert marks == [[("Improved", "stated")], [("improved", "agreed"), ("new", "other")], []]

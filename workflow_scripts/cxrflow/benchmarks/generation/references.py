@@ -1,6 +1,6 @@
-"""Reports written without a look at the image: what scores of wording alone are worth.
+"""Reports that ignore the image: the scores that wording alone reaches.
 
-Scored by the program that scores models; nobody has published them for MIMIC-CXR.
+The program that scores models scores them too; none are published for MIMIC-CXR.
 """
 
 from argparse import Namespace
@@ -18,11 +18,11 @@ from cxrflow.images.store import PixelStore
 from cxrflow.metrics.report_text import bleu, bleu_counts
 from cxrflow.text.report_prompts import report_texts, words_of
 
-_COMPARED = 200  # training reports among which the most typical one is sought
+_COMPARED = 200  # training reports for `typical`: BLEU of all pairs grows with the square
 
 
 def reference_reports(name: str, training: list[str], studies: pd.DataFrame) -> list[str]:
-    """The texts of one reference row, for each of the studies."""
+    """Return a reference row's text for each of the studies."""
     draw = np.random.default_rng(0)
     if name == "random":
         return [training[place] for place in draw.integers(0, len(training), len(studies))]
@@ -30,21 +30,22 @@ def reference_reports(name: str, training: list[str], studies: pd.DataFrame) -> 
         return studies["prior_report"].tolist()
     if name == "most_frequent":
         counts = Counter(training)
-        text = min(counts, key=lambda one: (-counts[one], one))
+        text = min(counts, key=lambda report: (-counts[report], report))
     else:
-        some = draw.permutation(len(training))[:_COMPARED]
-        words = [words_of(training[place]) for place in some]
-        scores = [float(bleu(bleu_counts(words, [one] * len(words)), 4)) for one in words]
-        text = training[some[int(np.argmax(scores))]]
+        sample = draw.permutation(len(training))[:_COMPARED]
+        words = [words_of(training[place]) for place in sample]
+        scores = [float(bleu(bleu_counts(words, [report] * len(words)), 4)) for report in words]
+        text = training[sample[int(np.argmax(scores))]]
     return [text] * len(studies)
 
 
 def score_reference(name: str, options: Namespace, settings: ReportGenerationSettings) -> Result:
-    """What ``cxrflow.benchmarks.score_reference`` calls.
+    """Score a reference row (docs/references.md).
 
-    ``most_frequent`` and ``typical``: one report for all, the most frequent of training, or of some
-    of it the one with the highest BLEU-4 to the others. ``random``: one of training.
-    ``prior_report``: what was written of the patient before, nothing where nothing was.
+    ``most_frequent``: the most frequent training report, for all studies. ``typical``: the training
+    report with the highest BLEU-4 to a sample of training reports, for all studies. ``random``: a
+    training report drawn for each study. ``prior_report``: the report of the patient's prior study,
+    empty where there is none.
     """
     pixels: Pixels = PixelStore(options.pixels)
     studies = read_studies(options, pixels, settings)

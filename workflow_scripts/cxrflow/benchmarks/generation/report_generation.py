@@ -1,9 +1,9 @@
-"""Report generation (BioViL-T Tables 1, 3, 7 and F.1): a text for each image, and how good it is.
+"""Report generation (BioViL-T Tables 1, 3, 7 and F.1): write a text for each image and score it.
 
 A model with a decoder writes; any other with a joint space retrieves: the nearest training report
-(Appendix F.2), or the nearest sentences (CXR-RePaiR, Endo et al. 2021). Beside the scores stand two
-controls, the same with one thing exchanged for another patient's: the current image; the prior
-image and report. Texts are kept in predictions.parquet, never in metrics.json.
+(Appendix F.2), or the nearest sentences (CXR-RePaiR, Endo et al. 2021). Two controls write again
+from another patient's current image, or from another patient's prior image and report. Texts are
+stored in predictions.parquet, never in metrics.json.
 """
 
 from argparse import Namespace
@@ -15,7 +15,7 @@ import pandas as pd
 
 import cxrflow
 from cxrflow.benchmarks.generation.report_retrieval import retrieve
-from cxrflow.benchmarks.generation.report_scores import CONTROLS, PARTS, Scorer, statistics
+from cxrflow.benchmarks.generation.report_scores import CONTROLS, PRIOR_GROUPS, Scorer, statistics
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.benchmarks.grounding.controls import exchange
 from cxrflow.benchmarks.inputs import (
@@ -41,16 +41,18 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Studies:
-    """What reports are written of, and what is known of all others of the cohort."""
+class ReportStudies:
+    """The studies that reports are written for, and the cohort they are from."""
 
     cohort: Cohort
     samples: pd.DataFrame  # sample_id, reference and prior_report beside the cohort's columns
     dropped: list[dict[str, Any]]
 
 
-def read_studies(options: Namespace, pixels: Pixels, settings: ReportGenerationSettings) -> Studies:
-    """The studies of the split with an image in the store and a report."""
+def read_studies(
+    options: Namespace, pixels: Pixels, settings: ReportGenerationSettings
+) -> ReportStudies:
+    """Read the studies of the split that have an image in the store and a report."""
     cohort = read_cohort(options.cohort, "pairs.parquet", COLUMNS)
     table = cohort.table
     rows = table[table["split"] == settings.split] if settings.split else table
@@ -60,14 +62,14 @@ def read_studies(options: Namespace, pixels: Pixels, settings: ReportGenerationS
     rows = rows.assign(prior_report=[text or "" for text in before]).reset_index(drop=True)
     samples, dropped = usable_studies(rows, pixels, settings.sections)
     samples = draw_samples(samples.rename(columns={"text": "reference"}), settings.samples)
-    return Studies(cohort, samples, dropped)
+    return ReportStudies(cohort, samples, dropped)
 
 
 def write(
-    model: Any, studies: Studies, samples: pd.DataFrame, pixels: Pixels,
+    model: Any, studies: ReportStudies, samples: pd.DataFrame, pixels: Pixels,
     settings: ReportGenerationSettings,
 ) -> list[str]:  # fmt: skip
-    """A text for each of the samples."""
+    """Write a text for each of the samples."""
     if settings.method == "sentences" or model.decoder is None:
         return retrieve(model, studies.cohort.table, samples, pixels, settings)
     if model.decoder.settings.sections != settings.sections:
@@ -75,17 +77,17 @@ def write(
             f"{model.folder}: writes {' and '.join(model.decoder.settings.sections)}, but "
             f"settings.sections is {list(settings.sections)}; expected the same"
         )
-    # Texts of like length together: what is behind the shortest waits for the longest.
+    # Sorted by length: a batch is as slow as its longest prompt.
     order = samples["prior_report"].str.len().argsort(kind="stable").to_numpy()
     texts = np.empty(len(samples), dtype=object)
     sorted_samples = samples.iloc[order]
     for positions, frames in image_batches(
         pixels, sorted_samples, settings.batch_size, model.takes_prior
     ):
-        earlier = sorted_samples["prior_report"].iloc[positions].tolist()
+        prior_reports = sorted_samples["prior_report"].iloc[positions].tolist()
         texts[order[positions]] = model.generate_report(
             frames,
-            prior_reports=earlier,
+            prior_reports=prior_reports,
             beams=settings.beams,
             length_penalty=settings.length_penalty,
         )
@@ -93,22 +95,25 @@ def write(
 
 
 def exchanged(samples: pd.DataFrame, control: str) -> pd.DataFrame:
-    """The samples that another patient can lend something to, with what is exchanged."""
-    other = exchange(samples["subject_id"])
-    changed = ["image_id"] if control == "other_image" else [PRIOR, "prior_report"]
-    lent = samples[changed].iloc[other].set_index(samples.index)
-    return samples.assign(**{name: lent[name] for name in changed})[other >= 0]
+    """Return the samples with an image, or prior image and report, of another patient.
+
+    Samples without a partner are left out.
+    """
+    partner = exchange(samples["subject_id"])
+    columns = ["image_id"] if control == "other_image" else [PRIOR, "prior_report"]
+    lent = samples[columns].iloc[partner].set_index(samples.index)
+    return samples.assign(**{name: lent[name] for name in columns})[partner >= 0]
 
 
 def make_result(
-    studies: Studies,
+    studies: ReportStudies,
     texts: dict[str, pd.Series],
     pixels: Pixels,
     settings: ReportGenerationSettings,
     options: Namespace,
     protocol: dict[str, Any],
 ) -> Result:
-    """The result of texts by what was exchanged ("": nothing), indexed as the samples."""
+    """Score the texts of each control ("": none), indexed as the samples."""
     samples = studies.samples
     scorer = Scorer(settings, options.stanza)
     predictions = samples[["sample_id", "subject_id", "study_id", "reference"]].assign(
@@ -118,8 +123,8 @@ def make_result(
         ending = f"_{control}" if control else ""
         columns = scorer.columns(samples.loc[written.index, "reference"].tolist(), written.tolist())
         columns = {"generated": written.tolist(), **columns}
-        made = pd.DataFrame(columns, index=written.index).add_suffix(ending)
-        predictions = predictions.join(made)
+        scored = pd.DataFrame(columns, index=written.index).add_suffix(ending)
+        predictions = predictions.join(scored)
     predictions["reference_labels"] = scorer.labels(samples["reference"].tolist())
     statistic = statistics(predictions, settings)
     sizes = {
@@ -128,9 +133,9 @@ def make_result(
         if "/" not in name
     }
     prior = int(predictions["with_prior"].sum())
-    parts = dict(zip(PARTS, (prior, len(predictions) - prior), strict=True))
-    parts |= {control: len(texts[control]) for control in CONTROLS if control in texts}
-    sizes |= {f"{name}/{part}": count for name in list(sizes) for part, count in parts.items()}
+    groups = dict(zip(PRIOR_GROUPS, (prior, len(predictions) - prior), strict=True))
+    groups |= {control: len(texts[control]) for control in CONTROLS if control in texts}
+    sizes |= {f"{name}/{group}": count for name in list(sizes) for group, count in groups.items()}
     data = {
         **studies.cohort.data,
         "pictures": pixels.fingerprint,
@@ -140,11 +145,10 @@ def make_result(
         "priors_not_stored": lost_priors(pixels, samples),
         "dropped": studies.dropped,
     }
-    said = settings.model_dump(mode="json", exclude={"batch_size", "device"})
     return Result(
         "report_generation",
         data,
-        {**said, **protocol},
+        {**settings.model_dump(mode="json", exclude={"batch_size", "device"}), **protocol},
         estimates(statistic, predictions, sizes, settings.intervals),
         predictions,
     )
@@ -172,8 +176,8 @@ def score(options: Namespace, settings: ReportGenerationSettings) -> Result:
 
 
 def _sees_priors(model: Any) -> bool:
-    """Whether a model's reports can depend on what was before."""
+    """True if a model's reports can depend on the prior image or report."""
     if model.decoder is None:
         return bool(model.takes_prior)
-    reads = model.decoder.settings
-    return bool(reads.prior_report or (reads.prior_image and model.takes_prior))
+    decoder = model.decoder.settings
+    return bool(decoder.prior_report or (decoder.prior_image and model.takes_prior))

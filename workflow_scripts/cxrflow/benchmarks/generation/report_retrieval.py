@@ -1,8 +1,8 @@
-"""Reports found instead of written: the nearest training text in the joint space.
+"""Reports by retrieval: the nearest training text in the joint space.
 
-Whole reports: BioViL-T Appendix F.2. Sentences: CXR-RePaiR (Endo et al. 2021), whose corpus is the
-impressions of training and validation, without sentences of numbers alone; a sentence that occurs
-often stands in it once. Of equally near texts the first counts, by study and place.
+Reports: BioViL-T Appendix F.2. Sentences: CXR-RePaiR (Endo et al. 2021), whose corpus is the
+distinct sentences of the impressions of training and validation that have a letter. Ties go to the
+first text, in the order of studies.
 
 Shapes: N texts, B images, P joint space.
 """
@@ -31,22 +31,18 @@ def retrieve(
     pixels: Pixels,
     settings: ReportGenerationSettings,
 ) -> list[str]:
-    """A text for each of the samples, out of the training part of ``pairs``."""
+    """Return the nearest text of the training part of ``pairs`` for each of the samples."""
     pairs = pairs.sort_values("study_id", kind="stable")
     if settings.method == "sentences":
-        known = pairs[pairs["split"].isin(["train", "validate"])]
-        corpus = sentence_corpus(known)
-        chosen, embedded = corpus, corpus
+        chosen = embedded = sentence_corpus(pairs[pairs["split"].isin(["train", "validate"])])
     else:
-        known = pairs[pairs["split"] == "train"]
-        chosen, embedded = (
-            report_texts(known, sections) for sections in (settings.sections, settings.embedded)
+        training = pairs[pairs["split"] == "train"]
+        reports = zip(
+            *(report_texts(training, names) for names in (settings.sections, settings.embedded)),
+            strict=True,
         )
-        there = [bool(text and other) for text, other in zip(chosen, embedded, strict=True)]
-        chosen, embedded = (
-            [text for text, keep in zip(texts, there, strict=True) if keep]
-            for texts in (chosen, embedded)
-        )
+        complete = [(text, key) for text, key in reports if text and key]
+        chosen, embedded = [text for text, _ in complete], [key for _, key in complete]
     if not chosen:
         raise InputError("the cohort has no training report to retrieve")
     text_NP = embed(model, embedded, settings.batch_size)
@@ -59,30 +55,31 @@ def retrieve(
 
 
 def best(cosine_BN: NDArray[np.float32], count: int) -> NDArray[np.int64]:
-    """The ``count`` nearest of each row, best first; of equals the first."""
+    """Return the indices [B, count] of each row's greatest cosines; ties go to the first."""
     return np.argsort(-cosine_BN, axis=1, kind="stable")[:, :count]
 
 
 def sentence_corpus(pairs: pd.DataFrame) -> list[str]:
-    """The different sentences of the impressions that have a letter, in any case once."""
-    every = (s for row in sentences_of(pairs, "impression") for s in row)
-    lettered = (s for s in every if any(character.isalpha() for character in s))
+    """Return the sentences of the impressions that have a letter, once whatever their case."""
+    sentences = (s for report in sentences_of(pairs, "impression") for s in report)
+    lettered = (s for s in sentences if any(character.isalpha() for character in s))
     return list({sentence.lower(): sentence for sentence in lettered}.values())
 
 
 @torch.inference_mode()
 def embed(model: Any, texts: list[str], batch_size: int) -> Tensor:
-    """Projected texts [N, P], of length 1; each different one once, its end cut where too long."""
+    """Return projected texts [N, P], L2-normalised, truncated to the encoder's length."""
     different = sorted(set(texts), key=len)
     longest = model.text_encoder.config.max_position_embeddings
-    ids = [one.ids for one in model.tokenizer.encode_batch_fast(different)]
-    ids = [[*one[: longest - 1], one[-1]] if len(one) > longest else one for one in ids]
-    parts = []
+    ids = [text.ids for text in model.tokenizer.encode_batch_fast(different)]
+    # [SEP], the last token, stays.
+    ids = [[*text[: longest - 1], text[-1]] if len(text) > longest else text for text in ids]
+    batches = []
     for begin in range(0, len(ids), batch_size):
-        rows = [torch.tensor(one) for one in ids[begin : begin + batch_size]]
+        rows = [torch.tensor(text) for text in ids[begin : begin + batch_size]]
         ids_BL = pad_sequence(rows, batch_first=True).to(model.device)
-        mask_BL = pad_sequence([torch.ones_like(one) for one in rows], batch_first=True)
+        mask_BL = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
         hidden_BLD = model.text_encoder.hidden_states(ids_BL, mask_BL)
-        parts.append(normalize(model.text_encoder.project(hidden_BLD, mask_BL).float(), dim=1))
+        batches.append(normalize(model.text_encoder.project(hidden_BLD, mask_BL).float(), dim=1))
     place = {text: number for number, text in enumerate(different)}
-    return torch.cat(parts)[[place[text] for text in texts]]
+    return torch.cat(batches)[[place[text] for text in texts]]

@@ -1,10 +1,11 @@
-"""What is counted of a generated report beside its reference, and the scores made of the counts.
+"""Scores of generated reports against their references.
 
 Wording: BLEU-2 and BLEU-4 of the corpus, ROUGE-L, CIDEr-D. Facts: F1 of the 14 CheXpert labels of
 both texts, weighted as in BioViL-T's Table 1 and plain as in its Table 3, whose splits are those of
 CXR-RePaiR. Entities: TEM (appendix D) and NEM (appendix F.1), micro over all reports.
 
-The counts are columns of predictions.parquet, so that resamples need no text and no model.
+Counts of each report are columns of predictions.parquet, so that resamples need no text and no
+model.
 """
 
 import re
@@ -30,13 +31,13 @@ from cxrflow.reports.sentences import make_splitter
 from cxrflow.text.report_prompts import words_of
 
 _JOINED = re.compile(r"\s*([-/])\s*")
-#: What is exchanged in a control; its columns end so, and so do its scores.
+# By what another patient lends; suffixes of columns and of metric names.
 CONTROLS = ("other_image", "other_prior")
-PARTS = ("with_prior", "without_prior")
+PRIOR_GROUPS = ("with_prior", "without_prior")
 
 
 class Scorer:
-    """Counts what texts have in common with references; a text is read once."""
+    """Compares texts with references; labels and tags each text once."""
 
     def __init__(self, settings: ReportGenerationSettings, stanza: Any) -> None:
         self.splitter, self.labeller = make_splitter("rules"), make_labeller(settings.labels)
@@ -52,41 +53,42 @@ class Scorer:
         self._labels: dict[str, tuple[float, ...]] = {}
 
     def read(self, texts: Sequence[str]) -> None:
-        """Take in texts: the entities of their sentences, and their labels.
+        """Label texts and tag their sentences.
 
-        Sentences are tagged by themselves, each once, as reports say the same again and again. What
-        a decoder writes has no capitals, and blanks around hyphens. A model tags all sentences in
-        one form: else a perfect decoder would miss what its text spells in another way.
+        Reports repeat sentences, so each is tagged once, by itself. A decoder writes no capitals,
+        and blanks around hyphens. The tagging model gets all sentences in this form, as it would
+        tag other spellings differently and a perfect decoder would miss entities.
         """
         new = [text for text in dict.fromkeys(texts) if text not in self._labels]
         sentences = self.splitter.split(new)
         if self.by_keywords:
             forms = sentences
         else:
-            forms = [[_JOINED.sub(r"\1", one.lower()) for one in text] for text in sentences]
+            forms = [[_JOINED.sub(r"\1", s.lower()) for s in text] for text in sentences]
         self._sentences |= dict(zip(new, forms, strict=True))
-        unread = [one for one in dict.fromkeys(chain(*forms)) if one not in self._tagged]
-        self._tagged |= dict(zip(unread, self.tagger.tag(unread), strict=True))
+        untagged = [s for s in dict.fromkeys(chain(*forms)) if s not in self._tagged]
+        self._tagged |= dict(zip(untagged, self.tagger.tag(untagged), strict=True))
         self._labels |= dict(zip(new, self.labeller.label(sentences), strict=True))
 
     def columns(self, references: Sequence[str], texts: Sequence[str]) -> dict[str, list[Any]]:
-        """The counts of N texts, by column."""
+        """Return the counts of N texts, by column."""
         self.read([*references, *texts])
-        truth, told = ([words_of(text) for text in side] for side in (references, texts))
-        found: dict[str, list[Any]] = {
-            "bleu": bleu_counts(truth, told).tolist(),
-            "rouge_l": rouge_l(truth, told).tolist(),
-            "rouge_l_coco": rouge_l(truth, told, beta=1.2).tolist(),
-            "cider_d": Cider(truth).cider_d(truth, told).tolist(),
+        truth, words = ([words_of(text) for text in side] for side in (references, texts))
+        counts: dict[str, list[Any]] = {
+            "bleu": bleu_counts(truth, words).tolist(),
+            "rouge_l": rouge_l(truth, words).tolist(),
+            # Beta of the COCO caption evaluation code.
+            "rouge_l_coco": rouge_l(truth, words, beta=1.2).tolist(),
+            "cider_d": Cider(truth).cider_d(truth, words).tolist(),
             "labels": [list(self._labels[text]) for text in texts],
             "tem": self._matches(references, texts, temporal=True),
         }
         if not self.by_keywords:
-            found["nem"] = self._matches(references, texts, temporal=False)
-        return found
+            counts["nem"] = self._matches(references, texts, temporal=False)
+        return counts
 
     def labels(self, texts: Sequence[str]) -> list[list[float]]:
-        """The labels of texts that were read."""
+        """Return the labels of texts that :meth:`read` got."""
         return [list(self._labels[text]) for text in texts]
 
     def _matches(
@@ -112,54 +114,52 @@ class Scorer:
 
 
 def statistics(predictions: pd.DataFrame, settings: ReportGenerationSettings) -> Statistic:
-    """All scores: ``bleu_4``, …; of studies with and without a prior image ``bleu_4/with_prior``;
-    of a control ``bleu_4/other_image``, over the studies that have one."""
-    everyone = np.ones(len(predictions), dtype=bool)
+    """Scores such as ``bleu_4``, also ``/with_prior`` and ``/without_prior`` for these studies.
+
+    ``/other_image`` and ``/other_prior``: of a control, over the studies that have it.
+    """
     prior = predictions["with_prior"].to_numpy(dtype=bool)
-    parts = {"": everyone, "/with_prior": prior, "/without_prior": ~prior}
-    scores = [(name, _of_columns(predictions, part, "")) for name, part in parts.items()]
+    groups = {"": np.ones(len(predictions), bool), "/with_prior": prior, "/without_prior": ~prior}
+    statistic_by_group = {name: _of_columns(predictions, rows, "") for name, rows in groups.items()}
     for control in CONTROLS:
         if f"bleu_{control}" in predictions:
-            there = predictions[f"bleu_{control}"].notna().to_numpy()
-            scores.append((f"/{control}", _of_columns(predictions, there, f"_{control}")))
-    shown = [(name, score) for name, score in scores if score is not None]
+            rows = predictions[f"bleu_{control}"].notna().to_numpy()
+            statistic_by_group[f"/{control}"] = _of_columns(predictions, rows, f"_{control}")
 
     def all_scores(counts: Floats) -> dict[str, Floats]:
         return {
             f"{metric}{name}": values
-            for name, score in shown
-            for metric, values in score(counts).items()
+            for name, statistic in statistic_by_group.items()
+            if statistic is not None
+            for metric, values in statistic(counts).items()
         }
 
     return all_scores
 
 
 def _of_columns(
-    predictions: pd.DataFrame, chosen: NDArray[np.bool_], ending: str
+    predictions: pd.DataFrame, chosen: NDArray[np.bool_], suffix: str
 ) -> Statistic | None:
-    """The scores of some rows, from the columns with an ending; None without a row."""
+    """Return the statistic of the ``chosen`` rows over columns with a suffix; None without rows."""
     if not chosen.any():
         return None
     rows = predictions[chosen]
 
     def array(name: str) -> Floats:
-        return np.stack([np.asarray(one, dtype=np.float64) for one in rows[name]])
+        return np.stack([np.asarray(values, dtype=np.float64) for values in rows[name]])
 
-    wording, truth, told = (
-        array(f"bleu{ending}"),
-        array("reference_labels"),
-        array(f"labels{ending}"),
-    )
-    means = {n: array(f"{n}{ending}") for n in ("rouge_l", "rouge_l_coco", "cider_d")}
-    entities = {name: array(f"{name}{ending}") for name in ("tem", "nem") if name in predictions}
+    wording = array(f"bleu{suffix}")
+    truth, labels = array("reference_labels"), array(f"labels{suffix}")
+    means = {n: array(f"{n}{suffix}") for n in ("rouge_l", "rouge_l_coco", "cider_d")}
+    entities = {name: array(f"{name}{suffix}") for name in ("tem", "nem") if name in predictions}
 
     def scores(counts: Floats) -> dict[str, Floats]:
         weights = counts[:, chosen]
-        found = {f"bleu_{order}": bleu(wording, order, weights) for order in (2, 4)}
-        found |= {name: weighted_mean(weights, values) for name, values in means.items()}
-        agreed = factuality(truth, told, weights)
-        found |= {f"label_f1_{average}": values for average, values in agreed.items()}
-        found |= {name: corpus_f1(matches, weights) for name, matches in entities.items()}
-        return found
+        by_name = {f"bleu_{order}": bleu(wording, order, weights) for order in (2, 4)}
+        by_name |= {name: weighted_mean(weights, values) for name, values in means.items()}
+        label_f1 = factuality(truth, labels, weights)
+        by_name |= {f"label_f1_{average}": values for average, values in label_f1.items()}
+        by_name |= {name: corpus_f1(matches, weights) for name, matches in entities.items()}
+        return by_name
 
     return scores

@@ -1,7 +1,7 @@
 """Reports of several models beside the radiologist's, words of change marked (BioViL-T Table A.1).
 
-The paper's marks are an expert's; ours are by the words that TEM counts: in a model's report such a
-word is *agreed* where the reference has it too, else *other*.
+An expert marked the paper's. Here the words that TEM counts are marked: in a model's report such a
+word is *agreed* if the reference has it too, else *other*.
 """
 
 from argparse import Namespace
@@ -20,37 +20,38 @@ COLUMNS = ("sample_id", "study_id", "with_prior", "reference", "generated", "rou
 
 
 def at_quantiles(scores: pd.Series, count: int) -> list[Any]:
-    """The index of ``count`` scores at equal distances in their order, from the lowest on."""
+    """Return the index of ``count`` scores at equal distances in ascending order."""
     order = scores.sort_values(kind="stable").index
     places = (np.arange(1, count + 1) / (count + 1) * len(order)).astype(int)
     return order[np.unique(places)].tolist() if len(order) else []
 
 
-def marked(reference: str, *texts: str) -> list[list[tuple[str, str | None]]]:
-    """The texts in parts, each part with its mark, the reference first.
+def marked_spans(reference: str, *texts: str) -> list[list[tuple[str, str | None]]]:
+    """Split the reference and the texts into spans, each with its mark.
 
-    Words of change are ``stated`` in the reference; in the others they are ``agreed`` where the
+    Words of change are ``stated`` in the reference; in the texts they are ``agreed`` if the
     reference has them too, else ``other``.
     """
-    stated, *found = KeywordTagger().tag([reference, *texts])
-    known = {word.text for word in stated}
-    parts = [_parts(reference, [(word, "stated") for word in stated])]
-    for text, words in zip(texts, found, strict=True):
-        parts.append(_parts(text, [(w, "agreed" if w.text in known else "other") for w in words]))
-    return parts
+    stated, *changes = KeywordTagger().tag([reference, *texts])
+    vocabulary = {word.text for word in stated}
+    spans = [_spans(reference, [(word, "stated") for word in stated])]
+    for text, words in zip(texts, changes, strict=True):
+        marks = ["agreed" if word.text in vocabulary else "other" for word in words]
+        spans.append(_spans(text, list(zip(words, marks, strict=True))))
+    return spans
 
 
-def _parts(text: str, words: list[tuple[Entity, str]]) -> list[tuple[str, str | None]]:
-    parts: list[tuple[str, str | None]] = []
+def _spans(text: str, words: list[tuple[Entity, str]]) -> list[tuple[str, str | None]]:
+    spans: list[tuple[str, str | None]] = []
     begin = 0
     for word, mark in words:
-        parts += [(text[begin : word.start], None), (text[word.start : word.end], mark)]
+        spans += [(text[begin : word.start], None), (text[word.start : word.end], mark)]
         begin = word.end
-    return [part for part in (*parts, (text[begin:], None)) if part[0]]
+    return [span for span in (*spans, (text[begin:], None)) if span[0]]
 
 
 def draw(options: Namespace, settings: ReportsFigureSettings) -> tuple[None, dict[str, Any]]:
-    """No picture, and what the page shows: a row a study, a column a model."""
+    """Return no picture, and the page's table: a row for each study, a column for each model."""
     columns = given_columns(options, settings.columns)
     tables = {}
     for column in columns:
@@ -60,8 +61,8 @@ def draw(options: Namespace, settings: ReportsFigureSettings) -> tuple[None, dic
             if not table[side].map(lambda text: isinstance(text, str)).all():
                 raise InputError(f"{path}: column '{side}' holds what is no text")
         tables[column.label] = table.set_index("sample_id")
-    first, *others = tables.values()
-    if any(not first["reference"].equals(other["reference"]) for other in others):
+    first, *more = tables.values()
+    if any(not first["reference"].equals(table["reference"]) for table in more):
         raise InputError(
             f"{columns[0].folder / 'predictions.parquet'}: its studies or their reports are not "
             f"those of {', '.join(str(column.folder) for column in columns[1:])}; expected the same"
@@ -75,7 +76,7 @@ def draw(options: Namespace, settings: ReportsFigureSettings) -> tuple[None, dic
         {
             "study": str(first.at[sample, "study_id"]),
             "with_prior": bool(prior[sample]),
-            "texts": marked(
+            "texts": marked_spans(
                 str(first.at[sample, "reference"]),
                 *(str(table.at[sample, "generated"]) for table in tables.values()),
             ),

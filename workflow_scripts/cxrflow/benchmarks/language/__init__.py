@@ -1,1 +1,1 @@
-"""What a text encoder knows: masked words, inference, similarity, vocabularies."""
+"""Benchmarks of text encoders: masked words, inference, similarity, paraphrases, vocabularies."""

@@ -38,7 +38,7 @@ COLUMNS = ("study_id", "subject_id", "split")
 
 
 def sequence_keys(study_ids: Sequence[str], section: str) -> torch.Tensor:
-    """A number [N] for each study and section, the same in every table it stands in."""
+    """Return a key [N] for each study and section that does not depend on the table."""
     digests = [
         hashlib.blake2b(f"{section}/{study}".encode(), digest_size=8).digest()
         for study in study_ids
@@ -49,7 +49,7 @@ def sequence_keys(study_ids: Sequence[str], section: str) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class MaskedReports:
-    """Masked sequences of one section, in batches of similar length."""
+    """Tokenised reports and how they are masked."""
 
     reports: pd.DataFrame
     tokens: ReportTokens
@@ -59,12 +59,16 @@ class MaskedReports:
     def batches(
         self, section: Section, size: int
     ) -> Iterator[tuple[NDArray[np.int64], MaskedBatch, torch.Tensor]]:
-        """Yield rows, masked batch and attention mask; reports without the section are left out."""
+        """Yield rows [B], masked batch and attention mask [B, L] of sequences of similar length.
+
+        Reports without the section are left out.
+        """
         rows = np.flatnonzero(self.tokens.present[section])
         rows = rows[np.argsort(self.tokens.lengths(section)[rows], kind="stable")]
         keys = sequence_keys(self.reports["study_id"].astype(str).tolist(), section)
         for start in range(0, len(rows), size):
             chosen = rows[start : start + size]
+            # Epoch 0 for all: each model with this vocabulary must predict the same tokens.
             batch = self.tokens.batch(chosen, section, seed=self.seed, epoch=0, shuffle=False)
             masked = self.masker(
                 batch["input_ids"],
@@ -79,7 +83,7 @@ class MaskedReports:
 def mask_reports(
     reports: pd.DataFrame, tokenizer: Any, max_length: int, settings: MaskPredictionSettings
 ) -> MaskedReports:
-    """Tokenise and get ready to mask."""
+    """Tokenise the reports."""
     masker = WordMasker(VocabularyInfo.from_tokenizer(tokenizer), settings.masking)
     return MaskedReports(
         reports, ReportTokens(reports, tokenizer, max_length), masker, settings.mask_seed
@@ -90,7 +94,7 @@ def mask_reports(
 def predict(
     model: Any, masked_reports: MaskedReports, frequent: int, settings: MaskPredictionSettings
 ) -> pd.DataFrame:
-    """One row a sequence: its targets, how many are right, how many are ``frequent``."""
+    """Return a row for each sequence: its targets, and how many the model and ``frequent`` hit."""
     device = next(model.text_encoder.parameters()).device
     frames = []
     for section in settings.sections:
@@ -126,7 +130,7 @@ def predict(
 def count_targets(
     masked_reports: MaskedReports, size: int, settings: MaskPredictionSettings
 ) -> NDArray[np.int64]:
-    """How often each piece [V] is a target."""
+    """Return how often each piece [V] is a target."""
     counts = np.zeros(size, dtype=np.int64)
     for section in settings.sections:
         for _, masked, _ in masked_reports.batches(section, 4 * settings.batch_size):
@@ -137,7 +141,7 @@ def count_targets(
 
 
 def statistics(predictions: pd.DataFrame, settings: MaskPredictionSettings) -> Statistic:
-    """Accuracy over all targets, that of the baseline, the margin, and accuracy per section."""
+    """Accuracy over all targets, of model and baseline, their margin, and accuracy by section."""
     section = predictions["section"].to_numpy()
     total = predictions["targets"].to_numpy()
     correct = predictions["correct"].to_numpy()
@@ -145,24 +149,25 @@ def statistics(predictions: pd.DataFrame, settings: MaskPredictionSettings) -> S
 
     def metrics(counts: Floats) -> dict[str, Floats]:
         accuracy, baseline = (ratio(counts @ hits, counts @ total) for hits in (correct, frequent))
-        found = {
+        scores = {
             "mask_accuracy": accuracy,
             "most_frequent_accuracy": baseline,
             "margin": accuracy - baseline,
         }
         for name in settings.sections:
-            part = counts[:, section == name]
-            hits, every = correct[section == name], total[section == name]
-            found[f"mask_accuracy/{name}"] = ratio(part @ hits, part @ every)
-        return found
+            rows = section == name
+            weights = counts[:, rows]
+            scores[f"mask_accuracy/{name}"] = ratio(weights @ correct[rows], weights @ total[rows])
+        return scores
 
     return metrics
 
 
 def clusters(predictions: pd.DataFrame, unit: str) -> NDArray[np.int64]:
-    """Cluster numbers [N]: the sections of a study go together, also where the patient is unknown.
+    """Return cluster numbers [N]; the sections of a study always stay together.
 
-    ``unit``: "subject" draws patients, "sample" draws studies.
+    ``unit``: "subject" resamples patients, "sample" studies. A study of an unknown patient is a
+    cluster of its own.
     """
     owners = predictions["subject_id"] if unit == "subject" else predictions["study_id"]
     return clusters_of(owners.where(owners.notna(), "study " + predictions["study_id"].astype(str)))
@@ -181,7 +186,10 @@ def summarise(predictions: pd.DataFrame, settings: MaskPredictionSettings) -> di
 
 
 def evaluate(model: Any, cohort: Cohort, source: Path, settings: MaskPredictionSettings) -> Result:
-    """Predict masked tokens of the reports of ``cohort`` (all splits), read from ``source``."""
+    """Predict masked tokens of the reports of ``cohort``, which has all splits.
+
+    ``source`` is the file they were read from, for errors.
+    """
     if model.text_encoder is None:
         raise InputError("the model has no text half")
     longest = int(model.text_encoder.config.max_position_embeddings)
@@ -189,8 +197,8 @@ def evaluate(model: Any, cohort: Cohort, source: Path, settings: MaskPredictionS
     evaluated = choose_split(cohort.table, settings.split, source)
     training = choose_split(cohort.table, settings.baseline_split, source)
     vocabulary = VocabularyInfo.from_tokenizer(model.tokenizer)
-    seen = mask_reports(training, model.tokenizer, max_length, settings)
-    frequent = int(count_targets(seen, vocabulary.size, settings).argmax())
+    baseline = mask_reports(training, model.tokenizer, max_length, settings)
+    frequent = int(count_targets(baseline, vocabulary.size, settings).argmax())
     masked = mask_reports(evaluated, model.tokenizer, max_length, settings)
     predictions = predict(model, masked, frequent, settings)
     metrics = summarise(predictions, settings)
@@ -214,11 +222,11 @@ def score(options: Namespace, settings: MaskPredictionSettings) -> Result:
     cohort = read_cohort(options.cohort, FILE, COLUMNS)
     model = cxrflow.load(options.model, choose_device(settings.device))
     result = evaluate(model, cohort, options.cohort / FILE, settings)
-    found = result.metrics
+    metrics = result.metrics
     log.info(
         "mask accuracy %.3f, most frequent token %.3f, %d targets",
-        found["mask_accuracy"].value,
-        found["most_frequent_accuracy"].value,
-        found["mask_accuracy"].n,
+        metrics["mask_accuracy"].value,
+        metrics["most_frequent_accuracy"].value,
+        metrics["mask_accuracy"].n,
     )
     return result

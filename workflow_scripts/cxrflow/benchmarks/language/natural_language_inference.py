@@ -17,7 +17,11 @@ from numpy.typing import NDArray
 
 import cxrflow
 from cxrflow.benchmarks.inputs import Cohort, choose_split, read_cohort
-from cxrflow.benchmarks.language.pair_classifier import FineTuning, LabelledPairs, fine_tune
+from cxrflow.benchmarks.language.pair_classifier import (
+    FineTuningRun,
+    LabelledSentencePairs,
+    fine_tune,
+)
 from cxrflow.benchmarks.language.sentence_pair_rows import COLUMNS, pair_clusters, pair_numbers
 from cxrflow.benchmarks.language.settings import NaturalLanguageInferenceSettings
 from cxrflow.benchmarks.result import Result, estimates
@@ -35,15 +39,15 @@ FILE = "samples.parquet"
 
 
 def statistics(predictions: pd.DataFrame, settings: NaturalLanguageInferenceSettings) -> Statistic:
-    """Means over the runs, their spread, and the most frequent class."""
+    """Accuracy and F1 as means over the runs, the accuracy's spread, and the majority class's."""
     labels = classes_of(predictions["label"])
     by_seed = [classes_of(predictions[f"prediction_seed{seed}"]) for seed in settings.run_seeds]
     frequent = np.full(len(labels), np.bincount(labels).argmax())
 
     def metrics(counts: Floats) -> dict[str, Floats]:
-        by_run = np.stack([accuracy(labels, one, counts) for one in by_seed])
+        by_run = np.stack([accuracy(labels, answers, counts) for answers in by_seed])
         f1 = {
-            name: np.stack([class_f1(labels, one, place, counts) for one in by_seed]).mean(0)
+            name: np.mean([class_f1(labels, answers, place, counts) for answers in by_seed], axis=0)
             for place, name in enumerate(LABELS)
         }
         return {
@@ -68,7 +72,7 @@ def summarise(
 
 
 def classes_of(labels: pd.Series) -> NDArray[np.int64]:
-    """The place of each label in ``LABELS`` [N]."""
+    """Return the index [N] of each label in ``LABELS``."""
     return np.array([LABELS.index(label) for label in labels], dtype=np.int64)
 
 
@@ -81,7 +85,7 @@ def evaluate(
 ) -> Result:
     """Fine-tune ``model`` on ``training`` and test it on ``cohort``, once for each run seed.
 
-    ``sources`` are the two cohorts' files, named in errors. The model's text half is left with the
+    ``sources`` are the two cohorts' files, named in errors. Afterwards the text half has the
     weights of the last run.
     """
     encoder = model.text_encoder
@@ -102,8 +106,8 @@ def evaluate(
         fine_tune(
             encoder,
             weights,
-            LabelledPairs(train_tokens, classes_of(train["label"])),
-            LabelledPairs(validation_tokens, classes_of(validation["label"])),
+            LabelledSentencePairs(train_tokens, classes_of(train["label"])),
+            LabelledSentencePairs(validation_tokens, classes_of(validation["label"])),
             test_tokens,
             len(LABELS),
             seed,
@@ -112,7 +116,7 @@ def evaluate(
         for seed in settings.run_seeds
     ]
     columns = {
-        f"prediction_seed{one.seed}": [LABELS[place] for place in one.predictions_N] for one in runs
+        f"prediction_seed{run.seed}": [LABELS[place] for place in run.predictions_N] for run in runs
     }
     predictions = test[["sample_id", "label"]].assign(pair=pair_numbers(test), **columns)
     metrics = summarise(predictions, settings)
@@ -133,9 +137,9 @@ def evaluate(
             "fingerprint": fingerprint([cohort.data["fingerprint"], training.data["fingerprint"]]),
             "pairs": {"train": len(train), "validation": len(validation), "test": len(test)},
             "truncated": sum(
-                one.truncated for one in (train_tokens, validation_tokens, test_tokens)
+                pairs.truncated for pairs in (train_tokens, validation_tokens, test_tokens)
             ),
-            "runs": [_record(one, test) for one in runs],
+            "runs": [_record(run, test) for run in runs],
         },
         protocol,
         metrics,
@@ -143,13 +147,13 @@ def evaluate(
     )
 
 
-def _record(one: FineTuning, test: pd.DataFrame) -> dict[str, Any]:
+def _record(run: FineTuningRun, test: pd.DataFrame) -> dict[str, Any]:
     return {
-        "seed": one.seed,
-        "best_epoch": one.best_epoch,
-        "epochs": one.epochs,
-        "validation_accuracy": one.validation_accuracy,
-        "test_accuracy": float(accuracy(classes_of(test["label"]), one.predictions_N)[0]),
+        "seed": run.seed,
+        "best_epoch": run.best_epoch,
+        "epochs": run.epochs,
+        "validation_accuracy": run.validation_accuracy,
+        "test_accuracy": float(accuracy(classes_of(test["label"]), run.predictions_N)[0]),
     }
 
 
@@ -159,13 +163,13 @@ def score(options: Namespace, settings: NaturalLanguageInferenceSettings) -> Res
     model = cxrflow.load(options.model, choose_device(settings.device))
     sources = options.cohort / FILE, options.training / FILE
     result = evaluate(model, cohort, training, sources, settings)
-    found = result.metrics
+    metrics = result.metrics
     log.info(
         "RadNLI accuracy %.3f ± %.3f over %d runs, most frequent class %.3f, %d pairs",
-        found["accuracy"].value,
-        found["accuracy_sd"].value,
+        metrics["accuracy"].value,
+        metrics["accuracy_sd"].value,
         len(settings.run_seeds),
-        found["majority"].value,
-        found["accuracy"].n,
+        metrics["majority"].value,
+        metrics["accuracy"].n,
     )
     return result

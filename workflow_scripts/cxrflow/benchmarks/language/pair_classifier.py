@@ -1,4 +1,4 @@
-"""Fine-tuning a text encoder to tell the relation of two sentences (BioViL section 4.2).
+"""Fine-tuning of a text encoder to classify the relation of two sentences (BioViL section 4.2).
 
 A linear layer on the last-layer [CLS] of "[CLS] premise [SEP] hypothesis [SEP]" gives the logits of
 the classes; all of the encoder is trained with it. The encoder works on real tokens alone
@@ -29,21 +29,21 @@ _TEST_BATCH = 128
 
 
 @dataclass(frozen=True)
-class LabelledPairs:
-    """N pairs and their classes."""
+class LabelledSentencePairs:
+    """N pairs of sentences and their classes."""
 
     tokens: PairTokens
     classes_N: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class FineTuning:
-    """One run: what its best epoch says of the test pairs, and how it went."""
+class FineTuningRun:
+    """The predictions of a run's best epoch for the N test pairs, and the run's course."""
 
     seed: int
     predictions_N: NDArray[np.int64]
     best_epoch: int  # from 1
-    epochs: int  # that were run
+    epochs: int  # before patience ended the run
     validation_accuracy: float  # of the best epoch
 
 
@@ -71,17 +71,17 @@ class PairClassifier(nn.Module):
 def fine_tune(
     encoder: CXRBert,
     weights: Mapping[str, Tensor],
-    train: LabelledPairs,
-    validation: LabelledPairs,
+    train: LabelledSentencePairs,
+    validation: LabelledSentencePairs,
     test: PairTokens,
     classes: int,
     seed: int,
     settings: NaturalLanguageInferenceSettings,
-) -> FineTuning:
+) -> FineTuningRun:
     """Train ``encoder`` from ``weights`` and a new head; test the best epoch.
 
-    The test pairs are classified whenever the validation accuracy is better than ever before, so
-    that no copy of the weights is needed; the accuracy on them has no part in the choice.
+    The test pairs are classified at each new best validation accuracy, so that no copy of the
+    weights is needed. Their accuracy has no part in the choice of the epoch.
 
     Raises:
         InputError: the loss is not finite.
@@ -125,29 +125,29 @@ def fine_tune(
                 f"settings: key 'learning_rate' is {settings.learning_rate:g}, with which the loss "
                 f"of run seed {seed} is not finite in epoch {epoch + 1}; expected a lower one"
             )
-        found = classify(model, validation.tokens, precision) == validation.classes_N
-        reached = float(found.mean())
-        if reached > best:
-            best, best_epoch = reached, epoch + 1
+        correct_N = classify(model, validation.tokens, precision) == validation.classes_N
+        validation_accuracy = float(correct_N.mean())
+        if validation_accuracy > best:
+            best, best_epoch = validation_accuracy, epoch + 1
             predictions_N = classify(model, test, precision)
         log.info(
             "run seed %d, epoch %d of %d: loss %.4f, validation accuracy %.4f%s",
-            *(seed, epoch + 1, settings.epochs, mean, reached),
+            *(seed, epoch + 1, settings.epochs, mean, validation_accuracy),
             " (best)" if best_epoch == epoch + 1 else "",
         )
         if settings.patience is not None and epoch + 1 - best_epoch >= settings.patience:
             break
-    return FineTuning(seed, predictions_N, best_epoch, epoch + 1, best)
+    return FineTuningRun(seed, predictions_N, best_epoch, epoch + 1, best)
 
 
 @torch.inference_mode()
 def classify(model: PairClassifier, pairs: PairTokens, precision: Precision) -> NDArray[np.int64]:
-    """The class [N] with the greatest logit of each pair."""
+    """Return the class [N] with the greatest logit of each pair."""
     model.eval()
     device = model.head.weight.device
-    found_N = np.zeros(len(pairs), dtype=np.int64)
+    classes_N = np.zeros(len(pairs), dtype=np.int64)
     for batch in pairs.by_length(_TEST_BATCH):
         with autocast(device, precision):
             logits_BC = model(batch)
-        found_N[batch.rows] = logits_BC.float().argmax(1).cpu().numpy()
-    return found_N
+        classes_N[batch.rows] = logits_BC.float().argmax(1).cpu().numpy()
+    return classes_N

@@ -1,11 +1,11 @@
-"""Paraphrase or contradiction, told by the cosine of two sentences' embeddings.
+"""Paraphrase or contradiction, classified by the cosine of two sentences' embeddings.
 
-BioViL-T section 4.4, Appendix F.6, Table 6: text encoders are asked, without any training, whether
-they see what became of a finding (MS-CXR-T) and what is said at all (RadNLI's entailments and
-contradictions; neutral pairs are left out). ROC-AUC needs no threshold. The threshold of the
-accuracy is tuned in ten folds: on nine of them in steps of 0.005, for the pairs of the tenth. So
-each pair is judged once, as published accuracies are whole numbers of pairs (118 of 145). Of
-several best thresholds the middle one is taken; both directions of a pair stand in one fold.
+BioViL-T section 4.4, Appendix F.6, Table 6. Nothing is trained. The sentences of MS-CXR-T differ in
+what became of a finding; RadNLI's entailments and contradictions differ in any content, and its
+neutral pairs are left out. ROC-AUC needs no threshold. The threshold of the accuracy is tuned in
+ten folds: on nine of them in steps of 0.005, for the pairs of the tenth. So each pair is judged
+once, as published accuracies are whole numbers of pairs (118 of 145). Of several best thresholds
+the middle one counts. Both directions of a pair are in one fold.
 
 Unlike :mod:`sentence_similarity` (BioViL's Table 4) it compares states of the text encoder, not
 projected ones, and classifies.
@@ -41,7 +41,7 @@ OPPOSED = "contradiction"
 
 
 def embedding_of(model: Any, settings: ParaphraseDetectionSettings) -> str:
-    """The embedding that ``auto`` means for a model (F.6)."""
+    """Return the kind of embedding; ``auto`` depends on how the model was trained (F.6)."""
     if settings.embedding != "auto":
         return settings.embedding
     program = model.run.get("program")
@@ -51,7 +51,7 @@ def embedding_of(model: Any, settings: ParaphraseDetectionSettings) -> str:
 
 
 def embed(model: Any, kind: str, texts: list[str]) -> Tensor:
-    """The embeddings [B, D] of texts, of length 1."""
+    """Return embeddings [B, D] of texts, L2-normalised."""
     if kind == "projected":
         return normalize(model.encode_text(texts).cpu().double(), dim=1)
     states_BLD, mask_BL = model.text_states(texts)
@@ -61,10 +61,10 @@ def embed(model: Any, kind: str, texts: list[str]) -> Tensor:
 
 
 def best_threshold(cosines: Floats, similar: NDArray[np.bool_], step: float) -> float:
-    """The threshold in [-1, 1] above which most pairs are rightly called similar."""
+    """Return the threshold in [-1, 1] with the highest accuracy of "similar above it"."""
     thresholds = np.arange(-round(1 / step), round(1 / step) + 1) * step
-    right = ((cosines > thresholds[:, None]) == similar).sum(axis=1)
-    best = np.flatnonzero(right == right.max())
+    correct = ((cosines > thresholds[:, None]) == similar).sum(axis=1)
+    best = np.flatnonzero(correct == correct.max())
     return float(thresholds[best[len(best) // 2]])
 
 
@@ -74,7 +74,7 @@ def out_of_fold(
     pairs: NDArray[np.int64],
     settings: ParaphraseDetectionSettings,
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Each row's fold [N] and the threshold [N] that the other folds gave."""
+    """Return each row's fold [N] and the threshold [N] tuned on the remaining folds."""
     folds = StratifiedGroupKFold(settings.folds, shuffle=True, random_state=settings.fold_seed)
     fold = np.full(len(cosines), -1, dtype=np.int64)
     threshold = np.full(len(cosines), np.nan)
@@ -85,31 +85,31 @@ def out_of_fold(
 
 
 def statistics(predictions: pd.DataFrame, settings: ParaphraseDetectionSettings) -> Statistic:
-    """Accuracy and ROC-AUC of all pairs and of each subset; the larger class's share."""
+    """Accuracy and ROC-AUC of all pairs and of each subset, and the majority class's share."""
     cosine = predictions["cosine"].to_numpy()
     similar = predictions["label"].isin(SIMILAR).to_numpy()
-    right = ((cosine > predictions["threshold"].to_numpy()) == similar).astype(float)
-    parts = {name: rows.to_numpy() for name, rows in _subsets(predictions).items()}
+    correct = ((cosine > predictions["threshold"].to_numpy()) == similar).astype(float)
+    rows_by_subset = {name: rows.to_numpy() for name, rows in _subsets(predictions).items()}
 
     def metrics(counts: Floats) -> dict[str, Floats]:
         share = weighted_mean(counts, similar.astype(float))
-        found = {"majority": np.maximum(share, 1 - share)}
-        for name, rows in parts.items():
-            found[f"accuracy{name}"] = weighted_mean(counts, right, rows)
-            found[f"auroc{name}"] = auroc(similar[rows].astype(int), cosine[rows], counts[:, rows])
-        return found
+        scores = {"majority": np.maximum(share, 1 - share)}
+        for name, rows in rows_by_subset.items():
+            scores[f"accuracy{name}"] = weighted_mean(counts, correct, rows)
+            scores[f"auroc{name}"] = auroc(similar[rows].astype(int), cosine[rows], counts[:, rows])
+        return scores
 
     return metrics
 
 
 def _subsets(predictions: pd.DataFrame) -> dict[str, pd.Series]:
-    """Which rows are of all pairs, and of each subset that holds both kinds, by metric suffix."""
-    parts = {"": pd.Series(True, index=predictions.index)}
+    """Masks of the rows of all pairs and of each subset with both classes, by metric suffix."""
+    subsets = {"": pd.Series(True, index=predictions.index)}
     if "subset" in predictions:
         for name, rows in predictions.groupby("subset"):
             if rows["label"].nunique() > 1:
-                parts[f"/{slug(str(name))}"] = predictions["subset"] == name
-    return parts
+                subsets[f"/{slug(str(name))}"] = predictions["subset"] == name
+    return subsets
 
 
 def summarise(
@@ -123,7 +123,7 @@ def summarise(
 
 
 def evaluate(model: Any, cohort: Cohort, settings: ParaphraseDetectionSettings) -> Result:
-    """Compare the sentences of every pair of ``cohort`` that is similar or opposed."""
+    """Classify the pairs of ``cohort`` that are similar or opposed."""
     if model.text_encoder is None:
         raise InputError("the model has no text half")
     samples, dropped = drop_rows(
@@ -141,8 +141,10 @@ def evaluate(model: Any, cohort: Cohort, settings: ParaphraseDetectionSettings) 
     kind = embedding_of(model, settings)
     cosines = pair_cosines(samples, partial(embed, model, kind), settings.batch_size)
     fold, threshold = out_of_fold(cosines, similar, pairs, settings)
-    kept = ["sample_id", "label", *(["subset"] if "subset" in samples else [])]
-    predictions = samples[kept].assign(pair=pairs, cosine=cosines, fold=fold, threshold=threshold)
+    columns = ["sample_id", "label", *(["subset"] if "subset" in samples else [])]
+    predictions = samples[columns].assign(
+        pair=pairs, cosine=cosines, fold=fold, threshold=threshold
+    )
     protocol = {
         **settings.model_dump(mode="json", exclude={"batch_size", "device"}),
         "embedding": kind,
@@ -161,11 +163,11 @@ def score(options: Namespace, settings: ParaphraseDetectionSettings) -> Result:
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
     model = cxrflow.load(options.model, choose_device(settings.device))
     result = evaluate(model, cohort, settings)
-    found = result.metrics
+    metrics = result.metrics
     log.info(
         "%s: accuracy %.3f, AUROC %.3f, %d pairs",
         result.protocol["embedding"],
-        *(found[name].value for name in ("accuracy", "auroc")),
-        found["accuracy"].n,
+        *(metrics[name].value for name in ("accuracy", "auroc")),
+        metrics["accuracy"].n,
     )
     return result

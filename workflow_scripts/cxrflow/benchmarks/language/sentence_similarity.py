@@ -1,9 +1,8 @@
 """Similarity of related sentences in the joint space: RadNLI's entailments and contradictions.
 
 BioViL section 4.2, Table 4: "Syn. sim." is the mean cosine of the sentences of an entailment,
-"Cont. gap" how far the mean of the contradictions lies below it. A model separates the two whose
-gap is wide; AUROC says how surely a pair can be told from a pair, whatever the scale. Nothing is
-trained.
+"Cont. gap" how far the mean of the contradictions lies below it. AUROC does not depend on the scale
+of the cosines. Nothing is trained.
 """
 
 import logging
@@ -32,18 +31,18 @@ log = logging.getLogger("cxrflow")
 def pair_cosines(
     samples: pd.DataFrame, encode: Callable[[list[str]], Tensor], batch_size: int
 ) -> Floats:
-    """Cosine [N] of premise and hypothesis; ``encode`` gives embeddings [B, P] of length 1."""
+    """Return the cosine [N] of premise and hypothesis; ``encode``: L2-normalised [B, P]."""
     premises, hypotheses = samples["premise"].tolist(), samples["hypothesis"].tolist()
-    # Each text once, those of like length together.
+    # Each text once; sorted by length, so that batches have little padding.
     distinct = sorted({*premises, *hypotheses}, key=lambda text: (len(text), text))
     starts = range(0, len(distinct), batch_size)
-    parts = [encode(distinct[start : start + batch_size]).cpu().double() for start in starts]
-    embedded = dict(zip(distinct, torch.cat(parts).numpy(), strict=True))
+    batches = [encode(distinct[start : start + batch_size]).cpu().double() for start in starts]
+    embedded = dict(zip(distinct, torch.cat(batches).numpy(), strict=True))
     return np.array([embedded[a] @ embedded[b] for a, b in zip(premises, hypotheses, strict=True)])
 
 
 def statistics(predictions: pd.DataFrame, settings: SentenceSimilaritySettings) -> Statistic:
-    """Mean cosines by relation, the gap, and AUROC of entailment against contradiction."""
+    """Mean cosine by relation, the gap, and AUROC of entailment against contradiction."""
     cosine, label = predictions["cosine"].to_numpy(), predictions["label"].to_numpy()
     entailed, opposed = label == "entailment", label == "contradiction"
     decided = entailed | opposed
@@ -91,7 +90,7 @@ def projection_is_trained(run_record: dict[str, Any]) -> bool | None:
 
 
 def evaluate(model: Any, cohort: Cohort, settings: SentenceSimilaritySettings) -> Result:
-    """Compare the sentences of every pair of ``cohort``."""
+    """Compare the two sentences of every pair of ``cohort``."""
     if model.text_encoder is None:
         raise InputError("the model has no text half")
     samples = cohort.table
@@ -117,10 +116,10 @@ def score(options: Namespace, settings: SentenceSimilaritySettings) -> Result:
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
     model = cxrflow.load(options.model, choose_device(settings.device))
     result = evaluate(model, cohort, settings)
-    found = result.metrics
+    metrics = result.metrics
     log.info(
         "entailments %.3f, gap to contradictions %.3f, AUROC %.3f, %d pairs",
-        *(found[name].value for name in ("syn_sim", "cont_gap", "auroc")),
-        found["auroc"].n,
+        *(metrics[name].value for name in ("syn_sim", "cont_gap", "auroc")),
+        metrics["auroc"].n,
     )
     return result

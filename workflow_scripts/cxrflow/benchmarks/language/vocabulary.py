@@ -1,9 +1,9 @@
 """Vocabularies compared on report text (BioViL sections 2.1 and 4.2, Tables 1 and 3).
 
-Table 1: is a term one piece of the vocabulary, or which pieces is it cut into. Table 3: tokens a
-FINDINGS section is cut into, against its number of words. *Words* are what BERT's pre-tokeniser
-gives (letters and digits together, every punctuation mark by itself): the paper's +1.59 % is out of
-reach if punctuation is not a word. The increase is that of the mean (ratio of sums).
+Table 1: the pieces that a term is split into. Table 3: tokens of a FINDINGS section against its
+number of words. *Words* are those of BERT's pre-tokeniser (letters and digits together, each
+punctuation mark by itself): the paper's +1.59 % is out of reach if punctuation is no word. The
+increase is that of the mean (ratio of sums).
 
 metrics.json holds, for each vocabulary NAME (its folder's): ``tokens/NAME``, ``increase/NAME``
 (0.0159 is +1.59 %), ``unknown/NAME`` (share of [UNK]), ``size/NAME``, ``pieces/NAME/<word>``
@@ -33,7 +33,7 @@ log = logging.getLogger("cxrflow")
 
 @dataclass(frozen=True)
 class Spelling(Estimate):
-    """How a word is written in a vocabulary: text where the other metrics have a number."""
+    """The pieces of a word in a vocabulary: a metric whose value is text."""
 
     text: str = ""
 
@@ -43,18 +43,18 @@ class Spelling(Estimate):
 
 
 def exactly(value: float) -> Estimate:
-    """A number that was counted, not sampled: its interval is itself."""
+    """Return a counted number as a metric; its interval is the number itself."""
     return Estimate(float(value), float(value), float(value), 1)
 
 
 def count_tokens(
     tokenizer: Tokenizer, texts: Sequence[str]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Tokens of each text without [CLS] and [SEP], and how many of them are [UNK]."""
+    """Return the tokens [N] of each text without [CLS] and [SEP], and how many [N] are [UNK]."""
     unknown = tokenizer.token_to_id("[UNK]")
-    ids = [found.ids for found in tokenizer.encode_batch(list(texts), add_special_tokens=False)]
-    tokens = np.array([len(found) for found in ids], dtype=np.int64)
-    missing = [0 if unknown is None else found.count(unknown) for found in ids]
+    encodings = tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    tokens = np.array([len(text.ids) for text in encodings], dtype=np.int64)
+    missing = [0 if unknown is None else text.ids.count(unknown) for text in encodings]
     return tokens, np.array(missing, dtype=np.int64)
 
 
@@ -63,7 +63,7 @@ def compare(
     reports: pd.DataFrame,
     settings: VocabularyComparisonSettings,
 ) -> tuple[dict[str, Estimate], pd.DataFrame]:
-    """All metrics, and the counts of every report (ids and numbers only)."""
+    """Return all metrics, and the counts of every report (ids and numbers only)."""
     texts = [str(text) for text in reports[settings.section]]
     splitter = pre_tokenizers.BertPreTokenizer()
     words = np.array([len(splitter.pre_tokenize_str(text)) for text in texts], dtype=np.int64)
@@ -83,13 +83,13 @@ def compare(
 
     def statistic(weights: Floats) -> dict[str, Floats]:
         mean_words = weighted_mean(weights, counts["words"])
-        found = {"words": mean_words}
+        means = {"words": mean_words}
         for name in tokenizers:
             tokens = weighted_mean(weights, counts[f"tokens/{name}"])
-            found[f"tokens/{name}"] = tokens
-            found[f"increase/{name}"] = tokens / mean_words - 1
-            found[f"unknown/{name}"] = weighted_mean(weights, counts[f"unknown/{name}"]) / tokens
-        return found
+            means[f"tokens/{name}"] = tokens
+            means[f"increase/{name}"] = tokens / mean_words - 1
+            means[f"unknown/{name}"] = weighted_mean(weights, counts[f"unknown/{name}"]) / tokens
+        return means
 
     return metrics | estimates(statistic, reports, len(counts), settings.intervals), counts
 
@@ -115,9 +115,9 @@ def score(options: Namespace, settings: VocabularyComparisonSettings) -> Result:
         "word": "BERT's pre-tokeniser: letters and digits together, each punctuation mark alone",
         "increase": "mean tokens / mean words - 1",
         "case": {
-            name: "uncased" if getattr(found.normalizer, "lowercase", False) else "cased"
-            for name, found in tokenizers.items()
-            if isinstance(found.model, models.WordPiece)
+            name: "uncased" if getattr(tokenizer.normalizer, "lowercase", False) else "cased"
+            for name, tokenizer in tokenizers.items()
+            if isinstance(tokenizer.model, models.WordPiece)
         },
         "dropped": dropped,
     }
