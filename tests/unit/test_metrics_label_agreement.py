@@ -157,6 +157,6 @@ def test_a_reference_of_positives_is_positive_against_the_rest():
 
 def test_shapes_that_do_not_fit_are_refused():
     codes = np.zeros((3, 2), dtype=np.int64)
-    with pytest.raises(ValueError, match=r"ours \(3, 2\) and given \(2, 2\): want equal \[N, F\]"):
+    with pytest.raises(ValueError, match=r"ours \(3, 2\) and reference \(2, 2\): want equal"):
         confusions(codes, codes[:2])
     assert len(STATES) == 4

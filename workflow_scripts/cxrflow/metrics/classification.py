@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from cxrflow.metrics.intervals import Floats, ratio
 
-# Where F1 or Matthews' correlation is greatest on the samples given, or a score set beforehand.
+# Where F1 or Matthews' correlation is greatest on the scored samples, or a score set beforehand.
 ThresholdRule = Literal["best_f1", "best_mcc"] | float
 
 
@@ -88,9 +88,9 @@ def average_precision(points: OperatingPoints) -> Floats:
 
 
 def at_threshold(points: OperatingPoints, rule: ThresholdRule = "best_f1") -> dict[str, Floats]:
-    """Accuracy, sensitivity, specificity, F1, their threshold, and balanced accuracy.
+    """Return accuracy, sensitivity, specificity, F1, their threshold, and balanced accuracy.
 
-    Of several thresholds that serve the rule alike the highest is taken. NaN without any positive.
+    Of several thresholds with equal merit the highest is used. NaN without any positive.
     """
     if isinstance(rule, float):
         points = _at(points, rule)
@@ -103,17 +103,20 @@ def at_threshold(points: OperatingPoints, rule: ThresholdRule = "best_f1") -> di
         return np.take_along_axis(values, best, axis=-1)[..., 0]
 
     correct = hits + points.negatives - alarms
-    known = points.positives > 0
-    found = {
-        "accuracy": chosen(ratio(correct, np.where(known, points.positives + points.negatives, 0))),
+    # Without positives F1 would be 0 and specificity a number: such a resample has no score at all.
+    defined = points.positives > 0
+    scores = {
+        "accuracy": chosen(
+            ratio(correct, np.where(defined, points.positives + points.negatives, 0))
+        ),
         "sensitivity": chosen(ratio(hits, points.positives)),
         "specificity": chosen(
-            ratio(np.where(known, points.negatives - alarms, np.nan), points.negatives)
+            ratio(np.where(defined, points.negatives - alarms, np.nan), points.negatives)
         ),
-        "f1": chosen(np.where(known, f1, np.nan)),
-        "threshold": np.where(known[..., 0], points.thresholds[best[..., 0]], np.nan),
+        "f1": chosen(np.where(defined, f1, np.nan)),
+        "threshold": np.where(defined[..., 0], points.thresholds[best[..., 0]], np.nan),
     }
-    return found | {"balanced_accuracy": (found["sensitivity"] + found["specificity"]) / 2}
+    return scores | {"balanced_accuracy": (scores["sensitivity"] + scores["specificity"]) / 2}
 
 
 def _at(points: OperatingPoints, threshold: float) -> OperatingPoints:
@@ -129,7 +132,7 @@ def _at(points: OperatingPoints, threshold: float) -> OperatingPoints:
 
 
 def _matthews(points: OperatingPoints) -> Floats:
-    """Matthews' correlation at every threshold; 0 where one answer or one label is missing."""
+    """Matthews' correlation at every threshold; 0 where all predictions or all labels agree."""
     hits, alarms = points.true_positives, points.false_positives
     misses, rejections = points.positives - hits, points.negatives - alarms
     spread = (hits + alarms) * points.positives * points.negatives * (misses + rejections)
@@ -142,7 +145,7 @@ def binary_metrics(
     weights: ArrayLike | None = None,
     rule: ThresholdRule = "best_f1",
 ) -> dict[str, Floats]:
-    """AUROC, average precision, and what :func:`at_threshold` gives, by name."""
+    """AUROC, average precision and the scores of :func:`at_threshold`, by name."""
     points = operating_points(labels, scores, weights)
     areas = {"auroc": _area(points), "average_precision": average_precision(points)}
     return areas | at_threshold(points, rule)

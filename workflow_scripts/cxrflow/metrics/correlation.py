@@ -14,8 +14,8 @@ def correlation(x: ArrayLike, y: ArrayLike, counts: Floats) -> Floats:
     x_N, y_N = (np.asarray(values, dtype=np.float64) for values in (x, y))
     total_R1 = counts.sum(axis=1, keepdims=True)
     x_RN, y_RN = (values - counts @ values[:, None] / total_R1 for values in (x_N, y_N))
-    both, of_x, of_y = (
+    covariance, variance_x, variance_y = (
         (counts * product).sum(axis=1) for product in (x_RN * y_RN, x_RN**2, y_RN**2)
     )
-    spread = np.sqrt(of_x * of_y)
-    return np.clip(both / np.where(spread > 0, spread, np.nan), -1, 1)
+    spread = np.sqrt(variance_x * variance_y)
+    return np.clip(covariance / np.where(spread > 0, spread, np.nan), -1, 1)

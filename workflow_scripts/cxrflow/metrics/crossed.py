@@ -48,16 +48,16 @@ class Resampled:
     """A training's scores by name: on all samples, and on each of R resamples of them [R]."""
 
     value: Mapping[str, float]
-    drawn: Mapping[str, Floats]
+    replicates: Mapping[str, Floats]
 
-    def minus(self, other: "Resampled", own: str, theirs: str) -> "Resampled":
-        """Score ``own`` less the other training's ``theirs``, under the name ``DIFFERENCE``; empty
-        where one of them is not there."""
-        if own not in self.value or theirs not in other.value:
+    def minus(self, baseline: "Resampled", name: str, other_name: str) -> "Resampled":
+        """Score ``name`` less the baseline's ``other_name``, as ``DIFFERENCE``; or nothing, where
+        one is missing."""
+        if name not in self.value or other_name not in baseline.value:
             return Resampled({}, {})
         return Resampled(
-            {DIFFERENCE: self.value[own] - other.value[theirs]},
-            {DIFFERENCE: self.drawn[own] - other.drawn[theirs]},
+            {DIFFERENCE: self.value[name] - baseline.value[other_name]},
+            {DIFFERENCE: self.replicates[name] - baseline.replicates[other_name]},
         )
 
 
@@ -68,8 +68,8 @@ def resampled(
     codes = np.asarray(clusters, dtype=np.int64)
     point = statistic(np.ones((1, len(codes))))
     blocks = [statistic(counts) for counts in resamples(codes, replicates, seed)]
-    drawn = {name: np.concatenate([block[name] for block in blocks]) for name in point}
-    return Resampled({name: float(value[0]) for name, value in point.items()}, drawn)
+    by_name = {name: np.concatenate([block[name] for block in blocks]) for name in point}
+    return Resampled({name: float(value[0]) for name, value in point.items()}, by_name)
 
 
 def student(
@@ -77,24 +77,24 @@ def student(
 ) -> Student:
     """Interval of the mean of S scores with this covariance over ``patients``, as above.
 
-    Leading axes are separate cases. NaN with fewer than two patients that anything depends on.
+    Leading axes are separate cases. NaN with fewer than two patients, where they matter.
     """
     scores, covariance = np.asarray(scores_S, float), np.asarray(covariance_SS, float)
     trainings = scores.shape[-1]
-    own = np.trace(covariance, axis1=-2, axis2=-1)
+    own_variances = np.trace(covariance, axis1=-2, axis2=-1)
     between = np.zeros(scores.shape[:-1])
-    common = own
+    common = own_variances
     if trainings > 1:
         between = scores.var(axis=-1, ddof=1) / trainings
         pairs = trainings * (trainings - 1)
-        common = np.maximum(covariance.sum(axis=(-2, -1)) - own, 0) / pairs
+        common = np.maximum(covariance.sum(axis=(-2, -1)) - own_variances, 0) / pairs
     with np.errstate(divide="ignore", invalid="ignore"):
         common = common * np.float64(patients) / (patients - 1)
         variance = between + common
         share = between / variance
         inverse = share / max(trainings - 1, 1) + (1 - share) / (patients - 1)
         mean, error = scores.mean(axis=-1), np.sqrt(variance)
-        # Without any spread the interval is a point, and only a mean of zero is said to be zero.
+        # Without any spread the interval is a point, and p is 1 for a mean of zero, else 0.
         half = np.where(variance == 0, 0.0, stdtrit(1 / inverse, (1 + level) / 2) * error)
         p = np.where(variance == 0, mean == 0, 2 * stdtr(1 / inverse, -np.abs(mean) / error))
     return Student(mean - half, mean + half, p)
@@ -105,15 +105,17 @@ def over_trainings_and_samples(
 ) -> Student:
     """Interval of the mean of a score over trainings that were resampled alike.
 
-    ``patients`` are those behind the score; resamples in which it is undefined are left out.
+    ``patients`` is their number; resamples in which the score is undefined are left out.
     """
-    drawn_SR = np.stack([one.drawn[name] for one in trainings])
-    known = np.asarray(np.isfinite(drawn_SR).all(axis=0))
-    if known.sum() < 2 or patients < 2:
+    replicates_SR = np.stack([training.replicates[name] for training in trainings])
+    defined = np.asarray(np.isfinite(replicates_SR).all(axis=0))
+    if defined.sum() < 2 or patients < 2:
         return Student(np.nan, np.nan, np.nan)
-    covariance_SS = np.atleast_2d(np.cov(drawn_SR[:, known]))
-    found = student([one.value[name] for one in trainings], covariance_SS, patients, level)
-    return Student(*(float(part) for part in found))
+    covariance_SS = np.atleast_2d(np.cov(replicates_SR[:, defined]))
+    interval = student(
+        [training.value[name] for training in trainings], covariance_SS, patients, level
+    )
+    return Student(*(float(bound) for bound in interval))
 
 
 def over_trainings(scores_S: ArrayLike, level: float = 0.95) -> Student:

@@ -1,4 +1,4 @@
-"""How well the entities of generated reports match those of the reference reports.
+"""Agreement of the entities of generated reports with those of the reference reports.
 
 TEM and NEM of BioViL-T (Bannur et al. 2023, appendices D.1 and F.1): one F1 over all reports, each
 string once a report; two entities match when their strings are equal. Which entities are counted,
@@ -16,14 +16,15 @@ Reports = Sequence[Sequence[str]]
 
 
 def set_counts(references: Reports, hypotheses: Reports) -> Floats:
-    """Distinct entities of each of N reports ``[N, 3]``: in both, in the hypothesis (the generated
-    report), in the reference. Each side is one list of entities a report.
+    """Count the distinct entities of each of N reports, ``[N, 3]``.
+
+    The columns: in both, in the hypothesis (the generated report), in the reference.
     """
     if len(references) != len(hypotheses):
         raise ValueError(f"{len(references)} references, {len(hypotheses)} hypotheses: want equal")
     rows = [
-        (len(set(told) & set(truth)), len(set(told)), len(set(truth)))
-        for truth, told in zip(references, hypotheses, strict=True)
+        (len(set(hypothesis) & set(reference)), len(set(hypothesis)), len(set(reference)))
+        for reference, hypothesis in zip(references, hypotheses, strict=True)
     ]
     return np.array(rows, dtype=np.float64).reshape(-1, 3)
 
@@ -35,5 +36,5 @@ def corpus_f1(counts_N3: ArrayLike, weights: ArrayLike) -> Floats:
     :mod:`cxrflow.metrics.intervals`); results have the leading shape. NaN without any entity on
     either side; a report that has none changes nothing.
     """
-    both, told, truth = np.moveaxis(np.asarray(weights) @ np.asarray(counts_N3), -1, 0)
-    return ratio(2 * both, told + truth)  # the harmonic mean of precision and recall
+    common, generated, reference = np.moveaxis(np.asarray(weights) @ np.asarray(counts_N3), -1, 0)
+    return ratio(2 * common, generated + reference)  # the harmonic mean of precision and recall

@@ -1,12 +1,11 @@
-"""Do generated reports say what the references say: F1 between the labels of both.
+"""Factual agreement of generated and reference reports: F1 between the labels of both.
 
 Labels are CheXpert's: 1 positive, 0 negative, -1 uncertain, NaN blank. An observation is present
-where its label is 1. A number means something only with the labeller it was measured with
-(published ones: CheXbert).
+where its label is 1. Numbers compare only within one labeller (published ones: CheXbert).
 
-BioViL-T (section 4, footnote 5) reports "weighted F1" over 14 observations and does not say what
-it does with uncertain ones. They count as absent here, as in CXR-RePaiR (Endo et al. 2021), from
-which that paper's Table 3 takes its splits and its baselines' scores.
+BioViL-T (section 4, footnote 5) reports "weighted F1" over 14 observations and does not mention
+uncertain ones. They count as absent here, as in CXR-RePaiR (Endo et al. 2021), from which that
+paper's Table 3 takes its splits and its baselines' scores.
 """
 
 import numpy as np
@@ -24,7 +23,7 @@ def factuality(
     ``weighted``, by how many references have an observation, is that of BioViL-T's Table 1;
     ``macro``, the plain mean, that of CXR-RePaiR and of Table 3. ``weights`` is ``[..., N]``, how
     often each report counts (ones, or the counts of :mod:`cxrflow.metrics.intervals`); results have
-    its leading shape. A score with nothing below the line is 0 (an observation that nobody mentions
+    its leading shape. A score whose denominator is 0 is 0 (an observation that nobody mentions
     lowers a macro average), as in scikit-learn and the published evaluations.
 
     Raises:
@@ -36,9 +35,9 @@ def factuality(
         raise ValueError(f"labels {generated.shape}: want {reference.shape}, as the references")
     weight = np.asarray(weights, dtype=np.float64)
     hits = weight @ (reference & generated)  # [..., O], as the next two
-    said, true = weight @ generated, weight @ reference
-    f1 = _ratio(2 * hits, said + true)
-    return {"weighted": _ratio((f1 * true).sum(-1), true.sum(-1)), "macro": f1.mean(-1)}
+    predicted, actual = weight @ generated, weight @ reference
+    f1 = _ratio(2 * hits, predicted + actual)
+    return {"weighted": _ratio((f1 * actual).sum(-1), actual.sum(-1)), "macro": f1.mean(-1)}
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""How well a map finds an annotated region (BioViL sections 4.1, "Metrics", and 4.5).
+"""Agreement of a map with an annotated region (BioViL sections 4.1, "Metrics", and 4.5).
 
 Maps are given as finite ``values`` [..., P] that each stand for some pixels: ``inside`` [..., P] of
 them are in the region, of ``total`` [..., P], which is 0 where the image has none. A grid brought
@@ -31,10 +31,12 @@ def of_pixels(similarity: ArrayLike, mask: ArrayLike) -> tuple[Floats, Floats, F
         raise ValueError(
             f"similarity {values.shape} and mask {region.shape}: want equal [..., H, W]"
         )
-    seen = ~np.isnan(values)
+    visible = ~np.isnan(values)
     flat = (*values.shape[:-2], values.shape[-2] * values.shape[-1])
-    inside, total = (part.astype(np.float64).reshape(flat) for part in (region & seen, seen))
-    return np.where(seen, values, 0.0).reshape(flat), inside, total
+    inside, total = (
+        pixels.astype(np.float64).reshape(flat) for pixels in (region & visible, visible)
+    )
+    return np.where(visible, values, 0.0).reshape(flat), inside, total
 
 
 def _moments(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -54,8 +56,8 @@ def signed_cnr(values: Floats, inside: Floats, total: Floats) -> Floats:
     when neither has any variance (a constant map says nothing; two constant halves would be
     infinite and swamp every mean).
 
-    The sign is not in the paper. The signed mean is 0 for a map that knows nothing, where that of
-    the CNR is not, and it is negative for a map that is dark where it should be bright.
+    The sign is not in the paper. Over uninformative maps the signed mean is 0, where that of the
+    CNR is not; it is negative for maps that are dark where they should be bright.
     """
     mean_in, variance_in = _moments(values, inside)
     mean_out, variance_out = _moments(values, total - inside)
@@ -71,16 +73,19 @@ def overlap(
 ) -> tuple[Floats, Floats]:
     """Intersection over union, and Dice 2|X∩Y| / (|X| + |Y|), of {value > threshold} and region.
 
-    ``missed`` is a number of pixels of the region that no value stands for and that shall count as
-    not found; 0 ignores them. NaN when nothing is annotated.
+    ``missed``: pixels of the region outside the map (a crop), counted as not predicted; 0 ignores
+    them. NaN when nothing is annotated.
     """
-    found = values > threshold
-    both, chosen = (
-        np.broadcast_to(pixels, found.shape).sum(axis=-1, where=found) for pixels in (inside, total)
+    predicted = values > threshold
+    intersection, predicted_size = (
+        np.broadcast_to(pixels, predicted.shape).sum(axis=-1, where=predicted)
+        for pixels in (inside, total)
     )
     annotated = inside.sum(axis=-1) + np.asarray(missed, dtype=np.float64)
-    known = np.where(annotated > 0, annotated, np.nan)
-    return np.asarray(both / (known + chosen - both)), np.asarray(2 * both / (known + chosen))
+    region_size = np.where(annotated > 0, annotated, np.nan)
+    return np.asarray(intersection / (region_size + predicted_size - intersection)), np.asarray(
+        2 * intersection / (region_size + predicted_size)
+    )
 
 
 def miou(
@@ -92,9 +97,9 @@ def miou(
 ) -> Floats:
     """Mean IoU of :func:`overlap` over the thresholds (BioViL section 4.1: 0.1 to 0.5).
 
-    A flat map has one, unlike a :func:`signed_cnr`: at a threshold it finds everything (IoU is the
-    region's share of what is seen) or nothing (0). No map is left out for having found nothing.
-    Neither the paper nor the authors' published code, which has no IoU, says what they do.
+    A flat map has one, unlike a :func:`signed_cnr`: it lies above a threshold everywhere (IoU is
+    the region's share of the visible pixels) or nowhere (0). An empty prediction scores 0 and
+    stays in the mean; the paper does not mention it, and the published code has no IoU.
     """
     scores = [overlap(values, inside, total, threshold, missed)[0] for threshold in thresholds]
     return np.asarray(np.mean(scores, axis=0))

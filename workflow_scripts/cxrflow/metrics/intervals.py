@@ -47,7 +47,7 @@ class Estimate:
 def clusters_of(subjects: "Sequence[Any] | pd.Series", unit: str = "subject") -> NDArray[np.int64]:
     """Cluster numbers ``[N]``: equal for samples of one patient.
 
-    ``unit`` "sample" makes each its own; a missing patient id also does, since nothing is known.
+    With ``unit`` "sample" each sample is a cluster of its own; so is one without a patient id.
     """
     import pandas as pd
 
@@ -68,8 +68,8 @@ def resamples(clusters: ArrayLike, replicates: int, seed: int) -> Iterator[Float
     rows = max(1, _BLOCK // max(1, len(codes)))
     for start in range(0, replicates, rows):
         count = min(rows, replicates - start)
-        drawn = rng.integers(0, groups, size=(count, groups))
-        flat = (drawn + groups * np.arange(count)[:, None]).ravel()
+        draws = rng.integers(0, groups, size=(count, groups))
+        flat = (draws + groups * np.arange(count)[:, None]).ravel()
         table = np.bincount(flat, minlength=count * groups).reshape(count, groups)
         yield table[:, codes].astype(np.float64)
 
@@ -80,18 +80,18 @@ def percentile_interval(
     """The middle ``level`` of the values; undefined resamples (NaN) are left out.
 
     With the number of ``clusters`` that were resampled it is expanded (Hesterberg 2015, Am Stat
-    69:371, section 4.2.1): the bare one is too narrow for few, as a mean's with the standard
-    deviation over n, not n - 1, and the normal's quantiles in place of Student's.
+    69:371, section 4.2.1). The plain interval is too narrow for few clusters, like a mean's that
+    takes n for n - 1 in the standard deviation and the normal's quantiles for Student's.
     """
-    known = np.asarray(values, dtype=np.float64)
-    known = known[np.isfinite(known)]
-    if not len(known) or clusters == 1:  # resamples of one are all alike: that is no certainty
+    finite = np.asarray(values, dtype=np.float64)
+    finite = finite[np.isfinite(finite)]
+    if not len(finite) or clusters == 1:  # resamples of one cluster are all alike: no spread
         return float("nan"), float("nan")
     outside = (1 - level) / 2
     if clusters is not None and clusters > 1:
         stretch = np.sqrt(clusters / (clusters - 1))
         outside = float(ndtr(stretch * stdtrit(clusters - 1, outside)))
-    low, high = np.quantile(known, [outside, 1 - outside])
+    low, high = np.quantile(finite, [outside, 1 - outside])
     return float(low), float(high)
 
 
@@ -110,11 +110,11 @@ def bootstrap(
     codes = np.asarray(clusters, dtype=np.int64)
     point = statistic(np.ones((1, len(codes))))
     blocks = [statistic(counts) for counts in resamples(codes, replicates, seed)]
-    drawn = {name: np.concatenate([block[name] for block in blocks]) for name in point}
+    replicate_scores = {name: np.concatenate([block[name] for block in blocks]) for name in point}
     count = len(np.unique(codes))
     estimates = {}
     for name, value in point.items():
-        ends = percentile_interval(drawn[name], level, min(count, sizes[name]))
+        ends = percentile_interval(replicate_scores[name], level, min(count, sizes[name]))
         estimates[name] = Estimate(float(value[0]), *ends, sizes[name])
     return estimates
 
@@ -122,7 +122,7 @@ def bootstrap(
 def holm(p_values: ArrayLike) -> Floats:
     """p-values [N] corrected for N comparisons (Holm 1979, step-down); never above 1.
 
-    The k-th smallest (k from 0) is multiplied by N - k, and none is below a smaller one's.
+    The k-th smallest (k from 0) is multiplied by N - k; corrected values keep the order.
     """
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
@@ -133,31 +133,31 @@ def holm(p_values: ArrayLike) -> Floats:
 
 
 def ratio(above: Floats, below: Floats) -> Floats:
-    """NaN where there is nothing below."""
+    """Quotient; NaN where the denominator is not positive."""
     return np.asarray(above / np.where(below > 0, below, np.nan))
 
 
 def weighted_mean(counts: Floats, values: ArrayLike, where: ArrayLike | None = None) -> Floats:
     """Mean ``[R]`` of values ``[N]`` under resampling counts; NaN values are left out."""
     numbers = np.asarray(values, dtype=np.float64)
-    used = np.isfinite(numbers)
+    included = np.isfinite(numbers)
     if where is not None:
-        used &= np.asarray(where, dtype=bool)
-    total = counts[:, used].sum(axis=1)
-    return ratio(counts[:, used] @ numbers[used], total)
+        included &= np.asarray(where, dtype=bool)
+    total = counts[:, included].sum(axis=1)
+    return ratio(counts[:, included] @ numbers[included], total)
 
 
 def weighted_median(counts: Floats, values: ArrayLike) -> Floats:
-    """Median ``[R]`` of values ``[N]`` that stand as often as counted; NaN values are left out."""
+    """Median ``[R]`` of values ``[N]``, each repeated ``counts`` times; NaN are left out."""
     numbers = np.asarray(values, dtype=np.float64)
     order = np.argsort(numbers)[: int(np.isfinite(numbers).sum())]
-    reached = counts[:, order].cumsum(axis=1)
+    cumulative = counts[:, order].cumsum(axis=1)
     if not len(order):
         return np.full(len(counts), np.nan)
-    total = reached[:, -1]
-    # The middle value, or the two about the middle, by their places from 0 on.
+    total = cumulative[:, -1]
+    # The middle value, or the two about the middle, by rank from 0 on.
     middle = [
-        numbers[order][np.minimum((reached <= place[:, None]).sum(axis=1), len(order) - 1)]
+        numbers[order][np.minimum((cumulative <= place[:, None]).sum(axis=1), len(order) - 1)]
         for place in ((total - 1) // 2, total // 2)
     ]
     return np.where(total > 0, (middle[0] + middle[1]) / 2, np.nan)

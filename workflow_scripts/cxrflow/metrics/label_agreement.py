@@ -1,9 +1,9 @@
 """Agreement of two sets of report labels, finding by finding (Irvin et al. 2019, "Evaluation").
 
 A label is 1 (positive), 0 (negative), -1 (uncertain) or NaN (blank: not mentioned). Everything here
-follows from the confusions ``[..., F, 4, 4]``: how many reports we put in which state (rows) and
-the reference in which (columns), for each of F findings, states in the order of ``STATES``. Any
-leading shape will do, so one call also does a bootstrap: R resamples are ``[R, F, 4, 4]``.
+follows from the confusions ``[..., F, 4, 4]``: counts of reports by our state (rows) and the
+reference's (columns), for each of F findings, states in the order of ``STATES``. Any leading shape
+will do, so one call also does a bootstrap: R resamples are ``[R, F, 4, 4]``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from cxrflow.metrics.intervals import Floats, ratio
 Codes = NDArray[np.int64]
 
 STATES: Final = ("positive", "negative", "uncertain", "blank")
-CLASSES: Final = STATES[:3]  # what is scored; a blank asserts nothing
+CLASSES: Final = STATES[:3]  # those scored; a blank asserts nothing
 POSITIVE, NEGATIVE, UNCERTAIN, BLANK = range(4)
 SCORES: Final = ("precision", "recall", "f1")
 
@@ -27,8 +27,8 @@ def state_codes(
 ) -> Codes:
     """Places in ``STATES`` of the labels, ``[N, F]``.
 
-    ``uncertain`` says what -1 counts as: a state of its own, absent, or present. ValueError when a
-    label is none of 1, 0, -1 and NaN.
+    ``uncertain``: -1 counts as a state of its own, as absent, or as present. Raises ValueError for
+    a label other than 1, 0, -1 and NaN.
     """
     labels = np.asarray(labels_NF, dtype=np.float64)
     codes = np.full(labels.shape, BLANK, dtype=np.int64)
@@ -41,41 +41,43 @@ def state_codes(
     return codes
 
 
-def confusions(ours_NF: Codes, given_NF: Codes, clusters_N: ArrayLike | None = None) -> Floats:
-    """Counts ``[F, 4, 4]`` of our state and the given one; with clusters ``[G, F, 4, 4]``.
+def confusions(ours_NF: Codes, reference_NF: Codes, clusters_N: ArrayLike | None = None) -> Floats:
+    """Counts ``[F, 4, 4]`` of our and the reference's states; with clusters ``[G, F, 4, 4]``.
 
     ``clusters_N`` are whole numbers from 0 to G - 1, such as those of patients.
     """
-    if ours_NF.shape != given_NF.shape or ours_NF.ndim != 2:
-        raise ValueError(f"ours {ours_NF.shape} and given {given_NF.shape}: want equal [N, F]")
+    if ours_NF.shape != reference_NF.shape or ours_NF.ndim != 2:
+        raise ValueError(
+            f"ours {ours_NF.shape} and reference {reference_NF.shape}: want equal [N, F]"
+        )
     count, findings = ours_NF.shape
     group_N = np.zeros(count, dtype=np.int64) if clusters_N is None else np.asarray(clusters_N)
     groups = int(group_N.max(initial=-1)) + 1 if clusters_N is not None else 1
-    cells_NF = (group_N[:, None] * findings + np.arange(findings)) * 16 + ours_NF * 4 + given_NF
+    cells_NF = (group_N[:, None] * findings + np.arange(findings)) * 16 + ours_NF * 4 + reference_NF
     counts = np.bincount(cells_NF.ravel(), minlength=groups * findings * 16).astype(np.float64)
     shape = (findings, 4, 4)
     return counts.reshape(shape if clusters_N is None else (groups, *shape))
 
 
-def differing(ours_NF: Codes, given_NF: Codes, positives_only: bool) -> NDArray[np.bool_]:
-    """Which states count as different, ``[N, F]``; for a reference of positives only those do."""
+def differing(ours_NF: Codes, reference_NF: Codes, positives_only: bool) -> NDArray[np.bool_]:
+    """True ``[N, F]`` where states differ; with ``positives_only`` only in being positive."""
     if positives_only:
-        return np.asarray((ours_NF == POSITIVE) != (given_NF == POSITIVE))
-    return np.asarray(ours_NF != given_NF)
+        return np.asarray((ours_NF == POSITIVE) != (reference_NF == POSITIVE))
+    return np.asarray(ours_NF != reference_NF)
 
 
 def class_scores(confusion: Floats, state: int) -> dict[str, Floats]:
     """Precision, recall and F1 of one state against the other three; ``[..., 4, 4]`` to ``[...]``.
 
-    Undefined is NaN: precision where we never say it, recall where the reference never does, F1
-    where neither does.
+    Undefined is NaN: precision where we never have the state, recall where the reference never
+    does, F1 where neither does.
     """
     hits = confusion[..., state, state]
-    ours, given = confusion[..., state, :].sum(-1), confusion[..., :, state].sum(-1)
+    ours, reference = confusion[..., state, :].sum(-1), confusion[..., :, state].sum(-1)
     return {
         "precision": ratio(hits, ours),
-        "recall": ratio(hits, given),
-        "f1": ratio(2 * hits, ours + given),
+        "recall": ratio(hits, reference),
+        "f1": ratio(2 * hits, ours + reference),
     }
 
 
@@ -85,14 +87,14 @@ def micro_scores(confusion: Floats, state: int) -> dict[str, Floats]:
 
 
 def macro_scores(confusion: Floats, state: int) -> dict[str, Floats]:
-    """Mean scores over the findings that the reference has the state of; ``[...]``.
+    """Mean scores over the findings that have the state in the reference; ``[...]``.
 
-    A finding of which we never say it has precision 0 there. NaN when the reference never says it.
+    A finding that never has it in our labels has precision 0. NaN if the reference has none.
     """
-    given = confusion[..., :, state].sum(-1) > 0
-    count = given.sum(-1).astype(np.float64)
+    in_reference = confusion[..., :, state].sum(-1) > 0
+    count = in_reference.sum(-1).astype(np.float64)
     return {
-        name: ratio(np.where(given, np.nan_to_num(values), 0.0).sum(-1), count)
+        name: ratio(np.where(in_reference, np.nan_to_num(values), 0.0).sum(-1), count)
         for name, values in class_scores(confusion, state).items()
     }
 
@@ -100,7 +102,7 @@ def macro_scores(confusion: Floats, state: int) -> dict[str, Floats]:
 def cohens_kappa(confusion: Floats) -> Floats:
     """Agreement beyond chance (Cohen 1960), ``[..., K, K]`` to ``[...]``.
 
-    NaN where chance agreement is whole: both sides give every report one and the same state.
+    NaN where chance agreement is 1: both sides give every report one and the same state.
     """
     total = confusion.sum((-2, -1))
     share = confusion / np.where(total > 0, total, np.nan)[..., None, None]
@@ -127,36 +129,36 @@ def agreement_metrics(
 
     Args:
         findings: the F names.
-        classes: of each class that is scored, the findings it is scored for.
-        positives_only: the reference states what is there and nothing else, so agreement and kappa
+        classes: each scored class with the findings it is scored for.
+        positives_only: the reference lists positives and nothing else, so agreement and kappa
             are those of positive against the rest.
-        no_finding: the finding that totals are also given without.
+        no_finding: the finding without which totals are computed as well.
 
     Returns:
         ``f1/<class>/<finding>`` (and precision, recall), ``micro_f1/<class>``,
         ``macro_f1/<class>``, for positive both ``…_without_no_finding`` too; ``kappa/<finding>``,
         ``macro_kappa`` (mean of those that are defined) and ``agreement`` (share of all labels).
     """
-    found: dict[str, Floats] = {}
+    metrics: dict[str, Floats] = {}
     for name, scored in classes.items():
         state = STATES.index(name)
         for finding in scored:
             scores = class_scores(confusion[..., findings.index(finding), :, :], state)
-            found |= {f"{score}/{name}/{finding}": value for score, value in scores.items()}
+            metrics |= {f"{score}/{name}/{finding}": value for score, value in scores.items()}
         groups = {"": scored}
-        others = [item for item in scored if item != no_finding]
-        if name == "positive" and 0 < len(others) < len(scored):
-            groups["_without_no_finding"] = others
+        abnormal = [finding for finding in scored if finding != no_finding]
+        if name == "positive" and 0 < len(abnormal) < len(scored):
+            groups["_without_no_finding"] = abnormal
         for suffix, members in groups.items():
-            part = confusion[..., [findings.index(item) for item in members], :, :]
+            selected = confusion[..., [findings.index(finding) for finding in members], :, :]
             for average, totals in (("micro", micro_scores), ("macro", macro_scores)):
-                scores = totals(part, state)
-                found |= {f"{average}_{k}{suffix}/{name}": v for k, v in scores.items()}
+                scores = totals(selected, state)
+                metrics |= {f"{average}_{k}{suffix}/{name}": v for k, v in scores.items()}
     agreed = positive_or_not(confusion) if positives_only else confusion
     kappas = cohens_kappa(agreed)
-    found |= {f"kappa/{finding}": kappas[..., i] for i, finding in enumerate(findings)}
-    known = np.isfinite(kappas)
-    found["macro_kappa"] = ratio(np.where(known, kappas, 0.0).sum(-1), known.sum(-1) * 1.0)
+    metrics |= {f"kappa/{finding}": kappas[..., i] for i, finding in enumerate(findings)}
+    defined = np.isfinite(kappas)
+    metrics["macro_kappa"] = ratio(np.where(defined, kappas, 0.0).sum(-1), defined.sum(-1) * 1.0)
     diagonal = np.trace(agreed, axis1=-2, axis2=-1).sum(-1)
-    found["agreement"] = ratio(diagonal, agreed.sum((-3, -2, -1)))
-    return found
+    metrics["agreement"] = ratio(diagonal, agreed.sum((-3, -2, -1)))
+    return metrics

@@ -15,9 +15,9 @@ from cxrflow.metrics.intervals import Floats, ratio
 
 def accuracy(labels: ArrayLike, predictions: ArrayLike, counts: ArrayLike | None = None) -> Floats:
     """Share of the samples whose prediction is the label."""
-    right = (np.asarray(labels) == np.asarray(predictions)).astype(np.float64)
-    weight = _weight(counts, len(right))
-    return np.asarray(weight @ right / weight.sum(axis=1))
+    correct = (np.asarray(labels) == np.asarray(predictions)).astype(np.float64)
+    weight = _weight(counts, len(correct))
+    return np.asarray(weight @ correct / weight.sum(axis=1))
 
 
 def recalls(
@@ -26,29 +26,29 @@ def recalls(
     names: Iterable[object],
     counts: ArrayLike | None = None,
 ) -> Floats:
-    """Recall [R, C] of the classes ``names``; NaN in a resample without any of one.
+    """Recall [R, C] of the classes ``names``; NaN for a class that a resample lacks.
 
     Their mean is balanced accuracy.
     """
-    true, called = np.asarray(labels), np.asarray(predictions)
-    weight = _weight(counts, len(true))
-    found = []
+    target, predicted = np.asarray(labels), np.asarray(predictions)
+    weight = _weight(counts, len(target))
+    recalls_by_class = []
     for name in names:
-        total = weight @ (true == name).astype(np.float64)
-        right = weight @ ((true == name) & (called == name)).astype(np.float64)
-        found.append(ratio(right, total))
-    return np.stack(found, axis=-1)
+        total = weight @ (target == name).astype(np.float64)
+        hits = weight @ ((target == name) & (predicted == name)).astype(np.float64)
+        recalls_by_class.append(ratio(hits, total))
+    return np.stack(recalls_by_class, axis=-1)
 
 
 def class_f1(
     labels: ArrayLike, predictions: ArrayLike, name: object, counts: ArrayLike | None = None
 ) -> Floats:
     """F1 of one class against the others; NaN where it is neither a label nor a prediction."""
-    true, called = np.asarray(labels) == name, np.asarray(predictions) == name
-    weight = _weight(counts, len(true))
-    both = weight @ (true & called)
-    total = weight @ true.astype(np.float64) + weight @ called.astype(np.float64)
-    return ratio(2 * both, total)
+    target, predicted = np.asarray(labels) == name, np.asarray(predictions) == name
+    weight = _weight(counts, len(target))
+    hits = weight @ (target & predicted)
+    total = weight @ target.astype(np.float64) + weight @ predicted.astype(np.float64)
+    return ratio(2 * hits, total)
 
 
 def _weight(counts: ArrayLike | None, size: int) -> Floats:

@@ -16,27 +16,33 @@ from cxrflow.metrics.intervals import Floats, ratio
 def by_class(
     labels: ArrayLike, scores: ArrayLike, counts: Floats, rule: ThresholdRule = "best_f1"
 ) -> dict[str, Floats]:
-    """The binary metrics of each class over the samples whose label is known: [R, C] by name; NaN
-    where none is."""
+    """Return the binary metrics of each class over its labelled samples: [R, C] by name.
+
+    NaN for a class without any label.
+    """
     truth, values = np.asarray(labels, np.float64), np.asarray(scores, np.float64)
-    each: list[dict[str, Floats] | None] = []
+    metrics_by_class: list[dict[str, Floats] | None] = []
     for label_N, score_N in zip(truth.T, values.T, strict=True):
-        known = np.isfinite(label_N)
-        weights = counts if known.all() else counts[:, known]
+        labelled = np.isfinite(label_N)
+        weights = counts if labelled.all() else counts[:, labelled]
         metrics = (
-            binary_metrics(label_N[known], score_N[known], weights, rule) if known.any() else None
+            binary_metrics(label_N[labelled], score_N[labelled], weights, rule)
+            if labelled.any()
+            else None
         )
-        each.append(metrics)
-    names = next(metrics for metrics in each if metrics is not None)
-    unknown = np.full(len(counts), np.nan)
+        metrics_by_class.append(metrics)
+    names = next(metrics for metrics in metrics_by_class if metrics is not None)
+    undefined = np.full(len(counts), np.nan)
     return {
-        name: np.stack([unknown if one is None else one[name] for one in each], axis=-1)
+        name: np.stack(
+            [undefined if binary is None else binary[name] for binary in metrics_by_class], axis=-1
+        )
         for name in names
     }
 
 
-def mean_of_classes(values: Floats, used: NDArray[np.bool_]) -> Floats:
-    """Mean [R] over the classes [R, C] that are ``used`` [R, C]; NaN where none is."""
-    number = used.sum(axis=-1)
-    total = np.where(used, values, 0).sum(axis=-1)
+def mean_of_classes(values: Floats, included: NDArray[np.bool_]) -> Floats:
+    """Mean [R] of ``values`` [R, C] over the classes ``included`` [R, C]; NaN without any."""
+    number = included.sum(axis=-1)
+    total = np.where(included, values, 0).sum(axis=-1)
     return ratio(total, number)

@@ -1,4 +1,4 @@
-"""How far registration is from the truth (BioViL-T Appendix F.7): four degrees of freedom.
+"""Errors of registrations of four degrees of freedom (BioViL-T Appendix F.7).
 
 Shapes: N pairs of images. A matrix [N, 3, 3] takes points (x, y, 1) of the current image to those
 of the prior, in pixels to the right and downwards from the middle of each.
@@ -25,25 +25,25 @@ def similarities(scale: ArrayLike, rotation: ArrayLike, shift: ArrayLike) -> Flo
     return matrices
 
 
-def corner_distance(said: Floats, true: Floats, size: int) -> Floats:
-    """Pixels [N] of the prior between where two ways put a corner of the current image, at most.
+def corner_distance(estimated: Floats, true: Floats, size: int) -> Floats:
+    """Greatest distance [N], in pixels of the prior, between both positions of a corner.
 
-    The four corners are those of its square of ``size`` pixels.
+    The corners are those of the current image, a square of ``size`` pixels.
     """
     half = size / 2
     corners = np.array([[x, y, 1.0] for x in (-half, half) for y in (-half, half)])
-    apart = (said - true) @ corners.T  # [N, 3, 4]
-    distances: Floats = np.hypot(apart[:, 0], apart[:, 1]).max(axis=1)
+    offsets = (estimated - true) @ corners.T  # [N, 3, 4]
+    distances: Floats = np.hypot(offsets[:, 0], offsets[:, 1]).max(axis=1)
     return distances
 
 
-def rotation_error(said: Floats, true: Floats) -> Floats:
-    """Degrees [N] between the two rotations, 0 to 180."""
-    left = said @ np.linalg.inv(true)
-    return np.abs(np.rad2deg(np.arctan2(left[:, 1, 0], left[:, 0, 0])))
+def rotation_error(estimated: Floats, true: Floats) -> Floats:
+    """Angle [N] between both rotations in degrees, 0 to 180."""
+    residual = estimated @ np.linalg.inv(true)
+    return np.abs(np.rad2deg(np.arctan2(residual[:, 1, 0], residual[:, 0, 0])))
 
 
-def scale_error(said: Floats, true: Floats) -> Floats:
-    """How much too large or too small [N], as a factor of the smaller scale less one."""
-    ratio = np.sqrt(np.linalg.det(said) / np.linalg.det(true))
+def scale_error(estimated: Floats, true: Floats) -> Floats:
+    """Ratio [N] of the greater scale to the smaller, less one."""
+    ratio = np.sqrt(np.linalg.det(estimated) / np.linalg.det(true))
     return np.asarray(np.maximum(ratio, 1 / ratio) - 1)

@@ -1,8 +1,8 @@
-"""How alike the wording of generated and reference reports is: BLEU, ROUGE-L.
+"""Similarity in wording of generated and reference reports: BLEU, ROUGE-L.
 
 Every function takes reports as lists of words, N of reference and N of generated ("hypothesis")
-reports, one reference each. What a word is, the caller decides, and a number means something only
-with that. Results are in [0, 1].
+reports, one reference each. The caller splits them into words; scores compare only within one way
+of splitting. Results are in [0, 1].
 """
 
 from collections import Counter
@@ -17,17 +17,24 @@ ORDERS = 4  # n-grams of 1 to 4 words
 
 
 def bleu_counts(references: Sequence[Words], hypotheses: Sequence[Words]) -> Floats:
-    """What :func:`bleu` sums up, report by report: [N, 10].
+    """Counts of each report, which :func:`bleu` adds up: [N, 10].
 
     Clipped n-gram matches for n of 1 to 4, n-grams of the hypothesis likewise, and the numbers of
     words of hypothesis and reference.
     """
     rows = []
-    for truth, told in zip(references, hypotheses, strict=True):
-        own = [Counter(_ngrams(told, n)) for n in range(1, ORDERS + 1)]
-        known = [Counter(_ngrams(truth, n)) for n in range(1, ORDERS + 1)]
-        matches = [(a & b).total() for a, b in zip(own, known, strict=True)]
-        rows.append([*matches, *(one.total() for one in own), len(told), len(truth)])
+    for reference, hypothesis in zip(references, hypotheses, strict=True):
+        ours = [Counter(_ngrams(hypothesis, n)) for n in range(1, ORDERS + 1)]
+        theirs = [Counter(_ngrams(reference, n)) for n in range(1, ORDERS + 1)]
+        matches = [(a & b).total() for a, b in zip(ours, theirs, strict=True)]
+        rows.append(
+            [
+                *matches,
+                *(grams.total() for grams in ours),
+                len(hypothesis),
+                len(reference),
+            ]
+        )
     return np.array(rows, dtype=np.float64).reshape(-1, 2 * ORDERS + 2)
 
 
@@ -41,10 +48,10 @@ def bleu(counts: Floats, order: int, weights: ArrayLike | None = None) -> Floats
     weight = np.ones(len(counts)) if weights is None else np.asarray(weights, dtype=np.float64)
     sums = weight @ counts
     matches, totals = sums[..., :order], sums[..., ORDERS : ORDERS + order]
-    told, truth = sums[..., -2], sums[..., -1]
+    hypothesis_words, reference_words = sums[..., -2], sums[..., -1]
     with np.errstate(divide="ignore", invalid="ignore"):
         precision = np.exp(np.log(matches / totals).mean(axis=-1))
-        brevity = np.exp(np.minimum(0.0, 1.0 - truth / told))
+        brevity = np.exp(np.minimum(0.0, 1.0 - reference_words / hypothesis_words))
     return np.asarray(np.where((matches > 0).all(axis=-1), precision * brevity, 0.0))
 
 
@@ -54,12 +61,12 @@ def rouge_l(references: Sequence[Words], hypotheses: Sequence[Words], beta: floa
     ``beta`` weighs recall: 1 in the package rouge-score, 1.2 in pycocoevalcap. 0 without words.
     """
     scores = []
-    for truth, told in zip(references, hypotheses, strict=True):
-        common = _longest_common(truth, told)
+    for reference, hypothesis in zip(references, hypotheses, strict=True):
+        common = _longest_common(reference, hypothesis)
         if not common:
             scores.append(0.0)
             continue
-        precision, recall = common / len(told), common / len(truth)
+        precision, recall = common / len(hypothesis), common / len(reference)
         scores.append((1 + beta**2) * precision * recall / (recall + beta**2 * precision))
     return np.array(scores)
 
@@ -68,17 +75,18 @@ def _ngrams(words: Words, n: int) -> list[Words]:
     return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
 
 
-def _longest_common(one: Words, other: Words) -> int:
-    """Words of the longest common subsequence, a row of the table as the bits of one number.
+def _longest_common(a: Words, b: Words) -> int:
+    """Length of the longest common subsequence.
 
-    Hyyrö 2004: a bit is 0 where the table rises by one.
+    A row of the dynamic programme is the bits of one integer, 0 where the row rises by one
+    (Hyyrö 2004), which is much faster than a loop over its cells.
     """
-    places: dict[str, int] = {}
-    for place, word in enumerate(one):
-        places[word] = places.get(word, 0) | 1 << place
-    full = (1 << len(one)) - 1
+    bits: dict[str, int] = {}
+    for place, word in enumerate(a):
+        bits[word] = bits.get(word, 0) | 1 << place
+    full = (1 << len(a)) - 1
     row = full
-    for word in other:
-        hits = row & places.get(word, 0)
+    for word in b:
+        hits = row & bits.get(word, 0)
         row = ((row + hits) | (row - hits)) & full
-    return len(one) - row.bit_count()
+    return len(a) - row.bit_count()

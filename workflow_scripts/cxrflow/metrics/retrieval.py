@@ -1,4 +1,4 @@
-"""Retrieval by cosine: ranks, the precision among the first k (ConVIRT section 4.2), own ranks.
+"""Retrieval by cosine: rankings, precision among the first k (ConVIRT section 4.2), target ranks.
 
 Shapes: Q queries, C candidates, F features, K cutoffs.
 """
@@ -34,11 +34,11 @@ def precision(relevant_QC: NDArray[np.bool_], cutoffs: Sequence[int]) -> Floats:
     return hits_QC[:, np.asarray(cutoffs) - 1] / np.asarray(cutoffs, dtype=np.float64)
 
 
-def ranks(scores_QC: Floats, own_Q: NDArray[np.int64]) -> Floats:
-    """Rank [Q], from 1 on, of the candidate ``own_Q`` of each query; among equals their mean rank.
+def ranks(scores_QC: Floats, target_Q: NDArray[np.int64]) -> Floats:
+    """Rank [Q], from 1 on, of the target candidate of each query; ties get their mean rank.
 
-    The mean gives nothing away: where all scores are equal every rank is (C + 1) / 2.
+    The mean favours nobody: where all scores are equal every rank is (C + 1) / 2.
     """
-    own_Q1 = np.take_along_axis(scores_QC, own_Q[:, None], axis=1)
-    before, equal = (scores_QC > own_Q1).sum(axis=1), (scores_QC == own_Q1).sum(axis=1)
+    target_Q1 = np.take_along_axis(scores_QC, target_Q[:, None], axis=1)
+    before, equal = (scores_QC > target_Q1).sum(axis=1), (scores_QC == target_Q1).sum(axis=1)
     return np.asarray(before + (equal + 1) / 2, dtype=np.float64)
