@@ -42,7 +42,7 @@ def local_term(first: Tensor, second: Tensor, processes: Processes, total: int) 
 def compared(objective: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def term(first: Tensor, second: Tensor, processes: Processes, total: int) -> Tensor:
         (one, other), own = processes.gather(total, first, second)
-        return objective(one, other, own=own)
+        return objective(one, other, rows=own)
 
     return term
 

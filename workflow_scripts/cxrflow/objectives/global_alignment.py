@@ -10,7 +10,7 @@ def global_alignment(
     image_NP: Tensor,
     text_NP: Tensor,
     temperature: float = 0.5,
-    own: slice = ALL,
+    rows: slice = ALL,
     image_to_text: float = 0.5,
 ) -> Tensor:
     """Match N images with their N texts in the L2-normalised joint space; a scalar.
@@ -18,7 +18,7 @@ def global_alignment(
     BioViL's Eq. 2 sums both directions; ConVIRT's Eq. 4 gives the share lambda, here
     ``image_to_text``, to the one that finds the text of an image, and 1 - lambda to the other.
     This is twice ConVIRT's sum, which at equal shares is Eq. 2.
-    ``own``: the share of one of several processes, see :func:`symmetric_contrastive`.
+    ``rows``: the pairs of this process, see :func:`symmetric_contrastive`.
     """
-    image_NP, text_NP = (normalize(one.float(), dim=1) for one in (image_NP, text_NP))
-    return symmetric_contrastive(image_NP, text_NP, temperature, own, image_to_text)
+    image_NP, text_NP = (normalize(embedding.float(), dim=1) for embedding in (image_NP, text_NP))
+    return symmetric_contrastive(image_NP, text_NP, temperature, rows, image_to_text)

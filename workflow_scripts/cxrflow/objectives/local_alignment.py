@@ -65,8 +65,8 @@ def local_similarity(
 
     Text i is the first ``lengths[i]`` of its L words; what stands behind them is not read and gets
     a gradient of zero. ``chunk_bytes`` bounds one words x images x regions tensor, of which up to
-    four live at a time; a chunk has at least one text. ``kept_bytes`` bounds what is held from
-    forward to backward besides inputs and scores; 0 computes everything twice. Raises
+    four live at a time; a chunk has at least one text. ``kept_bytes`` bounds the tensors saved for
+    backward besides inputs and scores; 0 computes everything twice. Raises
     :class:`ValueError` for shapes that do not fit, for a text without words and for lengths
     beyond L.
     """
@@ -76,8 +76,8 @@ def local_similarity(
     if len(lengths) != texts or not all(1 <= length <= longest for length in lengths):
         raise ValueError(f"{texts} lengths of 1 to {longest} words are needed, not {lengths}")
     sizes = [int(length) for length in lengths]
-    there_IL = torch.arange(longest) < torch.tensor(sizes)[:, None]
-    index_N = sent(there_IL.flatten().nonzero().flatten(), word_ILD.device)
+    word_mask_IL = torch.arange(longest) < torch.tensor(sizes)[:, None]
+    index_N = sent(word_mask_IL.flatten().nonzero().flatten(), word_ILD.device)
     kind = torch.promote_types(torch.promote_types(region_BMD.dtype, word_ILD.dtype), torch.float32)
     score_BN = _Match.apply(
         region_BMD.to(kind),
@@ -128,7 +128,7 @@ class _Match(torch.autograd.Function):
         chunks = _chunks(sizes, images * regions * region_BMD.element_size(), chunk_bytes)
         score_BN = region_BMD.new_empty(images, len(word_ND))
         norm_BN = torch.empty_like(score_BN)
-        kept: list[Tensor] = []
+        saved: list[Tensor] = []
         start = 0
         with torch.autocast(region_BMD.device.type, enabled=False):
             for chunk in chunks:
@@ -140,17 +140,17 @@ class _Match(torch.autograd.Function):
                 torch.linalg.vector_norm(context_BWD, dim=2, out=norm_BN[:, words])
                 kept_bytes -= scaled_WBM.nbytes + context_BWD.nbytes
                 if kept_bytes >= 0:
-                    kept += [scaled_WBM, context_BWD]
+                    saved += [scaled_WBM, context_BWD]
         if matching.match == "cosine":
             score_BN /= (norm_BN * torch.linalg.vector_norm(word_ND, dim=1)).clamp(SMALLEST_NORM)
         ctx.matching, ctx.chunks = matching, chunks
-        ctx.save_for_backward(region_BMD, word_ND, score_BN, norm_BN, *kept)
+        ctx.save_for_backward(region_BMD, word_ND, score_BN, norm_BN, *saved)
         return score_BN
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_BN: Tensor) -> tuple[Tensor | None, ...]:
-        region_BMD, word_ND, score_BN, norm_BN, *kept = ctx.saved_tensors
+        region_BMD, word_ND, score_BN, norm_BN, *saved = ctx.saved_tensors
         matching = ctx.matching
         to_word_BN, to_context_BN, to_itself_N = _slopes(
             grad_BN, score_BN, norm_BN, torch.linalg.vector_norm(word_ND, dim=1), matching
@@ -162,8 +162,8 @@ class _Match(torch.autograd.Function):
             for number, chunk in enumerate(ctx.chunks):
                 words = slice(start, start := start + sum(chunk))
                 word_WD, to_word_BW1 = word_ND[words], to_word_BN[:, words, None]
-                if 2 * number < len(kept):
-                    scaled_WBM, context_BWD = kept[2 * number : 2 * number + 2]
+                if 2 * number < len(saved):
+                    scaled_WBM, context_BWD = saved[2 * number : 2 * number + 2]
                     attention_WBM = torch.softmax(scaled_WBM, 2)
                 else:
                     scaled_WBM = _scaled(region_BMD, word_WD, chunk, matching)
@@ -195,7 +195,7 @@ class _Match(torch.autograd.Function):
 
 
 def _scaled(region_BMD: Tensor, word_WD: Tensor, chunk: list[int], matching: Matching) -> Tensor:
-    """What the softmax over regions is taken of, W x B x M; the chunk's texts share no words."""
+    """Logits of the softmax over regions, W x B x M; the chunk's texts share no words."""
     scaled_WBM = (word_WD @ region_BMD.flatten(0, 1).T).unflatten(1, region_BMD.shape[:2])
     if matching.word_softmax:
         texts = scaled_WBM.split(chunk)
@@ -212,7 +212,10 @@ def _scaled(region_BMD: Tensor, word_WD: Tensor, chunk: list[int], matching: Mat
 def _slopes(
     grad_BN: Tensor, score_BN: Tensor, norm_BN: Tensor, length_N: Tensor, matching: Matching
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Of d score / dc = to_word t + to_context c and d score / dt = to_word c + to_itself t."""
+    """Return ``to_word``, ``to_context`` and ``to_itself`` of the gradients of a score.
+
+    d score / dc = to_word t + to_context c and d score / dt = to_word c + to_itself t.
+    """
     if matching.match == "dot":
         return grad_BN, torch.zeros_like(grad_BN), torch.zeros_like(length_N)
     tiny = torch.finfo(norm_BN.dtype).tiny

@@ -1,6 +1,6 @@
-"""Real pairs of image and text told from fake ones (ConVIRT section 4.3, Contrastive-Binary-Loss).
+"""Classification of image–text pairs as real or fake (ConVIRT section 4.3, binary loss).
 
-Shapes: I pairs of this process, each of which has a fake one.
+Shapes: I real pairs of this process, and as many fake ones.
 """
 
 import torch
@@ -10,12 +10,11 @@ from torch import Tensor, nn
 def pair_matching(real_I: Tensor, fake_I: Tensor, pairs: int) -> Tensor:
     """Binary cross-entropy of the logits that a pair is real; a scalar.
 
-    The mean over twice the number of all ``pairs``, real and fake: of several processes, the share
-    of this one.
+    The sum over this process's pairs, divided by twice the ``pairs`` of all processes.
     """
     logits, targets = (
-        torch.cat(both).float()
-        for both in ((real_I, fake_I), (torch.ones_like(real_I), torch.zeros_like(fake_I)))
+        torch.cat(real_and_fake).float()
+        for real_and_fake in ((real_I, fake_I), (torch.ones_like(real_I), torch.zeros_like(fake_I)))
     )
     summed = nn.functional.binary_cross_entropy_with_logits(logits, targets, reduction="sum")
     return summed / (2 * pairs)

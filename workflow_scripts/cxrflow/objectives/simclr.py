@@ -11,18 +11,18 @@ from cxrflow.objectives.contrastive import ALL
 
 
 def nt_xent(
-    first_NP: Tensor, second_NP: Tensor, temperature: float = 0.1, own: slice = ALL
+    first_NP: Tensor, second_NP: Tensor, temperature: float = 0.1, rows: slice = ALL
 ) -> Tensor:
     """Mean over the 2N views of ``-log exp(s(i, j)/t) / sum_{k != i} exp(s(i, k)/t)``; a scalar.
 
-    ``first_NP[i]`` and ``second_NP[i]`` are two views of image i; s is the cosine. ``own`` takes
-    the sum over both views of these images alone, still divided by 2N: the share of one of several
-    processes.
+    ``first_NP[i]`` and ``second_NP[i]`` are two views of image i; s is the cosine.
+    ``rows`` takes the sum over both views of these images alone, still divided by 2N: the
+    share of one of several processes.
     """
     views = nn.functional.normalize(torch.cat([first_NP, second_NP]).float(), dim=1)
-    number = torch.arange(len(views), device=views.device)
-    target = number.roll(len(first_NP))
-    mine = torch.cat([half[own] for half in number.chunk(2)])
-    logits = views[mine] @ views.T / temperature
-    logits = logits.masked_fill(mine[:, None] == number, float("-inf"))
-    return nn.functional.cross_entropy(logits, target[mine], reduction="sum") / len(views)
+    index = torch.arange(len(views), device=views.device)
+    target = index.roll(len(first_NP))
+    local_views = torch.cat([half[rows] for half in index.chunk(2)])
+    logits = views[local_views] @ views.T / temperature
+    logits = logits.masked_fill(local_views[:, None] == index, float("-inf"))
+    return nn.functional.cross_entropy(logits, target[local_views], reduction="sum") / len(views)
