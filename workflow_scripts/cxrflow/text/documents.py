@@ -48,7 +48,7 @@ class DocumentWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *of: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if kind is None:
             self._flush()
         self._writer.close()
@@ -76,7 +76,7 @@ def open_documents(path: str | Path) -> pq.ParquetFile:
 def read_group(path: str | Path, group: int, rows: int, split: str | None) -> Iterator[list[str]]:
     """Texts of one row group in lists of up to ``rows``; null texts become "".
 
-    With ``split``, and where the file has a split column, only its rows are given.
+    With ``split``, and where the file has a split column, only rows of that split.
     """
     file = open_documents(path)
     filtered = split is not None and "split" in file.schema_arrow.names
@@ -88,11 +88,11 @@ def read_group(path: str | Path, group: int, rows: int, split: str | None) -> It
             if batch is None:
                 return
             texts = batch.column("text").to_pylist()
-            marks = batch.column("split").to_pylist() if filtered else ()
+            splits = batch.column("split").to_pylist() if filtered else ()
         except DAMAGE as error:
             raise InputError(
                 f"{path}: row group {group} cannot be read ({one_line(error)})"
             ) from None
         if filtered:
-            texts = [text for text, mark in zip(texts, marks, strict=True) if mark == split]
+            texts = [text for text, name in zip(texts, splits, strict=True) if name == split]
         yield [text or "" for text in texts]

@@ -24,7 +24,7 @@ _SELECT, _REPLACE, _DRAW = 1, 2, 3  # streams
 
 @dataclass(frozen=True)
 class MaskedBatch:
-    """What the model reads and what it must predict."""
+    """Input of the model and the targets of its predictions."""
 
     input_ids: torch.Tensor  # [B, L], with the replacements
     positions: torch.Tensor  # [M] int64, places in input_ids.flatten(), ascending

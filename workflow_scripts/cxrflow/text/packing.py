@@ -56,27 +56,27 @@ def fit_lengths(histogram: Ints, capacity: int) -> list[tuple[tuple[int, ...], i
     """
     free: list[dict[tuple[int, ...], int]] = [{} for _ in range(capacity + 1)]
     for length in range(len(histogram) - 1, 0, -1):
-        left = int(histogram[length])
-        while left:
+        remaining = int(histogram[length])
+        while remaining:
             space = next((s for s in range(length, capacity) if free[s]), capacity)
-            content, rows = free[space].popitem() if free[space] else ((), left)
+            content, rows = free[space].popitem() if free[space] else ((), remaining)
             # Best fit fills a row as far as this length goes before it turns to another row.
-            copies = min(space // length, left)
-            used = min(rows, left // copies)
-            if rows > used and content:
-                free[space][content] = rows - used
+            copies = min(space // length, remaining)
+            filled_rows = min(rows, remaining // copies)
+            if rows > filled_rows and content:
+                free[space][content] = rows - filled_rows
             filled = content + copies * (length,)
             bins = free[space - copies * length]
-            bins[filled] = bins.get(filled, 0) + used
-            left -= used * copies
-    return [item for bins in free for item in bins.items()]
+            bins[filled] = bins.get(filled, 0) + filled_rows
+            remaining -= filled_rows * copies
+    return [row_kind for bins in free for row_kind in bins.items()]
 
 
 class PackedCorpus:
     """Token folders of one vocabulary, as rows of ``length`` tokens.
 
-    ``folders`` are what ``cxrflow.text.tokens`` wrote, ``vocabulary`` the tokenizer folder or its
-    :class:`VocabularyInfo`. Raises :class:`InputError` where they do not belong together.
+    ``folders`` are outputs of ``cxrflow.text.tokens``, ``vocabulary`` is the tokenizer folder or
+    its :class:`VocabularyInfo`. Raises :class:`InputError` if the tokens are of another vocabulary.
     """
 
     def __init__(
@@ -175,9 +175,9 @@ class PackedCorpus:
         before = np.concatenate([[0], ends])[rows.offsets[:-1]]
         start = ends - sizes - 2 - before[row] + row * length  # flat place of each [CLS]
 
-        whole = ranges(start, sizes + 2)
-        document.ravel()[whole] = np.repeat(number, sizes + 2)
-        position.ravel()[whole] = whole - np.repeat(start, sizes + 2)
+        token_places = ranges(start, sizes + 2)
+        document.ravel()[token_places] = np.repeat(number, sizes + 2)
+        position.ravel()[token_places] = token_places - np.repeat(start, sizes + 2)
         ids.ravel()[start] = self.vocabulary.cls_
         ids.ravel()[start + sizes + 1] = self.vocabulary.sep
         ids.ravel()[ranges(start + 1, sizes)] = self._gather(
@@ -191,20 +191,20 @@ class PackedCorpus:
         }
 
     def _gather(self, places: Ints) -> Ints:
-        """Tokens at places counted over all folders one after the other."""
+        """Tokens at positions in all folders, concatenated."""
         if len(self._tokens) == 1:
             return self._tokens[0][places].astype(np.int64)
-        found = np.empty(len(places), dtype=np.int64)
+        gathered = np.empty(len(places), dtype=np.int64)
         for number, tokens in enumerate(self._tokens):
             low, high = self._borders[number], self._borders[number + 1]
-            here = (places >= low) & (places < high)
-            found[here] = tokens[places[here] - low]
-        return found
+            in_folder = (places >= low) & (places < high)
+            gathered[in_folder] = tokens[places[in_folder] - low]
+        return gathered
 
 
 def _open_tokens(folder: Path, digest: str) -> tuple[NDArray[np.uint16], Ints]:
     try:
-        # The whole file, some 10 s of the largest corpora, which are read for days.
+        # Hashing the whole file takes some 10 s for the largest corpora, which train for days.
         if file_digest(folder / "tokens.npy")[: len(digest)] != digest:
             raise InputError(
                 f"{folder / 'tokens.npy'}: damaged, its SHA-256 is not the one in tokens.json;"
@@ -235,23 +235,23 @@ def _cut(
     begin, end = offsets[:-1], offsets[1:]
     open_ = end > begin
     begin, end, document = begin[open_], end[open_], np.flatnonzero(open_)
-    found_start, found_size, found_document = [], [], []
+    starts, sizes, documents = [], [], []
     while len(begin):
         stop = np.minimum(begin + capacity, end)
         inside = np.flatnonzero(stop < end)
-        hard = stop[inside]
+        limit = stop[inside]
         moving = inside
         while len(moving):
             moving = moving[continues[tokens[stop[moving]]] & (stop[moving] > begin[moving])]
             stop[moving] -= 1
         stuck = stop[inside] == begin[inside]
-        stop[inside[stuck]] = hard[stuck]
-        found_start.append(begin)
-        found_size.append((stop - begin).astype(np.int32))
-        found_document.append(document)
+        stop[inside[stuck]] = limit[stuck]
+        starts.append(begin)
+        sizes.append((stop - begin).astype(np.int32))
+        documents.append(document)
         rest = stop < end
         begin, end, document = stop[rest], end[rest], document[rest]
-    if not found_start:
+    if not starts:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
-    order = np.argsort(np.concatenate(found_document), kind="stable")
-    return np.concatenate(found_start)[order], np.concatenate(found_size)[order]
+    order = np.argsort(np.concatenate(documents), kind="stable")
+    return np.concatenate(starts)[order], np.concatenate(sizes)[order]

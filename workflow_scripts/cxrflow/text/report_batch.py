@@ -95,12 +95,12 @@ class ReportTokens:
         token_owner = np.repeat(owner, sizes)
         per_report = np.bincount(token_owner, minlength=len(rows))
         place = np.arange(len(tokens)) - (np.cumsum(per_report) - per_report)[token_owner] + 1
-        kept = place < self.max_length - 1
+        fits = place < self.max_length - 1
         lengths = np.minimum(per_report, self.max_length - 2) + 2
         width = int(lengths.max(initial=2))
         ids = np.full((len(rows), width), self.vocabulary.pad, dtype=np.int64)
         ids[:, 0] = self.vocabulary.cls_
-        ids[token_owner[kept], place[kept]] = tokens[kept]
+        ids[token_owner[fits], place[fits]] = tokens[fits]
         ids[np.arange(len(rows)), lengths - 1] = self.vocabulary.sep
         mask = (np.arange(width) < lengths[:, None]).astype(np.int64)
         return {
@@ -119,8 +119,8 @@ class ReportTokens:
         if shuffle or one_sentence:
             state = row_state(torch.from_numpy(rows), seed, epoch, 16 + ragged.stream)
             number = sentences - ragged.sentence_offsets[rows][owner]
-            drawn = uniform(state[torch.from_numpy(owner)], torch.from_numpy(number))
-            sentences = sentences[np.lexsort((drawn.numpy(), owner))]
+            draws = uniform(state[torch.from_numpy(owner)], torch.from_numpy(number))
+            sentences = sentences[np.lexsort((draws.numpy(), owner))]
         if one_sentence:
             first = (np.cumsum(counts) - counts)[counts > 0]
             owner, sentences = owner[first], sentences[first]

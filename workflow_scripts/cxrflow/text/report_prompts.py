@@ -1,4 +1,4 @@
-"""What a report decoder is given and what it learns to write (BioViL-T section 3.3, Appendix F.1).
+"""Input and target sequences of a report decoder (BioViL-T section 3.3, Appendix F.1).
 
 A sequence is a *prompt* and the report: ``[CLS] prior [SEP] report [SEP]``. The last [SEP] ends the
 report, the one before it the prior report, which may be empty: a study without one begins with
@@ -9,6 +9,7 @@ Shapes: N studies, B of a batch, L tokens of its longest sequence, T predicted t
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +37,7 @@ class ReportBatch(NamedTuple):
 
 
 class ReportPrompts:
-    """The prompts of N studies and, where they are known, their reports.
+    """The prompts of N studies and, in training, their reports.
 
     ``priors`` are texts, None where there is none. ``cut_priors`` and ``cut_reports`` count what
     did not fit: a prior report keeps its last tokens, a report its first ones and has no end then.
@@ -56,21 +57,21 @@ class ReportPrompts:
         if not settings.prior_report:
             earlier = [[] for _ in earlier]
         between = [special.sep] if settings.prior_report and settings.separator else []
-        self.cut_priors = sum(len(one) > room for one in earlier)
-        self.prompts = [[special.cls_, *one[-room:], *between] for one in earlier]
+        self.cut_priors = sum(len(ids) > room for ids in earlier)
+        self.prompts = [[special.cls_, *ids[-room:], *between] for ids in earlier]
         self.reports, longest = _ids(reports, tokenizer), settings.report_length
-        self.cut_reports = sum(len(one) >= longest for one in self.reports)
-        self.reports = [[*one, self.end][:longest] for one in self.reports]
+        self.cut_reports = sum(len(ids) >= longest for ids in self.reports)
+        self.reports = [[*ids, self.end][:longest] for ids in self.reports]
 
     def __len__(self) -> int:
         return len(self.prompts)
 
     def batch(self, rows: NDArray[np.int64]) -> ReportBatch:
-        """The sequences of these studies; what follows the last token is not asked for."""
+        """The sequences of these studies; nothing is predicted after the last token."""
         pairs = [(self.prompts[row], self.reports[row]) for row in rows]
         sequences = [torch.tensor([*prompt, *report]) for prompt, report in pairs]
         ids_BL = pad_sequence(sequences, batch_first=True)
-        length_B = torch.tensor([len(one) for one in sequences])
+        length_B = torch.tensor([len(sequence) for sequence in sequences])
         begin_B = torch.tensor([len(prompt) for prompt, _ in pairs])
         place_L = torch.arange(ids_BL.shape[1])
         predicted_BL = (place_L >= begin_B[:, None]) & (place_L < length_B[:, None])
@@ -81,16 +82,16 @@ class ReportPrompts:
 
 def report_texts(pairs: pd.DataFrame, sections: Sequence[str]) -> list[str]:
     """Each row's ``sections`` as one text, in this order; empty where it has none of them."""
-    parts = [sentences_of(pairs, section) for section in sections]
-    return [" ".join(s for part in row for s in part) for row in zip(*parts, strict=True)]
+    columns = [sentences_of(pairs, section) for section in sections]
+    return [" ".join(chain.from_iterable(row)) for row in zip(*columns, strict=True)]
 
 
 def prior_texts(
     rows: pd.DataFrame, pairs: pd.DataFrame, sections: Sequence[str]
 ) -> list[str | None]:
     """The prior reports of ``rows``, from the studies in ``pairs``; None where there is none."""
-    known = pairs.drop_duplicates("study_id")
-    texts = dict(zip(known["study_id"], report_texts(known, sections), strict=True))
+    studies = pairs.drop_duplicates("study_id")
+    texts = dict(zip(studies["study_id"], report_texts(studies, sections), strict=True))
     return [texts.get(study) or None for study in rows[PRIOR_STUDY]]
 
 
@@ -98,9 +99,9 @@ _NORMALISER, _CUTTER = normalizers.BertNormalizer(), pre_tokenizers.BertPreToken
 
 
 def words_of(text: str) -> list[str]:
-    """A report's words and marks as scores of wording compare them: BERT's, in lower case.
+    """Split a report into BERT's words and punctuation, in lower case, for scores of wording.
 
-    What a decoder writes has lost its capitals and some blanks; references go the same way.
+    A decoder's text has lost capitals and some blanks, so references are normalised alike.
     """
     cut = _CUTTER.pre_tokenize_str(_NORMALISER.normalize_str(text))
     return [word for word, _ in cut]
@@ -108,4 +109,4 @@ def words_of(text: str) -> list[str]:
 
 def _ids(texts: Sequence[str], tokenizer: Tokenizer) -> list[list[int]]:
     encoded = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-    return [one.ids for one in encoded]
+    return [encoding.ids for encoding in encoded]

@@ -48,7 +48,7 @@ class PairTokens:
         self.vocabulary = VocabularyInfo.from_tokenizer(tokenizer)
         distinct = list(dict.fromkeys([*premises, *hypotheses]))
         encoded = tokenizer.encode_batch_fast(distinct, add_special_tokens=False)
-        ids = {text: one.ids for text, one in zip(distinct, encoded, strict=True)}
+        ids = {text: encoding.ids for text, encoding in zip(distinct, encoded, strict=True)}
         self.truncated = 0
         self._pairs: list[tuple[list[int], list[int]]] = []
         for premise, hypothesis in zip(premises, hypotheses, strict=True):
@@ -90,7 +90,7 @@ class PairTokens:
 
 
 def _cut(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
-    """Both, shortened together to ``room`` tokens."""
+    """Shorten both sentences until they have ``room`` tokens together."""
     a, b = len(first), len(second)
     while a + b > room:
         if a > b:

@@ -1,4 +1,4 @@
-"""Tokenizer folders: writing and loading them, and what the programs must know of them.
+"""Tokenizer folders: writing and loading them, and the properties of their vocabularies.
 
 A folder holds ``vocab.txt``, ``tokenizer.json`` and ``tokenizer_config.json`` as transformers
 writes them; released folders that have only ``vocab.txt`` (ClinicalBERT) are read too.
@@ -107,7 +107,7 @@ def rewrite_tokenizer(source: Path, target: Path) -> None:
     transformers would ask for.
 
     Raises:
-        InputError: there is none, or it is no WordPiece vocabulary in which every id has a piece.
+        InputError: no tokenizer, or not a WordPiece vocabulary in which every id has a piece.
     """
     tokenizer = read_tokenizer(source)
     pieces = VocabularyInfo.from_tokenizer(tokenizer, str(source)).pieces
@@ -118,7 +118,7 @@ def rewrite_tokenizer(source: Path, target: Path) -> None:
 
 @dataclass(frozen=True)
 class VocabularyInfo:
-    """What packing and masking must know of a WordPiece vocabulary of ``V`` pieces."""
+    """Properties of a WordPiece vocabulary of ``V`` pieces that packing and masking use."""
 
     pieces: tuple[str, ...]  # in id order; "" for an unused id
 
@@ -129,7 +129,7 @@ class VocabularyInfo:
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Tokenizer, name: str = "tokenizer") -> "VocabularyInfo":
-        """``name`` is what an error says it is of."""
+        """Read the vocabulary of ``tokenizer``; ``name`` is for error messages."""
         vocabulary = tokenizer.get_vocab(with_added_tokens=True)
         missing = [token for token in SPECIAL_TOKENS if token not in vocabulary]
         if missing:

@@ -63,7 +63,7 @@ def write_tokens(documents: Path, vocabulary: Path, settings: TokensSettings, ou
         with open(folder / "tokens.npy", "wb") as handle:
             _write_header(handle, 0)
             for ids, counts in progress(
-                encoded, file.num_rows, "document", lambda part: len(part[1]), output.name
+                encoded, file.num_rows, "document", lambda batch: len(batch[1]), output.name
             ):
                 handle.write(ids.astype("<u2", copy=False).data)
                 total += len(ids)
@@ -106,10 +106,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     options.add_argument("--vocabulary", type=Path, required=True, help="tokenizer folder")
     options.add_argument("--threads", type=thread_count, default=1, help="threads that encode")
     options.add_argument("--output", type=Path, required=True, help="token folder")
-    given = options.parse_args(argv)
-    settings = read_settings(given.settings, TokensSettings)
-    os.environ["RAYON_NUM_THREADS"] = str(given.threads)  # read at the first batch of texts
-    write_tokens(given.documents, given.vocabulary, settings, given.output)
+    arguments = options.parse_args(argv)
+    settings = read_settings(arguments.settings, TokensSettings)
+    os.environ["RAYON_NUM_THREADS"] = str(arguments.threads)  # read at the first batch of texts
+    write_tokens(arguments.documents, arguments.vocabulary, settings, arguments.output)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,7 @@
 
 Reads documents.parquet files (only rows of split "train" where a file has splits) and writes
 vocab.txt, tokenizer.json, tokenizer_config.json, which transformers loads, and vocabulary.json
-with counts and the fingerprints of what it was made from. The same texts and settings always give
-the same bytes.
+with counts and the SHA-256 of its sources. The same texts and settings always give the same bytes.
 """
 
 import logging
@@ -29,7 +28,7 @@ _ROWS = 1024  # documents counted at a time
 def count_documents(
     paths: Sequence[Path], lowercase: bool
 ) -> tuple[Counter[str], list[dict[str, Any]]]:
-    """Word counts over all files, and what each file contributed."""
+    """Return word counts over all files, and a record of each file's contribution."""
     words, sources = WordCounts(lowercase), []
     for path in paths:
         file = open_documents(path).metadata
@@ -93,9 +92,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser(__doc__)
     options.add_argument("--documents", type=Path, nargs="+", required=True)
     options.add_argument("--output", type=Path, required=True, help="vocabulary folder")
-    given = options.parse_args(argv)
-    settings = read_settings(given.settings, VocabularySettings)
-    build_vocabulary(given.documents, settings, given.output)
+    arguments = options.parse_args(argv)
+    settings = read_settings(arguments.settings, VocabularySettings)
+    build_vocabulary(arguments.documents, settings, arguments.output)
 
 
 if __name__ == "__main__":

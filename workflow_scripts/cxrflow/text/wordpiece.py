@@ -18,7 +18,7 @@ _LINE = 2**16  # characters that the library is given at once
 
 
 class WordCounts:
-    """How often each word of a corpus occurs, fed with texts.
+    """Count the words of a corpus, text by text.
 
     "Words" are what BERT's normaliser and pre-tokeniser leave: lower-cased, without accents, split
     at white space and around every punctuation mark. Neither looks across blanks, so raw words are
@@ -82,11 +82,11 @@ def train_wordpiece(
     alphabet are left out of their words. Words hold no white space.
     """
     alphabet = choose_alphabet(counts, limit_alphabet)
-    known = frozenset(alphabet)
-    kept: Counter[str] = Counter()
+    characters = frozenset(alphabet)
+    words: Counter[str] = Counter()
     for word, count in counts.items():
-        kept["".join(c for c in word if c in known)] += count
-    followers = sorted({c for word in kept for c in word[1:]})
+        words["".join(c for c in word if c in characters)] += count
+    followers = sorted({c for word in words for c in word[1:]})
     trainer = trainers.WordPieceTrainer(
         vocab_size=size,
         min_frequency=min_frequency,
@@ -95,7 +95,7 @@ def train_wordpiece(
     )
     tokenizer = Tokenizer(models.WordPiece())
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer.train_from_iterator(_lines(kept), trainer)
+    tokenizer.train_from_iterator(_lines(words), trainer)
     ids = tokenizer.get_vocab()
     return sorted(ids, key=ids.__getitem__)
 
