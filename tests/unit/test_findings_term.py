@@ -9,7 +9,7 @@ import torch
 
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json
-from cxrflow.pretrain.image_classes import Samples
+from cxrflow.pretrain.image_classes import LabelledSamples
 from cxrflow.pretrain.terms.findings import Findings
 from cxrflow.pretrain.terms.settings import FindingsSettings, SupervisedTerms
 
@@ -24,8 +24,8 @@ def test_the_loss_is_the_mean_of_known_cross_entropies_and_so_is_its_gradient():
     labels = torch.tensor(
         [[1.0, 0, 1], [0, np.nan, 1], [np.nan] * 3, [1, 1, 0]], dtype=torch.float64
     )
-    batch = SimpleNamespace(rows=np.arange(8))  # another process has as many
-    loss = term.loss(SimpleNamespace(features=features, labels=labels, batch=batch))
+    batch = SimpleNamespace(rows=np.arange(8), labels=labels)  # another process has as many
+    loss = term.loss(SimpleNamespace(features=features, batch=batch))
     (gradient,) = torch.autograd.grad(loss, features)
     x = features.detach().numpy()[:, 0]
     weight, bias = (one.detach().numpy() for one in term.classifier.parameters())
@@ -50,7 +50,7 @@ def samples(folder):
     ).to_parquet(folder / "samples.parquet")
     said = {"dataset": "x", "cohort": "x", "synthetic": True, "classes": NAMES}
     write_json(folder / "flow.json", said)
-    return Samples(folder / "samples.parquet")
+    return LabelledSamples(folder / "samples.parquet")
 
 
 def test_labels_count_as_the_settings_say(tmp_path):
@@ -60,12 +60,12 @@ def test_labels_count_as_the_settings_say(tmp_path):
     )
     expected = [[0, 1, np.nan], [0, 1, 1], [0, 0, np.nan]]
     own = found.labels_of(found.frame, settings)
-    assert own.dtype == torch.float32
-    np.testing.assert_array_equal(own.numpy(), expected)
+    assert own.dtype == np.float32
+    np.testing.assert_array_equal(own, expected)
     zero = settings.model_copy(update={"unknown": "zero"})
     assert found.labels_of(found.frame, zero)[0, 2] == 0
     # What is uncertain and not mapped stays unknown.
-    assert torch.isnan(found.labels_of(found.frame, zero)[2, 2])
+    assert np.isnan(found.labels_of(found.frame, zero)[2, 2])
 
 
 def test_findings_of_another_cohort_and_both_kinds_of_labels_are_refused(tmp_path):

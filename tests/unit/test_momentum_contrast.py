@@ -1,6 +1,7 @@
 """MoCo against a literal float64 transcription of its Algorithm 1, over several updates."""
 
 from copy import deepcopy
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from cxrflow.pretrain.settings import ImagePretrainingSettings
 from cxrflow.pretrain.terms.momentum_contrast import MomentumContrast
 from cxrflow.pretrain.two_views import TwoViews, TwoViewsProgram
 from cxrflow.training.processes import ALONE
+from cxrflow.training.samples import SampleTable
 
 TAU, MOMENTUM, QUEUE, RATE = 0.2, 0.8, 10, 0.05
 ENCODER = {"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "channels": 1}
@@ -49,8 +51,9 @@ def program_of(ghost_batch: int | None = None, start: nn.Module | None = None) -
         ghost_batch=ghost_batch,
     )
     run = Run(3, torch.device("cpu"), ALONE)
-    images = Noise(12), Noise(8)
-    program = TwoViewsProgram(settings, run, [str(n) for n in range(12)], *images, start)  # type: ignore[arg-type]
+    images: Any = {"train": Noise(12), "validate": Noise(8)}
+    samples = {name: SampleTable(range(len(split))) for name, split in images.items()}
+    program = TwoViewsProgram(settings, run, samples, images, start)
     program.augmentation = view_of  # type: ignore[assignment]
     for module in program.modules.values():
         module.double()

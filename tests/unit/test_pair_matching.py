@@ -23,6 +23,7 @@ from cxrflow.pretrain.terms.pair_matching import PairMatching
 from cxrflow.pretrain.terms.settings import PairMatchingSettings
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE, Processes
+from cxrflow.training.samples import SampleTable
 
 __all__ = ["in_float64"]
 IMAGE: dict[str, Any] = {
@@ -85,10 +86,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> StudyTextProgram:
     text.set_pooling("max")
     texts = pair_texts(settings, REPORTS, read_tokenizer(folder), training=True)
     both: Any = dict.fromkeys(("train", "validate"), Pictures())
-    ids = [str(row) for row in range(len(REPORTS))]
+    samples = dict.fromkeys(both, SampleTable(range(len(REPORTS))))
     run = Run(0, torch.device("cpu"), ALONE)
     made = StudyTextProgram(
-        settings, run, ids, both, dict.fromkeys(both, texts), image, text, folder
+        settings, run, samples, both, dict.fromkeys(both, texts), image, text, folder
     )
     made.augmentation = lambda pixels, *drawn: pixels  # type: ignore[assignment]
     for module in made.modules.values():

@@ -67,9 +67,10 @@ def test_both_texts_are_the_findings_masked_and_ordered_each_for_itself(pairs, t
         assert sorted(one.tolist()) == sorted(other.tolist())
     assert not torch.equal(first["input_ids"], second["input_ids"])
     assert not set(first["keys"].tolist()) & set(second["keys"].tolist())
-    run, ids = Run(0, torch.device("cpu"), ALONE), frame["study_id"].tolist()
+    run = Run(0, torch.device("cpu"), ALONE)
+    samples = dict.fromkeys(("train", "validate"), pairs.samples(frame))
     text = load_text_half(folder)
-    program = SectionPairsProgram(chosen, run, ids, reports, reports, text, folder)
+    program = SectionPairsProgram(chosen, run, samples, reports, reports, text, folder)
     views = program.views("train", Batch(np.arange(9), 1, 0, ALONE))
     one, other = views.texts
     assert one.masked is not None and other.masked is not None

@@ -26,6 +26,7 @@ from cxrflow.pretrain.terms.settings import (
 )
 from cxrflow.settings import overlay
 from cxrflow.training.processes import ALONE
+from cxrflow.training.samples import SampleTable
 
 PROGRAMS = (
     *(TextTerms, SupervisedTerms, ImageTerms, JointTerms, StudyTerms),
@@ -130,6 +131,10 @@ class Doubled(Term):
         self.updates += 1
 
 
+def samples(train: int, validate: int) -> dict[str, SampleTable]:
+    return {"train": SampleTable(range(train)), "validate": SampleTable(range(validate))}
+
+
 class Rows(Views):
     """Counts how often it is computed."""
 
@@ -149,7 +154,7 @@ def test_the_objective_is_the_weighted_sum(monkeypatch: pytest.MonkeyPatch) -> N
     module = type("module", (), {"Mlm": Doubled, "SectionMatching": Doubled})
     monkeypatch.setattr("cxrflow.pretrain.objective.import_module", lambda name: module)
     run = Run(0, torch.device("cpu"), ALONE)
-    program = TermsProgram(settings, run, {"text": nn.Linear(1, 1)}, ["a", "b", "c"], 0)
+    program = TermsProgram(settings, run, {"text": nn.Linear(1, 1)}, samples(3, 0))
     assert list(program.modules) == ["text", "section_matching", "mlm"]
     losses = program.objective(Rows(Batch(np.array([1, 2, 3]), 0, 0, ALONE)))
     assert {name: float(value) for name, value in losses.terms.items()} == {
@@ -188,7 +193,7 @@ def test_validation_is_on_every_sample_unless_a_term_compares_them(
         training={"batch_size": 3, "epochs": 1}, terms={"mlm": {}, "section_matching": {}}
     )
     run = Run(0, torch.device("cpu"), ALONE)
-    program = TermsProgram(settings, run, {"text": nn.Linear(1, 1)}, ["a", "b", "c"], 7)
+    program = TermsProgram(settings, run, {"text": nn.Linear(1, 1)}, samples(3, 7))
     seen: list[Batch] = []
     monkeypatch.setattr(program, "views", lambda split, batch: seen.append(batch) or Rows(batch))
     values = program.validate()

@@ -14,6 +14,7 @@ from cxrflow.training.order import (
     share,
 )
 from cxrflow.training.sampler import KindsSampler, UniformSampler, choose_sampler
+from cxrflow.training.samples import SampleTable
 from cxrflow.training.settings import SamplerSettings
 
 
@@ -162,15 +163,15 @@ def test_uniform_batches_visit_every_sample_once_an_epoch() -> None:
 
 def test_the_sampler_that_settings_name() -> None:
     is_pair = cohort(40, 60)
-    kinds = SamplerSettings(name="of_kinds")
-    assert isinstance(choose_sampler(SamplerSettings(), 100, 10, 0), UniformSampler)
+    kinds, samples = SamplerSettings(name="of_kinds"), SampleTable(range(100), is_pair)
+    assert isinstance(choose_sampler(SamplerSettings(), samples, 10, 0), UniformSampler)
     for settings, shares in ((kinds, 2), (kinds.model_copy(update={"shares": 5}), 5)):
-        sampler = choose_sampler(settings, 100, 10, 0, world=2, is_pair=is_pair)
+        sampler = choose_sampler(settings, samples, 10, 0, world=2)
         np.testing.assert_array_equal(
             sampler.rows(1, 2), KindsSampler(is_pair, 10, shares, 0).epoch(1)[2]
         )
     with pytest.raises(InputError, match="'training.sampler.name' is 'of_kinds'"):
-        choose_sampler(kinds, 100, 10, 0)
+        choose_sampler(kinds, SampleTable(range(100)), 10, 0)
 
 
 def test_validation_batches_are_drawn_once() -> None:

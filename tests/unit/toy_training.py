@@ -18,6 +18,7 @@ from cxrflow.training.engine import Engine
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses, ParameterRule, Program
 from cxrflow.training.sampler import choose_sampler
+from cxrflow.training.samples import SampleTable
 from cxrflow.training.settings import TrainingSettings
 
 SAMPLES, BATCH = 203, 20
@@ -64,9 +65,8 @@ class Toy(Program):
         self.follower = deepcopy(self.model).requires_grad_(False)
         self.follower.register_buffer("queue", torch.zeros(30, 2))
         self.modules: dict[str, nn.Module] = {"model": self.model, "follower": self.follower}
-        is_pair = np.arange(SAMPLES) % 3 == 0
-        world = processes.world
-        self.sampler = choose_sampler(settings.sampler, SAMPLES, BATCH, 0, world, is_pair)
+        samples = SampleTable(range(SAMPLES), with_prior=np.arange(SAMPLES) % 3 == 0)
+        self.sampler = choose_sampler(settings.sampler, samples, BATCH, 0, processes.world)
         self.batches_per_epoch = self.sampler.batches_per_epoch
 
     def batch_ids(self, epoch: int, index: int) -> Sequence[str]:

@@ -40,7 +40,7 @@ def run_training(given: Namespace, settings: CaptionTrainingSettings, run: "Run"
     from cxrflow.text.report_prompts import ReportPrompts, report_texts
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
-    pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
+    pairs, store = Pairs(given.pairs, settings.training_share), PixelStore(given.pixels)
     reads = settings.decoder.report
     splits = {name: rows_with_text(pairs, name, store, settings) for name in ("train", "validate")}
     image = start_image(given.image, settings.encoder)
@@ -64,7 +64,7 @@ def run_training(given: Namespace, settings: CaptionTrainingSettings, run: "Run"
     program = CaptionProgram(
         settings,
         run,
-        splits["train"]["study_id"].tolist(),
+        {name: pairs.samples(split) for name, split in splits.items()},
         images,
         Texts(reports, prompts, given.vocabulary),
         image,

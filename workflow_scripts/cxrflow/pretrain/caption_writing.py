@@ -66,7 +66,7 @@ class CaptionProgram(WritingProgram):
     @cached_property
     def _cider(self) -> Cider:
         """CIDEr, which counts how frequent n-grams are in the training's reports."""
-        studies = dict(zip(self.ids, self.texts.reports["train"], strict=True))
+        studies = dict(zip(self.samples["train"].ids, self.texts.reports["train"], strict=True))
         return Cider([words_of(text) for text in studies.values()])
 
     def likeness(

@@ -6,7 +6,7 @@ prior, and masked words are predicted by looking at the patches it gives.
 Shapes: B studies, L tokens, h x w patches of width P.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +33,7 @@ from cxrflow.text.masking import WordMasker
 from cxrflow.text.report_batch import ReportTokens, Section
 from cxrflow.text.report_prompts import PRIOR_STUDY
 from cxrflow.training.program import ParameterRule
+from cxrflow.training.samples import SampleTable
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class FrameTextProgram(ImageTextProgram):
         self,
         settings: TemporalPretrainingSettings,
         run: Run,
-        ids: Sequence[str],
+        samples: Mapping[str, SampleTable],
         splits: dict[str, Split],
         image: ImageEncoder,
         text: CXRBert,
@@ -124,7 +125,7 @@ class FrameTextProgram(ImageTextProgram):
         super().__init__(
             settings,
             run,
-            ids,
+            samples,
             {name: split.images for name, split in splits.items()},
             {name: split.texts for name, split in splits.items()},
             image,

@@ -33,19 +33,19 @@ def run_training(given: Namespace, settings: ImagePretrainingSettings, run: "Run
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
     from cxrflow.pretrain.two_views import TwoViewsProgram
 
-    pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
-    splits = [
-        pairs.split(name, (), store, settings.max_dropped_share) for name in ("train", "validate")
-    ]
-    train_images, validation_images = (SplitImages(store, split, run.device) for split in splits)
-    ids = splits[0]["image_id"].tolist()
-    program = TwoViewsProgram(settings, run, ids, train_images, validation_images)
+    pairs, store = Pairs(given.pairs, settings.training_share), PixelStore(given.pixels)
+    images, samples = {}, {}
+    for name in ("train", "validate"):
+        frame = pairs.split(name, (), store, settings.max_dropped_share)
+        images[name] = SplitImages(store, frame, run.device)
+        samples[name] = pairs.samples(frame, "image_id")
+    program = TwoViewsProgram(settings, run, samples, images)
     data = {
         **pairs.describe(),
         "geometry": str(store.geometry),
         "pixels": file_digest(given.pixels / "store.json")[:16],
-        "train_samples": len(splits[0]),
-        "validation_samples": len(splits[1]),
+        "train_samples": len(samples["train"]),
+        "validation_samples": len(samples["validate"]),
     }
     train(given, program, "image", data, ("a smaller training.batch_size", SMALLER_IMAGES))
 

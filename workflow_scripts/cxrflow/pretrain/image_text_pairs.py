@@ -5,7 +5,7 @@ beside the global one (GLoRIA, BioViL-L); ConVIRT's sentences, pooling, frozen l
 directions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from cxrflow.pretrain.report_text import (
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.text.report_batch import ReportTokens
+from cxrflow.training.samples import SampleTable
 
 
 class PairViews(TextViews):
@@ -48,7 +49,7 @@ class PairViews(TextViews):
     @cached_property
     def image(self) -> ImageOutput:
         """The images after their encoder, augmented in training."""
-        program, (_, seed, epoch, _) = self._program, self.batch
+        program, seed, epoch = self._program, self.batch.seed, self.batch.epoch
         frames = program.images[self._split].take(self.batch.own)
         if self._split == "train":
             return program.image(frames.each(lambda one: program.augmentation(one, seed, epoch)))
@@ -67,7 +68,7 @@ class ImageTextProgram(TermsProgram):
         self,
         settings: JointPretrainingSettings,
         run: Run,
-        ids: Sequence[str],
+        samples: Mapping[str, SampleTable],
         images: Mapping[str, SplitImages],
         texts: Mapping[str, Texts],
         image: ImageEncoder,
@@ -87,10 +88,8 @@ class ImageTextProgram(TermsProgram):
             settings,
             run,
             {"text": text, "image": image},
-            ids,
-            len(images["validate"]),
+            samples,
             settings.ghost_batch,
-            images["train"].priors >= 0 if image.takes_prior else None,
         )
         self.passes = TextPasses(text, self.vocabulary, self.terms.values(), run.device)
         freeze_below(text, settings.frozen_layers)

@@ -20,6 +20,7 @@ from cxrflow.text.sentences import has_text, sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer, write_tokenizer
 from cxrflow.training.batch_norm import convert
 from cxrflow.training.processes import Processes
+from cxrflow.training.samples import SampleTable
 
 if TYPE_CHECKING:
     from cxrflow.images.store import PixelStore
@@ -34,11 +35,12 @@ COLUMNS = ("subject_id", "study_id", "image_id", "findings", "impression", "spli
 class Pairs:
     """``pairs.parquet`` of a cohort, by split, with what is known about its data set.
 
-    ``dropped`` lists what :meth:`split` left out, with study ids as examples.
+    ``dropped`` lists what :meth:`split` left out, with study ids as examples. Of the training rows
+    those whose ``share`` is below ``training_share`` are read.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, training_share: float = 1.0) -> None:
+        self.path, self.training_share = Path(path), training_share
         self.frame = read_table(self.path, COLUMNS)
         flow = self.path.with_name("flow.json")
         self.flow = read_object(flow, ("dataset", "cohort", "synthetic"))
@@ -80,6 +82,9 @@ class Pairs:
                 images.
         """
         frame, before = self.frame[self.frame["split"] == name], len(self.dropped)
+        if name == "train" and self.training_share < 1:
+            reason = f"beyond the training share of {self.training_share:g}"
+            frame = self._keep(frame, self._share_of(frame) < self.training_share, name, reason)
         for section in sections:
             there = [has_text(found) for found in sentences_of(frame, section)]
             frame = self._keep(frame, np.array(there, dtype=bool), name, f"no text in {section}")
@@ -100,6 +105,26 @@ class Pairs:
                 + (f" is left; left out: {left_out}" if left_out else "")
             )
         return frame.reset_index(drop=True)
+
+    def _share_of(self, frame: pd.DataFrame) -> NDArray[np.float64]:
+        if "share" not in frame:
+            raise InputError(
+                f"{self.path}: column 'share' is missing; settings key 'training_share' "
+                f"({self.training_share:g}) expects a cohort with `share_unit`"
+            )
+        return frame["share"].to_numpy()
+
+    def samples(
+        self,
+        frame: pd.DataFrame,
+        key: str = "study_id",
+        with_prior: NDArray[np.bool_] | None = None,
+    ) -> SampleTable:
+        """Return the rows of a split as samples whose ids are in the column ``key``."""
+        groups = frame.get("group_id", frame["study_id"]).fillna(frame["study_id"]).to_numpy("str")
+        labels = np.stack(frame["labels"].to_list()) if "labels" in frame else None
+        classes = tuple(self.flow.get("classes", ()))
+        return SampleTable(frame[key].tolist(), with_prior, groups, labels, classes)
 
     def _keep(
         self, frame: pd.DataFrame, keep: NDArray[np.bool_], split: str, reason: str

@@ -35,7 +35,7 @@ def run_training(given: Namespace, settings: JointPretrainingSettings, run: "Run
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages, other_patients
     from cxrflow.text.tokenizer import read_tokenizer
 
-    pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
+    pairs, store = Pairs(given.pairs, settings.training_share), PixelStore(given.pixels)
     image = start_image(given.image, settings.encoder)
     sections, share = (required_section(settings),), settings.max_dropped_share
     splits = {
@@ -61,8 +61,13 @@ def run_training(given: Namespace, settings: JointPretrainingSettings, run: "Run
         name: pair_texts(settings, split, tokenizer, training=name == "train")
         for name, split in splits.items()
     }
-    ids = splits["train"]["study_id"].tolist()
-    program = ImageTextProgram(settings, run, ids, images, texts, image, text, folder)
+    samples = {
+        name: pairs.samples(
+            split, with_prior=images[name].priors >= 0 if image.takes_prior else None
+        )
+        for name, split in splits.items()
+    }
+    program = ImageTextProgram(settings, run, samples, images, texts, image, text, folder)
     data = {
         **pairs.describe(),
         "geometry": str(store.geometry),

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cxrflow.errors import InputError
 from cxrflow.pretrain.chance import Answers, Validated, Validation
 from cxrflow.pretrain.inputs import move, require_whole_ghosts
 from cxrflow.pretrain.terms.settings import Terms
@@ -23,6 +24,7 @@ from cxrflow.training.order import contrastive_batches, drawn_batches, even_batc
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses, Program
 from cxrflow.training.sampler import choose_sampler
+from cxrflow.training.samples import SampleTable
 
 
 class Run(NamedTuple):
@@ -40,11 +42,26 @@ class Batch(NamedTuple):
     seed: int
     epoch: int
     processes: Processes
+    samples: SampleTable = SampleTable(())  # of the split
 
     @property
     def own(self) -> np.ndarray:
         """The rows of this process."""
         return self.processes.share(self.rows)
+
+    @property
+    def labels(self) -> Tensor:
+        """Labels of this process's rows, [N, C] or what the program trains on; on the CPU."""
+        if self.samples.labels is None:
+            raise InputError("a term reads labels, but the cohort has none; expected its `labels`")
+        return torch.from_numpy(self.samples.labels[self.own])
+
+    @property
+    def groups(self) -> np.ndarray:
+        """Group of each of this process's rows, [N]."""
+        if self.samples.groups is None:
+            raise InputError("a term reads groups, but the program's samples have none")
+        return self.samples.groups[self.own]
 
     def gather(self, *parts: Tensor) -> tuple[list[Tensor], slice]:
         """The rows of all processes, and where this one's are: ``Processes.gather``."""
@@ -85,9 +102,9 @@ class Term(nn.Module, ABC):
 
 
 class TermsProgram(Program):
-    """Encoders and the terms they are trained by; batches are of whole samples, named by ids.
+    """Encoders and the terms they are trained by; batches are of whole samples.
 
-    ``with_prior`` [samples], bool: which have a prior image; None where none can have one.
+    ``samples``: those of ``train`` and ``validate``, with their attributes.
     """
 
     def __init__(
@@ -95,15 +112,13 @@ class TermsProgram(Program):
         settings: Any,
         run: Run,
         encoders: Mapping[str, nn.Module],
-        ids: Sequence[Any],
-        validation: int,
+        samples: Mapping[str, SampleTable],
         ghost_batch: int | None = None,
-        with_prior: np.ndarray | None = None,
     ) -> None:
-        self.settings, self.run, self.ids, self.validation = settings, run, ids, validation
-        training, seed = settings.training, run.seed
+        self.settings, self.run, self.samples = settings, run, samples
+        training, world = settings.training, run.processes.world
         self.sampler = choose_sampler(
-            training.sampler, len(ids), training.batch_size, seed, run.processes.world, with_prior
+            training.sampler, samples["train"], training.batch_size, run.seed, world
         )
         self.batches_per_epoch = self.sampler.batches_per_epoch
         self.terms = import_terms(settings.terms, self)
@@ -134,11 +149,12 @@ class TermsProgram(Program):
 
     def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
         """Ids of a batch."""
-        return [self.ids[row] for row in self.sampler.rows(epoch, index)]
+        return [self.samples["train"].ids[row] for row in self.sampler.rows(epoch, index)]
 
     def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
         """The objective of a batch."""
-        batch = Batch(self.sampler.rows(epoch, index), self.run.seed, epoch, self.run.processes)
+        rows, (seed, _, processes) = self.sampler.rows(epoch, index), self.run
+        batch = Batch(rows, seed, epoch, processes, self.samples["train"])
         return self.objective(self.views("train", batch))
 
     def validate(self) -> dict[str, float]:
@@ -146,9 +162,12 @@ class TermsProgram(Program):
         processes, training = self.run.processes, self.settings.training
         compare = any(term.compares for term in self.terms.values())
         cut = contrastive_batches if compare else even_batches
-        batches = cut(self.validation, training.batch_size)
+        samples = self.samples["validate"]
+        batches = cut(len(samples), training.batch_size)
         batches = drawn_batches(batches, training.validation_batches)
-        own = [Batch(rows, 0, 0, ALONE) for rows in batches[processes.rank :: processes.world]]
+        own = [
+            Batch(rows, 0, 0, ALONE, samples) for rows in batches[processes.rank :: processes.world]
+        ]
         return self.validated(self.views("validate", batch) for batch in own)
 
     def validated(self, batches: Iterable[Any]) -> dict[str, float]:

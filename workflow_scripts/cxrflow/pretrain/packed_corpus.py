@@ -24,6 +24,7 @@ from cxrflow.text.report_batch import SECTIONS, ReportTokens
 from cxrflow.training.order import drawn_batches
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses
+from cxrflow.training.samples import SampleTable
 from cxrflow.training.settings import TrainingSettings
 
 
@@ -49,7 +50,9 @@ class PackedCorpusProgram(TermsProgram):
     ) -> None:
         require_filled_parts(settings.training, corpus.rows, run.processes)
         self.text, self.vocabulary, self.corpus = text, vocabulary, corpus
-        super().__init__(settings, run, {"text": text}, range(corpus.rows), len(validation))
+        sizes = {"train": corpus.rows, "validate": len(validation)}
+        samples = {name: SampleTable(range(size)) for name, size in sizes.items()}
+        super().__init__(settings, run, {"text": text}, samples)
         self.passes = TextPasses(text, corpus.vocabulary, self.terms.values(), run.device)
         self.sections = {s: Texts(validation, s, shuffle=False) for s in SECTIONS}
         self._plan: tuple[int, Plan] | None = None

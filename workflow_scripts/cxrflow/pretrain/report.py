@@ -43,7 +43,7 @@ def run_training(given: Namespace, settings: ReportTrainingSettings, run: "Run")
     from cxrflow.text.report_prompts import ReportPrompts, prior_texts, report_texts
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
-    pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
+    pairs, store = Pairs(given.pairs, settings.training_share), PixelStore(given.pixels)
     folder: Path = given.start
     image = load_image_half(folder)
     reads = settings.decoder
@@ -72,7 +72,7 @@ def run_training(given: Namespace, settings: ReportTrainingSettings, run: "Run")
     program = ReportProgram(
         settings,
         run,
-        splits["train"]["study_id"].tolist(),
+        {name: pairs.samples(split) for name, split in splits.items()},
         images,
         Texts(reports, prompts, folder),
         image,

@@ -5,7 +5,7 @@ shuffling and 25 % dropout. Table 4 also has a phase III without section matchin
 other biomedical settings" the section says that masked FINDINGS may be matched with FINDINGS.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -16,6 +16,7 @@ from cxrflow.pretrain.objective import Batch, Run, TermsProgram
 from cxrflow.pretrain.report_text import TextPasses, Texts, TextViews, sentence_pool
 from cxrflow.pretrain.settings import TextPretrainingSettings
 from cxrflow.text.report_batch import SECTIONS, ReportTokens
+from cxrflow.training.samples import SampleTable
 
 
 def matched_reports(pairs: Pairs, split: str, settings: TextPretrainingSettings) -> pd.DataFrame:
@@ -37,14 +38,14 @@ class SectionPairsProgram(TermsProgram):
         self,
         settings: TextPretrainingSettings,
         run: Run,
-        ids: Sequence[str],
+        samples: Mapping[str, SampleTable],
         train: ReportTokens,
         validation: ReportTokens,
         text: CXRBert,
         vocabulary: Path,
     ) -> None:
         self.text, self.vocabulary = text, vocabulary
-        super().__init__(settings, run, {"text": text}, ids, len(validation))
+        super().__init__(settings, run, {"text": text}, samples)
         self.passes = TextPasses(text, train.vocabulary, self.terms.values(), run.device)
         shuffle = settings.sentence_shuffling
         self.texts = {

@@ -39,7 +39,7 @@ def run_training(given: Namespace, settings: StudyPretrainingSettings, run: "Run
     )
     from cxrflow.text.tokenizer import read_tokenizer
 
-    pairs, store = StudyPairs(given.pairs), PixelStore(given.pixels)
+    pairs, store = StudyPairs(given.pairs, settings.training_share), PixelStore(given.pixels)
     image = start_image(given.image, settings.encoder)
     text = start_text(
         given.text, settings.dropout, settings.attention_dropout, settings.text_pooling
@@ -49,7 +49,7 @@ def run_training(given: Namespace, settings: StudyPretrainingSettings, run: "Run
     require_embeddings(text, tokenizer.get_vocab_size(), given.text)
     require_positions(text, settings.length)
     read = settings.sentence_sections if settings.text == "sentence" else ("impression",)
-    images, texts, ids = {}, {}, {}
+    images, texts, samples = {}, {}, {}
     for name in ("train", "validate"):
         frame = pairs.images(name, read, store, settings.max_dropped_share)
         studies = frame.drop_duplicates("study_id", ignore_index=True)
@@ -58,17 +58,17 @@ def run_training(given: Namespace, settings: StudyPretrainingSettings, run: "Run
             shown = studies.iloc[other_patients(studies["subject_id"], run.seed)]
         images[name] = StudyImages(store, frame, shown["study_id"], run.device)
         texts[name] = pair_texts(settings, studies, tokenizer, training=name == "train")
-        ids[name] = studies["study_id"].tolist()
-    program = StudyTextProgram(settings, run, ids["train"], images, texts, image, text, given.text)
+        samples[name] = pairs.samples(studies)
+    program = StudyTextProgram(settings, run, samples, images, texts, image, text, given.text)
     data = {
         **pairs.describe(),
         "geometry": str(store.geometry),
         "pixels": file_digest(given.pixels / "store.json")[:16],
         "text": model_fingerprint(given.text),
         "image": model_fingerprint(given.image),
-        "train_samples": len(ids["train"]),
+        "train_samples": len(samples["train"]),
         "train_images": len(images["train"].rows),
-        "validation_samples": len(ids["validate"]),
+        "validation_samples": len(samples["validate"]),
     }
     remedies = ("a smaller training.batch_size", "a smaller length", SMALLER_IMAGES)
     train(given, program, "studies", data, remedies)

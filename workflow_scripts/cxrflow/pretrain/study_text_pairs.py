@@ -83,7 +83,7 @@ class StudyViews(PairViews):
     @cached_property
     def image(self) -> ImageOutput:
         """The images that are drawn, after their encoder, augmented in training."""
-        program, (_, seed, epoch, _) = self._program, self.batch
+        program, seed, epoch = self._program, self.batch.seed, self.batch.epoch
         images = program.images[self._split]
         frames = images.take(images.drawn(self.batch.own, seed, epoch))
         if self._split == "train":
@@ -93,7 +93,7 @@ class StudyViews(PairViews):
     @cached_property
     def other_text(self) -> TextOutput:
         """For each study the text of another one of the split, drawn anew in every epoch."""
-        rows, seed, epoch, _ = self.batch
+        rows, seed, epoch = self.batch.rows, self.batch.seed, self.batch.epoch
         studies = len(self._texts[0].reports)
         state = row_state(torch.from_numpy(rows), seed, epoch, OTHER_TEXT)
         numbers = uniform(state, torch.zeros(1, dtype=torch.int64)).numpy()

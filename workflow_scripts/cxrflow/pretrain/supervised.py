@@ -33,35 +33,31 @@ def run_training(given: Namespace, settings: SupervisedSettings, run: "Run") -> 
 
     from cxrflow.files.atomic import file_digest
     from cxrflow.images.store import PixelStore
-    from cxrflow.pretrain.image_classes import Samples, SupervisedProgram
+    from cxrflow.pretrain.image_classes import LabelledSamples
     from cxrflow.pretrain.image_text_pairs import start_image
     from cxrflow.pretrain.inputs import model_fingerprint
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
+    from cxrflow.pretrain.two_views import TwoViewsProgram
 
-    samples, store = Samples(given.pairs), PixelStore(given.pixels)
-    splits = {
-        name: samples.split(name, (), store, settings.max_dropped_share)
-        for name in ("train", "validate")
-    }
-    images = {name: SplitImages(store, split, run.device) for name, split in splits.items()}
-    findings = settings.terms.findings
-    labels = {
-        name: samples.class_of(split) if findings is None else samples.labels_of(split, findings)
-        for name, split in splits.items()
-    }
-    ids = splits["train"]["image_id"].tolist()
+    table = LabelledSamples(given.pairs, settings.training_share)
+    store = PixelStore(given.pixels)
+    images, samples = {}, {}
+    for name in ("train", "validate"):
+        frame = table.split(name, (), store, settings.max_dropped_share)
+        images[name] = SplitImages(store, frame, run.device)
+        samples[name] = table.labelled(frame, settings.terms.findings)
     trunk = None
     if given.image is not None:
         with torch.random.fork_rng(devices=[]):  # the heads' weights do not depend on the start
             trunk = start_image(given.image, settings.encoder).encoder
-    program = SupervisedProgram(settings, run, ids, images, labels, len(samples.classes), trunk)
+    program = TwoViewsProgram(settings, run, samples, images, trunk)
     data = {
-        **samples.describe(),
+        **table.describe(),
         "image": model_fingerprint(None if given.image is None else given.image / "image"),
         "geometry": str(store.geometry),
         "pixels": file_digest(given.pixels / "store.json")[:16],
-        "train_samples": len(splits["train"]),
-        "validation_samples": len(splits["validate"]),
+        "train_samples": len(samples["train"]),
+        "validation_samples": len(samples["validate"]),
     }
     train(given, program, "supervised", data, ("a smaller training.batch_size", SMALLER_IMAGES))
 

@@ -41,7 +41,7 @@ def run_training(given: Namespace, settings: TemporalPretrainingSettings, run: "
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages, other_patients
     from cxrflow.text.tokenizer import read_tokenizer
 
-    pairs, store = Pairs(given.pairs), PixelStore(given.pixels)
+    pairs, store = Pairs(given.pairs, settings.training_share), PixelStore(given.pixels)
     require_earlier_priors(pairs)
     text = start_text(
         given.text, settings.dropout, settings.attention_dropout, settings.text_pooling
@@ -55,21 +55,20 @@ def run_training(given: Namespace, settings: TemporalPretrainingSettings, run: "
         shown, training = frame, name == "train"
         if settings.shuffled_pairs and training:
             shown = frame.iloc[other_patients(frame["subject_id"], run.seed)]
-        samples[name] = frame
         images = SplitImages(store, shown, run.device, priors=True)
         texts = pair_texts(settings, frame, tokenizer, training)
+        samples[name] = pairs.samples(frame, with_prior=images.priors >= 0)
         masked = joined_sections(settings, texts, frame, tokenizer)
         splits[name] = Split(images, texts, masked)
     image = start_trunk(given.image, settings.encoder)
-    ids = samples["train"]["study_id"].tolist()
-    program = FrameTextProgram(settings, run, ids, splits, image, text, given.text)
+    program = FrameTextProgram(settings, run, samples, splits, image, text, given.text)
     data = {
         **pairs.describe(),
         "geometry": str(store.geometry),
         "pixels": file_digest(given.pixels / "store.json")[:16],
         "text": model_fingerprint(given.text),
         "image": model_fingerprint(given.image),
-        "train_samples": len(ids),
+        "train_samples": len(samples["train"]),
         "train_samples_with_prior": int((splits["train"].images.priors >= 0).sum()),
         "validation_samples": len(samples["validate"]),
     }

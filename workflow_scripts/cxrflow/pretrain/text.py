@@ -75,11 +75,13 @@ def run_training(given: Namespace, settings: TextPretrainingSettings, run: "Run"
         program = PackedCorpusProgram(settings, run, corpus, validation, text, vocabulary)
         remedies.insert(0, "a larger training.accumulate")
     else:
-        splits = [matched_reports(pairs, name, settings) for name in ("train", "validate")]
-        reports, validation = (ReportTokens(s, tokenizer, settings.length) for s in splits)
+        splits = {name: matched_reports(pairs, name, settings) for name in ("train", "validate")}
+        reports, validation = (
+            ReportTokens(split, tokenizer, settings.length) for split in splits.values()
+        )
         data |= {"train_samples": len(reports)}
-        ids = splits[0]["study_id"].tolist()
-        program = SectionPairsProgram(settings, run, ids, reports, validation, text, vocabulary)
+        samples = {name: pairs.samples(split) for name, split in splits.items()}
+        program = SectionPairsProgram(settings, run, samples, reports, validation, text, vocabulary)
     data |= {
         **pairs.describe(),
         "vocabulary": pieces.fingerprint,

@@ -1,6 +1,6 @@
 """Image pretraining: two augmented views of N images (BioViL section 2.2)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from cxrflow.images.augment import Augmentation
 from cxrflow.pretrain.objective import Batch, Run, TermsProgram, Views
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import ImagePretrainingSettings
+from cxrflow.training.samples import SampleTable
 
 
 class TwoViews(Views):
@@ -26,8 +27,8 @@ class TwoViews(Views):
 
     def pixels(self, *numbers: int) -> Tensor:
         """Views [N * V, C, H, W] of these numbers; those of an image are neighbours."""
-        augment, (_, seed, epoch, _) = self.program.augmentation, self.batch
-        views = [augment(self._stored, seed, epoch, number) for number in numbers]
+        augment, batch = self.program.augmentation, self.batch
+        views = [augment(self._stored, batch.seed, batch.epoch, number) for number in numbers]
         channels = self.program.settings.encoder.channels
         pixels = torch.stack(views, dim=1).flatten(0, 1).expand(-1, channels, -1, -1)
         return pixels.contiguous(memory_format=torch.channels_last)
@@ -51,20 +52,17 @@ class TwoViewsProgram(TermsProgram):
         self,
         settings: ImagePretrainingSettings,
         run: Run,
-        ids: Sequence[str],
-        train: SplitImages,
-        validation: SplitImages,
+        samples: Mapping[str, SampleTable],
+        images: Mapping[str, SplitImages],
         start: nn.Module | None = None,
     ) -> None:
         """``start``: a trunk whose weights ours begins with, before a term copies it."""
-        self.images = {"train": train, "validate": validation}
+        self.images = images
         self.augmentation = Augmentation(settings.augmentation)
         self.trunk = build_trunk(settings.encoder)
         if start is not None:
             self.trunk.load_state_dict(start.state_dict())
-        super().__init__(
-            settings, run, {"trunk": self.trunk}, ids, len(validation), settings.ghost_batch
-        )
+        super().__init__(settings, run, {"trunk": self.trunk}, samples, settings.ghost_batch)
 
     def views(self, split: str, batch: Batch) -> TwoViews:
         """Augmented in validation, too, where the views are always the same."""

@@ -24,6 +24,7 @@ from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.order import epoch_order
 from cxrflow.training.processes import ALONE
 from cxrflow.training.program import ParameterRule
+from cxrflow.training.samples import SampleTable
 
 
 class Texts(NamedTuple):
@@ -55,7 +56,7 @@ class WritingProgram(TermsProgram):
         self,
         settings: CaptionTrainingSettings | ReportTrainingSettings,
         run: Run,
-        ids: Sequence[str],
+        samples: Mapping[str, SampleTable],
         images: Mapping[str, SplitImages],
         texts: Texts,
         image: ImageEncoder,
@@ -68,8 +69,7 @@ class WritingProgram(TermsProgram):
         if settings.image_rate:
             modules["image"] = image
             self.parameter_rules = [ParameterRule("image.*", rate=settings.image_rate)]
-        validation = len(images["validate"])
-        super().__init__(settings, run, modules, ids, validation, settings.ghost_batch)
+        super().__init__(settings, run, modules, samples, settings.ghost_batch)
         if not settings.image_rate:
             image.requires_grad_(False).to(run.device).eval()
         reports = texts.reports["validate"]

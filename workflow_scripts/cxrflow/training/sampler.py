@@ -1,5 +1,6 @@
 """Which samples stand together in a batch: pure functions of seed and epoch, so nothing to save."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Protocol
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from cxrflow.errors import InputError
 from cxrflow.training.order import epoch_order
+from cxrflow.training.samples import SampleTable
 from cxrflow.training.settings import SamplerSettings
 
 
@@ -20,25 +22,10 @@ class Sampler(Protocol):
 
 
 def choose_sampler(
-    settings: SamplerSettings,
-    samples: int,
-    batch_size: int,
-    seed: int,
-    world: int = 1,
-    is_pair: np.ndarray | None = None,
+    settings: SamplerSettings, samples: SampleTable, batch_size: int, seed: int, world: int = 1
 ) -> Sampler:
-    """The sampler that a run's ``training.sampler`` names.
-
-    ``is_pair`` [samples], bool: which samples have a prior image; None where none can have one.
-    """
-    if settings.name == "uniform":
-        return UniformSampler(samples, batch_size, seed)
-    if is_pair is None:
-        raise InputError(
-            "settings: key 'training.sampler.name' is 'of_kinds', but this program's samples are "
-            "of one kind; expected 'uniform'"
-        )
-    return KindsSampler(is_pair, batch_size, settings.shares or world, seed)
+    """The sampler that a run's ``training.sampler`` names, of the training samples."""
+    return SAMPLERS[settings.name](settings, samples, batch_size, seed, world)
 
 
 class UniformSampler:
@@ -136,3 +123,24 @@ def _pair_shares(pairs: int, singles: int, batch_size: int, shares: int) -> tupl
         f"{pairs} samples with a prior image and {singles} without are too few of a kind; expected "
         "a smaller batch_size or more shares (training.sampler.shares)"
     )
+
+
+def _of_kinds(
+    settings: SamplerSettings, samples: SampleTable, batch_size: int, seed: int, world: int
+) -> KindsSampler:
+    if samples.with_prior is None:
+        raise InputError(
+            "settings: key 'training.sampler.name' is 'of_kinds', but this program's samples are "
+            "of one kind; expected 'uniform'"
+        )
+    return KindsSampler(samples.with_prior, batch_size, settings.shares or world, seed)
+
+
+#: By ``training.sampler.name``: a sampler of these settings, samples, batch size, seed and number
+#: of processes. What it draws by is in the samples' attributes.
+SAMPLERS: dict[str, Callable[[SamplerSettings, SampleTable, int, int, int], Sampler]] = {
+    "uniform": lambda settings, samples, size, seed, world: UniformSampler(
+        len(samples), size, seed
+    ),
+    "of_kinds": _of_kinds,
+}

@@ -10,11 +10,14 @@ import logging
 from argparse import Namespace
 from dataclasses import replace
 
+import pandas as pd
+
 from cxrflow.data.cohorts import classification, filters, grounding, pairs, progression
 from cxrflow.data.cohorts.flow import Cohort, Flow
 from cxrflow.data.cohorts.held_out import held_out_patients, held_out_sets
 from cxrflow.data.cohorts.settings import CohortSettings
-from cxrflow.data.cohorts.texts import read_corpus
+from cxrflow.data.cohorts.splits import training_shares
+from cxrflow.data.cohorts.texts import read_corpus, report_labels, study_key
 from cxrflow.data.layouts import Layout, layout
 from cxrflow.data.readers import nli
 from cxrflow.data.readers.common_tables import Request, Tables
@@ -74,8 +77,24 @@ def _pairs(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) 
     held, notes = held_out_patients(given.held_out, own)
     flow.notes += notes
     pictures = _curated(pictures, given, flow)
-    sources = pairs.Sources(given.dataset, tables, pictures, corpus, own.study_prefix, held)
+    labels = None
+    if settings.labels == "reports":
+        labels = report_labels(given.corpus, own.study_prefix)
+    elif settings.labels == "published":
+        labels = _published_labels(tables, pictures, own.study_prefix)
+    sources = pairs.Sources(given.dataset, tables, pictures, corpus, own.study_prefix, held, labels)
     return pairs.build(sources, settings, flow, given.threads)
+
+
+def _published_labels(tables: Tables, pictures: Tables, study_prefix: str) -> pd.DataFrame:
+    """The publisher's labels of studies, which may come with the edition that has the images."""
+    for source in (pictures, tables):
+        if "study_id" in source.labels:
+            return source.labels.assign(study_id=study_key(source.labels["study_id"], study_prefix))
+    raise InputError(
+        f"{pictures.source}: settings key 'labels' is 'published', but no labels of studies come "
+        "with the data set; expected 'reports', or images of mimic_cxr_jpg with its CheXpert table"
+    )
 
 
 def _grounding(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
@@ -163,8 +182,11 @@ def write_cohort(cohort: Cohort, flow: Flow, settings: CohortSettings, given: Na
     training = given.training and given.training.root
     roots = [root for root in (given.root, given.images_root, training) if root is not None]
     name = "pairs" if settings.kind == "pairs" else "samples"
+    rows = cohort.rows
+    if settings.share_unit is not None:
+        rows = rows.assign(share=training_shares(rows, settings.share_unit, settings.seed))
     with atomic_folder(given.output, "cohort") as folder:
-        cohort.rows.to_parquet(folder / f"{name}.parquet", index=False)
+        rows.to_parquet(folder / f"{name}.parquet", index=False)
         cohort.images.to_parquet(folder / "images.parquet", index=False)
         if cohort.documents is not None:
             cohort.documents.to_parquet(folder / "documents.parquet", index=False)

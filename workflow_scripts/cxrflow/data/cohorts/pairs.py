@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from cxrflow.data.cohorts import filters, leakage, priors, splits
-from cxrflow.data.cohorts.flow import Cohort, Flow
+from cxrflow.data.cohorts.flow import Cohort, Flow, label_counts
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.cohorts.texts import Corpus, study_key
 from cxrflow.data.readers.common_tables import Tables
@@ -37,6 +37,7 @@ class Sources:
         corpus: its reports.
         study_prefix: what corpora write around a study id (a regular expression).
         held: patients of evaluation sets, by name.
+        labels: ``study_id`` and a column a class, or None where the rows carry no labels.
     """
 
     dataset: str
@@ -45,6 +46,7 @@ class Sources:
     corpus: Corpus
     study_prefix: str
     held: dict[str, frozenset[str]]
+    labels: pd.DataFrame | None = None
 
 
 class Stage(NamedTuple):
@@ -89,7 +91,13 @@ def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) 
     rows = rows[~unknown].reset_index(drop=True)
     rows, prior_account = priors.with_priors(rows, studies, chosen)
     rows["dataset"] = sources.dataset
+    extra = {"priors": prior_account, "held_out": _held_account(rows, sources.held)}
     pairs = rows[list(COLUMNS)]
+    if sources.labels is not None:
+        classes = [str(name) for name in sources.labels if name != "study_id"]
+        labels = sources.labels.set_index("study_id").reindex(rows["key"])[classes]
+        pairs = pairs.assign(labels=list(labels.to_numpy("float64")))
+        extra |= {"classes": classes, "labels": label_counts(pairs, classes)}
     _check(pairs, studies, sources, settings.unit, flow)
     return Cohort(
         rows=pairs,
@@ -97,7 +105,7 @@ def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) 
         split=split.dropna(),
         documents=_documents(studies, sources.corpus, split, flow),
         unit="images" if each else "studies",
-        extra={"priors": prior_account, "held_out": _held_account(rows, sources.held)},
+        extra=extra,
     )
 
 

@@ -150,6 +150,19 @@ class CohortSettings(Settings):
         description="grounding: each image with its patient's image before it, chosen by `choose` "
         "(BioViL-T Table 5). Pairs always have theirs",
     )
+    share_unit: Literal["study", "patient"] | None = Field(
+        None,
+        description="column `share`: a hash in [0, 1) of `seed` and this, the same in every "
+        "cohort; rows below 0.01 are a hundredth, and among those below 0.1. study: the low-data "
+        "paper counts its 1 to 100 % in pairs (Figure 5); patient: a patient's studies stay "
+        "together; null: no such column",
+    )
+    labels: Literal["reports", "published"] | None = Field(
+        None,
+        description="kind pairs: column `labels` of the study's 14 CheXpert observations. reports: "
+        "those that our labeller reads in its report; published: the data set's own table "
+        "(MIMIC-CXR-JPG); null: no such column",
+    )
     splits: SplitSettings = SplitSettings()
     max_failed_share: float = Field(
         0.05,
@@ -194,6 +207,10 @@ class CohortSettings(Settings):
             raise ValueError(f"priors of a cohort of kind {self.kind}: expected false")
         if self.acquisitions != "any" and self.kind != "pairs":
             raise ValueError(f"acquisitions of a cohort of kind {self.kind}: expected any")
+        if self.share_unit is not None and self.kind not in ("pairs", "classification"):
+            raise ValueError(f"share_unit of a cohort of kind {self.kind}: expected null")
+        if self.labels is not None and self.kind != "pairs":
+            raise ValueError(f"labels of a cohort of kind {self.kind}: expected null")
         for name in ("validation", "parts"):
             if getattr(self.splits, name) is not None and self.kind != "classification":
                 raise ValueError(f"splits.{name} of a cohort of kind {self.kind}: expected null")
@@ -223,5 +240,6 @@ class CohortSettings(Settings):
     @model_serializer(mode="wrap")
     def _new_fields_where_asked(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         said = dump(self)
-        unasked = {"priors": False, "acquisitions": "any", "fewest_tokens": None}
+        unasked = dict.fromkeys(("fewest_tokens", "share_unit", "labels"))
+        unasked |= {"priors": False, "acquisitions": "any"}
         return {k: v for k, v in said.items() if k not in unasked or v != unasked[k]}

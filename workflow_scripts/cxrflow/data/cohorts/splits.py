@@ -6,6 +6,7 @@ held-out patients go to test whatever else the settings say.
 
 import math
 from collections.abc import Mapping, Set
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -45,6 +46,22 @@ def patient_shares(patients: pd.Series, settings: SplitSettings) -> pd.Series:
     parts = ["test"] * sizes["test"] + ["validate"] * sizes["validate"]
     parts += ["train"] * (len(shuffled) - len(parts))
     return pd.Series(parts[: len(shuffled)], index=pd.Index(shuffled, dtype="str"), dtype="str")
+
+
+def training_shares(rows: pd.DataFrame, unit: Literal["study", "patient"], seed: int) -> np.ndarray:
+    """Return the training share of each row: a hash in [0, 1) of its study or patient.
+
+    Rows below 0.01 are a hundredth of the data and are among those below 0.1. A share depends on
+    seed and id alone, not on the other rows, so that it is the same in every cohort.
+
+    Args:
+        rows: ``subject_id``, and ``study_id`` (of labelled images ``group_id``).
+    """
+    study = rows["study_id"] if "study_id" in rows else rows["group_id"].fillna(rows["sample_id"])
+    ids = study if unit == "study" else rows["subject_id"].fillna(study)
+    # The word keeps these numbers apart from those that `patient_shares` cuts the splits at: the
+    # training part would otherwise have no low ones.
+    return np.array([unit_hash("training share", seed, name) for name in ids])
 
 
 def from_table(table: pd.DataFrame, source: object) -> pd.Series:

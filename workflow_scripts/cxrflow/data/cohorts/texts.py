@@ -58,6 +58,12 @@ def read_corpus(folder: Path, study_prefix: str) -> Corpus:
     return Corpus(sections, _as_lists(sentences), documents)
 
 
+def report_labels(folder: Path, study_prefix: str) -> pd.DataFrame:
+    """Read the labels of the reports: ``study_id`` as in :func:`read_corpus`, a column a class."""
+    labels = read_table(folder / "labels.parquet", ("study_id",))
+    return labels.assign(study_id=study_key(labels["study_id"], study_prefix))
+
+
 def study_key(ids: pd.Series, study_prefix: str) -> pd.Series:
     """Study ids as the join compares them."""
     return ids.astype("str").str.strip().str.replace(study_prefix, "", regex=True)

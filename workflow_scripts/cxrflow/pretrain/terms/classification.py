@@ -15,7 +15,7 @@ from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.terms.settings import ClassificationSettings
 
 if TYPE_CHECKING:
-    from cxrflow.pretrain.image_classes import ClassViews, SupervisedProgram
+    from cxrflow.pretrain.two_views import TwoViews, TwoViewsProgram
 
 
 class Classification(Term):
@@ -24,14 +24,16 @@ class Classification(Term):
     settings: ClassificationSettings
     compares = False
 
-    def __init__(self, settings: ClassificationSettings, program: "SupervisedProgram") -> None:
+    def __init__(self, settings: ClassificationSettings, program: "TwoViewsProgram") -> None:
         super().__init__(settings, program)
-        self.classifier = nn.Linear(program.trunk.features, program.classes)
+        classes = len(program.samples["train"].classes)
+        self.classifier = nn.Linear(program.trunk.features, classes)
 
-    def loss(self, views: "ClassViews") -> Tensor:
+    def loss(self, views: "TwoViews") -> Tensor:
         logits_NC = self.classifier(views.features[:, 0])
-        summed = nn.functional.cross_entropy(logits_NC, views.labels, reduction="sum")
+        labels_N = views.batch.labels.to(logits_NC.device)
+        summed = nn.functional.cross_entropy(logits_NC, labels_N, reduction="sum")
         return summed / len(views.batch.rows)
 
-    def answers(self, views: "ClassViews") -> Answers:
-        return Answers(torch.bincount(views.labels.cpu(), minlength=self.classifier.out_features))
+    def answers(self, views: "TwoViews") -> Answers:
+        return Answers(torch.bincount(views.batch.labels, minlength=self.classifier.out_features))

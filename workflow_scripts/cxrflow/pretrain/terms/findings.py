@@ -12,7 +12,7 @@ from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.terms.settings import FindingsSettings
 
 if TYPE_CHECKING:
-    from cxrflow.pretrain.image_classes import ClassViews, SupervisedProgram
+    from cxrflow.pretrain.two_views import TwoViews, TwoViewsProgram
 
 
 class Findings(Term):
@@ -24,15 +24,16 @@ class Findings(Term):
     settings: FindingsSettings
     compares = False
 
-    def __init__(self, settings: FindingsSettings, program: "SupervisedProgram") -> None:
+    def __init__(self, settings: FindingsSettings, program: "TwoViewsProgram") -> None:
         super().__init__(settings, program)
         self.dropout = nn.Dropout(settings.dropout)
         self.classifier = nn.Linear(program.trunk.features, len(settings.classes))
 
-    def loss(self, views: "ClassViews") -> Tensor:
+    def loss(self, views: "TwoViews") -> Tensor:
         logits_NC = self.classifier(self.dropout(views.features[:, 0]))
-        known_NC = torch.isfinite(views.labels)
+        labels_NC = views.batch.labels.to(logits_NC.device)
+        known_NC = torch.isfinite(labels_NC)
         summed = nn.functional.binary_cross_entropy_with_logits(
-            logits_NC[known_NC], views.labels[known_NC], reduction="sum"
+            logits_NC[known_NC], labels_NC[known_NC], reduction="sum"
         )
         return summed / (len(views.batch.rows) * logits_NC.shape[1])
