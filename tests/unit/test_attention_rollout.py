@@ -14,7 +14,7 @@ from speed.registration_recipe import true_alignment
 
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.temporal import attention_rollout as program
-from cxrflow.benchmarks.temporal.attention_rollout import Maps, Ways
+from cxrflow.benchmarks.temporal.rollout_places import PriorTransforms, Rollouts
 from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
 from cxrflow.encoders.attention_rollout import attention_weights, block_attention, rollout
 from cxrflow.encoders.frames import Frames
@@ -116,7 +116,7 @@ def test_places_of_the_prior_are_the_hospitals(geometry: str) -> None:
         placement=lambda row: placed[both[row]],
     )
     pair = pd.DataFrame({"image_id": ["current"], "prior_image_id": ["prior"]})
-    ways = program.true_ways(pair, truth, store)
+    ways = program.true_transforms(pair, truth, store)
     points = np.random.default_rng(0).uniform(50, 200, (20, 2))  # of the current image, in pixels
     back = true_alignment(prior, current, 128)
     middle = {name: np.array(shape[::-1]) / 2 for name, shape in shapes.items()}
@@ -155,7 +155,9 @@ def test_cells_and_their_points() -> None:
 # --- what is counted ----------------------------------------------------------------------------
 
 
-def known_maps(follows: bool, grid: tuple[int, int], start: int) -> tuple[dict[float, Maps], Ways]:
+def known_maps(
+    follows: bool, grid: tuple[int, int], start: int
+) -> tuple[dict[float, Rollouts], PriorTransforms]:
     """Attention on one cell of the prior, the start's place; it turns with the prior, or stays."""
     patches = grid[0] * grid[1]
     centres = program.cell_places(SIZE, grid)
@@ -165,8 +167,8 @@ def known_maps(follows: bool, grid: tuple[int, int], start: int) -> tuple[dict[f
         own = np.zeros((1, 2 * patches))
         own[0, start] = 0.6
         own[0, patches + int(np.abs(centres - place).argmin())] = 0.4
-        maps[angle] = Maps(own, np.full((1, patches), 1 / patches))
-    return maps, Ways(np.ones(1, complex), np.zeros(1, complex))
+        maps[angle] = Rollouts(own, np.full((1, patches), 1 / patches))
+    return maps, PriorTransforms.identity(1)
 
 
 @pytest.mark.parametrize("follows", [True, False])
@@ -184,7 +186,7 @@ def test_numbers_of_attention_that_is_known(follows: bool) -> None:
     assert found["followed/other_patch"] == pytest.approx(0, abs=1e-9)
     # With the prior shown 40 pixels further right the box is another place of it.
     moved = program.measure(
-        maps, Ways(ways.turn, ways.shift + 40), boxes, np.array([start]), grid, SIZE
+        maps, PriorTransforms(ways.turn, ways.shift + 40), boxes, np.array([start]), grid, SIZE
     )
     assert moved["in_box"].item() == 0 and moved["same_place"].item() == 1
 
@@ -200,14 +202,14 @@ def test_samples_without_a_value_are_no_part_of_the_number_behind_it() -> None:
     maps, ways = known_maps(True, grid, 10)
     boxes = np.array([[16.0, 0.0, 32.0, 32.0]] * 3)
     three = {
-        angle: Maps(np.repeat(one.own, 3, 0), np.repeat(one.other, 3, 0))
+        angle: Rollouts(np.repeat(one.from_start, 3, 0), np.repeat(one.from_outside, 3, 0))
         for angle, one in maps.items()
     }
     for angle, one in three.items():
-        one.own[1, 64:] = 0  # the second never looks at the prior,
+        one.from_start[1, 64:] = 0  # the second never looks at the prior,
         if angle:
-            one.own[2, 64:] = 0  # the third not at a rotated one
-    ways = Ways(np.repeat(ways.turn, 3), np.repeat(ways.shift, 3))
+            one.from_start[2, 64:] = 0  # the third not at a rotated one
+    ways = PriorTransforms(np.repeat(ways.turn, 3), np.repeat(ways.shift, 3))
     rows = program.measure(three, ways, boxes, starts, grid, SIZE)
     settings = AttentionRolloutSettings(angles=[-90, 90])
     found = program.sizes(rows, settings)

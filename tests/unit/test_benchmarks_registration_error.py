@@ -17,7 +17,7 @@ from speed.registration_recipe import true_alignment
 from cxrflow.benchmarks.measure_data import main
 from cxrflow.benchmarks.temporal.registration_error import (
     frame,
-    shared,
+    mutual_information,
     statistics,
     true_alignments,
 )
@@ -193,10 +193,12 @@ def test_registration_comes_near_and_wrong_conventions_do_not(world: Path, tmp_p
 
 def test_mutual_information_is_that_of_the_registration(world: Path) -> None:
     found = registered(world, "i1", "i0", Alignment())
-    there, here = shared(world / "pixels", (("i1", "i0"), (found, Alignment())), SETTINGS)
+    there, here = mutual_information(
+        world / "pixels", (("i1", "i0"), (found, Alignment())), SETTINGS
+    )
     assert there == pytest.approx(found.mutual_information, rel=0.01) and here < there
     far = replace(found, shift_x=1000.0)
-    assert np.isnan(shared(world / "pixels", (("i1", "i0"), (far,)), SETTINGS)).all()
+    assert np.isnan(mutual_information(world / "pixels", (("i1", "i0"), (far,)), SETTINGS)).all()
 
 
 def test_what_cannot_be_scored(world: Path, tmp_path: Path) -> None:

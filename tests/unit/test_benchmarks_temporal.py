@@ -18,12 +18,12 @@ from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.temporal import temporal_classification as program
 from cxrflow.benchmarks.temporal.head_training import (
     HeadTrainingProgram,
-    Parts,
+    PairSplits,
     class_weights,
     linear_head,
     multilayer_head,
 )
-from cxrflow.benchmarks.temporal.image_pairs import LabelledPairs, encode
+from cxrflow.benchmarks.temporal.image_pairs import ImagePairs, encode
 from cxrflow.benchmarks.temporal.settings import TemporalClassificationSettings
 from cxrflow.data.readers.common_tables import DIRECTIONS
 from cxrflow.encoders.frames import Frames
@@ -241,7 +241,7 @@ def test_a_few_shot_head_starts_at_the_prompts_of_its_finding(world, tmp_path, m
     image = load_image_half(model).eval()
     store, table = PixelStore(world / "pixels"), pd.read_parquet(world / "cohort/samples.parquet")
     chosen = (table["split"] == "test") & (table["finding"] == "Edema")
-    test = LabelledPairs.of(table[chosen], store, DIRECTIONS)
+    test = ImagePairs.of(table[chosen], store, DIRECTIONS)
     features = program.encode_all(image, store, test, 7, torch.device("cpu"), projected=True)
     expected = [DIRECTIONS[place] for place in features[:, :3].argmax(1)]
     assert result.predictions["own_prior_seed0"].tolist() == expected
@@ -256,7 +256,7 @@ def test_the_loss_is_the_weighted_mean_and_parts_add_up(world):
     store, table = PixelStore(world / "pixels"), pd.read_parquet(world / "cohort/samples.parquet")
     train = table[(table["split"] == "train") & (table["finding"] == "Edema")].iloc[1:40]
     train = train[~((train["label"] == "stable") & (np.arange(39) % 2 == 0))]
-    pairs = LabelledPairs.of(train, store, DIRECTIONS)
+    pairs = ImagePairs.of(train, store, DIRECTIONS)
     weights = class_weights(pairs.labels, 3)
     balanced = compute_class_weight("balanced", classes=np.arange(3), y=pairs.labels)
     np.testing.assert_allclose(weights, balanced, rtol=1e-6)
@@ -266,8 +266,8 @@ def test_the_loss_is_the_weighted_mean_and_parts_add_up(world):
     image = ImageEncoder(ImageEncoderSettings.model_validate(TWO))
     learning = settings({**QUICK, "training": {**QUICK["training"], "batch_size": 12}}).learning
     head = nn.Linear(image.encoder.features, 3)
-    parts = Parts(pairs, pairs, {})
-    made = HeadTrainingProgram(image, head, parts, store, 3, learning, 0, torch.device("cpu"))
+    splits = PairSplits(pairs, pairs, {})
+    made = HeadTrainingProgram(image, head, splits, store, 3, learning, 0, torch.device("cpu"))
     whole = made.losses(0, 0, 0, 1)
     shares = [made.losses(0, 0, part, 3) for part in range(3)]
     torch.testing.assert_close(sum(one.total for one in shares), whole.total)
@@ -291,9 +291,9 @@ def test_places_in_time_and_the_missing_prior_are_not_decayed(world):
     learning = settings(QUICK).learning
     head = multilayer_head(image.encoder.features, 16, 3)
     store, table = PixelStore(world / "pixels"), pd.read_parquet(world / "cohort/samples.parquet")
-    pairs = LabelledPairs.of(table[table["split"] == "train"], store, DIRECTIONS)
-    parts = Parts(pairs, pairs, {})
-    made = HeadTrainingProgram(image, head, parts, store, 3, learning, 0, torch.device("cpu"))
+    pairs = ImagePairs.of(table[table["split"] == "train"], store, DIRECTIONS)
+    splits = PairSplits(pairs, pairs, {})
+    made = HeadTrainingProgram(image, head, splits, store, 3, learning, 0, torch.device("cpu"))
     groups = parameter_groups(made.modules, 0.01, made.parameter_rules)
     free = [p for group in groups if not group["decays"] for p in group["params"]]
     for name in ("missing_previous_emb", "vit_pooler.type_embed"):
@@ -304,7 +304,7 @@ def test_places_in_time_and_the_missing_prior_are_not_decayed(world):
 
 def test_other_priors_are_of_other_patients(world):
     store, table = PixelStore(world / "pixels"), pd.read_parquet(world / "cohort/samples.parquet")
-    pairs = LabelledPairs.of(pd.concat([table, table.head(4)]), store, DIRECTIONS)
+    pairs = ImagePairs.of(pd.concat([table, table.head(4)]), store, DIRECTIONS)
     owner = {row: name for row, name in zip(pairs.prior, pairs.table["subject_id"], strict=True)}
     other = pairs.other_priors()
     assert all(

@@ -1,1 +1,1 @@
-"""What became of a finding between two images."""
+"""Benchmarks of two images of a patient: change of a finding, use of the prior, registration."""

@@ -1,16 +1,16 @@
 """Attention rollout: does a patch of a finding look at the same place of the prior image?
 
 BioViL-T Appendix A.3, Figures 3 and A.5, which show examples; here they are counted over MS-CXR.
-The start is the patch at the centre of a box on the current image (of a phrase's largest). Of what
-this patch takes from the prior image, ``in_box`` is the share within the box, brought to where the
-same place of the chest truly is in the prior. Only the synthetic hospital knows that (``--truth``);
-elsewhere it is taken to be the same place of the image. Beside it stand what even attention would
-give (``uniform``), what the patches outside the box give (``other_patch``, their mean), and the
-box left where it is (``same_place``).
+The start is the patch at the centre of a phrase's largest box on the current image. ``in_box`` is
+the share of its attention on the prior image that falls within the box, moved to where the same
+place of the chest is in the prior. Only the synthetic hospital knows that (``--truth``); elsewhere
+the same place of the image stands for it. For comparison: even attention (``uniform``), the mean
+over patches outside the box (``other_patch``), and the box at its place on the current image
+(``same_place``).
 
-Rotation test: the prior is rotated about its middle, and the middle of the attention should move as
-the place itself. ``followed`` is the slope of one movement over the other: 1 follows, 0 stays;
-``followed/other_patch`` the same of the other patches' attention, which moves with the image too.
+Rotation test: the prior is rotated about its middle. The attention's centre should move as the
+place does. ``followed`` is the slope of the first movement over the second: 1 follows, 0 stays.
+``followed/other_patch`` is that of the patches outside the box, whose attention moves too.
 
 Shapes: N samples, B of a batch, L = h x w patches, P points of a cell. A place is a complex number,
 x + iy in stored pixels from the middle of the square, y downwards.
@@ -37,13 +37,13 @@ from cxrflow.benchmarks.inputs import (
 from cxrflow.benchmarks.result import Result, estimates
 from cxrflow.benchmarks.temporal.registration_error import TRUTH
 from cxrflow.benchmarks.temporal.rollout_places import (
-    Maps,
-    Ways,
+    PriorTransforms,
+    Rollouts,
     cell_places,
     inside,
     rotated,
     shares,
-    true_ways,
+    true_transforms,
 )
 from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
 from cxrflow.encoders.attention_rollout import block_attention, rollout
@@ -61,17 +61,17 @@ log = logging.getLogger("cxrflow")
 
 COLUMNS = ("sample_id", "subject_id", "image_id", "category", "boxes", PRIOR)
 MEANS = ("in_box", "uniform", "other_patch", "same_place", "current_in_box", "prior_share")
-SLOPES = {"followed": "moved", "followed/other_patch": "moved_other"}  # and their columns
-POINTS = 8  # of a cell, along each axis: how much of it a box covers
+COLUMN_BY_SLOPE = {"followed": "moved", "followed/other_patch": "moved_other"}
+POINTS = 8  # of a cell along each axis, to measure how much of it a box covers
 
 
 def largest_boxes(samples: pd.DataFrame, placements: list[Placement]) -> NDArray[np.float64]:
-    """The largest box of each phrase, [N, 4] in stored pixels."""
-    found = []
+    """Return the largest box of each phrase, [N, 4] (x, y, w, h) in stored pixels."""
+    largest = []
     for boxes, placement in zip(samples["boxes"], placements, strict=True):
         original = np.array([list(map(float, box)) for box in boxes])
-        found.append(placement.boxes(original[(original[:, 2] * original[:, 3]).argmax()])[0])
-    return np.stack(found)
+        largest.append(placement.boxes(original[(original[:, 2] * original[:, 3]).argmax()])[0])
+    return np.stack(largest)
 
 
 @torch.inference_mode()
@@ -82,31 +82,35 @@ def roll_out(
     starts: NDArray[np.int64],
     outside_NL: NDArray[np.bool_],
     settings: AttentionRolloutSettings,
-) -> dict[float, Maps]:
-    """Maps of the samples, by the angle that the prior is rotated by; 0 is the prior as it is."""
+) -> dict[float, Rollouts]:
+    """Return the rollouts by the prior's rotation in degrees; 0 is the prior as stored.
+
+    ``starts``: the patch [N] to start from; ``outside_NL``: the patches outside the box.
+    """
     device = next(trunk.parameters()).device
-    found: dict[float, list[Maps]] = {angle: [] for angle in (0.0, *settings.angles)}
+    batches: dict[float, list[Rollouts]] = {angle: [] for angle in (0.0, *settings.angles)}
     for positions, frames in image_batches(pixels, samples, settings.batch_size, takes_prior=True):
         assert frames.prior is not None
-        for angle, parts in found.items():
+        for angle, rollouts in batches.items():
             turned = frames.prior if angle == 0 else rotated(frames.prior, angle)
-            both = Frames(frames.current.to(device), turned.to(device))
-            flow = rollout(block_attention(trunk, both), settings.kept).double().cpu().numpy()
+            pair = Frames(frames.current.to(device), turned.to(device))
+            flow = rollout(block_attention(trunk, pair), settings.kept).double().cpu().numpy()
             patches = flow.shape[1]
-            own = flow[np.arange(len(positions)), starts[positions]]
+            from_start = flow[np.arange(len(positions)), starts[positions]]
             to_prior = flow[:, :, patches:]
-            given = shares(to_prior.reshape(-1, patches)).reshape(to_prior.shape)
-            counted = outside_NL[positions][:, :, None] & np.isfinite(given)
-            total = np.where(counted, given, 0).sum(1)
-            parts.append(Maps(own, shares(total)))
+            attention = shares(to_prior.reshape(-1, patches)).reshape(to_prior.shape)
+            # A patch without attention on the prior has no shares, and no part in the mean.
+            counted = outside_NL[positions][:, :, None] & np.isfinite(attention)
+            total = np.where(counted, attention, 0).sum(1)
+            rollouts.append(Rollouts(from_start, shares(total)))
     return {
-        angle: Maps(*(np.concatenate(part) for part in zip(*parts, strict=True)))
-        for angle, parts in found.items()
+        angle: Rollouts(*(np.concatenate(arrays) for arrays in zip(*rollouts, strict=True)))
+        for angle, rollouts in batches.items()
     }
 
 
 def grid_of(trunk: Trunk, size: int) -> tuple[int, int]:
-    """Rows and columns of the patches of an image of so many pixels."""
+    """Return the rows and columns of patches of an image of ``size`` x ``size`` pixels."""
     with torch.inference_mode():
         image = torch.zeros(1, 1, size, size, device=next(trunk.parameters()).device)
         height, width = trunk(Frames(image)).grid.shape[2:]
@@ -114,38 +118,42 @@ def grid_of(trunk: Trunk, size: int) -> tuple[int, int]:
 
 
 def measure(
-    maps: dict[float, Maps],
-    ways: Ways,
+    rollouts: dict[float, Rollouts],
+    transforms: PriorTransforms,
     boxes: NDArray[np.float64],
     starts: NDArray[np.int64],
     grid: tuple[int, int],
     size: int,
 ) -> pd.DataFrame:
-    """The columns of the samples: see the module; ``moved`` and ``expected`` are products."""
+    """Return the columns of the samples, by the names of the module's docstring.
+
+    ``moved_<angle>`` is the attention's movement projected on the place's, ``expected_<angle>`` the
+    place's squared, in pixels squared: sums of them give the slope of least squares.
+    """
     centres_L, points_LP = cell_places(size, grid), cell_places(size, grid, POINTS)
-    own, patches = maps[0.0].own, len(centres_L)
-    there = ways.back(np.broadcast_to(points_LP.ravel(), (len(boxes), points_LP.size)))
-    covered_NL = inside(there, boxes, size).reshape(-1, *points_LP.shape).mean(2)
-    here = np.broadcast_to(points_LP.ravel(), there.shape)
-    still_NL = inside(here, boxes, size).reshape(-1, *points_LP.shape).mean(2)
-    to_prior = shares(own[:, patches:])
+    from_start, patches = rollouts[0.0].from_start, len(centres_L)
+    points = np.broadcast_to(points_LP.ravel(), (len(boxes), points_LP.size))
+    moved_box_NL = inside(transforms.back(points), boxes, size)
+    covered_NL = moved_box_NL.reshape(-1, *points_LP.shape).mean(2)
+    still_NL = inside(points, boxes, size).reshape(-1, *points_LP.shape).mean(2)
+    to_prior = shares(from_start[:, patches:])
     columns = {
         "in_box": (to_prior * covered_NL).sum(1),
         "uniform": covered_NL.mean(1),
-        "other_patch": (maps[0.0].other * covered_NL).sum(1),
+        "other_patch": (rollouts[0.0].from_outside * covered_NL).sum(1),
         "same_place": (to_prior * still_NL).sum(1),
-        "current_in_box": (shares(own[:, :patches]) * still_NL).sum(1),
-        "prior_share": own[:, patches:].sum(1),
+        "current_in_box": (shares(from_start[:, :patches]) * still_NL).sum(1),
+        "prior_share": from_start[:, patches:].sum(1),
     }
-    place = ways(centres_L[starts][:, None])[:, 0]
-    for angle, turned in maps.items():
+    place = transforms(centres_L[starts][:, None])[:, 0]
+    for angle, turned in rollouts.items():
         if angle == 0:
             continue
         expected = place * np.exp(1j * np.deg2rad(angle)) - place
         columns[f"expected_{angle:g}"] = np.abs(expected) ** 2
         for name, before, after in (
-            ("moved", to_prior, shares(turned.own[:, patches:])),
-            ("moved_other", maps[0.0].other, turned.other),
+            ("moved", to_prior, shares(turned.from_start[:, patches:])),
+            ("moved_other", rollouts[0.0].from_outside, turned.from_outside),
         ):
             movement = after @ centres_L - before @ centres_L
             columns[f"{name}_{angle:g}"] = (movement * expected.conj()).real
@@ -155,35 +163,35 @@ def measure(
 def statistics(predictions: pd.DataFrame, settings: AttentionRolloutSettings) -> Statistic:
     """Means over the samples, and the slopes of the rotation test."""
     slopes = {}
-    for metric, column in SLOPES.items():
+    for metric, column in COLUMN_BY_SLOPE.items():
         moved = predictions[[f"{column}_{angle:g}" for angle in settings.angles]].to_numpy()
         expected = predictions[[f"expected_{angle:g}" for angle in settings.angles]].to_numpy()
-        known = np.isfinite(moved)
-        slopes[metric] = (np.where(known, moved, 0).sum(1), np.where(known, expected, 0).sum(1))
+        finite = np.isfinite(moved)
+        slopes[metric] = (np.where(finite, moved, 0).sum(1), np.where(finite, expected, 0).sum(1))
 
     def metrics(counts: Floats) -> dict[str, Floats]:
-        found = {name: weighted_mean(counts, predictions[name]) for name in MEANS}
-        found["above_other_patch"] = found["in_box"] - found["other_patch"]
+        scores = {name: weighted_mean(counts, predictions[name]) for name in MEANS}
+        scores["above_other_patch"] = scores["in_box"] - scores["other_patch"]
         for metric, (moved, expected) in slopes.items():
             total = counts @ expected
-            found[metric] = np.asarray(counts @ moved / np.where(total > 0, total, np.nan))
-        return found
+            scores[metric] = np.asarray(counts @ moved / np.where(total > 0, total, np.nan))
+        return scores
 
     return metrics
 
 
 def sizes(predictions: pd.DataFrame, settings: AttentionRolloutSettings) -> dict[str, int]:
-    """How many samples have a value, by metric."""
-    known = {name: np.isfinite(predictions[name]) for name in MEANS}
-    known["above_other_patch"] = known["in_box"] & known["other_patch"]
-    for metric, column in SLOPES.items():
+    """Return how many samples have a value, by metric."""
+    finite = {name: np.isfinite(predictions[name]) for name in MEANS}
+    finite["above_other_patch"] = finite["in_box"] & finite["other_patch"]
+    for metric, column in COLUMN_BY_SLOPE.items():
         names = [f"{column}_{angle:g}" for angle in settings.angles]
-        known[metric] = np.isfinite(predictions[names]).any(axis=1)
-    return {name: int(rows.sum()) for name, rows in known.items()}
+        finite[metric] = np.isfinite(predictions[names]).any(axis=1)
+    return {name: int(rows.sum()) for name, rows in finite.items()}
 
 
 def unscored(predictions: pd.DataFrame) -> dict[str, int]:
-    """How many samples some metrics have no value of, by reason."""
+    """Return how many samples lack the value of some metric, by reason."""
     reasons = {
         "no attention on the prior": predictions["in_box"],
         "no attention on the prior from patches outside the box": predictions["other_patch"],
@@ -195,7 +203,7 @@ def unscored(predictions: pd.DataFrame) -> dict[str, int]:
 def usable(
     samples: pd.DataFrame, pixels: Any, truth: pd.DataFrame | None
 ) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
-    """The samples with a prior, and how many others there are and why."""
+    """Return the samples with a prior in the store, and the counts of the rest by reason."""
     tests = {
         "no prior": samples[PRIOR].isna(),
         "image is not in the pixel store": ~pixels.holds(samples["image_id"]),
@@ -203,8 +211,8 @@ def usable(
     }
     if truth is not None:
         fit = truth["usable"].astype(bool)
-        good = [samples[name].map(fit).eq(True) for name in ("image_id", PRIOR)]
-        tests["an image is spoilt: the chest's place in it is not known"] = ~(good[0] & good[1])
+        current, prior = (samples[name].map(fit).eq(True) for name in ("image_id", PRIOR))
+        tests["an image is spoilt: the chest's place in it is not known"] = ~(current & prior)
     return drop_rows(samples, tests)
 
 
@@ -224,20 +232,20 @@ def score(options: Namespace, settings: AttentionRolloutSettings) -> Result:
     placed = [store.placement(int(row)) for row in store.rows(samples["image_id"])]
     boxes = largest_boxes(samples, placed)
     centre = boxes[:, :2] + boxes[:, 2:] / 2
-    seen = ((centre >= 0) & (centre < size)).all(axis=1)
-    samples, left_out = drop_rows(samples, {"the box's centre is outside the crop": ~seen})
-    boxes, centre = boxes[seen], centre[seen]
+    in_crop = ((centre >= 0) & (centre < size)).all(axis=1)
+    samples, left_out = drop_rows(samples, {"the box's centre is outside the crop": ~in_crop})
+    boxes, centre = boxes[in_crop], centre[in_crop]
     cells = (centre / size * [grid[1], grid[0]]).astype(np.int64)
     starts = cells[:, 1] * grid[1] + cells[:, 0]
     middles = np.broadcast_to(cell_places(size, grid), (len(samples), grid[0] * grid[1]))
     if truth is None:
-        ways = Ways(np.ones(len(samples), complex), np.zeros(len(samples), complex))
+        transforms = PriorTransforms.identity(len(samples))
     else:
-        ways = true_ways(samples, truth, store)
-    maps = roll_out(trunk, store, samples, starts, ~inside(middles, boxes, size), settings)
-    found = measure(maps, ways, boxes, starts, grid, size)
-    kept = samples[["sample_id", "subject_id", "image_id", PRIOR, "category"]]
-    predictions = kept.reset_index(drop=True).join(found)
+        transforms = true_transforms(samples, truth, store)
+    rollouts = roll_out(trunk, store, samples, starts, ~inside(middles, boxes, size), settings)
+    measures = measure(rollouts, transforms, boxes, starts, grid, size)
+    ids = samples[["sample_id", "subject_id", "image_id", PRIOR, "category"]]
+    predictions = ids.reset_index(drop=True).join(measures)
     statistic = statistics(predictions, settings)
     counted = sizes(predictions, settings)
     metrics = estimates(statistic, predictions, counted, settings.intervals)
@@ -250,7 +258,7 @@ def score(options: Namespace, settings: AttentionRolloutSettings) -> Result:
         **cohort.data,
         "fingerprint": cohort.fingerprint(store),
         "samples": len(samples),
-        "unscored": unscored(found),
+        "unscored": unscored(measures),
         "dropped": dropped + left_out,
     }
     protocol = {
@@ -264,5 +272,6 @@ def score(options: Namespace, settings: AttentionRolloutSettings) -> Result:
     if settings.figures:
         from cxrflow.benchmarks.temporal.rollout_sheet import draw
 
-        result.figures.append(draw(predictions, maps, ways, boxes, starts, grid, store, settings))
+        figure = draw(predictions, rollouts, transforms, boxes, starts, grid, store, settings)
+        result.figures.append(figure)
     return result

@@ -1,7 +1,7 @@
-"""Trains a head on pairs of images, with the encoder or on top of it (BioViL-T Appendix F.3).
+"""Training of a head on pairs of images, with or without the encoder (BioViL-T Appendix F.3).
 
-A program of the training engine, so that a run that is killed goes on where it was. What it writes
-is no model but the scores of the test pairs.
+A program of the training engine, so that an interrupted run resumes. It exports the scores of the
+test pairs, not a model.
 
 Shapes: B pairs, C classes.
 """
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from cxrflow.benchmarks.inputs import Pixels, read_frames
-from cxrflow.benchmarks.temporal.image_pairs import LabelledPairs, encode, encode_all
+from cxrflow.benchmarks.temporal.image_pairs import ImagePairs, encode, encode_all
 from cxrflow.benchmarks.temporal.settings import FewShot, FineTuning
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.images.augment import Augmentation
@@ -29,16 +29,16 @@ from cxrflow.training.sampler import UniformSampler
 WITHOUT_DECAY = ("type_embed", "missing_previous_emb")
 
 
-class Parts(NamedTuple):
-    """Pairs of a finding to learn from, to look at, to be scored on, the last with other priors."""
+class PairSplits(NamedTuple):
+    """Pairs of a finding; ``test`` by whose prior images they have, the patient's or another's."""
 
-    train: LabelledPairs
-    validate: LabelledPairs
-    test: dict[str, LabelledPairs]
+    train: ImagePairs
+    validate: ImagePairs
+    test: dict[str, ImagePairs]
 
 
 def class_weights(labels: NDArray[np.int64], classes: int) -> Tensor:
-    """Inverse frequencies [C] whose mean over the samples is 1; 0 for a class of no sample."""
+    """Return inverse class frequencies [C] whose mean over the samples is 1; 0 if none has it."""
     counts = np.bincount(labels, minlength=classes)
     present = counts > 0
     weights = np.zeros(classes)
@@ -47,7 +47,7 @@ def class_weights(labels: NDArray[np.int64], classes: int) -> Tensor:
 
 
 def multilayer_head(features: int, hidden: int, classes: int) -> nn.Sequential:
-    """Two linear layers, batch normalisation and ReLU between them."""
+    """Return two linear layers with batch normalisation and ReLU between them."""
     return nn.Sequential(
         nn.Linear(features, hidden),
         nn.BatchNorm1d(hidden),
@@ -57,7 +57,7 @@ def multilayer_head(features: int, hidden: int, classes: int) -> nn.Sequential:
 
 
 def linear_head(starts_CP: Tensor) -> nn.Linear:
-    """One linear layer that starts as the embeddings of the classes, its bias at 0."""
+    """Return a linear layer initialised with the classes' embeddings, its bias at 0."""
     head = nn.Linear(starts_CP.shape[1], len(starts_CP))
     with torch.no_grad():
         head.weight.copy_(starts_CP)
@@ -66,26 +66,26 @@ def linear_head(starts_CP: Tensor) -> nn.Linear:
 
 
 class HeadTrainingProgram(Program):
-    """Weighted cross-entropy of augmented pairs; a few-shot head's encoder stays as it is."""
+    """Weighted cross-entropy of augmented pairs; the encoder of a few-shot head is frozen."""
 
     def __init__(
         self,
         image: ImageEncoder,
         head: nn.Module,
-        parts: Parts,
+        splits: PairSplits,
         pixels: Pixels,
         classes: int,
         learning: FineTuning | FewShot,
         seed: int,
         device: torch.device,
     ) -> None:
-        self.image, self.head, self.parts, self.pixels = image, head, parts, pixels
+        self.image, self.head, self.splits, self.pixels = image, head, splits, pixels
         self.learning, self.seed, self.device = learning, seed, device
         self.frozen = isinstance(learning, FewShot)
         self.image.to(device).eval().requires_grad_(not self.frozen)
         self.modules: dict[str, nn.Module] = {"head": head.to(device)}
         if not self.frozen:
-            # What is classified are the trunk's features: the projection is no part of it.
+            # The head reads the trunk's features, so the projection is not trained.
             self.modules["image"] = image.encoder
         names = [name for name, _ in image.encoder.named_parameters(prefix="image")]
         self.parameter_rules: Sequence[ParameterRule] = [
@@ -94,62 +94,62 @@ class HeadTrainingProgram(Program):
             if not self.frozen and name.endswith(WITHOUT_DECAY)
         ]
         training = learning.training
-        self.sampler = UniformSampler(len(parts.train), training.batch_size, seed)
+        self.sampler = UniformSampler(len(splits.train), training.batch_size, seed)
         self.batches_per_epoch = self.sampler.batches_per_epoch
         self.classes = classes
-        self.weights_C = class_weights(parts.train.labels, classes).to(device)
+        self.weights_C = class_weights(splits.train.labels, classes).to(device)
         self.augmentation = Augmentation(learning.augmentation)
 
     def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
-        """The share of a part of a batch in the batch's weighted mean."""
+        """Return the summand of a batch's ``part`` of ``parts`` in the batch's weighted mean."""
         rows = self.sampler.rows(epoch, index)
-        train = self.parts.train
+        train = self.splits.train
         total = self.weights_C[torch.from_numpy(train.labels[rows]).to(self.device)].sum()
-        own = train.rows(np.array_split(rows, parts)[part])
+        pairs = train.rows(np.array_split(rows, parts)[part])
         frames = read_frames(
             self.pixels,
-            own.current,
-            own.prior,
+            pairs.current,
+            pairs.prior,
             lambda stored: self.augmentation(stored, self.seed, epoch),
         )
-        frames = frames.each(lambda one: one.to(self.device))
+        frames = frames.each(lambda images: images.to(self.device))
         with torch.set_grad_enabled(not self.frozen):
             features = encode(self.image, frames, projected=self.frozen)
         logits = self.head(features.float()).float()
-        labels = torch.from_numpy(own.labels).to(self.device)
+        labels = torch.from_numpy(pairs.labels).to(self.device)
         loss = cross_entropy(logits, labels, self.weights_C, reduction="sum") / total
-        return Losses(loss, {"cross_entropy": loss.detach()}, len(own), 0)
+        return Losses(loss, {"cross_entropy": loss.detach()}, len(pairs), 0)
 
     def after_update(self) -> None:
-        """Nothing follows the weights."""
+        """No state depends on the weights."""
 
     def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
-        """Ids of a batch."""
-        ids: list[str] = self.parts.train.table["sample_id"].to_list()
+        """Return the sample ids of a batch."""
+        ids: list[str] = self.splits.train.table["sample_id"].to_list()
         return [ids[row] for row in self.sampler.rows(epoch, index)]
 
     @torch.no_grad()
-    def logits(self, pairs: LabelledPairs) -> Tensor:
-        """Logits [N, C] of pairs as they are stored."""
+    def logits(self, pairs: ImagePairs) -> Tensor:
+        """Return logits [N, C] of pairs, not augmented."""
         size = self.learning.training.batch_size
         features = encode_all(self.image, self.pixels, pairs, size, self.device, self.frozen)
         return self.head(features.to(self.device)).float().cpu()
 
     def validate(self) -> dict[str, float]:
-        """Weighted loss and macro-accuracy of the validation pairs."""
-        pairs = self.parts.validate
+        """Return the weighted loss and the macro-accuracy of the validation pairs."""
+        pairs = self.splits.validate
         logits, labels = self.logits(pairs), torch.from_numpy(pairs.labels)
         loss = cross_entropy(logits, labels, self.weights_C.cpu())
-        called = logits.argmax(1).numpy()
-        macro = np.nanmean(recalls(pairs.labels, called, range(self.classes)))
+        answers = logits.argmax(1).numpy()
+        macro = np.nanmean(recalls(pairs.labels, answers, range(self.classes)))
         return {"loss": float(loss), "macro_accuracy": float(macro)}
 
     def validation_record(self) -> dict[str, Any]:
-        """Nothing is kept of it."""
+        """Validations leave no record."""
         return {}
 
     def export(self, folder: Path) -> None:
-        """``<part>.npy``: the classes' probabilities [N, C] of the test pairs."""
+        """Write the class probabilities [N, C] of each set of test pairs to ``<name>.npy``."""
         self.image.eval()
-        for name, pairs in self.parts.test.items():
+        for name, pairs in self.splits.test.items():
             np.save(folder / f"{name}.npy", self.logits(pairs).softmax(1).numpy())

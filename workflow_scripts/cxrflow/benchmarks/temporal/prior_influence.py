@@ -1,11 +1,11 @@
 """Which words need the prior image when they are masked (BioViL-T section 4.6, F.5, Figure 4).
 
-Sentences are read by themselves, one token masked at a time, beside the patches of their study.
-What a token gains by the prior is the cross-entropy without it less that with it (Eq. 2), a mean
-over the sentences in which the token stands (Eq. 5); a category's value is the mean over its
-tokens. Control: the prior of another patient in place of the own, ``over_other``; what is only due
-to there being a prior is not in it. A token is a word that is one piece of the vocabulary; where it
-stands twice in a sentence, the mean of both counts.
+The text encoder reads each sentence with one token masked and attends to the patches of its study.
+A token's gain by the prior is the cross-entropy without it less that with it (Eq. 2), a mean over
+the sentences that have the token (Eq. 5). A category's value is the mean over its tokens. Control:
+``over_other`` is the gain over another patient's prior, so that the mere presence of a prior does
+not count. A token is a word that is one piece of the vocabulary; of a token that stands twice in a
+sentence the mean counts.
 
 Shapes: N studies, M = h x w patches of width P, B masked sentences of L tokens, R resamples.
 """
@@ -52,13 +52,13 @@ log = logging.getLogger("cxrflow")
 COLUMNS = ("subject_id", "study_id", "image_id", "split", PRIOR)
 PROGRESSION, OTHERS = "progression", "others"
 FIGURE = "prior_influence.png"
-NAMED = 5  # tokens in the caption, as in the paper's
+CAPTION_TOKENS = 5  # as in the paper's caption
 GAINS = ("delta_prior", "over_other")
 
 
 @dataclass(frozen=True)
-class Sentence:
-    """A sentence [CLS] … [SEP] of a study, and the places of the tokens that are masked."""
+class MaskedSentence:
+    """A sentence [CLS] … [SEP] of a study, and the positions of the tokens to mask."""
 
     study: int
     ids: Tensor  # [L]
@@ -67,39 +67,40 @@ class Sentence:
 
 def read_sentences(
     samples: pd.DataFrame, tokenizer: Any, longest: int, settings: PriorInfluenceSettings
-) -> list[Sentence]:
-    """The sentences of all reports that hold a word of a category."""
+) -> list[MaskedSentence]:
+    """Return the sentences of all reports that have a word of a category."""
     vocabulary = VocabularyInfo.from_tokenizer(tokenizer)
     words = {word for group in settings.categories.values() for word in group}
-    known = np.array([piece.lower() in words for piece in vocabulary.pieces])
-    found = []
+    categorised = np.array([piece.lower() in words for piece in vocabulary.pieces])
+    masked = []
     for section in settings.sections:
         for study, sentences in enumerate(sentences_of(samples, section)):
             for encoding in tokenizer.encode_batch_fast(sentences):
                 ids = np.array(encoding.ids[:longest])
                 begins = ~vocabulary.continues[ids]
-                whole = begins & np.append(begins[1:], True)
-                places = np.flatnonzero(whole & known[ids]).tolist()
+                # A word of one piece: it begins a word, and the next piece begins another.
+                single = begins & np.append(begins[1:], True)
+                places = np.flatnonzero(single & categorised[ids]).tolist()
                 if places:
-                    found.append(Sentence(study, torch.from_numpy(ids), places))
-    return found
+                    masked.append(MaskedSentence(study, torch.from_numpy(ids), places))
+    return masked
 
 
 def masked_batches(
-    sentences: list[Sentence], mask: int, size: int
+    sentences: list[MaskedSentence], mask: int, size: int
 ) -> Iterator[tuple[NDArray[np.int64], Tensor, Tensor, Tensor]]:
-    """Sentence numbers [B], masked ids [B, L] (padding -1), places [B] and the true ids [B] there.
+    """Yield sentence numbers, masked ids [B, L] (padding -1), places and their true ids [B].
 
-    A sentence stands there once for each of its tokens; sentences of like length stand together.
+    A sentence comes once for each of its tokens. Batches are of similar length.
     """
     order = sorted(range(len(sentences)), key=lambda number: len(sentences[number].ids))
     items = [(number, place) for number in order for place in sentences[number].places]
-    parts = (items[begin : begin + size] for begin in range(0, len(items), size))
-    for part in progress(parts, len(items), "masked token"):
-        numbers = np.array([number for number, _ in part])
-        places = torch.tensor([place for _, place in part])
+    batches = (items[begin : begin + size] for begin in range(0, len(items), size))
+    for batch in progress(batches, len(items), "masked token"):
+        numbers = np.array([number for number, _ in batch])
+        places = torch.tensor([place for _, place in batch])
         ids = pad_sequence([sentences[n].ids for n in numbers], batch_first=True, padding_value=-1)
-        row = torch.arange(len(part))
+        row = torch.arange(len(batch))
         targets = ids[row, places]
         ids[row, places] = mask
         yield numbers, ids, places, targets
@@ -109,42 +110,42 @@ def masked_batches(
 def encode_patches(
     model: Any, pixels: Pixels, samples: pd.DataFrame, with_prior: bool, size: int
 ) -> Tensor:
-    """Projected patches [N, M, P], not normalised, as they are read in training."""
+    """Return projected patches [N, M, P], not normalised, as in training."""
     batches = image_batches(pixels, samples, size, takes_prior=with_prior)
-    parts = [model.encode_image(frames).unnormalised_patches for _, frames in batches]
-    return torch.cat([part.flatten(1, 2) for part in parts])
+    patches = [model.encode_image(frames).unnormalised_patches for _, frames in batches]
+    return torch.cat([grid.flatten(1, 2) for grid in patches])
 
 
 @torch.inference_mode()
 def token_losses(
     model: Any,
     guided: GuidedText,
-    sentences: list[Sentence],
+    sentences: list[MaskedSentence],
     patches: dict[str, Tensor],
     size: int,
 ) -> pd.DataFrame:
-    """Cross-entropy of each masked token, by what its sentence is read beside."""
+    """Return the cross-entropy of each masked token, a column for each kind of ``patches``."""
     vocabulary = VocabularyInfo.from_tokenizer(model.tokenizer)
     studies = np.array([sentence.study for sentence in sentences])
-    parts = []
+    tables = []
     for numbers, ids, places, targets in masked_batches(sentences, vocabulary.mask, size):
         real = ids >= 0
         ids = ids.masked_fill(~real, vocabulary.pad).to(model.device)
         flat = (torch.arange(len(ids)) * ids.shape[1] + places).to(model.device)
         columns: dict[str, Any] = {}
         for name, all_NMP in patches.items():
-            own_BMP = all_NMP[torch.from_numpy(studies[numbers])]
-            hidden = guided.states(model.text_encoder, ids, real.long(), own_BMP)
+            patches_BMP = all_NMP[torch.from_numpy(studies[numbers])]
+            hidden = guided.states(model.text_encoder, ids, real.long(), patches_BMP)
             logits = model.text_encoder.predict_tokens(hidden, flat).float()
             loss = cross_entropy(logits, targets.to(model.device), reduction="none")
             columns[name] = loss.cpu().numpy()
-        said = {"sentence": numbers, "study": studies[numbers], "token": targets.numpy()}
-        parts.append(pd.DataFrame({**said, **columns}))
-    return pd.concat(parts, ignore_index=True)
+        keys = {"sentence": numbers, "study": studies[numbers], "token": targets.numpy()}
+        tables.append(pd.DataFrame({**keys, **columns}))
+    return pd.concat(tables, ignore_index=True)
 
 
 def gains(losses: pd.DataFrame) -> pd.DataFrame:
-    """One row a study and token: its ``sentences``, and the sum over them of each gain (F.5)."""
+    """Return a row for each study and token: its ``sentences``, and the sum of each gain (F.5)."""
     gained = losses[["study", "sentence", "token"]].assign(
         delta_prior=losses["none"] - losses["prior"],
         over_other=losses["other"] - losses["prior"],
@@ -155,7 +156,7 @@ def gains(losses: pd.DataFrame) -> pd.DataFrame:
 
 
 def frequent_tokens(predictions: pd.DataFrame, least: int) -> pd.DataFrame:
-    """``delta_prior``, ``over_other``, ``category`` by token, of those in enough sentences."""
+    """Return mean gains and category by token, of tokens in at least ``least`` sentences."""
     grouped = predictions.groupby("token")
     total = grouped[["sentences", *GAINS]].sum()
     tokens = total[total["sentences"] >= least]
@@ -164,18 +165,18 @@ def frequent_tokens(predictions: pd.DataFrame, least: int) -> pd.DataFrame:
 
 
 def statistics(predictions: pd.DataFrame, settings: PriorInfluenceSettings) -> Statistic:
-    """``<gain>/<category>``: the mean over the tokens of a category; ``others``: of all but change.
+    """``<gain>/<category>``, a mean over tokens, and ``tokens/<category>``, their number.
 
-    ``tokens/<category>`` says how many these are; they are the same in every resample.
+    ``others`` stands for all categories but progression. All resamples have the same tokens.
     """
     frequent = frequent_tokens(predictions, settings.least_sentences)
     place = predictions["token"].map({token: n for n, token in enumerate(frequent.index)})
-    kept = np.flatnonzero(place.notna())
+    rows = np.flatnonzero(place.notna())
     shape = (len(predictions), len(frequent))
 
     def sums(column: str) -> Any:
-        where = (kept, place.iloc[kept].astype(int))
-        return coo_array((predictions[column].to_numpy()[kept], where), shape=shape).tocsr()
+        where = (rows, place.iloc[rows].astype(int))
+        return coo_array((predictions[column].to_numpy()[rows], where), shape=shape).tocsr()
 
     number_NT = sums("sentences")
     gain_NT = {name: sums(name) for name in GAINS}
@@ -186,25 +187,23 @@ def statistics(predictions: pd.DataFrame, settings: PriorInfluenceSettings) -> S
 
     def metrics(counts: Floats) -> dict[str, Floats]:
         total_RT = (number_NT.T @ counts.T).T
-        found = {}
+        means = {}
         for name, sum_NT in gain_NT.items():
             mean_RT = (sum_NT.T @ counts.T).T / np.where(total_RT > 0, total_RT, np.nan)
             for group, chosen in present.items():
-                drawn = np.isfinite(mean_RT[:, chosen]).sum(axis=1)
+                # A token may be absent from a resample.
+                number = np.isfinite(mean_RT[:, chosen]).sum(axis=1)
                 total = np.nansum(mean_RT[:, chosen], axis=1)
-                found[f"{name}/{group}"] = total / np.where(drawn > 0, drawn, np.nan)
+                means[f"{name}/{group}"] = total / np.where(number > 0, number, np.nan)
         for group, chosen in present.items():
-            found[f"tokens/{group}"] = np.full(len(counts), float(chosen.sum()))
-        return found
+            means[f"tokens/{group}"] = np.full(len(counts), float(chosen.sum()))
+        return means
 
     return metrics
 
 
 def sizes(predictions: pd.DataFrame, settings: PriorInfluenceSettings) -> dict[str, int]:
-    """How many studies have a token that counts, by category; ``others`` as in :func:`statistics`.
-
-    Of all categories together under the empty name.
-    """
+    """Return how many studies have a frequent token, by category; "" is any category."""
     frequent = frequent_tokens(predictions, settings.least_sentences)
     of = predictions["token"].map(frequent["category"])
     groups = {name: of == name for name in settings.categories}
@@ -213,15 +212,16 @@ def sizes(predictions: pd.DataFrame, settings: PriorInfluenceSettings) -> dict[s
 
 
 def draw(predictions: pd.DataFrame, settings: PriorInfluenceSettings) -> Figure:
-    """Figure 4: the tokens' gains by category."""
+    """Draw Figure 4: the tokens' gains by category."""
     frequent = frequent_tokens(predictions, settings.least_sentences)
-    named = {name: name.replace("_", " ").capitalize() for name in settings.categories}
+    labels = {name: name.replace("_", " ").capitalize() for name in settings.categories}
     groups = {
-        f"{label} ({len(own)})": own.to_numpy()
-        for name, label in named.items()
-        if len(own := frequent.loc[frequent["category"] == name, "delta_prior"])
+        f"{label} ({len(deltas)})": deltas.to_numpy()
+        for name, label in labels.items()
+        if len(deltas := frequent.loc[frequent["category"] == name, "delta_prior"])
     }
-    best = frequent[frequent["category"] == PROGRESSION]["delta_prior"].nlargest(NAMED).index
+    progression = frequent[frequent["category"] == PROGRESSION]["delta_prior"]
+    best = progression.nlargest(CAPTION_TOKENS).index
     caption = (
         "By how much the cross-entropy of a masked token falls with the prior image, a value a "
         "token that stands in enough sentences; boxes are quartiles, dots means, numbers of tokens "
@@ -238,7 +238,7 @@ def draw(predictions: pd.DataFrame, settings: PriorInfluenceSettings) -> Figure:
 def usable(
     options: Namespace, pixels: Pixels, settings: PriorInfluenceSettings
 ) -> tuple[Any, pd.DataFrame, list[dict[str, Any]]]:
-    """The cohort, its studies with a prior, and how many others there are and why."""
+    """Return the cohort, its studies with a prior, and the counts of the rest by reason."""
     cohort = read_cohort(options.cohort, "pairs.parquet", COLUMNS, settings.split)
     table = cohort.table.assign(sample_id=cohort.table["study_id"])
     tests = {
@@ -272,13 +272,15 @@ def score(options: Namespace, settings: PriorInfluenceSettings) -> Result:
         name: encode_patches(model, pixels, table, name != "none", settings.batch_size)
         for name, table in (("none", samples), ("prior", samples), ("other", lent))
     }
-    found = gains(token_losses(model, guided, sentences, patches, settings.batch_size))
+    token_gains = gains(token_losses(model, guided, sentences, patches, settings.batch_size))
     vocabulary = VocabularyInfo.from_tokenizer(model.tokenizer)
     owner = {word: name for name, group in settings.categories.items() for word in group}
-    words = pd.Series([vocabulary.pieces[token] for token in found["token"]]).str.lower()
-    of_studies = samples[["sample_id", "subject_id"]].iloc[found["study"]].reset_index(drop=True)
+    words = pd.Series([vocabulary.pieces[token] for token in token_gains["token"]]).str.lower()
+    of_studies = (
+        samples[["sample_id", "subject_id"]].iloc[token_gains["study"]].reset_index(drop=True)
+    )
     predictions = of_studies.assign(token=words, category=words.map(owner)).join(
-        found[["sentences", *GAINS]]
+        token_gains[["sentences", *GAINS]]
     )
     statistic = statistics(predictions, settings)
     names = statistic(np.ones((1, len(predictions))))
@@ -293,8 +295,8 @@ def score(options: Namespace, settings: PriorInfluenceSettings) -> Result:
     metrics = estimates(statistic, predictions, behind, settings.intervals)
     for name in (PROGRESSION, OTHERS):
         if f"delta_prior/{name}" in metrics:
-            own, other = (metrics[f"{gain}/{name}"].value for gain in GAINS)
-            log.info("%s: %.3f by the prior, %.3f over another's", name, own, other)
+            values = (metrics[f"{gain}/{name}"].value for gain in GAINS)
+            log.info("%s: %.3f by the prior, %.3f over another's", name, *values)
     data = {
         **cohort.data,
         "pictures": pixels.fingerprint,

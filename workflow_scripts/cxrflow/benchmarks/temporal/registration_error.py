@@ -1,12 +1,11 @@
-"""How far registration of priors (BioViL-T Appendix F.7) is from the truth: ours, not the paper's.
+"""The error of registering priors (BioViL-T Appendix F.7) against the truth; not in the paper.
 
-The synthetic hospital knows how the chest lies in every image, and so how two images of a patient
-lie to each other (docs/registration.md). No model. metrics.json holds, for ``registered`` pairs and
-for pairs left as they are (``identity``), medians over pairs of what they are off: ``corner``
-(pixels, at the worst corner of the square; ``corner_90``: the 90th percentile), ``rotation``
-(degrees) and ``scale`` (per cent); ``mutual_information`` (mean, nats, of the filtered images; also
-where the ``true`` transform lies), and ``worse/registered``, the per cent of pairs that lie worse
-than before.
+The synthetic hospital knows the pose of the chest in every image, and so the true transform between
+two images of a patient (docs/registration.md). No model. metrics.json has, for ``registered`` pairs
+and for unmoved pairs (``identity``), medians over pairs: ``corner`` (pixels, at the worst corner of
+the square; ``corner_90``: the 90th percentile), ``rotation`` (degrees) and ``scale`` (per cent).
+``mutual_information`` is the mean over pairs in nats, of the filtered images; also at the ``true``
+transform. ``worse/registered`` is the per cent of pairs that registration moved away.
 """
 
 import logging
@@ -46,17 +45,17 @@ def score(options: Namespace, settings: RegistrationErrorSettings) -> Result:
     cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
     pixels = open_pixels(options.pixels, settings.geometry)
     truth = read_table(options.truth / TRUTH_FILE, TRUTH).set_index("image_id")
-    said = read_object(options.registration / "registration.json", ("pixels", "settings"))
-    if said["pixels"] != pixels.fingerprint:
+    record = read_object(options.registration / "registration.json", ("pixels", "settings"))
+    if record["pixels"] != pixels.fingerprint:
         raise InputError(
             f"{options.registration / 'registration.json'}: made from other pixels than those of"
             f" {options.pixels}; expected one store"
         )
-    listed = cohort.table.drop_duplicates(["image_id", PRIOR])  # a pair has several findings
-    images = [listed[name] for name in ("image_id", PRIOR)]
-    usable = [one.map(truth["usable"]) for one in images]
+    distinct = cohort.table.drop_duplicates(["image_id", PRIOR])  # a pair has several findings
+    images = [distinct[name] for name in ("image_id", PRIOR)]
+    usable = [image_ids.map(truth["usable"]) for image_ids in images]
     table, dropped = drop_rows(
-        listed,
+        distinct,
         {
             "pixels are missing": ~(pixels.holds(images[0]) & pixels.holds(images[1])),
             "the truth lacks an image": usable[0].isna() | usable[1].isna(),
@@ -65,54 +64,52 @@ def score(options: Namespace, settings: RegistrationErrorSettings) -> Result:
     )
     alignments = Alignments(options.registration)
     pairs = [tuple(pair) for pair in table[["image_id", PRIOR]].to_numpy().tolist()]
-    found = [alignments.find(*pair) for pair in pairs]
+    registered = [alignments.find(*pair) for pair in pairs]
     store = PixelStore(options.pixels)
-    true = true_alignments(table, truth, store)
-    ways = {
+    by_kind = {
         # A pair that could not be registered keeps its prior as it is.
-        REGISTERED: [one or Alignment() for one in found],
+        REGISTERED: [alignment or Alignment() for alignment in registered],
         IDENTITY: [Alignment()] * len(table),
-        TRUE: true,
+        TRUE: true_alignments(table, truth, store),
     }
-    rows = errors(ways, store.size)
-    registration = RegistrationSettings.model_validate(said["settings"])
-    work = partial(shared, options.pixels, settings=registration)
-    items = zip(pairs, zip(*ways.values(), strict=True), strict=True)
-    informations = ordered_map(work, items, options.threads)
-    shown = progress(informations, len(table), "pair", lambda one: 1, "mutual information")
-    rows[[f"mutual_information/{way}" for way in ways]] = np.array(list(shown))
+    rows = errors(by_kind, store.size)
+    registration = RegistrationSettings.model_validate(record["settings"])
+    work = partial(mutual_information, options.pixels, settings=registration)
+    items = zip(pairs, zip(*by_kind.values(), strict=True), strict=True)
+    values = ordered_map(work, items, options.threads)
+    values = progress(values, len(table), "pair", lambda pair: 1, "mutual information")
+    rows[[f"mutual_information/{kind}" for kind in by_kind]] = np.array(list(values))
     metrics = estimates(partial(statistics, rows), table, len(rows), settings.intervals)
     log.info(
         "%d pairs: worst corner %.2f pixels off, %.2f without registration",
         len(rows),
-        *(metrics[f"corner/{way}"].value for way in (REGISTERED, IDENTITY)),
+        *(metrics[f"corner/{kind}"].value for kind in (REGISTERED, IDENTITY)),
     )
     data = {
         **cohort.data,
-        "fingerprint": fingerprint([cohort.fingerprint(pixels), said["settings"]]),
+        "fingerprint": fingerprint([cohort.fingerprint(pixels), record["settings"]]),
         "dropped": dropped,
-        "not_registered": sum(one is None for one in found),
+        "not_registered": registered.count(None),
     }
     samples = table[list(COLUMNS)].join(rows)
-    protocol = settings.model_dump(mode="json") | {"registration": said["settings"]}
+    protocol = settings.model_dump(mode="json") | {"registration": record["settings"]}
     return Result("registration_error", data, protocol, metrics, samples)
 
 
 def true_alignments(table: pd.DataFrame, truth: pd.DataFrame, store: PixelStore) -> list[Alignment]:
-    """Where the prior truly shows what the current image shows, in stored pixels.
+    """Return the true transforms from the current image to the prior, in stored pixels.
 
     ``truth``: the pose of each image, ``scale R(rotation) x + shift`` of a point of the chest, in
     half shorter sides from the middle of the image.
     """
-    ways = []
+    poses = []
     for name in ("image_id", PRIOR):
         pose = truth.loc[table[name]]
         shift = pose[["shift_x", "shift_y"]].to_numpy()
         chest = similarities(pose["scale"], pose["rotation"], shift)
-        placed = [frame(store.placement(int(row))) for row in store.rows(table[name])]
-        half, middle = np.array([one[:1] for one in placed]), np.array([one[1:] for one in placed])
-        ways.append(similarities(half[:, 0], np.zeros(len(table)), middle) @ chest)
-    current, prior = ways
+        frames = np.array([frame(store.placement(int(row))) for row in store.rows(table[name])])
+        poses.append(similarities(frames[:, 0], np.zeros(len(table)), frames[:, 1:]) @ chest)
+    current, prior = poses
     relative = prior @ np.linalg.inv(current)
     scale = np.hypot(relative[:, 0, 0], relative[:, 1, 0])
     rotation = np.rad2deg(np.arctan2(relative[:, 1, 0], relative[:, 0, 0]))
@@ -121,22 +118,22 @@ def true_alignments(table: pd.DataFrame, truth: pd.DataFrame, store: PixelStore)
 
 
 def frame(placement: Placement) -> tuple[float, float, float]:
-    """Half the shorter side of an image in stored pixels; its middle from that of the square."""
+    """Return half an image's shorter side, and its middle (x, y) from the square's, in pixels."""
     sides = placement.resized_width, placement.resized_height
     corner, half = (placement.left, placement.top), placement.size / 2
     x, y = (side / 2 - start - half for side, start in zip(sides, corner, strict=True))
     return min(sides) / 2, x, y
 
 
-def errors(ways: Mapping[str, list[Alignment]], size: int) -> pd.DataFrame:
-    """What each way is off, a row a pair: pixels at the worst corner, degrees, per cent."""
-    matrices = {way: _matrices(alignments) for way, alignments in ways.items()}
-    true = matrices.pop(TRUE)
+def errors(by_kind: Mapping[str, list[Alignment]], size: int) -> pd.DataFrame:
+    """Return the registration error of each pair: pixels at the worst corner, degrees, per cent."""
+    matrices_by_kind = {kind: _matrices(alignments) for kind, alignments in by_kind.items()}
+    true = matrices_by_kind.pop(TRUE)
     columns: dict[str, Any] = {}
-    for way, said in matrices.items():
-        columns[f"corner/{way}"] = corner_distance(said, true, size)
-        columns[f"rotation/{way}"] = rotation_error(said, true)
-        columns[f"scale/{way}"] = 100 * scale_error(said, true)
+    for kind, matrices in matrices_by_kind.items():
+        columns[f"corner/{kind}"] = corner_distance(matrices, true, size)
+        columns[f"rotation/{kind}"] = rotation_error(matrices, true)
+        columns[f"scale/{kind}"] = 100 * scale_error(matrices, true)
     return pd.DataFrame(columns)
 
 
@@ -145,16 +142,16 @@ def _matrices(alignments: list[Alignment]) -> Floats:
     return similarities(values[:, 0], values[:, 1], values[:, 2:])
 
 
-def shared(
+def mutual_information(
     root: Path, item: tuple[tuple[str, str], tuple[Alignment, ...]], settings: RegistrationSettings
 ) -> list[float]:
-    """Mutual information in nats of a pair that lies in each of these ways, filtered as F.7 says.
+    """Return the mutual information of a pair at each alignment, in nats, filtered as in F.7.
 
-    As in registration, that of the better direction counts.
+    As in registration, the better direction counts.
     """
     import SimpleITK as sitk
 
-    pair, ways = item
+    pair, alignments = item
     store = _opened(root)
     rows = store.rows(pair)
     images = [
@@ -162,13 +159,13 @@ def shared(
         for row, image in zip(rows, store.read(rows), strict=True)
     ]
     if None in images:
-        return [float("nan")] * len(ways)
+        return [float("nan")] * len(alignments)
     method = sitk.ImageRegistrationMethod()
     method.SetMetricAsMattesMutualInformation(settings.bins)
     method.SetInterpolator(sitk.sitkLinear)
 
-    def information(pair_images: list[Any], way: Alignment) -> float:
-        method.SetInitialTransform(as_transform(way))
+    def information(pair_images: list[Any], alignment: Alignment) -> float:
+        method.SetInitialTransform(as_transform(alignment))
         try:
             return -float(method.MetricEvaluate(*pair_images))
         except RuntimeError:  # of ITK: no overlap
@@ -176,26 +173,26 @@ def shared(
 
     with one_thread():
         return [
-            float(np.fmax(information(images, way), information(images[::-1], way.inverse())))
-            for way in ways
+            float(np.fmax(information(images, a), information(images[::-1], a.inverse())))
+            for a in alignments
         ]
 
 
 @cache
 def _opened(root: Path) -> PixelStore:
-    """The store of a process, which measures many pairs of it."""
+    """Return the store, opened once in each worker process."""
     return PixelStore(root, check=False)
 
 
 def statistics(rows: pd.DataFrame, counts: Floats) -> dict[str, Floats]:
-    """All metrics [R] of the errors of pairs under resampling counts [R, N]."""
+    """Return all metrics [R] of pairs' errors under resampling counts [R, N]."""
     values: dict[str, Floats] = {}
-    for way in (REGISTERED, IDENTITY):
+    for kind in (REGISTERED, IDENTITY):
         for name in ("corner", "rotation", "scale"):
-            values[f"{name}/{way}"] = _quantile(rows[f"{name}/{way}"], counts, 0.5)
-        values[f"corner_90/{way}"] = _quantile(rows[f"corner/{way}"], counts, 0.9)
-    for way in (REGISTERED, IDENTITY, TRUE):
-        name = f"mutual_information/{way}"
+            values[f"{name}/{kind}"] = _quantile(rows[f"{name}/{kind}"], counts, 0.5)
+        values[f"corner_90/{kind}"] = _quantile(rows[f"corner/{kind}"], counts, 0.9)
+    for kind in (REGISTERED, IDENTITY, TRUE):
+        name = f"mutual_information/{kind}"
         values[name] = weighted_mean(counts, rows[name])
     worse = 100.0 * (rows["corner/registered"] > rows["corner/identity"])
     values["worse/registered"] = weighted_mean(counts, worse)
@@ -203,7 +200,7 @@ def statistics(rows: pd.DataFrame, counts: Floats) -> dict[str, Floats]:
 
 
 def _quantile(column: pd.Series, counts: Floats, share: float) -> Floats:
-    """The least value that so large a share of the pairs does not exceed."""
+    """Return the weighted quantile [R] of a column."""
     values = column.to_numpy()
-    found = [np.quantile(values, share, weights=w, method="inverted_cdf") for w in counts]
-    return np.array(found, dtype=np.float64)
+    quantiles = [np.quantile(values, share, weights=w, method="inverted_cdf") for w in counts]
+    return np.array(quantiles, dtype=np.float64)

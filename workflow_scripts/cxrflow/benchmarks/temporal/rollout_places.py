@@ -1,4 +1,4 @@
-"""Places of the current image and of its prior, and how much attention falls on each.
+"""Geometry of attention rollout: places on the current and prior image, and rotations.
 
 Shapes: N samples, L = h x w patches, P points of a cell. A place is a complex number, x + iy in
 stored pixels from the middle of the square, y downwards.
@@ -20,29 +20,37 @@ from cxrflow.metrics.intervals import Floats, ratio
 Places = NDArray[np.complex128]
 
 
-class Ways(NamedTuple):
+class PriorTransforms(NamedTuple):
     """Where a place of the current image is in the prior: ``turn * place + shift``, [N] each."""
 
     turn: Places
     shift: Places
 
+    @classmethod
+    def identity(cls, count: int) -> "PriorTransforms":
+        """Transforms that move nothing."""
+        return cls(np.ones(count, complex), np.zeros(count, complex))
+
     def __call__(self, places: Places) -> Places:
         return self.turn[:, None] * places + self.shift[:, None]
 
     def back(self, places: Places) -> Places:
-        """From the prior to the current image."""
+        """Return where places [N, ...] of the prior are in the current image."""
         return (places - self.shift[:, None]) / self.turn[:, None]
 
 
-def true_ways(samples: pd.DataFrame, truth: pd.DataFrame, store: PixelStore) -> Ways:
-    """As the synthetic hospital has placed the chest in both images."""
-    found = true_alignments(samples, truth, store)
-    turn = [one.scale * np.exp(1j * np.deg2rad(one.rotation)) for one in found]
-    return Ways(np.array(turn), np.array([complex(one.shift_x, one.shift_y) for one in found]))
+def true_transforms(
+    samples: pd.DataFrame, truth: pd.DataFrame, store: PixelStore
+) -> PriorTransforms:
+    """Return the transforms from the chest's true pose in both images of the synthetic hospital."""
+    alignments = true_alignments(samples, truth, store)
+    turn = [a.scale * np.exp(1j * np.deg2rad(a.rotation)) for a in alignments]
+    shift = [complex(a.shift_x, a.shift_y) for a in alignments]
+    return PriorTransforms(np.array(turn), np.array(shift))
 
 
 def cell_places(size: int, grid: tuple[int, int], points: int = 1) -> Places:
-    """Middles of the cells [L], or points spread over each, [L, P]."""
+    """Return the centres of the grid's cells [L], or evenly spread points of each, [L, P]."""
     height, width = grid
     x, y = (((np.arange(n * points) + 0.5) / (n * points) - 0.5) * size for n in (width, height))
     places = x[None, :] + 1j * y[:, None]
@@ -51,7 +59,7 @@ def cell_places(size: int, grid: tuple[int, int], points: int = 1) -> Places:
 
 
 def inside(places: Places, boxes: NDArray[np.float64], size: int) -> NDArray[np.bool_]:
-    """Whether places [N, ...] lie in the box [N, 4], x, y, w, h in stored pixels, of their row."""
+    """True where a place [N, ...] is in its row's box [N, 4] (x, y, w, h in stored pixels)."""
     corner = places + complex(size, size) / 2
     x, y, w, h = boxes.T.reshape(4, len(boxes), *[1] * (places.ndim - 1))
     across, down = corner.real - x, corner.imag - y
@@ -59,23 +67,23 @@ def inside(places: Places, boxes: NDArray[np.float64], size: int) -> NDArray[np.
 
 
 def rotated(images_B1HW: Tensor, degrees: float) -> Tensor:
-    """Images turned clockwise about their middle; black comes in from outside."""
+    """Return the images rotated clockwise about their middle, black where nothing was."""
     angle = np.deg2rad(degrees)
-    # Says where each pixel is fetched from: turned back.
+    # affine_grid maps output pixels to input pixels, so this is the inverse rotation.
     fetch = torch.tensor([[np.cos(angle), np.sin(angle), 0], [-np.sin(angle), np.cos(angle), 0]])
     theta = fetch.to(images_B1HW).expand(len(images_B1HW), 2, 3)
     grid = affine_grid(theta, list(images_B1HW.shape), align_corners=False)
     return grid_sample(images_B1HW, grid, align_corners=False)
 
 
-class Maps(NamedTuple):
-    """Rollouts of N samples from the current image's patches [L] to both images."""
+class Rollouts(NamedTuple):
+    """Attention of N samples from patches of the current image."""
 
-    own: Floats  # [N, 2 L], from the patch at the box's centre
-    other: Floats  # [N, L], mean over the patches outside the box, to the prior; rows sum to 1
+    from_start: Floats  # [N, 2 L], of the patch at the box's centre, to both images
+    from_outside: Floats  # [N, L], mean over patches outside the box, to the prior; rows sum to 1
 
 
 def shares(values_NL: Floats) -> Floats:
-    """Rows brought to the sum 1; NaN where there is nothing."""
+    """Return the rows scaled to the sum 1; NaN for a row of zeros."""
     total = values_NL.sum(1, keepdims=True)
     return ratio(values_NL, total)

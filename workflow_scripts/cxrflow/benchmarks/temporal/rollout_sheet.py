@@ -9,7 +9,13 @@ from PIL import Image, ImageDraw
 from cxrflow.benchmarks.grounding.heat_sheet import BOX_COLOUR, Strip, draw_sheet, panel
 from cxrflow.benchmarks.inputs import PRIOR
 from cxrflow.benchmarks.result import Figure
-from cxrflow.benchmarks.temporal.rollout_places import Maps, Places, Ways, cell_places, rotated
+from cxrflow.benchmarks.temporal.rollout_places import (
+    Places,
+    PriorTransforms,
+    Rollouts,
+    cell_places,
+    rotated,
+)
 from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
 from cxrflow.images.store import PixelStore
 from cxrflow.metrics.intervals import Floats
@@ -20,40 +26,42 @@ ARM = 5  # of a cross
 
 
 def choose_rows(predictions: pd.DataFrame, count: int) -> list[int]:
-    """The median by ``in_box`` of each of the most frequent findings."""
-    known = predictions[np.isfinite(predictions["in_box"])]
+    """Return the row of the median ``in_box`` of each of the ``count`` most frequent findings."""
+    scored = predictions[np.isfinite(predictions["in_box"])]
     rows = []
-    for category in known["category"].value_counts().index[:count]:
-        own = known[known["category"] == category].sort_values(["in_box", "sample_id"])
-        rows.append(int(own.index[len(own) // 2]))
+    for category in scored["category"].value_counts().index[:count]:
+        ranked = scored[scored["category"] == category].sort_values(["in_box", "sample_id"])
+        rows.append(int(ranked.index[len(ranked) // 2]))
     return rows
 
 
 def draw(
     predictions: pd.DataFrame,
-    maps: dict[float, Maps],
-    ways: Ways,
+    rollouts: dict[float, Rollouts],
+    transforms: PriorTransforms,
     boxes: NDArray[np.float64],
     starts: NDArray[np.int64],
     grid: tuple[int, int],
     store: PixelStore,
     settings: AttentionRolloutSettings,
 ) -> Figure:
-    """A line a finding: the current image, the prior, the prior rotated."""
+    """Draw a line for each finding: the current image, the prior, the rotated priors."""
     size, patches = store.size, grid[0] * grid[1]
     place: Places = cell_places(size, grid)[starts]
-    there = ways(place[:, None])[:, 0]
+    prior_place = transforms(place[:, None])[:, 0]
     strips = []
     for row in choose_rows(predictions, settings.figures):
         sample = predictions.loc[row]
         current, prior = store.read(store.rows([str(sample["image_id"]), str(sample[PRIOR])]))
-        panels = [_panel(current, maps[0.0].own[row, :patches], grid, place[row], [boxes[row]])]
-        for angle, turned in maps.items():
+        panels = [
+            _panel(current, rollouts[0.0].from_start[row, :patches], grid, place[row], [boxes[row]])
+        ]
+        for angle, turned in rollouts.items():
             pixels = torch.from_numpy(prior)[None, None].float()
             picture = rotated(pixels, angle)[0, 0].round().byte().numpy() if angle else prior
-            mark = there[row] * np.exp(1j * np.deg2rad(angle))
-            panels.append(_panel(picture, turned.own[row, patches:], grid, mark))
-        angles = [f"prior, {angle:+g} degrees" if angle else "prior" for angle in maps]
+            mark = prior_place[row] * np.exp(1j * np.deg2rad(angle))
+            panels.append(_panel(picture, turned.from_start[row, patches:], grid, mark))
+        angles = [f"prior, {angle:+g} degrees" if angle else "prior" for angle in rollouts]
         strips.append(Strip(str(sample["category"]), panels, ["current", *angles]))
     caption = (
         "The median of each finding by the share of attention in the box. The patch of the cross "

@@ -1,12 +1,12 @@
 """Temporal image classification: has a finding improved, is it stable, has it got worse?
 
-BioViL-T section 4.2, Appendix F.3, Table 2 and the probe of Table 7. Learnt from what reports say
-(Chest ImaGenome's silver labels), scored on what radiologists say (MS-CXR-T), a finding at a time:
-by a linear probe on frozen features, by a linear head that starts at three prompts and sees few
+BioViL-T section 4.2, Appendix F.3, Table 2 and the probe of Table 7. Trained on labels from reports
+(Chest ImaGenome's silver labels), scored on radiologists' labels (MS-CXR-T), finding by finding: by
+a linear probe on frozen features, by a linear head that starts at three prompts and gets few
 pairs, or by fine-tuning the encoder under a multilayer head. The score is macro-accuracy, the mean
-of the three classes' recalls; guessing has 1/3. Beside it stands the control: what the same head
-says when the prior is another patient's. Appendix A.2, Figure A.1: the cross-entropy of pairs on
-which radiologists agree, and of those on which they do not.
+of the three classes' recalls; chance is 1/3. Control: the same head with another patient's prior.
+Appendix A.2, Figure A.1: the cross-entropy of pairs on which radiologists agree, and of those on
+which they do not.
 
 Shapes: N pairs, F features, C classes.
 """
@@ -39,11 +39,11 @@ from cxrflow.benchmarks.inputs import (
 from cxrflow.benchmarks.result import Figure, Result, estimates, slug
 from cxrflow.benchmarks.temporal.head_training import (
     HeadTrainingProgram,
-    Parts,
+    PairSplits,
     linear_head,
     multilayer_head,
 )
-from cxrflow.benchmarks.temporal.image_pairs import LabelledPairs, encode_all
+from cxrflow.benchmarks.temporal.image_pairs import ImagePairs, encode_all
 from cxrflow.benchmarks.temporal.settings import (
     FewShot,
     FineTuning,
@@ -65,96 +65,97 @@ from cxrflow.training.precision import choose_device
 log = logging.getLogger("cxrflow")
 
 COLUMNS = ("sample_id", "subject_id", "image_id", PRIOR, "finding", "label", "split")
-OWN, OTHER = "own_prior", "other_prior"
+OWN_PRIOR, OTHER_PRIOR = "own_prior", "other_prior"
 # MS-CXR-T's words for pairs that a second radiologist has read without knowing the first's label.
 READ_TWICE = {"multiple_experts": "agreement", "disagreement": "disagreement"}
 FIGURE = "agreement.png"
 
 
-def called(test: str, seed: int) -> str:
-    """The column of predictions.parquet that holds what a run answers."""
+def answer_column(test: str, seed: int) -> str:
+    """Return the column of predictions.parquet with the classes that a run answers."""
     return f"{test}_seed{seed}"
 
 
-def loss_of(seed: int) -> str:
-    """The column that holds the cross-entropies of a run, with the own prior."""
+def loss_column(seed: int) -> str:
+    """Return the column with the cross-entropies of a run, with the patient's own prior."""
     return f"cross_entropy_seed{seed}"
 
 
 def seeds_of(settings: TemporalSettings) -> list[int]:
-    """The runs; what is not trained, and a probe at its optimum, is one."""
+    """Return the seeds of the runs; prompting and a probe at its optimum are one run."""
     learning = getattr(settings, "learning", None)
     return learning.seeds if isinstance(learning, HeadTraining) else [0]
 
 
-def parts_of(
+def splits_of(
     samples: Mapping[str, pd.DataFrame],
     finding: str,
     pixels: Pixels,
     classes: tuple[str, ...],
     settings: TemporalClassificationSettings,
     seed: int,
-) -> Parts | str:
-    """The pairs of one finding, of those to learn from the few that are allowed.
+) -> PairSplits | str:
+    """Return the pairs of one finding, or the reason why the finding is left out.
 
-    Or why the finding is left out.
+    Few-shot training has a share of the training pairs, drawn by ``seed``.
     """
-    own = {
-        split: LabelledPairs.of(table[table["finding"] == finding], pixels, classes)
+    by_split = {
+        split: ImagePairs.of(table[table["finding"] == finding], pixels, classes)
         for split, table in samples.items()
     }
-    train, learning = own[settings.train_split], settings.learning
+    train, learning = by_split[settings.train_split], settings.learning
     if isinstance(learning, FewShot):
         train = train.rows(share_rows(train.labels, learning.share, seed))
-    test = own[settings.split]
+    test = by_split[settings.split]
     for name, pairs in (("train", train), ("test", test)):
         if len(set(pairs.labels.tolist())) < len(classes):
             return f"not every class has a {name} pair"
-    if not len(own[settings.validation_split]):
+    if not len(by_split[settings.validation_split]):
         return "no validation pair"
-    return Parts(train, own[settings.validation_split], {OWN: test, OTHER: test.other_priors()})
+    tests = {OWN_PRIOR: test, OTHER_PRIOR: test.other_priors()}
+    return PairSplits(train, by_split[settings.validation_split], tests)
 
 
 def probe_scores(
     image: ImageEncoder,
-    parts: Parts,
+    splits: PairSplits,
     pixels: Pixels,
     classes: int,
     settings: TemporalClassificationSettings,
 ) -> dict[str, Floats]:
-    """Probabilities [N, C] of the test pairs by a linear layer on frozen features."""
+    """Return probabilities [N, C] of the test pairs by a linear layer on frozen features."""
     learning, device = settings.learning, choose_device(settings.device)
     assert isinstance(learning, Probe)
 
-    def features(pairs: LabelledPairs) -> Tensor:
+    def features(pairs: ImagePairs) -> Tensor:
         return encode_all(image, pixels, pairs, settings.batch_size, device, projected=False)
 
-    train_NF = features(parts.train)
-    targets = torch.from_numpy(np.eye(classes)[parts.train.labels])
+    train_NF = features(splits.train)
+    targets = torch.from_numpy(np.eye(classes)[splits.train.labels])
     start = torch.zeros(train_NF.shape[1] + 1, classes)
-    rows = torch.arange(len(parts.train))
+    rows = torch.arange(len(splits.train))
     head_GC, _ = solve(train_NF, targets, rows, start, True, learning.solver)
     return {
         name: (features(pairs).double() @ head_GC[:-1].double() + head_GC[-1].double())
         .softmax(1)
         .numpy()
-        for name, pairs in parts.test.items()
+        for name, pairs in splits.test.items()
     }
 
 
 def statistics(predictions: pd.DataFrame, settings: TemporalSettings) -> Statistic:
     """``macro_accuracy/<finding>``, its mean over findings, spread over runs, and the control.
 
-    Where losses are kept also ``cross_entropy/agreement`` and ``/disagreement``, means over pairs.
+    With losses in the predictions also ``cross_entropy/agreement`` and ``/disagreement``.
     """
     labels = predictions["label"].to_numpy()
     names = sorted(set(labels))
     seeds = seeds_of(settings)
-    present = [one for one in settings.findings if (predictions["finding"] == one).any()]
-    own = {one: (predictions["finding"] == one).to_numpy() for one in present}
+    masks = {name: (predictions["finding"] == name).to_numpy() for name in settings.findings}
+    rows_by_finding = {name: rows for name, rows in masks.items() if rows.any()}
     answers = {
-        (test, seed): predictions[called(test, seed)].to_numpy()
-        for test in (OWN, OTHER)
+        (test, seed): predictions[answer_column(test, seed)].to_numpy()
+        for test in (OWN_PRIOR, OTHER_PRIOR)
         for seed in seeds
     }
 
@@ -162,10 +163,10 @@ def statistics(predictions: pd.DataFrame, settings: TemporalSettings) -> Statist
     read_twice = {name: (quality == name).to_numpy() for name in sorted({*quality.dropna()})}
 
     def metrics(counts: Floats) -> dict[str, Floats]:
-        found = {}
-        for test, name in ((OWN, "macro_accuracy"), (OTHER, "other_prior")):
+        scores = {}
+        for test, name in ((OWN_PRIOR, "macro_accuracy"), (OTHER_PRIOR, "other_prior")):
             means = []
-            for finding, chosen in own.items():
+            for finding, chosen in rows_by_finding.items():
                 by_seed = np.stack(
                     [
                         recalls(
@@ -175,41 +176,41 @@ def statistics(predictions: pd.DataFrame, settings: TemporalSettings) -> Statist
                     ]
                 )
                 means.append(by_seed.mean(axis=0))
-                found[f"{name}/{slug(finding)}"] = means[-1]
-                if test == OWN and len(seeds) > 1:
-                    found[f"{name}_sd/{slug(finding)}"] = by_seed.std(axis=0, ddof=1)
-            found[name] = np.mean(means, axis=0)
+                scores[f"{name}/{slug(finding)}"] = means[-1]
+                if test == OWN_PRIOR and len(seeds) > 1:
+                    scores[f"{name}_sd/{slug(finding)}"] = by_seed.std(axis=0, ddof=1)
+            scores[name] = np.mean(means, axis=0)
         for name, chosen in read_twice.items():
-            found[f"cross_entropy/{name}"] = weighted_mean(counts, losses, chosen)
-        return found
+            scores[f"cross_entropy/{name}"] = weighted_mean(counts, losses, chosen)
+        return scores
 
     return metrics
 
 
 def losses_of(predictions: pd.DataFrame, seeds: Sequence[int]) -> tuple[Floats, pd.Series]:
-    """Of each pair the mean loss of the runs, and whether two radiologists agree (else missing)."""
-    columns = [loss_of(seed) for seed in seeds]
+    """Return the mean loss of the runs [N], and if two radiologists agree (missing: read once)."""
+    columns = [loss_column(seed) for seed in seeds]
     if not {*columns, "quality"} <= {*predictions}:
         return np.zeros(0), pd.Series(pd.NA, predictions.index, dtype="string")
     return predictions[columns].to_numpy().mean(axis=1), predictions["quality"].map(READ_TWICE)
 
 
 def summarise(predictions: pd.DataFrame, settings: TemporalSettings) -> dict[str, Estimate]:
-    """The metrics of :func:`statistics` with their intervals over patients."""
+    """Return the metrics of :func:`statistics` with their intervals over patients."""
     metrics = statistics(predictions, settings)
     groups = {
         **predictions["finding"].map(slug).value_counts(),
         **losses_of(predictions, seeds_of(settings))[1].value_counts(),
     }
-    named = metrics(np.ones((1, len(predictions))))
-    sizes = {name: int(groups.get(name.partition("/")[2], len(predictions))) for name in named}
+    names = metrics(np.ones((1, len(predictions))))
+    sizes = {name: int(groups.get(name.partition("/")[2], len(predictions))) for name in names}
     return estimates(metrics, predictions, sizes, settings.intervals)
 
 
 def usable(
     cohort: Cohort, folder: Path, pixels: Pixels, findings: Sequence[str], splits: Sequence[str]
 ) -> tuple[dict[str, pd.DataFrame], list[dict[str, Any]]]:
-    """The pairs of each part whose images are stored, and what was left out."""
+    """Return the pairs of each split whose images are in the store, and the counts of the rest."""
     source = folder / "samples.parquet"
     samples, dropped = {}, []
     for split in splits:
@@ -220,7 +221,7 @@ def usable(
             "prior image is not in the pixel store": ~pixels.holds(table[PRIOR]),
         }
         samples[split], lost = drop_rows(table, tests)
-        dropped += [{**one, "part": split} for one in lost]
+        dropped += [{**drop, "part": split} for drop in lost]
     return samples, dropped
 
 
@@ -232,12 +233,12 @@ def evaluate(
     pixels: Pixels,
     settings: TemporalClassificationSettings,
 ) -> Result:
-    """Learn and score each finding of ``cohort``; ``model`` embeds the prompts of a few-shot head.
+    """Train and score each finding of ``cohort``; ``model`` embeds the prompts of a few-shot head.
 
-    Runs of training keep their state, and their scores, in ``options.state``.
+    Runs of training write their state and scores to ``options.state``.
     """
-    splits = (settings.train_split, settings.validation_split, settings.split)
-    samples, dropped = usable(cohort, options.cohort, pixels, settings.findings, splits)
+    names = (settings.train_split, settings.validation_split, settings.split)
+    samples, dropped = usable(cohort, options.cohort, pixels, settings.findings, names)
     learning, device = settings.learning, choose_device(settings.device)
     weights = {name: value.clone() for name, value in image.state_dict().items()}
     tables, left_out, trained = [], {}, {}
@@ -245,21 +246,21 @@ def evaluate(
         columns: dict[str, Any] = {}
         test = None
         for seed in seeds_of(settings):
-            parts = parts_of(samples, finding, pixels, cohort.classes, settings, seed)
-            if isinstance(parts, str):
-                log.warning("%s is left out: %s", finding, parts)
-                left_out[finding] = parts
+            splits = splits_of(samples, finding, pixels, cohort.classes, settings, seed)
+            if isinstance(splits, str):
+                log.warning("%s is left out: %s", finding, splits)
+                left_out[finding] = splits
                 break
             image.load_state_dict(weights)
             image.eval()
-            test, trained[finding] = parts.test[OWN].table, len(parts.train)
+            test, trained[finding] = splits.test[OWN_PRIOR].table, len(splits.train)
             if isinstance(learning, Probe):
-                scores = probe_scores(image, parts, pixels, len(cohort.classes), settings)
+                scores = probe_scores(image, splits, pixels, len(cohort.classes), settings)
             else:
                 torch.manual_seed(seed)
                 head = head_of(model, image, finding, cohort.classes, learning)
                 program = HeadTrainingProgram(
-                    image, head, parts, pixels, len(cohort.classes), learning, seed, device
+                    image, head, splits, pixels, len(cohort.classes), learning, seed, device
                 )
                 identity = {
                     "model": f"{slug(finding)}, seed {seed}",
@@ -275,20 +276,21 @@ def evaluate(
                 remedies = ("a smaller batch_size of `learning.training`",)
                 engine = Engine(program, learning.training, seed, identity, remedies)
                 engine.run(folder / "state", folder / "scores")  # a finished run is only read
-                scores = {name: np.load(folder / f"scores/{name}.npy") for name in parts.test}
+                scores = {name: np.load(folder / f"scores/{name}.npy") for name in splits.test}
             for name, values in scores.items():
                 answers = [cohort.classes[place] for place in values.argmax(1)]
-                columns[called(name, seed)] = answers
-            true = scores[OWN][np.arange(len(test)), parts.test[OWN].labels]
-            columns[loss_of(seed)] = -np.log(np.maximum(true, np.finfo(np.float32).tiny))
+                columns[answer_column(name, seed)] = answers
+            true = scores[OWN_PRIOR][np.arange(len(test)), splits.test[OWN_PRIOR].labels]
+            columns[loss_column(seed)] = -np.log(np.maximum(true, np.finfo(np.float32).tiny))
         if test is not None:
             tables.append(test.assign(**columns))
     if not tables:
         raise InputError(f"{options.cohort / 'samples.parquet'}: no finding is left: {left_out}")
-    kept = ["sample_id", "subject_id", "finding", "label", "quality"]
-    answers = [called(name, seed) for name in (OWN, OTHER) for seed in seeds_of(settings)]
-    answers += [loss_of(seed) for seed in seeds_of(settings)]
-    predictions = pd.concat(tables, ignore_index=True).reindex(columns=[*kept, *answers])
+    seeds, tests = seeds_of(settings), (OWN_PRIOR, OTHER_PRIOR)
+    names = ["sample_id", "subject_id", "finding", "label", "quality"]
+    names += [answer_column(test, seed) for test in tests for seed in seeds]
+    names += [loss_column(seed) for seed in seeds]
+    predictions = pd.concat(tables, ignore_index=True).reindex(columns=names)
     protocol = {
         **settings.model_dump(mode="json", exclude={"device", "batch_size"}),
         "geometry": str(pixels.geometry),
@@ -304,16 +306,16 @@ def evaluate(
         "dropped": dropped,
     }
     metrics = summarise(predictions, settings)
-    figures = draw(predictions, seeds_of(settings))
+    figures = draw(predictions, seeds)
     return Result("temporal_classification", data, protocol, metrics, predictions, figures)
 
 
 def draw(predictions: pd.DataFrame, seeds: Sequence[int]) -> list[Figure]:
-    """Figure A.1: cross-entropies of the pairs that two radiologists have read, by true class."""
+    """Draw Figure A.1: cross-entropies of pairs that two radiologists read, by true class."""
     losses, quality = losses_of(predictions, seeds)
     groups = {
-        f"{label}, {answer} ({len(own)})": own.to_numpy()
-        for (label, answer), own in pd.Series(losses).groupby([predictions["label"], quality])
+        f"{label}, {answer} ({len(group)})": group.to_numpy()
+        for (label, answer), group in pd.Series(losses).groupby([predictions["label"], quality])
     }
     if not groups:
         return []
@@ -333,7 +335,7 @@ def head_of(
     classes: tuple[str, ...],
     learning: FineTuning | FewShot,
 ) -> torch.nn.Module:
-    """The head before training."""
+    """Return the head before training."""
     images = 1 if image.takes_prior else 2
     if isinstance(learning, FineTuning):
         return multilayer_head(images * image.encoder.features, learning.hidden, len(classes))
@@ -363,14 +365,14 @@ def score(options: Namespace, settings: TemporalClassificationSettings) -> Resul
 
 
 def log_scores(result: Result, findings: Sequence[str]) -> None:
-    """A line for each finding that was scored."""
+    """Log a line for each finding that was scored."""
     for finding in findings:
         name = f"macro_accuracy/{slug(finding)}"
         if name in result.metrics:
-            own, other = (
-                result.metrics[key] for key in (name, name.replace("macro_accuracy", OTHER))
+            accuracy, control = (
+                result.metrics[key] for key in (name, name.replace("macro_accuracy", OTHER_PRIOR))
             )
             log.info(
                 "%s: macro-accuracy %.3f, with another patient's prior %.3f, %d pairs",
-                *(finding, own.value, other.value, own.n),
+                *(finding, accuracy.value, control.value, accuracy.n),
             )

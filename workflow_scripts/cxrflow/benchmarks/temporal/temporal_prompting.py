@@ -1,4 +1,4 @@
-"""Temporal image classification without labels: what a report decoder would write next.
+"""Temporal image classification without labels: the next word of a report decoder.
 
 BioViL-T section 4.2 and Appendix F.4: after "[FINDING] is" the decoder's posterior of the words of
 Table F.3 is summed by class and normalised over the three classes; the likeliest class is the
@@ -20,13 +20,13 @@ from torch.nn.functional import one_hot
 import cxrflow
 from cxrflow.benchmarks.inputs import Pixels, open_pixels, read_cohort, read_frames
 from cxrflow.benchmarks.result import Result
-from cxrflow.benchmarks.temporal.image_pairs import LabelledPairs
+from cxrflow.benchmarks.temporal.image_pairs import ImagePairs
 from cxrflow.benchmarks.temporal.settings import TemporalPromptingSettings
 from cxrflow.benchmarks.temporal.temporal_classification import (
     COLUMNS,
-    OTHER,
-    OWN,
-    called,
+    OTHER_PRIOR,
+    OWN_PRIOR,
+    answer_column,
     log_scores,
     summarise,
     usable,
@@ -38,11 +38,11 @@ from cxrflow.text.report_prompts import PRIOR_STUDY, ReportPrompts, prior_texts
 from cxrflow.text.tokenizer import VocabularyInfo
 from cxrflow.training.precision import choose_device
 
-PRIOR_REPORT = "prior_report"  # empty, as a study's that has none, unless reports are given
+PRIOR_REPORT = "prior_report"  # empty without a prior study, or without --training
 
 
 def pieces_of(model: Any, text: str, key: str) -> list[int]:
-    """The ids of a text's pieces; InputError where the vocabulary lacks some of it."""
+    """Return the ids of a text's pieces; InputError if the vocabulary lacks one."""
     ids: list[int] = model.tokenizer.encode(text, add_special_tokens=False).ids
     if not ids or VocabularyInfo.from_tokenizer(model.tokenizer).unknown in ids:
         raise InputError(
@@ -56,16 +56,16 @@ def posterior(
     model: Any,
     begin: Sequence[int],
     words: Sequence[Sequence[Sequence[int]]],
-    pairs: LabelledPairs,
+    pairs: ImagePairs,
     pixels: Pixels,
     settings: TemporalPromptingSettings,
 ) -> NDArray[np.float32]:
-    """Probabilities [N, C] of the classes of some pairs, normalised over the classes.
+    """Return class probabilities [N, C] of pairs, normalised over the classes.
 
-    ``begin`` are the ids of the prefix, ``words`` those of each word of each class.
+    ``begin``: the ids of the prefix; ``words``: those of each word of each class.
     """
-    every = [word for chosen in words for word in chosen]
-    class_W = torch.arange(len(words)).repeat_interleave(torch.tensor([len(one) for one in words]))
+    words_W = [word for class_words in words for word in class_words]
+    class_W = torch.arange(len(words)).repeat_interleave(torch.tensor(list(map(len, words))))
     class_WC = one_hot(class_W).float()
     if settings.pooled == "mean":
         class_WC = class_WC / class_WC.sum(0)
@@ -73,15 +73,15 @@ def posterior(
         pairs.table[PRIOR_REPORT].tolist(), model.tokenizer, model.decoder.settings
     ).prompts
     prior = pairs.prior if _sees_prior(model) else np.full(len(pairs), -1)
-    found = []
+    batches = []
     for first in range(0, len(pairs), settings.batch_size):
-        part = slice(first, first + settings.batch_size)
-        frames = read_frames(pixels, pairs.current[part], prior[part])
+        rows = slice(first, first + settings.batch_size)
+        frames = read_frames(pixels, pairs.current[rows], prior[rows])
         patches_BMP = model.encode_image(frames).unnormalised_patches.flatten(1, 2)
-        prefixes = [[*prompt, *begin] for prompt in prompts[part]]
-        words_BW = next_words(model.decoder, prefixes, every, patches_BMP)
-        found.append(words_BW.cpu() @ class_WC)
-    class_NC = torch.cat(found)
+        prefixes = [[*prompt, *begin] for prompt in prompts[rows]]
+        words_BW = next_words(model.decoder, prefixes, words_W, patches_BMP)
+        batches.append(words_BW.cpu() @ class_WC)
+    class_NC = torch.cat(batches)
     return (class_NC / class_NC.sum(1, keepdim=True)).numpy()
 
 
@@ -90,8 +90,8 @@ def _sees_prior(model: Any) -> bool:
 
 
 def score(options: Namespace, settings: TemporalPromptingSettings) -> Result:
-    wanted = COLUMNS if options.training is None else (*COLUMNS, PRIOR_STUDY)
-    cohort = read_cohort(options.cohort, "samples.parquet", wanted)
+    columns = COLUMNS if options.training is None else (*COLUMNS, PRIOR_STUDY)
+    cohort = read_cohort(options.cohort, "samples.parquet", columns)
     model = cxrflow.load(options.model, choose_device(settings.device))
     if model.decoder is None:
         raise InputError(f"{model.folder}: holds no {FOLDER}/config.json; it writes no reports")
@@ -112,17 +112,20 @@ def score(options: Namespace, settings: TemporalPromptingSettings) -> Result:
         tested[PRIOR_REPORT] = [text or "" for text in texts]
     tables, left_out = [], {}
     for finding in settings.findings:
-        own = LabelledPairs.of(tested[tested["finding"] == finding], pixels, cohort.classes)
-        if len(set(own.labels.tolist())) < len(cohort.classes):
+        pairs = ImagePairs.of(tested[tested["finding"] == finding], pixels, cohort.classes)
+        if len(set(pairs.labels.tolist())) < len(cohort.classes):
             left_out[finding] = "not every class has a test pair"
             continue
-        columns: dict[str, Any] = {}
-        for name, pairs in ((OWN, own), (OTHER, own.other_priors())):
-            posterior_NC = posterior(model, begins[finding], words, pairs, pixels, settings)
-            columns[called(name, 0)] = [cohort.classes[place] for place in posterior_NC.argmax(1)]
-            if name == OWN:
-                columns |= dict(zip(cohort.classes, posterior_NC.T, strict=True))
-        tables.append(own.table[["sample_id", "subject_id", "finding", "label"]].assign(**columns))
+        answers: dict[str, Any] = {}
+        for name, tests in ((OWN_PRIOR, pairs), (OTHER_PRIOR, pairs.other_priors())):
+            class_NC = posterior(model, begins[finding], words, tests, pixels, settings)
+            likeliest = [cohort.classes[place] for place in class_NC.argmax(1)]
+            answers[answer_column(name, 0)] = likeliest
+            if name == OWN_PRIOR:
+                answers |= dict(zip(cohort.classes, class_NC.T, strict=True))
+        tables.append(
+            pairs.table[["sample_id", "subject_id", "finding", "label"]].assign(**answers)
+        )
     if not tables:
         raise InputError(f"{options.cohort / 'samples.parquet'}: no finding is left: {left_out}")
     predictions = pd.concat(tables, ignore_index=True)
