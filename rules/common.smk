@@ -80,10 +80,10 @@ def cohorts_of(*kinds):
     return [name for name in run.cohorts_in_use if run.known_cohorts[name].recipe.kind in kinds]
 
 
-def trained_by(*programs):
-    """The models that training programs make; imported ones are made of published weights."""
-    able = [name for name, model in MODELS.items() if model.recipe.program in programs]
-    return [name for name in able if not run.imported(name)]
+def trained_by(rule):
+    """The models whose programs a rule runs; imported ones are made of published weights."""
+    trained = [name for name in MODELS if not run.imported(name)]
+    return [name for name in trained if MODELS[name].recipe.kind.rule == rule]
 
 
 def tasks_with(models):

@@ -65,13 +65,10 @@ def training_inputs(wildcards):
         found["pairs"] = cohort_table(recipe.cohort)
     if MODELS[name].geometry is not None and recipe.cohort is not None:
         found["pixels"] = pixels(recipe.cohort, name)
-    if recipe.program == "caption":
-        found["vocabulary"] = model_vocabulary(name)
-    if recipe.program == "text":
-        vocabulary = run.vocabulary_of(name)
+    if "vocabulary" in recipe.kind.accepts:
         found["vocabulary"] = model_vocabulary(name)
         found["tokens"] = [
-            f"<results>/tokens/{vocabulary}/{dataset}/tokens.json"
+            f"<results>/tokens/{run.vocabulary_of(name)}/{dataset}/tokens.json"
             for dataset in run.corpora_of(name)
         ]
     for parent, (model, seed) in run.parents(name, int(wildcards.seed)).items():
@@ -88,12 +85,12 @@ def training_options(wildcards, input):
     return options
 
 
-def training_resources(program):
+def training_resources(rule):
     """The resources of a training: its processes and nodes, and what Slurm is asked for then."""
-    asked = need(f"pretrain_{program}")
+    asked = need(rule)
     several = {"tasks": asked.nodes, "mpi": "srun"} if asked.nodes > 1 else {}
     spread = {"processes": asked.processes, "nodes": asked.nodes, **several}
-    return {**job(f"pretrain_{program}"), **spread}
+    return {**job(rule), **spread}
 
 
 # --- published weights --------------------------------------------------------------------------

@@ -18,14 +18,14 @@ rule pretrain_text:
     benchmark:
         "<timings>/pretrain_text/{model}.seed{seed}.tsv"
     wildcard_constraints:
-        model=one_of(trained_by("text")),
+        model=one_of(trained_by("pretrain_text")),
     priority: lambda wildcards: training_priority(wildcards.model)
     retries: need("pretrain_text").retries
     conda:
         "../envs/gpu.yaml"
     threads: need("pretrain_text").threads
     resources:
-        **training_resources("text"),
+        **training_resources("pretrain_text"),
     params:
         code=lambda wildcards: code_digest(*run.code_of(wildcards.model)),
         program=lambda wildcards: MODELS[wildcards.model].recipe.program,
@@ -60,11 +60,11 @@ use rule pretrain_text as pretrain_image with:
     benchmark:
         "<timings>/pretrain_image/{model}.seed{seed}.tsv"
     wildcard_constraints:
-        model=one_of(trained_by("image", "supervised")),
+        model=one_of(trained_by("pretrain_image")),
     retries: need("pretrain_image").retries
     threads: need("pretrain_image").threads
     resources:
-        **training_resources("image"),
+        **training_resources("pretrain_image"),
 
 
 use rule pretrain_text as pretrain_joint with:
@@ -78,11 +78,11 @@ use rule pretrain_text as pretrain_joint with:
     benchmark:
         "<timings>/pretrain_joint/{model}.seed{seed}.tsv"
     wildcard_constraints:
-        model=one_of(trained_by("joint", "studies", "temporal")),
+        model=one_of(trained_by("pretrain_joint")),
     retries: need("pretrain_joint").retries
     threads: need("pretrain_joint").threads
     resources:
-        **training_resources("joint"),
+        **training_resources("pretrain_joint"),
 
 
 use rule pretrain_text as pretrain_report with:
@@ -96,11 +96,11 @@ use rule pretrain_text as pretrain_report with:
     benchmark:
         "<timings>/pretrain_report/{model}.seed{seed}.tsv"
     wildcard_constraints:
-        model=one_of(trained_by("report", "caption")),
+        model=one_of(trained_by("pretrain_report")),
     retries: need("pretrain_report").retries
     threads: need("pretrain_report").threads
     resources:
-        **training_resources("report"),
+        **training_resources("pretrain_report"),
 
 
 rule initialise:
@@ -115,7 +115,7 @@ rule initialise:
     benchmark:
         "<timings>/initialise/{model}.seed{seed}.tsv"
     wildcard_constraints:
-        model=one_of(trained_by("initial")),
+        model=one_of(trained_by("initialise")),
     priority: lambda wildcards: training_priority(wildcards.model)
     retries: need("initialise").retries
     conda:

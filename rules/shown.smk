@@ -176,14 +176,14 @@ def page_inputs(wildcards):
     """Everything that a page shows."""
     shown = page_papers(wildcards.page)
     needs = run.needs(*shown)
-    text = [name for name in needs.models if name in trained_by("text")]
+    trained = [name for name in needs.models if not run.imported(name)]
     results = [one for paper, extent in shown for one in run.results_of(paper, extent)]
     return {
         "corpora": [f"<results>/corpus/{name}/corpus.json" for name in needs.corpora],
         "vocabularies": [f"<results>/vocabulary/{v}/vocabulary.json" for v in needs.vocabularies],
         "tokens": [
             f"<results>/tokens/{run.vocabulary_of(name)}/{dataset}/tokens.json"
-            for name in text
+            for name in trained
             for dataset in run.corpora_of(name)
         ],
         "flows": [f"<results>/cohorts/{cohort}/flow.json" for cohort in needs.cohorts],

@@ -117,9 +117,9 @@ def options(config: Models, name: str, invented: Invented, done: Path) -> dict[s
     """The files and folders that a training reads."""
     model = config.model(name)
     read: dict[str, Any] = {"pairs": invented.root / "pairs.parquet"}
-    if model.recipe.program in ("text", "caption"):
+    if "vocabulary" in model.recipe.kind.accepts:
         read["vocabulary"] = invented.root / "vocabulary"
-    if model.recipe.program == "text" and not config.parents_of(name):
+    if config.corpora_of(name):
         read["tokens"] = invented.root / "tokens"
     if model.geometry is not None:
         read["pixels"] = invented.store(model.geometry)

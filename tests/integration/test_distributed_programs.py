@@ -19,10 +19,10 @@ from safetensors.torch import load_file
 from torch import Tensor, distributed, nn
 from toy_programs import COMPARING, LSTM, MESHED, trainings
 
-from cxrflow.config.models import PROGRAMS as SETTINGS
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.trunk import Patches
 from cxrflow.pretrain.objective import Run, TermsProgram
+from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 from cxrflow.training.data_clock import DataClock
 from cxrflow.training.processes import Processes
 from cxrflow.training.step import Step
@@ -62,7 +62,8 @@ def make(name: str, inputs: Path, parents: Path, processes: Processes) -> TermsP
     alone = ("pretrain.image", "pretrain.supervised", "pretrain.caption")
     exact = {} if toy.module in alone else EXACT
     values = {**toy.changed(**one_epoch), **exact, **changes}
-    settings = SETTINGS[toy.module.removeprefix("pretrain.")].model_validate(values)
+    entry = TRAINING_PROGRAMS[toy.module.removeprefix("pretrain.")]
+    settings = entry.settings.model_validate(values)
     given = Namespace(**{"tokens": [], "start": None, "image": None, **toy.inputs})
     module = importlib.import_module(f"cxrflow.{toy.module}")
     torch.manual_seed(0)

@@ -22,9 +22,9 @@ from programs import ENVIRONMENT
 from safetensors.torch import load_file
 from toy_programs import Toy, trainings
 
-from cxrflow.config.models import PROGRAMS
 from cxrflow.encoders.frames import Frames
 from cxrflow.errors import InputError
+from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 from cxrflow.programs.attempts import FOLDER
 
 KILLS = int(os.environ.get("CXR_KILLS", "2"))
@@ -118,7 +118,7 @@ def without_dropout(settings: Any) -> Any:
 @pytest.mark.parametrize("name", NAMES)
 def test_gpu_and_cpu_begin_alike(name: str, undisturbed: Undisturbed, tmp_path: Path) -> None:
     toy, losses = undisturbed.toy(name), {}
-    kind = PROGRAMS[toy.module.removeprefix("pretrain.")]
+    kind = TRAINING_PROGRAMS[toy.module.removeprefix("pretrain.")].settings
     written = without_dropout(kind.model_validate(toy.settings).model_dump(mode="json"))
     one = {"epochs": None, "steps": 1, "validate_steps": None, "checkpoint_validations": None}
     toy = toy._replace(settings=written | {"training": toy.settings["training"] | one})

@@ -76,6 +76,9 @@ def test_the_protocol_says_whether_the_projection_is_trained() -> None:
 
     assert said(program="joint", settings={"terms": {"global_alignment": {}}}) is True
     assert said(program="text", settings={"terms": {"section_matching": {}, "mlm": {}}}) is True
+    assert said(program="studies", settings={"terms": {"pair_matching": {}}}) is True
+    assert said(program="joint", settings={"terms": {"mlm": {}}}) is False
+    assert said(program="temporal", settings={"geometry": None}) is True  # published weights
     assert said(program="text", settings={"terms": {"mlm": {}}}) is False
     assert said() is None
 

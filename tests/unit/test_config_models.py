@@ -79,7 +79,7 @@ def test_overlays_lie_over_the_scale(overlay):
         ({"program": "text", "programm": "text"}, "programm"),
         ({"program": "joint"}, "geometry belongs to models that see images"),
         ({"program": "text", "geometry": "shorter64"}, "geometry belongs to models that see"),
-        ({"program": "text", "cohort": "c"}, "a text model that is trained has a 'vocabulary' or"),
+        ({"program": "text", "cohort": "c"}, "a model of the program text has 'vocabulary' or 'st"),
         ({"program": "text", "weights": "biovil"}, "stands for a model of the program joint"),
     ],
 )

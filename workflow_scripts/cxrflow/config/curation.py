@@ -39,7 +39,7 @@ def check_curation(config: Config) -> None:
             raise WrongKey(
                 (*key, "model"),
                 f"'{curation.model}' is of the program {recipe.program}; expected a model with a "
-                "joint space of images and texts: program joint or temporal",
+                "joint space of images and texts",
             )
         if (shown.kind, shown.unit) != ("pairs", "image"):
             raise WrongKey(

@@ -17,29 +17,6 @@ from cxrflow.images.geometry import Geometry
 from cxrflow.names import is_reference, paper_of
 from cxrflow.papers import Paper
 from cxrflow.papers.recipes import CohortRecipe, Curation, ModelScale, Recipe, VocabularyRecipe
-from cxrflow.pretrain.settings import (
-    CaptionTrainingSettings,
-    ImagePretrainingSettings,
-    InitialSettings,
-    JointPretrainingSettings,
-    ReportTrainingSettings,
-    StudyPretrainingSettings,
-    SupervisedSettings,
-    TemporalPretrainingSettings,
-    TextPretrainingSettings,
-)
-
-PROGRAMS: dict[str, type[BaseModel]] = {
-    "text": TextPretrainingSettings,
-    "initial": InitialSettings,
-    "supervised": SupervisedSettings,
-    "image": ImagePretrainingSettings,
-    "joint": JointPretrainingSettings,
-    "studies": StudyPretrainingSettings,
-    "temporal": TemporalPretrainingSettings,
-    "report": ReportTrainingSettings,
-    "caption": CaptionTrainingSettings,
-}
 
 
 @dataclass(frozen=True)
@@ -165,7 +142,7 @@ class Models(Values):
             imported = imported.model_copy(update={"geometry": geometry})
             return ResolvedModel(name, recipe, imported, geometry)
         settings: BaseModel = laid_over(
-            PROGRAMS[recipe.program],
+            recipe.kind.settings,
             self.library.layer("models", name, recipe.settings, "settings"),
             self.library.layer("models", name, scaled.settings, "scales", self.scale, "settings"),
             Layer(self.models.get(name, {}), ("models", name)),
@@ -196,7 +173,7 @@ class Models(Values):
 
     def trained(self, name: str) -> bool:
         """Whether a model is trained here: not imported, and more than an initial encoder."""
-        return not self.imported(name) and self.recipes[name].program != "initial"
+        return not self.imported(name) and self.recipes[name].kind.learns
 
     def seeds_of(self, name: str) -> list[int]:
         """The seeds a model is trained with; there is one of what is not trained."""
@@ -204,7 +181,7 @@ class Models(Values):
             return [0]
         recipe = self.recipes[name]
         shared = recipe.seeds == "shared"
-        if shared and recipe.program == "initial" and recipe.image is not None:
+        if shared and not recipe.kind.learns and recipe.image is not None:
             return self.seeds_of(recipe.image)  # whose weights it has
         one = recipe.seeds == "once" or (shared and self.shared_models == "once")
         return self.seeds[:1] if one or self.imported(name) else list(self.seeds)
@@ -241,15 +218,14 @@ class Models(Values):
         return [program, *terms, *self.trunk_of(name), *kinds]
 
     def trunk_of(self, name: str) -> list[str]:
-        """The module of a model's image trunk; a report model's is that of what it starts from."""
+        """The module of a model's image trunk; without settings of one, its start's."""
         recipe = self.recipes[name]
-        if recipe.program == "report" and recipe.start is not None:
+        settings = self.model(name).settings
+        kind = getattr(getattr(settings, "encoder", None), "kind", None)  # a text encoder has none
+        if self.imported(name) and recipe.weights is not None:
+            kind = TRUNKS.get(recipe.weights)
+        elif not hasattr(settings, "encoder") and recipe.start is not None:
             return self.trunk_of(recipe.start)
-        encoder = getattr(self.model(name).settings, "encoder", None)
-        kind = getattr(encoder, "kind", None)  # a text encoder has none
-        weights = recipe.weights
-        if self.imported(name) and weights is not None:
-            kind = TRUNKS.get(weights)
         return [] if kind is None else [f"encoders.{kind}"]
 
     # --- the texts of text models -------------------------------------------------------------

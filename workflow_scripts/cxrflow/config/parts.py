@@ -8,6 +8,7 @@ from cxrflow.benchmarks.data.settings import LabelAgreementProtocol
 from cxrflow.data.layouts import layout
 from cxrflow.errors import InputError
 from cxrflow.names import ShortName
+from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 from cxrflow.reports.entities.settings import EntityTaggerSettings
 from cxrflow.reports.settings import ReportSettings, SentenceSplitterSettings
 from cxrflow.settings import MOST_CORES, Settings
@@ -106,11 +107,12 @@ class LabelAgreement(LabelAgreementProtocol):
 RULES = (
     *("build_pairs", "build_vocabulary", "check_orderings", "collect_text", "compare_rows"),
     *("curate_images", "draw_curve", "draw_figure", "draw_phantom", "evaluate"),
-    *("extract_features", "import_weights", "initialise", "label_agreement"),
-    *("make_page", "make_table", "measure_data", "pretrain_image", "pretrain_joint"),
-    *("pretrain_report", "pretrain_text", "process_reports", "record_config", "register_pairs"),
+    *("extract_features", "import_weights", "label_agreement"),
+    *("make_page", "make_table", "measure_data"),
+    *("process_reports", "record_config", "register_pairs"),
     *("score_reference", "show_reports", "store_pixels", "tokenise_documents"),
     *("train_entity_tagger", "train_sentence_splitter"),
+    *sorted({program.rule for program in TRAINING_PROGRAMS.values()}),
 )
 
 

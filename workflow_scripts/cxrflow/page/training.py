@@ -7,32 +7,10 @@ from typing import Any
 from cxrflow.files.atomic import fingerprint
 from cxrflow.page.inputs import RunFolder, Training
 from cxrflow.page.svg import Series, line_chart
+from cxrflow.pretrain.registry import TERMS
 
 POINTS = 64  # of a training curve; more are averaged in equal groups
 NOT_TERMS = {"step", "split", "epoch", "time", "data_wait", "learning_rate"}
-TERMS = {
-    "loss": "Objective",
-    "mlm": "Masked language modelling",
-    "section_matching": "Radiology section matching",
-    "global_alignment": "Global alignment",
-    "local_alignment": "Local alignment",
-    "simclr": "SimCLR (NT-Xent)",
-    "momentum_contrast": "Momentum contrast",
-    "classification": "Classification",
-    "pair_matching": "Real and fake pairs",
-    "report_likelihood": "Words of the report",
-}
-PROGRAMS = {
-    "text": "text encoder",
-    "initial": "image encoder before training",
-    "supervised": "image encoder, of labels",
-    "image": "image encoder",
-    "joint": "image and text",
-    "studies": "images and texts of studies",
-    "temporal": "image with its prior, and text",
-    "report": "report decoder",
-    "caption": "captioning",
-}
 
 
 def thinned(xs: Sequence[float], ys: Sequence[float]) -> tuple[list[float], list[float]]:
@@ -95,7 +73,7 @@ def curve(trainings: Mapping[int, Training], term: str) -> dict[str, Any] | None
         )
     if not series:
         return None
-    name = TERMS.get(term, term.replace("_", " "))
+    name = term_title(term)
     said = "; ".join(
         f"seed {row['seed']}: training from {_short(row['first'])} to {_short(row['last'])}, "
         f"validation at the end {_short(row['validate'])}"
@@ -107,6 +85,13 @@ def curve(trainings: Mapping[int, Training], term: str) -> dict[str, Any] | None
     return {"name": name, "chart": chart, "rows": rows}
 
 
+def term_title(name: str) -> str:
+    """What the page calls a term, the objective (``loss``) or a validation value."""
+    if name in TERMS:
+        return TERMS[name].title
+    return "Objective" if name == "loss" else name.replace("_", " ")
+
+
 def _short(value: float | None) -> str:
     return "not measured" if value is None else f"{value:.3g}"
 
@@ -116,7 +101,7 @@ def unlearnt(trainings: Mapping[int, Training]) -> list[str]:
     words = []
     for seed, found in trainings.items():
         terms = [
-            f"{TERMS.get(term, term)} ({one['loss']:.4g}, at chance {one['chance']:.4g})"
+            f"{term_title(term)} ({one['loss']:.4g}, at chance {one['chance']:.4g})"
             for term, one in found.run["validation"].items()
             if one["learnt"] is False and one["loss"] is not None
         ]
@@ -133,7 +118,7 @@ def model(run: RunFolder, name: str, made: Mapping[str, Mapping[int, Training]])
     curves = [curve(trainings, term) for term in terms]
     return {
         "name": name,
-        "kind": PROGRAMS[recipe.program],
+        "kind": recipe.kind.title,
         "control": recipe.control,
         "parents": parents,
         "unlearnt": unlearnt(trainings),

@@ -6,26 +6,18 @@ scale. They never change a method.
 
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from cxrflow.benchmarks.registry import BENCHMARKS, CHECKPOINTS
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.encoders.released.settings import PROGRAMS, Kind
 from cxrflow.names import Name
+from cxrflow.pretrain.registry import TRAINING_PROGRAMS, TrainingProgram
 from cxrflow.settings import Settings
 from cxrflow.text.settings import VocabularySettings
 
-Program = Literal[
-    "text",
-    "initial",
-    "supervised",
-    "image",
-    "joint",
-    "studies",
-    "temporal",
-    "report",
-    "caption",
-]
+#: Keys of a model that name what it starts from or reads beside its cohort.
+INPUTS = ("start", "text", "image", "vocabulary", "corpora")
 
 
 class Curation(Settings):
@@ -93,13 +85,13 @@ class ModelScale(Settings):
 class Recipe(Settings):
     """One model of a paper."""
 
-    program: Program = Field(description="which training program makes it: cxrflow.pretrain.*")
-    start: Name | None = Field(None, description="text, report: model that it starts from")
-    text: Name | None = Field(None, description="joint, studies, temporal: the text model")
-    image: Name | None = Field(None, description="the same, initial, caption: the image model")
-    vocabulary: Name | None = Field(None, description="text, caption: its tokenizer")
+    program: str = Field(description="which training program makes it: pretrain/registry.py")
+    start: Name | None = Field(None, description="model of its own kind that it starts from")
+    text: Name | None = Field(None, description="model that its text encoder starts from")
+    image: Name | None = Field(None, description="model that its image encoder starts from")
+    vocabulary: Name | None = Field(None, description="its tokenizer")
     corpora: list[str] = Field(
-        default_factory=list, description="text program: train on these data sets, packed"
+        default_factory=list, description="data sets whose documents it is trained on, packed"
     )
     cohort: Name | None = Field(None, description="cohort whose pairs it is trained on")
     geometry: str | None = Field(
@@ -118,24 +110,40 @@ class Recipe(Settings):
         None, description="kind of published weights that can stand for it (docs/weights.md)"
     )
 
+    @field_validator("program")
+    @classmethod
+    def _program_exists(cls, name: str) -> str:
+        if name not in TRAINING_PROGRAMS:
+            raise ValueError(f"is '{name}'; expected one of {', '.join(TRAINING_PROGRAMS)}")
+        return name
+
     @model_validator(mode="after")
     def _fits_its_program(self) -> Self:
-        program = "image" if self.program == "supervised" else self.program  # a trunk alone
-        if self.weights is not None and PROGRAMS[self.weights] != program:
-            raise ValueError(
-                f"weights is '{self.weights}', which stands for a model of the program "
-                f"{PROGRAMS[self.weights]}, but program is '{self.program}'"
-            )
-        if (self.geometry is None) != (self.program == "text"):
+        program = self.kind
+        if self.weights is not None:
+            imported = PROGRAMS[self.weights]
+            if TRAINING_PROGRAMS[imported].offers != program.offers:
+                raise ValueError(
+                    f"weights is '{self.weights}', which stands for a model of the program "
+                    f"{imported}, but program is '{self.program}'"
+                )
+        if (self.geometry is None) == ("image" in program.offers):
             raise ValueError("geometry belongs to models that see images, and these need one")
-        if self.program == "report" and (self.start is None or self.cohort is None):
-            raise ValueError("a report model has a 'start', with both halves, and a 'cohort'")
-        if self.program == "caption" and (self.vocabulary is None or self.cohort is None):
-            raise ValueError("a captioning model has a 'vocabulary' and a 'cohort'")
-        tokens = self.vocabulary or self.start
-        if self.program == "text" and self.cohort is not None and tokens is None:
-            raise ValueError("a text model that is trained has a 'vocabulary' or a 'start'")
+        foreign = [key for key in INPUTS if getattr(self, key) and key not in program.accepts]
+        if foreign:
+            raise ValueError(f"a model of the program {self.program} has no '{foreign[0]}'")
+        if self.cohort is None and self.weights is not None:
+            return self  # nothing but published weights
+        for keys in program.requires:
+            if not any(getattr(self, key) for key in keys.split(" or ")):
+                quoted = keys.replace(" or ", "' or '")
+                raise ValueError(f"a model of the program {self.program} has '{quoted}'")
         return self
+
+    @property
+    def kind(self) -> TrainingProgram:
+        """The registry's entry of the program that trains it."""
+        return TRAINING_PROGRAMS[self.program]
 
     @property
     def parents(self) -> dict[str, str]:
@@ -145,25 +153,14 @@ class Recipe(Settings):
 
     @property
     def offers(self) -> set[str]:
-        """What a benchmark can ask of it: an image half, a text half, both in one space, frames,
-        masked words that are guided by the image, a report of an image (which a decoder writes, and
-        a joint space finds), a decoder, a series of checkpoints."""
-        both = {"text", "image", "joint", "report"}
-        guided = {"guided"} if self.settings.get("terms", {}).get("mlm") is not None else set()
+        """What a benchmark can ask of it: its program's, and a series of checkpoints."""
+        terms = self.settings.get("terms", {})
+        trained = (
+            more for term, more in self.kind.offers_with.items() if terms.get(term) is not None
+        )
         training = self.settings.get("training") or {}
         series = {"checkpoints"} if training.get("checkpoint_validations") else set()
-        offered = {
-            "text": {"text"},
-            "initial": {"image"},
-            "supervised": {"image"},
-            "image": {"image"},
-            "joint": both,
-            "studies": both,
-            "temporal": both | {"frames"} | guided,
-            "report": {"image", "report", "decoder"},
-            "caption": {"image", "report"},
-        }
-        return offered[self.program] | series
+        return set(self.kind.offers.union(*trained, series))
 
 
 class Task(Settings):

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from cxrflow.pretrain.registry import TRAINING_PROGRAMS
+
 # What people ask for, then the stages of a run in its order, then pictures of the documentation.
 COMMANDS: Final = {
     "label": "reports.label",
@@ -27,14 +29,11 @@ STAGES: Final = {
     "tokenise_documents": "text.tokens",
     "import_weights": "pretrain.imported",
     "initialise": "pretrain.initial",
-    "pretrain_text": "pretrain.text",
-    "pretrain_image": "pretrain.image",
-    "pretrain_supervised": "pretrain.supervised",
-    "pretrain_joint": "pretrain.joint",
-    "pretrain_studies": "pretrain.studies",
-    "pretrain_temporal": "pretrain.temporal",
-    "pretrain_report": "pretrain.report",
-    "pretrain_caption": "pretrain.caption",
+    **{
+        f"pretrain_{name}": f"pretrain.{name}"
+        for name, program in TRAINING_PROGRAMS.items()
+        if program.learns
+    },
     "launch": "training.launch",
     "curate_images": "benchmarks.curate_images",
     "extract_features": "benchmarks.extract_features",

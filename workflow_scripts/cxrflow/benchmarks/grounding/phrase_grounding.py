@@ -42,6 +42,7 @@ from cxrflow.files.parquet import read_table
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import miou, of_pixels, signed_cnr
 from cxrflow.metrics.intervals import Estimate, Floats, Statistic, weighted_mean
+from cxrflow.pretrain.registry import TERMS
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
@@ -65,7 +66,8 @@ def chosen_rescaling(
     if asked != "auto":
         return asked
     terms = (run.get("settings") or {}).get("terms") or {}
-    return "minmax" if "local_alignment" in terms else "none"
+    local = any(TERMS[name].matches_words for name in terms if name in TERMS)
+    return "minmax" if local else "none"
 
 
 def similarity_grids(

@@ -23,6 +23,7 @@ from cxrflow.benchmarks.result import Result, estimates
 from cxrflow.errors import InputError
 from cxrflow.metrics.classification import auroc
 from cxrflow.metrics.intervals import Estimate, Floats, Statistic, weighted_mean
+from cxrflow.pretrain.registry import TERMS, TRAINING_PROGRAMS
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
@@ -78,15 +79,16 @@ def summarise(
 
 
 def projection_is_trained(run_record: dict[str, Any]) -> bool | None:
-    """Whether an objective reached the projection: section matching, or joint training.
+    """True if a term trained the projection, or published weights have a joint space.
 
     None where ``run.json`` does not say. Masked language modelling alone (phase II) leaves the
     projection as it was drawn.
     """
-    if run_record.get("program") in ("joint", "temporal"):
-        return True
     terms = (run_record.get("settings") or {}).get("terms")
-    return None if terms is None else "section_matching" in terms
+    if terms is not None:
+        return any(TERMS[name].projects for name in terms if name in TERMS)
+    program = TRAINING_PROGRAMS.get(run_record.get("program", ""))
+    return True if program is not None and "joint" in program.offers else None
 
 
 def evaluate(model: Any, cohort: Cohort, settings: SentenceSimilaritySettings) -> Result:

@@ -5,7 +5,7 @@ added up, whatever the order in a recipe.
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, model_serializer, model_validator
 
@@ -14,13 +14,23 @@ from cxrflow.text.settings import MaskingSettings
 
 
 class TermSettings(Settings):
-    """What every term has."""
+    """The settings that every term has, and what its class says of the models it trains.
+
+    ``title``: what the page calls it. ``projects``: it trains the projection of the text encoder.
+    ``matches_words``: it compares words with patches, a local loss (BioViL Appendix A.3).
+    """
+
+    title: ClassVar[str]
+    projects: ClassVar[bool] = False
+    matches_words: ClassVar[bool] = False
 
     weight: float = Field(1.0, gt=0, description="of this term in the sum")
 
 
 class MaskedLanguageSettings(TermSettings):
     """MLM (BioViL section 2.1)."""
+
+    title = "Masked language modelling"
 
     reduction: Literal["token", "sequence"] = Field(
         "token", description="see objectives/masked_language_modelling.py"
@@ -36,6 +46,9 @@ class MaskedLanguageSettings(TermSettings):
 class SectionMatchingSettings(TermSettings):
     """RSM (BioViL Eq. 1)."""
 
+    title = "Radiology section matching"
+    projects = True
+
     temperature: float = Field(0.5, gt=0)
     normalised: bool = True
     pair: Literal["findings_impression", "findings_findings"] = Field(
@@ -48,6 +61,8 @@ class SectionMatchingSettings(TermSettings):
 class SimclrSettings(TermSettings):
     """SimCLR's NT-Xent between two views (BioViL section 2.2); the head is not kept."""
 
+    title = "SimCLR (NT-Xent)"
+
     temperature: float = Field(0.1, gt=0)
     hidden: int = Field(2048, ge=1, description="width of the head's inner layer")
     output: int = Field(128, ge=1, description="width of the space in which views are compared")
@@ -55,6 +70,8 @@ class SimclrSettings(TermSettings):
 
 class MomentumContrastSettings(TermSettings):
     """MoCo v2 (Chen et al. 2020; ConVIRT Appendix E); neither head nor queue is kept."""
+
+    title = "Momentum contrast"
 
     temperature: float = Field(0.07, gt=0)
     momentum: float = Field(0.999, ge=0, lt=1, description="of the key encoder (He et al., Eq. 2)")
@@ -65,6 +82,9 @@ class MomentumContrastSettings(TermSettings):
 
 class GlobalAlignmentSettings(TermSettings):
     """The global term (BioViL Eq. 2)."""
+
+    title = "Global alignment"
+    projects = True
 
     weight: float = Field(0.5, gt=0)
     temperature: float = Field(0.5, gt=0)
@@ -80,6 +100,10 @@ class GlobalAlignmentSettings(TermSettings):
 
 class LocalAlignmentSettings(TermSettings):
     """GLoRIA's local term (objectives/local_alignment.py); the defaults are its published code."""
+
+    title = "Local alignment"
+    projects = True
+    matches_words = True
 
     temp1: float = Field(4.0, gt=0, description="sharpens a word's attention to patches")
     temp2: float = Field(5.0, gt=0, description="of a word's score, inside the sum over words")
@@ -109,6 +133,9 @@ class LocalAlignmentSettings(TermSettings):
 class PairMatchingSettings(TermSettings):
     """Contrastive-Binary-Loss (ConVIRT section 4.3); the classifier is not kept."""
 
+    title = "Real and fake pairs"
+    projects = True
+
     hidden: int | None = Field(
         None, ge=1, description="width inside the classifier, not stated; null: the joint space's"
     )
@@ -117,17 +144,28 @@ class PairMatchingSettings(TermSettings):
 class ClassificationSettings(TermSettings):
     """Cross-entropy of an image's class; the classifier is not kept."""
 
+    title = "Classification"
+
 
 class ReportLikelihoodSettings(TermSettings):
     """Cross-entropy of a report's tokens (BioViL-T Appendix F.1)."""
+
+    title = "Words of the report"
 
 
 class DoublyStochasticSettings(TermSettings):
     """Attention that sums to one over words as over patches (Xu et al. 2015, Eq. 14)."""
 
+    title = "Doubly stochastic attention"
+
 
 class Terms(Settings):
     """The terms of an objective by name; one that is not named, or is null, is not there."""
+
+    @classmethod
+    def classes(cls) -> dict[str, type[TermSettings]]:
+        """The settings class of each term that can be named."""
+        return {name: get_args(term.annotation)[0] for name, term in cls.model_fields.items()}
 
     def named(self) -> dict[str, TermSettings]:
         """Those that are there."""
@@ -188,6 +226,8 @@ class JointTerms(Terms):
 
 class FindingsSettings(TermSettings):
     """Cross-entropy of each finding by itself; the classifier is not kept."""
+
+    title = "Findings"
 
     classes: list[str] = Field(min_length=1, description="of the cohort")
     uncertain: dict[str, Literal["zero", "one"]] = Field(

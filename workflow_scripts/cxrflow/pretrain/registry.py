@@ -1,0 +1,137 @@
+"""The training programs: one entry each, which says all that the rest of the package asks of it.
+
+Light: the configuration reads it in every job. The program ``joint`` is the module
+``cxrflow.pretrain.joint``, which runs only where it is called by that name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cxrflow.pretrain.settings import (
+    CaptionTrainingSettings,
+    ImagePretrainingSettings,
+    InitialSettings,
+    JointPretrainingSettings,
+    ReportTrainingSettings,
+    StudyPretrainingSettings,
+    SupervisedSettings,
+    TemporalPretrainingSettings,
+    TextPretrainingSettings,
+)
+from cxrflow.pretrain.terms.settings import TermSettings
+from cxrflow.settings import Settings
+
+
+@dataclass(frozen=True)
+class TrainingProgram:
+    """A way to make a model.
+
+    ``title``: what the page calls such a model.
+    ``rule``: the rule of ``rules/pretrain.smk`` that runs it, one for each set of files: a text
+    half (pretrain_text), an image half (pretrain_image, initialise), both (pretrain_joint), an
+    image half and a decoder (pretrain_report).
+    ``offers``: what a benchmark can ask of its models: an image half, a text half, both in one
+    space (joint), frames, masked words that are guided by the image, a report of an image (which a
+    decoder writes, and a joint space finds), a decoder. ``offers_with``: what more, by the term
+    that trains it.
+    ``requires``: keys of a recipe without which it cannot train (``a or b``: one of them).
+    ``accepts``: keys that name what it starts from or reads. ``start``, ``text``, ``image`` and
+    ``vocabulary`` reach it as options of these names, ``corpora`` as ``--tokens``.
+    ``learns``: its objective has terms and its models are trained, not only written.
+    """
+
+    settings: type[Settings]
+    title: str
+    rule: str
+    offers: frozenset[str]
+    requires: tuple[str, ...] = ()
+    accepts: frozenset[str] = frozenset()
+    offers_with: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    learns: bool = True
+
+    @property
+    def terms(self) -> dict[str, type[TermSettings]]:
+        """The settings class of each term that its objective may have, by the term's name."""
+        terms = self.settings.model_fields.get("terms")
+        return {} if terms is None or terms.annotation is None else terms.annotation.classes()
+
+
+TEXT, IMAGE = frozenset({"text"}), frozenset({"image"})
+JOINT = TEXT | IMAGE | {"joint", "report"}
+HALVES = frozenset({"text", "image"})  # of a recipe: the models that both halves start from
+
+TRAINING_PROGRAMS = {
+    "text": TrainingProgram(
+        TextPretrainingSettings,
+        "text encoder",
+        "pretrain_text",
+        TEXT,
+        requires=("vocabulary or start",),
+        accepts=frozenset({"vocabulary", "start", "corpora"}),
+    ),
+    "initial": TrainingProgram(
+        InitialSettings,
+        "image encoder before training",
+        "initialise",
+        IMAGE,
+        accepts=frozenset({"image"}),
+        learns=False,
+    ),
+    "supervised": TrainingProgram(
+        SupervisedSettings,
+        "image encoder, of labels",
+        "pretrain_image",
+        IMAGE,
+        requires=("cohort",),
+        accepts=frozenset({"image"}),
+    ),
+    "image": TrainingProgram(
+        ImagePretrainingSettings, "image encoder", "pretrain_image", IMAGE, requires=("cohort",)
+    ),
+    "joint": TrainingProgram(
+        JointPretrainingSettings,
+        "image and text",
+        "pretrain_joint",
+        JOINT,
+        requires=("text", "cohort"),
+        accepts=HALVES,
+    ),
+    "studies": TrainingProgram(
+        StudyPretrainingSettings,
+        "images and texts of studies",
+        "pretrain_joint",
+        JOINT,
+        requires=("text", "cohort"),
+        accepts=HALVES,
+    ),
+    "temporal": TrainingProgram(
+        TemporalPretrainingSettings,
+        "image with its prior, and text",
+        "pretrain_joint",
+        JOINT | {"frames"},
+        requires=("text", "cohort"),
+        accepts=HALVES,
+        offers_with={"mlm": frozenset({"guided"})},
+    ),
+    "report": TrainingProgram(
+        ReportTrainingSettings,
+        "report decoder",
+        "pretrain_report",
+        IMAGE | {"report", "decoder"},
+        requires=("start", "cohort"),
+        accepts=frozenset({"start"}),
+    ),
+    "caption": TrainingProgram(
+        CaptionTrainingSettings,
+        "captioning",
+        "pretrain_report",
+        IMAGE | {"report"},
+        requires=("vocabulary", "cohort"),
+        accepts=frozenset({"vocabulary", "image"}),
+    ),
+}
+
+#: The settings class of every term, by the term's name, which is the same in all programs.
+TERMS = {
+    name: kind for program in TRAINING_PROGRAMS.values() for name, kind in program.terms.items()
+}
