@@ -25,7 +25,7 @@ from cxrflow.data.readers import mimic_cxr_jpg
 from cxrflow.errors import InputError
 from cxrflow.reports.labels.labeller import make_labeller
 from cxrflow.reports.labels.observations import OBSERVATIONS
-from cxrflow.reports.settings import LabelSettings, ReportSettings
+from cxrflow.reports.settings import LabellerSettings, ReportSettings
 
 NAN = float("nan")
 
@@ -261,11 +261,11 @@ def test_sentences_that_differ_are_ranked_and_say_their_rule(corpus):
 
 def test_a_no_finding_that_is_missing_is_because_of_what_was_read():
     sentences = ["Mild pulmonary edema.", "No pneumothorax."]
-    reasons = make_labeller(LabelSettings()).explain(sentences)
+    reasons = make_labeller(LabellerSettings()).explain(sentences)
     (found,) = behind_label("No Finding", NAN, sentences, reasons)
     assert (found.sentence, found.phrase) == ("Mild pulmonary edema.", "edema")
     sentences = ["Pain.", "No pneumothorax."]
-    reasons = make_labeller(LabelSettings()).explain(sentences)
+    reasons = make_labeller(LabellerSettings()).explain(sentences)
     (found,) = behind_label("No Finding", 1.0, sentences, reasons)
     assert (found.sentence, found.rule) == ("Pain.", NOTHING_READ)
     (found,) = behind_label("Edema", NAN, sentences[1:], [replace(reasons[0], sentence=0)])

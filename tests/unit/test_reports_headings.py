@@ -11,7 +11,7 @@ from cxrflow.commands.draft import read_report
 from cxrflow.reports.headings import hint, line_starts
 from cxrflow.reports.labels.language import known_share
 from cxrflow.reports.sections import parse_report
-from cxrflow.reports.settings import LabelSettings, ReportSettings, SectionSettings
+from cxrflow.reports.settings import LabellerSettings, ReportSettings, SectionSettings
 
 ANY = SectionSettings(headings="any")
 MIMIC = SectionSettings(headings="mimic_cxr")
@@ -111,7 +111,7 @@ def test_a_report_without_headings_is_all_impression(text: str) -> None:
     assert found.outcome == "no heading, read whole"
     assert parse_report(
         "INDICATION: CHF. IMPRESSION: Clear.", SectionSettings(headings="none")
-    ).whole
+    ).unheaded
 
 
 @pytest.mark.parametrize("text", ["", "INDICATION: CHF.", "COMPARISON: None.", "FINDINGS:\n"])
@@ -128,7 +128,7 @@ def test_a_hospital_has_headings_of_its_own() -> None:
     found = parse_report(text, settings).sections
     assert (found["findings"], found["impression"]) == ("Herz normal.", "Kein Erguss.")
     assert found["indication"] == "CHF"
-    assert parse_report(text, ANY).whole
+    assert parse_report(text, ANY).unheaded
     for wrong in ({"names": {"findigs": ["a"]}}, {"headings": "mimic_cxr", "names": names}):
         with pytest.raises(ValidationError, match="findigs|names need headings"):
             SectionSettings.model_validate(wrong)
@@ -177,7 +177,7 @@ def test_a_hint_names_frequent_line_starts_only() -> None:
     assert "none that is frequent" in hint("any", {"Jane Doe:": 1}, 1)
 
 
-LEAST = LabelSettings().least_known
+LEAST = LabellerSettings().least_known
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from cxrflow.reports.headings import hint
 from cxrflow.reports.labels.language import UNKNOWN_LANGUAGE
 from cxrflow.reports.labels.observations import NAMES, OBSERVATIONS
 from cxrflow.reports.parsing import require_few, warn_of_headings
-from cxrflow.reports.reading import KEPT, Processor, Rows
+from cxrflow.reports.reading import KEPT, CorpusRows, Processor
 from cxrflow.reports.settings import ReportSettings
 from cxrflow.reports.texts import Reference, list_reports
 from cxrflow.settings import read_settings
@@ -37,17 +37,8 @@ log = logging.getLogger(__name__)
 
 SCHEMAS = {
     "sections": pa.schema(
-        [
-            (name, pa.string())
-            for name in (
-                "study_id",
-                "subject_id",
-                *KEPT,
-                "conclusion",
-                "conclusion_from",
-                "outcome",
-            )
-        ]
+        (name, pa.string())
+        for name in ("study_id", "subject_id", *KEPT, "conclusion", "conclusion_from", "outcome")
     ),
     "sentences": pa.schema(
         [
@@ -75,7 +66,7 @@ def _start(layout: str, root: str, settings: ReportSettings, stanza: str | None)
     _processor = Processor(layout, root, settings, stanza)
 
 
-def _work(references: Sequence[Reference]) -> Rows:
+def _work(references: Sequence[Reference]) -> CorpusRows:
     assert _processor is not None, "the process was not started"
     return _processor.process(references)
 
@@ -96,7 +87,7 @@ class _Tables:
         for writer in self._writers.values():
             writer.close()
 
-    def write(self, rows: Rows) -> None:
+    def write(self, rows: CorpusRows) -> None:
         """Add a chunk's rows; an empty table gets none."""
         labels = [(study, *values) for study, values in rows.labels]
         for name, table in (
@@ -128,7 +119,7 @@ class _Account:
         self.labels = {name: Counter[str]() for name in OBSERVATIONS}
         self._digest = hashlib.sha256()
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: CorpusRows) -> None:
         """Count a chunk."""
         for row in rows.sections:
             self.outcomes[str(row["outcome"])] += 1
@@ -165,22 +156,22 @@ class _Account:
 
 def _unrepeated(references: Sequence[Reference]) -> tuple[list[Reference], Drop]:
     first = {reference.study_id: reference for reference in reversed(references)}
-    repeated = [r.study_id for r in references if first[r.study_id] is not r]
-    kept = [r for r in references if first[r.study_id] is r]
-    return kept, Drop.of("study listed twice", repeated)
+    repeated = [report.study_id for report in references if first[report.study_id] is not report]
+    unique = [report for report in references if first[report.study_id] is report]
+    return unique, Drop.of("study listed twice", repeated)
 
 
 def _require_headings(account: _Account, root: str, reports: int) -> None:
-    """Refuse a hospital's own reports where MIMIC-CXR's are expected; say where a few are such."""
+    """Refuse another hospital's reports where MIMIC-CXR's are expected; warn of single ones."""
     if not account.other_forms:
         return
-    said = (
+    message = (
         f"{root}: {account.other_forms} of {reports} reports have findings or an impression under "
         f"headings of another form; {hint('mimic_cxr', account.starts, account.other_forms)}"
     )
     if account.other_forms > reports / 2:
-        raise InputError(said)
-    log.warning("%s", said)
+        raise InputError(message)
+    log.warning("%s", message)
 
 
 def build_corpus(
@@ -204,25 +195,29 @@ def build_corpus(
     account, started = _Account(), time.monotonic()
     with atomic_folder(output, "report corpus") as folder:
         with _Tables(folder) as tables:
-            parts = ordered_map(
+            tables_of_chunks = ordered_map(
                 _work,
                 chunks(references, settings.chunk),
                 threads if len(references) > settings.chunk else 1,
                 partial(_start, layout, root, settings, stanza),
             )
-            for rows in progress(parts, len(references), "report", lambda rows: len(rows.sections)):
+            for rows in progress(
+                tables_of_chunks, len(references), "report", lambda rows: len(rows.sections)
+            ):
                 tables.write(rows)
                 account.add(rows)
         require_few(account.tally, root, settings, account.starts)
         _require_headings(account, root, len(references))
-        listed = Tally("reports listed", "reports", len(references), [*listing.dropped, repeated])
+        listing_counts = Tally(
+            "reports listed", "reports", len(references), [*listing.dropped, repeated]
+        )
         values = settings.model_dump(mode="json")
         corpus = {
             "dataset": Path(output).name,
             "layout": layout,
             "synthetic": is_synthetic(root),
             "reports": len(references),
-            "steps": [s.as_json() for s in (listed, account.tally, account.labelled)],
+            "steps": [s.as_json() for s in (listing_counts, account.tally, account.labelled)],
             "settings": values,
             "settings_fingerprint": fingerprint(values),
             **account.summary(),
@@ -248,17 +243,24 @@ def build_corpus(
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Command line; see the module's docstring."""
-    arguments = parser(__doc__)
-    arguments.add_argument("--layout", required=True, choices=holders("reports"))
-    arguments.add_argument(
+    options = parser(__doc__)
+    options.add_argument("--layout", required=True, choices=holders("reports"))
+    options.add_argument(
         "--root", type=Path, required=True, help="the data set's folder, as published"
     )
-    arguments.add_argument("--stanza", type=Path, help="stanza's models, for splitter: stanza")
-    arguments.add_argument("--threads", type=thread_count, default=1, help="parallel processes")
-    arguments.add_argument("--output", type=Path, required=True, help="results/corpus/<dataset>")
-    given = arguments.parse_args(argv)
-    settings = read_settings(given.settings, ReportSettings)
-    build_corpus(given.layout, given.root, given.output, settings, given.stanza, given.threads)
+    options.add_argument("--stanza", type=Path, help="stanza's models, for splitter: stanza")
+    options.add_argument("--threads", type=thread_count, default=1, help="parallel processes")
+    options.add_argument("--output", type=Path, required=True, help="results/corpus/<dataset>")
+    args = options.parse_args(argv)
+    settings = read_settings(args.settings, ReportSettings)
+    build_corpus(
+        args.layout,
+        args.root,
+        args.output,
+        settings,
+        args.stanza,
+        args.threads,
+    )
 
 
 if __name__ == "__main__":

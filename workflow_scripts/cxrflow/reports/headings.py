@@ -19,7 +19,7 @@ from cxrflow.reports.spelling import Speller
 
 MAIN = frozenset(("impression", "findings"))
 OPENING = ("organ", "title")
-# Sections of a line; what stands on the lines below is no longer theirs.
+# Sections of one line; the lines below it belong to another section.
 OF_A_LINE = ("comparison", "examination", "technique", "date")
 LONGEST, MOST_WORDS = 60, 6
 LINE = re.compile(r"[^\n]++")
@@ -36,7 +36,7 @@ SHOWN = 4
 
 
 class Heading(NamedTuple):
-    """Where a heading starts, where its section's text does, and the section's name."""
+    """Offsets of a heading and of its section's text, and the section's name."""
 
     start: int
     body: int
@@ -44,86 +44,86 @@ class Heading(NamedTuple):
 
 
 def _amid(text: str, start: int) -> bool:
-    """Whether words stand before it on its line."""
+    """True if words stand before ``start`` on its line."""
     return bool(text[text.rfind("\n", 0, start) + 1 : start].strip())
 
 
-def _listed(rows: Iterable[Iterable[str]]) -> set[str]:
+def _flattened(rows: Iterable[Iterable[str]]) -> set[str]:
     return {name for row in rows for name in row}
 
 
 class Headings:
-    """The names that are known: the lists', MIMIC-CXR's, and a hospital's ``own`` by section."""
+    """Finder of headings: names of the lists, of MIMIC-CXR, and a hospital's own by section."""
 
     def __init__(
         self,
         published: Mapping[str, str],
         titles: re.Pattern[str],
-        own: Mapping[str, Iterable[str]],
+        hospital_names: Mapping[str, Iterable[str]],
     ):
         file = resources.files("cxrflow.reports.rules") / "headings.yaml"
         data = yaml.safe_load(file.read_text("utf-8"))
-        self._known = dict(published)
-        for name, rows in data["known"].items():
-            self._known.update(dict.fromkeys(_listed(rows), name))
-        for name, theirs in own.items():
-            self._known.update({" ".join(one.lower().split()): name for one in theirs})
+        self._sections = dict(published)
+        for section, rows in data["known"].items():
+            self._sections.update(dict.fromkeys(_flattened(rows), section))
+        for section, variants in hospital_names.items():
+            self._sections.update({" ".join(name.lower().split()): section for name in variants})
         self._contained: list[str] = data["contained"]
-        self._organs = _listed(data["organs"]) - set(self._known)
+        self._organs = _flattened(data["organs"]) - set(self._sections)
         self._titles = titles
-        self._speller = Speller((k for k in self._known if " " not in k), self._organs)
+        self._speller = Speller((k for k in self._sections if " " not in k), self._organs)
         self._names: dict[str, str | None] = {}
 
     def find(self, text: str) -> list[Heading]:
         """The headings of a report in order.
 
-        An organ's name, or the title of an examination, begins the findings where neither they nor
-        the impression are open; an organ's belongs to them. Without either, headings inside a line
-        are taken for text.
+        An organ's name or the title of an examination begins the findings, unless findings or
+        impression are open; an organ's name is part of their text. In a report without findings
+        and impression, headings inside a line count as text.
         """
-        found: list[Heading] = []
+        headings: list[Heading] = []
         for heading in self._candidates(text):
             start, body, name = heading
-            within = bool(found) and found[-1].name in MAIN
+            within = bool(headings) and headings[-1].name in MAIN
             if name in OPENING:
                 if not within:
-                    found.append(Heading(start, start if name == "organ" else body, "findings"))
+                    headings.append(Heading(start, start if name == "organ" else body, "findings"))
                 continue
             # "No edema. Comparison: a film of last week shows …" goes on.
             goes_on = within and name in OF_A_LINE and _amid(text, start)
             if not goes_on or text[start:body].isupper():
-                found.append(heading)
-        if MAIN.isdisjoint(heading.name for heading in found):
-            return [h for h in found if not _amid(text, h.start)]
-        return found
+                headings.append(heading)
+        if MAIN.isdisjoint(heading.name for heading in headings):
+            return [h for h in headings if not _amid(text, h.start)]
+        return headings
 
     def _candidates(self, text: str) -> Iterator[Heading]:
         for line in LINE.finditer(text):
             at, end, words = line.start(), line.end(), line[0]
-            done = 0
-            if (capitals := CAPITALS.match(words)) and (name := self._known_as(capitals[1])):
-                done = capitals.end()
-                yield Heading(at, at + done, name)
-            marks = list(COLON.finditer(words, done)) if ":" in words or "：" in words else []
-            if not marks and not done and len(words) <= LONGEST and (name := self._alone(words)):
+            begin = 0
+            if (capitals := CAPITALS.match(words)) and (name := self._section_of(capitals[1])):
+                begin = capitals.end()
+                yield Heading(at, at + begin, name)
+            marks = list(COLON.finditer(words, begin)) if ":" in words or "：" in words else []
+            if not marks and not begin and len(words) <= LONGEST and (name := self._alone(words)):
                 yield Heading(at, end, name)
             for mark in marks:
-                head = words[max(done, mark.start() - LONGEST) : mark.start()]
+                head = words[max(begin, mark.start() - LONGEST) : mark.start()]
                 start = 0
-                at_start = done == 0 and mark.start() <= LONGEST
+                at_start = begin == 0 and mark.start() <= LONGEST
                 name = self._at_start(head) if at_start else None
                 if name is None:
                     name, start = self._inside(head, mark.start() - len(head))
                 if name is not None:
                     yield Heading(at + start, at + mark.end(), name)
-                    done = mark.end()
+                    begin = mark.end()
 
-    def _known_as(self, name: str) -> str | None:
-        return self._known.get(" ".join(name.lower().split()))
+    def _section_of(self, name: str) -> str | None:
+        return self._sections.get(" ".join(name.lower().split()))
 
     def _alone(self, line: str) -> str | None:
         bare = line.strip(AROUND)
-        name = self._known_as(bare) if bare[:1].isupper() else None
+        name = self._section_of(bare) if bare[:1].isupper() else None
         return name if line.rstrip()[-1:] not in (".", ",") else None
 
     def _at_start(self, head: str) -> str | None:
@@ -137,14 +137,14 @@ class Headings:
     def _meaning(self, head: str) -> str | None:
         bare = NUMBER.sub("", head.strip(AROUND), count=1).strip(AROUND)
         lower = " ".join(bare.lower().split())
-        name = self._known.get(lower) or self._known.get(self._speller.correct(lower))
+        name = self._sections.get(lower) or self._sections.get(self._speller.correct(lower))
         if name is not None or not lower:
             return name
         if lower in self._organs:
             return "organ"
-        parts = [self._known.get(part.strip()) for part in JOINED.split(lower)]
-        if all(parts):  # "Clinical History/Indication"
-            return next((name for name in ("impression", "findings") if name in parts), parts[-1])
+        names = [self._sections.get(words.strip()) for words in JOINED.split(lower)]
+        if all(names):  # "Clinical History/Indication"
+            return next((name for name in ("impression", "findings") if name in names), names[-1])
         if bare.upper() == bare and len(bare.split()) <= MOST_WORDS and not STOP.search(bare):
             for name in self._contained:
                 if name in lower:
@@ -154,14 +154,14 @@ class Headings:
         return None
 
     def _inside(self, head: str, at: int) -> tuple[str | None, int]:
-        """A known name at the end of ``head``, whole: in capitals, or after a stop."""
+        """Find a known name that ends ``head``: in capitals, or after a stop."""
         for word in [*WORD.finditer(head)][-MOST_WORDS:]:
             name = head[word.start() :].strip(AROUND)
-            known = self._known_as(name)
+            section = self._section_of(name)
             before = head[: word.start()].rstrip(" \t*_")
             stop = not before or before[-1] in ENDS
-            if known and (name.upper() == name or (stop and name[:1].isupper())):
-                return known, at + word.start()
+            if section and (name.upper() == name or (stop and name[:1].isupper())):
+                return section, at + word.start()
         return None, 0
 
 
@@ -169,18 +169,18 @@ LINE_START = re.compile(r"^([ \t]*+[^\W\d_][^\n:]{0,40}+:)", re.M)
 
 
 def line_starts(text: str) -> list[str]:
-    """What stands before a colon at the start of lines: what a hospital's headings may be."""
-    return list(dict.fromkeys(found[1].rstrip() for found in LINE_START.finditer(text)))
+    """Return the texts before a colon at the start of lines: candidates for headings."""
+    return list(dict.fromkeys(match[1].rstrip() for match in LINE_START.finditer(text)))
 
 
 def frequent(starts: Mapping[str, int], reports: int) -> str:
-    """The line starts of many of so many reports; those of few may be a patient's name."""
-    often = Counter(starts).most_common(SHOWN)
-    return ", ".join(f"{n!r} ({c})" for n, c in often if c >= max(3, 0.2 * reports))
+    """The line starts that are common among ``reports``; a rare one may be a patient's name."""
+    most_common = Counter(starts).most_common(SHOWN)
+    return ", ".join(f"{n!r} ({c})" for n, c in most_common if c >= max(3, 0.2 * reports))
 
 
 def hint(form: str | None, starts: Mapping[str, int], reports: int) -> str:
-    """What a heading looks like, and what was found in ``reports`` that were not understood."""
+    """Explain the expected form of headings, and name line starts of unparsed ``reports``."""
     if form == "mimic_cxr":
         expected = (
             "a heading is looked for in MIMIC-CXR's own form (a line break, one blank, capitals, a "
@@ -191,5 +191,5 @@ def hint(form: str | None, starts: Mapping[str, int], reports: int) -> str:
             "a heading is a known name before a colon ('Findings:'); other names are given a "
             "meaning by reports.sections.names"
         )
-    found = frequent(starts, reports) or "none that is frequent"
-    return f"{expected}; line starts found in them: {found}"
+    examples = frequent(starts, reports) or "none that is frequent"
+    return f"{expected}; line starts found in them: {examples}"

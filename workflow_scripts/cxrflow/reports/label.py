@@ -24,15 +24,15 @@ from cxrflow.reports.settings import ReportSettings
 from cxrflow.settings import read_settings
 
 
-def _check_outputs(given: Any) -> None:
-    if given.output.suffix not in (".csv", ".parquet"):
-        raise InputError(f"--output {given.output}: expected a name ending in .csv or .parquet")
-    if given.reasons is not None and given.reasons.suffix != ".parquet":
-        raise InputError(f"--reasons {given.reasons}: expected a name ending in .parquet")
-    if given.with_text and given.reasons is None:
+def _check_outputs(args: Any) -> None:
+    if args.output.suffix not in (".csv", ".parquet"):
+        raise InputError(f"--output {args.output}: expected a name ending in .csv or .parquet")
+    if args.reasons is not None and args.reasons.suffix != ".parquet":
+        raise InputError(f"--reasons {args.reasons}: expected a name ending in .parquet")
+    if args.with_text and args.reasons is None:
         raise InputError("--with-text: nothing to add texts to without --reasons")
-    summary = given.output.with_name(f"{given.output.name}.json")
-    for path in (given.output, given.reasons):
+    summary = args.output.with_name(f"{args.output.name}.json")
+    for path in (args.output, args.reasons):
         if path is not None and path.exists() and not summary.is_file():
             raise InputError(
                 f"{path}: was not written by an earlier run, which would have left {summary.name} "
@@ -44,45 +44,51 @@ def _check_outputs(given: Any) -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Command line; see the module's docstring."""
-    arguments = parser(__doc__)
-    arguments.add_argument(
+    options = parser(__doc__)
+    options.add_argument(
         "--input",
         type=Path,
         required=True,
         help="table (CSV, Parquet), .txt file or folder of them; - reads a CSV from standard input",
     )
-    arguments.add_argument(
+    options.add_argument(
         "--output", type=Path, required=True, help="file to write, .csv or .parquet"
     )
-    arguments.add_argument(
+    options.add_argument(
         "--text-column",
         action="append",
         default=[],
         help="column of report text; repeat the option for several (default: found by their names)",
     )
-    arguments.add_argument(
+    options.add_argument(
         "--id-column", help="column of report ids (default: the row's number, from 0)"
     )
-    arguments.add_argument("--stanza", type=Path, help="stanza's models, for splitter: stanza")
-    arguments.add_argument("--threads", type=thread_count, default=1, help="parallel processes")
-    arguments.add_argument(
+    options.add_argument("--stanza", type=Path, help="stanza's models, for splitter: stanza")
+    options.add_argument("--threads", type=thread_count, default=1, help="parallel processes")
+    options.add_argument(
         "--reasons", type=Path, help="also write this .parquet, one row for each assertion found"
     )
-    arguments.add_argument(
+    options.add_argument(
         "--with-text",
         action="store_true",
         help="put phrase and sentence into --reasons (report text)",
     )
-    given = arguments.parse_args(argv)
-    _check_outputs(given)
-    settings = read_settings(given.settings, ReportSettings)
+    args = options.parse_args(argv)
+    _check_outputs(args)
+    settings = read_settings(args.settings, ReportSettings)
 
     from cxrflow.reports.label_sources import find_source
     from cxrflow.reports.labelled_tables import label_reports
 
-    source = find_source(given.input, given.text_column, given.id_column)
+    source = find_source(args.input, args.text_column, args.id_column)
     label_reports(
-        source, given.output, settings, given.stanza, given.threads, given.reasons, given.with_text
+        source,
+        args.output,
+        settings,
+        args.stanza,
+        args.threads,
+        args.reasons,
+        args.with_text,
     )
 
 

@@ -23,7 +23,7 @@ from cxrflow.reports.texts import RawReport, decode
 log = logging.getLogger(__name__)
 
 STANDARD_INPUT = Path("standard input")
-# Names of text columns, in lower case: of whole reports, and of their parts.
+# Names of text columns, in lower case: of complete reports, and of their sections.
 WHOLE = ("report", "reports", "report text", "radiology report", "full report", "text")
 PARTS = {
     "findings": ("findings", "finding", "report findings"),
@@ -34,7 +34,7 @@ SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 
 
 @dataclass(frozen=True)
-class Source:
+class TextSource:
     """Reports to label: a "table" or "files" at ``root``; ``total`` counts them."""
 
     kind: str
@@ -48,7 +48,7 @@ class Source:
 
 def find_source(
     path: Path, text_columns: Sequence[str] = (), id_column: str | None = None
-) -> Source:
+) -> TextSource:
     """The reports at ``path`` ("-": a CSV on standard input); arguments as of the command line.
 
     Raises:
@@ -58,20 +58,20 @@ def find_source(
         return _standard_input(text_columns, id_column)
     if not path.exists():
         raise InputError(f"{path}: not found")
-    one = path.suffix.lower() == ".txt"
-    if path.is_file() and not one:
+    single = path.suffix.lower() == ".txt"
+    if path.is_file() and not single:
         return _table(path, text_columns, id_column)
     if text_columns or id_column:
         raise InputError(
             f"{path}: --text-column and --id-column are for tables, and this is no table"
         )
-    root = path.parent if one else path
-    files = [Path(path.name)] if one else sorted(_text_files(path))
+    root = path.parent if single else path
+    files = [Path(path.name)] if single else sorted(_text_files(path))
     if not files:
         raise InputError(
             f"{path}: no .txt file below it; cxrflow.reports.corpus labels the reports of data sets"
         )
-    return Source("files", path, "path", len(files), (_read_file(root, file) for file in files))
+    return TextSource("files", path, "path", len(files), (_read_file(root, file) for file in files))
 
 
 def _text_files(root: Path) -> Iterator[Path]:
@@ -98,7 +98,7 @@ def _read_file(root: Path, file: Path) -> RawReport:
     return RawReport(name, None, text=text, failure=failure)
 
 
-def _standard_input(text_columns: Sequence[str], id_column: str | None) -> Source:
+def _standard_input(text_columns: Sequence[str], id_column: str | None) -> TextSource:
     """A CSV from standard input, through a file: it may have to be read a second time."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "input.csv"
@@ -112,7 +112,7 @@ def _standard_input(text_columns: Sequence[str], id_column: str | None) -> Sourc
 
 def _table(
     path: Path, text_columns: Sequence[str], id_column: str | None, root: Path | None = None
-) -> Source:
+) -> TextSource:
     name, separator = path.name.lower(), None
     if name.endswith(".parquet"):
         frame = read_table(path)
@@ -134,19 +134,19 @@ def _table(
             raise InputError(f"{path}: expected one column '{name}'; found {_quoted(columns)}")
     if frame.empty:
         raise InputError(f"{path}: holds no row")
-    texts = {_part(name) or name: _texts(path, frame, name) for name in chosen}
-    parted = len(texts) > 1 and set(texts) <= set(PARTS)
+    texts = {_section_of(name) or name: _texts(path, frame, name) for name in chosen}
+    by_section = len(texts) > 1 and set(texts) <= set(PARTS)
     numbers = pd.Series(range(len(frame))).astype("str")
     ids = numbers if id_column is None else _ids(frame, path, id_column)
     reports = (
         RawReport(name, None, sections=dict(zip(texts, row, strict=True)))
-        if parted
+        if by_section
         else RawReport(name, None, text="\n\n".join(text for text in row if text))
         for name, *row in zip(ids, *texts.values(), strict=True)
     )
-    parted_by = f" (parted by {SEPARATORS[separator]})" if separator not in (None, ",") else ""
-    log.info("%s%s: labelled is the text of %s", root or path, parted_by, _quoted(chosen))
-    return Source(
+    note = f" (parted by {SEPARATORS[separator]})" if separator not in (None, ",") else ""
+    log.info("%s%s: labelled is the text of %s", root or path, note, _quoted(chosen))
+    return TextSource(
         "table", root or path, id_column or "row", len(frame), reports, tuple(chosen), separator
     )
 
@@ -156,40 +156,40 @@ def _quoted(names: Sequence[str]) -> str:
 
 
 def _separator(path: Path) -> str:
-    """What parts the header into most columns; a comma where nothing does better."""
-    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    """The separator that cuts the header into most columns; a comma among equals."""
+    open_table = gzip.open if path.suffix.lower() == ".gz" else open
     try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as table:
+        with open_table(path, "rt", encoding="utf-8-sig", newline="") as table:
             header = str(table.readline())
     except (OSError, EOFError, UnicodeDecodeError, ValueError):
-        return ","  # reading the table says what is wrong
-    found = {
+        return ","  # reading the table reports the error
+    column_counts = {
         separator: len(next(csv.reader([header.rstrip("\r\n")], delimiter=separator), []))
         for separator in SEPARATORS
     }
-    return max(found, key=lambda separator: found[separator])
+    return max(column_counts, key=lambda separator: column_counts[separator])
 
 
-def _part(column: str) -> str | None:
+def _section_of(column: str) -> str | None:
     """The section that a column of this name holds."""
     bare = column.strip().lower().replace("_", " ")
-    return next((part for part, names in PARTS.items() if bare in names), None)
+    return next((section for section, names in PARTS.items() if bare in names), None)
 
 
 def _text_columns(path: Path, columns: list[str]) -> list[str]:
     """The one column of reports, or one each of findings and impression; else an InputError."""
     if len(columns) == 1:
         return columns
-    whole = [c for c in columns if c.strip().lower().replace("_", " ") in WHOLE]
-    parts = [c for part in PARTS for c in columns if _part(c) == part]
-    if len(whole) + len(parts) != 1 and (
-        whole or len(parts) != 2 or len(set(map(_part, parts))) == 1
+    full = [column for column in columns if column.strip().lower().replace("_", " ") in WHOLE]
+    parted = [column for section in PARTS for column in columns if _section_of(column) == section]
+    if len(full) + len(parted) != 1 and (
+        full or len(parted) != 2 or len(set(map(_section_of, parted))) == 1
     ):
         raise InputError(
-            f"{path}: {len(whole) + len(parts)} columns look like the report's text; name it with "
+            f"{path}: {len(full) + len(parted)} columns look like the report's text; name it with "
             f"--text-column (again for each of several); found {_quoted(columns)}"
         )
-    return whole or parts
+    return full or parted
 
 
 def _texts(path: Path, frame: pd.DataFrame, column: str) -> list[str]:

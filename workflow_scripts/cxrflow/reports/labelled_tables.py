@@ -1,4 +1,4 @@
-"""Labels of anyone's reports, and what is written of them."""
+"""Labels of any hospital's reports, as tables with the reasons behind them."""
 
 import logging
 import time
@@ -17,7 +17,7 @@ from cxrflow.files.atomic import atomic_path, write_json
 from cxrflow.files.csv_table import inert
 from cxrflow.files.drops import Tally
 from cxrflow.reports.headings import line_starts
-from cxrflow.reports.label_sources import Source
+from cxrflow.reports.label_sources import TextSource
 from cxrflow.reports.labels.labeller import make_labeller
 from cxrflow.reports.labels.language import UNKNOWN_LANGUAGE, known_share
 from cxrflow.reports.labels.observations import NAMES, OBSERVATIONS, Labels
@@ -43,12 +43,12 @@ REASONS = (
 )
 
 
-class Rows(NamedTuple):
-    """Of a run of reports: id, outcome and labels of each, and a row an assertion.
+class LabelRows(NamedTuple):
+    """Labels of a run of reports (id, outcome, labels), and a row for each assertion.
 
-    ``read`` counts what was labelled of them, ``addenda`` those with an addendum, which is not;
-    ``unheaded`` those whose findings and impression have no known heading, and ``starts`` what
-    stands before a colon in them.
+    ``read`` counts the labelled sections, ``addenda`` the reports with an addendum, which is not
+    labelled; ``unheaded`` those without a known heading of findings or impression, and ``starts``
+    the line starts in these.
     """
 
     labels: list[tuple[str, str, Labels | None]]
@@ -68,14 +68,14 @@ class Worker:
         self._splitter = make_splitter(settings.splitter, stanza)
         self._labeller = make_labeller(settings.labels)
 
-    def label(self, reports: Sequence[RawReport], reasons: bool) -> Rows:
+    def label(self, reports: Sequence[RawReport], reasons: bool) -> LabelRows:
         """The rows of these reports, in order."""
         parsed = [self._parser.parse(report) for report in reports]
-        texts = [self._texts(*pair) for pair in zip(reports, parsed, strict=True)]
-        split = iter(self._splitter.split([text for found, _ in texts for text in found]))
+        texts_by_report = [self._texts(*pair) for pair in zip(reports, parsed, strict=True)]
+        split = iter(self._splitter.split([text for texts, _ in texts_by_report for text in texts]))
         outcomes, sentences = [], []
-        for found, outcome in texts:
-            of_report = [s for _ in found for s in next(split)]
+        for texts, outcome in texts_by_report:
+            of_report = [sentence for _ in texts for sentence in next(split)]
             if not of_report and outcome == LABELLED:
                 outcome = EMPTY
             elif of_report and known_share(of_report) < self._settings.least_known:
@@ -83,7 +83,7 @@ class Worker:
             outcomes.append(outcome)
             sentences.append(of_report)
         labels = iter(self._labeller.label([of_report for of_report in sentences if of_report]))
-        rows = Rows([], [], Counter(), Counter(), 0, 0)
+        rows = LabelRows([], [], Counter(), Counter(), 0, 0)
         for report, of_report, outcome in zip(reports, sentences, outcomes, strict=True):
             rows.labels.append((report.study_id, outcome, next(labels) if of_report else None))
             if reasons:
@@ -92,7 +92,7 @@ class Worker:
                     place = (report.study_id, r.sentence, r.start, r.end, r.observation, r.value)
                     cue = (r.rule, r.cue_start, r.cue_end, r.phrase, of_report[r.sentence])
                     rows.reasons.append((*place, *cue))
-        contents = [(report, p.content) for report, p in zip(reports, parsed, strict=True)]
+        contents = [(report, parse.content) for report, parse in zip(reports, parsed, strict=True)]
         addenda = unheaded = 0
         for (report, content), outcome in zip(contents, outcomes, strict=True):
             if content is not None and outcome == LABELLED:
@@ -105,8 +105,8 @@ class Worker:
 
     def _texts(self, report: RawReport, parsed: Parsed) -> tuple[list[str], str]:
         """The texts to label in order, and the outcome."""
-        given = (report.text or "", *(report.sections or {}).values())
-        if parsed.failure == "empty file" or not (report.failure or any(map(str.strip, given))):
+        contents = (report.text or "", *(report.sections or {}).values())
+        if parsed.failure == "empty file" or not (report.failure or any(map(str.strip, contents))):
             return [], EMPTY
         if parsed.content is None or parsed.failure is not None:
             return [], str(parsed.failure)
@@ -125,13 +125,13 @@ def _start(kind: str, root: Path, settings: ReportSettings, stanza: str | None) 
     _worker = Worker(kind, root, settings, stanza)
 
 
-def _label(reports: Sequence[RawReport], reasons: bool) -> Rows:
+def _label(reports: Sequence[RawReport], reasons: bool) -> LabelRows:
     assert _worker is not None, "the process was not started"
     return _worker.label(reports, reasons)
 
 
 def label_reports(
-    source: Source,
+    source: TextSource,
     output: Path,
     settings: ReportSettings,
     stanza: str | None = None,
@@ -150,23 +150,23 @@ def label_reports(
     settings = settings.of_layout(source.kind)
     if reasons is not None and settings.labels.engine != "scope":
         raise InputError("labels.engine is 'chexbert': a network gives no reasons; expected scope")
-    named, assertions, addenda, unheaded = [], [], 0, 0
+    labels, assertions, addenda, unheaded = [], [], 0, 0
     read, starts = Counter[str](), Counter[str]()
-    parts = ordered_map(
+    batches = ordered_map(
         partial(_label, reasons=reasons is not None),
         chunks(source.reports, settings.chunk),
         threads if source.total > settings.chunk else 1,
         partial(_start, source.kind, source.root, settings, stanza),
     )
-    for part in progress(parts, source.total, "report", lambda part: len(part.labels)):
-        named.extend(part.labels)
-        assertions.extend(part.reasons)
-        read += part.read
-        starts += part.starts
-        addenda += part.addenda
-        unheaded += part.unheaded
+    for batch in progress(batches, source.total, "report", lambda batch: len(batch.labels)):
+        labels.extend(batch.labels)
+        assertions.extend(batch.reasons)
+        read += batch.read
+        starts += batch.starts
+        addenda += batch.addenda
+        unheaded += batch.unheaded
     tally = Tally("reports labelled", "reports")
-    for name, outcome, _ in named:
+    for name, outcome, _ in labels:
         if outcome == LABELLED:
             tally.kept += 1
         else:
@@ -179,10 +179,10 @@ def label_reports(
     warn_of_headings(settings, starts, unheaded)
     blank = (None,) * len(OBSERVATIONS)
     table = pd.DataFrame(
-        [values or blank for *_, values in named], columns=list(OBSERVATIONS), dtype="float64"
+        [values or blank for *_, values in labels], columns=list(OBSERVATIONS), dtype="float64"
     )
     counts = {name: Counter(map(NAMES.get, table[name].dropna())) for name in OBSERVATIONS}
-    table.insert(0, source.id_name, [name for name, *_ in named])
+    table.insert(0, source.id_name, [name for name, *_ in labels])
     seconds = time.monotonic() - started
     summary = {
         "input": str(source.root),
@@ -193,26 +193,26 @@ def label_reports(
         "steps": [tally.as_json()],
         "read": dict(read),
         "addenda": addenda,
-        "outcomes": dict(Counter(outcome for _, outcome, _ in named)),
+        "outcomes": dict(Counter(outcome for _, outcome, _ in labels)),
         "labels": {
-            name: {**found, "blank": source.total - found.total()} for name, found in counts.items()
+            name: {**row, "blank": source.total - row.total()} for name, row in counts.items()
         },
         "settings": settings.model_dump(mode="json"),
         "seconds": round(seconds, 1),
     }
-    # The summary first: its presence says whose the others are, also after a kill between them.
+    # The summary first: it marks the other files as ours, also after a kill between the writes.
     write_json(output.with_name(f"{output.name}.json"), summary)
     _write(table, output)
     if reasons is not None:
-        given = pd.DataFrame(assertions, columns=list(REASONS))
-        _write(given if with_text else given.drop(columns=["phrase", "text"]), reasons)
+        frame = pd.DataFrame(assertions, columns=list(REASONS))
+        _write(frame if with_text else frame.drop(columns=["phrase", "text"]), reasons)
     log.info(
         "%s: %d reports in %.1f s (%.0f a second); positive: %s",
         output,
         source.total,
         seconds,
         source.total / max(seconds, 1e-9),
-        ", ".join(f"{name} {found['positive']}" for name, found in counts.items()),
+        ", ".join(f"{name} {states['positive']}" for name, states in counts.items()),
     )
     return summary
 

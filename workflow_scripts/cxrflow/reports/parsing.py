@@ -1,6 +1,6 @@
-"""From a report as the data set gives it to its sections, or to why it has none.
+"""From a published report to its sections, or to the reason why it has none.
 
-What every program that reads reports does first, in one order: refuse what is too long, correct
+The first steps of every program that reads reports, in this order: refuse too long a text, correct
 spelling, cut into sections, take the conclusion. Follows BioViL (section 3, "MIMIC-CXR"), whose
 reports went through MIMIC-CXR's section parser and a public list of spelling corrections.
 """
@@ -25,7 +25,7 @@ NOTHING = ("no usable section", "special case: no usable text")
 
 
 class Parsed(NamedTuple):
-    """Sections (None: not even looked for), why the report is unusable, and words corrected."""
+    """Sections (None: not parsed), the reason if the report is unusable, and corrected words."""
 
     content: ParsedReport | None
     failure: str | None
@@ -35,8 +35,8 @@ class Parsed(NamedTuple):
 class ReportParser:
     """Corrects and parses reports; holds the list of corrections that the settings name.
 
-    The special cases hold for the real MIMIC-CXR alone: a synthetic one draws its ids from the same
-    range, and may draw one of theirs.
+    The special cases hold for the real MIMIC-CXR alone: a synthetic copy draws ids from the same
+    range and may hit one of them.
 
     Raises:
         InputError: the list that the settings name cannot be read.
@@ -83,29 +83,29 @@ class ReportParser:
 def labelled_sections(
     content: ParsedReport, choice: Literal["conclusion", "findings_and_impression"] | None
 ) -> dict[str, str]:
-    """What ``labels.text`` says is labelled, by name; the conclusion when both have no letter.
+    """Texts to label by ``labels.text``, by name; the conclusion if both sections lack letters.
 
     ``choice`` comes from ``ReportSettings.of_layout``.
     """
     assert choice is not None, "the layout was not asked"
     if choice == "findings_and_impression":
-        wished = ("findings", "impression")
-        both = {str(name): content.sections[name] for name in wished if name in content.sections}
-        if any(character.isalpha() for text in both.values() for character in text):
-            return both
+        sections = ("findings", "impression")
+        texts = {str(name): content.sections[name] for name in sections if name in content.sections}
+        if any(character.isalpha() for text in texts.values() for character in text):
+            return texts
     return {content.conclusion_from: content.conclusion}
 
 
 def misses_headings(content: ParsedReport) -> bool:
-    """Whether findings and impression stand under no heading, or under an unknown one."""
-    return content.whole or MAIN.isdisjoint(content.sections)
+    """True if no known heading of findings or impression was found."""
+    return content.unheaded or MAIN.isdisjoint(content.sections)
 
 
 def warn_of_headings(settings: ReportSettings, starts: Mapping[str, int], reports: int) -> None:
-    """Say what so many reports have in place of known headings, where many have the same."""
+    """Warn of ``reports`` without known headings, if line starts are common among them."""
     if frequent(starts, reports):
-        said = hint(settings.sections.headings, starts, reports)
-        log.warning("%d reports have no heading of findings or impression; %s", reports, said)
+        advice = hint(settings.sections.headings, starts, reports)
+        log.warning("%d reports have no heading of findings or impression; %s", reports, advice)
 
 
 def require_few(
@@ -114,13 +114,13 @@ def require_few(
     """End the program where too many reports are unusable; ``starts``: see :func:`.hint`.
 
     Raises:
-        InputError: which says what a heading looks like where that is what is missing.
+        InputError: with the expected form of headings, where reports lack these.
     """
     unread = sum(drop.count for drop in tally.drops if drop.reason in NOTHING)
     try:
         tally.require_few(root, settings.max_failed_share)
     except InputError as error:
         if unread:
-            said = hint(settings.sections.headings, starts, unread)
-            raise InputError(f"{error}; {said}") from None
+            advice = hint(settings.sections.headings, starts, unread)
+            raise InputError(f"{error}; {advice}") from None
         raise

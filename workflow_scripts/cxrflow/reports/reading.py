@@ -25,7 +25,7 @@ KEPT = tuple(dict.fromkeys([*SPLIT, *get_args(SectionName)]))
 
 
 @dataclass
-class Rows:
+class CorpusRows:
     """Rows of the tables for a run of reports, and what went wrong (study id, reason)."""
 
     sections: list[dict[str, str | None]] = field(default_factory=list)
@@ -51,9 +51,9 @@ class Processor:
         self._labeller = make_labeller(settings.labels)
         self._parser = ReportParser(settings, layout, root)
 
-    def process(self, references: Sequence[Reference]) -> Rows:
+    def process(self, references: Sequence[Reference]) -> CorpusRows:
         """The rows of these reports, in order."""
-        rows = Rows()
+        rows = CorpusRows()
         parsed: list[tuple[RawReport, ParsedReport]] = []
         for reference in references:
             report = self._reader.read(reference)
@@ -65,8 +65,8 @@ class Processor:
                 rows.unheaded += 1
                 rows.starts.update(line_starts(report.text))
                 if self._settings.sections.headings == "mimic_cxr":
-                    found = any_headings(self._settings.sections).find(report.text)
-                    rows.other_forms += not MAIN.isdisjoint(heading.name for heading in found)
+                    headings = any_headings(self._settings.sections).find(report.text)
+                    rows.other_forms += not MAIN.isdisjoint(heading.name for heading in headings)
             if content is None:
                 rows.sections.append(_section_row(report, None, str(failure)))
             else:
@@ -76,7 +76,9 @@ class Processor:
         self._split_and_label(parsed, rows)
         return rows
 
-    def _split_and_label(self, parsed: list[tuple[RawReport, ParsedReport]], rows: Rows) -> None:
+    def _split_and_label(
+        self, parsed: list[tuple[RawReport, ParsedReport]], rows: CorpusRows
+    ) -> None:
         jobs = [
             (i, name, text)
             for i, (_, content) in enumerate(parsed)
@@ -95,9 +97,9 @@ class Processor:
             if sentences and known_share(sentences) < self._settings.labels.least_known:
                 rows.unlabelled.append(parsed[number][0].study_id)
                 to_label[number] = []
-        read = self._labeller.label(to_label)
+        label_rows = self._labeller.label(to_label)
         for (report, content), sentences_of, labelled, labels in zip(
-            parsed, by_report, to_label, read, strict=True
+            parsed, by_report, to_label, label_rows, strict=True
         ):
             study = report.study_id
             for name in SPLIT:
@@ -105,8 +107,8 @@ class Processor:
                     rows.sentences.append((study, name, index, sentence))
             if labelled:
                 rows.labels.append((study, labels))
-            names = [n for n in ("findings", "impression") if n in content.sections]
-            texts = [content.sections[n] for n in names] or [content.conclusion]
+            names = [name for name in ("findings", "impression") if name in content.sections]
+            texts = [content.sections[name] for name in names] or [content.conclusion]
             document = "\n".join(" ".join(text.split()) for text in texts)
             if document:
                 rows.documents.append((study, document))

@@ -41,14 +41,14 @@ def _published(name: str) -> Any:
 
 
 class _Headings:
-    """The headings that are known, as a whole or by a word in them."""
+    """Published headings, known by their full name or by a word in them."""
 
     def __init__(self) -> None:
         data = _published("headings")
-        self.known = {variant: name for name, known in data["known"].items() for variant in known}
+        self.names = {variant: name for name, row in data["known"].items() for variant in row}
         self.contained: list[str] = data["contained"]
         self.title = re.compile("|".join(map(re.escape, data["titles"])))
-        self.speller = Speller(self.known)
+        self.speller = Speller(self.names)
 
 
 _headings = _Headings()
@@ -75,19 +75,19 @@ class SpecialCase:
 class ParsedReport:
     """A report's sections by name, its conclusion, and where that came from ("" = nowhere).
 
-    ``whole``: no heading was found, and all of it counts as the impression.
+    ``unheaded``: no heading was found, and all of it counts as the impression.
     """
 
     sections: dict[str, str]
     conclusion: str
     conclusion_from: str
-    whole: bool = False
+    unheaded: bool = False
 
     @property
     def outcome(self) -> str:
         """Which of the parser's cases this report is; counted in corpus.json."""
         has = [name for name in ("findings", "impression") if self.sections.get(name)]
-        if self.whole:
+        if self.unheaded:
             return "no heading, read whole"
         if self.conclusion_from.startswith("special case"):
             return self.conclusion_from if self.conclusion else "special case: no usable text"
@@ -108,9 +108,9 @@ def section_name(heading: str, as_published: bool = False) -> str:
     heading = heading.lower().strip()
     if as_published and heading == "ndication":
         return "impression"
-    known = _headings.known.get(heading)
-    if known:
-        return known
+    section = _headings.names.get(heading)
+    if section:
+        return section
     for name in _headings.contained:
         if name in heading:
             return name
@@ -118,15 +118,15 @@ def section_name(heading: str, as_published: bool = False) -> str:
         return "findings"
     if as_published:
         return heading
-    return _headings.known.get(_headings.speller.correct(heading), heading)
+    return _headings.names.get(_headings.speller.correct(heading), heading)
 
 
 def split_sections(text: str, settings: SectionSettings) -> list[Section]:
-    """Split a report at its headings, in order, with the fall-back to the last paragraph.
+    """Split a report at its headings, in order; without a main section, cut its last paragraph.
 
     Text before the first heading is the section "preamble"; a report without any heading is one
-    section "full report". A second heading on a line is text, and so is one on the line below a
-    heading that ends its own line: the line end between them belongs to the first.
+    section "full report". A second heading on a line is text. So is one on the line below a
+    heading that ends its own line: the line end between them is matched with the first.
     """
     headings = list(HEADING.finditer(text))
     if not headings:
@@ -173,8 +173,8 @@ def parse_report(
     if special_case.section is None:
         excerpt = text[special_case.start : special_case.end].strip()
         return ParsedReport(sections, excerpt, "special case: offsets")
-    named = sections.get(special_case.section, "")
-    return ParsedReport(sections, named, f"special case: {special_case.section}")
+    conclusion = sections.get(special_case.section, "")
+    return ParsedReport(sections, conclusion, f"special case: {special_case.section}")
 
 
 def _parse_any(text: str, settings: SectionSettings) -> ParsedReport:
@@ -182,14 +182,14 @@ def _parse_any(text: str, settings: SectionSettings) -> ParsedReport:
     headings = any_headings(settings).find(text) if settings.headings == "any" else []
     if not headings:
         sections = {"impression": text.strip()} if text.strip() else {}
-        return ParsedReport(sections, *conclude(sections), whole=bool(sections))
+        return ParsedReport(sections, *conclude(sections), unheaded=bool(sections))
     sections = {"preamble": text[: headings[0].start].strip()}
     ends = [*(heading.start for heading in headings[1:]), len(text)]
     for (_, start, name), end in zip(headings, ends, strict=True):
         body = text[start:end].strip()
         if body or name not in MAIN:
-            so_far = sections.get(name)
-            sections[name] = f"{so_far}\n\n{body}" if so_far else body
+            previous = sections.get(name)
+            sections[name] = f"{previous}\n\n{body}" if previous else body
     before = [h for h in zip(headings, ends, strict=True) if h[0].name not in BEHIND]
     if MAIN.isdisjoint(sections):
         for (_, start, name), end in before[-1:]:
@@ -208,20 +208,20 @@ def _parse_any(text: str, settings: SectionSettings) -> ParsedReport:
 
 
 def _parted(name: str, body: str, below: str | re.Pattern[str], rest: str) -> dict[str, str]:
-    """A section that has no heading of its own, ``rest``, taken from below section ``name``."""
+    """Cut section ``name`` at ``below``; the text behind it is section ``rest``."""
     head, *tail = re.split(below, body.lstrip(" \t"), maxsplit=1)
-    found = tail[0].strip() if tail else ""
-    return {name: head.strip(), rest: found} if found else {}
+    remainder = tail[0].strip() if tail else ""
+    return {name: head.strip(), rest: remainder} if remainder else {}
 
 
 def any_headings(settings: SectionSettings) -> Headings:
     """The headings that are known in any form, a hospital's own included."""
-    return _with_own(tuple((name, tuple(given)) for name, given in settings.names.items()))
+    return _cached_headings(tuple((name, tuple(row)) for name, row in settings.names.items()))
 
 
 @lru_cache(maxsize=8)
-def _with_own(own: tuple[tuple[str, tuple[str, ...]], ...]) -> Headings:
-    return Headings(_headings.known, _headings.title, dict(own))
+def _cached_headings(hospital_names: tuple[tuple[str, tuple[str, ...]], ...]) -> Headings:
+    return Headings(_headings.names, _headings.title, dict(hospital_names))
 
 
 def labelled_report(sections: Mapping[str, str | None]) -> ParsedReport:

@@ -27,7 +27,7 @@ STOP = re.compile(
 )
 
 TITLES = frozenset(("dr", "drs", "mr", "mrs", "ms", "prof", "st"))
-# "vs. pneumonia" goes on; "No. 3" needs the digit.
+# A stop after these ends no sentence: "vs. pneumonia". ("No. 3" is decided by the digit.)
 GOES_ON = TITLES | frozenset(
     ("vs", "e.g", "i.e", "eg", "ie", "cf", "approx", "fig", "incl", "viz", "resp")
 )
@@ -61,7 +61,7 @@ NARROWEST = 60
 
 
 class SentenceSplitter(Protocol):
-    """What both splitters promise."""
+    """Interface of both splitters."""
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
         """The sentences of each text, in order."""
@@ -85,7 +85,7 @@ def _without_marks(text: str) -> str:
 
 
 def _ends_sentence(piece: str, stop: str, rest: str) -> bool:
-    """Whether ``stop`` ends the sentence ``piece``; ``rest`` is what follows (its first words)."""
+    """True if ``stop`` ends the sentence ``piece``; ``rest`` is the beginning of the next text."""
     if not stop.startswith("."):
         return True
     word = piece[piece.rfind(" ") + 1 :].lstrip("([\"'").lower()
@@ -164,8 +164,8 @@ class RuleSplitter:
 class StanzaSplitter:
     """Sentences by the stanza tokenizer ``en/tokenize/mimic.pt`` of a local folder.
 
-    So the published biomedical one is called; ``cxrflow.reports.train_sentence_splitter`` writes a
-    small one of that name.
+    This is the name of the published biomedical tokenizer;
+    ``cxrflow.reports.train_sentence_splitter`` writes a small one under the same name.
     """
 
     def __init__(self, folder: str | Path):
@@ -179,7 +179,7 @@ class StanzaSplitter:
             else ()
             for document in self._pipeline.read(texts)
         )
-        return [[sentence for sentence in found if sentence] for found in cleaned]
+        return [[sentence for sentence in sentences if sentence] for sentences in cleaned]
 
 
 def make_splitter(kind: str | None, folder: str | Path | None = None) -> SentenceSplitter:

@@ -53,7 +53,7 @@ class SectionSettings(Settings):
         return self
 
 
-class LabelSettings(Settings):
+class LabellerSettings(Settings):
     """How labels are read off a report."""
 
     engine: Literal["scope", "chexbert"] = Field(
@@ -94,7 +94,7 @@ class ReportSettings(Settings):
         "that BioViL-T points to, which is read and never run",
     )
     sections: SectionSettings = SectionSettings()
-    labels: LabelSettings = LabelSettings()
+    labels: LabellerSettings = LabellerSettings()
     chunk: int = Field(500, ge=1, description="reports a worker takes at a time")
     max_failed_share: float = Field(
         0.05, ge=0, le=1, description="the program fails above this share of unusable reports"
@@ -102,22 +102,22 @@ class ReportSettings(Settings):
 
     @property
     def uses_torch(self) -> bool:
-        """Whether a network splits or labels."""
+        """True if a network splits or labels."""
         return self.splitter == "stanza" or self.labels.engine == "chexbert"
 
     def of_layout(self, layout: str) -> "ReportSettings":
-        """The settings with headings, splitter and what is labelled, as the layout says."""
+        """Fill in the headings, splitter and labelled text that depend on the layout."""
         mimic = layout == "mimic_cxr"
         text = self.labels.text or ("conclusion" if mimic else "findings_and_impression")
-        form = self.sections.headings or (
+        headings = self.sections.headings or (
             "mimic_cxr" if mimic and not self.sections.names else "any"
         )
-        changed = {
+        filled = {
             "labels": self.labels.model_copy(update={"text": text}),
-            "sections": self.sections.model_copy(update={"headings": form}),
+            "sections": self.sections.model_copy(update={"headings": headings}),
             "splitter": self.splitter or ("rules" if mimic else "lines"),
         }
-        return self.model_copy(update=changed)
+        return self.model_copy(update=filled)
 
 
 class SentenceSplitterSettings(Settings):

@@ -33,16 +33,16 @@ def _shortened(word: str) -> set[str]:
 class Speller:
     """Corrects words to known ones, through a table of the known words with one letter left out."""
 
-    def __init__(self, known: Iterable[str], protected: Iterable[str] = ()):
-        self._known = set(known) | set(protected)
+    def __init__(self, vocabulary: Iterable[str], protected: Iterable[str] = ()):
+        self._accepted = set(vocabulary) | set(protected)
         self._table: dict[str, list[str]] = {}
-        for word in sorted(set(known)):
+        for word in sorted(set(vocabulary)):
             for key in _shortened(word):
                 self._table.setdefault(key, []).append(word)
 
     def correct(self, word: str) -> str:
         """The known word that ``word`` misspells (the first by alphabet), or ``word`` itself."""
-        if not SHORTEST <= len(word) <= LONGEST or word in self._known:
+        if not SHORTEST <= len(word) <= LONGEST or word in self._accepted:
             return word
         candidates = {c for key in _shortened(word) for c in self._table.get(key, ())}
         return min((c for c in candidates if one_slip_apart(word, c)), default=word)

@@ -49,8 +49,8 @@ class StanzaPipeline:
         filled = [i for i, text in enumerate(texts) if text.strip()]
         documents: list[Any | None] = [None] * len(texts)
         if filled:
-            given = [self._stanza.Document([], text=texts[i]) for i in filled]
-            for i, document in zip(filled, self.pipeline.bulk_process(given), strict=True):
+            inputs = [self._stanza.Document([], text=texts[i]) for i in filled]
+            for i, document in zip(filled, self.pipeline.bulk_process(inputs), strict=True):
                 documents[i] = document
         return documents
 
@@ -66,9 +66,9 @@ def train_model(kind: str, model: Path, text: Path, options: Mapping[str, object
         command += [f"--{name}", str(value)]
     # More threads make so small a model several times slower.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise InputError(f"{text}: stanza's training ended with {done.returncode}: {last}")
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if process.returncode != 0:
+        last = (process.stderr.strip().splitlines() or ["no message"])[-1]
+        raise InputError(f"{text}: stanza's training ended with {process.returncode}: {last}")
     if not model.is_file():
         raise InputError(f"{text}: stanza wrote no model; see the log")

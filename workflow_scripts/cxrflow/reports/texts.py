@@ -49,7 +49,7 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RawReport:
-    """A report as the data set gives it: ``text``, or ``sections`` by name, or a ``failure``."""
+    """A published report: ``text``, or ``sections`` by name, or a ``failure``."""
 
     study_id: str
     subject_id: str | None
@@ -66,13 +66,13 @@ class Listing:
     dropped: tuple[Drop, ...] = ()
 
 
-class Reports(Protocol):
-    """A data set's reports: what a layout's description names."""
+class ReportReader(Protocol):
+    """Reader of a data set's reports; each layout names its own."""
 
     def __init__(self, root: Path) -> None: ...
 
     def read(self, reference: Reference) -> RawReport:
-        """The report, or why it cannot be had."""
+        """Return the report, or the reason of its failure."""
         ...
 
     @staticmethod
@@ -107,8 +107,8 @@ class MimicReports:
             places, _ = names_of(open_zip(root / MIMIC_ARCHIVE))
         else:
             places = [p.relative_to(root).as_posix() for p in root.glob("files/p*/p*/s*.txt")]
-        found = [(REPORT_PATH.search(place), place) for place in sorted(places)]
-        references = [Reference(m[2], m[1], place) for m, place in found if m]
+        matches = [(REPORT_PATH.search(place), place) for place in sorted(places)]
+        references = [Reference(match[2], match[1], place) for match, place in matches if match]
         if not references:
             raise InputError(
                 f"{root}: no report; expected {MIMIC_LIST}, {MIMIC_ARCHIVE} "
@@ -117,9 +117,9 @@ class MimicReports:
         return Listing(references)
 
     def __init__(self, root: Path):
-        self._root, packed = root, root / MIMIC_ARCHIVE
-        self._zip = open_zip(packed) if packed.is_file() else None
-        self._twice = frozenset() if self._zip is None else names_of(self._zip)[1]
+        self._root, archive = root, root / MIMIC_ARCHIVE
+        self._zip = open_zip(archive) if archive.is_file() else None
+        self._repeated = frozenset() if self._zip is None else names_of(self._zip)[1]
 
     def read(self, reference: Reference) -> RawReport:
         study, subject, place = reference
@@ -127,7 +127,7 @@ class MimicReports:
         try:
             if path.is_file():
                 content = read_file(path)
-            elif place in self._twice:
+            elif place in self._repeated:
                 return RawReport(study, subject, failure=TWICE)
             elif self._zip is not None:
                 content = read_member(self._zip, place)
@@ -170,18 +170,18 @@ class OpenIReports:
 
     def read(self, reference: Reference) -> RawReport:
         study, subject, place = reference
-        found = self._files[place]
+        file = self._files[place]
         try:
-            content = read_file(found) if isinstance(found, Path) else found.content
+            content = read_file(file) if isinstance(file, Path) else file.content
         except DAMAGE:
             return RawReport(study, subject, failure="file cannot be read")
-        if isinstance(found, Member) and found.failure is not None:
-            return RawReport(study, subject, failure=found.failure)
+        if isinstance(file, Member) and file.failure is not None:
+            return RawReport(study, subject, failure=file.failure)
         if not content.strip():
             return RawReport(study, subject, failure="empty file")
         try:
             root = ElementTree.fromstring(content)
-        except (ElementTree.ParseError, ValueError, LookupError):  # an encoding nobody knows
+        except (ElementTree.ParseError, ValueError, LookupError):  # LookupError: unknown encoding
             return RawReport(study, subject, failure="not XML")
         identity = root.find(".//uId")
         study = (identity.get("id") if identity is not None else None) or study
@@ -230,8 +230,8 @@ class CovidReports:
         return RawReport(study, subject, sections={"notes": notes})
 
 
-def _reader(layout: str, root: str | Path) -> tuple[type[Reports], Path]:
-    kind: type[Reports] = layouts.layout(layout).reader("reports")
+def _reader(layout: str, root: str | Path) -> tuple[type[ReportReader], Path]:
+    kind: type[ReportReader] = layouts.layout(layout).reader("reports")
     return kind, require_root(Path(root))
 
 
@@ -241,7 +241,7 @@ def list_reports(layout: str, root: str | Path) -> Listing:
     return kind.listing(place)
 
 
-def open_reader(layout: str, root: str | Path) -> Reports:
+def open_reader(layout: str, root: str | Path) -> ReportReader:
     """A reader of the data set's listed reports; cheap enough to make one a process."""
     kind, place = _reader(layout, root)
     return kind(place)

@@ -3,8 +3,8 @@
 ``--text`` holds ``{train,dev,test}.bioes`` (see ``cxrflow.reports.entities.tagged_text``),
 ``--tokenizer`` a stanza folder whose tokenizer is reused. ``--output`` becomes a stanza folder
 (``resources.json``, ``en/{tokenize,pretrain}/mimic.pt``, ``en/ner/radiology.pt``) that loads as the
-published radiology models do; ``tagger.json`` in it says how well it finds the entities of the
-test part in plain text. Word vectors are random at the start. Nothing is downloaded.
+published radiology models do, with ``tagger.json``, its scores on the plain text of the test
+split. Word vectors are random at the start. Nothing is downloaded.
 """
 
 import json
@@ -30,7 +30,7 @@ from cxrflow.settings import read_settings
 
 log = logging.getLogger(__name__)
 
-# As the published ones are called in their folder.
+# Names of the published models in their folder.
 PACKAGE, VECTORS = "radiology", "mimic"
 RESOURCES = {
     "en": {
@@ -54,9 +54,9 @@ def train(
     Gives the content of ``tagger.json``.
     """
     text = Path(text)
-    parts = {name: read_tagged(text / f"{name}.bioes") for name in ("train", "dev", "test")}
-    known = {span[0] for sentence in parts["train"] for span in sentence.spans()}
-    missing = [name for name in COUNTED if name not in known]
+    splits = {name: read_tagged(text / f"{name}.bioes") for name in ("train", "dev", "test")}
+    types = {span[0] for sentence in splits["train"] for span in sentence.spans()}
+    missing = [name for name in COUNTED if name not in types]
     if missing:
         raise InputError(f"{text / 'train.bioes'}: no entity of the type {', '.join(missing)}")
     model = Path(tokenizer) / "en" / "tokenize" / f"{VECTORS}.pt"
@@ -67,10 +67,10 @@ def train(
         for kind in ("tokenize", "pretrain", "ner"):
             (folder / "en" / kind).mkdir(parents=True)
         shutil.copyfile(model, folder / "en" / "tokenize" / model.name)
-        _write_vectors(folder / "en" / "pretrain" / f"{VECTORS}.pt", parts["train"], settings)
+        _write_vectors(folder / "en" / "pretrain" / f"{VECTORS}.pt", splits["train"], settings)
         with tempfile.TemporaryDirectory() as scratch:
             for name in ("train", "dev"):
-                _write_stanza(Path(scratch, f"{name}.json"), parts[name])
+                _write_stanza(Path(scratch, f"{name}.json"), splits[name])
             options = {
                 "shorthand": f"en_{PACKAGE}",
                 "train_file": Path(scratch, "train.json"),
@@ -89,9 +89,9 @@ def train(
             }
             train_model("ner_tagger", folder / "en" / "ner" / f"{PACKAGE}.pt", text, options)
         write_json(folder / "resources.json", RESOURCES)
-        test = _score(folder, parts["test"])
+        test = _score(folder, splits["test"])
         summary = {
-            "sentences": {name: len(sentences) for name, sentences in parts.items()},
+            "sentences": {name: len(sentences) for name, sentences in splits.items()},
             "settings": settings.model_dump(mode="json"),
             "synthetic": is_synthetic(text),
             "test": test,
@@ -122,35 +122,38 @@ def _write_vectors(
 
 def _write_stanza(path: Path, sentences: Sequence[TaggedSentence]) -> None:
     rows = [
-        [{"text": token, "ner": tag} for token, tag in zip(one.tokens, one.tags, strict=True)]
-        for one in sentences
+        [
+            {"text": token, "ner": tag}
+            for token, tag in zip(sentence.tokens, sentence.tags, strict=True)
+        ]
+        for sentence in sentences
     ]
     path.write_text(json.dumps(rows), encoding="utf-8")
 
 
 def _score(folder: Path, sentences: Sequence[TaggedSentence]) -> dict[str, Any]:
-    """Exact spans found in plain text, by the whole pipeline as users load it."""
+    """Score exact spans in plain text, with the pipeline as users load it."""
     tagger = StanzaTagger(folder, PACKAGE, VECTORS)
-    found = [
+    predicted = [
         [(entity.type, entity.start, entity.end) for entity in entities]
         for entities in tagger.tag([sentence.text for sentence in sentences])
     ]
-    return span_scores([sentence.spans() for sentence in sentences], found)
+    return span_scores([sentence.spans() for sentence in sentences], predicted)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Command line; see the module's docstring."""
-    arguments = parser(__doc__)
-    arguments.add_argument(
+    options = parser(__doc__)
+    options.add_argument(
         "--text", type=Path, required=True, help="folder of {train,dev,test}.bioes"
     )
-    arguments.add_argument(
+    options.add_argument(
         "--tokenizer", type=Path, required=True, help="stanza folder with en/tokenize"
     )
-    arguments.add_argument("--output", type=Path, required=True, help="results/stanza/<name>")
-    given = arguments.parse_args(argv)
-    settings = read_settings(given.settings, EntityTaggerSettings)
-    train(given.text, given.tokenizer, given.output, settings)
+    options.add_argument("--output", type=Path, required=True, help="results/stanza/<name>")
+    args = options.parse_args(argv)
+    settings = read_settings(args.settings, EntityTaggerSettings)
+    train(args.text, args.tokenizer, args.output, settings)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from cxrflow.settings import read_settings
 log = logging.getLogger(__name__)
 
 LABELS = set("01234")
-PACKAGE = "mimic"  # as the published one is called in its folder
+PACKAGE = "mimic"  # name of the published model in its folder
 
 
 def check_labels(text_path: Path, label_path: Path) -> int:
@@ -56,8 +56,8 @@ def train(
     """Train on the folder ``text`` and write the stanza folder ``output``, whole or not at all."""
     text = Path(text)
     counts = {
-        part: check_labels(text / f"{part}.txt", text / f"{part}.toklabels")
-        for part in ("train", "dev")
+        split: check_labels(text / f"{split}.txt", text / f"{split}.toklabels")
+        for split in ("train", "dev")
     }
     started = time.monotonic()
     with atomic_folder(output, "sentence splitter") as folder:
@@ -83,19 +83,12 @@ def train(
                 "seed": settings.seed,
             }
             train_model("tokenizer", model, text, options)
-        write_json(
-            folder / "resources.json",
-            {
-                "en": {
-                    "lang_name": "English",
-                    "tokenize": {PACKAGE: {"md5": ""}},
-                    "packages": {
-                        PACKAGE: {"tokenize": PACKAGE},
-                        "default": {"tokenize": PACKAGE},
-                    },
-                }
-            },
-        )
+        english = {
+            "lang_name": "English",
+            "tokenize": {PACKAGE: {"md5": ""}},
+            "packages": {PACKAGE: {"tokenize": PACKAGE}, "default": {"tokenize": PACKAGE}},
+        }
+        write_json(folder / "resources.json", {"en": english})
         summary = {
             "sentences": counts,
             "settings": settings.model_dump(mode="json"),
@@ -108,13 +101,17 @@ def train(
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Command line; see the module's docstring."""
-    arguments = parser(__doc__)
-    arguments.add_argument(
+    options = parser(__doc__)
+    options.add_argument(
         "--text", type=Path, required=True, help="folder of {train,dev}.{txt,toklabels}"
     )
-    arguments.add_argument("--output", type=Path, required=True, help="results/stanza/<name>")
-    given = arguments.parse_args(argv)
-    train(given.text, given.output, read_settings(given.settings, SentenceSplitterSettings))
+    options.add_argument("--output", type=Path, required=True, help="results/stanza/<name>")
+    args = options.parse_args(argv)
+    train(
+        args.text,
+        args.output,
+        read_settings(args.settings, SentenceSplitterSettings),
+    )
 
 
 if __name__ == "__main__":

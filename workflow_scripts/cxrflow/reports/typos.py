@@ -30,9 +30,9 @@ class TypoList:
         longest_first = sorted(words, key=len, reverse=True)
         pattern = r"(?<!\w)(?:" + "|".join(map(re.escape, longest_first)) + r")(?!\w)"
 
-        def right(found: re.Match[str]) -> str:
+        def right(match: re.Match[str]) -> str:
             # A dotless i matches "i" without regard to case, but is not its lower case.
-            return words.get(found[0].lower(), found[0])
+            return words.get(match[0].lower(), match[0])
 
         return re.subn(pattern, right, text, flags=re.IGNORECASE)
 

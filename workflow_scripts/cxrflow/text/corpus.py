@@ -57,9 +57,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--threads", type=thread_count, default=1, help="PubMed files read at once"
     )
     options.add_argument("--output", type=Path, required=True, help="corpus folder")
-    arguments = options.parse_args(argv)
-    settings = read_settings(arguments.settings, CorpusSettings)
-    build_corpus(arguments.layout, arguments.root, settings, arguments.output, arguments.threads)
+    args = options.parse_args(argv)
+    settings = read_settings(args.settings, CorpusSettings)
+    build_corpus(args.layout, args.root, settings, args.output, args.threads)
 
 
 if __name__ == "__main__":

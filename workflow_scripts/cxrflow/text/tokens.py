@@ -106,10 +106,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     options.add_argument("--vocabulary", type=Path, required=True, help="tokenizer folder")
     options.add_argument("--threads", type=thread_count, default=1, help="threads that encode")
     options.add_argument("--output", type=Path, required=True, help="token folder")
-    arguments = options.parse_args(argv)
-    settings = read_settings(arguments.settings, TokensSettings)
-    os.environ["RAYON_NUM_THREADS"] = str(arguments.threads)  # read at the first batch of texts
-    write_tokens(arguments.documents, arguments.vocabulary, settings, arguments.output)
+    args = options.parse_args(argv)
+    settings = read_settings(args.settings, TokensSettings)
+    os.environ["RAYON_NUM_THREADS"] = str(args.threads)  # read at the first batch of texts
+    write_tokens(args.documents, args.vocabulary, settings, args.output)
 
 
 if __name__ == "__main__":

@@ -92,9 +92,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser(__doc__)
     options.add_argument("--documents", type=Path, nargs="+", required=True)
     options.add_argument("--output", type=Path, required=True, help="vocabulary folder")
-    arguments = options.parse_args(argv)
-    settings = read_settings(arguments.settings, VocabularySettings)
-    build_vocabulary(arguments.documents, settings, arguments.output)
+    args = options.parse_args(argv)
+    settings = read_settings(args.settings, VocabularySettings)
+    build_vocabulary(args.documents, settings, args.output)
 
 
 if __name__ == "__main__":

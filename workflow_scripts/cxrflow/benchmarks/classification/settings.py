@@ -8,7 +8,7 @@ from cxrflow.benchmarks.generation.settings import Section
 from cxrflow.benchmarks.settings import BenchmarkSettings, Seeds, Shares, SizeLimits
 from cxrflow.data.cohorts.settings import Split
 from cxrflow.images.settings import AugmentationSettings
-from cxrflow.reports.settings import LabelSettings as ReportLabels
+from cxrflow.reports.settings import LabellerSettings as ReportLabels
 from cxrflow.settings import Settings
 
 # How several prompts of one class become one embedding.

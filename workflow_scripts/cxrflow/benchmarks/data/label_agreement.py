@@ -43,7 +43,7 @@ from cxrflow.metrics.label_agreement import (
     state_codes,
 )
 from cxrflow.reports.labels.observations import OBSERVATIONS
-from cxrflow.reports.settings import LabelSettings, ReportSettings
+from cxrflow.reports.settings import LabellerSettings, ReportSettings
 from cxrflow.settings import explain
 
 log = logging.getLogger("cxrflow")
@@ -58,7 +58,7 @@ class Ours:
     folder: Path
     labels: pd.DataFrame
     sections: pd.DataFrame
-    settings: LabelSettings
+    settings: LabellerSettings
     data: dict[str, Any]  # name, synthetic, fingerprint
 
     @classmethod

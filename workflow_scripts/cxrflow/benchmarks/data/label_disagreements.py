@@ -18,7 +18,7 @@ from cxrflow.files.parquet import read_table
 from cxrflow.metrics.label_agreement import STATES, state_codes
 from cxrflow.reports.labels.observations import POSITIVE
 from cxrflow.reports.labels.scope.labeller import Reason, ScopeLabeller
-from cxrflow.reports.settings import LabelSettings
+from cxrflow.reports.settings import LabellerSettings
 
 NO_FINDING = "No Finding"
 NOTHING_READ = "nothing read"
@@ -163,7 +163,7 @@ def rank(rows: pd.DataFrame, folded: pd.Series, studies_with: pd.Series) -> pd.D
 def ranked_disagreements(
     corpus: Path,
     sections: pd.DataFrame,
-    settings: LabelSettings,
+    settings: LabellerSettings,
     findings: Sequence[str],
     ours_NF: NDArray[np.float64],
     given_NF: NDArray[np.float64],

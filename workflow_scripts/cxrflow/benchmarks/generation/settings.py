@@ -9,7 +9,7 @@ from cxrflow.benchmarks.settings import EncodingSettings
 from cxrflow.data.cohorts.settings import Split
 from cxrflow.names import Name
 from cxrflow.reports.entities.settings import EntitySettings
-from cxrflow.reports.settings import LabelSettings
+from cxrflow.reports.settings import LabellerSettings
 from cxrflow.settings import Settings
 
 Section = Literal["findings", "impression"]
@@ -42,8 +42,8 @@ class ReportGenerationSettings(EncodingSettings):
     controls: bool = Field(
         default=True, description="write again with another patient's image, and prior"
     )
-    labels: LabelSettings = Field(
-        default=LabelSettings(), description="of both texts, for F1 (CheXbert by its weights)"
+    labels: LabellerSettings = Field(
+        default=LabellerSettings(), description="of both texts, for F1 (CheXbert by its weights)"
     )
     tagger: Literal["stanza", "keywords"] = Field(
         default="stanza",

@@ -1,7 +1,7 @@
-"""Files of tagged sentences, and spans from tags: what a small entity tagger is trained on.
+"""Training data of a small entity tagger: files of tagged sentences, and spans from tags.
 
 A sentence is a line ``# text = ...``, a line ``token<tab>tag`` for each of its tokens, and a blank
-line. Tags are BIOES; a token stands in the text as it is written, each after the one before.
+line. Tags are BIOES; tokens stand in the text literally and in order.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,17 +27,17 @@ class TaggedSentence:
 
     def spans(self) -> list[Span]:
         """The entities that the tags name."""
-        found, first = [], 0
+        spans, first = [], 0
         for start, token, tag in zip(self.starts, self.tokens, self.tags, strict=True):
             if tag[0] in "BS":
                 first = start
             if tag[0] in "ES":
-                found.append((tag[2:], first, start + len(token)))
-        return found
+                spans.append((tag[2:], first, start + len(token)))
+        return spans
 
 
 def read_tagged(path: str | Path) -> list[TaggedSentence]:
-    """The sentences of a file; a line that does not fit is an :class:`InputError` naming it."""
+    """Read a file's sentences; raise :class:`InputError` with the line that is malformed."""
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path}: file not found")
@@ -82,7 +82,7 @@ def _sentence(path: Path, first: int, block: list[str]) -> TaggedSentence:
 
 
 def span_scores(
-    truth: Sequence[Sequence[Span]], found: Sequence[Sequence[Span]]
+    reference: Sequence[Sequence[Span]], predicted: Sequence[Sequence[Span]]
 ) -> dict[str, dict[str, float | int | None]]:
     """Precision, recall and F1 of exact spans over all sentences, for ``all`` and each type.
 
@@ -92,15 +92,15 @@ def span_scores(
     for name in ("all", *TYPES):
 
         def chosen(spans: Sequence[Sequence[Span]], name: str = name) -> set[tuple[int, Span]]:
-            every = ((n, span) for n, row in enumerate(spans) for span in row)
-            return {(n, span) for n, span in every if name in ("all", span[0])}
+            numbered = ((n, span) for n, row in enumerate(spans) for span in row)
+            return {(n, span) for n, span in numbered if name in ("all", span[0])}
 
-        right, told = chosen(truth), chosen(found)
-        both, total = len(right & told), len(right) + len(told)
+        targets, predictions = chosen(reference), chosen(predicted)
+        common, total = len(targets & predictions), len(targets) + len(predictions)
         scores[name] = {
-            "precision": both / len(told) if told else None,
-            "recall": both / len(right) if right else None,
-            "f1": 2 * both / total if total else None,
-            "n": len(right),
+            "precision": common / len(predictions) if predictions else None,
+            "recall": common / len(targets) if targets else None,
+            "f1": 2 * common / total if total else None,
+            "n": len(targets),
         }
     return scores

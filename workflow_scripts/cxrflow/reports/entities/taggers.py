@@ -16,9 +16,9 @@ from cxrflow.reports.entities.temporal import COUNTED, temporal_words
 from cxrflow.reports.stanza_models import StanzaPipeline
 
 TYPES = ("ANATOMY", "OBSERVATION", "ANATOMY_MODIFIER", "OBSERVATION_MODIFIER", "UNCERTAINTY")
-#: The type of what :class:`KeywordTagger` finds.
+#: The type of entities of :class:`KeywordTagger`.
 KEYWORD = "KEYWORD"
-# RadEval deletes every other mark from the text before it looks for whole words.
+# RadEval deletes all other characters from the text before it looks for whole words.
 _KEPT = re.compile(r"[\w\s.,:;()-]")
 
 
@@ -33,7 +33,7 @@ class Entity:
 
 
 class Tagger(Protocol):
-    """What taggers promise."""
+    """Interface of both taggers."""
 
     def tag(self, texts: Sequence[str]) -> list[list[Entity]]:
         """The entities of each text, in the order in which they stand."""
@@ -43,9 +43,8 @@ class Tagger(Protocol):
 class KeywordTagger:
     """Finds the words of change by themselves, in any case, without a model.
 
-    Words are sought as RadEval's temporal F1 seeks them: hyphens and underscores are blanks, and
-    marks other than ``.,:;()`` are deleted, so that the words of "improved/resolved" run together
-    and are not found.
+    Words are matched as in RadEval's temporal F1: hyphens and underscores are blanks, and marks
+    other than ``.,:;()`` are deleted, so that "improved/resolved" becomes one unknown word.
     """
 
     def __init__(self) -> None:
@@ -56,31 +55,31 @@ class KeywordTagger:
         return [self._tag(text) for text in texts]
 
     def _tag(self, text: str) -> list[Entity]:
-        places = [place for place, mark in enumerate(text) if _KEPT.match(mark)]
+        places = [place for place, character in enumerate(text) if _KEPT.match(character)]
         # The lower case of a few letters is longer than the letter, which would shift the rest.
-        kept = "".join(text[place].lower()[:1] for place in places)
-        found = []
-        for match in self._pattern.finditer(kept.replace("_", " ").replace("-", " ")):
+        cleaned = "".join(text[place].lower()[:1] for place in places)
+        entities = []
+        for match in self._pattern.finditer(cleaned.replace("_", " ").replace("-", " ")):
             start, end = places[match.start()], places[match.end() - 1] + 1
-            found.append(Entity(match.group(), KEYWORD, start, end))
-        return found
+            entities.append(Entity(match.group(), KEYWORD, start, end))
+        return entities
 
 
 class StanzaTagger:
     """Entities by stanza: ``en/tokenize/<tokenizer>.pt`` and ``en/ner/<package>.pt`` of a folder.
 
-    The folder also holds what the latter builds on (word vectors, character models), as a stanza
-    download does, or as ``cxrflow.reports.train_entity_tagger`` writes.
+    The folder also holds the vectors and character models of the latter, as a stanza download
+    does, or as ``cxrflow.reports.train_entity_tagger`` writes.
     """
 
     def __init__(self, folder: str | Path, package: str = "radiology", tokenizer: str = "mimic"):
         self._stanza = StanzaPipeline(folder, {"tokenize": tokenizer, "ner": package})
-        known = set(self._stanza.pipeline.processors["ner"].get_known_tags())
-        missing = [name for name in COUNTED if name not in known]
+        types = set(self._stanza.pipeline.processors["ner"].get_known_tags())
+        missing = [name for name in COUNTED if name not in types]
         if missing:
             raise InputError(
                 f"{Path(folder, 'en', 'ner', package)}.pt: it knows the entity types "
-                f"{', '.join(sorted(known))}; "
+                f"{', '.join(sorted(types))}; "
                 f"expected {', '.join(missing)} too, as in stanza's package radiology"
             )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-#: Entity types that TEM and NEM count (appendices D.1 and F.1): no model does without.
+#: Entity types that TEM and NEM count (appendices D.1 and F.1); a model must know them.
 COUNTED = ("OBSERVATION", "OBSERVATION_MODIFIER")
 WORDS_FILE = Path(__file__).parents[1] / "rules" / "temporal.yaml"
 
@@ -17,12 +17,11 @@ def temporal_words() -> tuple[str, ...]:
 
 
 def is_temporal_entity(type: str, text: str) -> bool:
-    """Whether TEM counts an entity (appendix D.1): an observation or its modifier, and its whole
-    text, in lower case, one of the words.
-    """
-    return type in COUNTED and text.lower() in _known()
+    """True if TEM counts the entity (appendix D.1): an observation or modifier that is a word of
+    the list, in any case."""
+    return type in COUNTED and text.lower() in _word_set()
 
 
 @functools.cache
-def _known() -> frozenset[str]:
+def _word_set() -> frozenset[str]:
     return frozenset(temporal_words())

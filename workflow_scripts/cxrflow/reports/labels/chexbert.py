@@ -46,7 +46,7 @@ HEADS: Final = (
     "Support Devices",
     "No Finding",
 )
-# What a head's classes mean, in their order; the head of No Finding has the first two.
+# The labels of a head's classes, in order; the head of No Finding has the first two.
 CLASSES: Final = (BLANK, float(POSITIVE), float(NEGATIVE), float(UNCERTAIN))
 # Not in any tensor's shape: the width of an attention head in every published BERT.
 HEAD_WIDTH: Final = 64
@@ -61,8 +61,8 @@ _EMBEDDINGS = (
     "LayerNorm.bias",
 )
 _OF_A_LAYER = tuple(
-    f"{part}.{kind}"
-    for part in (
+    f"{module}.{kind}"
+    for module in (
         "attention.self.query",
         "attention.self.key",
         "attention.self.value",
@@ -74,7 +74,7 @@ _OF_A_LAYER = tuple(
     )
     for kind in ("weight", "bias")
 )
-# In the file and without a say in the labels: BERT's pooler, and positions that count from 0.
+# In the file, but not used for labels: BERT's pooler, and positions that count from 0.
 _UNUSED = ("bert.pooler.dense.weight", "bert.pooler.dense.bias", "bert.embeddings.position_ids")
 
 
@@ -146,12 +146,12 @@ class CheXbertLabeller:
     @torch.inference_mode()
     def _classify(self, ids: Sequence[Sequence[int]]) -> Iterator[Labels]:
         longest = max(map(len, ids))
-        ids_BL = torch.tensor([[*one, *[0] * (longest - len(one))] for one in ids])
-        lengths_B = torch.tensor([len(one) for one in ids])
+        ids_BL = torch.tensor([[*tokens, *[0] * (longest - len(tokens))] for tokens in ids])
+        lengths_B = torch.tensor([len(tokens) for tokens in ids])
         mask_BL = (torch.arange(longest) < lengths_B[:, None]).long()
         logits = self._network(ids_BL.to(self._device), mask_BL.to(self._device))
         classes = {name: values.argmax(dim=1).tolist() for name, values in logits.items()}
-        columns = [[CLASSES[c] for c in classes[name]] for name in OBSERVATIONS]
+        columns = [[CLASSES[code] for code in classes[name]] for name in OBSERVATIONS]
         return zip(*columns, strict=True)
 
 
@@ -207,16 +207,16 @@ def _config(tensors: Mapping[str, Tensor], path: Path) -> BertConfig:
 
 
 def _load(network: nn.Module, tensors: Mapping[str, Tensor], layers: int, path: Path) -> None:
-    names, wanted = key_map(layers), network.state_dict()
+    names, state = key_map(layers), network.state_dict()
     missing, unknown = sorted(names.keys() - tensors.keys()), sorted(tensors.keys() - names.keys())
     if missing or unknown:
-        said = f"'{missing[0]}' is missing" if missing else f"'{unknown[0]}' is not expected"
-        raise InputError(f"{path}: not CheXbert's weights: tensor {said}")
-    for name, ours in names.items():
-        shape, expected = tuple(tensors[name].shape), tuple(wanted[ours].shape)
+        problem = f"'{missing[0]}' is missing" if missing else f"'{unknown[0]}' is not expected"
+        raise InputError(f"{path}: not CheXbert's weights: tensor {problem}")
+    for name, our_name in names.items():
+        shape, expected = tuple(tensors[name].shape), tuple(state[our_name].shape)
         if shape != expected:
             raise InputError(f"{path}: tensor '{name}' has shape {shape}, expected {expected}")
-    network.load_state_dict({ours: tensors[name] for name, ours in names.items()})
+    network.load_state_dict({our_name: tensors[name] for name, our_name in names.items()})
 
 
 def _vocabulary(weights: Path) -> Path:

@@ -1,4 +1,4 @@
-"""What both labelling engines promise, and the one that the settings name."""
+"""The interface of both labelling engines, and the choice between them."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -6,18 +6,18 @@ from typing import Protocol
 from cxrflow.errors import InputError
 from cxrflow.reports.labels.observations import Labels
 from cxrflow.reports.labels.scope.labeller import ScopeLabeller
-from cxrflow.reports.settings import LabelSettings
+from cxrflow.reports.settings import LabellerSettings
 
 
 class Labeller(Protocol):
-    """Labels reports that are given as sentences."""
+    """Labels reports, each a list of sentences."""
 
     def label(self, reports: Sequence[Sequence[str]]) -> list[Labels]:
         """The labels of each report."""
         ...
 
 
-def make_labeller(settings: LabelSettings) -> Labeller:
+def make_labeller(settings: LabellerSettings) -> Labeller:
     """A labeller as ``labels.engine`` says.
 
     Raises:
@@ -27,7 +27,7 @@ def make_labeller(settings: LabelSettings) -> Labeller:
         return ScopeLabeller()
     if settings.chexbert is None:
         raise InputError("labels.engine is 'chexbert': labels.chexbert must name the weights")
-    # Here, as it brings torch, which the other engine's workers start faster without.
+    # Imported here: it loads torch, without which workers of the other engine start faster.
     from cxrflow.reports.labels.chexbert import CheXbertLabeller
 
     return CheXbertLabeller(settings.chexbert)

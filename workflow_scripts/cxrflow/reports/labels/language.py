@@ -1,7 +1,7 @@
-"""Whether a text is in the language of the labellers, which know English alone.
+"""Detection of texts in other languages: the labellers know English alone.
 
-Of its words are counted those that are English and those that are not known; words that radiology
-shares between languages ("pneumothorax", "normal") say nothing. ``rules/english.yaml`` lists them.
+Counted are English words and unknown words of a text; words that radiology shares between
+languages ("pneumothorax", "normal") count for neither. ``rules/english.yaml`` lists both kinds.
 """
 
 import re
@@ -30,7 +30,7 @@ def _lists() -> tuple[frozenset[str], frozenset[str], Speller]:
 
 @lru_cache(maxsize=100_000)
 def _kind(word: str) -> bool | None:
-    """True for an English word, False for an unknown one, None for one that says nothing."""
+    """True for an English word, False for an unknown one, None for one shared by languages."""
     shared, english, misspelt = _lists()
     if word in shared or set(word) == {"x"}:  # "XXXX" stands for what was removed
         return None
@@ -39,8 +39,8 @@ def _kind(word: str) -> bool | None:
     tree = mention_tree()
     if tree.atoms(word) or tree.atoms(speller().correct(word)):
         return None
-    meant = misspelt.correct(word)
-    return None if meant in shared else knows(word) or meant in english
+    corrected = misspelt.correct(word)
+    return None if corrected in shared else knows(word) or corrected in english
 
 
 @lru_cache(maxsize=50_000)

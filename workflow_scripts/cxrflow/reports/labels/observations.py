@@ -19,7 +19,7 @@ OBSERVATIONS: Final = (
     "Fracture",
     "Support Devices",
 )
-# Counts against No Finding, and is no column of its own.
+# Rules out No Finding, but has no column.
 OTHER_FINDING: Final = "Other finding"
 
 POSITIVE: Final = 1

@@ -1,4 +1,4 @@
-"""What a sentence asserts of each mention: the ``scope`` engine.
+"""Assertions of a sentence about its mentions: the ``scope`` engine.
 
 The three stages of the CheXpert labeller – uncertainty that outranks negation ("cannot exclude"),
 negation, then uncertainty – decided by cue words and how far they reach, instead of by paths in a
@@ -13,7 +13,7 @@ from cxrflow.reports.labels.observations import NEGATIVE, POSITIVE, UNCERTAIN
 from cxrflow.reports.labels.scope.cues import Cue, find_cues
 from cxrflow.reports.labels.scope.mentions import Mention
 
-# What is said of an organ's state ("may be enlarged") is said of the organ.
+# Effects on an organ's state ("may be enlarged") that hold for the organ, too.
 OF_STATES = ("uncertain_first", "negative", "uncertain")
 
 
@@ -47,8 +47,8 @@ def _decide(mention: Mention, effects: Mapping[str, Cue]) -> Assertion | None:
     if "uncertain_first" in effects:
         return verdict("uncertain_first", UNCERTAIN)
     # "Engorgement … within normal limits" says as little as a normal organ.
-    by_state = mention.kind in ("organ", "hint") and "state uncertain" not in effects
-    if by_state and "state negative" in effects:
+    has_state = mention.kind in ("organ", "hint") and "state uncertain" not in effects
+    if has_state and "state negative" in effects:
         return verdict("state negative", NEGATIVE)
     # "The heart is not seen" says nothing of it; "an enlarged heart is not seen" does.
     stated = "state positive" in effects or "state uncertain" in effects
@@ -73,7 +73,7 @@ def _decide(mention: Mention, effects: Mapping[str, Cue]) -> Assertion | None:
 
 
 def assess(words: Sequence[str], mentions: Sequence[Mention]) -> list[Assertion]:
-    """What the sentence asserts of each mention; an organ without a state gives nothing."""
+    """Return what the sentence asserts of each mention; an organ without a state has none."""
     cues = find_cues(words, mentions)
     effects: list[dict[str, Cue]] = [{} for _ in mentions]
     starts = [mention.start for mention in mentions]
@@ -85,19 +85,19 @@ def assess(words: Sequence[str], mentions: Sequence[Mention]) -> list[Assertion]
         # Mentions come by place: only those inside the scope are looked at.
         near = range(bisect_left(starts, cue.first), bisect_left(starts, cue.last))
         if effect == "between":
-            joined = _alternatives(cue, [mentions[i] for i in near])
-            reached = [i for i in near if mentions[i] in joined]
+            alternatives = _alternatives(cue, [mentions[i] for i in near])
+            reached_mentions = [i for i in near if mentions[i] in alternatives]
             effect = "alternatives"
         else:
-            reached = [i for i in near if mentions[i].end <= cue.last]
-        for i in reached:
+            reached_mentions = [i for i in near if mentions[i].end <= cue.last]
+        for i in reached_mentions:
             effects[i].setdefault(effect, cue)
         if effect in OF_STATES:
             for at in enlarged[bisect_left(enlarged, cue.first) : bisect_left(enlarged, cue.last)]:
                 on_state[at].setdefault(effect, cue)
-    for mention, own in zip(mentions, effects, strict=True):
-        if mention.kind == "organ" and "state positive" in own:
-            for effect, cue in on_state[own["state positive"].start].items():
-                own.setdefault(effect, cue)
+    for mention, effects_of_mention in zip(mentions, effects, strict=True):
+        if mention.kind == "organ" and "state positive" in effects_of_mention:
+            for effect, cue in on_state[effects_of_mention["state positive"].start].items():
+                effects_of_mention.setdefault(effect, cue)
     decided = (_decide(m, e) for m, e in zip(mentions, effects, strict=True))
     return [assertion for assertion in decided if assertion is not None]

@@ -1,4 +1,4 @@
-"""Clauses of a sentence, and where a scope inside one stops.
+"""Clauses of a sentence, and the ends of scopes inside them.
 
 Clauses end at ``;``, ``:``, "but" and the like, and where a second verb starts a new statement.
 """
@@ -11,25 +11,25 @@ from cxrflow.reports.labels.scope.mentions import Mention
 from cxrflow.reports.labels.scope.phrases import Match
 
 HARD_MARKS = frozenset(";()[]!")
-# "Heart size:" announces what is said of it: so few words before a colon go with what follows.
+# "Heart size:" is the topic of the clause behind it: no more words than this before a colon.
 LONGEST_TOPIC = 6
 PIECE_MARKS = frozenset((",", "with"))
-# Behind these "there is" goes on with what was begun.
+# After these "there is" continues the clause.
 TELLING = frozenset(("that", "whether", "if", "evidence", "suggest", "indicate", "think", "where"))
 STOPPING = frozenset((",", "and", "with"))
-# What the place of a finding that is there begins with.
+# First words of the place of a finding that is present.
 PLACES = frozenset(("left", "right", "lingula", "both", "upper", "lower", "middle"))
-# What may be said of an organ after a dash, and organs that "normal" goes on to.
+# States of an organ that may follow a dash, and organs to which "normal" extends.
 DASHED = frozenset(("normal", "unremarkable", "enlarged", "clear", "none", "no", "nil", "absent"))
 ORGANS = frozenset(("heart", "cardiac", "mediastinum", "lungs", "hila", "aorta", "bones", "pleura"))
 # Words that join two states of one organ.
 STATE_JOINTS = frozenset(("and", ",", "at", "grossly", "also", "remains", "remain", "is", "are"))
-# So many words before a noun ("no small, rounded nodule") are looked through.
+# Most words before a noun ("no small, rounded nodule") between which a comma ends no scope.
 LONGEST_ROW = 6
 
 
 def _ends_sentence(words: Sequence[str], i: int) -> bool:
-    """Whether the stop at ``i`` ends a sentence; not after "vs", initials and list numbers."""
+    """True if the stop at ``i`` ends a sentence; not after "vs", initials and list numbers."""
     before = words[i - 1] if i else ""
     return len(before) > 2 and before.isalpha()
 
@@ -67,25 +67,25 @@ def clause_starts(words: Sequence[str], breaks: Sequence[Match[CueKind]]) -> lis
             if has_verb and words[i - 1] == "there" and words[i - 2] not in TELLING:
                 starts.add(i - 1)
             elif has_verb and pieces:
-                cut = next((p for p, comma in reversed(pieces) if comma), pieces[0][0])
+                cut = next((start for start, comma in reversed(pieces) if comma), pieces[0][0])
                 starts.add(cut)
             has_verb, pieces = True, []
     return sorted(s for s in starts if s < len(words)) or [0]
 
 
-def _opened(words: Sequence[str]) -> dict[int, int]:
-    """Where the innermost "(" of each ")" stands."""
-    opened, places = {}, []
+def _opening_parentheses(words: Sequence[str]) -> dict[int, int]:
+    """For each ")" the position before the "(" that it closes."""
+    opening, places = {}, []
     for i, word in enumerate(words):
         if word == "(":
             places.append(i)
         elif word == ")" and places:
-            opened[i] = places.pop() - 1
-    return {close: before for close, before in opened.items() if before >= 0}
+            opening[i] = places.pop() - 1
+    return {close: before for close, before in opening.items() if before >= 0}
 
 
-class Sentence:
-    """The marks of a sentence that scopes stop at, each found once, so scopes cost O(1) to O(n)."""
+class SentenceScopes:
+    """Borders of the scopes in a sentence, computed once, so that a scope costs O(1) to O(n)."""
 
     def __init__(
         self,
@@ -100,24 +100,24 @@ class Sentence:
         self.starts = clause_starts(words, [m for m in matches if m.payload.effect == "break"])
         self.states = sorted({m.start for m in matches if m.payload.effect.startswith("state")})
         self.steady = {m.start for m in matches if m.payload.effect == "state steady"}
-        self.opened = _opened(words) if "(" in words else {}
-        self.named = sorted({mention.start for mention in mentions})
+        self.opening = _opening_parentheses(words) if "(" in words else {}
+        self.mention_starts = sorted({mention.start for mention in mentions})
         self.devices = {m.start for m in mentions if m.observation == "Support Devices"}
         stops = () if STOPPING.isdisjoint(words) else self._stops(rules)
         self.stops = sorted({*stops, *asides})
 
     def _or_follows(self) -> list[bool]:
-        """Whether an "or" follows inside the clause: such a list goes on past its commas."""
-        n = len(self.words)
-        ends = {*self.starts[1:], n}
-        follows, seen = [False] * n, False
-        for i in range(n - 1, -1, -1):
-            seen = (seen and i + 1 not in ends) or self.words[i] in ("or", "nor")
-            follows[i] = seen
+        """True where an "or" follows inside the clause: such a list continues past its commas."""
+        count = len(self.words)
+        ends = {*self.starts[1:], count}
+        follows, or_ahead = [False] * count, False
+        for i in range(count - 1, -1, -1):
+            or_ahead = (or_ahead and i + 1 not in ends) or self.words[i] in ("or", "nor")
+            follows[i] = or_ahead
         return follows
 
     def _is_place(self, i: int) -> bool:
-        """Whether "in the left …" or the like begins at word ``i``."""
+        """True if a place ("in the left …") begins at word ``i``."""
         at = i + 2 if self.words[i + 1 : i + 2] == ["the"] else i + 1
         return (
             self.words[i] in ("in", "at", "within")
@@ -126,26 +126,26 @@ class Sentence:
         )
 
     def _asserting_commas(self, rules: CueRules) -> set[int]:
-        """The commas, and "and", before a piece that says that something is there.
+        """The commas, and "and", before a piece that asserts a presence.
 
-        It names a finding that "remains", "is worse" or lies "in the left lung", or a device after
-        what is none.
+        Such a piece names a finding that "remains", "is worse" or lies "in the left lung", or a
+        device behind a mention of something else.
         """
         commas: set[int] = set()
-        first_named, lasting = len(self.words), False
-        at = len(self.named) - 1
+        first_mention, lasting = len(self.words), False
+        at = len(self.mention_starts) - 1
         for i in range(len(self.words) - 1, -1, -1):
             word = self.words[i]
-            if at >= 0 and self.named[at] == i:
-                first_named, at = i, at - 1
+            if at >= 0 and self.mention_starts[at] == i:
+                first_mention, at = i, at - 1
                 lasting_after = lasting
             if word in (",", "and"):
-                if first_named < len(self.words):
-                    device = first_named in self.devices
-                    after_none = at >= 0 and self.named[at] not in self.devices
+                if first_mention < len(self.words):
+                    device = first_mention in self.devices
+                    after_none = at >= 0 and self.mention_starts[at] not in self.devices
                     if (device and after_none) or (not device and lasting_after):
                         commas.add(i)
-                first_named, lasting = len(self.words), False
+                first_mention, lasting = len(self.words), False
             lasting = lasting or word in rules.lasting or self._is_place(i)
         return commas
 
@@ -155,16 +155,16 @@ class Sentence:
         After "no A or B" the list is complete: the next comma begins something else.
         """
         words, starts, or_follows = self.words, set(self.starts), self._or_follows()
-        asserting, named_at = self._asserting_commas(rules), set(self.named)
+        asserting, mention_starts = self._asserting_commas(rules), set(self.mention_starts)
         stops: list[int] = []
-        named = joined = complete = False
+        mentioned = joined = complete = False
         for i, word in enumerate(words):
             if i in starts:
-                named = joined = complete = False
-            if i in named_at:
-                complete, named = complete or joined, True
+                mentioned = joined = complete = False
+            if i in mention_starts:
+                complete, mentioned = complete or joined, True
             if word in ("or", "nor"):
-                joined = named
+                joined = mentioned
             following = words[i + 1] if i + 1 < len(words) else ""
             if word == "with":
                 stop = i == 0 or words[i - 1] not in rules.joined_by_with
@@ -177,7 +177,7 @@ class Sentence:
                 stop = not or_follows[i] and (after_list or i in asserting)
             if stop:
                 stops.append(i)
-                named = joined = complete = False
+                mentioned = joined = complete = False
         return stops
 
     def clause(self, position: int) -> tuple[int, int]:
@@ -185,41 +185,43 @@ class Sentence:
         return self.starts[i - 1], self.starts[i] if i < len(self.starts) else len(self.words)
 
     def around(self, start: int, end: int, kind: CueKind) -> tuple[int, int]:
-        """The words that alternatives on both sides of the cue ("or", "versus") may stand in.
+        """The range of words for alternatives on both sides of the cue ("or", "versus").
 
-        A comma ends them, but for those of a list ("A, B, or C").
+        A comma ends it, except in a list ("A, B, or C").
         """
         rules = cue_rules()
         first, last = self.clause(start)
         first, last = max(first, start - kind.words), min(last, end + kind.words)
         # "Opacity, mucus versus edema"
-        in_list, seen = self.words[start - 1] == ",", kind.effect == "alternatives"
+        in_list, crossed = self.words[start - 1] == ",", kind.effect == "alternatives"
         for i in range(start - 1, first - 1, -1):
             word = self.words[i]
-            if word in rules.apart or (seen and (word == "and" or (word == "," and not in_list))):
+            if word in rules.commas or (
+                crossed and (word == "and" or (word == "," and not in_list))
+            ):
                 first = i + 1
                 break
-            seen = seen or self._names(i)
-        seen = False
+            crossed = crossed or self._mention_begins(i)
+        crossed = False
         for i in range(end, last):
             word = self.words[i]
-            if word in rules.apart or (seen and word in (",", "and")):
+            if word in rules.commas or (crossed and word in (",", "and")):
                 last = i
                 break
-            seen = seen or self._names(i)
+            crossed = crossed or self._mention_begins(i)
         return first, last
 
-    def _names(self, i: int) -> bool:
-        """Whether a mention begins at word ``i``."""
-        at = bisect_left(self.named, i)
-        return at < len(self.named) and self.named[at] == i
+    def _mention_begins(self, i: int) -> bool:
+        """True if a mention begins at word ``i``."""
+        at = bisect_left(self.mention_starts, i)
+        return at < len(self.mention_starts) and self.mention_starts[at] == i
 
     def forward(self, start: int, end: int, limit: int, kind: CueKind) -> int:
-        """Where the scope of a cue at ``start`` to ``end`` stops.
+        """End of the forward scope of a cue at ``start`` to ``end``.
 
-        The comma of "no small, rounded nodule" parts nothing; uncertainty ("possible left and right
-        effusions", but not ", possibly old,") goes on to what it is about, and a differential to
-        the end of its clause.
+        The comma of "no small, rounded nodule" does not end it. Uncertainty ("possible left and
+        right effusions", but not ", possibly old,") extends to the next mention, and a
+        differential to the end of its clause.
         """
         if end >= len(self.words):
             return end
@@ -233,8 +235,8 @@ class Sentence:
         i = bisect_right(self.stops, end - 1)
         following = [self.words[stop] for stop in self.stops[i : i + 1]]
         if kind.rule == "possible" and not self.words[start - 1 : start] == following == [","]:
-            at = bisect_left(self.named, end)
-            i = max(i, bisect_left(self.stops, min([last, *self.named[at : at + 1]])))
+            at = bisect_left(self.mention_starts, end)
+            i = max(i, bisect_left(self.stops, min([last, *self.mention_starts[at : at + 1]])))
         elif i < len(self.stops) and not state and self.words[self.stops[i]] == ",":
             between = self.words[end : min(self.stops[i], end + LONGEST_ROW + 1)]
             if 0 < len(between) <= LONGEST_ROW and self.before_nouns.issuperset(between):
@@ -251,7 +253,7 @@ class Sentence:
         return last
 
     def _goes_on(self, i: int, last: int) -> bool:
-        """Whether behind stop ``i`` stands one more organ, of which nothing else is said."""
+        """True if stop ``i`` is followed by one more organ without a state of its own."""
         if i >= len(self.stops) or self.stops[i] >= last - 1:
             return False
         at = self.stops[i] + 1
@@ -260,17 +262,17 @@ class Sentence:
         return rest[0] in ORGANS and not has_state and self.verbs.isdisjoint(rest)
 
     def backward(self, start: int, end: int, limit: int, state: bool) -> int:
-        """Where a scope that runs back from the cue at ``start`` begins.
+        """First word of the scope that runs back from the cue at ``start``.
 
         With a verb the subject may be a list ("A, B and C are not seen"); without one the cue
         belongs to the piece between commas.
         """
         first = self.clause(start)[0]
-        # "The heart, which is enlarged", "a nodule (6 mm) may be …": said of what stands before.
+        # "The heart, which is enlarged", "a nodule (6 mm) may be …": about the clause before.
         if first and state and self.words[first] == "which":
             first = self.clause(first - 1)[0]
         elif first and self.words[first - 1] == ")":
-            first = self.clause(self.opened.get(first - 1, first))[0]
+            first = self.clause(self.opening.get(first - 1, first))[0]
         first = max(first, start - limit)
         has_verb = any(self.words[i] in self.verbs for i in range(max(start - 3, first), end))
         if state:
@@ -284,7 +286,7 @@ class Sentence:
         return max(first, self._piece(start, first, has_verb, state))
 
     def _piece(self, start: int, first: int, has_verb: bool, state: bool) -> int:
-        """Where, from ``first`` on, the piece between commas begins that a cue belongs to."""
+        """First word, from ``first`` on, of the cue's piece between commas."""
         # "Effusion, consolidation: none."
         if self.words[start] == ":" and ":" not in self.words[first:start]:
             return first
@@ -301,6 +303,6 @@ class Sentence:
                 break  # a list: "consolidation, effusion and edema have resolved"
             elif word == ",":
                 # "Stable nodule, effusion has resolved": the effusion has.
-                named = bisect_left(self.named, start) > bisect_left(self.named, i)
-                return i + 1 if named else first
+                mentions = self.mention_starts
+                return i + 1 if bisect_left(mentions, i) < bisect_left(mentions, start) else first
         return first

@@ -1,4 +1,4 @@
-"""The words of cues (``rules/scope/cues.yaml``): what each does, and what ends its reach."""
+"""The words of cues (``rules/scope/cues.yaml``), their effects, and the words that end a reach."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +14,7 @@ FAR = 200
 
 @dataclass(frozen=True, slots=True)
 class CueKind:
-    """What a cue does: its rule's name, effect (a stage, state or "neutral"), reach, limit."""
+    """A cue's rule, effect (a stage, a state or "neutral"), reach, and its limit in words."""
 
     rule: str
     effect: str
@@ -33,7 +33,7 @@ class CueRules:
     lasting: frozenset[str]
     qualifiers: frozenset[str]
     joined_by_with: frozenset[str]
-    apart: frozenset[str]
+    commas: frozenset[str]
 
 
 @cache
@@ -58,10 +58,10 @@ def cue_rules() -> CueRules:
 
 
 def _is_plain(word: str) -> bool:
-    """Whether a gap in a cue ("no … change") may hold the word: it names no finding."""
+    """True if the word names no finding: a gap in a cue ("no … change") may hold it."""
     return word in LINKING or (word not in JOINING and not mention_tree().atoms(word))
 
 
 def knows(word: str) -> bool:
-    """Whether the word is part of a cue."""
+    """True if the word is part of a cue."""
     return bool(cue_rules().cues.atoms(word))

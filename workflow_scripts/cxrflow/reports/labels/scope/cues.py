@@ -7,7 +7,7 @@ A cue ("no", "may", "not seen", "enlarged") reaches to the end of its clause. Th
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cxrflow.reports.labels.scope.clauses import Sentence
+from cxrflow.reports.labels.scope.clauses import SentenceScopes
 from cxrflow.reports.labels.scope.cue_words import CueKind, cue_rules
 from cxrflow.reports.labels.scope.mentions import Mention
 from cxrflow.reports.labels.scope.phrases import Match
@@ -30,7 +30,7 @@ def _consumed(matches: Sequence[Match[CueKind]]) -> list[Match[CueKind]]:
     States of organs and the cues of findings are separate families: "not enlarged" is a state,
     and its "not" is still a cue. A neutral cue uses its words up for both.
     """
-    kept: list[Match[CueKind]] = []
+    chosen: list[Match[CueKind]] = []
     reach = {"state": 0, "steady": 0, "cue": 0}
     # At equal length "neutral" first, then uncertainty before negation.
     order = {"neutral": 0, "uncertain_first": 1}
@@ -40,34 +40,34 @@ def _consumed(matches: Sequence[Match[CueKind]]) -> list[Match[CueKind]]:
         steady = match.payload.effect == "state steady"
         if match.start < reach["steady" if steady else family]:
             # One phrase may reach both ways ("resolved"): same words, same effect.
-            last = kept[-1]
+            last = chosen[-1]
             if (match.start, match.end, match.payload.effect) == (
                 last.start,
                 last.end,
                 last.payload.effect,
             ):
-                kept.append(match)
+                chosen.append(match)
             continue
         reach[family] = match.end
         if family == "state":
             reach["steady"] = match.end
         if match.payload.effect == "neutral":
             reach["state"] = max(reach["state"], match.end)
-        kept.append(match)
-    return kept
+        chosen.append(match)
+    return chosen
 
 
 def find_cues(words: Sequence[str], mentions: Sequence[Mention]) -> list[Cue]:
     """All cues of a sentence with their scopes."""
-    found = cue_rules().cues.matches(words)
-    matches = [match for match in found if match.payload.effect != "aside"]
-    if not matches:
+    matches = cue_rules().cues.matches(words)
+    cue_matches = [match for match in matches if match.payload.effect != "aside"]
+    if not cue_matches:
         return []
-    kept = _consumed(matches)
-    asides = [match.start for match in found if match.payload.effect == "aside"]
-    sentence = Sentence(words, kept, asides, mentions)
+    consumed = _consumed(cue_matches)
+    asides = [match.start for match in matches if match.payload.effect == "aside"]
+    sentence = SentenceScopes(words, consumed, asides, mentions)
     cues, unchanged = [], (0, 0)
-    for match in kept:
+    for match in consumed:
         kind, start, end = match.payload, match.start, match.end
         if kind.effect == "neutral" and words[end : end + 1] == ["in"]:
             unchanged = sentence.clause(end)

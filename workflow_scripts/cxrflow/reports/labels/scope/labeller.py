@@ -1,4 +1,4 @@
-"""The ``scope`` engine: mentions, cues and their reach; and why each label is what it is.
+"""The ``scope`` engine: mentions, cues and their reach, and the reasons behind each label.
 
 Follows the three stages of the CheXpert labeller (Irvin et al. 2019, section "Label extraction")
 with cue words and how far they reach in place of its parsers. A sentence is read once: its
@@ -11,6 +11,7 @@ uncertain, other findings (emphysema, hernia, granuloma …) included, and is ot
 0 or -1.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -58,7 +59,7 @@ class Reason:
 
     @property
     def is_finding(self) -> bool:
-        """Whether No Finding cannot hold beside it."""
+        """True if it rules out No Finding."""
         steady = self.rule == STEADY and self.observation in STEADY_WITHOUT_FINDING
         return self.value != NEGATIVE and self.observation != "Support Devices" and not steady
 
@@ -84,8 +85,8 @@ def corrected_words(tokens: Sequence[Token]) -> list[str]:
 
 @lru_cache(maxsize=100_000)
 def _corrected(word: str) -> str:
-    known = mention_tree().atoms(word) or knows(word)
-    return word if known else speller().correct(word)
+    in_rules = mention_tree().atoms(word) or knows(word)
+    return word if in_rules else speller().correct(word)
 
 
 def read_sentence(sentence: str, number: int = 0) -> list[Reason]:
@@ -115,26 +116,26 @@ class ScopeLabeller:
     """Labels reports given as sentences by cue words and their reach."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[tuple[str, int, bool], ...]] = {}
+        self._cache: dict[str, tuple[tuple[str, int, bool], ...]] = {}
 
     def _assertions(self, sentence: str) -> tuple[tuple[str, int, bool], ...]:
-        known = self._known.get(sentence)
-        if known is None:
-            read = read_sentence(sentence)
-            known = tuple({(r.observation, r.value, r.is_finding) for r in read})
+        assertions = self._cache.get(sentence)
+        if assertions is None:
+            reasons = read_sentence(sentence)
+            assertions = tuple({(r.observation, r.value, r.is_finding) for r in reasons})
             if len(sentence) <= CACHED_LENGTH:
-                if len(self._known) >= CACHED_SENTENCES:
-                    self._known.clear()
-                self._known[sentence] = known
-        return known
+                if len(self._cache) >= CACHED_SENTENCES:
+                    self._cache.clear()
+                self._cache[sentence] = assertions
+        return assertions
 
     def label(self, reports: Sequence[Sequence[str]]) -> list[Labels]:
         """The labels of each report."""
         return [
-            aggregate(said for s in sentences for said in self._assertions(s))
+            aggregate(itertools.chain.from_iterable(map(self._assertions, sentences)))
             for sentences in reports
         ]
 
     def explain(self, sentences: Sequence[str]) -> list[Reason]:
         """Every assertion behind one report's labels, in reading order."""
-        return [r for i, s in enumerate(sentences) for r in read_sentence(s, i)]
+        return [r for number, s in enumerate(sentences) for r in read_sentence(s, number)]

@@ -55,30 +55,31 @@ def speller() -> Speller:
 def find_mentions(words: Sequence[str]) -> list[Mention]:
     """Mentions by place; inside one observation the longest of overlapping ones.
 
-    An "unless" phrase that is a mere part of a mention bars nothing: "pleural or pericardial
-    effusion".
+    An "unless" phrase inside a mention does not cancel it: "pleural or pericardial effusion".
     """
-    found: list[tuple[int, int, str, Kind]] = []
+    candidates: list[tuple[int, int, str, Kind]] = []
     barred: list[tuple[int, int, str, Kind]] = []
     for match in mention_tree().matches(words):
         observation, kind = match.payload
-        place = (match.start, match.end, observation, kind)
-        (barred if kind == "unless" else found).append(place)
-    if not found:
+        candidate = (match.start, match.end, observation, kind)
+        (barred if kind == "unless" else candidates).append(candidate)
+    if not candidates:
         return []
     # Longest first at a start, a finding before an organ, so that "enlarged heart" is a finding.
-    found.sort(key=lambda m: (m[0], -m[1], m[3]))
+    candidates.sort(key=lambda m: (m[0], -m[1], m[3]))
     bars: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for start, end, observation, _ in barred:
-        for at in range(start, end):
-            bars.setdefault((observation, at), []).append((start, end))
+        for word in range(start, end):
+            bars.setdefault((observation, word), []).append((start, end))
     mentions: list[Mention] = []
     reach: dict[str, int] = {}
-    for start, end, observation, kind in found:
+    for start, end, observation, kind in candidates:
         if start < reach.get(observation, 0):
             continue
-        over = (bar for at in range(start, end) for bar in bars.get((observation, at), ()))
-        if any(not (start <= a and b <= end and (a, b) != (start, end)) for a, b in over):
+        overlapping = (
+            bar for word in range(start, end) for bar in bars.get((observation, word), ())
+        )
+        if any(not (start <= a and b <= end and (a, b) != (start, end)) for a, b in overlapping):
             continue
         reach[observation] = end
         mentions.append(Mention(observation, kind, start, end))

@@ -36,7 +36,7 @@ def tokenize(sentence: str) -> list[Token]:
     """Words and marks in lower case; a hyphen inside a word is dropped, a slash reads "or"."""
     text = sentence.replace("’", "'")
     tokens = [Token(m[0].lower(), *m.span()) for m in TOKEN.finditer(text)]
-    kept: list[Token] = []
+    merged: list[Token] = []
     for i, token in enumerate(tokens):
         if token.word in ("-", "/") and 0 < i < len(tokens) - 1:
             before, after = tokens[i - 1], tokens[i + 1]
@@ -44,19 +44,19 @@ def tokenize(sentence: str) -> list[Token]:
                 if token.word == "-" and (before.word.isalnum() or after.word.isalnum()):
                     continue
                 if token.word == "/" and before.word.isalpha() and after.word.isalpha():
-                    kept.append(Token("or", token.start, token.end))
+                    merged.append(Token("or", token.start, token.end))
                     continue
-        if token.word.startswith("calcif") and kept and kept[-1].word == "non":
-            kept[-1] = Token("non" + token.word, kept[-1].start, token.end)
+        if token.word.startswith("calcif") and merged and merged[-1].word == "non":
+            merged[-1] = Token("non" + token.word, merged[-1].start, token.end)
             continue
-        kept.append(token)
-    return kept
+        merged.append(token)
+    return merged
 
 
 @dataclass(slots=True)
 class _Node(Generic[PayloadT]):
     edges: dict[str, "_Node[PayloadT]"] = field(default_factory=dict)
-    payloads: list[tuple[PayloadT, int]] = field(default_factory=list)  # and how many words it has
+    payloads: list[tuple[PayloadT, int]] = field(default_factory=list)  # with their word counts
 
 
 class Match(NamedTuple, Generic[PayloadT]):
@@ -69,22 +69,22 @@ class Match(NamedTuple, Generic[PayloadT]):
 
 def variants(phrase: str) -> Iterable[tuple[tuple[str, ...], int]]:
     """All rows of atoms a phrase stands for, and how many words at the end of each are matched."""
-    before, _, told = phrase.rpartition(" >")
+    before, _, matched = phrase.rpartition(" >")
     for context in _rows(before):
-        for row in _rows(told):
+        for row in _rows(matched):
             yield (*context, *row), len(row)
 
 
 def _rows(phrase: str) -> Iterable[tuple[str, ...]]:
     options: list[list[tuple[str, ...]]] = []
-    for part in phrase.split():
-        if gap := re.fullmatch(r"(\.\.|~)(\d)", part):
+    for element in phrase.split():
+        if gap := re.fullmatch(r"(\.\.|~)(\d)", element):
             kind = ANY if gap[1] == ".." else PLAIN
             options.append([(kind,) * n for n in range(int(gap[2]) + 1)])
-        elif part.startswith("?") and len(part) > 1:
-            options.append([(), *((word,) for word in part[1:].split("|"))])
+        elif element.startswith("?") and len(element) > 1:
+            options.append([(), *((word,) for word in element[1:].split("|"))])
         else:
-            options.append([(word,) for word in part.split("|")])
+            options.append([(word,) for word in element.split("|")])
     for row in itertools.product(*options):
         yield tuple(itertools.chain.from_iterable(row))
 
@@ -119,22 +119,22 @@ class PhraseTree(Generic[PayloadT]):
 
     def atoms(self, word: str) -> tuple[str, ...]:
         """The words of the phrase set that ``word`` counts as; () for a word in no phrase."""
-        known = self._atoms_of.get(word)
-        if known is None:
+        atoms = self._atoms_of.get(word)
+        if atoms is None:
             stems = (word[:n] for n in range(3, min(len(word), 20) + 1))
-            known = tuple(f"{stem}*" for stem in stems if stem in self._prefixes)
+            atoms = tuple(f"{stem}*" for stem in stems if stem in self._prefixes)
             if word in self._exact:
-                known = (word, *known)
+                atoms = (word, *atoms)
             if len(self._atoms_of) > 200_000:
                 self._atoms_of.clear()
-            self._atoms_of[word] = known
-        return known
+            self._atoms_of[word] = atoms
+        return atoms
 
     def matches(self, words: Sequence[str]) -> list[Match[PayloadT]]:
         """All matches, by their first word, context included; of one payload there the longest."""
-        known = self._atoms_of
-        atoms = [known[word] if word in known else self.atoms(word) for word in words]
-        found: list[Match[PayloadT]] = []
+        cache = self._atoms_of
+        atoms = [cache[word] if word in cache else self.atoms(word) for word in words]
+        matches: list[Match[PayloadT]] = []
         root = self._root.edges
         for start, first in enumerate(atoms):
             nodes = [root[atom] for atom in first if atom in root] if first else []
@@ -158,5 +158,5 @@ class PhraseTree(Generic[PayloadT]):
                                 following.append(node.edges[PLAIN])
                 nodes = following
                 position += 1
-            found += longest.values()
-        return found
+            matches += longest.values()
+        return matches
