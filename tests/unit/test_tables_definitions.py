@@ -288,7 +288,10 @@ GOOD = {
     [
         ({"rows": [{"label": "a", "model": "m", "published": {"f1": ["1", None]}}]}, "unknown"),
         ({"rows": [{"label": "a", "model": "m", "published": {"auroc": ["1"]}}]}, "spread"),
-        ({"rows": [{"label": "a", "model": "m", "published": {"auroc": [0.8, None]}}]}, "string"),
+        (
+            {"rows": [{"label": "a", "model": "m", "published": {"auroc": 0.8}}]},
+            "'auroc' is 0.8; exp",
+        ),
         ({"rows": [{"label": "a"}]}, "neither model"),
         ({"rows": GOOD["rows"] * 2}, "more than once"),
         ({"columns": GOOD["columns"] * 2}, "more than once"),

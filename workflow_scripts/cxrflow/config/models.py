@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from cxrflow.config.datasets import Datasets, ResolvedCohort
-from cxrflow.config.papers import Layer, Library, laid_over
+from cxrflow.config.papers import Library, laid_over
 from cxrflow.config.problems import Key, WrongKey
 from cxrflow.config.schema import Values
 from cxrflow.encoders.released.settings import TRUNKS
@@ -16,6 +16,7 @@ from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
 from cxrflow.names import is_reference, paper_of
 from cxrflow.papers import Paper
+from cxrflow.papers.entries import Overlay
 from cxrflow.papers.recipes import CohortRecipe, Curation, ModelScale, Recipe, VocabularyRecipe
 
 
@@ -76,7 +77,7 @@ class Models(Values):
             CohortRecipe,
             self.library.layer("cohorts", name, written),
             self.library.layer("cohorts", name, scaled, "scales", self.scale),
-            Layer(overrides, ("cohorts", name)),
+            Overlay(overrides, ("cohorts", name)),
         )
 
     @cached_property
@@ -89,7 +90,7 @@ class Models(Values):
                 VocabularyRecipe,
                 self.library.layer("vocabularies", name, recipe.model_dump(exclude={"scales"})),
                 self.library.layer("vocabularies", name, scaled, "scales", self.scale),
-                Layer(self.vocabularies.get(name, {}), ("vocabularies", name)),
+                Overlay(self.vocabularies.get(name, {}), ("vocabularies", name)),
             )
         return {name: one for name, one in resolved.items() if self.data.places(one.documents)}
 
@@ -145,7 +146,7 @@ class Models(Values):
             recipe.kind.settings,
             self.library.layer("models", name, recipe.settings, "settings"),
             self.library.layer("models", name, scaled.settings, "scales", self.scale, "settings"),
-            Layer(self.models.get(name, {}), ("models", name)),
+            Overlay(self.models.get(name, {}), ("models", name)),
         )
         geometry = spelt(geometry, ("models", name, "geometry"))
         return ResolvedModel(name, recipe, settings, geometry)

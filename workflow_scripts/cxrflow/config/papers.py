@@ -5,7 +5,7 @@ A paper brings its own; what it takes from another paper by name comes with what
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -13,21 +13,14 @@ from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.problems import WrongKey, defines
 from cxrflow.errors import InputError
 from cxrflow.names import is_reference, paper_of, short_name
-from cxrflow.papers import Paper, load_paper, paper_file
+from cxrflow.papers import Paper, load_paper, paper_entries, paper_file
+from cxrflow.papers.entries import Overlay
 from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
 from cxrflow.papers.table import cells_of
 from cxrflow.settings import SettingsT, overlay
 
 
-class Layer(NamedTuple):
-    """Values that are laid over others, and where they stand; no file: in the configuration."""
-
-    values: Mapping[str, Any]
-    key: tuple[str, ...]
-    file: Path | None = None
-
-
-def laid_over(kind: type[SettingsT], *layers: Layer) -> SettingsT:
+def laid_over(kind: type[SettingsT], *layers: Overlay) -> SettingsT:
     """Lay each of ``layers`` over those before it.
 
     Raises:
@@ -42,7 +35,10 @@ def laid_over(kind: type[SettingsT], *layers: Layer) -> SettingsT:
         item = error.errors()[0]
         key = item["loc"]
         source = next((one for one in reversed(layers) if defines(one.values, key)), layers[0])
-        raise WrongKey((*source.key, *key), item["msg"], source.file, item) from None
+        file, key = None, (*source.key, *key)
+        if source.entries is not None:
+            file, key = source.entries.place(key)
+        raise WrongKey(key, item["msg"], file, item) from None
 
 
 class Library:
@@ -89,9 +85,10 @@ class Library:
         """The YAML of a paper."""
         return paper_file(self.source(paper))
 
-    def layer(self, kind: str, name: str, values: Mapping[str, Any], *below: str) -> Layer:
+    def layer(self, kind: str, name: str, values: Mapping[str, Any], *below: str) -> Overlay:
         """What a paper says of ``name``, or what it says there under the keys ``below``."""
-        return Layer(values, (kind, short_name(name), *below), self.file(paper_of(name)))
+        entries = paper_entries(self.file(paper_of(name)))
+        return Overlay(values, (kind, short_name(name), *below), entries)
 
     def datasets(self) -> Iterator[tuple[str, str]]:
         """(data set, who names it) of all that the papers want to read."""

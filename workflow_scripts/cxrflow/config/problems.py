@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
-Key = tuple[str | int, ...]
+from cxrflow.papers.entries import Key, defined_depth
 
 
 class WrongKey(Exception):
@@ -27,10 +27,5 @@ class WrongKey(Exception):
 
 
 def defines(values: Any, key: Key) -> bool:
-    """Whether nested values hold anything under ``key``."""
-    for part in key:
-        try:
-            values = values[part]
-        except (KeyError, IndexError, TypeError):
-            return False
-    return True
+    """True if nested values hold anything under ``key``."""
+    return defined_depth(values, key) == len(key)

@@ -17,8 +17,9 @@ from cxrflow.benchmarks.registry import BENCHMARKS, Benchmark
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
 from cxrflow.config.models import Models, spelt
-from cxrflow.config.papers import Layer, laid_over
+from cxrflow.config.papers import laid_over
 from cxrflow.names import is_reference, paper_of, short_name
+from cxrflow.papers.entries import Overlay
 from cxrflow.papers.figures import Figure, PictureFigure
 from cxrflow.papers.recipes import Task
 from cxrflow.papers.table import HEADLINE, Ordering, Result, Table, cells_of
@@ -71,7 +72,7 @@ class Tables(Models):
             self.library.layer(
                 "tasks", name, task.scales.get(self.scale, {}), "scales", self.scale
             ),
-            Layer(self.tasks.get(name, {}), ("tasks", name)),
+            Overlay(self.tasks.get(name, {}), ("tasks", name)),
         )
         if getattr(settings, "geometry", None) is not None:
             geometry = spelt(settings.geometry, ("tasks", name, "geometry"))  # type: ignore[attr-defined]

@@ -3,22 +3,24 @@
 *Cohorts* (which studies, which split), *vocabularies*, *models* (recipes with the paper's values,
 each with its section as a comment), *tasks* (a benchmark on a cohort), *tables* with the published
 values, the *orderings* claimed in them, *figures*, the *headline*: what the demonstration makes.
-Names belong to their paper (:mod:`cxrflow.names`). A file of the user's own is a paper too;
-its models and tables may start from another paper's by ``extends: biovil/table5``.
+Names belong to their paper (:mod:`cxrflow.names`). A file of the user's own is a paper too. An
+entry may start from another, of its file or of another paper (``extends: biovil/table5``), and
+stand for several by ``vary`` (:mod:`cxrflow.papers.entries`).
 """
 
 from functools import cache
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.errors import InputError
 from cxrflow.files.yaml_file import read_yaml
-from cxrflow.names import ShortName, paper_of, short_name
+from cxrflow.names import ShortName
+from cxrflow.papers.entries import Entries, Overlay
 from cxrflow.papers.figures import CurveFigure, Figure
 from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
 from cxrflow.papers.table import (
@@ -31,10 +33,7 @@ from cxrflow.papers.table import (
     check_places,
     comparisons,
 )
-from cxrflow.settings import Settings, explain, overlay
-
-EXTENDS = "extends"
-KINDS = ("cohorts", "vocabularies", "models", "tasks", "tables")
+from cxrflow.settings import Settings, problem
 
 
 class Paper(Settings):
@@ -116,48 +115,36 @@ def load_paper(source: str) -> Paper:
     ours = file.parent.name == "papers" and source == name
     if not ours and name in paper_names():
         raise InputError(f"{file}: a paper of ours is called '{name}'; give the file another name")
+    entries = paper_entries(file)
+    tables = entries.values.get("tables")
+    # A paper that names no headline is its own.
+    headline = [{"table": table} for table in tables] if isinstance(tables, dict) else []
+    values = {"name": name, "headline": headline, **entries.values}
+    try:
+        return Paper.model_validate(values, context={"paper": name})
+    except ValidationError as error:
+        places = ((item, *entries.place(item["loc"])) for item in error.errors())
+        lines = dict.fromkeys(problem(item, str(path), key) for item, path, key in places)
+        raise InputError("\n".join(lines)) from None
+
+
+@cache
+def paper_entries(file: Path) -> Entries:
+    """The entries of a paper's file, each with what it extends."""
+
+    def foreign_entry(kind: str, paper: str, name: str) -> Overlay | None:
+        beside = file.parent / f"{paper}.yaml"  # a user's own, where it is none of ours
+        source = paper if paper in paper_names() or not beside.is_file() else str(beside)
+        base = getattr(load_paper(source), kind).get(name)
+        if base is None:
+            return None
+        below = paper_entries(paper_file(source))
+        return Overlay(base.model_dump(exclude_unset=True), (kind, name), below)
+
     if file in _LOADING:
         raise InputError(f"{file}: extends itself, alone or by way of another paper")
     _LOADING.add(file)
     try:
-        raw = _extended(read_yaml(file), file)
-        # A paper that names no headline is its own.
-        tables = raw.get("tables")
-        raw.setdefault(
-            "headline", [{"table": t} for t in tables] if isinstance(tables, dict) else []
-        )
-        return Paper.model_validate({"name": name, **raw}, context={"paper": name})
-    except ValidationError as error:
-        raise InputError(explain(error, str(file))) from None
+        return Entries(file, read_yaml(file), foreign_entry)
     finally:
         _LOADING.discard(file)
-
-
-def _extended(raw: dict[str, Any], file: Path) -> dict[str, Any]:
-    """What the file says, each entry that ``extends`` another paper's laid over that one."""
-    for kind in KINDS:
-        entries = raw.get(kind)
-        for name, entry in entries.items() if isinstance(entries, dict) else ():
-            if isinstance(entry, dict) and EXTENDS in entry:
-                source = str(entry[EXTENDS])
-                paper = paper_of(source)
-                beside = file.parent / f"{paper}.yaml"  # a user's own, where it is none of ours
-                place = paper if paper in paper_names() or not beside.is_file() else str(beside)
-                base = getattr(load_paper(place), kind) if paper else {}
-                if short_name(source) not in base:
-                    raise InputError(
-                        f"{file}: key '{kind}.{name}.{EXTENDS}' is '{source}'; expected "
-                        f"<paper>/<name> of another paper's {kind}"
-                    )
-                own = {key: value for key, value in entry.items() if key != EXTENDS}
-                raw[kind][name] = _laid_over(base[short_name(source)], own)
-    return raw
-
-
-def _laid_over(base: BaseModel, own: dict[str, Any]) -> dict[str, Any]:
-    """An entry over the one it extends: of a table, its rows and notes come after."""
-    plain = base.model_dump(exclude_unset=True)
-    for key in ("rows", "columns", "notes"):
-        if key in own and key in plain:
-            own = {**own, key: [*plain[key], *own[key]]}
-    return overlay(plain, own)

@@ -1,12 +1,12 @@
 """What a table of a paper is: rows x columns, published values, and where ours come from.
 
 Read from ``papers/<paper>.yaml``. Published values are kept as the paper prints them (text, so that
-0.70 stays 0.70), each as ``[value, spread]``; a cell that the paper leaves empty is not listed. A
-cell of ours is a metric of a *task* (a benchmark on a cohort) and a model.
+0.70 stays 0.70): ``"0.70"``, or ``["0.70", "0.02"]`` with its spread; a cell that the paper leaves
+empty is not listed. A cell of ours is a metric of a *task* (a benchmark on a cohort) and a model.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -60,15 +60,18 @@ class Row(Settings):
         """Whether the row has learnt nothing: no row of the paper's, shown below the others."""
         return is_reference(self.model)
 
-    @field_validator("published")
+    @field_validator("published", mode="before")
     @classmethod
-    def _value_and_spread(cls, cells: dict[str, list[str | None]]) -> dict[str, list[str | None]]:
-        for key, cell in cells.items():
-            if len(cell) != 2 or cell[0] is None:
-                raise ValueError(
-                    f"'{key}' is {cell}; expected [value, spread or null], both quoted"
-                )
-        return cells
+    def _value_and_spread(cls, cells: Any) -> Any:
+        if not isinstance(cells, Mapping):
+            return cells
+        pairs = {
+            key: [cell, None] if isinstance(cell, str) else cell for key, cell in cells.items()
+        }
+        for key, cell in pairs.items():
+            if not isinstance(cell, list) or len(cell) != 2 or not isinstance(cell[0], str):
+                raise ValueError(f"'{key}' is {cell}; expected a value or [value, spread], quoted")
+        return pairs
 
     @model_validator(mode="after")
     def _ours_or_a_reason(self) -> Self:

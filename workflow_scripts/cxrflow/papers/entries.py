@@ -1,0 +1,243 @@
+"""The entries of a paper's YAML: ``extends`` and ``vary`` resolved, and where a value is written.
+
+An entry that ``extends`` another of its kind is laid over it, mappings key by key at any depth; a
+mapping with ``extends: null`` replaces the one below it. Rows, columns and notes of a table come
+after those of the table it extends. A scale may extend another scale of its entry, and follows it:
+what an entry changes in ``demo`` reaches a ``study`` that extends ``demo``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Optional
+
+from cxrflow.errors import InputError
+from cxrflow.files.yaml_file import dotted
+from cxrflow.papers.variants import VARY, Levels, Variant, levels_of, names_alone, variants
+
+KINDS = ("cohorts", "vocabularies", "models", "tasks", "tables")
+EXTENDS = "extends"
+SCALES = "scales"
+APPENDED = ("rows", "columns", "notes")  # of a table that extends another
+
+Key = tuple[str | int, ...]
+
+
+class Overlay(NamedTuple):
+    """Values that are laid over others, and the key under which they are written."""
+
+    values: Mapping[str, Any]
+    key: tuple[str, ...]
+    entries: Optional["Entries"] = None  # of the paper's file; None: written in the configuration
+    # Of rows and columns, some of which vary: the place of each in the file.
+    places: Mapping[str, list[int]] = {}
+
+
+#: An entry of another paper as an overlay, by kind, paper and name; None if there is none.
+ForeignEntry = Callable[[str, str, str], Overlay | None]
+
+
+class Entries:
+    """The cohorts, vocabularies, models, tasks and tables of a paper's file."""
+
+    def __init__(self, file: Path, raw: Mapping[str, Any], foreign_entry: ForeignEntry) -> None:
+        self.file, self._foreign_entry = file, foreign_entry
+        self._raw: dict[str, dict[str, Any]] = {
+            kind: raw[kind] for kind in KINDS if isinstance(raw.get(kind), dict)
+        }
+        #: The contents of the file with resolved entries. An entry that is no mapping stays as it
+        #: is, for the paper's validation to refuse.
+        self.values = dict(raw)
+        # By kind and name: the overlays of an entry alone, and below them those it extends.
+        self._overlays: dict[str, dict[str, list[Overlay]]] = {}
+        self._chains: dict[str, dict[str, list[Overlay]]] = {}
+        for kind, raw_entries in self._raw.items():
+            overlays: dict[str, list[Overlay]] = {}
+            for name, entry in raw_entries.items():
+                if isinstance(entry, dict):
+                    self._add_variants(overlays, kind, name, entry)
+            self._overlays[kind] = overlays
+            self._chains[kind] = {name: self._chain(kind, name) for name in overlays}
+            self.values[kind] = {
+                **{name: self._resolved(kind, name) for name in overlays},
+                **{name: raw for name, raw in raw_entries.items() if not isinstance(raw, dict)},
+            }
+
+    # --- vary ---------------------------------------------------------------------------------
+
+    def _add_variants(
+        self, overlays: dict[str, list[Overlay]], kind: str, name: str, entry: dict[str, Any]
+    ) -> None:
+        """Add the overlays of an entry, by the name of each variant."""
+        levels = self._levels(kind, name)
+        for variant in variants(name, entry, levels) if levels else [Variant(name, entry, {})]:
+            if variant.name in overlays:
+                raise self._error((kind, name), f"'{variant.name}' stands more than once")
+            values, places = variant.values, {}
+            for key in ("rows", "columns") if kind == "tables" else ():
+                if isinstance(values.get(key), list):
+                    numbered = list(self._list_variants((kind, name, key), values[key]))
+                    values = values | {key: [row for _, row in numbered]}
+                    places[key] = [index for index, _ in numbered]
+            overlays[variant.name] = [
+                Overlay(values, (kind, name), self, places),
+                *(Overlay(v, (kind, name, *key), self) for key, v in variant.overlays.items()),
+            ]
+
+    def _list_variants(self, key: Key, rows: list[Any]) -> Iterator[tuple[int, Any]]:
+        """Rows or columns of a table after ``vary``, each with its index in the file."""
+        for index, row in enumerate(rows):
+            if isinstance(row, dict) and VARY in row:
+                for variant in variants("", row, self._read_vary((*key, index, VARY), row[VARY])):
+                    yield index, _laid([variant.values, *variant.overlays.values()])
+            else:
+                yield index, row
+
+    def _levels(self, kind: str, name: str, *chain: str) -> Levels:
+        """The variables of an entry: its own, and those of the entry it extends."""
+        entry = self._raw[kind].get(name)
+        if not isinstance(entry, dict) or name in chain:  # a circle is refused in _chain
+            return {}
+        base = entry.get(EXTENDS)
+        inherited = self._levels(kind, base, *chain, name) if isinstance(base, str) else {}
+        own = self._read_vary((kind, name, VARY), entry[VARY]) if VARY in entry else {}
+        return names_alone(inherited) | own
+
+    def _read_vary(self, key: Key, vary: Any) -> Levels:
+        try:
+            return levels_of(vary)
+        except ValueError as error:
+            raise self._error(key, f"is {vary!r}; {error}", joint=" ") from None
+
+    # --- extends ------------------------------------------------------------------------------
+
+    def _chain(self, kind: str, name: str, *above: str) -> list[Overlay]:
+        """All overlays of an entry, those of the entry it extends first."""
+        own = self._overlays[kind][name]
+        source = _laid([overlay.values for overlay in own]).get(EXTENDS)
+        if source is None:
+            return own
+        key = (*own[0].key, EXTENDS)
+        paper, _, base = str(source).rpartition("/")
+        if not paper and base in self._overlays[kind]:
+            names = (*above, name)
+            if base in names:
+                circle = " -> ".join((*names[names.index(base) :], base))
+                raise self._error(key, f"entries extend each other: {circle}")
+            return [*self._chain(kind, base, *names), *own]
+        foreign = self._foreign_entry(kind, paper, base) if paper else None
+        if foreign is None:
+            expected = f"expected <name> of this file's {kind} or <paper>/<name> of another's"
+            raise self._error(key, f"is '{source}'; {expected}", joint=" ")
+        return [foreign, *own]
+
+    def _resolved(self, kind: str, name: str) -> dict[str, Any]:
+        """An entry as one mapping."""
+        values: dict[str, Any] = {}
+        for overlay in self._chains[kind][name]:
+            lists = {}
+            for key in APPENDED if kind == "tables" else ():
+                below, above = values.get(key), overlay.values.get(key)
+                if isinstance(below, list) and isinstance(above, list):
+                    lists[key] = [*below, *above]
+            values = laid_deep(values, {**overlay.values, **lists})
+        scales = values.get(SCALES)
+        if isinstance(scales, dict):
+            values[SCALES] = {scale: self._scale(kind, name, scales, scale) for scale in scales}
+        return {key: without_ends(value) for key, value in values.items() if key != EXTENDS}
+
+    def _scale(self, kind: str, name: str, scales: dict[str, Any], *chain: str) -> Any:
+        """The last scale of a chain, laid over the scale that it extends."""
+        sizes = scales[chain[-1]]
+        base = sizes.get(EXTENDS) if isinstance(sizes, dict) else None
+        if base is None:
+            return sizes
+        _, key = self.place((kind, name, SCALES, chain[-1], EXTENDS))
+        if base in chain:
+            circle = " -> ".join((*chain[chain.index(base) :], base))
+            raise self._error(key, f"scales extend each other: {circle}")
+        if base not in scales:
+            known = ", ".join(sorted({*scales} - {chain[-1]})) or "no other"
+            raise self._error(key, f"is '{base}'; its scales are {known}", joint=" ")
+        own = {key: value for key, value in sizes.items() if key != EXTENDS}
+        return laid_deep(self._scale(kind, name, scales, *chain, base), own)
+
+    # --- errors -------------------------------------------------------------------------------
+
+    def _error(self, key: Key, message: str, joint: str = ": ") -> InputError:
+        return InputError(f"{self.file}: key '{dotted(key)}'{joint}{message}")
+
+    def place(self, key: Key) -> tuple[Path, Key]:
+        """Return the file and the key where the value of a resolved ``key`` is written."""
+        chain = self._chains.get(str(key[0]), {}).get(str(key[1])) if len(key) > 1 else None
+        if chain is None:
+            return self.file, key
+        below = key[2:]
+        overlay, depth = _deepest(chain, below)
+        if below[:1] == (SCALES,) and depth < len(below):
+            scales = _laid([each.values.get(SCALES) or {} for each in chain])
+            base = (scales.get(str(below[1])) or {}).get(EXTENDS)
+            extended: Key = (SCALES, str(base), *below[2:])
+            if base is not None and _deepest(chain, extended)[1] > depth:
+                return self.place((*key[:2], *extended))
+        if len(below) > 1 and below[0] in APPENDED and isinstance(below[1], int):
+            overlay, below = _list_place(chain, str(below[0]), below[1], below[2:])
+        written = (*overlay.key, *below)
+        if overlay.entries is None or overlay.entries is self:
+            return self.file, written
+        return overlay.entries.place(written)
+
+
+def _deepest(chain: list[Overlay], key: Key) -> tuple[Overlay, int]:
+    """The last overlay with the most of ``key``'s parts, and their number."""
+    depths = [defined_depth(overlay.values, key) for overlay in chain]
+    last = max(range(len(chain)), key=lambda index: (depths[index], index))
+    return chain[last], depths[last]
+
+
+def _list_place(chain: list[Overlay], name: str, index: int, below: Key) -> tuple[Overlay, Key]:
+    """The overlay that holds an entry of an appended list, and the key of the entry there."""
+    for overlay in chain:
+        entries = overlay.values.get(name) or []
+        if index < len(entries):
+            places = overlay.places.get(name) or range(len(entries))
+            return overlay, (name, places[index], *below)
+        index -= len(entries)
+    return chain[-1], (name, index, *below)
+
+
+def defined_depth(values: Any, key: Key) -> int:
+    """Return how many of the first parts of ``key`` exist in nested values."""
+    for depth, part in enumerate(key):
+        try:
+            values = values[part]
+        except (KeyError, IndexError, TypeError):
+            return depth
+    return len(key)
+
+
+def laid_deep(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay ``above`` over ``below``, key by key; a mapping with ``extends: null`` replaces."""
+    if EXTENDS in above and above[EXTENDS] is None:
+        return {key: value for key, value in above.items() if key != EXTENDS}
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        if isinstance(value, Mapping) and isinstance(old, Mapping):
+            value = laid_deep(old, value)
+        merged[key] = value
+    return merged
+
+
+def _laid(mappings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Each mapping laid over those before it."""
+    values: dict[str, Any] = {}
+    for mapping in mappings:
+        values = laid_deep(values, mapping)
+    return values
+
+
+def without_ends(value: Any) -> Any:
+    """Nested values without the ``extends: null`` of mappings that had nothing below them."""
+    if isinstance(value, Mapping):
+        return {k: without_ends(v) for k, v in value.items() if (k, v) != (EXTENDS, None)}
+    return [without_ends(item) for item in value] if isinstance(value, list) else value
