@@ -69,6 +69,7 @@ rule evaluate:
         gpu=task_need("evaluate", "gpu"),
     params:
         code=lambda wildcards: code_digest(
+            "benchmarks.runner",
             *(f"benchmarks.{one.program}" for one in run.task(wildcards.task).computed),
             *run.trunk_of(wildcards.model),
         ),
@@ -118,7 +119,8 @@ rule score_reference:
         **job("score_reference"),
     params:
         code=lambda wildcards: code_digest(
-            f"benchmarks.{run.task(wildcards.task).benchmark.reference_program}"
+            "benchmarks.runner",
+            f"benchmarks.{run.task(wildcards.task).benchmark.reference_program}",
         ),
         benchmark=benchmark_of,
         settings=lambda wildcards: as_json(run.task(wildcards.task).settings),

@@ -51,7 +51,7 @@ def statistics(results):
     """The modules that make metrics of predictions."""
     tasks = {task for task, _ in results}
     return sorted(
-        f"benchmarks.{run.task(task).benchmark.statistics.split(':')[0]}" for task in tasks
+        f"benchmarks.{run.task(task).benchmark.statistic_module}" for task in tasks
     )
 
 

@@ -5,9 +5,11 @@ function of the patch's brightness, its text embedding of one word of the text, 
 score is known beforehand.
 """
 
+from argparse import Namespace
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +17,8 @@ import torch
 from PIL import Image
 
 from cxrflow.benchmarks.features import Features
+from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.runner import inputs_of, score
 from cxrflow.encoders.frames import Frames
 from cxrflow.files.atomic import write_json
 from cxrflow.images.store_pixels import main
@@ -32,6 +36,21 @@ TWO_IMAGES = {
     "projection": 8,
     "comparison": {"width": 16, "heads": 4, "feed_forward": 24, "blocks": 2},
 }
+
+
+def result_of(
+    benchmark: str,
+    settings: Any,
+    folders: Namespace | None = None,
+    reference: str | None = None,
+    **contents: Any,
+) -> Result:
+    """The result by the runner; ``contents``: inputs that are not read from files."""
+    options = {"model": None, "cohort": Path("cohort"), "training": None, "benchmark": benchmark}
+    options |= vars(folders or Namespace())
+    inputs = inputs_of(benchmark, Namespace(**options), settings)
+    vars(inputs).update(contents)
+    return score(benchmark, inputs, settings, reference)
 
 
 def boxes_of(number: int) -> list[list[int]]:

@@ -7,13 +7,20 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-from benchmark_fakes import CATEGORIES, FakeModel, grounding_samples, make_store, write_cohort
+from benchmark_fakes import (
+    CATEGORIES,
+    FakeModel,
+    grounding_samples,
+    make_store,
+    result_of,
+    write_cohort,
+)
 from PIL import Image
 
 from cxrflow.benchmarks.draw_figure import main
-from cxrflow.benchmarks.grounding import phrase_grounding
 from cxrflow.benchmarks.grounding.comparison import choose_rows
 from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
+from cxrflow.benchmarks.grounding.phrase_grounding import score_samples
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings, PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.errors import InputError
@@ -49,7 +56,8 @@ def made(tmp_path_factory):
     settings = PhraseGroundingSettings(categories=list(CATEGORIES), intervals={"replicates": 100})
     data = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
     for name, model in (("fake", FakeModel()), ("other", Blind())):
-        result = phrase_grounding.evaluate(model, Cohort(table, data), PixelStore(pixels), settings)
+        contents = {"cohort": Cohort(table, data), "pixels": PixelStore(pixels), "model": model}
+        result = result_of("phrase_grounding", settings, **contents)
         result.write(root / name, name, 0)
     return root
 
@@ -151,9 +159,7 @@ def test_grids_are_kept_and_are_those_that_were_scored(made):
     table, pixels = grounding_samples(COUNT), PixelStore(made / "pixels")
     assert grids.dtype == np.float32 and grids.shape == (len(table), 8, 8)
     settings = PhraseGroundingSettings(categories=list(CATEGORIES))
-    again = phrase_grounding.score_samples(
-        grids.astype(float), table, pixels.geometry, settings, "none"
-    )
+    again = score_samples(grids.astype(float), table, pixels.geometry, settings, "none")
     kept = pd.read_parquet(made / "fake/predictions.parquet")
     np.testing.assert_allclose(again["signed_cnr"], kept["signed_cnr"], rtol=1e-4)
 

@@ -7,12 +7,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from benchmark_fakes import CATEGORIES, FakeModel, grounding_samples, make_store, write_cohort
+from benchmark_fakes import (
+    CATEGORIES,
+    FakeModel,
+    grounding_samples,
+    make_store,
+    result_of,
+    write_cohort,
+)
 from config_overlays import real
 from PIL import Image
 
 from cxrflow.benchmarks.draw_figure import main
-from cxrflow.benchmarks.grounding import phrase_grounding
 from cxrflow.benchmarks.grounding.heat_sheet import GAP
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.grounding.with_prior import PANEL
@@ -37,9 +43,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = PhraseGroundingSettings(categories=list(CATEGORIES), intervals={"replicates": 100})
     data = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
     for name, rows in (("beside", table), ("alone", table.iloc[::-1].reset_index(drop=True))):
-        result = phrase_grounding.evaluate(
-            FakeModel(), Cohort(rows, data), PixelStore(pixels), settings
-        )
+        contents = {"cohort": Cohort(rows, data), "pixels": PixelStore(pixels)}
+        result = result_of("phrase_grounding", settings, model=FakeModel(), **contents)
         result.write(root / name, "b/m", 0)
     return root
 

@@ -13,6 +13,7 @@ from benchmark_fakes import (
     FakeModel,
     grounding_samples,
     make_store,
+    result_of,
     write_cohort,
 )
 from PIL import Image
@@ -20,7 +21,6 @@ from torch.nn import Conv2d
 
 import cxrflow
 from cxrflow.benchmarks.evaluate import main
-from cxrflow.benchmarks.grounding import phrase_grounding
 from cxrflow.benchmarks.grounding.phrase_grounding import chosen_rescaling
 from cxrflow.benchmarks.grounding.pictures import MAX_BYTES, choose_examples, draw_pair
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
@@ -47,8 +47,12 @@ def settings(**values):
 def evaluate(pixels, table=None, model=None, **values):
     table = grounding_samples(COUNT) if table is None else table
     data = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
-    return phrase_grounding.evaluate(
-        model or FakeModel(), Cohort(table, data), PixelStore(pixels), settings(**values)
+    return result_of(
+        "phrase_grounding",
+        settings(**values),
+        model=model or FakeModel(),
+        cohort=Cohort(table, data),
+        pixels=PixelStore(pixels),
     )
 
 
@@ -116,7 +120,7 @@ def test_phrases_that_stand_in_training_reports_are_scored_apart(pixels, tmp_pat
         pixels=pixels,
         training=training,
     )
-    result = phrase_grounding.score(options, settings())
+    result = result_of("phrase_grounding", settings(), options)
     verbatim = result.predictions["verbatim"].to_numpy()
     assert verbatim.tolist() == (table["phrase"] == known).tolist()
     for name, part in (("verbatim", verbatim), ("new_words", ~verbatim)):
@@ -135,7 +139,7 @@ def test_a_stage_of_the_trunk_can_be_dilated(pixels, tmp_path, monkeypatch):
     options = Namespace(cohort=cohort, model=tmp_path, pixels=pixels, training=None)
     strides = []
     for last in (False, True):
-        result = phrase_grounding.score(options, settings(dilate=[False, False, last]))
+        result = result_of("phrase_grounding", settings(dilate=[False, False, last]), options)
         assert result.protocol["dilate"] == [False, False, last]
         trunk = model.image_encoder.encoder
         strides.append([part.stride for part in trunk.modules() if isinstance(part, Conv2d)])

@@ -15,13 +15,13 @@ from benchmark_fakes import (
     classification_samples,
     grounding_samples,
     make_store,
+    result_of,
     write_cohort,
 )
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from cxrflow.benchmarks.classification.references import described
-from cxrflow.benchmarks.grounding import phrase_grounding
 from cxrflow.benchmarks.grounding.controls import (
     control_phrases,
     exchange,
@@ -33,6 +33,7 @@ from cxrflow.benchmarks.grounding.references import covered, mean_of_others, ref
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.registry import BENCHMARKS
+from cxrflow.benchmarks.result import Result
 from cxrflow.benchmarks.score_reference import main
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.store import PixelStore
@@ -203,11 +204,14 @@ def test_controls_are_what_their_exchanged_inputs_score(pixels):
     settings = PhraseGroundingSettings.model_validate(QUICK | {"categories": list(CATEGORIES)})
     store = PixelStore(pixels)
 
-    def signed(rows: pd.DataFrame) -> pd.Series:
-        found = phrase_grounding.evaluate(Reader(), Cohort(rows, data), store, settings)
-        return found.predictions.set_index("sample_id")["signed_cnr"]
+    def result_of_rows(rows: pd.DataFrame) -> Result:
+        contents = {"cohort": Cohort(rows, data), "pixels": store, "model": Reader()}
+        return result_of("phrase_grounding", settings, **contents)
 
-    result = phrase_grounding.evaluate(Reader(), Cohort(table, data), store, settings)
+    def signed(rows: pd.DataFrame) -> pd.Series:
+        return result_of_rows(rows).predictions.set_index("sample_id")["signed_cnr"]
+
+    result = result_of_rows(table)
     scores = result.predictions.set_index("sample_id")
     wanted = signed(table.assign(phrase=control_phrases(table)["other_finding"]))
     assert np.allclose(scores["signed_cnr_other_finding"], wanted)

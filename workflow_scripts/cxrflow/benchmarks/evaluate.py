@@ -7,11 +7,11 @@
 ``cxrflow.benchmarks.registry`` says what each benchmark reads besides the model and the cohort.
 """
 
-import importlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from cxrflow.benchmarks.registry import BENCHMARKS
+from cxrflow.benchmarks.runner import inputs_of, score
 from cxrflow.files.atomic import read_object
 from cxrflow.files.outputs import claim_folder, remove_folder
 from cxrflow.programs.program import parser, run, seed_number
@@ -64,8 +64,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.error(f"{options.benchmark} does not read --truth")
     if options.state is not None:
         claim_folder(options.state, "benchmark state")
-    module = importlib.import_module(f"cxrflow.benchmarks.{benchmark.program}")
-    result = module.score(options, settings)
+    result = score(options.benchmark, inputs_of(options.benchmark, options, settings), settings)
     record = options.model / "run.json"
     made = read_object(record) if record.is_file() else {}
     name = str(made.get("model") or options.model.resolve().parent.name)

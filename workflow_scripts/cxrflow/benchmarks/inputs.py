@@ -1,8 +1,10 @@
 """What the benchmark programs read: a cohort's rows, the model, the pixels; checked together."""
 
 import logging
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -84,6 +86,39 @@ def read_cohort(
         "fingerprint": file_digest(folder / file)[:16],
     }
     return Cohort(table, data, tuple(flow.get("classes", ())))
+
+
+class Inputs:
+    """What a task gives its benchmark: the folders of ``options``, and what they hold, read once.
+
+    ``file`` and ``columns``: of the cohort's table. A test may set what is read beforehand.
+    """
+
+    def __init__(
+        self, options: Namespace, file: str = "samples.parquet", columns: Sequence[str] = ()
+    ) -> None:
+        self.options, self.file, self.columns = options, file, columns
+
+    @property
+    def source(self) -> Path:
+        """The cohort's table, named in errors."""
+        return Path(self.options.cohort, self.file)
+
+    @cached_property
+    def cohort(self) -> Cohort:
+        """All rows of the cohort."""
+        return read_cohort(self.options.cohort, self.file, self.columns)
+
+    def rows(self, split: str | None) -> pd.DataFrame:
+        """Return the cohort's rows of one split, all for None; InputError when there are none."""
+        return choose_split(self.cohort.table, split, self.source)
+
+    @cached_property
+    def pixels(self) -> Pixels:
+        """The pixel store, in whatever geometry it has."""
+        from cxrflow.images.store import PixelStore
+
+        return cast(Pixels, PixelStore(self.options.pixels))
 
 
 def open_pixels(folder: Path, geometry: str) -> Pixels:

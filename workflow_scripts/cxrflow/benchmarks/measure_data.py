@@ -6,11 +6,11 @@
 ``cxrflow.benchmarks.registry`` says what each benchmark reads.
 """
 
-import importlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from cxrflow.benchmarks.registry import BENCHMARKS
+from cxrflow.benchmarks.runner import inputs_of, score
 from cxrflow.files.atomic import read_object
 from cxrflow.programs.program import parser, run, thread_count
 from cxrflow.settings import read_settings
@@ -58,11 +58,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         if (getattr(options, name) is not None) != (name in needed):
             verb = "needs" if name in needed else "does not read"
             arguments.error(f"{options.benchmark} {verb} --{name.replace('_', '-')}")
-    module = importlib.import_module(f"cxrflow.benchmarks.{benchmark.program}")
-    result = module.score(options, settings)
+    result = score(options.benchmark, inputs_of(options.benchmark, options, settings), settings)
     # Decisions are a model's, and say whether it has learnt.
-    decided = options.curation and read_object(options.curation / "curation.json")
-    learnt = decided and decided["learnt"]
+    record = options.curation and options.curation / "curation.json"
+    learnt = read_object(record)["learnt"] if record else None
     result.write(options.output, options.benchmark, 0, options.task, learnt)
 
 

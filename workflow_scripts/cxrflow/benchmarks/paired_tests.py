@@ -12,7 +12,6 @@ each comparison: the difference (first less reference) with its interval, or the
 none. p is given from ``LEAST_SEEDS`` trainings on.
 """
 
-import importlib
 import logging
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -25,13 +24,14 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from cxrflow.benchmarks.registry import BENCHMARKS
+from cxrflow.benchmarks.registry import BENCHMARKS, imported
+from cxrflow.benchmarks.result import CountedStatistic
 from cxrflow.benchmarks.settings import LEAST_SEEDS, PairedComparison, PairedTestSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object, write_json
 from cxrflow.files.parquet import read_table
 from cxrflow.metrics.crossed import DIFFERENCE, Resampled, over_trainings_and_samples, resampled
-from cxrflow.metrics.intervals import Statistic, holm
+from cxrflow.metrics.intervals import holm
 from cxrflow.names import short_name
 from cxrflow.settings import explain
 
@@ -39,12 +39,6 @@ log = logging.getLogger("cxrflow")
 
 FIELDS = ("task", "benchmark", "model", "seed", "learnt", "data", "protocol", "metrics")
 ENDS = ("difference", "difference_low", "difference_high")
-
-
-def function(name: str) -> Any:
-    """A benchmark's function by ``module:function``; imported here, since most import torch."""
-    module, _, attribute = name.partition(":")
-    return getattr(importlib.import_module(f"cxrflow.benchmarks.{module}"), attribute)
 
 
 @dataclass(frozen=True)
@@ -67,14 +61,16 @@ class Predictions:
         """What names the samples."""
         return _keys(self.samples, BENCHMARKS[self.benchmark].key)
 
-    def statistic(self) -> Statistic:
+    def statistic(self) -> CountedStatistic:
         """The benchmark's metrics of the samples, at the protocol they were measured with."""
         benchmark = BENCHMARKS[self.benchmark]
         chosen = {k: v for k, v in self.protocol.items() if k in benchmark.settings.model_fields}
         try:
             settings = benchmark.settings.model_validate(chosen)
-            metrics: Statistic = function(str(benchmark.statistics))(self.samples, settings)
-            return metrics
+            module = imported(str(benchmark.statistic_module))
+            function = getattr(module, "statistic", None) or module.statistics
+            statistic: CountedStatistic = function(self.samples, settings)
+            return statistic
         except ValidationError as error:
             raise InputError(explain(error, str(self.file.parent / "metrics.json"))) from None
         except KeyError as error:
@@ -91,7 +87,7 @@ def _keys(samples: pd.DataFrame, columns: Sequence[str]) -> pd.MultiIndex:
 def read_predictions(files: Sequence[Path]) -> Runs:
     """Read predictions.parquet files with the metrics.json beside them, by (task, model)."""
     runs: Runs = {}
-    pairable = {name: one for name, one in BENCHMARKS.items() if one.statistics is not None}
+    pairable = {name: one for name, one in BENCHMARKS.items() if one.statistic_module}
     for file in files:
         said = read_object(file.parent / "metrics.json", FIELDS)
         name, model = str(said["benchmark"]), str(said["model"])
@@ -172,7 +168,7 @@ class Inference:
         """A run's scores on resamples of its samples, and how many patients these are of."""
         if run.file not in self._resampled:
             settings = self.settings
-            clusters = function(BENCHMARKS[run.benchmark].clusters)(run.samples, settings.unit)
+            clusters = imported(BENCHMARKS[run.benchmark].clusters)(run.samples, settings.unit)
             scores = resampled(run.statistic(), clusters, settings.replicates, settings.seed)
             self._resampled[run.file] = scores, len(np.unique(clusters))
         return self._resampled[run.file]

@@ -3,9 +3,10 @@
 Light: the configuration reads it in every job. What computes is named, not imported.
 """
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from cxrflow.benchmarks.checkpoints.settings import CheckpointSeriesSettings
 from cxrflow.benchmarks.classification.settings import (
@@ -48,31 +49,37 @@ from cxrflow.benchmarks.temporal.settings import (
 from cxrflow.settings import Settings
 
 
+def imported(name: str) -> Any:
+    """Import a module below ``cxrflow.benchmarks``, or of ``module:function`` the function."""
+    module, _, function = name.partition(":")
+    program = importlib.import_module(f"cxrflow.benchmarks.{module}")
+    return getattr(program, function) if function else program
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """What a benchmark takes, and how its samples pair.
 
-    ``program``: its module below ``cxrflow.benchmarks``, with ``score(options, settings)``.
-    ``kind``: of its cohort; None: any. ``needs``: what a model must offer (image, text, joint,
-    report, decoder, frames, guided, checkpoints); none: it is measured on the data themselves.
-    ``reads``: what its program takes beside the cohort's rows, or in their place (curation, data
-    sets as published). ``split``: its cohort must have a
-    part to train on and another to test on. ``training``: the kind of a second cohort, which it
-    learns from.
+    ``program``: its module below ``cxrflow.benchmarks`` (:mod:`cxrflow.benchmarks.runner` says what
+    it offers). ``kind``: of its cohort; None: any. ``needs``: what a model must offer (image, text,
+    joint, report, decoder, frames, guided, checkpoints); none: it is measured on the data
+    themselves. ``reads``: what its program takes beside the cohort's rows, or in their place
+    (curation, data sets as published). ``split``: its cohort must have a part to train on and
+    another to test on. ``training``: the kind of a second cohort, which it learns from.
     ``reports``: a task may name a cohort of pairs instead, whose reports say which of its texts a
     model has read, or what was written of a patient before.
 
-    Rows of a table are tested against each other where ``statistics`` (module:function below
-    ``cxrflow.benchmarks``) gives the metrics of predictions.parquet. ``key``: the columns that name
-    a sample; ``clusters`` (module:function): which samples are drawn together; ``own``: protocol
-    that belongs to the model, and may differ between models that are compared.
+    Rows of a table are tested against each other by ``statistic`` of the module of this name (the
+    program's, where none is named) on predictions.parquet. ``key``: the columns that name a sample;
+    ``clusters`` (module:function): which samples are drawn together; ``own``: protocol that belongs
+    to the model, and may differ between models that are compared.
 
     ``resumes``: it trains, and takes a folder for the state of what is not finished.
     ``truth``: it takes what only the synthetic hospital knows of its images, and cannot do without
     (needed), or does more with it (used).
 
     ``references``: rows that have learnt nothing and are scored like models, by
-    ``reference_program`` with ``score_reference(name, options, settings)``.
+    ``reference_program`` with ``predict(name, inputs, settings)``.
     """
 
     program: str
@@ -85,7 +92,7 @@ class Benchmark:
     split: bool = False
     training: str | None = None
     reports: bool = False
-    statistics: str | None = None
+    statistic: str = ""
     key: tuple[str, ...] = ("sample_id",)
     clusters: str = "result:patients"
     own: tuple[str, ...] = ()
@@ -93,6 +100,11 @@ class Benchmark:
     truth: Literal["needed", "used"] | None = None
     references: Sequence[str] = ()
     reference_program: str = ""
+
+    @property
+    def statistic_module(self) -> str | None:
+        """The module of the statistic by which rows are compared; None where nothing is scored."""
+        return (self.statistic or self.program) if self.needs else None
 
     def inputs(self, settings: Settings) -> set[str]:
         """What its program must have beside the model and the cohort: pixels, features, …"""
@@ -117,7 +129,7 @@ BENCHMARKS = {
         needs=JOINT,
         reads="pixels",
         reports=True,
-        statistics="grounding.phrase_grounding:statistics",
+        statistic="grounding.phrase_grounding",
         own=("grid", "rescale"),  # Appendix A.3 rescales the maps of models with a local loss
         references=("centre", "mean_box", "finding_box", "place_box"),
         reference_program="grounding.references",
@@ -128,7 +140,7 @@ BENCHMARKS = {
         "classification",
         needs=JOINT,
         reads="features",
-        statistics="classification.zero_shot_classification:statistics",
+        statistic="classification.zero_shot_classification",
     ),
     "zero_shot_findings": Benchmark(
         "classification.zero_shot_findings",
@@ -136,7 +148,7 @@ BENCHMARKS = {
         "pairs",
         needs=JOINT,
         reads="pixels",
-        statistics="classification.zero_shot_classification:statistics",
+        statistic="classification.zero_shot_classification",
     ),
     "linear_probe": Benchmark(
         "classification.linear_probe",
@@ -145,7 +157,7 @@ BENCHMARKS = {
         needs=IMAGE,
         reads="features",
         split=True,
-        statistics="classification.linear_probe:statistics",
+        statistic="classification.linear_probe",
         own=("features", "start", "solution"),
         references=("nothing", "intensity", "thumbnail", "random"),
         reference_program="classification.references",
@@ -157,7 +169,7 @@ BENCHMARKS = {
         needs=IMAGE,
         reads="pixels",
         split=True,
-        statistics="classification.transfer:statistics",
+        statistic="classification.transfer",
         resumes=True,
         references=("nothing", "intensity", "thumbnail", "random"),
         reference_program="classification.transfer_references",
@@ -169,7 +181,7 @@ BENCHMARKS = {
         needs=IMAGE,
         reads="pixels",
         split=True,
-        statistics="classification.transfer:statistics",
+        statistic="classification.transfer",
         resumes=True,
         references=("nothing", "intensity", "thumbnail", "random"),
         reference_program="classification.transfer_references",
@@ -181,7 +193,7 @@ BENCHMARKS = {
         needs=IMAGE,
         reads="pixels",
         split=True,
-        statistics="grounding.segmentation_scores:statistics",
+        statistic="grounding.segmentation_scores",
         clusters="grounding.segmentation_scores:image_clusters",
         own=("features", "grid", "start", "solution"),
         references=("mean_box", "brightness"),
@@ -193,7 +205,7 @@ BENCHMARKS = {
         "retrieval",
         needs=IMAGE,
         reads="features",
-        statistics="retrieval.precision:statistics",
+        statistic="retrieval.precision",
         references=("nothing", "intensity", "thumbnail", "random"),
         reference_program="retrieval.references",
     ),
@@ -203,7 +215,7 @@ BENCHMARKS = {
         "retrieval",
         needs=JOINT,
         reads="features",
-        statistics="retrieval.precision:statistics",
+        statistic="retrieval.precision",
         references=("nothing",),
         reference_program="retrieval.references",
     ),
@@ -213,7 +225,7 @@ BENCHMARKS = {
         "pairs",
         needs=JOINT,
         reads="pixels",
-        statistics="retrieval.pair_retrieval:statistics",
+        statistic="retrieval.pair_retrieval",
         references=("nothing",),
         reference_program="retrieval.pair_retrieval",
     ),
@@ -224,7 +236,7 @@ BENCHMARKS = {
         needs=IMAGE,
         reads="pixels",
         split=True,
-        statistics="temporal.temporal_classification:statistics",
+        statistic="temporal.temporal_classification",
         own=("two_images",),
         resumes=True,
     ),
@@ -242,7 +254,7 @@ BENCHMARKS = {
         needs=DECODER,
         reads="pixels",
         reports=True,
-        statistics="temporal.temporal_classification:statistics",
+        statistic="temporal.temporal_classification",
         own=("prior_image", "prompt"),
     ),
     "attention_rollout": Benchmark(
@@ -251,7 +263,7 @@ BENCHMARKS = {
         "grounding",
         needs=FRAMES,
         reads="pixels",
-        statistics="temporal.attention_rollout:statistics",
+        statistic="temporal.attention_rollout",
         truth="used",
     ),
     "prior_influence": Benchmark(
@@ -260,7 +272,7 @@ BENCHMARKS = {
         "pairs",
         needs=GUIDED,
         reads="pixels",
-        statistics="temporal.prior_influence:statistics",
+        statistic="temporal.prior_influence",
         key=("sample_id", "token"),
     ),
     "mask_prediction": Benchmark(
@@ -268,7 +280,7 @@ BENCHMARKS = {
         MaskPredictionSettings,
         "pairs",
         needs=TEXT,
-        statistics="language.mask_prediction:statistics",
+        statistic="language.mask_prediction",
         key=("study_id", "section"),
         clusters="language.mask_prediction:clusters",
     ),
@@ -278,7 +290,7 @@ BENCHMARKS = {
         "nli",
         needs=TEXT,
         training="nli",
-        statistics="language.natural_language_inference:statistics",
+        statistic="language.natural_language_inference",
         clusters="language.sentence_pair_rows:pair_clusters",
         own=("max_length",),
     ),
@@ -287,7 +299,7 @@ BENCHMARKS = {
         SentenceSimilaritySettings,
         "nli",
         needs=TEXT,
-        statistics="language.sentence_similarity:statistics",
+        statistic="language.sentence_similarity",
         clusters="language.sentence_pair_rows:pair_clusters",
         own=("projection_trained",),
     ),
@@ -297,7 +309,7 @@ BENCHMARKS = {
         "pairs",
         needs=REPORT,
         reads="pixels",
-        statistics="generation.report_scores:statistics",
+        statistic="generation.report_scores",
         own=("writes", "prompt"),
         references=("most_frequent", "typical", "random", "prior_report"),
         reference_program="generation.references",
@@ -307,7 +319,7 @@ BENCHMARKS = {
         ParaphraseDetectionSettings,
         "nli",
         needs=TEXT,
-        statistics="language.paraphrase_detection:statistics",
+        statistic="language.paraphrase_detection",
         clusters="language.sentence_pair_rows:pair_clusters",
         own=("embedding",),  # F.6: of each model the one it was trained for
     ),
@@ -317,7 +329,6 @@ BENCHMARKS = {
         None,
         needs=CHECKPOINTS,
         reads="pixels",
-        statistics="checkpoints.checkpoint_series:statistics",
     ),
     "vocabulary": Benchmark(
         "language.vocabulary", VocabularyComparisonSettings, "pairs", reads="vocabularies"

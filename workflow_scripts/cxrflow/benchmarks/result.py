@@ -1,22 +1,36 @@
-"""What every benchmark writes: metrics.json, predictions.parquet and figures/, whole or not at all.
+"""What a benchmark returns and what is written of it, whole or not at all.
 
-``metrics.json`` has one shape for all: task, benchmark, model, seed, learnt, drawn, data, protocol
-and metrics, where a metric is a value with its interval and the number of samples behind it.
+A program returns :class:`Predictions`; :func:`measure` makes a :class:`Result` of them, which is
+written as metrics.json, predictions.parquet and figures/. ``metrics.json`` has one shape for all:
+task, benchmark, model, seed, learnt, drawn, data, protocol and metrics, where a metric is a value
+with its interval and the number of samples behind it.
 """
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from cxrflow.benchmarks.settings import IntervalSettings
+from cxrflow.benchmarks.settings import EncodingSettings, IntervalSettings
 from cxrflow.files.atomic import atomic_folder, write_json
-from cxrflow.metrics.intervals import Estimate, Statistic, bootstrap, clusters_of
+from cxrflow.metrics.intervals import (
+    Estimate,
+    Floats,
+    Statistic,
+    bootstrap,
+    clusters_of,
+    weighted_mean,
+)
+
+# Settings that decide how fast a benchmark runs or what it draws, and no score.
+NO_PROTOCOL = {"device", "encoder_batch_size", "figures", "figure_phrases"}
+
+Clusters = Callable[[pd.DataFrame, str], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -32,16 +46,57 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class CountedStatistic:
+    """The metrics of N samples under resampling counts [R, N], and the samples behind each."""
+
+    metrics: Statistic
+    size: Callable[[str], int]  # of a metric's name
+
+    def __call__(self, counts: Floats) -> Mapping[str, Floats]:
+        return self.metrics(counts)
+
+
+def means(columns: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> CountedStatistic:
+    """Metrics that are means: of each, the values [N] and which samples [N] count."""
+    finite = {
+        name: np.isfinite(np.asarray(values, dtype=np.float64)) & np.asarray(rows, dtype=bool)
+        for name, (values, rows) in columns.items()
+    }
+    return CountedStatistic(
+        lambda counts: {name: weighted_mean(counts, *column) for name, column in columns.items()},
+        lambda name: int(finite[name].sum()),
+    )
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What a program returns: a row a sample, and the statistic whose metrics are reported.
+
+    ``protocol``: how it was measured, beside the settings. ``estimates``: metrics that are not
+    resampled, such as counts. ``draw``: the figures, by the metrics. ``arrays``: by file name
+    without ``.npy``.
+    """
+
+    table: pd.DataFrame
+    statistic: CountedStatistic | None
+    data: Mapping[str, Any]
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+    estimates: Mapping[str, Estimate] = field(default_factory=dict)
+    draw: Callable[[Mapping[str, Estimate]], Sequence[Figure]] = lambda metrics: []
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Result:
-    """Everything a benchmark found out about one model."""
+    """The metrics of one model, and what they are of."""
 
     benchmark: str
     data: Mapping[str, Any]
     protocol: Mapping[str, Any]
     metrics: Mapping[str, Estimate]
-    predictions: pd.DataFrame  # one row a sample
+    predictions: pd.DataFrame
     figures: list[Figure] = field(default_factory=list)
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # by file name without .npy
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def write(
         self,
@@ -57,11 +112,11 @@ class Result:
         ``learnt``: what the model's run.json says of its training; None where none was trained.
         ``drawn``: then, whether it has weights that are drawn by its seed.
         """
-        with atomic_folder(folder, f"{self.benchmark} result") as made:
-            self.predictions.to_parquet(made / "predictions.parquet", index=False)
+        with atomic_folder(folder, f"{self.benchmark} result") as unfinished:
+            self.predictions.to_parquet(unfinished / "predictions.parquet", index=False)
             for name, values in self.arrays.items():
-                np.save(made / f"{name}.npy", values, allow_pickle=False)
-            pictures = made / "figures"
+                np.save(unfinished / f"{name}.npy", values, allow_pickle=False)
+            pictures = unfinished / "figures"
             pictures.mkdir()
             entries = []
             for order, figure in enumerate(self.figures):
@@ -78,7 +133,7 @@ class Result:
                 )
             write_json(pictures / "examples.json", entries)
             write_json(
-                made / "metrics.json",
+                unfinished / "metrics.json",
                 {
                     "task": task or self.benchmark,
                     "benchmark": self.benchmark,
@@ -88,14 +143,43 @@ class Result:
                     "drawn": drawn,
                     "data": dict(self.data),
                     "protocol": dict(self.protocol),
-                    "metrics": {name: found.as_json() for name, found in self.metrics.items()},
+                    "metrics": {name: metric.as_json() for name, metric in self.metrics.items()},
                 },
             )
 
 
-def patients(predictions: pd.DataFrame, unit: str) -> NDArray[np.int64]:
-    """Cluster numbers [N] of a table with a ``subject_id``."""
-    return clusters_of(predictions["subject_id"], unit)
+def patients(table: pd.DataFrame, unit: str) -> NDArray[np.int64]:
+    """Return the cluster numbers [N] of a table with a ``subject_id``."""
+    return clusters_of(table["subject_id"], unit)
+
+
+def estimate(
+    statistic: CountedStatistic, clusters_N: NDArray[np.int64], intervals: IntervalSettings
+) -> dict[str, Estimate]:
+    """Return every metric with its interval; samples of one cluster are drawn together."""
+    names = statistic(np.ones((1, len(clusters_N))))
+    sizes = {name: statistic.size(name) for name in names}
+    return bootstrap(statistic, clusters_N, sizes, **intervals.resampling())
+
+
+def measure(
+    benchmark: str, predictions: Predictions, settings: Any, clusters: Clusters = patients
+) -> Result:
+    """Return the metrics of predictions with their intervals, and how they were measured."""
+    table, metrics = predictions.table, dict(predictions.estimates)
+    if predictions.statistic is not None:
+        clusters_N = clusters(table, settings.intervals.unit)
+        metrics |= estimate(predictions.statistic, clusters_N, settings.intervals)
+    speed = {"batch_size"} if isinstance(settings, EncodingSettings) else set()
+    return Result(
+        benchmark,
+        predictions.data,
+        {**settings.model_dump(mode="json", exclude=NO_PROTOCOL | speed), **predictions.protocol},
+        metrics,
+        table,
+        list(predictions.draw(metrics)),
+        predictions.arrays,
+    )
 
 
 def estimates(
@@ -103,7 +187,7 @@ def estimates(
     predictions: pd.DataFrame,
     sizes: Mapping[str, int] | int,
     intervals: IntervalSettings,
-    clusters: Callable[[pd.DataFrame, str], NDArray[np.int64]] = patients,
+    clusters: Clusters = patients,
 ) -> dict[str, Estimate]:
     """Every metric with its interval; ``sizes``: samples behind each, or behind all of them."""
     if isinstance(sizes, int):
@@ -113,12 +197,12 @@ def estimates(
 
 
 def png_of(canvas: Any) -> bytes:
-    """A figure of matplotlib as PNG, the same bytes whenever it is drawn."""
+    """Return a figure of matplotlib as PNG, the same bytes whenever it is drawn."""
     buffer = io.BytesIO()
     canvas.savefig(buffer, format="png", metadata={"Software": None})
     return buffer.getvalue()
 
 
 def slug(name: str) -> str:
-    """A category as it stands in metric names: ``Pleural Effusion`` is ``pleural_effusion``."""
+    """Return a category as metric names have it: ``Pleural Effusion`` is ``pleural_effusion``."""
     return "_".join(name.lower().split())

@@ -7,11 +7,11 @@
 ``cxrflow.benchmarks.registry`` lists the rows of each benchmark.
 """
 
-import importlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from cxrflow.benchmarks.registry import BENCHMARKS
+from cxrflow.benchmarks.runner import inputs_of, score
 from cxrflow.names import reference_name
 from cxrflow.programs.program import parser, run
 from cxrflow.settings import read_settings
@@ -40,8 +40,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         known = ", ".join(benchmark.references)
         arguments.error(f"{options.benchmark} has no reference '{options.reference}'; has {known}")
     settings = read_settings(options.settings, benchmark.settings)
-    module = importlib.import_module(f"cxrflow.benchmarks.{benchmark.reference_program}")
-    result = module.score_reference(options.reference, options, settings)
+    inputs = inputs_of(options.benchmark, options, settings)
+    result = score(options.benchmark, inputs, settings, options.reference)
     result.write(options.output, reference_name(options.reference), 0, options.task)
 
 

@@ -200,7 +200,7 @@ class Tables(Models):
                 (one.task, model) in shown or (whole and self.measures(one.task, model))
                 for model in (one.model, one.reference_model)
             )
-            and self.task(one.task).benchmark.statistics is not None
+            and self.task(one.task).benchmark.statistic_module is not None
         ]
 
     def of_several_seeds(self, results: Iterable[Result]) -> list[Result]:
@@ -210,7 +210,7 @@ class Tables(Models):
             for task, model in results
             if model is not None
             and len(self.seeds_of(model)) > 1
-            and self.task(task).benchmark.statistics is not None
+            and self.task(task).benchmark.statistic_module is not None
         ]
 
     def orderings(self, paper: str) -> list[Ordering]:

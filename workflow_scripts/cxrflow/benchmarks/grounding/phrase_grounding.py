@@ -12,9 +12,7 @@ One image by itself, without boxes and scores: ``--model … --image x.dcm --phr
 """
 
 import logging
-from argparse import Namespace
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -22,28 +20,19 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-import cxrflow
 from cxrflow.benchmarks.grounding.controls import CONTROLS, control_phrases, names_place, of_samples
 from cxrflow.benchmarks.grounding.phrases import SECTIONS, plain_phrases, verbatim
 from cxrflow.benchmarks.grounding.region import by_box_size, make_window, prepare_grid
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
-from cxrflow.benchmarks.inputs import (
-    Cohort,
-    Pixels,
-    choose_split,
-    drop_rows,
-    image_batches,
-    open_pixels,
-    read_cohort,
-)
-from cxrflow.benchmarks.result import Result, estimates, slug
+from cxrflow.benchmarks.inputs import Inputs, Pixels, choose_split, drop_rows, image_batches
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import CountedStatistic, Figure, Predictions, slug
 from cxrflow.encoders.dilation import refine_grid
 from cxrflow.files.parquet import read_table
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import miou, of_pixels, signed_cnr
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic, weighted_mean
+from cxrflow.metrics.intervals import Floats, weighted_mean
 from cxrflow.pretrain.registry import TERMS
-from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
 
@@ -159,7 +148,7 @@ def score_controls(
 
 
 def scored_categories(scores: pd.DataFrame, settings: PhraseGroundingSettings) -> list[str]:
-    """The findings that are there to be averaged, in the settings' order."""
+    """Return the findings that have a scored sample, in the settings' order."""
     category = scores["category"].map(slug).to_numpy()
     return [
         name
@@ -168,93 +157,80 @@ def scored_categories(scores: pd.DataFrame, settings: PhraseGroundingSettings) -
     ]
 
 
-def parts_of(
+def subsets(
     scores: pd.DataFrame, settings: PhraseGroundingSettings
 ) -> dict[str, NDArray[np.bool_]]:
-    """Which samples are of each finding; of each size of boxes (``size_small`` …); with a place.
+    """Return which samples [N] are of each finding, of each size of boxes (``size_small`` …), …
 
-    ``placed`` and ``unplaced`` phrases do and do not say where, ``sided`` ones name one side,
-    ``verbatim`` and ``new_words`` ones are and are not sentences of a training report.
+    ``placed`` and ``unplaced`` phrases do and do not say where, ``sided`` phrases name one side,
+    ``verbatim`` and ``new_words`` phrases are and are not sentences of a training report. A subset
+    without a scored sample is left out.
     """
     category = scores["category"].map(slug).to_numpy()
-    parts = {name: category == name for name in scored_categories(scores, settings)}
     scored = np.isfinite(scores["cnr"].to_numpy())
-    more = by_box_size(scores["box_share"], settings.size_limits)
+    rows = by_box_size(scores["box_share"], settings.size_limits)
     placed = scores["placed"].to_numpy(dtype=bool)
-    more |= {"placed": placed, "unplaced": ~placed}
+    rows |= {"placed": placed, "unplaced": ~placed}
     if "verbatim" in scores:
-        known = scores["verbatim"].to_numpy(dtype=bool)
-        more |= {"verbatim": known, "new_words": ~known}
+        verbatim = scores["verbatim"].to_numpy(dtype=bool)
+        rows |= {"verbatim": verbatim, "new_words": ~verbatim}
     if "signed_cnr_other_side" in scores:
-        more["sided"] = np.isfinite(scores["signed_cnr_other_side"].to_numpy())
-    return parts | {name: chosen for name, chosen in more.items() if (scored & chosen).any()}
+        rows["sided"] = np.isfinite(scores["signed_cnr_other_side"].to_numpy())
+    return {name: category == name for name in scored_categories(scores, settings)} | {
+        name: subset for name, subset in rows.items() if (scored & subset).any()
+    }
 
 
-def scored_controls(scores: pd.DataFrame) -> list[str]:
-    """The controls that some sample was scored in."""
-    return [
-        name
-        for name in CONTROLS
-        if f"signed_cnr_{name}" in scores and scores[f"signed_cnr_{name}"].notna().any()
-    ]
-
-
-def statistics(scores: pd.DataFrame, settings: PhraseGroundingSettings) -> Statistic:
+def statistic(scores: pd.DataFrame, settings: PhraseGroundingSettings) -> CountedStatistic:
     """Means per finding, over findings (``cnr``, ``miou`` …) and over all samples (``…_micro``).
 
-    Besides, means over the samples of other parts (``cnr/size_small``, ``cnr/placed`` …), as far
-    as there are any, and controls: ``signed_cnr/other_finding`` and ``signed_cnr/other_image`` as
-    ``signed_cnr`` over findings, ``signed_cnr/other_side`` as ``signed_cnr/sided`` over samples.
+    Besides, means over the samples of other subsets (``cnr/size_small``, ``cnr/placed`` …) and
+    controls: ``signed_cnr/other_finding`` and ``signed_cnr/other_image`` as ``signed_cnr`` over
+    findings, ``signed_cnr/other_side`` as ``signed_cnr/sided`` over samples.
     """
-    parts, present = parts_of(scores, settings), scored_categories(scores, settings)
+    rows, findings = subsets(scores, settings), scored_categories(scores, settings)
     by_metric = {metric: scores[metric].to_numpy() for metric in METRICS}
-    controls = scored_controls(scores) if present else []
+    columns = {name: f"signed_cnr_{name}" for name in CONTROLS if findings}
+    controls = {
+        name: scores[column].to_numpy()
+        for name, column in columns.items()
+        if column in scores and scores[column].notna().any()
+    }
 
-    def means(counts: Floats) -> dict[str, Floats]:
-        found = {}
+    def metrics(counts: Floats) -> dict[str, Floats]:
+        means: dict[str, Floats] = {}
         for metric, values in by_metric.items():
-            of_parts = {name: weighted_mean(counts, values, part) for name, part in parts.items()}
-            found.update({f"{metric}/{name}": mean for name, mean in of_parts.items()})
-            each = [of_parts[name] for name in present]
-            found[metric] = np.mean(each, axis=0) if each else np.full(len(counts), np.nan)
-            found[f"{metric}_micro"] = weighted_mean(counts, values)
-        for name in controls:
-            values = scores[f"signed_cnr_{name}"].to_numpy()
+            for name, subset in rows.items():
+                means[f"{metric}/{name}"] = weighted_mean(counts, values, subset)
+            over = [means[f"{metric}/{name}"] for name in findings]
+            means[metric] = np.mean(over, axis=0) if over else np.full(len(counts), np.nan)
+            means[f"{metric}_micro"] = weighted_mean(counts, values)
+        for name, values in controls.items():
             if name == "other_side":
-                found[f"signed_cnr/{name}"] = weighted_mean(counts, values)
+                means[f"signed_cnr/{name}"] = weighted_mean(counts, values)
             else:
-                each = [weighted_mean(counts, values, parts[one]) for one in present]
-                found[f"signed_cnr/{name}"] = np.mean(each, axis=0)
-        return found
+                over = [weighted_mean(counts, values, rows[finding]) for finding in findings]
+                means[f"signed_cnr/{name}"] = np.mean(over, axis=0)
+        return means
 
-    return means
+    def size(name: str) -> int:
+        metric, _, subset = name.partition("/")
+        if subset in controls:
+            return int(np.isfinite(controls[subset]).sum())
+        finite = np.isfinite(by_metric[metric.removesuffix("_micro")])
+        return int((finite & rows[subset] if subset else finite).sum())
 
-
-def summarise(
-    scores: pd.DataFrame, settings: PhraseGroundingSettings
-) -> tuple[dict[str, Estimate], list[str]]:
-    """The metrics with their intervals, and the findings that were there to be averaged."""
-    parts, present = parts_of(scores, settings), scored_categories(scores, settings)
-    sizes: dict[str, int] = {}
-    for metric in METRICS:
-        known = np.isfinite(scores[metric].to_numpy())
-        for name, part in parts.items():
-            sizes[f"{metric}/{name}"] = int((known & part).sum())
-        sizes[metric] = sizes[f"{metric}_micro"] = int(known.sum())
-    for name in scored_controls(scores):
-        sizes[f"signed_cnr/{name}"] = int(scores[f"signed_cnr_{name}"].notna().sum())
-    return estimates(statistics(scores, settings), scores, sizes, settings.intervals), present
+    return CountedStatistic(metrics, size)
 
 
-def read_samples(options: Namespace, settings: PhraseGroundingSettings) -> Cohort:
-    """The cohort; with training reports, ``verbatim`` says which of its phrases stand in them."""
-    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
-    if options.training is None:
-        return cohort
-    source = options.training / "pairs.parquet"
+def read_samples(inputs: Inputs, settings: PhraseGroundingSettings) -> pd.DataFrame:
+    """Return the phrases; with training reports, ``verbatim`` says which of them stand in one."""
+    samples, training = inputs.rows(settings.split), inputs.options.training
+    if training is None:
+        return samples
+    source = training / "pairs.parquet"
     reports = choose_split(read_table(source, (*SECTIONS, "split")), "train", source)
-    table = cohort.table.assign(verbatim=verbatim(cohort.table["phrase"], reports))
-    return replace(cohort, table=table)
+    return samples.assign(verbatim=verbatim(samples["phrase"], reports))
 
 
 def usable_samples(
@@ -275,72 +251,61 @@ def usable_samples(
     return drop_rows(samples, tests)
 
 
-def evaluate(
-    model: Any, cohort: Cohort, pixels: Pixels, settings: PhraseGroundingSettings
-) -> Result:
-    """Score ``model`` on the phrases of ``cohort``."""
-    samples, dropped = usable_samples(cohort.table, pixels, settings)
-    geometry = Geometry.parse(str(pixels.geometry))
-    grids = similarity_grids(model, samples, pixels, settings)
-    rescale = chosen_rescaling(settings.rescale, model.run)
-    own = grids["own"]
-    scores = score_samples(own, samples, geometry, settings, rescale)
-    scores = scores.assign(**score_controls(grids, samples, geometry, settings, rescale))
-    result = make_result(cohort, pixels, scores, dropped, own, settings, rescale)
-    if settings.figures:
-        from cxrflow.benchmarks.grounding.pictures import draw_examples
-
-        result.figures.extend(
-            draw_examples(samples, scores, own, pixels, geometry, settings, rescale)
-        )
-    return result
-
-
-def make_result(
-    cohort: Cohort,
-    pixels: Pixels,
+def predictions_of(
+    inputs: Inputs,
     scores: pd.DataFrame,
     dropped: list[dict[str, Any]],
     grids: NDArray[np.float64],
     settings: PhraseGroundingSettings,
     rescale: Literal["none", "minmax"],
-) -> Result:
-    """The result of scored samples, without pictures."""
-    for reason, count in scores["unscored"].value_counts().items():
+    draw: Callable[[], list[Figure]] = list,
+) -> Predictions:
+    """Return what is reported of scored samples, of a model or a reference row."""
+    unscored = scores["unscored"].value_counts()
+    for reason, count in unscored.items():
         log.warning("%d samples have no CNR: %s", count, reason)
-    metrics, present = summarise(scores, settings)
-    protocol = {
-        **settings.model_dump(
-            mode="json", exclude={"batch_size", "device", "figures", "figure_phrases"}
-        ),
-        "rescale": rescale,
-        "rescale_setting": settings.rescale,
-        "geometry": str(pixels.geometry),
-        "grid": list(grids.shape[1:]),
-        "boxes": "union of a phrase's boxes",
-        "average": "over findings",
-    }
-    data = {
-        **cohort.data,
-        "pictures": pixels.fingerprint,
-        "samples": len(scores),
-        "dropped": dropped,
-        "categories_scored": present,
-        "unscored": {str(k): int(v) for k, v in scores["unscored"].value_counts().items()},
-    }
-    arrays = {"grids": grids.astype(np.float32)}
-    return Result("phrase_grounding", data, protocol, metrics, scores, arrays=arrays)
+    return Predictions(
+        scores,
+        statistic(scores, settings),
+        {
+            **inputs.cohort.data,
+            "pictures": inputs.pixels.fingerprint,
+            "samples": len(scores),
+            "dropped": dropped,
+            "categories_scored": scored_categories(scores, settings),
+            "unscored": {str(reason): int(count) for reason, count in unscored.items()},
+        },
+        {
+            "rescale": rescale,
+            "rescale_setting": settings.rescale,
+            "geometry": str(inputs.pixels.geometry),
+            "grid": list(grids.shape[1:]),
+            "boxes": "union of a phrase's boxes",
+            "average": "over findings",
+        },
+        draw=lambda metrics: draw(),
+        arrays={"grids": grids.astype(np.float32)},
+    )
 
 
-def score(options: Namespace, settings: PhraseGroundingSettings) -> Result:
-    cohort = read_samples(options, settings)
-    model = cxrflow.load(options.model, choose_device(settings.device))
+def predict(inputs: ModelInputs, settings: PhraseGroundingSettings) -> Predictions:
+    """Score a model's maps of all phrases."""
+    samples, model = read_samples(inputs, settings), inputs.model
     if any(settings.dilate) and model.image_encoder is not None:
         refine_grid(model.image_encoder, settings.dilate)
-    pixels = open_pixels(options.pixels, model.geometry)
-    result = evaluate(model, cohort, pixels, settings)
-    found = result.metrics
-    log.info(
-        "CNR %.3f, mIoU %.3f, %d samples", found["cnr"].value, found["miou"].value, found["cnr"].n
-    )
-    return result
+    pixels = inputs.pixels
+    samples, dropped = usable_samples(samples, pixels, settings)
+    geometry = Geometry.parse(str(pixels.geometry))
+    grids = similarity_grids(model, samples, pixels, settings)
+    rescale = chosen_rescaling(settings.rescale, model.run)
+    phrase_grids = grids["own"]
+    scores = score_samples(phrase_grids, samples, geometry, settings, rescale)
+    scores = scores.assign(**score_controls(grids, samples, geometry, settings, rescale))
+
+    def draw() -> list[Figure]:
+        from cxrflow.benchmarks.grounding.pictures import draw_examples
+
+        of_samples = (samples, scores, phrase_grids)
+        return draw_examples(*of_samples, pixels, geometry, settings, rescale)
+
+    return predictions_of(inputs, scores, dropped, phrase_grids, settings, rescale, draw)

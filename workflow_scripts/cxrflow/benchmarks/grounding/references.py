@@ -4,7 +4,6 @@ Scored by the programs that score models; nobody has published them for MS-CXR. 
 are means over the boxes of all *other* patients, so none is told its own answer.
 """
 
-from argparse import Namespace
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -13,17 +12,16 @@ from numpy.typing import NDArray
 
 from cxrflow.benchmarks.grounding.controls import place_words
 from cxrflow.benchmarks.grounding.phrase_grounding import (
-    make_result,
+    predictions_of,
     read_samples,
     score_samples,
     usable_samples,
 )
 from cxrflow.benchmarks.grounding.region import box_mask
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
-from cxrflow.benchmarks.inputs import Pixels
-from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.inputs import Inputs
+from cxrflow.benchmarks.result import Predictions
 from cxrflow.images.geometry import Geometry
-from cxrflow.images.store import PixelStore
 
 Maps = NDArray[np.float64]
 _MOST_CELLS = 32
@@ -81,11 +79,10 @@ def reference_maps(name: str, samples: pd.DataFrame, geometry: Geometry) -> Maps
     return mean_of_others(truths, keys[name]().tolist(), patients, every)
 
 
-def score_reference(name: str, options: Namespace, settings: PhraseGroundingSettings) -> Result:
-    cohort = read_samples(options, settings)
-    pixels: Pixels = PixelStore(options.pixels)
-    samples, dropped = usable_samples(cohort.table, pixels, settings)
-    geometry = Geometry.parse(str(pixels.geometry))
+def predict(name: str, inputs: Inputs, settings: PhraseGroundingSettings) -> Predictions:
+    """Score the maps of a reference row."""
+    samples, dropped = usable_samples(read_samples(inputs, settings), inputs.pixels, settings)
+    geometry = Geometry.parse(str(inputs.pixels.geometry))
     maps = reference_maps(name, samples, geometry)
     scores = score_samples(maps, samples, geometry, settings, "none")
-    return make_result(cohort, pixels, scores, dropped, maps, settings, "none")
+    return predictions_of(inputs, scores, dropped, maps, settings, "none")

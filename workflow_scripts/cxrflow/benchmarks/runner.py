@@ -1,0 +1,49 @@
+"""Runs a benchmark: its program predicts, and what it predicted is measured.
+
+``predict(inputs, settings)`` of a program returns :class:`~cxrflow.benchmarks.result.Predictions`;
+``COLUMNS`` are those that it needs of the cohort's table. Where models are compared,
+``statistic(table, settings)`` gives the metrics of a table of predictions, here and in paired
+tests. ``predict(name, inputs, settings)`` of a reference program predicts for a reference row.
+"""
+
+import logging
+from argparse import Namespace
+from typing import Any
+
+from cxrflow.benchmarks.inputs import Inputs
+from cxrflow.benchmarks.registry import BENCHMARKS, imported
+from cxrflow.benchmarks.result import Result, measure
+
+log = logging.getLogger("cxrflow")
+
+
+def inputs_of(benchmark: str, options: Namespace, settings: Any) -> Inputs:
+    """Return the inputs of a benchmark, nothing of which is read yet."""
+    entry = BENCHMARKS[benchmark]
+    columns = getattr(imported(entry.program), "COLUMNS", ())
+    file = "pairs.parquet" if entry.kind == "pairs" else "samples.parquet"
+    if not entry.needs:
+        return Inputs(options, file, columns)
+    from cxrflow.benchmarks.model_inputs import ModelInputs
+
+    return ModelInputs(options, file, columns, settings.device)
+
+
+def score(benchmark: str, inputs: Inputs, settings: Any, reference: str | None = None) -> Result:
+    """Return the result of a model, or of a reference row of this name."""
+    entry = BENCHMARKS[benchmark]
+    program = imported(entry.reference_program if reference else entry.program)
+    if reference and hasattr(program, "score_reference"):
+        return program.score_reference(reference, inputs.options, settings)
+    if hasattr(program, "score"):
+        return program.score(inputs.options, settings)
+    if reference is None:
+        predictions = imported(entry.program).predict(inputs, settings)
+    else:
+        predictions = imported(entry.reference_program).predict(reference, inputs, settings)
+    result = measure(benchmark, predictions, settings, imported(entry.clusters))
+    for name, metric in result.metrics.items():
+        if "/" not in name:
+            ends = (metric.value, metric.low, metric.high)
+            log.info("%s %.3f (%.3f to %.3f), n %d", name, *ends, metric.n)
+    return result
