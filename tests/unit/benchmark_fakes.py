@@ -22,6 +22,8 @@ from cxrflow.benchmarks.runner import inputs_of, score
 from cxrflow.encoders.frames import Frames
 from cxrflow.files.atomic import write_json
 from cxrflow.images.store_pixels import main
+from cxrflow.similarity.cosine import Cosine
+from cxrflow.similarity.similarity import EncodedTexts
 
 SIZE = 64  # of the stored square
 CELLS = 8  # of the grid
@@ -128,7 +130,19 @@ def classification_samples(count: int) -> pd.DataFrame:
     )
 
 
-class NamedModel:
+class CosineModel:
+    """Compares what ``encode_text`` gives by the cosine."""
+
+    similarity = Cosine()
+
+    def encode_text(self, texts: list[str]) -> torch.Tensor:
+        raise NotImplementedError
+
+    def encode_texts(self, texts: list[str]) -> EncodedTexts:
+        return EncodedTexts(self.encode_text(texts))
+
+
+class NamedModel(CosineModel):
     """Embeds a text as a direction of its own, whatever it says."""
 
     def encode_text(self, texts: list[str]) -> torch.Tensor:
@@ -164,7 +178,7 @@ def several_classes(count: int) -> tuple[pd.DataFrame, Features]:
 
 
 @dataclass
-class FakeModel:
+class FakeModel(CosineModel):
     """Brightness on a circle: dark patches point to (1, 0), bright ones to (0, 1)."""
 
     geometry: str = f"shorter{SIZE}"
@@ -183,6 +197,7 @@ class FakeModel:
         pooled = patches.mean(dim=(1, 2))
         return SimpleNamespace(
             projected_patches=patches,
+            unnormalised_patches=patches,
             projected_global=torch.nn.functional.normalize(pooled, dim=1),
         )
 

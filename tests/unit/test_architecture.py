@@ -14,7 +14,10 @@ from cxrflow.files.source_code import PACKAGE, ROOT, imported_by
 TOP = ROOT.parent
 # Know no part of the package:
 SHARED = {"compute", "errors", "files", "names", "programs", "settings"}
-LIBRARIES = {"data", "encoders", "images", "metrics", "objectives", "phantom", "reports", "text"}
+LIBRARIES = {
+    *("data", "encoders", "images", "metrics", "objectives", "phantom", "reports", "similarity"),
+    "text",
+}
 # What each part may import besides itself, the shared modules, other parts' settings and the
 # descriptions of data sets.
 ALLOWED: dict[str, set[str]] = {
@@ -22,7 +25,8 @@ ALLOWED: dict[str, set[str]] = {
     **{name: set() for name in (*LIBRARIES, "training", "papers")},
     # Which files can be read is the decoder's to say; documents are a table of texts.
     "data": {"images", "text"},
-    "models": {"encoders", "images", "text"},
+    "models": {"encoders", "images", "similarity", "text"},
+    "similarity": {"encoders", "objectives", "text"},
     "config": {"papers", "images"},  # a geometry is checked by its own parser
     "pretrain": {*LIBRARIES - {"phantom"}, "training", "models"},
     "benchmarks": {*LIBRARIES - {"phantom"}, "training", "models", "cxrflow"},

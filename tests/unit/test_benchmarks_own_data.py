@@ -111,7 +111,9 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     flow = {"dataset": "mine", "synthetic": True}
     (tmp_path / "cohort/flow.json").write_text(json.dumps(flow))
     monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
-    monkeypatch.setattr(pair_retrieval, "embed", lambda model, texts, _: model.encode_text(texts))
+    monkeypatch.setattr(
+        pair_retrieval, "encode_texts", lambda model, texts, _: model.encode_texts(texts)
+    )
     return [
         *("--cohort", str(tmp_path / "cohort"), "--pixels", str(pixels)),
         *("--settings", json.dumps({"intervals": {"replicates": 100}})),

@@ -14,7 +14,7 @@ import pytest
 import torch
 from benchmark_fakes import make_store, write_cohort
 
-from cxrflow.benchmarks.generation import references, report_generation
+from cxrflow.benchmarks.generation import references, report_generation, report_retrieval
 from cxrflow.benchmarks.generation.report_generation import exchanged, read_studies, score
 from cxrflow.benchmarks.generation.report_retrieval import best, retrieve, sentence_corpus
 from cxrflow.benchmarks.generation.report_scores import Scorer, statistics
@@ -25,6 +25,8 @@ from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
 from cxrflow.metrics.factuality import factuality
 from cxrflow.reports.entities.taggers import Entity
+from cxrflow.similarity.cosine import Cosine
+from cxrflow.similarity.similarity import EncodedTexts
 
 SETTINGS = ReportGenerationSettings.model_validate(
     {"tagger": "keywords", "device": "cpu", "intervals": {"replicates": 100}}
@@ -94,6 +96,7 @@ class Model:
         self.decoder = SimpleNamespace(settings=ReportDecoderSettings()) if decoder else None
         self.given: list[str | None] = []
         self.device = torch.device("cpu")
+        self.similarity = Cosine()
 
     def generate_report(
         self,
@@ -267,17 +270,18 @@ class Joint(Model):
 
     def encode_image(self, frames: Frames[Any]) -> SimpleNamespace:
         places = torch.arange(len(frames.current)) % len(self.texts)
-        return SimpleNamespace(projected_global=torch.eye(len(self.texts))[places])
+        embedding = torch.eye(len(self.texts))[places]
+        return SimpleNamespace(projected_global=embedding, unnormalised_patches=None)
 
 
 def test_the_nearest_report_and_sentences_are_found(
     options: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def embed(model: Joint, texts: list[str], batch_size: int) -> torch.Tensor:
+    def encode_texts(model: Joint, texts: list[str], batch_size: int) -> EncodedTexts:
         nearness = torch.eye(len(model.texts)) + 0.1
-        return torch.stack([nearness[model.texts.index(text)] for text in texts])
+        return EncodedTexts(torch.stack([nearness[model.texts.index(text)] for text in texts]))
 
-    monkeypatch.setattr("cxrflow.benchmarks.generation.report_retrieval.embed", embed)
+    monkeypatch.setattr(report_retrieval, "encode_texts", encode_texts)
     store = PixelStore(options.pixels)
     studies = read_studies(options, store, SETTINGS)
     table = studies.cohort.table

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import make_store
+from benchmark_fakes import CosineModel, make_store
 from feature_fakes import fake_features, write_fake
 from retrieval_fixtures import (
     CANDIDATES,
@@ -35,7 +35,7 @@ BY_IMAGE = ImageRetrievalSettings.model_validate(CUT)
 BY_TEXT = TextRetrievalSettings.model_validate(CUT)
 
 
-class Words:
+class Words(CosineModel):
     """Embeds a text as the direction of the category that it begins with."""
 
     def __init__(self, tokenizer):

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from scipy.special import expit
 from torch import nn
 
-from cxrflow.benchmarks.classification.labelled_images import prompt_embeddings
+from cxrflow.benchmarks.classification.labelled_images import class_embedding
 from cxrflow.benchmarks.classification.settings import SegmentationSettings
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.grounding import segmentation as program
@@ -58,7 +58,10 @@ class FakeImage(nn.Module):
 
     def forward(self, frames):
         angle = self.encoder(frames).grid[:, 0] * torch.pi / 2
-        return SimpleNamespace(projected_patches=torch.stack([angle.cos(), angle.sin()], dim=-1))
+        patches = torch.stack([angle.cos(), angle.sin()], dim=-1)
+        return SimpleNamespace(
+            projected_patches=patches, unnormalised_patches=patches, projected_global=None
+        )
 
 
 @pytest.fixture(scope="module")
@@ -172,15 +175,15 @@ def test_a_probe_held_to_its_start_is_the_zero_shot_map(store):
     settings = SegmentationSettings.model_validate({**QUICK, **values})
     encoder, pixels = PatchEncoder(FakeImage(1.0, True), torch.device("cpu")), PixelStore(store)
     train, _ = images_with_boxes(samples().query("split == 'train'"), pixels)
-    prompts = (settings.positive_prompts, settings.negative_prompts, settings.prompt_average)
-    classes = prompt_embeddings(FakeModel(), *prompts)
+    sides = (settings.negative_prompts, settings.positive_prompts)
+    classes = np.stack([class_embedding(FakeModel(), texts, "normalised") for texts in sides])
     held, _, _ = program.train_probes(encoder, pixels, train, classes, settings)
     for share, heads in held.items():
         differences = heads.weight_KFC[..., 1] - heads.weight_KFC[..., 0]
         wanted = torch.from_numpy(classes[1] - classes[0]).float().expand_as(differences)
         torch.testing.assert_close(differences, wanted, atol=1e-5, rtol=0)
         held[share] = heads._replace(bias_KC=torch.zeros_like(heads.bias_KC))
-    maps = program.make_maps(encoder, pixels, train, held, classes, settings)
+    maps = program.make_maps(encoder, pixels, train, held, FakeModel(), settings)
     least, most = expit([-2, 2])  # those of cosines, which the zero-shot map has at 0 and 1
     zero_shot = least + (most - least) * maps.pop(ZERO_SHOT)
     for probed in maps.values():

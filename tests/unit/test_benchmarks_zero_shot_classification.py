@@ -31,6 +31,8 @@ from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.errors import InputError
 from cxrflow.models.model import Model
+from cxrflow.similarity.cosine import prompt_embedding
+from cxrflow.similarity.similarity import EncodedTexts
 
 COUNT = 30
 COUNT_OF_SEVERAL = 80
@@ -161,26 +163,17 @@ def test_pairs_of_prompts_have_names_of_their_own(names, compared, message):
         ZeroShotClassificationSettings(prompt_pairs=[{"name": name, **prompts} for name in names])
 
 
-class LoudModel:
-    """A prompt is embedded as long as it is loud."""
-
-    def encode_text(self, texts, normalise=True):
-        found = torch.tensor([[3.0, 0.0] if text.isupper() else [0.0, 1.0] for text in texts])
-        return torch.nn.functional.normalize(found, dim=1) if normalise else found
-
-
 def test_prompts_are_averaged_before_or_after_they_have_length_one():
-    texts = ["LOUD", "soft"]
-    np.testing.assert_allclose(class_embedding(LoudModel(), texts), np.array([1, 1]) / np.sqrt(2))
-    np.testing.assert_allclose(
-        class_embedding(LoudModel(), texts, "raw"), np.array([3, 1]) / np.sqrt(10)
-    )
+    loud_and_soft = EncodedTexts(torch.tensor([[3.0, 0.0], [0.0, 1.0]]))
+    for average, direction in (("normalised", (1, 1)), ("raw", (3, 1))):
+        embedded = prompt_embedding(loud_and_soft, average).numpy()
+        np.testing.assert_allclose(embedded, np.array(direction) / np.hypot(*direction))
 
 
 def test_a_model_gives_texts_with_and_without_length_one():
     encoder = SimpleNamespace(
         config=SimpleNamespace(max_position_embeddings=8),
-        hidden_states=lambda ids, mask: ids[..., None].float(),
+        last_states=lambda ids, mask, layers: [ids[..., None].float()],
         project=lambda hidden, mask: torch.cat([3 * hidden[:, 0], 4 * hidden[:, 0]], dim=1),
     )
 
@@ -193,7 +186,7 @@ def test_a_model_gives_texts_with_and_without_length_one():
 
 
 def test_a_class_of_several_prompts_is_their_mean_direction():
-    found = class_embedding(FakeModel(), ["bright", "no light", "sunny"])
+    found = class_embedding(FakeModel(), ["bright", "no light", "sunny"], "normalised")
     np.testing.assert_allclose(found, np.array([1, 2]) / np.sqrt(5))
 
 

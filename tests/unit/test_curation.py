@@ -17,6 +17,8 @@ from cxrflow.data.cohorts.filters import one_per_study
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_json, write_json
 from cxrflow.images.curation import against_truth, decide
+from cxrflow.similarity.cosine import Cosine
+from cxrflow.similarity.similarity import EncodedTexts
 
 SCORES = pd.DataFrame(
     [
@@ -154,11 +156,12 @@ def world(tmp_path, monkeypatch):
     write_json(tmp_path / "model" / "run.json", {"data": {"geometry": "shorter64"}})
     seen = []
 
-    def encode_text(texts):
+    def encode_texts(texts):
         seen.extend(texts)
-        return torch.nn.functional.normalize(torch.ones(len(texts), 2), dim=1)
+        return EncodedTexts(torch.ones(len(texts), 2))
 
-    def encode(image, store, images, size, device):
+    def encode(image, store, images, size, device, patches):
+        assert not patches
         bright = store.read(store.rows(images["image_id"])).reshape(len(images), -1).max(1) > 199
         return {"projected": torch.tensor([[0.6, 0.8] if b else [1.0, 0.0] for b in bright])}
 
@@ -170,7 +173,8 @@ def world(tmp_path, monkeypatch):
         tokenizer=SimpleNamespace(
             encode_batch_fast=lambda texts: [SimpleNamespace(ids=one.split()) for one in texts]
         ),
-        encode_text=encode_text,
+        encode_texts=encode_texts,
+        similarity=Cosine(),
     )
     monkeypatch.setattr(curation.Model, "load", lambda path, device: model)
     monkeypatch.setattr(curation, "encode", encode)

@@ -117,7 +117,7 @@ def test_the_term_projects_concatenates_and_classifies(program: StudyTextProgram
     views, term = views_of(program, rows), program.terms["pair_matching"]
     image = program.image.projector.model(views.image.pooled)  # type: ignore[union-attr]
     others = others_of(program, rows)
-    first, _, last = term.classifier
+    first, _, last = term.perceptron.classifier
     logits = []
     for chosen in (rows, others):
         # What stands there in this epoch, read as its own.
@@ -153,7 +153,7 @@ def test_it_learns_pairs_that_its_inputs_tell_apart(program: StudyTextProgram) -
         own, other = torch.randint(8, (2, 64))
         image = looks[own] + 0.1 * torch.randn(64, width)
         real, fake = (
-            term.logits(image, texts[shown] + 0.1 * torch.randn(64, width))
+            term.perceptron.logits(image, texts[shown] + 0.1 * torch.randn(64, width))
             for shown in (own, other)
         )
         loss = pair_matching(real, fake, 64)

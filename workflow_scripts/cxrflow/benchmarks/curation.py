@@ -18,6 +18,7 @@ from cxrflow.errors import InputError
 from cxrflow.files.atomic import atomic_folder, file_digest, write_json
 from cxrflow.images.curation import decide
 from cxrflow.models.model import Model
+from cxrflow.similarity.similarity import EncodedImages, EncodedTexts
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
@@ -83,11 +84,16 @@ def _too_long(model: Model, texts: pd.Series) -> "pd.Series[bool]":
 def _scores(
     model: Model, pixels: Any, table: pd.DataFrame, batch_size: int, device: torch.device
 ) -> pd.Series:
-    """Cosine of each image with its report."""
+    """Similarity of each image to its report."""
     assert model.image_encoder is not None
     images = table[["image_id"]]  # no prior
-    images_NP = encode(model.image_encoder, pixels, images, batch_size, device)["projected"]
+    reads_patches = model.similarity.reads_patches
+    by_kind = encode(model.image_encoder, pixels, images, batch_size, device, patches=reads_patches)
+    encoded = EncodedImages(by_kind["projected"], by_kind.get("patches"))
     texts = table["text"].tolist()
-    starts = range(0, len(texts), batch_size)
-    texts_NP = torch.cat([model.encode_text(texts[i : i + batch_size]).cpu() for i in starts])
-    return pd.Series((images_NP * texts_NP).sum(1).numpy(), index=table.index)
+    batches = [
+        model.encode_texts(texts[begin : begin + batch_size])
+        for begin in range(0, len(texts), batch_size)
+    ]
+    scores = model.similarity.paired_scores(encoded, EncodedTexts.joined(batches))
+    return pd.Series(scores.cpu().numpy(), index=table.index)

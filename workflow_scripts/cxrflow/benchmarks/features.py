@@ -4,7 +4,8 @@ The images are only resized and cropped (BioViL Appendix E.2: at inference nothi
 that an image has the same features wherever it is used: zero-shot scores, every seed and share of
 a linear probe. Written into the output folder: ``features.safetensors`` with ``pooled`` [N, F],
 the trunk's features averaged over the grid, and ``projected`` [N, P], the L2-normalised embedding
-in the joint space (only where the model has a projection); ``index.parquet`` with what was encoded
+in the joint space (only where the model has a projection); ``patches`` [N, h, w, P] as projected,
+where the model's similarity reads them; ``index.parquet`` with what was encoded
 in each row, an image or, by a model that compares, an image with its prior; ``features.json`` with
 what they were computed from.
 """
@@ -30,6 +31,8 @@ from cxrflow.errors import InputError
 from cxrflow.files.atomic import atomic_folder, file_digest, read_object, write_json
 from cxrflow.files.parquet import read_table
 from cxrflow.images.augment import Stored
+from cxrflow.similarity.folder import load_similarity
+from cxrflow.similarity.similarity import EncodedImages, Similarity
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
@@ -42,7 +45,7 @@ class Features:
     """The features of N images, and what they were computed from."""
 
     encoded: pd.DataFrame  # image_id and, where a model compared them, prior_image_id
-    by_kind: dict[str, Tensor]  # pooled [N, F]; projected [N, P]
+    by_kind: dict[str, Tensor]  # pooled [N, F]; projected [N, P]; patches [N, h, w, P]
     geometry: str
     pixels: str  # fingerprint of the pixel store
 
@@ -61,6 +64,11 @@ class Features:
                 f"features.safetensors: '{kind}' is missing; found {', '.join(self.by_kind)}"
             )
         return self.by_kind[kind][self.rows(samples)]
+
+    def images(self, samples: pd.DataFrame, similarity: Similarity) -> EncodedImages:
+        """The samples' images as a similarity compares them with texts."""
+        patches = self.of(samples, "patches") if similarity.reads_patches else None
+        return EncodedImages(self.of(samples, "projected"), patches)
 
 
 def weights_file(model: Path) -> Path:
@@ -88,8 +96,11 @@ def encode(
     batch_size: int,
     device: torch.device,
     view: Callable[[Stored], Tensor] | None = None,
+    patches: bool = False,
 ) -> dict[str, Tensor]:
     """``pooled`` [N, F] and, with a projection, ``projected`` [N, P]: float32 on the CPU.
+
+    ``patches``: those too, [N, h, w, P].
 
     The projected ones are those of ``Model.encode_image`` up to rounding, from one pass through the
     trunk. ``view``: of augmented images, see :func:`image_batches`.
@@ -102,6 +113,8 @@ def encode(
         found.setdefault("pooled", []).append(output.pooled.float().cpu())
         if image.projector is not None:
             found.setdefault("projected", []).append(output.projected_global.cpu())
+            if patches:
+                found.setdefault("patches", []).append(output.unnormalised_patches.cpu())
     return {kind: torch.cat(parts) for kind, parts in found.items()}
 
 
@@ -160,14 +173,15 @@ def extract(options: Namespace, settings: FeatureSettings) -> None:
             f"{options.cohort / 'samples.parquet'}: no sample is left: image is not in the pixel "
             f"store {options.pixels}"
         )
-    by_kind = encode(image, pixels, stored, settings.batch_size, device)
+    reads_patches = load_similarity(options.model).reads_patches
+    by_kind = encode(image, pixels, stored, settings.batch_size, device, patches=reads_patches)
     said = {
         **computed_from(options.model, pixels),
         "cohort": file_digest(options.cohort / "samples.parquet")[:16],
         "images": len(stored),
         "not_stored": len(named) - len(stored),
         "priors_not_stored": lost_priors(pixels, stored),
-        "widths": {kind: values.shape[1] for kind, values in by_kind.items()},
+        "widths": {kind: values.shape[-1] for kind, values in by_kind.items()},
     }
     write_features(options.output, stored, by_kind, said)
     log.info("%s: %d images, %s", options.output, len(stored), said["widths"])

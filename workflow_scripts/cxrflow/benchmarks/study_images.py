@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from cxrflow.benchmarks.inputs import Cohort, Pixels, drop_rows, image_batches, read_cohort
+from cxrflow.similarity.similarity import EncodedImages
 from cxrflow.text.report_prompts import report_texts
 
 COLUMNS = ("subject_id", "study_id", "image_id", "split", "findings", "impression")
@@ -45,10 +46,18 @@ def usable_studies(
 
 
 @torch.inference_mode()
-def embed_images(model: Any, pixels: Pixels, table: pd.DataFrame, batch_size: int) -> Tensor:
-    """Embeddings [N, P] of the studies in the joint space; a model that compares sees priors."""
-    parts = [
-        model.encode_image(frames).projected_global.cpu()
+def encode_studies(
+    model: Any, pixels: Pixels, table: pd.DataFrame, batch_size: int
+) -> dict[str, Tensor]:
+    """The studies' images as the model's similarity reads them, by kind of feature.
+
+    A model that compares images sees priors.
+    """
+    batches = [
+        EncodedImages.of(model.encode_image(frames))
         for _, frames in image_batches(pixels, table, batch_size, model.takes_prior)
     ]
-    return torch.cat(parts)
+    by_kind = {"projected": torch.cat([batch.embedding.cpu() for batch in batches])}
+    if model.similarity.reads_patches:
+        by_kind["patches"] = torch.cat([b.patches.cpu() for b in batches if b.patches is not None])
+    return by_kind

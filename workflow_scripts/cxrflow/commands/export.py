@@ -53,12 +53,18 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
     from cxrflow.errors import InputError
     from cxrflow.files.atomic import atomic_folder, file_digest, read_object, write_json
     from cxrflow.models.card import card
+    from cxrflow.similarity.folder import FOLDER as SIMILARITY
     from cxrflow.text.tokenizer import rewrite_tokenizer
 
     has_text = (model / "config.json").is_file()
     has_image = (model / "image" / "config.json").is_file()
     if not has_text and not has_image:
         raise InputError(f"{model}: holds neither config.json nor image/config.json")
+    if (model / SIMILARITY / "config.json").is_file():
+        raise InputError(
+            f"{model / SIMILARITY}: the released layout has no place for a similarity other than "
+            "the cosine; expected a model that compares by it"
+        )
     sources: list[Path] = []
     parameters: dict[str, int] = {}
     with atomic_folder(output, "exported model") as made:

@@ -219,7 +219,10 @@ class Models(Values):
         return [program, *terms, *self.trunk_of(name), *kinds]
 
     def trunk_of(self, name: str) -> list[str]:
-        """The module of a model's image trunk; without settings of one, its start's."""
+        """The modules of a model's image trunk and, unless it is the cosine, of its similarity.
+
+        A model without settings of a trunk has its start's.
+        """
         recipe = self.recipes[name]
         settings = self.model(name).settings
         kind = getattr(getattr(settings, "encoder", None), "kind", None)  # a text encoder has none
@@ -227,7 +230,10 @@ class Models(Values):
             kind = TRUNKS.get(recipe.weights)
         elif not hasattr(settings, "encoder") and recipe.start is not None:
             return self.trunk_of(recipe.start)
-        return [] if kind is None else [f"encoders.{kind}"]
+        terms = getattr(settings, "terms", None)
+        similarity = None if terms is None else terms.similarity
+        modules = {"encoders": kind, "similarity": similarity}
+        return [f"{room}.{module}" for room, module in modules.items() if module is not None]
 
     # --- the texts of text models -------------------------------------------------------------
 

@@ -20,7 +20,12 @@ def cosines(queries_QF: Floats, candidates_CF: Floats) -> Floats:
         length = np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors / np.where(length > 0, length, 1)
 
-    return np.round(unit(queries_QF) @ unit(candidates_CF).T, _DECIMALS)
+    return without_rounding(unit(queries_QF) @ unit(candidates_CF).T)
+
+
+def without_rounding(scores: Floats) -> Floats:
+    """Scores without the last digits, in which equal pairs differ by the order of their sums."""
+    return np.round(scores, _DECIMALS)
 
 
 def ranking(scores_QC: Floats) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ Folders and files of published weights load as well (docs/weights.md).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,9 @@ from cxrflow.encoders.released.settings import ImportSettings
 from cxrflow.encoders.report_decoder import FOLDER, ReportDecoder, load_decoder
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object
+from cxrflow.similarity.cosine import Cosine
+from cxrflow.similarity.folder import load_similarity
+from cxrflow.similarity.similarity import EncodedImages, EncodedTexts, Similarity
 from cxrflow.text.report_prompts import ReportPrompts
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
@@ -58,6 +61,7 @@ class Model:
     image_encoder: ImageEncoder | None
     tokenizer: Tokenizer | None
     decoder: ReportDecoder | Captioner | None = None
+    similarity: Similarity = field(default_factory=Cosine)
 
     @classmethod
     def load(
@@ -81,7 +85,7 @@ class Model:
         if text is None and image_half is None:
             raise InputError(f"{folder}: holds neither config.json nor image/config.json")
         run = read_object(folder / "run.json") if (folder / "run.json").is_file() else {}
-        return cls._of(folder, device, run, text, image_half, decoder)
+        return cls._of(folder, device, run, text, image_half, decoder, load_similarity(folder))
 
     @classmethod
     def _load_released(cls, path: Path, image: Path | None, device: str | torch.device) -> "Model":
@@ -99,8 +103,10 @@ class Model:
         text: CXRBert | None,
         image: ImageEncoder | None,
         decoder: ReportDecoder | Captioner | None = None,
+        similarity: Similarity | None = None,
     ) -> "Model":
-        for half in (text, image, decoder):
+        similarity = similarity or Cosine()
+        for half in (text, image, decoder, similarity):
             if half is not None:
                 half.eval().to(device)
         tokenizer = None
@@ -111,7 +117,8 @@ class Model:
             tokenizer = read_tokenizer(folder)
             pieces = VocabularyInfo.from_tokenizer(tokenizer)
             decoder.require_vocabulary(pieces.fingerprint, folder)
-        return cls(folder, torch.device(device), run, text, image, tokenizer, decoder)
+        device = torch.device(device)
+        return cls(folder, device, run, text, image, tokenizer, decoder, similarity)
 
     def __repr__(self) -> str:
         """The folder, its halves and the device, in a line."""
@@ -126,6 +133,8 @@ class Model:
             halves.append(f"image: {settings.kind}{alone}")
         if self.decoder is not None:
             halves.append(f"writes reports: {type(self.decoder).__name__}")
+        if not isinstance(self.similarity, Cosine):
+            halves.append(f"compares by {type(self.similarity).__name__}")
         return f"<cxrflow model {self.folder}: {'; '.join(halves)}; on {self.device}>"
 
     @property
@@ -227,42 +236,78 @@ class Model:
 
         Longer ones than the encoder takes are an InputError. Texts are taken as they are.
         """
+        projected = self.encode_texts(texts).projection
+        return nn.functional.normalize(projected, dim=1) if normalise else projected
+
+    @torch.inference_mode()
+    def encode_texts(self, texts: list[str]) -> EncodedTexts:
+        """Encode B texts as :attr:`similarity` reads them; errors are those of `encode_text`."""
+        return self.encode_tokens(self._tokens(texts))
+
+    @torch.inference_mode()
+    def encode_tokens(self, pieces: Sequence[Sequence[int]]) -> EncodedTexts:
+        """Encode B texts of word pieces, [CLS] and [SEP] included."""
         if projection_is_new(self.run):
             raise InputError(
                 f"{self.folder}: the published weights have no projection to a joint space; train "
                 "it before embedding texts"
             )
-        hidden, mask_BL = self.text_states(texts)
+        reader = self.similarity.words
+        ids_BL, mask_BL, states = self._states(pieces, 1 if reader is None else reader.layers)
         assert self.text_encoder is not None
-        projected = self.text_encoder.project(hidden, mask_BL).float()
-        return nn.functional.normalize(projected, dim=1) if normalise else projected
+        projection_BP = self.text_encoder.project(states[-1], mask_BL).float()
+        words = None if reader is None else reader(self.text_encoder, states, ids_BL)
+        return EncodedTexts(projection_BP, words)
 
     @torch.inference_mode()
     def text_states(self, texts: list[str]) -> tuple[Tensor, Tensor]:
         """States of the last layer [B, L, D] of B texts, and which tokens are real, [B, L]."""
+        _, mask_BL, states = self._states(self._tokens(texts), 1)
+        return states[0], mask_BL.to(self.device)
+
+    def _tokens(self, texts: list[str]) -> list[list[int]]:
+        """The word pieces of texts, [CLS] and [SEP] included."""
         if self.text_encoder is None or self.tokenizer is None:
             raise InputError(f"{self.folder}: the model has no text half")
         if isinstance(texts, str) or not texts:
             raise InputError(f"texts is {texts!r}; expected a list of one or more")
-        pieces = [torch.tensor(text.ids) for text in self.tokenizer.encode_batch_fast(texts)]
+        return [text.ids for text in self.tokenizer.encode_batch_fast(texts)]
+
+    def _states(
+        self, tokens: Sequence[Sequence[int]], layers: int
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Ids [B, L], which of them are real, both on the CPU, and states of the last layers."""
+        if self.text_encoder is None:
+            raise InputError(f"{self.folder}: the model has no text half")
+        pieces = [torch.tensor(ids) for ids in tokens]
         ids_BL = pad_sequence(pieces, batch_first=True)
         mask_BL = pad_sequence([torch.ones_like(text) for text in pieces], batch_first=True)
         longest = self.text_encoder.config.max_position_embeddings
         if ids_BL.shape[1] > longest:
             raise InputError(f"text of {ids_BL.shape[1]} tokens; the encoder takes {longest}")
-        hidden = self.text_encoder.hidden_states(ids_BL.to(self.device), mask_BL.to(self.device))
-        return hidden, mask_BL.to(self.device)
+        states = self.text_encoder.last_states(ids_BL.to(self.device), mask_BL, layers)
+        return ids_BL, mask_BL, states
 
+    @torch.inference_mode()
+    def similarities(self, image: Image, texts: list[str], prior: Images | None = None) -> Tensor:
+        """Score of every study with every text, [B, T], by the similarity the model has learnt.
+
+        A cosine in [-1, 1] unless the model folder holds another one; a greater one is nearer.
+        """
+        images = EncodedImages.of(self.encode_image(image, prior))
+        return self.similarity.scores(images, self.encode_texts(texts))
+
+    @torch.inference_mode()
     def similarity_map(self, image: Image, texts: list[str], prior: Images | None = None) -> Tensor:
-        """Cosine of every patch of study b with text b: [B, h, w] in [-1, 1] (section 4.1).
+        """Score of every patch of study b with text b, [B, h, w]; cosines in [-1, 1] (section 4.1).
 
         One study is compared with all texts, one text with all studies.
         """
-        patches = self.encode_image(image, prior).projected_patches
-        embeddings = self.encode_text(texts)
-        if len(patches) != len(embeddings) and 1 not in (len(patches), len(embeddings)):
-            raise InputError(f"{len(embeddings)} texts for {len(patches)} studies")
-        return torch.einsum("bhwp,bp->bhw", patches, embeddings)
+        images = EncodedImages.of(self.encode_image(image, prior))
+        encoded = self.encode_texts(texts)
+        if len(images) != len(encoded) and 1 not in (len(images), len(encoded)):
+            raise InputError(f"{len(encoded)} texts for {len(images)} studies")
+        return self.similarity.maps(images, encoded)
 
     @torch.inference_mode()
     def generate_report(

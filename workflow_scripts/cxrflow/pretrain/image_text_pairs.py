@@ -35,6 +35,7 @@ from cxrflow.pretrain.report_text import (
 )
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import JointPretrainingSettings
+from cxrflow.similarity.folder import save_similarity
 from cxrflow.text.report_batch import ReportTokens
 from cxrflow.training.samples import SampleTable
 
@@ -99,9 +100,11 @@ class ImageTextProgram(TermsProgram):
         return PairViews(self, split, batch)
 
     def export(self, folder: Path) -> None:
-        """Both halves and the tokenizer."""
+        """Both halves, the tokenizer and, where a term has one, the model's similarity."""
         save_text_half(self.text, folder)
         save_image_half(self.image, folder)
+        for similarity in filter(None, (term.similarity() for term in self.terms.values())):
+            save_similarity(similarity, folder)
         copy_tokenizer(self.tokenizer, folder)
 
 

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,6 +25,9 @@ from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses, Program
 from cxrflow.training.sampler import choose_sampler
 from cxrflow.training.samples import SampleTable
+
+if TYPE_CHECKING:
+    from cxrflow.similarity.similarity import Similarity
 
 
 class Run(NamedTuple):
@@ -95,6 +98,10 @@ class Term(nn.Module, ABC):
 
     def answers(self, views: Any) -> Answers | None:
         """What it chooses from in a validation batch; None: its loss at chance is not known."""
+        return None
+
+    def similarity(self) -> "Similarity | None":
+        """How the model compares images with texts afterwards; None: not by this term."""
         return None
 
     def after_update(self) -> None:

@@ -11,12 +11,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cxrflow.benchmarks.classification.settings import ClassificationSettings, PromptAverage
+from cxrflow.benchmarks.classification.settings import ClassificationSettings
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.inputs import drop_rows
 from cxrflow.benchmarks.result import slug
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
+from cxrflow.similarity.cosine import prompt_embedding
+from cxrflow.similarity.settings import PromptAverage
 
 SHOWN = ("sample_id", "subject_id", "group_id", "image_id", "subgroup")  # of predictions.parquet
 COLUMNS = (*SHOWN, "labels")
@@ -144,35 +146,18 @@ def _require_equal_labels(names: pd.Series, groups_N: NDArray[np.int64], labels_
         raise InputError(f"samples.parquet: images of group {name} have different labels")
 
 
-def class_embedding(
-    model: Any, prompts: Sequence[str], average: PromptAverage = "normalised"
-) -> Floats:
-    """Embedding [P] of a class: the mean of its prompts' embeddings, of length one again.
-
-    ``average`` "raw" takes the mean before each prompt is brought to length one.
-    """
-    texts = list(prompts)
-    raw = average == "raw"
-    embedded = model.encode_text(texts, normalise=False) if raw else model.encode_text(texts)
-    mean = embedded.double().cpu().numpy().mean(axis=0)
-    return np.asarray(mean / np.linalg.norm(mean))
+def class_embedding(model: Any, prompts: Sequence[str], average: PromptAverage) -> Floats:
+    """Embedding [P] of a class, at which a linear head starts: :func:`prompt_embedding`."""
+    return prompt_embedding(model.encode_texts(list(prompts)), average).cpu().numpy()
 
 
-def prompt_embeddings(
-    model: Any, positive: Sequence[str], negative: Sequence[str], average: PromptAverage
-) -> Floats:
-    """Embeddings [2, P] of absence and presence."""
-    return np.stack([class_embedding(model, texts, average) for texts in (negative, positive)])
-
-
-def class_embeddings(
-    model: Any,
+def class_prompts(
     classes: Sequence[str],
     settings: ClassificationSettings,
     positive: Sequence[str] | None = None,
     negative: Sequence[str] | None = None,
-) -> list[Floats]:
-    """Embeddings [2, P] of each class's absence and presence.
+) -> list[tuple[list[str], list[str]]]:
+    """The prompts of each class's absence, and of its presence.
 
     ``positive``, ``negative``: in place of the settings' general prompts.
 
@@ -180,7 +165,7 @@ def class_embeddings(
         InputError: the prompts of several classes do not name the class.
     """
     general = (positive or settings.positive_prompts, negative or settings.negative_prompts)
-    made = []
+    prompts = []
     for name in classes:
         own = settings.class_prompts.get(name) if positive is None else None
         texts = general if own is None else (own.positive, own.negative)
@@ -190,5 +175,5 @@ def class_embeddings(
                 f"it, or class_prompts for {name}"
             )
         present, absent = ([text.replace("{}", name.lower()) for text in part] for part in texts)
-        made.append(prompt_embeddings(model, present, absent, settings.prompt_average))
-    return made
+        prompts.append((absent, present))
+    return prompts

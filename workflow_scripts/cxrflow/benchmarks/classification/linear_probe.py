@@ -31,7 +31,8 @@ from cxrflow.benchmarks.classification.labelled_images import (
     COLUMNS,
     LabelledImages,
     class_columns,
-    class_embeddings,
+    class_embedding,
+    class_prompts,
     labelled_images,
 )
 from cxrflow.benchmarks.classification.logistic_regression import (
@@ -92,8 +93,12 @@ def start_weights(
     return torch.zeros(shape)
 
 
-def settled(settings: LinearProbeSettings, has_text: bool, classes: int) -> dict[str, str]:
+def settled(
+    settings: LinearProbeSettings, has_text: bool, is_linear: bool, classes: int
+) -> dict[str, str]:
     """What ``auto`` stands for in features and start; InputError for prompts without text.
+
+    ``is_linear``: a head can start at prompts, of a model that compares by the cosine.
 
     The head is a softmax over present and absent of a single class, or over exclusive classes, else
     a sigmoid for each class.
@@ -103,9 +108,12 @@ def settled(settings: LinearProbeSettings, has_text: bool, classes: int) -> dict
     if features == "auto":
         features = "projected" if has_text else "pooled"
     if start == "auto":
-        start = "prompts" if has_text and features == "projected" else "zeros"
-    if start == "prompts" and not has_text:
-        raise InputError("settings: key 'start' is 'prompts', but the model has no text half")
+        start = "prompts" if is_linear and features == "projected" else "zeros"
+    if start == "prompts" and not is_linear:
+        raise InputError(
+            "settings: key 'start' is 'prompts', but the model has no text half, or compares "
+            "images with texts by no cosine"
+        )
     return {"features": features, "start": start, "head": head}
 
 
@@ -121,10 +129,15 @@ def prompt_starts(
     model: Any, classes: Sequence[str], head: str, settings: LinearProbeSettings
 ) -> NDArray[np.float64]:
     """The weights of the outputs [outputs, P] that make the head the zero-shot classifier."""
-    embeddings = class_embeddings(model, classes, settings)
+    embeddings_C2P = np.stack(
+        [
+            [class_embedding(model, texts, settings.prompt_average) for texts in pair]
+            for pair in class_prompts(classes, settings)
+        ]
+    )
     if head == "sigmoid":
-        return np.stack([present - absent for absent, present in embeddings])
-    return embeddings[0] if len(classes) == 1 else np.stack([pair[1] for pair in embeddings])
+        return np.asarray(embeddings_C2P[:, 1] - embeddings_C2P[:, 0])
+    return np.asarray(embeddings_C2P[0] if len(classes) == 1 else embeddings_C2P[:, 1])
 
 
 def train_probes(
@@ -253,7 +266,8 @@ def evaluate(
         dropped += [{**one, "part": split} for one in part.dropped]
     train, test = parts
     classes = test.classes
-    choices = settled(settings, model is not None, len(classes))
+    is_linear = model is not None and model.similarity.is_linear
+    choices = settled(settings, model is not None, is_linear, len(classes))
     head, kind = choices["head"], choices["features"]
     # The softmax of a single class is over its absence and presence, the latter its score.
     absence = int(head == "softmax" and len(classes) == 1)

@@ -10,9 +10,9 @@ from cxrflow.data.cohorts.settings import Split
 from cxrflow.images.settings import AugmentationSettings
 from cxrflow.reports.settings import LabellerSettings as ReportLabels
 from cxrflow.settings import Settings
+from cxrflow.similarity.settings import PromptAverage
 
 # How several prompts of one class become one embedding.
-PromptAverage = Literal["normalised", "raw"]
 Metric = Literal[
     "auroc",
     "average_precision",

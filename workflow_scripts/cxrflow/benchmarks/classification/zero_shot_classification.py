@@ -1,11 +1,12 @@
 """Zero-shot classification: which classes has an image, judged by prompts alone?
 
 BioViL sections 2.2 and 4.4, Tables 6, A.1 and A.2 (pneumonia on RSNA). The score of an image for a
-class is the softmax, over presence and absence, of its cosine with the prompts of each; of
-exclusive classes it is the softmax over the classes' prompts of presence. The threshold is where F1
-on the evaluated images is greatest (Appendix A.3), so accuracy, sensitivity, specificity and F1 are
-optimistic, in the paper as here; AUROC is not. RSNA's negatives are of two kinds, and the second is
-the hard one, so AUROC against each is reported too.
+class is the softmax, over presence and absence, of its similarity to the prompts of each (the
+cosine, unless the model has learnt another one); of exclusive classes it is the softmax over the
+classes' prompts of presence. The threshold is where F1 on the evaluated images is greatest
+(Appendix A.3), so accuracy, sensitivity, specificity and F1 are optimistic, in the paper as here;
+AUROC is not. RSNA's negatives are of two kinds, and the second is the hard one, so AUROC against
+each is reported too.
 
 Other pairs of prompts (``prompt_pairs``, Appendix A.1) give every metric again as
 ``<metric>/<pair>``, the paper's |ΔAUC| as ``delta/<pair>``, and over all pairs
@@ -19,13 +20,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
 import cxrflow
 from cxrflow.benchmarks.classification.labelled_images import (
     COLUMNS,
     class_columns,
-    class_embeddings,
+    class_prompts,
     labelled_images,
 )
 from cxrflow.benchmarks.classification.scores import (
@@ -41,6 +43,8 @@ from cxrflow.benchmarks.inputs import Cohort, read_cohort
 from cxrflow.benchmarks.result import Figure, Result, estimates, png_of
 from cxrflow.metrics.classification import auroc, operating_points, roc_curve
 from cxrflow.metrics.intervals import Estimate, Floats, Statistic
+from cxrflow.similarity.settings import PromptAverage
+from cxrflow.similarity.similarity import EncodedImages
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
@@ -56,17 +60,30 @@ def class_probabilities(similarities: Floats, temperature: float) -> Floats:
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def class_scores(
-    images_NP: Floats, embeddings: Sequence[Floats], exclusive: bool, temperature: float
-) -> tuple[Floats, Floats]:
-    """Scores [N, C], and the cosines [N, C, 2] with the prompts of absence and presence."""
-    cosines_NC2 = np.stack([images_NP @ embedded.T for embedded in embeddings], axis=1)
-    if exclusive:
-        return class_probabilities(cosines_NC2[..., 1], temperature), cosines_NC2
-    each = [
-        class_probabilities(cosines_NC2[:, c], temperature)[:, 1] for c in range(len(embeddings))
+def prompt_similarities(
+    model: Any,
+    images: EncodedImages,
+    prompts: Sequence[tuple[list[str], list[str]]],
+    average: PromptAverage,
+) -> Floats:
+    """Similarities [N, C, 2] of images to the prompts of each class's absence and presence."""
+    columns = [
+        model.similarity.prompt_scores(images, model.encode_texts(texts), average)
+        for pair in prompts
+        for texts in pair
     ]
-    return np.stack(each, axis=1), cosines_NC2
+    scores_NX = torch.stack(columns, dim=1).double().cpu().numpy()  # X: all C * 2 sets of prompts
+    return np.asarray(scores_NX.reshape(len(scores_NX), -1, 2))
+
+
+def class_scores(similarities_NC2: Floats, exclusive: bool, temperature: float) -> Floats:
+    """Scores [N, C] of classes, from similarities to the prompts of absence and presence."""
+    if exclusive:
+        return class_probabilities(similarities_NC2[..., 1], temperature)
+    classes = range(similarities_NC2.shape[1])
+    return np.stack(
+        [class_probabilities(similarities_NC2[:, c], temperature)[:, 1] for c in classes], axis=1
+    )
 
 
 def against_each_kind(predictions: pd.DataFrame) -> dict[str, NDArray[np.bool_]]:
@@ -163,11 +180,12 @@ def evaluate(
 ) -> Result:
     """Score ``model`` on the labelled images of ``cohort``."""
     images = labelled_images(cohort.table, cohort.classes, features, settings)
-    images_NP = features.of(images.table, "projected").double().numpy()
+    encoded = features.images(images.table, model.similarity)
 
     def scores(positive: Any = None, negative: Any = None) -> tuple[Floats, Floats]:
-        embeddings = class_embeddings(model, images.classes, settings, positive, negative)
-        return class_scores(images_NP, embeddings, settings.exclusive, settings.temperature)
+        prompts = class_prompts(images.classes, settings, positive, negative)
+        similarities = prompt_similarities(model, encoded, prompts, settings.prompt_average)
+        return class_scores(similarities, settings.exclusive, settings.temperature), similarities
 
     scores_NC, cosines_NC2 = scores()
     by_column = dict(zip(class_columns("score", images.classes), scores_NC.T, strict=True))

@@ -18,7 +18,7 @@ from cxrflow.benchmarks.classification.zero_shot_classification import evaluate
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.inputs import open_pixels
 from cxrflow.benchmarks.result import Result
-from cxrflow.benchmarks.study_images import Studies, embed_images, read_studies
+from cxrflow.benchmarks.study_images import Studies, encode_studies, read_studies
 from cxrflow.reports.labels.labeller import make_labeller
 from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.text.sentences import sentences_of
@@ -45,10 +45,9 @@ def score(options: Namespace, settings: ZeroShotFindingsSettings) -> Result:
     studies = labelled(
         read_studies(options.cohort, pixels, settings.sections, settings.split), settings
     )
-    embedded = embed_images(model, pixels, studies.table, settings.batch_size)
     features = Features(
         studies.table[["image_id"]],
-        {"projected": embedded},
+        encode_studies(model, pixels, studies.table, settings.batch_size),
         str(pixels.geometry),
         pixels.fingerprint,
     )

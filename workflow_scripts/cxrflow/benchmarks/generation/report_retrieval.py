@@ -13,13 +13,11 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn.functional import normalize
-from torch.nn.utils.rnn import pad_sequence
 
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.benchmarks.inputs import Pixels, image_batches
 from cxrflow.errors import InputError
+from cxrflow.similarity.similarity import EncodedImages, EncodedTexts
 from cxrflow.text.report_prompts import report_texts
 from cxrflow.text.sentences import sentences_of
 
@@ -45,12 +43,14 @@ def retrieve(
         chosen, embedded = [text for text, _ in complete], [key for _, key in complete]
     if not chosen:
         raise InputError("the cohort has no training report to retrieve")
-    text_NP = embed(model, embedded, settings.batch_size)
+    texts = encode_texts(model, embedded, settings.batch_size)
     count = settings.sentences if settings.method == "sentences" else 1
     nearest = np.empty((len(samples), min(count, len(chosen))), dtype=np.int64)
     for positions, frames in image_batches(pixels, samples, settings.batch_size, model.takes_prior):
-        cosine_BN = (model.encode_image(frames).projected_global @ text_NP.T).cpu().numpy()
-        nearest[positions] = best(cosine_BN, nearest.shape[1])
+        images = EncodedImages.of(model.encode_image(frames))
+        with torch.inference_mode():
+            score_BN = model.similarity(images, texts).cpu().numpy()
+        nearest[positions] = best(score_BN, nearest.shape[1])
     return [" ".join(chosen[place] for place in row) for row in nearest]
 
 
@@ -66,9 +66,11 @@ def sentence_corpus(pairs: pd.DataFrame) -> list[str]:
     return list({sentence.lower(): sentence for sentence in lettered}.values())
 
 
-@torch.inference_mode()
-def embed(model: Any, texts: list[str], batch_size: int) -> Tensor:
-    """Return projected texts [N, P], L2-normalised, truncated to the encoder's length."""
+def encode_texts(model: Any, texts: list[str], batch_size: int) -> EncodedTexts:
+    """The texts as the model's similarity reads them; an end that is too long is cut.
+
+    Each different text is encoded once.
+    """
     different = sorted(set(texts), key=len)
     longest = model.text_encoder.config.max_position_embeddings
     ids = [text.ids for text in model.tokenizer.encode_batch_fast(different)]
@@ -76,10 +78,6 @@ def embed(model: Any, texts: list[str], batch_size: int) -> Tensor:
     ids = [[*text[: longest - 1], text[-1]] if len(text) > longest else text for text in ids]
     batches = []
     for begin in range(0, len(ids), batch_size):
-        rows = [torch.tensor(text) for text in ids[begin : begin + batch_size]]
-        ids_BL = pad_sequence(rows, batch_first=True).to(model.device)
-        mask_BL = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
-        hidden_BLD = model.text_encoder.hidden_states(ids_BL, mask_BL)
-        batches.append(normalize(model.text_encoder.project(hidden_BLD, mask_BL).float(), dim=1))
+        batches.append(model.encode_tokens(ids[begin : begin + batch_size]))
     place = {text: number for number, text in enumerate(different)}
-    return torch.cat(batches)[[place[text] for text in texts]]
+    return EncodedTexts.joined(batches).rows([place[text] for text in texts])

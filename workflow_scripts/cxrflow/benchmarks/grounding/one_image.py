@@ -32,6 +32,7 @@ from cxrflow.files.atomic import atomic_path
 from cxrflow.images.geometry import Geometry, Placement
 from cxrflow.images.shards import read_image
 from cxrflow.models.model import Model
+from cxrflow.similarity.similarity import EncodedImages
 from cxrflow.training.precision import Precision, autocast, choose_device, choose_precision
 
 log = logging.getLogger("cxrflow")
@@ -108,10 +109,11 @@ def similarity_grids(
     frames = Frames(pixels_SS, prior_SS).each(
         lambda one: torch.from_numpy(one)[None, None].float() / 255
     )
-    patches_hwP = model.encode_image(frames).projected_patches[0]
+    images = EncodedImages.of(model.encode_image(frames))
     with autocast(model.device, precision):
-        text_NP = model.encode_text(phrases)
-    return torch.einsum("hwp,np->nhw", patches_hwP, text_NP).double().cpu().numpy()
+        texts = model.encode_texts(phrases)
+    with torch.inference_mode():
+        return model.similarity.maps(images, texts).double().cpu().numpy()
 
 
 def ground(

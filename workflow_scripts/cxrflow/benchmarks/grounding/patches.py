@@ -20,6 +20,7 @@ from cxrflow.benchmarks.inputs import Pixels, drop_rows, image_batches
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
+from cxrflow.similarity.similarity import EncodedImages
 
 COLUMNS = (
     *("sample_id", "subject_id", "image_id", "boxes"),
@@ -41,15 +42,19 @@ class PatchEncoder:
     @torch.no_grad()
     def batches(
         self, pixels: Pixels, samples: pd.DataFrame, size: int
-    ) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
-        """Positions among the samples and their patches [B, h, w, F], float32 on the device."""
+    ) -> Iterator[tuple[NDArray[np.int64], Tensor, EncodedImages | None]]:
+        """Positions among the samples, their patches [B, h, w, F], float32 on the device.
+
+        Beside them, where patches are projected, the images as a similarity compares them.
+        """
         image = self.image.to(self.device)
         for positions, frames in image_batches(pixels, samples, size, image.takes_prior):
             frames = frames.each(lambda part: part.to(self.device))
             if self.projects:
-                yield positions, image(frames).projected_patches
+                output = image(frames)
+                yield positions, output.projected_patches, EncodedImages.of(output)
             else:
-                yield positions, image.encoder(frames).grid.float().permute(0, 2, 3, 1)
+                yield positions, image.encoder(frames).grid.float().permute(0, 2, 3, 1), None
 
     def cells(
         self, pixels: Pixels, samples: pd.DataFrame, size: int
@@ -62,7 +67,7 @@ class PatchEncoder:
         """
         whole_NPF, grid = torch.empty(0), (0, 0)
         lengths: list[float] = []
-        for positions, patches_BhwF in self.batches(pixels, samples, size):
+        for positions, patches_BhwF, _ in self.batches(pixels, samples, size):
             patches_BPF = patches_BhwF.flatten(1, 2)
             if not lengths:
                 grid = (patches_BhwF.shape[1], patches_BhwF.shape[2])

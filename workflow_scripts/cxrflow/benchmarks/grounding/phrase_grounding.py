@@ -1,11 +1,11 @@
 """Phrase grounding on MS-CXR: does the similarity map light up where the phrase points?
 
-BioViL sections 4.1 and 4.3, Tables 4, 5, A.3 and A.4. Every phrase is compared with every patch
-of its image; the grid of cosines is brought to pixels and scored against the union of the phrase's
-boxes with CNR and mIoU. Scores are averaged per finding, then over findings (the paper's "Avg.").
-Beside them stand the controls (:mod:`cxrflow.benchmarks.grounding.controls`), and the phrases with
-and without a place apart. The grids are kept with the scores, so that pictures of several models
-need no model.
+BioViL sections 4.1 and 4.3, Tables 4, 5, A.3 and A.4. Every phrase is compared with every patch of
+its image, by the similarity that the model has learnt. The grid, of cosines in the papers, is
+brought to pixels and scored against the union of the phrase's boxes with CNR and mIoU. Scores are
+averaged per finding, then over findings (the paper's "Avg."). Beside them stand the controls
+(:mod:`cxrflow.benchmarks.grounding.controls`), and the phrases with and without a place apart. The
+grids are kept with the scores, so that pictures of several models need no model.
 
 One image by itself, without boxes and scores: ``--model … --image x.dcm --phrase "…"``, which is
 ``cxrflow ground``.
@@ -33,6 +33,7 @@ from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import miou, of_pixels, signed_cnr
 from cxrflow.metrics.intervals import Floats, weighted_mean
 from cxrflow.pretrain.registry import TERMS
+from cxrflow.similarity.similarity import EncodedImages
 
 log = logging.getLogger("cxrflow")
 
@@ -72,11 +73,12 @@ def similarity_grids(
         asked |= control_phrases(samples)
     blocks: dict[str, list[NDArray[np.float64]]] = {name: [] for name in asked}
     for positions, frames in image_batches(pixels, samples, settings.batch_size, model.takes_prior):
-        patches_BhwP = model.encode_image(frames).projected_patches
+        images = EncodedImages.of(model.encode_image(frames))
         for name, phrases in asked.items():
             chosen = [phrases[i] for i in positions]
             plain = plain_phrases([text or "none" for text in chosen], settings.strip_punctuation)
-            grids = torch.einsum("bhwp,bp->bhw", patches_BhwP, model.encode_text(plain))
+            with torch.inference_mode():
+                grids = model.similarity.maps(images, model.encode_texts(plain))
             block = grids.double().cpu().numpy()
             block[[text is None for text in chosen]] = np.nan
             blocks[name].append(block)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import cxrflow
-from cxrflow.benchmarks.classification.labelled_images import prompt_embeddings
+from cxrflow.benchmarks.classification.labelled_images import class_embedding
 from cxrflow.benchmarks.classification.linear_probe import percent
 from cxrflow.benchmarks.classification.logistic_regression import LinearHeads, longest
 from cxrflow.benchmarks.classification.settings import SegmentationSettings
@@ -49,6 +49,7 @@ from cxrflow.encoders.image_encoder import load_image_half
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import rescale_minmax
+from cxrflow.similarity.similarity import EncodedImages
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
@@ -59,7 +60,10 @@ def start_of(settings: SegmentationSettings, classes_CP: NDArray[np.float64] | N
     if settings.start == "auto":
         return "zeros" if classes_CP is None else "prompts"
     if settings.start == "prompts" and classes_CP is None:
-        raise InputError("settings: key 'start' is 'prompts', but the model has no text half")
+        raise InputError(
+            "settings: key 'start' is 'prompts', but the model has no text half, or compares "
+            "images with texts by no cosine"
+        )
     return settings.start
 
 
@@ -90,15 +94,18 @@ def train_probes(
     return heads, sizes, solved
 
 
-def zero_shot_map(
-    patches_BhwP: Tensor, classes_CP: NDArray[np.float64], settings: SegmentationSettings
-) -> Tensor:
+@torch.no_grad()
+def zero_shot_map(model: Any, images: EncodedImages, settings: SegmentationSettings) -> Tensor:
     """Scores [B, h, w] of the positive class, brought to [0, 1] where ``scale`` is ``affine``."""
-    cosines_BhwC = patches_BhwP.double() @ torch.from_numpy(classes_CP.T).to(patches_BhwP.device)
+    sides = [
+        model.similarity.prompt_maps(images, model.encode_texts(prompts), settings.prompt_average)
+        for prompts in map(list, (settings.negative_prompts, settings.positive_prompts))
+    ]
+    similarities_BhwC = torch.stack(sides, dim=-1).double()
     if settings.map == "positive":
-        scores, least, most = cosines_BhwC[..., 1], -1.0, 1.0
+        scores, least, most = similarities_BhwC[..., 1], -1.0, 1.0
     else:
-        scores = cosines_BhwC.softmax(-1)[..., 1]
+        scores = similarities_BhwC.softmax(-1)[..., 1]
         least, most = torch.tensor([-2.0, 2.0]).double().sigmoid().tolist()  # cosines 1 and -1
     return (scores - least) / (most - least) if settings.scale == "affine" else scores
 
@@ -108,12 +115,12 @@ def make_maps(
     pixels: Pixels,
     samples: pd.DataFrame,
     heads: Mapping[str, LinearHeads],
-    classes_CP: NDArray[np.float64] | None,
+    model: Any | None,
     settings: SegmentationSettings,
 ) -> dict[str, NDArray[np.float64]]:
     """Maps of all images by name, in [0, 1]: probes' probabilities, and the zero-shot scores."""
     found: dict[str, list[NDArray[np.float64]]] = {}
-    for _, patches_BhwF in encoder.batches(pixels, samples, settings.encoder_batch_size):
+    for _, patches_BhwF, images in encoder.batches(pixels, samples, settings.encoder_batch_size):
         made = {
             share: torch.einsum("bhwf,sfc->sbhwc", patches_BhwF, one.weight_KFC)
             .add(one.bias_KC[:, None, None, None])
@@ -121,8 +128,8 @@ def make_maps(
             .softmax(-1)[..., 1]
             for share, one in heads.items()
         }
-        if classes_CP is not None:
-            made[ZERO_SHOT] = zero_shot_map(patches_BhwF, classes_CP, settings)[None]
+        if model is not None and images is not None:
+            made[ZERO_SHOT] = zero_shot_map(model, images, settings)[None]
         for name, maps_SBhw in made.items():
             found.setdefault(name, []).append(maps_SBhw.cpu().numpy())
     maps = {name: np.concatenate(blocks, axis=1) for name, blocks in found.items()}
@@ -210,10 +217,18 @@ def evaluate(
     named in errors.
     """
     parts = read_parts(cohort, folder, pixels, settings)
-    prompts = (settings.positive_prompts, settings.negative_prompts, settings.prompt_average)
-    classes_CP = None if model is None else prompt_embeddings(model, *prompts)
+    classes_CP = None
+    if model is not None and model.similarity.is_linear:
+        prompts = (settings.negative_prompts, settings.positive_prompts)
+        average = settings.prompt_average
+        classes_CP = np.stack([class_embedding(model, texts, average) for texts in prompts])
+    elif model is not None and settings.scale == "affine":
+        raise InputError(
+            "settings: key 'scale' is 'affine', which is for cosines; the model compares by "
+            f"{type(model.similarity).__name__}: expected minmax"
+        )
     heads, labelled, solved = train_probes(encoder, pixels, parts.train, classes_CP, settings)
-    maps = make_maps(encoder, pixels, parts.test, heads, classes_CP, settings)
+    maps = make_maps(encoder, pixels, parts.test, heads, model, settings)
     protocol = {
         "start": start_of(settings, classes_CP),
         "features": "projected" if encoder.projects else "trunk",

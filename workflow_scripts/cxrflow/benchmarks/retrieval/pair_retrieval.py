@@ -1,11 +1,11 @@
 """Image-text retrieval: does an image find its own report among all, and a report its image?
 
 For data without boxes and labels; not of the papers, but the protocol that is common: recall at k,
-the share of queries whose own counterpart is among the first k by cosine, and the median rank of
-the counterpart, in both directions. Reports often agree word for word ("No acute cardiopulmonary
-process."), so each text stands once, with the first study that has it; the others are counted as
-left out. Intervals are over queries, those of one patient drawn together, with the candidates as
-they are.
+the share of queries whose own counterpart is among the first k by the model's similarity, and the
+median rank of the counterpart, in both directions. Reports often agree word for word ("No acute
+cardiopulmonary process."), so each text stands once, with the first study that has it; the others
+are counted as left out. Intervals are over queries, those of one patient drawn together, with the
+candidates as they are.
 
 ``other_study/recall/<k>``: the share that has another patient's counterpart among the first k;
 what stands above it is owed to the pair.
@@ -19,14 +19,15 @@ import numpy as np
 import pandas as pd
 
 import cxrflow
-from cxrflow.benchmarks.generation.report_retrieval import embed
+from cxrflow.benchmarks.generation.report_retrieval import encode_texts
 from cxrflow.benchmarks.grounding.controls import exchange
 from cxrflow.benchmarks.inputs import Pixels, drop_rows, open_pixels
 from cxrflow.benchmarks.result import Result, estimates
 from cxrflow.benchmarks.retrieval.settings import PairRetrievalSettings
-from cxrflow.benchmarks.study_images import Studies, embed_images, read_studies
+from cxrflow.benchmarks.study_images import Studies, encode_studies, read_studies
 from cxrflow.metrics.intervals import Floats, Statistic, weighted_mean, weighted_median
-from cxrflow.metrics.retrieval import cosines, ranks
+from cxrflow.metrics.retrieval import ranks, without_rounding
+from cxrflow.similarity.similarity import EncodedImages
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
@@ -122,9 +123,10 @@ def score(options: Namespace, settings: PairRetrievalSettings) -> Result:
     model: Any = cxrflow.load(options.model, choose_device(settings.device))
     pixels = open_pixels(options.pixels, model.geometry)
     studies = distinct(read_studies(options.cohort, pixels, settings.sections, settings.split))
-    image_NP = embed_images(model, pixels, studies.table, settings.batch_size)
-    text_NP = embed(model, studies.table["text"].tolist(), settings.batch_size).cpu()
-    scores_NN = cosines(image_NP.double().numpy(), text_NP.double().numpy())
+    by_kind = encode_studies(model, pixels, studies.table, settings.batch_size)
+    images = EncodedImages(by_kind["projected"], by_kind.get("patches"))
+    texts = encode_texts(model, studies.table["text"].tolist(), settings.batch_size)
+    scores_NN = without_rounding(model.similarity.scores(images, texts).double().cpu().numpy())
     return make_result(studies, scores_NN, pixels, settings)
 
 

@@ -1,8 +1,8 @@
 """Text-image retrieval: which candidates have the category that a text describes? (ConVIRT 4.2.)
 
-The score is the cosine of the two projections, v and u, as trained. Of a model that was trained to
-tell pairs apart by a classifier (Contrastive-Binary-Loss) too: the paper scores it by the same
-cosine, not by the classifier's probability. Texts are embedded as they are, each as a whole.
+The score is the cosine of the two projections, v and u, as trained, or the similarity that the
+model keeps in its place. Contrastive-Binary-Loss keeps none by default: the paper scores it by the
+same cosine, not by the classifier's probability. Texts are embedded as they are, each as a whole.
 """
 
 from argparse import Namespace
@@ -20,7 +20,7 @@ from cxrflow.benchmarks.retrieval.settings import TextRetrievalSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import file_digest, fingerprint
 from cxrflow.files.parquet import read_table
-from cxrflow.metrics.retrieval import cosines
+from cxrflow.metrics.retrieval import without_rounding
 from cxrflow.training.precision import choose_device
 
 FILE = "queries.parquet"
@@ -60,9 +60,9 @@ def evaluate(
     queries, dropped = usable(queries, model)
     scores_QC = None
     if model is not None:
-        embedded = model.encode_text(queries["text"].tolist()).double().cpu().numpy()
-        searched = features.of(candidates.table, "projected").double().numpy()
-        scores_QC = cosines(embedded, searched)
+        images = features.images(candidates.table, model.similarity)
+        scores_CQ = model.similarity.scores(images, model.encode_texts(queries["text"].tolist()))
+        scores_QC = without_rounding(scores_CQ.T.double().cpu().numpy())
     predictions = predict(queries, candidates, scores_QC, settings.cutoffs)
     return result("text_retrieval", cohort, candidates, predictions, dropped, features, settings)
 

@@ -16,14 +16,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize, pad
 
-from cxrflow.encoders.word_aggregation import Words, aggregate_words
+from cxrflow.encoders.word_aggregation import Words
 from cxrflow.errors import InputError
 from cxrflow.objectives.contrastive import symmetric_cross_entropy
-from cxrflow.objectives.local_alignment import Matching, local_similarity
+from cxrflow.objectives.local_alignment import local_similarity
 from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.report_text import TextOutput
 from cxrflow.pretrain.terms.settings import LocalAlignmentSettings
+from cxrflow.similarity.local import Local, LocalConfig
+from cxrflow.similarity.words import WordReader
 
 if TYPE_CHECKING:
     from cxrflow.pretrain.image_text_pairs import ImageTextProgram, PairViews
@@ -43,23 +45,18 @@ class LocalAlignment(Term):
                 f"encoder has {depth} layers; expected no more than that"
             )
         self.layers = settings.layers
-        self.matching = Matching(
-            settings.temp1,
-            settings.temp2,
-            settings.word_softmax,
-            settings.match,
-            settings.aggregation,
-        )
-        self._continues_V = torch.from_numpy(vocabulary.continues)
-        self._dropped_V = torch.zeros_like(self._continues_V)
-        self._dropped_V[[vocabulary.pad, vocabulary.sep]] = True
-        self._dropped_V[vocabulary.cls_] = not settings.cls_is_word
+        names = LocalConfig.model_fields.keys()
+        config = LocalConfig.model_validate(settings.model_dump(include=set(names)))
+        reader = WordReader.of(vocabulary, settings.layers, settings.cls_is_word)
+        self.local = Local(config, reader)
 
     def words(self, text: TextOutput) -> Words:
         """Projected words [I, W, P]. A masked word is still a word of as many pieces."""
-        states = text.states[-self.layers :]
-        words = aggregate_words(states, text.ids, self._continues_V, self._dropped_V)
-        return Words(text.encoder.project_words(words.word_BWD), words.lengths)
+        assert self.local.words is not None
+        return self.local.words(text.encoder, text.states, text.ids)
+
+    def similarity(self) -> Local | None:
+        return self.local if self.settings.exported else None
 
     def loss(self, views: "PairViews") -> Tensor:
         image, words = views.image, self.words(views.text)
@@ -70,7 +67,7 @@ class LocalAlignment(Term):
         behind = int(length_B.max()) - word_IWP.shape[1]
         (word_BWP,), _ = views.batch.gather(pad(word_IWP, (0, 0, 0, behind)))
         similarity_IB = local_similarity(
-            patch_IhwP.flatten(1, 2), word_BWP, length_B.tolist(), self.matching
+            patch_IhwP.flatten(1, 2), word_BWP, length_B.tolist(), self.local.config.matching
         )
         (similarity_BB,), own = views.batch.gather(similarity_IB)
         return symmetric_cross_entropy(self.settings.temp3 * similarity_BB, own)

@@ -12,6 +12,8 @@ from pydantic import Field, model_serializer, model_validator
 from cxrflow.settings import Settings
 from cxrflow.text.settings import MaskingSettings
 
+EXPORTED = "the model compares images with texts by this term afterwards, not by the cosine"
+
 
 class TermSettings(Settings):
     """The settings that every term has, and what its class says of the models it trains.
@@ -25,6 +27,11 @@ class TermSettings(Settings):
     matches_words: ClassVar[bool] = False
 
     weight: float = Field(1.0, gt=0, description="of this term in the sum")
+
+    @property
+    def similarity(self) -> str | None:
+        """The kind of :mod:`cxrflow.similarity` that the model keeps from this term, if any."""
+        return None
 
 
 class MaskedLanguageSettings(TermSettings):
@@ -128,10 +135,15 @@ class LocalAlignmentSettings(TermSettings):
         "of all patches",
     )
     cls_is_word: bool = Field(False, description="[CLS] counts as a word: GLoRIA's published code")
+    exported: bool = Field(False, description=EXPORTED)
+
+    @property
+    def similarity(self) -> str | None:
+        return "local" if self.exported else None
 
 
 class PairMatchingSettings(TermSettings):
-    """Contrastive-Binary-Loss (ConVIRT section 4.3); the classifier is not kept."""
+    """Contrastive-Binary-Loss (ConVIRT section 4.3)."""
 
     title = "Real and fake pairs"
     projects = True
@@ -139,6 +151,11 @@ class PairMatchingSettings(TermSettings):
     hidden: int | None = Field(
         None, ge=1, description="width inside the classifier, not stated; null: the joint space's"
     )
+    exported: bool = Field(False, description=f"{EXPORTED}. The paper scores it by the cosine")
+
+    @property
+    def similarity(self) -> str | None:
+        return "perceptron" if self.exported else None
 
 
 class ClassificationSettings(TermSettings):
@@ -175,6 +192,21 @@ class Terms(Settings):
     def _at_least_one(self) -> Self:
         if not self.named():
             raise ValueError(f"names no term; expected one of {', '.join(type(self).model_fields)}")
+        return self
+
+    @property
+    def similarity(self) -> str | None:
+        """The kind of :mod:`cxrflow.similarity` that the model keeps; None: the cosine."""
+        return next((term.similarity for term in self.named().values() if term.similarity), None)
+
+    @model_validator(mode="after")
+    def _one_similarity(self) -> Self:
+        exported = [name for name, term in self.named().items() if term.similarity]
+        if len(exported) > 1:
+            raise ValueError(
+                f"{' and '.join(exported)} are both to be kept as the model's similarity; expected "
+                "at most one"
+            )
         return self
 
     @model_serializer(mode="wrap")

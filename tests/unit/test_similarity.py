@@ -1,0 +1,207 @@
+"""Similarities of images and texts: trained by a term, kept in the folder, asked by benchmarks."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from small_text import write_text_model
+from torch import Tensor, nn
+from torch.nn.functional import cosine_similarity, normalize
+
+import cxrflow
+from cxrflow.benchmarks.classification.zero_shot_classification import prompt_similarities
+from cxrflow.benchmarks.generation.report_retrieval import encode_texts
+from cxrflow.commands.export import export
+from cxrflow.encoders.cxr_bert import load_text_half
+from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.errors import InputError
+from cxrflow.files.atomic import write_json
+from cxrflow.models.model import Model
+from cxrflow.objectives.local_alignment import Matching, local_similarity
+from cxrflow.pretrain.report_text import TextOutput
+from cxrflow.pretrain.terms.local_alignment import LocalAlignment
+from cxrflow.pretrain.terms.pair_matching import PairMatching
+from cxrflow.pretrain.terms.settings import (
+    JointTerms,
+    LocalAlignmentSettings,
+    PairMatchingSettings,
+    StudyTerms,
+)
+from cxrflow.similarity import similarity as module
+from cxrflow.similarity.cosine import Cosine
+from cxrflow.similarity.folder import load_similarity, save_similarity
+from cxrflow.similarity.similarity import EncodedImages
+from cxrflow.text.tokenizer import VocabularyInfo
+
+TEXTS = ["no pleural effusions .", "nodule", "heart is large . no effusion"]
+PIXELS = torch.rand(4, 1, 32, 32, generator=torch.Generator().manual_seed(0))
+TERMS = {
+    "local": (LocalAlignment, LocalAlignmentSettings(exported=True, layers=2)),
+    "local of unit vectors": (
+        LocalAlignment,
+        LocalAlignmentSettings(
+            exported=True, layers=1, normalised=True, word_softmax=False, match="dot"
+        ),
+    ),
+    "perceptron": (PairMatching, PairMatchingSettings(exported=True, hidden=5)),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model folder with both halves, projected linearly."""
+    torch.manual_seed(0)
+    write_text_model(tmp_path)
+    sizes = {"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "channels": 1}
+    head = {"projection": 8, "projection_head": {"kind": "linear"}}
+    save_image_half(ImageEncoder(ImageEncoderSettings.model_validate(sizes | head)), tmp_path)
+    write_json(tmp_path / "run.json", {"data": {"geometry": "shorter32"}})
+    return tmp_path
+
+
+def trained(folder: Path, name: str) -> Any:
+    """A term as a program makes it, with weights that are not those it starts from."""
+    text = load_text_half(folder)
+    vocabulary = VocabularyInfo.from_folder(folder)
+    program = SimpleNamespace(
+        text=text,
+        vocabulary=vocabulary,
+        image=SimpleNamespace(settings=SimpleNamespace(projection=text.config.projection_size)),
+    )
+    kind, settings = TERMS[name]
+    term = kind(settings, program)  # type: ignore[arg-type]
+    for parameter in term.parameters():
+        nn.init.normal_(parameter)
+    return term.eval()
+
+
+def in_training(term: Any, model: Model) -> Tensor:
+    """[images, texts]: how the term compares, from what a program's views hold."""
+    assert model.image_encoder is not None and model.text_encoder is not None
+    with torch.inference_mode():
+        patches = model.image_encoder(Frames(PIXELS)).unnormalised_patches
+        ids, mask, states = model._states(model._tokens(TEXTS), 2)
+        text = TextOutput(model.text_encoder, ids, mask, states, None)
+        if isinstance(term, PairMatching):
+            rows = [term.perceptron.logits(patches.mean((1, 2)), row.expand(4, -1))
+                    for row in text.projected]  # fmt: skip
+            return torch.stack(rows, dim=1)
+        words, settings = term.words(text), term.settings
+        regions, embedded = patches.flatten(1, 2), words.word_BWD
+        if settings.normalised:
+            regions, embedded = normalize(regions, dim=2), normalize(embedded, dim=2)
+        matching = Matching(
+            settings.temp1, settings.temp2, settings.word_softmax, settings.match,
+            settings.aggregation,
+        )  # fmt: skip
+        return local_similarity(regions, embedded, words.lengths, matching)
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_a_model_is_scored_by_what_it_was_trained_with(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    term = trained(folder, name)
+    save_similarity(term.similarity(), folder)
+    model = cxrflow.load(folder)
+    assert f"compares by {type(term.similarity()).__name__}" in repr(model)
+    scores = model.similarities(PIXELS, TEXTS)
+    torch.testing.assert_close(scores, in_training(term, model), rtol=1e-4, atol=1e-5)
+    # Zero-shot prompts, retrieval and curation ask the same; blocks change nothing.
+    images = EncodedImages.of(model.encode_image(PIXELS))
+    pair = (TEXTS[:1], TEXTS[1:])
+    prompts = prompt_similarities(model, images, [pair], "normalised")
+    wanted = torch.stack([scores[:, 0], scores[:, 1:].mean(1)], dim=1).double()
+    np.testing.assert_allclose(prompts[:, 0], wanted, rtol=1e-4, atol=1e-5)
+    monkeypatch.setattr(module, "BLOCK", 2)
+    texts = encode_texts(model, TEXTS, batch_size=2)
+    torch.testing.assert_close(model.similarity.scores(images, texts), scores)
+    paired = model.similarity.paired_scores(images.rows(slice(3)), texts)
+    torch.testing.assert_close(paired, scores[:3].diagonal())
+    # A map is of every patch of an image with its text; all images may share one.
+    maps = model.similarity_map(PIXELS[:3], TEXTS)
+    assert images.patches is not None and maps.shape == images.patches[:3].shape[:3]
+    torch.testing.assert_close(maps[:1], model.similarity_map(PIXELS[:1], TEXTS[:1]))
+    assert model.similarity_map(PIXELS, TEXTS[:1]).shape[0] == 4
+
+
+def test_a_map_of_a_perceptron_is_its_score_patch_by_patch(folder: Path) -> None:
+    term = trained(folder, "perceptron")
+    images = EncodedImages(torch.empty(2, 8), torch.randn(2, 3, 3, 8))
+    text = cxrflow.load(folder).encode_texts(TEXTS[:1])
+    assert images.patches is not None
+    maps = term.perceptron.maps(images, text)
+    for image, row, column in ((0, 0, 0), (1, 2, 1)):
+        logit = term.perceptron.logits(images.patches[image, row, column], text.projection[0])
+        torch.testing.assert_close(maps[image, row, column], logit)
+
+
+def test_a_map_of_words_is_the_mean_of_their_cosines(folder: Path) -> None:
+    save_similarity(trained(folder, "local").similarity(), folder)
+    model = cxrflow.load(folder)
+    texts = model.encode_texts(TEXTS)
+    assert texts.words is not None
+    images = EncodedImages(torch.empty(3, 8), torch.randn(3, 2, 2, texts.projection.shape[1]))
+    assert images.patches is not None
+    maps = model.similarity.maps(images, texts)
+    for number, length in enumerate(texts.words.lengths):
+        words = texts.words.word_BWD[number, :length]
+        cosines = cosine_similarity(images.patches[number, 1, 0][None], words, dim=1)
+        torch.testing.assert_close(maps[number, 1, 0], cosines.mean())
+
+
+def test_without_a_similarity_of_its_own_a_model_compares_by_cosine(folder: Path) -> None:
+    model = cxrflow.load(folder)
+    assert isinstance(model.similarity, Cosine) and isinstance(load_similarity(folder), Cosine)
+    image, text = model.encode_image(PIXELS), model.encode_text(TEXTS)
+    wanted = image.projected_global.double() @ text.double().T
+    torch.testing.assert_close(model.similarities(PIXELS, TEXTS), wanted)
+    wanted = torch.einsum("bhwp,bp->bhw", image.projected_patches[:3], text)
+    assert torch.equal(model.similarity_map(PIXELS[:3], TEXTS), wanted)
+    with pytest.raises(InputError, match="3 texts for 4 studies"):
+        model.similarity_map(PIXELS, TEXTS)
+
+
+def test_only_one_term_gives_a_model_its_similarity() -> None:
+    both = {"local_alignment": {"exported": True}, "pair_matching": {"exported": True}}
+    with pytest.raises(ValidationError, match="local_alignment and pair_matching are both"):
+        StudyTerms.model_validate(both)
+    terms = JointTerms.model_validate({"global_alignment": {}, "local_alignment": {}})
+    assert terms.similarity is None
+    assert StudyTerms.model_validate({"pair_matching": {"exported": True}}).similarity == (
+        "perceptron"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kind": "telepathy"}, "kind is 'telepathy', which this package has not"),
+        ({"kind": "folder"}, "kind is 'folder', which is no similarity"),
+        ({"config": {"width": 8}}, "key 'hidden' is missing"),
+        ({"word_layers": 2}, "'words.continues' is missing"),
+        ({"config": {"width": 4, "hidden": 5}}, "expected"),
+    ],
+)
+def test_a_folder_that_does_not_fit_is_named(
+    folder: Path, changes: dict[str, Any], message: str
+) -> None:
+    save_similarity(trained(folder, "perceptron").similarity(), folder)
+    path = folder / "similarity/config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(InputError) as error:
+        cxrflow.load(folder)
+    assert message in str(error.value) and str(folder / "similarity") in str(error.value)
+
+
+def test_the_released_layout_has_no_place_for_it(folder: Path, tmp_path: Path) -> None:
+    save_similarity(trained(folder, "perceptron").similarity(), folder)
+    with pytest.raises(InputError, match="no place for a similarity other than the cosine"):
+        export(folder, tmp_path / "out")

@@ -1,0 +1,52 @@
+"""Local matching of words and patches: GLoRIA's similarity (Huang et al. 2021, Eq. 2 to 4).
+
+A model compares by it that was trained with the local term and says ``exported: true`` there.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from cxrflow.objectives.local_alignment import Matching, local_similarity
+from cxrflow.settings import Settings
+from cxrflow.similarity.similarity import EncodedImages, EncodedTexts, Similarity
+
+
+class LocalConfig(Settings):
+    """How words are matched: the values of the local term that trained the model."""
+
+    temp1: float
+    temp2: float
+    word_softmax: bool
+    match: Literal["cosine", "dot"]
+    aggregation: Literal["sum", "mean"]
+    normalised: bool
+
+    @property
+    def matching(self) -> Matching:
+        """The same for the objective."""
+        return Matching(self.temp1, self.temp2, self.word_softmax, self.match, self.aggregation)
+
+
+class Local(Similarity):
+    """Z of objectives/local_alignment.py; a map is the mean of the words' cosines."""
+
+    Config = LocalConfig
+    config: LocalConfig
+
+    def forward(self, images: EncodedImages, texts: EncodedTexts) -> Tensor:
+        assert images.patches is not None and texts.words is not None
+        patch_NMP, word_TWP = images.patches.flatten(1, 2), texts.words.word_BWD
+        if self.config.normalised:
+            patch_NMP, word_TWP = normalize(patch_NMP, dim=2), normalize(word_TWP.float(), dim=2)
+        return local_similarity(patch_NMP, word_TWP, texts.words.lengths, self.config.matching)
+
+    def maps(self, images: EncodedImages, texts: EncodedTexts) -> Tensor:
+        assert images.patches is not None and texts.words is not None
+        word_TWP, lengths = texts.words
+        # A word behind a text's last is zero, and so is its cosine.
+        summed_TP = normalize(word_TWP.float(), dim=2).sum(1)
+        mean_TP = summed_TP / torch.tensor(lengths, device=summed_TP.device)[:, None]
+        return torch.einsum("bhwp,bp->bhw", normalize(images.patches, dim=3), mean_TP)
