@@ -11,7 +11,6 @@ from label_fixtures import REPORTS, given_like, write_corpus
 
 from cxrflow.benchmarks.compare_labels import main
 from cxrflow.benchmarks.data import label_agreement as program
-from cxrflow.benchmarks.data.given_labels import read_given
 from cxrflow.benchmarks.data.label_disagreements import (
     NOT_TOLD,
     NOTHING_READ,
@@ -20,6 +19,7 @@ from cxrflow.benchmarks.data.label_disagreements import (
     labelled_sentences,
     rank,
 )
+from cxrflow.benchmarks.data.reference_labels import read_reference_labels
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
 from cxrflow.data.readers import mimic_cxr_jpg
 from cxrflow.errors import InputError
@@ -41,7 +41,10 @@ def settings(**values):
 
 def compare(corpus, given, **values):
     return program.compare(
-        program.Ours.read(corpus), given.astype({"study_id": "str"}), "given", settings(**values)
+        program.CorpusLabels.read(corpus),
+        given.astype({"study_id": "str"}),
+        "given",
+        settings(**values),
     )
 
 
@@ -55,7 +58,7 @@ def test_a_table_is_read_by_name_whatever_its_format(tmp_path, corpus, name):
     path = tmp_path / name
     table.to_parquet(path) if name.endswith("parquet") else table.to_csv(path, index=False)
     asked = tmp_path / name.removesuffix(".gz")  # plain or gzipped, as published or unpacked
-    found = read_given(asked, settings(id_column="key"))
+    found = read_reference_labels(asked, settings(id_column="key"))
     assert list(found) == ["study_id", *OBSERVATIONS]
     assert found["study_id"].tolist() == list(REPORTS)
     assert found.loc[0, ["Edema", "Pleural Effusion", "Pneumothorax"]].tolist() == [-1, 1, 0]
@@ -69,23 +72,23 @@ def test_mimics_tables_are_read_as_their_reader_reads_them(tmp_path, corpus):
         named = {"Lung Opacity": "Airspace Opacity"} if kind == "radiologist" else {}
         table.rename(columns=named).to_csv(path, index=False)
         theirs = mimic_cxr_jpg.read_labels(tmp_path, kind)[0].set_index("study_id")
-        found = read_given(path, settings()).set_index("study_id")
+        found = read_reference_labels(path, settings()).set_index("study_id")
         pd.testing.assert_frame_equal(found, theirs[list(OBSERVATIONS)], check_names=False)
 
 
 def test_open_i_is_read_by_its_terms(tmp_path, monkeypatch):
     terms = pd.DataFrame([("CXR1", 1.0, 0.0)], columns=["study_id", "Edema", "No Finding"])
     monkeypatch.setattr(
-        "cxrflow.benchmarks.data.given_labels.read_term_labels",
+        "cxrflow.benchmarks.data.reference_labels.read_term_labels",
         lambda root: terms if root == tmp_path else pytest.fail(str(root)),
     )
-    found = read_given(tmp_path, settings(layout="open_i"))
+    found = read_reference_labels(tmp_path, settings(layout="open_i"))
     assert found.to_dict("list") == {"study_id": ["CXR1"], "No Finding": [0.0], "Edema": [1.0]}
     monkeypatch.setattr(
-        "cxrflow.benchmarks.data.given_labels.read_term_labels", lambda root: terms.iloc[:0]
+        "cxrflow.benchmarks.data.reference_labels.read_term_labels", lambda root: terms.iloc[:0]
     )
     with pytest.raises(InputError, match="it labels no report"):
-        read_given(tmp_path, settings(layout="open_i"))
+        read_reference_labels(tmp_path, settings(layout="open_i"))
 
 
 @pytest.mark.parametrize(
@@ -105,15 +108,15 @@ def test_open_i_is_read_by_its_terms(tmp_path, monkeypatch):
 def test_a_bad_row_is_named(tmp_path, text, message):
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(InputError, match=message):
-        read_given(tmp_path / "t.csv", settings())
+        read_reference_labels(tmp_path / "t.csv", settings())
 
 
 def test_an_absent_table_is_named(tmp_path):
     with pytest.raises(InputError, match=r"no.csv: file not found \(plain or .gz\)"):
-        read_given(tmp_path / "no.csv", settings())
+        read_reference_labels(tmp_path / "no.csv", settings())
     pd.DataFrame({"study_id": [1, 1], "Edema": [1, 0]}).to_parquet(tmp_path / "t.parquet")
     with pytest.raises(InputError, match="t.parquet: data rows 1, 2 are all of study '1'"):
-        read_given(tmp_path / "t.parquet", settings())
+        read_reference_labels(tmp_path / "t.parquet", settings())
 
 
 # --- the comparison -----------------------------------------------------------------------------
@@ -354,4 +357,4 @@ def test_a_corpus_of_other_settings_is_named(tmp_path):
     values = json.loads(path.read_text())
     path.write_text(json.dumps(values | {"settings": {"splittter": "rules"}}))
     with pytest.raises(InputError, match="corpus.json, settings: unknown key 'splittter'"):
-        program.Ours.read(folder)
+        program.CorpusLabels.read(folder)

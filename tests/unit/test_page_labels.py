@@ -25,7 +25,7 @@ def made(tmp_path, config: Config | None = None, reports=REPORTS, settings=None,
     """The section's content for a comparison of ``reports`` with changed labels."""
     corpus = write_corpus(tmp_path / "made", reports)
     given = given_like(corpus, **changes)
-    ours = program.Ours.read(corpus)
+    ours = program.CorpusLabels.read(corpus)
     chosen = LabelAgreementSettings.model_validate(
         {"intervals": {"replicates": 100}} | (settings or {})
     )

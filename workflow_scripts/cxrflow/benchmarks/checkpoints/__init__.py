@@ -1,1 +1,1 @@
-"""What a training's series of checkpoints says of it."""
+"""The benchmark of a training's series of checkpoints."""

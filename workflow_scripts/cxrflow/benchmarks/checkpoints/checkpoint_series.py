@@ -1,10 +1,10 @@
 """Does a lower validation loss mean a better score? Each checkpoint of a training in a task.
 
-ConVIRT section 6, Figure 5: every fifth validation the model was kept and put to three tasks; each
-score is drawn over the negative validation loss. ``correlation`` is Pearson's, of -loss and score.
-How many checkpoints there are is read from the model folder, so that a training that stopped early
-has fewer. Its interval is over checkpoints as if they were independent, which those of one training
-are not: that over several trainings says more.
+ConVIRT section 6, Figure 5: the model of every fifth validation was scored in three tasks, and each
+score is drawn over the negative validation loss. ``correlation`` is Pearson's of -loss and score.
+The model folder says how many checkpoints there are; a training that stopped early has fewer. The
+interval treats checkpoints as independent, which those of one training are not; an interval over
+several trainings says more.
 """
 
 import importlib
@@ -32,45 +32,47 @@ from cxrflow.metrics.intervals import Floats, Statistic
 log = logging.getLogger("cxrflow")
 
 FILE = "loss_and_score.png"
-LEAST = 3  # checkpoints
+LEAST = 3  # checkpoints: two always correlate perfectly
 
 
 def checkpoints(model: Path) -> list[Path]:
-    """The checkpoints of a model, earliest first; InputError when there are too few."""
+    """Return the checkpoints of a model, earliest first; InputError if there are too few."""
     folder = model / "checkpoints"
-    found = sorted((p for p in folder.glob("*") if p.name.isdigit()), key=lambda p: int(p.name))
-    if len(found) < LEAST:
+    series = sorted((p for p in folder.glob("*") if p.name.isdigit()), key=lambda p: int(p.name))
+    if len(series) < LEAST:
         raise InputError(
-            f"{folder}: {len(found)} checkpoints; expected {LEAST} or more, which "
+            f"{folder}: {len(series)} checkpoints; expected {LEAST} or more, which "
             "training.checkpoint_validations keeps"
         )
-    return found
+    return series
 
 
 def task_result(
     checkpoint: Path, options: Namespace, settings: CheckpointSeriesSettings, work: Path
 ) -> Result:
-    """The result of one checkpoint in the task; ``work`` is a folder of its own."""
+    """Score one checkpoint in the task; ``work`` is an empty folder."""
     benchmark = BENCHMARKS[settings.benchmark]
-    asked = benchmark.settings.model_validate({**settings.settings, "device": settings.device})
+    task_settings = benchmark.settings.model_validate(
+        {**settings.settings, "device": settings.device}
+    )
     model, state = work / "model", work / "state"
     model.mkdir()
     state.mkdir()
-    for part in checkpoint.iterdir():
-        (model / part.name).symlink_to(part.resolve())
-    # What a checkpoint shares with the model that it is one of.
+    for path in checkpoint.iterdir():
+        (model / path.name).symlink_to(path.resolve())
+    # A checkpoint has weights and configuration; run.json is that of the training.
     (model / "run.json").symlink_to((checkpoint.parent.parent / "run.json").resolve())
-    given = Namespace(**{**vars(options), "model": model, "state": state})
-    if "features" in benchmark.inputs(asked):
-        given.output = given.features = work / "features"
-        extract(given, FeatureSettings(device=settings.device))
+    task_options = Namespace(**{**vars(options), "model": model, "state": state})
+    if "features" in benchmark.inputs(task_settings):
+        task_options.output = task_options.features = work / "features"
+        extract(task_options, FeatureSettings(device=settings.device))
     program = importlib.import_module(f"cxrflow.benchmarks.{benchmark.program}")
-    found: Result = program.score(given, asked)
-    return found
+    result: Result = program.score(task_options, task_settings)
+    return result
 
 
 def statistics(predictions: pd.DataFrame, settings: CheckpointSeriesSettings) -> Statistic:
-    """The correlation of the negative loss and the score."""
+    """Pearson's correlation of the negative loss and the score."""
     loss, score = (predictions[name].to_numpy() for name in ("loss", "score"))
 
     def metrics(counts: Floats) -> dict[str, Floats]:
@@ -80,7 +82,7 @@ def statistics(predictions: pd.DataFrame, settings: CheckpointSeriesSettings) ->
 
 
 def draw(predictions: pd.DataFrame, settings: CheckpointSeriesSettings, words: str) -> Figure:
-    """The loss over the steps, and the score over the negative loss."""
+    """Draw the loss over the steps, and the score over the negative loss."""
     from matplotlib.figure import Figure as Canvas
 
     canvas = Canvas(figsize=(8, 3.5), dpi=100, layout="constrained")
@@ -102,8 +104,8 @@ def score(options: Namespace, settings: CheckpointSeriesSettings) -> Result:
         )
     rows: list[dict[str, Any]] = []
     data: dict[str, Any] = {}
-    found = checkpoints(options.model)
-    for checkpoint in progress(found, len(found), "checkpoint", lambda path: 1):
+    series = checkpoints(options.model)
+    for checkpoint in progress(series, len(series), "checkpoint", lambda path: 1):
         validated = read_object(checkpoint / "validation.json", ("step", settings.loss))
         with tempfile.TemporaryDirectory() as work:
             result = task_result(checkpoint, options, settings, Path(work))

@@ -8,7 +8,7 @@ from cxrflow.benchmarks.settings import BenchmarkSettings
 
 
 class CheckpointSeriesSettings(BenchmarkSettings):
-    """Each checkpoint of a training, put to a task."""
+    """Score of each checkpoint of a training in a task."""
 
     benchmark: str = Field(default="", description="of the task; a paper's `of` names the task")
     settings: dict[str, Any] = Field(default={}, description="of the task, laid over its own")
@@ -17,6 +17,6 @@ class CheckpointSeriesSettings(BenchmarkSettings):
 
     @property
     def geometry(self) -> str | None:
-        """Of the pixels that the task asks for; None: the model's own."""
-        asked: str | None = self.settings.get("geometry")
-        return asked
+        """The geometry of the pixels that the task needs; None: the model's own."""
+        geometry: str | None = self.settings.get("geometry")
+        return geometry

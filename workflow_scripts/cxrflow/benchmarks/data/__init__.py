@@ -1,1 +1,1 @@
-"""What the data themselves hold: report labels against given ones, statistics."""
+"""Measures of the data themselves: agreement of report labels, statistics."""

@@ -1,9 +1,9 @@
-"""Where MS-CXR's boxes lie and how far they reach, by finding: Figure C.1's axes as numbers.
+"""Position and extent of MS-CXR's boxes by finding: the axes of BioViL's Figure C.1 as numbers.
 
-BioViL Appendix C shows examples of "spatial extent", "multiple pathologies" and "multiple spatial
-locations". Counted here over all pairs of a phrase and an image: the part of the image that the
-union of the phrase's boxes covers, whether there are several boxes, and how often each place of the
-image is inside (drawn by finding).
+Appendix C shows examples of "spatial extent", "multiple pathologies" and "multiple spatial
+locations". Counted here over all pairs of a phrase and an image: the share of the image that the
+union of the phrase's boxes covers, the share of pairs with several boxes, and a map of how often
+each place is inside.
 """
 
 import numpy as np
@@ -14,25 +14,25 @@ from cxrflow.benchmarks.grounding.region import box_mask
 from cxrflow.benchmarks.result import Figure, png_of
 from cxrflow.data.readers.common_tables import Tables
 
-SIDE = 64  # cells of a map; coordinates are parts of the image's width and height
+SIDE = 64  # cells of a map; coordinates are shares of the image's width and height
 
 
 def union_maps(tables: Tables) -> pd.DataFrame:
-    """``image_id``, ``category``, ``boxes`` and ``map`` [SIDE, SIDE], bool, of every pair."""
+    """Return ``image_id``, ``category``, ``boxes`` (number) and ``map`` [SIDE, SIDE] of each pair."""
     images = tables.images.set_index("image_id")
     size = images.reindex(tables.boxes["image_id"])[["image_width", "image_height"]].to_numpy()
     boxes = tables.boxes[[*"xywh"]].to_numpy() * SIDE / np.tile(size, 2)
     numbered = tables.boxes.assign(number=np.arange(len(boxes)))
     pairs = numbered.groupby(["image_id", "category", "phrase"], sort=False)["number"].agg(list)
-    found = pairs.reset_index()[["image_id", "category"]]
-    found["boxes"] = pairs.map(len).to_numpy()
+    table = pairs.reset_index()[["image_id", "category"]]
+    table["boxes"] = pairs.map(len).to_numpy()
     maps = [box_mask(boxes[rows], SIDE, SIDE) for rows in pairs]
-    return found.assign(map=pd.Series(maps, dtype=object))
+    return table.assign(map=pd.Series(maps, dtype=object))
 
 
 def spread(maps: pd.DataFrame) -> dict[str, float]:
-    """Means over the pairs of a finding: share covered, its median, share with several boxes."""
-    shares = np.array([one.mean() for one in maps["map"]])
+    """Return the mean and median share of the image covered, and the share with several boxes."""
+    shares = np.array([mask.mean() for mask in maps["map"]])
     if not len(shares):
         return {}
     return {
@@ -43,13 +43,13 @@ def spread(maps: pd.DataFrame) -> dict[str, float]:
 
 
 def draw(maps: dict[str, pd.DataFrame]) -> Figure:
-    """The mean map of each finding that has pairs, all in one scale of colours."""
+    """Draw the mean map of each finding that has pairs, all on one colour scale."""
     from matplotlib.figure import Figure as Canvas
 
-    shown = {name: group for name, group in maps.items() if len(group)}
-    canvas = Canvas(figsize=(2.2 * min(4, len(shown)), 2.5 * -(-len(shown) // 4)))
-    for number, (name, group) in enumerate(shown.items(), 1):
-        axes = canvas.add_subplot(-(-len(shown) // 4), min(4, len(shown)), number)
+    groups = {name: group for name, group in maps.items() if len(group)}
+    canvas = Canvas(figsize=(2.2 * min(4, len(groups)), 2.5 * -(-len(groups) // 4)))
+    for number, (name, group) in enumerate(groups.items(), 1):
+        axes = canvas.add_subplot(-(-len(groups) // 4), min(4, len(groups)), number)
         mean: NDArray[np.float64] = np.mean(np.stack(group["map"].to_list()), axis=0)
         axes.imshow(mean, vmin=0, vmax=1, extent=(0, 1, 1, 0))
         axes.set_title(f"{name} ({len(group)})", fontsize="small")

@@ -1,7 +1,7 @@
-"""How often patients come again, and how often reports speak of change (BioViL-T Appendix B).
+"""Counts of patients' repeated studies and of reports that compare (BioViL-T Appendix B).
 
-No model: counted are the studies of all patients as listed, and those of them whose scene graph in
-Chest ImaGenome compares any finding with the image before. metrics.json holds ``subjects``,
+No model. Counted are the studies of all patients, and those whose scene graph in Chest ImaGenome
+compares a finding with the image before. metrics.json has ``subjects``,
 ``studies``, ``several_studies`` (per cent of subjects with two studies or more), ``studies/<k>``
 (per cent of subjects with k studies, Figure B.1; the last counts all beyond), and ``progression``
 (per cent of studies with a progression label of any finding).
@@ -23,11 +23,11 @@ from cxrflow.metrics.intervals import Estimate
 
 log = logging.getLogger("cxrflow")
 
-MOST = 10  # studies that are told apart
+MOST = 10  # studies of a subject; more count as this many (Figure B.1)
 
 
 def count(studies: pd.DataFrame, compared: pd.Series) -> dict[str, Estimate]:
-    """All metrics of ``study_id``, ``subject_id`` and, by study, whether it is compared."""
+    """Return all metrics; ``compared``: ids of the studies with a progression label."""
     per_subject = studies.groupby("subject_id")["study_id"].nunique()
     subjects, visits = len(per_subject), len(studies)
     values = {
@@ -42,23 +42,23 @@ def count(studies: pd.DataFrame, compared: pd.Series) -> dict[str, Estimate]:
     return {name: Estimate.counted(value, n) for name, (value, n) in values.items()}
 
 
-def score(given: Namespace, settings: CourseStatisticsSettings) -> Result:
-    images, relations, damage = chest_imagenome.scene_graphs(given.root, given.threads)
+def score(options: Namespace, settings: CourseStatisticsSettings) -> Result:
+    images, relations, damage = chest_imagenome.scene_graphs(options.root, options.threads)
     step = Tally("scene graphs", "files", len(images), damage)
-    step.require_few(given.root, settings.max_failed_share)
-    request = Request(given.threads, headers=False)
-    studies = layout(given.studies_layout).read(given.studies_root, request).studies
+    step.require_few(options.root, settings.max_failed_share)
+    request = Request(options.threads, headers=False)
+    studies = layout(options.studies_layout).read(options.studies_root, request).studies
     study_of = images.set_index("image_id")["study_id"]
     compared = relations["image_id"].map(study_of).drop_duplicates()
     metrics = count(studies, compared)
     rows = studies[["study_id", "subject_id"]].assign(compared=studies["study_id"].isin(compared))
     data = {
-        "name": given.dataset,
-        "synthetic": is_synthetic(given.root),
+        "name": options.dataset,
+        "synthetic": is_synthetic(options.root),
         "fingerprint": fingerprint(rows.to_csv(index=False)),
         "dropped": [drop.as_json() for drop in step.drops],
     }
-    several, told = (metrics[name].value for name in ("several_studies", "progression"))
-    log.info("%.0f %% of patients come again, %.0f %% of reports compare", several, told)
+    several, comparing = (metrics[name].value for name in ("several_studies", "progression"))
+    log.info("%.0f %% of patients come again, %.0f %% of reports compare", several, comparing)
     protocol = settings.model_dump(mode="json")
     return Result("course_statistics", data, protocol, metrics, rows)

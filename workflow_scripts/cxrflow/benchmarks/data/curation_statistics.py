@@ -1,12 +1,12 @@
-"""What became of studies with several images, and how often rightly (BioViL-T section 3.3, A.4).
+"""Decisions of image curation on studies with several images (BioViL-T section 3.3, A.4).
 
-No model: counted are the decisions of :mod:`cxrflow.benchmarks.curation`. metrics.json holds
+No model: the decisions of :mod:`cxrflow.benchmarks.curation` are counted. metrics.json has
 ``studies``, those with several images, and ``decided``, the share of them in which one image is
 chosen. On the synthetic hospital, which knows the spoilt images, also ``mixed``, the studies in
 which one image is usable and another is spoilt, and of these ``rejected``, ``wrong``, ``stands``
 and ``ranked`` (:func:`cxrflow.images.curation.against_truth`), with ``/<kind>`` for the studies
-with an image that is spoilt in this way (Figure A.7). ``/random`` is what an image that is drawn
-at random gets: exactly, nothing is drawn.
+with an image that is spoilt in this way (Figure A.7). ``/random`` is the expectation of choosing an
+image at random.
 """
 
 import logging
@@ -31,7 +31,7 @@ RIGHT = ("rejected", "wrong", "stands", "ranked")
 
 
 def studies_of(decided: pd.DataFrame, truth: pd.DataFrame | None) -> pd.DataFrame:
-    """A row a study with several images; with ``truth`` what of it was right, else NaN or none."""
+    """Return a row for each study with several images, with the scores against ``truth``."""
     several = decided[decided["study_id"].duplicated(keep=False)]
     first = several.drop_duplicates("study_id").set_index("study_id")
     rows = first[["subject_id", "split", "lead"]].assign(
@@ -47,8 +47,8 @@ def studies_of(decided: pd.DataFrame, truth: pd.DataFrame | None) -> pd.DataFram
 
 
 def summarise(rows: pd.DataFrame, settings: CurationStatisticsSettings) -> dict[str, Estimate]:
-    """All metrics; patients are drawn together."""
-    parts = {"decided": ("decided", np.ones(len(rows), dtype=bool))}
+    """Return all metrics; patients are resampled as a whole."""
+    scores = {"decided": ("decided", np.ones(len(rows), dtype=bool))}
     mixed = rows.get("chance", pd.Series(np.nan, rows.index)).notna().to_numpy()
     if mixed.any():
         chance = rows["chance"]
@@ -59,15 +59,15 @@ def summarise(rows: pd.DataFrame, settings: CurationStatisticsSettings) -> dict[
         spoilt = rows["spoilt"].where(mixed, None)
         groups = {"": mixed, "/random": mixed}
         for kind in sorted(spoilt.explode().dropna().unique()):
-            groups[f"/{slug(kind)}"] = np.array([kind in (one or []) for one in spoilt])
+            groups[f"/{slug(kind)}"] = np.array([kind in (kinds or []) for kinds in spoilt])
         for name, where in groups.items():
             source = name if name == "/random" else ""
-            parts |= {f"{right}{name}": (f"{right}{source}", where) for right in RIGHT}
+            scores |= {f"{right}{name}": (f"{right}{source}", where) for right in RIGHT}
 
     def statistic(counts: Floats) -> dict[str, Floats]:
-        return {name: weighted_mean(counts, rows[c], where) for name, (c, where) in parts.items()}
+        return {name: weighted_mean(counts, rows[c], where) for name, (c, where) in scores.items()}
 
-    sizes = {name: int(where.sum()) for name, (_, where) in parts.items()}
+    sizes = {name: int(where.sum()) for name, (_, where) in scores.items()}
     counted = {"studies": len(rows)} | ({"mixed": int(mixed.sum())} if "chance" in rows else {})
     exact = {name: Estimate.counted(n, n) for name, n in counted.items()}
     return exact | estimates(statistic, rows, sizes, settings.intervals)
@@ -76,7 +76,7 @@ def summarise(rows: pd.DataFrame, settings: CurationStatisticsSettings) -> dict[
 def score(options: Namespace, settings: CurationStatisticsSettings) -> Result:
     path = options.curation / "curation.parquet"
     fields = ("data", "model", "learnt", "settings", "images")
-    said = read_object(options.curation / "curation.json", fields)
+    record = read_object(options.curation / "curation.json", fields)
     decided = choose_split(read_table(path, COLUMNS), settings.split, path)
     truth = None
     if options.truth is not None:
@@ -85,8 +85,12 @@ def score(options: Namespace, settings: CurationStatisticsSettings) -> Result:
     if rows.empty:
         raise InputError(f"{path}: no study has several images; there is nothing to choose")
     metrics = summarise(rows, settings)
-    data = {**said["data"], "fingerprint": file_digest(path)[:16], "images": said["images"]}
-    protocol = {**settings.model_dump(mode="json"), **said["settings"], "weights": said["model"]}
+    data = {**record["data"], "fingerprint": file_digest(path)[:16], "images": record["images"]}
+    protocol = {
+        **settings.model_dump(mode="json"),
+        **record["settings"],
+        "weights": record["model"],
+    }
     log.info(
         "%d studies with several images, %.0f %% decided",
         *(len(rows), 100 * metrics["decided"].value),

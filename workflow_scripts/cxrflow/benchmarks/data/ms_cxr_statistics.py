@@ -1,9 +1,9 @@
-"""What MS-CXR holds, by finding: phrases, images, patients and who they are (BioViL Table C.1).
+"""Statistics of MS-CXR by finding: phrases, images, patients and demographics (BioViL Table C.1).
 
 BioViL Appendix C, "General Overview", "Analysis of Average Phrase Length" and "Patient
-Demographics". No model: everything is counted in the files as published, before any cohort filter.
+Demographics". No model: counted are the files as published, before any cohort filter.
 A pair is a phrase with all its boxes on one image. Sex and age come from MIMIC-IV; without it, or
-for patients it lacks, they are not known and are left out of shares and means.
+for patients it lacks, they are unknown and left out of shares and means.
 
 metrics.json holds ``<name>/<group>`` for each finding (``pleural_effusion`` …), ``total`` and
 ``background``, all of MIMIC-CXR: ``subjects``, ``women``, ``women_percent`` (of those whose sex is
@@ -33,7 +33,7 @@ from cxrflow.metrics.intervals import Estimate
 log = logging.getLogger("cxrflow")
 
 WORD_OR_MARK = re.compile(r"\w+(?:[-'’/.]\w+)*|[^\w\s]")
-# Rows of Table C.1; a finding that the file lacks is counted as none.
+# Rows of Table C.1; a finding that the file lacks counts 0.
 FINDINGS = (
     *("atelectasis", "cardiomegaly", "consolidation", "edema", "lung_opacity"),
     *("pleural_effusion", "pneumonia", "pneumothorax"),
@@ -42,11 +42,11 @@ TOTAL, BACKGROUND = "total", "background"
 
 
 def phrase_length(phrase: str, settings: MsCxrStatisticsSettings) -> int:
-    """Tokens of a phrase: words, or words and punctuation marks, and its full stop."""
+    """Return the tokens of a phrase: words, or words and punctuation marks, and its full stop."""
     text = phrase.strip()
     stopped = text.endswith(".")
     if settings.tokens == "words":
-        # The full stop hangs on the last word here, so it is counted by itself.
+        # split() leaves the full stop on the last word; the paper counts it as a token.
         count = len(text.split()) + stopped
     else:
         count = len(WORD_OR_MARK.findall(text))
@@ -54,7 +54,7 @@ def phrase_length(phrase: str, settings: MsCxrStatisticsSettings) -> int:
 
 
 def pairs_of(tables: Tables, settings: MsCxrStatisticsSettings) -> pd.DataFrame:
-    """One row a phrase and image: image, study, subject, category, phrase length, boxes."""
+    """Return a row for each phrase of an image: ids, category, number of tokens and of boxes."""
     keys = ["image_id", "category", "phrase"]
     pairs = tables.boxes.groupby(keys, sort=False).size().rename("boxes").reset_index()
     owners = tables.images.set_index("image_id")
@@ -65,38 +65,38 @@ def pairs_of(tables: Tables, settings: MsCxrStatisticsSettings) -> pd.DataFrame:
 
 
 def study_years(studies: Tables) -> pd.DataFrame:
-    """``study_id``, ``subject_id`` and the shifted ``year`` of every study; NaN where unknown."""
+    """Return ``study_id``, ``subject_id`` and shifted ``year`` (NaN: unknown) of all studies."""
     images = studies.images[["study_id", "subject_id", "study_time"]]
     years = pd.to_numeric(images["study_time"].str.slice(0, 4), errors="coerce")
     dated = images.assign(year=years).groupby("study_id", sort=False)["year"].min()
-    listed = studies.studies[["study_id", "subject_id"]]
-    return listed.assign(year=listed["study_id"].map(dated))
+    table = studies.studies[["study_id", "subject_id"]]
+    return table.assign(year=table["study_id"].map(dated))
 
 
 def people(
     visits: pd.DataFrame, patients: pd.DataFrame | None, settings: MsCxrStatisticsSettings
 ) -> dict[str, float]:
-    """Statistics of the patients of ``visits`` (``subject_id``, ``year``), each counted once.
+    """Return statistics of the patients of ``visits`` (``subject_id``, ``year``), each once.
 
     A patient's age is that at the first of these visits, or the anchor age (``age: anchor``).
     """
     first = visits.groupby("subject_id", sort=False)["year"].min().reset_index()
-    found = {"subjects": float(len(first))}
+    subjects = {"subjects": float(len(first))}
     if patients is None:
-        return found
-    known = patients.set_index("subject_id")
-    gender = first["subject_id"].map(known["gender"])
-    women, listed = int((gender == "F").sum()), int(gender.notna().sum())
+        return subjects
+    demographics = patients.set_index("subject_id")
+    gender = first["subject_id"].map(demographics["gender"])
+    women, with_sex = int((gender == "F").sum()), int(gender.notna().sum())
     if settings.age == "anchor":
-        age = first["subject_id"].map(known["anchor_age"]).astype("float64")
+        age = first["subject_id"].map(demographics["anchor_age"]).astype("float64")
     else:
         age = mimic_iv.ages(patients, first["subject_id"], first["year"])
-    return found | {
+    return subjects | {
         "women": float(women),
-        "women_percent": 100 * women / listed if listed else float("nan"),
+        "women_percent": 100 * women / with_sex if with_sex else float("nan"),
         "age": float(age.mean()),
         "age_sd": float(age.std(ddof=1)),
-        "without_demographics": float(len(first) - listed),
+        "without_demographics": float(len(first) - with_sex),
     }
 
 
@@ -106,37 +106,37 @@ def count(
     patients: pd.DataFrame | None,
     settings: MsCxrStatisticsSettings,
 ) -> dict[str, Estimate]:
-    """All metrics; ``n`` is the number of patients, or pairs for the mean length of a phrase."""
+    """Return all metrics; ``n``: patients, or pairs for the mean length of a phrase."""
     by_study = years.set_index("study_id")["year"]
     dated = pairs.assign(year=pairs["study_id"].map(by_study))
     names = dated["category"].map(slug)
     groups = {name: dated[names == name] for name in dict.fromkeys([*FINDINGS, *names])}
     metrics: dict[str, Estimate] = {}
     for name, group in {**groups, TOTAL: dated, BACKGROUND: years}.items():
-        found = people(group, patients, settings)
-        size = int(found["subjects"])
+        values = people(group, patients, settings)
+        size = int(values["subjects"])
         if name != BACKGROUND:
-            found |= {"pairs": float(len(group)), "images": float(group["image_id"].nunique())}
+            values |= {"pairs": float(len(group)), "images": float(group["image_id"].nunique())}
             metrics[f"tokens/{name}"] = Estimate.counted(group["tokens"].mean(), len(group))
-        metrics |= {f"{key}/{name}": Estimate.counted(value, size) for key, value in found.items()}
+        metrics |= {f"{key}/{name}": Estimate.counted(value, size) for key, value in values.items()}
     return metrics
 
 
-def score(given: Namespace, settings: MsCxrStatisticsSettings) -> Result:
-    annotated = ms_cxr.read(given.root, Request())
-    studies = layout(given.studies_layout).read(given.studies_root, Request(given.threads))
+def score(options: Namespace, settings: MsCxrStatisticsSettings) -> Result:
+    annotated = ms_cxr.read(options.root, Request())
+    studies = layout(options.studies_layout).read(options.studies_root, Request(options.threads))
     pairs, years = pairs_of(annotated, settings), study_years(studies)
     limit = settings.max_failed_share
-    listed = [drop for drops in annotated.dropped.values() for drop in drops]
-    steps = [Tally("boxes listed", "rows", len(annotated.boxes), listed)]
-    steps[0].require_few(given.root, limit)
+    damaged = [drop for drops in annotated.dropped.values() for drop in drops]
+    steps = [Tally("boxes listed", "rows", len(annotated.boxes), damaged)]
+    steps[0].require_few(options.root, limit)
     patients = None
-    if given.demographics is not None:
-        patients, lost = mimic_iv.read_patients(given.demographics)
-        steps.append(Tally("patients listed", "rows", len(patients), lost))
-        steps[1].require_few(given.demographics, limit)
+    if options.demographics is not None:
+        patients, damaged = mimic_iv.read_patients(options.demographics)
+        steps.append(Tally("patients listed", "rows", len(patients), damaged))
+        steps[1].require_few(options.demographics, limit)
     if pairs.empty:
-        raise InputError(f"{given.root}: no phrase is left; see {steps[0].drops}")
+        raise InputError(f"{options.root}: no phrase is left; see {steps[0].drops}")
     metrics = count(pairs, years, patients, settings)
     maps = union_maps(annotated)
     names = maps["category"].map(slug)
@@ -145,12 +145,12 @@ def score(given: Namespace, settings: MsCxrStatisticsSettings) -> Result:
         metrics |= {
             f"{k}/{name}": Estimate.counted(v, len(group)) for k, v in spread(group).items()
         }
-    each = maps["image_id"].value_counts()
-    metrics[f"several_phrases/{TOTAL}"] = Estimate.counted((each > 1).mean(), len(each))
+    phrases = maps["image_id"].value_counts()
+    metrics[f"several_phrases/{TOTAL}"] = Estimate.counted((phrases > 1).mean(), len(phrases))
     undated = int(pairs["study_id"].map(years.set_index("study_id")["year"]).isna().sum())
     data = {
-        "name": given.dataset,
-        "synthetic": is_synthetic(given.root),
+        "name": options.dataset,
+        "synthetic": is_synthetic(options.root),
         "fingerprint": fingerprint(
             [
                 pairs.to_csv(index=False),

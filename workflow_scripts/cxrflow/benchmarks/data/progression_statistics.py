@@ -1,10 +1,10 @@
-"""How many labels of progression there are, of which kind and of whom (BioViL-T C.1, F.2).
+"""Numbers and classes of progression labels by finding (BioViL-T Tables C.1 and F.2).
 
-No model: the rows of a cohort are counted, by finding and in all. metrics.json holds ``<name>/
+No model: the rows of a cohort are counted, by finding and in all. metrics.json has ``<name>/
 <finding>`` and ``<name>/total``: ``pairs`` (labelled image pairs), ``subjects``, the class
-distribution in per cent (``improving``, ``stable``, ``worsening``), and how sure the labels are,
-in per cent of those that say so (``one_expert``, ``multiple_experts``, ``disagreement``: where a
-second radiologist, blinded, saw it otherwise; Figure A.1).
+distribution in per cent (``improving``, ``stable``, ``worsening``), and the labels' quality in per
+cent of those that state it: ``one_expert``, ``multiple_experts``, and ``disagreement`` of a second,
+blinded radiologist (Figure A.1).
 """
 
 import logging
@@ -25,18 +25,18 @@ TOTAL = "total"
 
 
 def count(rows: pd.DataFrame) -> dict[str, Estimate]:
-    """All metrics; ``n`` is the number of labels behind one."""
+    """Return all metrics; ``n`` is the number of labels."""
     groups = {slug(str(name)): group for name, group in rows.groupby("finding")}
     metrics: dict[str, Estimate] = {}
     for name, group in {**groups, TOTAL: rows}.items():
-        found = {"pairs": float(len(group)), "subjects": float(group["subject_id"].nunique())}
+        values = {"pairs": float(len(group)), "subjects": float(group["subject_id"].nunique())}
         for kind in DIRECTIONS:
-            found[kind] = 100 * float((group["label"] == kind).mean())
-        told = group.loc[group["quality"].isin(QUALITY), "quality"]
+            values[kind] = 100 * float((group["label"] == kind).mean())
+        quality = group.loc[group["quality"].isin(QUALITY), "quality"]
         for kind in QUALITY:
-            found[kind] = 100 * float((told == kind).mean()) if len(told) else float("nan")
-        for key, value in found.items():
-            size = len(told) if key in QUALITY else len(group)
+            values[kind] = 100 * float((quality == kind).mean()) if len(quality) else float("nan")
+        for key, value in values.items():
+            size = len(quality) if key in QUALITY else len(group)
             metrics[f"{key}/{name}"] = Estimate.counted(value, size)
     return metrics
 

@@ -1,7 +1,7 @@
-"""How many pairs of sentences there are of each kind (BioViL-T Table C.2).
+"""Numbers of sentence pairs by label and subset (BioViL-T Table C.2).
 
-No model: the rows of a cohort are counted, by the subset that the publisher names and in all.
-metrics.json holds ``<label>/<subset>``, ``all/<subset>`` and the same for ``total``.
+No model: the rows of a cohort are counted, by the publisher's subsets and in all. metrics.json has
+``<label>/<subset>``, ``all/<subset>`` and the same for ``total``.
 """
 
 import logging
@@ -21,7 +21,7 @@ TOTAL, ALL = "total", "all"
 
 
 def count(rows: pd.DataFrame) -> dict[str, Estimate]:
-    """All metrics; a subset is counted where the rows name one."""
+    """Return all metrics; subsets are counted if the rows have the column."""
     groups = {TOTAL: rows}
     if "subset" in rows:
         groups |= {slug(str(name)): group for name, group in rows.groupby("subset")}

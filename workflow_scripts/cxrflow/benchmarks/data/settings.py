@@ -10,7 +10,7 @@ from cxrflow.settings import Settings
 
 
 class MsCxrStatisticsSettings(Settings):
-    """What MS-CXR holds (BioViL Appendix C, Table C.1)."""
+    """Statistics of MS-CXR (BioViL Appendix C, Table C.1)."""
 
     tokens: Literal["words_and_marks", "words"] = Field(
         default="words_and_marks",
@@ -31,7 +31,7 @@ class MsCxrStatisticsSettings(Settings):
 
 
 class CourseStatisticsSettings(Settings):
-    """How often patients come again, and how often reports speak of change (BioViL-T B)."""
+    """Patients' repeated studies, and reports that compare (BioViL-T Appendix B)."""
 
     max_failed_share: float = Field(
         default=0.01, ge=0, le=1, description="damaged files or rows that are tolerated"
@@ -39,20 +39,20 @@ class CourseStatisticsSettings(Settings):
 
 
 class RowStatisticsSettings(Settings):
-    """How many rows of a cohort there are of each kind (BioViL-T Tables C.1, C.2, F.2)."""
+    """Numbers of a cohort's rows by kind (BioViL-T Tables C.1, C.2, F.2)."""
 
     split: Split | None = Field(default="test", description="rows that are counted; null: all")
 
 
 class CurationStatisticsSettings(Settings):
-    """How many studies curation decided, and how often rightly (BioViL-T Appendix A.4)."""
+    """Decisions of image curation (BioViL-T Appendix A.4)."""
 
     split: Split | None = Field(default=None, description="patients that are counted; null: all")
     intervals: IntervalSettings = IntervalSettings()
 
 
 class LabelAgreementProtocol(Settings):
-    """How our report labels are compared with given ones (Irvin et al. 2019, "Evaluation")."""
+    """Protocol of comparing report labels with a reference (Irvin et al. 2019, "Evaluation")."""
 
     uncertain: Literal["apart", "negative", "positive"] = Field(
         default="apart",
@@ -62,7 +62,7 @@ class LabelAgreementProtocol(Settings):
 
 
 class LabelAgreementSettings(LabelAgreementProtocol):
-    """The protocol, and what kind of labels the given ones are."""
+    """The protocol, and the kind of reference labels."""
 
     layout: Literal["table", "open_i"] = Field(
         default="table",

@@ -287,10 +287,10 @@ def evaluate(
     if not tables:
         raise InputError(f"{options.cohort / 'samples.parquet'}: no finding is left: {left_out}")
     seeds, tests = seeds_of(settings), (OWN_PRIOR, OTHER_PRIOR)
-    names = ["sample_id", "subject_id", "finding", "label", "quality"]
-    names += [answer_column(test, seed) for test in tests for seed in seeds]
-    names += [loss_column(seed) for seed in seeds]
-    predictions = pd.concat(tables, ignore_index=True).reindex(columns=names)
+    order = ["sample_id", "subject_id", "finding", "label", "quality"]
+    order += [answer_column(test, seed) for test in tests for seed in seeds]
+    order += [loss_column(seed) for seed in seeds]
+    predictions = pd.concat(tables, ignore_index=True).reindex(columns=order)
     protocol = {
         **settings.model_dump(mode="json", exclude={"device", "batch_size"}),
         "geometry": str(pixels.geometry),

@@ -1,10 +1,10 @@
-"""Labels to compare ours with: MIMIC-CXR-JPG's tables, a table of yours, Open-I's index terms.
+"""Reference labels: MIMIC-CXR-JPG's tables, a table of the user's, Open-I's index terms.
 
-A table has a row a study, a column that names the study and one for each observation it labels, in
-any order and by name: 1 positive, 0 negative, -1 uncertain, blank not mentioned. So are
-MIMIC-CXR-JPG's ``-chexpert`` and ``-negbio`` tables, its radiologist's table (which calls Lung
-Opacity "Airspace Opacity") and the output of the CheXpert labeller and CheXbert, given a study id.
-Columns of other names are not read.
+A table has a row for each study, a column of study ids and a column for each observation, in any
+order: 1 positive, 0 negative, -1 uncertain, blank not mentioned. Such are MIMIC-CXR-JPG's
+``-chexpert`` and ``-negbio`` tables, its radiologist's table (which calls Lung Opacity "Airspace
+Opacity") and the output of the CheXpert labeller and of CheXbert with study ids added. Further
+columns are ignored.
 """
 
 import logging
@@ -22,17 +22,17 @@ from cxrflow.reports.labels.observations import OBSERVATIONS
 
 log = logging.getLogger("cxrflow")
 
-OTHER_NAMES = {"Airspace Opacity": "Lung Opacity"}
+SYNONYMS = {"Airspace Opacity": "Lung Opacity"}
 
 
-def read_given(path: Path, settings: LabelAgreementSettings) -> pd.DataFrame:
-    """``study_id`` and the observations there are, in their usual order, as 1, 0, -1 or NaN.
+def read_reference_labels(path: Path, settings: LabelAgreementSettings) -> pd.DataFrame:
+    """Return ``study_id`` and the observations as 1, 0, -1 or NaN, in their usual order.
 
-    A row without a single label is one: its study mentions nothing.
+    A row without any label stays: its study mentions nothing.
 
     Args:
-        path: a CSV file (also plain or gzipped where the other is named) or ``.parquet``; for
-            index terms the folder of Open-I.
+        path: a CSV file, plain or gzipped whatever the ending says, or ``.parquet``; for index
+            terms the folder of Open-I.
 
     Raises:
         InputError: no such file, no observation in it, or a bad or repeated row, which is named.
@@ -50,40 +50,40 @@ def read_given(path: Path, settings: LabelAgreementSettings) -> pd.DataFrame:
     missing = [name for name in OBSERVATIONS if name not in table]
     if missing:
         log.info("%s does not label %s", path.name, ", ".join(missing))
-    made = pd.DataFrame({"study_id": table["study_id"].astype("str")})
+    labels = pd.DataFrame({"study_id": table["study_id"].astype("str")})
     for name in names:
-        made[name] = _numbers(table[name], path, name)
-    repeated = made["study_id"].duplicated(keep=False)
+        labels[name] = _numbers(table[name], path, name)
+    repeated = labels["study_id"].duplicated(keep=False)
     if repeated.any():
-        study = made.loc[repeated, "study_id"].iloc[0]
-        places = np.flatnonzero(made["study_id"] == study) + 1
+        study = labels.loc[repeated, "study_id"].iloc[0]
+        places = np.flatnonzero(labels["study_id"] == study) + 1
         raise InputError(
             f"{path}: data rows {', '.join(map(str, places[:5]))} are all of study {study!r}; "
             "expected each study once"
         )
-    if made.empty:
+    if labels.empty:
         raise InputError(f"{path}: it labels no report; expected at least one")
-    return made
+    return labels
 
 
 def _read_table(path: Path, id_column: str) -> pd.DataFrame:
-    """A table's columns as they are, and the bare ids of its studies as ``study_id``."""
+    """Return a table's columns with ``study_id``, the study ids without prefix."""
     if path.suffix == ".parquet":
         table = read_table(path, [id_column])
     else:
-        found = find_file(path.parent, path.name, path.name.removesuffix(".gz"))
-        if found is None:
+        file = find_file(path.parent, path.name, path.name.removesuffix(".gz"))
+        if file is None:
             raise InputError(f"{path}: file not found (plain or .gz); expected a table of labels")
-        wanted: dict[str, Kind] = dict.fromkeys([*OBSERVATIONS, *OTHER_NAMES], "text")
-        table, damaged = read_csv(found, {id_column: "text"}, wanted)
+        optional: dict[str, Kind] = dict.fromkeys([*OBSERVATIONS, *SYNONYMS], "text")
+        table, damaged = read_csv(file, {id_column: "text"}, optional)
         for drop in damaged:
             raise InputError(f"{drop.reason}: {', '.join(drop.examples)}")
-        # A column that is not in the file comes back as nothing but nulls.
-        header = pd.read_csv(found, nrows=0).columns.str.strip()
+        # read_csv fills an absent column with nulls, which would pass as "not mentioned".
+        header = pd.read_csv(file, nrows=0).columns.str.strip()
         table = table[[name for name in table if name in header]]
-    for other, name in OTHER_NAMES.items():
-        if other in table and name not in table:
-            table = table.rename(columns={other: name})
+    for synonym, name in SYNONYMS.items():
+        if synonym in table and name not in table:
+            table = table.rename(columns={synonym: name})
     ids = table[id_column]
     blank = ids.isna() | (ids.astype("str").str.strip() == "")
     if blank.any():
