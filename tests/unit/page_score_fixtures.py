@@ -199,7 +199,7 @@ def write_agreement(root: Path, config: Config, given: GivenLabels) -> None:
             Path(folder, "corpus"), reports, dataset=given.dataset, synthetic=drawn
         )
         table = given_like(corpus, **changes)
-        ours = label_agreement.Ours.read(corpus)
+        ours = label_agreement.CorpusLabels.read(corpus)
         settings = given.settings
         made = label_agreement.compare(ours, table.iloc[:-2], given.reference, settings)
         output = root / "benchmarks/label_agreement" / given.dataset / given.reference

@@ -18,7 +18,7 @@ SIDE = 64  # cells of a map; coordinates are shares of the image's width and hei
 
 
 def union_maps(tables: Tables) -> pd.DataFrame:
-    """Return ``image_id``, ``category``, ``boxes`` (number) and ``map`` [SIDE, SIDE] of each pair."""
+    """Return ``image_id``, ``category``, number of ``boxes``, ``map`` [SIDE, SIDE] of each pair."""
     images = tables.images.set_index("image_id")
     size = images.reindex(tables.boxes["image_id"])[["image_width", "image_height"]].to_numpy()
     boxes = tables.boxes[[*"xywh"]].to_numpy() * SIDE / np.tile(size, 2)

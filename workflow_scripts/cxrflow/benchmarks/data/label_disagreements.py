@@ -86,7 +86,7 @@ def behind_label(
     if not chosen:
         read = {reason.sentence for reason in reasons}
         silent = [s for number, s in enumerate(sentences) if number not in read]
-        return [LabelEvidence(s, "", NOTHING_READ) for s in silent or [None]]
+        return [LabelEvidence(s, "", NOTHING_READ) for s in silent or (None,)]
     by_sentence: dict[int, list[Reason]] = {}
     for reason in chosen:
         by_sentence.setdefault(reason.sentence, []).append(reason)

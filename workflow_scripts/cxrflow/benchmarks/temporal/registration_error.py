@@ -76,8 +76,10 @@ def score(options: Namespace, settings: RegistrationErrorSettings) -> Result:
     registration = RegistrationSettings.model_validate(record["settings"])
     work = partial(mutual_information, options.pixels, settings=registration)
     items = zip(pairs, zip(*by_kind.values(), strict=True), strict=True)
-    values = ordered_map(work, items, options.threads)
-    values = progress(values, len(table), "pair", lambda pair: 1, "mutual information")
+    values = progress(
+        ordered_map(work, items, options.threads),
+        len(table), "pair", lambda pair: 1, "mutual information",
+    )  # fmt: skip
     rows[[f"mutual_information/{kind}" for kind in by_kind]] = np.array(list(values))
     metrics = estimates(partial(statistics, rows), table, len(rows), settings.intervals)
     log.info(
