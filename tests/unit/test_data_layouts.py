@@ -14,7 +14,7 @@ from cxrflow.data import layouts
 from cxrflow.data.cohorts.build_cohort import main
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.layouts import LAYOUTS, Part, holders, layout
-from cxrflow.data.layouts.overlap import Rows, overlap
+from cxrflow.data.layouts.overlap import CohortRows, overlap
 from cxrflow.errors import InputError
 from cxrflow.files.source_code import PACKAGE, source_files
 from cxrflow.phantom.__main__ import writer
@@ -88,9 +88,9 @@ def test_no_other_file_lists_the_data_sets() -> None:
         assert len(named & set(LAYOUTS)) < 3, path
 
 
-def rows(dataset: str, name: str = "", **others: object) -> Rows:
+def rows(dataset: str, name: str = "", **others: object) -> CohortRows:
     values = {"cohort": dataset, "synthetic": False, "images": dataset, **others}
-    return Rows(dataset=dataset, layout=name or dataset, **values)  # type: ignore[arg-type]
+    return CohortRows(dataset=dataset, layout=name or dataset, **values)  # type: ignore[arg-type]
 
 
 TEST = {"parts": frozenset(["test"])}
@@ -139,7 +139,7 @@ HELD_ALONE = rows("a", "mimic_cxr", split=("patients", 0, 0.9, 0), **HELD, **TES
         ),
     ],
 )
-def test_overlap(trained: Rows, evaluated: Rows, leaks: bool) -> None:
+def test_overlap(trained: CohortRows, evaluated: CohortRows, leaks: bool) -> None:
     assert overlap([trained], evaluated) == ([trained] if leaks else [])
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cxrflow.data.readers.open_i_terms import Term, observations_of, read_term_labels
+from cxrflow.data.readers.open_i_terms import IndexTerm, observations_of, read_term_labels
 from cxrflow.errors import InputError
 from cxrflow.files.source_code import PACKAGE, ROOT
 from cxrflow.reports.labels.observations import OBSERVATIONS
@@ -47,7 +47,7 @@ def test_terms_of_a_report(terms: list[str], expected: set[str]) -> None:
 
 
 def test_a_term_is_its_name_and_qualifiers() -> None:
-    assert Term.parse("Pneumonectomy/lung/right /upper  lobe") == Term(
+    assert IndexTerm.parse("Pneumonectomy/lung/right /upper  lobe") == IndexTerm(
         "Pneumonectomy", frozenset(("lung", "right", "upper lobe"))
     )
 

@@ -61,8 +61,8 @@ def draft(options: Namespace, settings: OneReportSettings) -> str:
     model = cxrflow.load(options.model, choose_device(settings.device))
     reads = None if model.decoder is None else model.decoder.settings
     image, report = (getattr(reads, name, False) for name in ("prior_image", "prior_report"))
-    for name, used in (("prior", image and model.takes_prior), ("prior_report", report)):
-        if reads is not None and getattr(options, name) is not None and not used:
+    for name, uses in (("prior", image and model.takes_prior), ("prior_report", report)):
+        if reads is not None and getattr(options, name) is not None and not uses:
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"{option} is given, but {options.model} has not learnt to read it")
     earlier = None
@@ -85,8 +85,8 @@ def read_report(path: Path, sections: Sequence[str]) -> str:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text ({error.reason})") from None
-    found = parse_report(text, SectionSettings(headings="any"), None).sections
-    chosen = [found[name] for name in sections if found.get(name)]
+    sections_read = parse_report(text, SectionSettings(headings="any"), None).sections
+    chosen = [sections_read[name] for name in sections if sections_read.get(name)]
     return " ".join(" ".join(chosen or [text]).split())
 
 

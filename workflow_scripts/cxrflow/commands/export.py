@@ -32,8 +32,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         default="bin",
         help="text weights as pytorch_model.bin, as released, or as model.safetensors",
     )
-    given = arguments.parse_args(argv)
-    export(given.model, given.output, given.format)
+    options = arguments.parse_args(argv)
+    export(options.model, options.output, options.format)
 
 
 def export(model: Path, output: Path, form: Format = "bin") -> None:
@@ -67,36 +67,36 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
         )
     sources: list[Path] = []
     parameters: dict[str, int] = {}
-    with atomic_folder(output, "exported model") as made:
+    with atomic_folder(output, "exported model") as folder:
         if has_text:
             text = load_text_half(model)
             require_released_head(text.config.projection_head, model)
-            write_json(made / "config.json", released_config(text.config))
+            write_json(folder / "config.json", released_config(text.config))
             if form == "bin":
-                torch.save(untied(text), made / "pytorch_model.bin")
+                torch.save(untied(text), folder / "pytorch_model.bin")
             else:
-                save_file(untied(text), made / "model.safetensors", {"format": "pt"})
-            rewrite_tokenizer(model, made)
+                save_file(untied(text), folder / "model.safetensors", {"format": "pt"})
+            rewrite_tokenizer(model, folder)
             sources.append(model / "model.safetensors")
-            parameters["text"] = sum(one.numel() for one in text.parameters())
+            parameters["text"] = sum(parameter.numel() for parameter in text.parameters())
         if has_image:
             image = load_image_half(model)
             require_released_head(image.settings.projection_head, model)
-            path = made / released_image_name(image.settings)
+            path = folder / released_image_name(image.settings)
             torch.save(released_image(image), path)
             # Where stride became dilation no weight tells.
             write_json(path.with_suffix(".json"), image.settings.model_dump(mode="json"))
             sources.append(model / "image" / "model.safetensors")
-            parameters["image"] = sum(one.numel() for one in image.parameters())
+            parameters["image"] = sum(parameter.numel() for parameter in image.parameters())
         record = read_object(model / "run.json") if (model / "run.json").is_file() else {}
         data = record.get("data") or {}
-        said = {
+        account = {
             "geometry": data.get("geometry"),
             "sources": {str(path.relative_to(model)): file_digest(path) for path in sources},
             "zeros": ["encoder.encoder.fc.weight", "encoder.encoder.fc.bias"] if has_image else [],
         }
-        write_json(made / "export.json", said)
-        (made / "README.md").write_text(card(model, record, parameters), encoding="utf-8")
+        write_json(folder / "export.json", account)
+        (folder / "README.md").write_text(card(model, record, parameters), encoding="utf-8")
     log.info("wrote %s", output)
     if has_image:
         log.info("the image file's unused layer fc is zeros")

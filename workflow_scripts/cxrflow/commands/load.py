@@ -47,7 +47,7 @@ def facts(model: "Model") -> Iterator[tuple[str, str]]:
     }
     for name, half in halves.items():
         if half is not None:
-            yield name, f"{sum(one.numel() for one in half.parameters()):,} parameters"
+            yield name, f"{sum(parameter.numel() for parameter in half.parameters()):,} parameters"
     if model.image_encoder is not None:
         size = Geometry.parse(model.geometry).size
         features = model.image_features(torch.zeros(1, 1, size, size))
@@ -57,8 +57,8 @@ def facts(model: "Model") -> Iterator[tuple[str, str]]:
         yield "joint space", f"{width} numbers a text"
     data = model.run.get("data") or {}
     if data.get("train_samples"):
-        drawn = " (synthetic)" if data.get("synthetic") else ""
-        yield "trained on", f"{data.get('name')}{drawn}, {data['train_samples']} samples"
+        origin = " (synthetic)" if data.get("synthetic") else ""
+        yield "trained on", f"{data.get('name')}{origin}, {data['train_samples']} samples"
     if model.run.get("learnt") is False:
         yield "warning", "its validation loss is at chance or little below: it has hardly learnt"
 

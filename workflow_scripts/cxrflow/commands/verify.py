@@ -37,12 +37,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     arguments.add_argument("--seed", type=seed_number, default=0, help="of which files are drawn")
     arguments.add_argument("--threads", type=thread_count, default=1, help="files read at once")
-    given = arguments.parse_args(argv)
-    if not 0 < given.share <= 1:
-        raise InputError(f"--share is {given.share}; expected more than 0 and at most 1")
-    tally = verify(given.root, given.share, given.seed, given.threads)
+    options = arguments.parse_args(argv)
+    if not 0 < options.share <= 1:
+        raise InputError(f"--share is {options.share}; expected more than 0 and at most 1")
+    tally = verify(options.root, options.share, options.seed, options.threads)
     absent = sum(drop.count for drop in tally.drops if drop.reason == ABSENT)
-    print(f"{given.root}: {tally.kept} files are as published, {absent} are not there")
+    print(f"{options.root}: {tally.kept} files are as published, {absent} are not there")
 
 
 def published(root: Path) -> dict[str, str]:
@@ -50,10 +50,10 @@ def published(root: Path) -> dict[str, str]:
     path = require_file(require_root(root), *LISTS)
     sums: dict[str, str] = {}
     for number, line in enumerate(read_lines(path), start=1):
-        found = LINE.fullmatch(line.rstrip())
-        if found is None or leads_out(found[2]):
+        match = LINE.fullmatch(line.rstrip())
+        if match is None or leads_out(match[2]):
             raise InputError(f"{path}:{number}: expected a SHA-256 and a path, as published")
-        sums[found[2]] = found[1].lower()
+        sums[match[2]] = match[1].lower()
     if not sums:
         raise InputError(f"{path}: lists no file")
     return sums
@@ -79,8 +79,8 @@ def verify(root: Path, share: float = 1, seed: int = 0, threads: int = 1) -> Tal
             return f"cannot be read ({error.strerror})"
 
     with ThreadPoolExecutor(threads) as pool:
-        found = ([one] for one in zip(chosen, pool.map(outcome, chosen), strict=True))
-        for ((name, reason),) in progress(found, count, "file", title="comparing"):
+        outcomes = ([pair] for pair in zip(chosen, pool.map(outcome, chosen), strict=True))
+        for ((name, reason),) in progress(outcomes, count, "file", title="comparing"):
             if reason is None:
                 tally.kept += 1
             else:

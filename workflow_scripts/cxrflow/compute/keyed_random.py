@@ -62,9 +62,9 @@ class KeyedRandom:
 
     def rows(self, rows: Tensor | slice) -> Self:
         """The generator of some of the samples."""
-        part = copy(self)
-        part._base = self._base[rows]
-        return part
+        selection = copy(self)
+        selection._base = self._base[rows]
+        return selection
 
     def _bits(self, stream: int, count: int) -> Tensor:
         """int64 [B, count]."""
@@ -86,8 +86,8 @@ class KeyedRandom:
         first, second = self.uniform_pair(stream, (count + 1) // 2)
         radius = torch.log1p(-first).mul_(-2).sqrt_()
         angle = second.mul_(2 * math.pi)
-        both = torch.cat([radius * torch.cos(angle), radius.mul_(torch.sin(angle))], dim=1)
-        return both[:, :count]
+        normals = torch.cat([radius * torch.cos(angle), radius.mul_(torch.sin(angle))], dim=1)
+        return normals[:, :count]
 
 
 def _to_unit(bits: Tensor) -> Tensor:

@@ -10,16 +10,16 @@ from tqdm import tqdm
 
 log = logging.getLogger("cxrflow")
 QUIET = 10.0  # seconds from one line of a log to the next, at least
-PartT = TypeVar("PartT")
+ChunkT = TypeVar("ChunkT")
 
 
 def progress(
-    parts: Iterable[PartT],
+    chunks: Iterable[ChunkT],
     total: int,
     noun: str,
     size: Callable[[Any], int] = len,
     title: str = "",
-) -> Iterator[PartT]:
+) -> Iterator[ChunkT]:
     """Pass ``parts`` on and tell how many of ``total`` things have come.
 
     On a terminal that is a bar. In a log it is a line for every tenth of the way, none for work of
@@ -32,18 +32,23 @@ def progress(
         size: How many of them a part has.
         title: What is being done, if the noun does not say so.
     """
-    begun = told = time.monotonic()
-    done = tenth = 0
+    begun = last_log = time.monotonic()
+    finished = tenth = 0
     with tqdm(total=total, unit=noun, desc=title or None, disable=not sys.stderr.isatty()) as bar:
-        for part in parts:
-            count = size(part)
-            done += count
+        for chunk in chunks:
+            count = size(chunk)
+            finished += count
             bar.update(count)
             now = time.monotonic()
-            if bar.disable and 10 * done // total > tenth and now - told >= QUIET:
-                tenth, told = 10 * done // total, now
+            if bar.disable and 10 * finished // total > tenth and now - last_log >= QUIET:
+                tenth, last_log = 10 * finished // total, now
                 text = f"{title}: " if title else ""
                 log.info(
-                    "%s%d of %d, %.1f %ss a second", text, done, total, done / (now - begun), noun
+                    "%s%d of %d, %.1f %ss a second",
+                    text,
+                    finished,
+                    total,
+                    finished / (now - begun),
+                    noun,
                 )
-            yield part
+            yield chunk

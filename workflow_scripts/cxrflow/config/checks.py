@@ -14,7 +14,7 @@ from cxrflow.config.parts import RULES, Resources
 from cxrflow.config.problems import Key, WrongKey
 from cxrflow.data.cohorts.settings import SPLITS
 from cxrflow.data.layouts import holders
-from cxrflow.data.layouts.overlap import Rows, overlap
+from cxrflow.data.layouts.overlap import CohortRows, overlap
 from cxrflow.names import REFERENCE, is_reference, paper_of, short_name
 from cxrflow.papers import load_paper, paper_names
 
@@ -229,9 +229,9 @@ def _training_cohorts(config: Config, model: str) -> list[str]:
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
-def _rows(config: Config, name: str, *parts: str) -> Rows:
+def _rows(config: Config, name: str, *parts: str) -> CohortRows:
     cohort = config.known_cohorts[name]
-    return Rows(
+    return CohortRows(
         name,
         cohort.dataset,
         config.data.layout(cohort.dataset).name,

@@ -32,7 +32,7 @@ DAMAGE = (
 )
 
 
-class Member(NamedTuple):
+class ArchiveFile(NamedTuple):
     """A file of an archive: its name without folders, and its content or why it has none."""
 
     name: str
@@ -111,13 +111,13 @@ def read_file(path: Path) -> bytes:
     return content
 
 
-def tar_files(path: Path, suffix: str) -> list[Member]:
+def tar_files(path: Path, suffix: str) -> list[ArchiveFile]:
     """The files of a tar archive, packed by gzip or plain, whose names end in ``suffix``.
 
     Raises:
         InputError: cut off, not such an archive, or more than :data:`LARGEST_ARCHIVE`.
     """
-    found: dict[str, Member] = {}
+    members: dict[str, ArchiveFile] = {}
     try:
         with open(path, "rb") as raw:
             packed = raw.read(2) == b"\x1f\x8b"
@@ -128,25 +128,31 @@ def tar_files(path: Path, suffix: str) -> list[Member]:
                     name = PurePosixPath(member.name).name
                     if not member.name.endswith(suffix) or member.isdir():
                         continue
-                    found[name] = (
-                        Member(name, b"", TWICE) if name in found else _member(tar, member, name)
+                    members[name] = (
+                        ArchiveFile(name, b"", TWICE)
+                        if name in members
+                        else _member(tar, member, name)
                     )
     except DAMAGE as error:
         raise InputError(f"{path}: cut off or not a tar archive ({one_line(error)})") from None
-    return list(found.values())
+    return list(members.values())
 
 
-def _member(tar: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> Member:
+def _member(tar: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> ArchiveFile:
     if not member.isreg():
-        return Member(name, b"", "a link or device in the archive, not a file")
+        return ArchiveFile(name, b"", "a link or device in the archive, not a file")
     stream = tar.extractfile(member)
     content = stream.read(LARGEST_MEMBER + 1) if stream is not None else b""
-    return Member(name, content) if len(content) <= LARGEST_MEMBER else Member(name, b"", TOO_LARGE)
+    return (
+        ArchiveFile(name, content)
+        if len(content) <= LARGEST_MEMBER
+        else ArchiveFile(name, b"", TOO_LARGE)
+    )
 
 
 def leads_out(place: str) -> bool:
     """Whether a path that a list gives is none below the list's own folder."""
-    parts = place.replace("\\", "/").split("/")
-    outside = place.startswith(("/", "\\")) or ".." in parts or "\0" in place
-    too_long = len(place) > 1000 or len(max(parts, key=len).encode()) > 255
+    names = place.replace("\\", "/").split("/")
+    outside = place.startswith(("/", "\\")) or ".." in names or "\0" in place
+    too_long = len(place) > 1000 or len(max(names, key=len).encode()) > 255
     return outside or too_long

@@ -41,10 +41,10 @@ def require_root(root: Path) -> Path:
 
 def require_file(root: Path, *names: str) -> Path:
     """Like :func:`find_file`, but InputError when there is none."""
-    found = find_file(require_root(root), *names)
-    if found is None:
+    path = find_file(require_root(root), *names)
+    if path is None:
         raise InputError(f"{root}: {' or '.join(names)} not found (plain or .gz)")
-    return found
+    return path
 
 
 def read_csv(
@@ -70,7 +70,7 @@ def read_csv(
     """
     import pandas as pd
 
-    wanted = {**columns, **(optional or {})}
+    kinds = {**columns, **(optional or {})}
     frame, damaged = read_text(path, separator)
     frame.columns = [str(name).strip() for name in frame.columns]
     for name in columns:
@@ -81,33 +81,33 @@ def read_csv(
             )
     lines = pd.Series(frame.index, index=frame.index)
     good = pd.Series(True, index=frame.index)
-    made: dict[str, pd.Series] = {}
-    for name, kind in wanted.items():
+    values: dict[str, pd.Series] = {}
+    for name, kind in kinds.items():
         if name not in frame:
-            made[name] = pd.Series(
+            values[name] = pd.Series(
                 index=frame.index, dtype="float64" if kind in ("number", "value") else "str"
             )
             continue
         text = frame[name]
         if kind == "text":
-            made[name] = text
+            values[name] = text
             continue
         if kind in ("id", "bare", "path"):
-            made[name] = bare_ids(text.str.strip()) if kind == "bare" else text.str.strip()
-            bad = made[name].isna() | (made[name] == "")
+            values[name] = bare_ids(text.str.strip()) if kind == "bare" else text.str.strip()
+            bad = values[name].isna() | (values[name] == "")
             reason = f"{path.name}: {name} is blank"
             if kind == "path":
-                bad |= made[name].fillna("").map(leads_out).astype("bool")
+                bad |= values[name].fillna("").map(leads_out).astype("bool")
                 reason += ", or no path below its folder"
         else:
-            made[name] = pd.to_numeric(text, errors="coerce").astype("float64")
-            bad = made[name].isna() & (text.notna() | (kind == "value"))
+            values[name] = pd.to_numeric(text, errors="coerce").astype("float64")
+            bad = values[name].isna() & (text.notna() | (kind == "value"))
             reason = f"{path.name}: {name} is not a number"
         bad &= good
         if bad.any():
             damaged.append(Drop.of(reason, (f"{path}:{n}" for n in lines[bad]), failed=True))
             good &= ~bad
-    return pd.DataFrame(made)[good].reset_index(drop=True), damaged
+    return pd.DataFrame(values)[good].reset_index(drop=True), damaged
 
 
 def read_text(path: Path, separator: str = ",") -> "tuple[pd.DataFrame, list[Drop]]":
@@ -154,7 +154,7 @@ def _read_rows(path: Path, separator: str) -> "tuple[pd.DataFrame, list[Drop]]":
     with io.TextIOWrapper(unpacked(path), encoding="utf-8-sig", newline="") as handle:
         reader = csv.reader(handle, delimiter=separator, strict=True)
         try:
-            header = _named_once(next(reader, []))
+            header = _unique_names(next(reader, []))
             start = reader.line_num + 1
             for row in reader:
                 if len(row) == len(header):
@@ -176,14 +176,14 @@ def inert(texts: "pd.Series") -> "pd.Series":
     return texts.where(~formula, "'" + texts)
 
 
-def _named_once(header: Sequence[str]) -> list[str]:
+def _unique_names(header: Sequence[str]) -> list[str]:
     """Names of columns, each once: what stands again is numbered, as pandas does it."""
-    seen: Counter[str] = Counter()
-    named = []
+    counts: Counter[str] = Counter()
+    names = []
     for name in header:
-        named.append(f"{name}.{seen[name]}" if seen[name] else name)
-        seen[name] += 1
-    return named
+        names.append(f"{name}.{counts[name]}" if counts[name] else name)
+        counts[name] += 1
+    return names
 
 
 def read_lines(path: Path) -> list[str]:
@@ -207,10 +207,10 @@ def match_lines(path: Path, pattern: str, reason: str) -> "tuple[pd.DataFrame, D
     import pandas as pd
 
     lines = pd.Series(dict(enumerate(read_lines(path), start=1)), dtype="str").str.strip()
-    found = lines[lines != ""].str.extract(pattern)
-    wrong = found.isna().all(axis=1)
-    places = (f"{path}:{number}" for number in found.index[wrong])
-    return found[~wrong], Drop.of(f"{path.name}: {reason}", places, failed=True)
+    fields = lines[lines != ""].str.extract(pattern)
+    wrong = fields.isna().all(axis=1)
+    places = (f"{path}:{number}" for number in fields.index[wrong])
+    return fields[~wrong], Drop.of(f"{path.name}: {reason}", places, failed=True)
 
 
 def bare_ids(values: "pd.Series") -> "pd.Series":

@@ -53,8 +53,8 @@ class Tally:
     ``name``: of the step; ``unit``: what is counted.
     """
 
-    def __init__(self, name: str, unit: str, kept: int = 0, drops: Iterable[Drop] = ()) -> None:
-        self.name, self.unit, self.kept = name, unit, kept
+    def __init__(self, name: str, unit: str, count: int = 0, drops: Iterable[Drop] = ()) -> None:
+        self.name, self.unit, self.kept = name, unit, count
         self._drops: dict[tuple[str, bool], Drop] = {}
         for drop in drops:
             self.add(drop)

@@ -173,7 +173,7 @@ def require_writable(path: Path) -> None:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from None
 
 
-def require_own(path: Path, others: Iterable[Path]) -> None:
+def require_own(path: Path, inputs: Iterable[Path]) -> None:
     """Refuse an output that is one of the ``others``, holds one, or is somebody else's folder.
 
     Raises:
@@ -183,9 +183,9 @@ def require_own(path: Path, others: Iterable[Path]) -> None:
     if path.is_dir():
         require_own_folder(path)
     place = path.resolve()
-    for other in others:
-        if other.resolve().is_relative_to(place):
-            relation = "is" if other.resolve() == place else "holds"
+    for source in inputs:
+        if source.resolve().is_relative_to(place):
+            relation = "is" if source.resolve() == place else "holds"
             raise InputError(
-                f"{path}: {relation} {other}, which another option names; expected another place"
+                f"{path}: {relation} {source}, which another option names; expected another place"
             )

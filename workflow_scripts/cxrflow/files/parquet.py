@@ -34,6 +34,6 @@ def read_table(path: str | Path, columns: Sequence[str] = ()) -> "pd.DataFrame":
         raise InputError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
     for name in columns:
         if name not in table:
-            found = ", ".join(map(str, table.columns)) or "none"
-            raise InputError(f"{path}: column '{name}' is missing; found {found}")
+            names = ", ".join(map(str, table.columns)) or "none"
+            raise InputError(f"{path}: column '{name}' is missing; found {names}")
     return table

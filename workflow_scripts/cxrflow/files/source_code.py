@@ -91,19 +91,19 @@ def _is_for_type_checkers(node: ast.AST) -> bool:
 
 def _imports(statements: Iterable[ast.Import | ast.ImportFrom]) -> frozenset[Import]:
     """What import statements import from this package."""
-    found: set[Import] = set()
+    imports: set[Import] = set()
     for statement in statements:
         if isinstance(statement, ast.Import):
-            found |= {Import(alias.name) for alias in statement.names}
+            imports |= {Import(alias.name) for alias in statement.names}
         elif statement.module and not statement.level:
             for alias in statement.names:
                 inner = f"{statement.module}.{alias.name}"
                 # ``from cxrflow import __version__`` and the like import nothing that computes.
                 if find_module(inner):
-                    found.add(Import(inner))
+                    imports.add(Import(inner))
                 elif not alias.name.startswith("__"):
-                    found.add(Import(statement.module, alias.name))
-    return frozenset(one for one in found if one.module.split(".")[0] == "cxrflow")
+                    imports.add(Import(statement.module, alias.name))
+    return frozenset(item for item in imports if item.module.split(".")[0] == "cxrflow")
 
 
 def imported_by(path: Path, typing: bool = False) -> frozenset[str]:
@@ -123,13 +123,13 @@ def _code_of(program: str) -> dict[Path, str]:
     """Digests of what counts of a program (``pretrain.text``), by file."""
     name = f"cxrflow.{program}"
     waiting = {Import(f"{name}.__main__" if find_module(f"{name}.__main__") else name)}
-    seen: set[Import] = set()
-    parts: dict[Path, set[str]] = {}
+    visited: set[Import] = set()
+    logic_by_file: dict[Path, set[str]] = {}
     while waiting:
         item = waiting.pop()
-        if item in seen or not _counts(item.module):
+        if item in visited or not _counts(item.module):
             continue
-        seen.add(item)
+        visited.add(item)
         path = find_module(item.module)
         if path is None:
             raise ModuleNotFoundError(f"no module {item.module} in {ROOT}")
@@ -137,20 +137,29 @@ def _code_of(program: str) -> dict[Path, str]:
         parents = item.module.split(".")[:-1]
         waiting |= {Import(".".join(parents[:end])) for end in range(2, len(parents) + 1)}
         if is_settings(item.module) and item.name is not None:
-            used = _definitions(_text(path)).get(item.name)
-            if used is None:  # imported there from elsewhere
-                waiting |= {one for one in _module(_text(path)).imports if one.name == item.name}
+            definition = _definitions(_text(path)).get(item.name)
+            if definition is None:  # imported there from elsewhere
+                waiting |= {
+                    item_imported
+                    for item_imported in _module(_text(path)).imports
+                    if item_imported.name == item.name
+                }
                 continue
-            if used.logic:
-                parts.setdefault(path, set()).add(used.logic)
-            imported = {one.name: one for one in _module(_text(path)).imports}
-            waiting |= {imported.get(other, Import(item.module, other)) for other in used.uses}
+            if definition.logic:
+                logic_by_file.setdefault(path, set()).add(definition.logic)
+            imported = {
+                item_imported.name: item_imported for item_imported in _module(_text(path)).imports
+            }
+            waiting |= {
+                imported.get(name_used, Import(item.module, name_used))
+                for name_used in definition.uses
+            }
         elif is_settings(item.module):
-            waiting |= {Import(item.module, other) for other in _definitions(_text(path))}
+            waiting |= {Import(item.module, name_used) for name_used in _definitions(_text(path))}
         else:
-            parts.setdefault(path, set()).add(_module(_text(path)).logic)
+            logic_by_file.setdefault(path, set()).add(_module(_text(path)).logic)
             waiting |= _module(_text(path)).imports
-    return {path: "".join(sorted(digests)) for path, digests in parts.items()}
+    return {path: "".join(sorted(digests)) for path, digests in logic_by_file.items()}
 
 
 def source_files(*names: str) -> list[Path]:
@@ -171,17 +180,17 @@ def code_digest(*names: str) -> str:
 
 
 def _digests(*names: str) -> dict[Path, str]:
-    parts: dict[Path, str] = {}
+    digests: dict[Path, str] = {}
     for name in names:
         if "/" not in name:
             for path, digest in _code_of(name).items():
-                parts[path] = parts.get(path, "") + digest
+                digests[path] = digests.get(path, "") + digest
             continue
         fitting = {path: _logic(_text(path), path.suffix) for path in PACKAGE.glob(name)}
         if not fitting:
             raise ModuleNotFoundError(f"no file fits {PACKAGE / name}")
-        parts |= fitting
-    return parts
+        digests |= fitting
+    return digests
 
 
 # --- what of a file can change a result -----------------------------------------------------------
@@ -204,7 +213,7 @@ def _module(text: str) -> _Module:
     """What counts of a module with this text; its syntax tree is not kept."""
     tree = ast.parse(text)
     statements = list(_statements(tree, typing=False))
-    names = sorted({name for one in statements for name in _names(one)})
+    names = sorted({name for statement in statements for name in _names(statement)})
     logic = _digest(f"{names} {ast.dump(_Logic().generic_visit(tree))}".encode())
     return _Module(_imports(statements), logic)
 
@@ -263,27 +272,32 @@ def _definitions(text: str) -> dict[str, _Definition]:
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             nodes |= {target.id: node for target in targets if isinstance(target, ast.Name)}
-    known = {*nodes, *(item.name for item in _module(text).imports)}
-    return {name: _definition(name, node, known) for name, node in nodes.items()}
+    names = {*nodes, *(item.name for item in _module(text).imports)}
+    return {name: _definition(name, node, names) for name, node in nodes.items()}
 
 
-def _definition(name: str, node: ast.stmt, known: set[str | None]) -> _Definition:
+def _definition(name: str, node: ast.stmt, names: set[str | None]) -> _Definition:
     counted: list[ast.AST] = [node]
-    used: list[ast.AST] = [node]
+    name_sources: list[ast.AST] = [node]
     if isinstance(node, ast.ClassDef):
         fields = [item for item in node.body if isinstance(item, ast.AnnAssign)]
         counted = [item for item in node.body if item not in fields and not _validates(item)]
-        used = [*counted, *node.bases]
+        name_sources = [*counted, *node.bases]
         if TERMS not in map(ast.unparse, node.bases):
-            used += [field.annotation for field in fields]
-    uses = {part.id for one in used for part in ast.walk(one) if isinstance(part, ast.Name)}
-    logic = [_Logic().visit(one) for one in counted]
-    text = "".join(ast.dump(one) for one in logic if one is not None)
+            name_sources += [field.annotation for field in fields]
+    uses = {
+        node_inside.id
+        for source in name_sources
+        for node_inside in ast.walk(source)
+        if isinstance(node_inside, ast.Name)
+    }
+    logic = [_Logic().visit(source) for source in counted]
+    text = "".join(ast.dump(source) for source in logic if source is not None)
     digest = _digest(f"{name} {text}".encode()) if text else ""
-    return _Definition(digest, frozenset(uses & known - {name}))
+    return _Definition(digest, frozenset(uses & names - {name}))
 
 
 def _validates(item: ast.stmt) -> bool:
     """Whether it is a validator: what it makes of values is in the values."""
     decorators = getattr(item, "decorator_list", [])
-    return any(ast.unparse(one).partition("(")[0] in VALIDATORS for one in decorators)
+    return any(ast.unparse(decorator).partition("(")[0] in VALIDATORS for decorator in decorators)

@@ -68,9 +68,9 @@ def unwritable(text: str) -> str | None:
 def refuse_unwritable(value: Any, key: tuple[str, ...] = ()) -> None:
     """ValueError with the key of a text that holds what cannot be written."""
     if isinstance(value, str):
-        held = unwritable(value)
-        if held is not None:
-            raise ValueError(f"key '{dotted(key)}' holds {held}")
+        defect = unwritable(value)
+        if defect is not None:
+            raise ValueError(f"key '{dotted(key)}' holds {defect}")
     elif isinstance(value, Mapping):
         for name, item in value.items():
             refuse_unwritable(name, key)

@@ -17,7 +17,7 @@ from cxrflow.errors import InputError
 from cxrflow.files.archives import (
     DAMAGE,
     TWICE,
-    Member,
+    ArchiveFile,
     TooLarge,
     names_of,
     open_zip,
@@ -143,7 +143,7 @@ class MimicReports:
         return RawReport(study, subject, text=text, failure=failure)
 
 
-def _open_i_files(root: Path) -> dict[str, Member | Path]:
+def _open_i_files(root: Path) -> dict[str, ArchiveFile | Path]:
     folder, archive = root / OPEN_I_FOLDER, root / OPEN_I_ARCHIVE
     if folder.is_dir():
         return {path.name: path for path in folder.glob("*.xml")}
@@ -175,7 +175,7 @@ class OpenIReports:
             content = read_file(file) if isinstance(file, Path) else file.content
         except DAMAGE:
             return RawReport(study, subject, failure="file cannot be read")
-        if isinstance(file, Member) and file.failure is not None:
+        if isinstance(file, ArchiveFile) and file.failure is not None:
             return RawReport(study, subject, failure=file.failure)
         if not content.strip():
             return RawReport(study, subject, failure="empty file")

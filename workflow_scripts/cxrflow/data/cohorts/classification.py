@@ -25,7 +25,7 @@ COLUMNS = (
 
 
 def build(
-    tables: Tables, held: Mapping[str, Set[str]], settings: CohortSettings, flow: Flow
+    tables: Tables, held_out: Mapping[str, Set[str]], settings: CohortSettings, flow: Flow
 ) -> Cohort:
     """Filter, label and split the images; the order of a row's labels is ``flow.json``'s.
 
@@ -39,7 +39,7 @@ def build(
     by_image = settings.split_method == "ordered"
     unit = images["image_id"] if by_image else splits.groups(images)
     split = splits.assign(unit.drop_duplicates(), tables.splits, {}, settings, tables.source)
-    split[unit[images["subject_id"].isin(frozenset().union(*held.values()))]] = "test"
+    split[unit[images["subject_id"].isin(frozenset().union(*held_out.values()))]] = "test"
     rows, drops = filters.usable(images.assign(split=unit.map(split)))
     flow.step("image usable", "images", len(rows), drops)
     key = "image_id" if "image_id" in tables.labels else "study_id"
@@ -55,8 +55,8 @@ def build(
     rows = rows[list(COLUMNS)].reset_index(drop=True)
     flow.check("image in one split", leakage.image_in_one_split(rows, tables.source))
     _check_patients(rows, by_image, tables, flow)
-    if held:
-        checked = leakage.held_out_not_trained(rows, held, tables.source)
+    if held_out:
+        checked = leakage.held_out_not_trained(rows, held_out, tables.source)
         flow.check("held-out patients not trained on", checked)
     return Cohort(
         rows=rows,
@@ -76,9 +76,9 @@ def _without(
 
 def _boxes(boxes: pd.DataFrame) -> pd.Series:
     """Boxes by image: lists of x, y, width, height in whole pixels."""
-    whole = boxes[["x", "y", "w", "h"]].round().astype("int64").to_numpy().tolist()
+    pixels = boxes[["x", "y", "w", "h"]].round().astype("int64").to_numpy().tolist()
     lists = pd.DataFrame(
-        {"image_id": boxes["image_id"], "box": pd.Series(whole, index=boxes.index, dtype=object)}
+        {"image_id": boxes["image_id"], "box": pd.Series(pixels, index=boxes.index, dtype=object)}
     )
     return lists.groupby("image_id", sort=False)["box"].agg(list)
 
@@ -94,12 +94,12 @@ def _check_patients(rows: pd.DataFrame, by_image: bool, tables: Tables, flow: Fl
 
 def count_shared_patients(rows: pd.DataFrame, flow: Flow, remedy: str = "") -> None:
     """How many test images of a split by image belong to patients outside test too."""
-    known = rows.dropna(subset="subject_id")
-    if known.empty:
+    with_patient = rows.dropna(subset="subject_id")
+    if with_patient.empty:
         flow.notes.append("patients are not known, so a patient may stand in two splits")
         return
-    trained = set(known.loc[known["split"] != "test", "subject_id"])
-    tested = known[known["split"] == "test"]
+    trained = set(with_patient.loc[with_patient["split"] != "test", "subject_id"])
+    tested = with_patient[with_patient["split"] == "test"]
     shared = int(tested["subject_id"].isin(trained).sum())
     flow.checks.append(
         {

@@ -29,21 +29,21 @@ from cxrflow.files.parquet import read_table
 log = logging.getLogger("cxrflow")
 
 
-def make_cohort(given: Namespace, settings: CohortSettings) -> None:
+def make_cohort(options: Namespace, settings: CohortSettings) -> None:
     """What ``cxrflow.data.cohorts.build_cohort`` calls."""
-    if (given.images_layout is None) != (given.images_root is None):
+    if (options.images_layout is None) != (options.images_root is None):
         raise InputError("--images-layout and --images-root: expected both or neither")
-    given.dataset = given.dataset or given.layout
-    given.held_out = held_out_sets(given.held_out)
-    silver = [] if given.training is None else held_out_sets([given.training], "--training")
-    given.training = next(iter(silver), None)
-    own = layout(given.layout)
-    if settings.kind not in own.cohorts:
+    options.dataset = options.dataset or options.layout
+    options.held_out = held_out_sets(options.held_out)
+    silver = [] if options.training is None else held_out_sets([options.training], "--training")
+    options.training = next(iter(silver), None)
+    origin = layout(options.layout)
+    if settings.kind not in origin.cohorts:
         raise InputError(
-            f"--layout {given.layout}: makes cohorts of kind {', '.join(own.cohorts)}, "
+            f"--layout {options.layout}: makes cohorts of kind {', '.join(origin.cohorts)}, "
             f"settings ask for {settings.kind}"
         )
-    flow = Flow(given.root, settings.max_failed_share)
+    flow = Flow(options.root, settings.max_failed_share)
     build = {
         "pairs": _pairs,
         "grounding": _grounding,
@@ -51,39 +51,43 @@ def make_cohort(given: Namespace, settings: CohortSettings) -> None:
         "nli": _nli,
         "progression": _progression,
     }
-    cohort = build[settings.kind](given, own, settings, flow)
+    cohort = build[settings.kind](options, origin, settings, flow)
     if cohort.rows.empty:
-        raise InputError(f"{given.root}: no row is left in the cohort; {largest_drop(flow)}")
-    write_cohort(cohort, flow, settings, given)
-    log.info("%s: %d %s", given.output, len(cohort.rows), cohort.unit)
+        raise InputError(f"{options.root}: no row is left in the cohort; {largest_drop(flow)}")
+    write_cohort(cohort, flow, settings, options)
+    log.info("%s: %d %s", options.output, len(cohort.rows), cohort.unit)
 
 
-def _pairs(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
-    if given.corpus is None:
+def _pairs(options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
+    if options.corpus is None:
         raise InputError("--corpus is missing; pairs need the output of cxrflow.reports.corpus")
-    corpus = read_corpus(given.corpus, own.study_prefix)
-    tables = own.read(given.root, Request(given.threads, headers=given.images_root is None))
+    corpus = read_corpus(options.corpus, origin.study_prefix)
+    tables = origin.read(
+        options.root, Request(options.threads, headers=options.images_root is None)
+    )
     flow.notes += tables.notes
     pictures = tables
-    if given.images_root is not None:
-        edition = layout(given.images_layout)
-        if edition.ids != own.ids:
+    if options.images_root is not None:
+        edition = layout(options.images_layout)
+        if edition.ids != origin.ids:
             raise InputError(
-                f"--images-layout {given.images_layout}: its patients are not those of "
-                f"{given.layout}; expected another edition of the same data set"
+                f"--images-layout {options.images_layout}: its patients are not those of "
+                f"{options.layout}; expected another edition of the same data set"
             )
-        pictures = edition.read(given.images_root, Request(given.threads))
+        pictures = edition.read(options.images_root, Request(options.threads))
         flow.notes += pictures.notes
-    held, notes = held_out_patients(given.held_out, own)
+    held_out, notes = held_out_patients(options.held_out, origin)
     flow.notes += notes
-    pictures = _curated(pictures, given, flow)
+    pictures = _curated(pictures, options, flow)
     labels = None
     if settings.labels == "reports":
-        labels = report_labels(given.corpus, own.study_prefix)
+        labels = report_labels(options.corpus, origin.study_prefix)
     elif settings.labels == "published":
-        labels = _published_labels(tables, pictures, own.study_prefix)
-    sources = pairs.Sources(given.dataset, tables, pictures, corpus, own.study_prefix, held, labels)
-    return pairs.build(sources, settings, flow, given.threads)
+        labels = _published_labels(tables, pictures, origin.study_prefix)
+    sources = pairs.PairSources(
+        options.dataset, tables, pictures, corpus, origin.study_prefix, held_out, labels
+    )
+    return pairs.build(sources, settings, flow, options.threads)
 
 
 def _published_labels(tables: Tables, pictures: Tables, study_prefix: str) -> pd.DataFrame:
@@ -97,77 +101,83 @@ def _published_labels(tables: Tables, pictures: Tables, study_prefix: str) -> pd
     )
 
 
-def _grounding(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
-    if given.images_root is None:
+def _grounding(options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
+    if options.images_root is None:
         raise InputError(
-            f"--images-layout and --images-root are missing; the images of {given.layout} lie in "
+            f"--images-layout and --images-root are missing; the images of {options.layout} lie in "
             "another data set"
         )
-    tables = own.read(given.root, Request(given.threads, headers=False))
-    wanted = frozenset(tables.images["image_id"])
-    reader = layout(given.images_layout)
+    tables = origin.read(options.root, Request(options.threads, headers=False))
+    image_ids = frozenset(tables.images["image_id"])
+    reader = layout(options.images_layout)
     if settings.priors:
-        listed = reader.read(given.images_root, Request(given.threads, headers=False)).images
-        patients = listed.loc[listed["image_id"].isin(wanted), "subject_id"]
-        wanted |= frozenset(listed.loc[listed["subject_id"].isin(patients), "image_id"])
-    pictures = reader.read(given.images_root, Request(given.threads, images=wanted))
+        images = reader.read(options.images_root, Request(options.threads, headers=False)).images
+        patients = images.loc[images["image_id"].isin(image_ids), "subject_id"]
+        image_ids |= frozenset(images.loc[images["subject_id"].isin(patients), "image_id"])
+    pictures = reader.read(options.images_root, Request(options.threads, images=image_ids))
     flow.notes += tables.notes
-    pictures = _curated(pictures, given, flow)
-    cohort = grounding.build(tables, pictures, settings, flow, given.threads)
+    pictures = _curated(pictures, options, flow)
+    cohort = grounding.build(tables, pictures, settings, flow, options.threads)
     if settings.priors:
-        return grounding.with_priors(cohort, pictures, settings, given.threads)
+        return grounding.with_priors(cohort, pictures, settings, options.threads)
     return cohort
 
 
-def _classification(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
-    tables = own.read(given.root, Request(given.threads))
+def _classification(
+    options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow
+) -> Cohort:
+    tables = origin.read(options.root, Request(options.threads))
     flow.notes += tables.notes
-    held, notes = held_out_patients(given.held_out, own)
+    held_out, notes = held_out_patients(options.held_out, origin)
     flow.notes += notes
-    return classification.build(tables, held, settings, flow)
+    return classification.build(tables, held_out, settings, flow)
 
 
-def _nli(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
-    tables = own.read(given.root, Request(given.threads))
+def _nli(options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
+    tables = origin.read(options.root, Request(options.threads))
     flow.notes += tables.notes
     return nli.build(tables, flow)
 
 
-def _progression(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
-    if given.images_root is None:
+def _progression(
+    options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow
+) -> Cohort:
+    if options.images_root is None:
         raise InputError(
-            f"--images-layout and --images-root are missing; the images of {given.layout} lie in "
+            f"--images-layout and --images-root are missing; the images of {options.layout} lie in "
             "another data set"
         )
-    request = Request(given.threads, headers=False)
-    tables = own.read(given.root, request)
+    request = Request(options.threads, headers=False)
+    tables = origin.read(options.root, request)
     silver = None
-    if given.training is not None:
-        other = layout(given.training.layout)
-        if other.ids != own.ids:
+    if options.training is not None:
+        silver_layout = layout(options.training.layout)
+        if silver_layout.ids != origin.ids:
             raise InputError(
-                f"--training {other.name}={given.training.root}: its patients are not those of "
-                f"{given.layout}; expected labels of the same patients"
+                f"--training {silver_layout.name}={options.training.root}: its patients are not "
+                f"those of {options.layout}; expected labels of the same patients"
             )
-        silver = other.read(given.training.root, request)
-    wanted = progression.wanted_images(tables, silver)
-    request = Request(given.threads, images=wanted)
-    pictures = layout(given.images_layout).read(given.images_root, request)
-    held, notes = held_out_patients(given.held_out, own)
+        silver = silver_layout.read(options.training.root, request)
+    image_ids = progression.labelled_images(tables, silver)
+    request = Request(options.threads, images=image_ids)
+    pictures = layout(options.images_layout).read(options.images_root, request)
+    held_out, notes = held_out_patients(options.held_out, origin)
     flow.notes += [*tables.notes, *notes]
-    sources = progression.Sources(tables, silver, _curated(pictures, given, flow), held)
-    return progression.build(sources, settings, flow, given.threads)
+    sources = progression.ProgressionSources(
+        tables, silver, _curated(pictures, options, flow), held_out
+    )
+    return progression.build(sources, settings, flow, options.threads)
 
 
-def _curated(pictures: Tables, given: Namespace, flow: Flow) -> Tables:
+def _curated(pictures: Tables, options: Namespace, flow: Flow) -> Tables:
     """The images with what curation rejected, if there was one."""
-    if given.curation is None:
+    if options.curation is None:
         return pictures
-    decided = read_table(given.curation, ("image_id", "decision"))
+    decided = read_table(options.curation, ("image_id", "decision"))
     rejected = decided.loc[decided["decision"] == "rejected", "image_id"]
-    there = pictures.images["image_id"].isin(rejected)
-    flow.notes.append(f"curation rejects {there.sum()} of the images listed ({given.curation})")
-    return replace(pictures, images=pictures.images.assign(**{filters.REJECTED: there}))
+    rejects = pictures.images["image_id"].isin(rejected)
+    flow.notes.append(f"curation rejects {rejects.sum()} of the images listed ({options.curation})")
+    return replace(pictures, images=pictures.images.assign(**{filters.REJECTED: rejects}))
 
 
 def largest_drop(flow: Flow) -> str:
@@ -178,14 +188,14 @@ def largest_drop(flow: Flow) -> str:
     return f"most were dropped at '{name}': {drop['reason']} ({count}, e.g. {drop['examples'][:2]})"
 
 
-def write_cohort(cohort: Cohort, flow: Flow, settings: CohortSettings, given: Namespace) -> None:
-    training = given.training and given.training.root
-    roots = [root for root in (given.root, given.images_root, training) if root is not None]
+def write_cohort(cohort: Cohort, flow: Flow, settings: CohortSettings, options: Namespace) -> None:
+    training = options.training and options.training.root
+    roots = [root for root in (options.root, options.images_root, training) if root is not None]
     name = "pairs" if settings.kind == "pairs" else "samples"
     rows = cohort.rows
     if settings.share_unit is not None:
         rows = rows.assign(share=training_shares(rows, settings.share_unit, settings.seed))
-    with atomic_folder(given.output, "cohort") as folder:
+    with atomic_folder(options.output, "cohort") as folder:
         rows.to_parquet(folder / f"{name}.parquet", index=False)
         cohort.images.to_parquet(folder / "images.parquet", index=False)
         if cohort.documents is not None:
@@ -197,9 +207,9 @@ def write_cohort(cohort: Cohort, flow: Flow, settings: CohortSettings, given: Na
         write_json(
             folder / "flow.json",
             {
-                "cohort": given.output.name,
-                "dataset": given.dataset,
-                "layout": given.layout,
+                "cohort": options.output.name,
+                "dataset": options.dataset,
+                "layout": options.layout,
                 "kind": settings.kind,
                 "synthetic": any(map(is_synthetic, roots)),
                 "fingerprint": fingerprint(digests),

@@ -100,7 +100,7 @@ def one_per_study(
     return ranked[~ranked["study_id"].duplicated()].sort_index()
 
 
-def unit_hash(*parts: object) -> float:
+def unit_hash(*key: object) -> float:
     """A number in [0, 1) that depends on the parts alone, the same on every machine."""
-    digest = hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=8).digest()
+    digest = hashlib.blake2b("\x1f".join(map(str, key)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2**64

@@ -24,13 +24,13 @@ class Flow:
         self.checks: list[dict[str, Any]] = []
         self.notes: list[str] = []
 
-    def step(self, name: str, unit: Unit, kept: int, dropped: Iterable[Drop] = ()) -> None:
+    def step(self, name: str, unit: Unit, remaining: int, dropped: Iterable[Drop] = ()) -> None:
         """Record a filter.
 
         Raises:
             InputError: damage (``Drop.failed``) is above the allowed share of what came in.
         """
-        tally = Tally(name, unit, int(kept), dropped)
+        tally = Tally(name, unit, int(remaining), dropped)
         self.steps.append(tally.as_json())
         tally.require_few(self.source, self.max_failed_share)
 
@@ -44,9 +44,9 @@ class Flow:
         failed: bool = False,
     ) -> pd.DataFrame:
         """Record a filter of a row a unit, and give what it keeps: see ``without``."""
-        left, drops = without(rows, names, tests, failed)
-        self.step(name, unit, len(left), drops)
-        return left
+        remaining_rows, drops = without(rows, names, tests, failed)
+        self.step(name, unit, len(remaining_rows), drops)
+        return remaining_rows
 
     def check(self, name: str, detail: str) -> None:
         """Record a check that was passed; one that is not raises where it is made."""
@@ -88,12 +88,12 @@ class Cohort:
     def split_sizes(self) -> dict[str, dict[str, int]]:
         """Rows by split, patients and images where rows have them; with_prior in pair cohorts."""
         sizes = {}
-        for name, part in self.rows.groupby("split"):
-            sizes[str(name)] = {self.unit: len(part)}
-            named = {"patients": "subject_id", "studies": "study_id", "images": "image_id"}
-            for unit, column in named.items():
-                if column in part:
-                    sizes[str(name)][unit] = int(part[column].nunique())
-            if "prior_study_id" in part:
-                sizes[str(name)]["with_prior"] = int(part["prior_study_id"].notna().sum())
+        for name, rows in self.rows.groupby("split"):
+            sizes[str(name)] = {self.unit: len(rows)}
+            columns = {"patients": "subject_id", "studies": "study_id", "images": "image_id"}
+            for unit, column in columns.items():
+                if column in rows:
+                    sizes[str(name)][unit] = int(rows[column].nunique())
+            if "prior_study_id" in rows:
+                sizes[str(name)]["with_prior"] = int(rows["prior_study_id"].notna().sum())
         return sizes

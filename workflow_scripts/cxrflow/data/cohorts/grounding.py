@@ -42,34 +42,36 @@ def build(
         samples[name] = samples["image_id"].map(annotated[name])
 
     images, failures = _image_files(pictures, threads)
-    here = samples.merge(
+    located = samples.merge(
         images[["image_id", "image_path", "view", "image_width", "image_height"]],
         on="image_id",
         how="left",
         suffixes=("", "_file"),
     )
-    failure = here["image_id"].map(failures)
+    failure = located["image_id"].map(failures)
     tests = {str(reason): failure == reason for reason in sorted(failure.dropna().unique())}
-    tests["image is not in the image data set"] = here["image_path"].isna()
-    here = flow.keep("image file usable", "samples", here, here["sample_id"], tests, failed=True)
-    other = here["image_width_file"].notna() & (
-        (here["image_width_file"] != here["image_width"])
-        | (here["image_height_file"] != here["image_height"])
+    tests["image is not in the image data set"] = located["image_path"].isna()
+    located = flow.keep(
+        "image file usable", "samples", located, located["sample_id"], tests, failed=True
     )
-    tests = {"size differs from the file's": other}
+    differs = located["image_width_file"].notna() & (
+        (located["image_width_file"] != located["image_width"])
+        | (located["image_height_file"] != located["image_height"])
+    )
+    tests = {"size differs from the file's": differs}
     step = "image has the size the boxes refer to"
-    here = flow.keep(step, "samples", here, here["sample_id"], tests, failed=True)
-    here = here.reset_index(drop=True)
-    if here.empty:
+    located = flow.keep(step, "samples", located, located["sample_id"], tests, failed=True)
+    located = located.reset_index(drop=True)
+    if located.empty:
         raise InputError(f"{tables.source}: no sample is left; see the reasons above")
-    _note_boxes_outside(here, flow)
-    patients = here["subject_id"].drop_duplicates()
+    _note_boxes_outside(located, flow)
+    patients = located["subject_id"].drop_duplicates()
     split = splits.assign(patients, tables.splits, {}, settings, tables.source)
-    here["split"] = here["subject_id"].map(split)
-    tests = {"patient is not in the given split": here["split"].isna()}
-    here = flow.keep("split known", "samples", here, here["sample_id"], tests)
-    here = here.astype({"image_width": "int64", "image_height": "int64"})
-    rows = here[list(COLUMNS)].reset_index(drop=True)
+    located["split"] = located["subject_id"].map(split)
+    tests = {"patient is not in the given split": located["split"].isna()}
+    located = flow.keep("split known", "samples", located, located["sample_id"], tests)
+    located = located.astype({"image_width": "int64", "image_height": "int64"})
+    rows = located[list(COLUMNS)].reset_index(drop=True)
     flow.check("patient in one split", leakage.patient_in_one_split(rows, tables.source))
     flow.check("image in one split", leakage.image_in_one_split(rows, tables.source))
     return Cohort(
@@ -114,10 +116,10 @@ def _possible(tables: Tables) -> tuple[pd.DataFrame, list[Drop]]:
 
 def _union(boxes: pd.DataFrame) -> pd.DataFrame:
     """One row an image, category and phrase; ``boxes`` lists x, y, width, height in pixels."""
-    whole = boxes[["x", "y", "w", "h"]].round().astype("int64").to_numpy().tolist()
+    pixels = boxes[["x", "y", "w", "h"]].round().astype("int64").to_numpy().tolist()
     samples = (
         boxes[SAMPLE]
-        .assign(boxes=pd.Series(whole, index=boxes.index, dtype=object))
+        .assign(boxes=pd.Series(pixels, index=boxes.index, dtype=object))
         .groupby(SAMPLE, sort=False)["boxes"]
         .agg(list)
         .reset_index()

@@ -27,44 +27,52 @@ def held_out_sets(items: Sequence[str], option: str = "--held-out") -> list[Held
     Raises:
         InputError: an item of another form, an unknown layout, or the same set twice.
     """
-    found = []
+    sets = []
     for item in items:
         head, equals, root = item.partition("=")
         if not equals or not root:
             raise InputError(f"{option} {item}: expected [NAME:]LAYOUT=ROOT")
         name, _, kind = head.rpartition(":")
         layout(kind)
-        found.append(HeldOut(name or kind, kind, Path(root)))
-    often = Counter(one.name for one in found)
-    named = [
-        HeldOut(f"{one.name} ({one.root})", one.layout, one.root) if often[one.name] > 1 else one
-        for one in found
+        sets.append(HeldOut(name or kind, kind, Path(root)))
+    often = Counter(dataset.name for dataset in sets)
+    unique_sets = [
+        HeldOut(
+            f"{dataset.name} ({dataset.root})",
+            dataset.layout,
+            dataset.root,
+        )
+        if often[dataset.name] > 1
+        else dataset
+        for dataset in sets
     ]
-    if len({one.name for one in named}) < len(named):
+    if len({dataset.name for dataset in unique_sets}) < len(unique_sets):
         raise InputError(f"{option} {' '.join(items)}: names a set twice; expected each once")
-    return named
+    return unique_sets
 
 
 def held_out_patients(
-    sets: Sequence[HeldOut], own: Layout
+    sets: Sequence[HeldOut], origin: Layout
 ) -> tuple[dict[str, frozenset[str]], list[str]]:
     """Patients of each evaluation set, by its name, and notes on those that share none.
 
     A data set whose patients come from elsewhere (RSNA's are NIH's, not MIMIC's) has nothing to
     hold out; that is said in a note, not passed over.
     """
-    held: dict[str, frozenset[str]] = {}
+    patients_by_set: dict[str, frozenset[str]] = {}
     notes = []
-    for one in sets:
-        other = layout(one.layout)
-        if other.ids is None or other.ids != own.ids:
+    for dataset in sets:
+        dataset_layout = layout(dataset.layout)
+        if dataset_layout.ids is None or dataset_layout.ids != origin.ids:
             notes.append(
-                f"{one.name} shares no patients with this data set ({other.ids} and "
-                f"{own.ids}): nothing to hold out"
+                f"{dataset.name} shares no patients with this data set ({dataset_layout.ids} and "
+                f"{origin.ids}): nothing to hold out"
             )
             continue
-        tables = other.read(one.root, Request(headers=False))
-        held[one.name] = frozenset(tables.studies["subject_id"].dropna())
-        if not held[one.name]:
-            raise InputError(f"{one.root}: names no patient, so none of {one.name} can be held out")
-    return held, notes
+        tables = dataset_layout.read(dataset.root, Request(headers=False))
+        patients_by_set[dataset.name] = frozenset(tables.studies["subject_id"].dropna())
+        if not patients_by_set[dataset.name]:
+            raise InputError(
+                f"{dataset.root}: names no patient, so none of {dataset.name} can be held out"
+            )
+    return patients_by_set, notes

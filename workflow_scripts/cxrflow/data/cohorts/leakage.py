@@ -40,20 +40,22 @@ def _in_one_split(rows: pd.DataFrame, column: str, noun: str, source: object) ->
     return f"{len(counts)} {noun}s, each in one split"
 
 
-def held_out_not_trained(rows: pd.DataFrame, held: Mapping[str, Set[str]], source: object) -> str:
+def held_out_not_trained(
+    rows: pd.DataFrame, held_out: Mapping[str, Set[str]], source: object
+) -> str:
     """No held-out patient (by evaluation set) is in train or validate, and patients are known."""
     if rows["subject_id"].isna().all():
-        names = ", ".join(held)
+        names = ", ".join(held_out)
         raise InputError(f"{source}: patients are not known; those of {names} cannot be held out")
-    used = set(rows.loc[rows["split"] != "test", "subject_id"].dropna())
-    for name, patients in held.items():
-        leaking = sorted(used & patients)
+    trained_on = set(rows.loc[rows["split"] != "test", "subject_id"].dropna())
+    for name, patients in held_out.items():
+        leaking = sorted(trained_on & patients)
         if leaking:
             raise InputError(
                 f"{source}: {len(leaking)} patient(s) of {name} are in train or validate "
                 f"({', '.join(leaking[:5])}); expected them in test"
             )
-    sizes = ", ".join(f"{name} ({len(patients)})" for name, patients in held.items())
+    sizes = ", ".join(f"{name} ({len(patients)})" for name, patients in held_out.items())
     return f"no patient of {sizes} in train or validate"
 
 

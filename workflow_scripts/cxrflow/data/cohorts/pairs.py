@@ -27,7 +27,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Sources:
+class PairSources:
     """What a pair cohort is made of.
 
     Attributes:
@@ -45,7 +45,7 @@ class Sources:
     pictures: Tables
     corpus: Corpus
     study_prefix: str
-    held: dict[str, frozenset[str]]
+    held_out: dict[str, frozenset[str]]
     labels: pd.DataFrame | None = None
 
 
@@ -56,14 +56,14 @@ class Stage(NamedTuple):
     images: pd.DataFrame
 
 
-def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) -> Cohort:
+def build(sources: PairSources, settings: CohortSettings, flow: Flow, threads: int) -> Cohort:
     """Filter, choose, join, split and check."""
     studies = priors.with_times(sources.tables.studies, sources.pictures.images)
     studies["key"] = study_key(studies["study_id"], sources.study_prefix)
     split = splits.assign(
         splits.groups(studies).drop_duplicates(),
         sources.pictures.splits if sources.tables.splits is None else sources.tables.splits,
-        sources.held,
+        sources.held_out,
         settings,
         sources.tables.source,
     )
@@ -91,7 +91,7 @@ def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) 
     rows = rows[~unknown].reset_index(drop=True)
     rows, prior_account = priors.with_priors(rows, studies, chosen)
     rows["dataset"] = sources.dataset
-    extra = {"priors": prior_account, "held_out": _held_account(rows, sources.held)}
+    extra = {"priors": prior_account, "held_out": _held_account(rows, sources.held_out)}
     pairs = rows[list(COLUMNS)]
     if sources.labels is not None:
         classes = [str(name) for name in sources.labels if name != "study_id"]
@@ -159,22 +159,22 @@ def _with_text(studies: pd.DataFrame, corpus: Corpus, flow: Flow) -> pd.DataFram
 
 
 def _with_sections(rows: pd.DataFrame, settings: CohortSettings, flow: Flow) -> pd.DataFrame:
-    there = {
+    has_section = {
         "impression": rows["impression"].notna(),
         "findings": rows["findings"].notna(),
         "text": rows["findings"].notna() | rows["impression"].notna(),
     }
-    required = [name for name in settings.require if name in there]
+    required = [name for name in settings.require if name in has_section]
     keep = pd.Series(True, index=rows.index)
     drops = []
     for name in required:
-        lost = rows[keep & ~there[name]]
+        lost = rows[keep & ~has_section[name]]
         # The parser's outcome says what the report has instead, or why it could not be read.
         drops += [
             Drop.of(f"no {name} ({outcome})", ids["study_id"])
             for outcome, ids in lost.groupby("outcome", dropna=False)
         ]
-        keep &= there[name]
+        keep &= has_section[name]
     flow.step(f"has {' and '.join(required) or 'a report'}", "studies", int(keep.sum()), drops)
     rows, fewest = rows[keep], settings.fewest_tokens
     if fewest is None:
@@ -219,12 +219,12 @@ def _documents(studies: pd.DataFrame, corpus: Corpus, split: pd.Series, flow: Fl
     return documents.loc[~lost, ["document_id", "text", "split"]].reset_index(drop=True)
 
 
-def _held_account(rows: pd.DataFrame, held: dict[str, frozenset[str]]) -> list[dict[str, Any]]:
-    inside = {name: rows[rows["subject_id"].isin(patients)] for name, patients in held.items()}
+def _held_account(rows: pd.DataFrame, held_out: dict[str, frozenset[str]]) -> list[dict[str, Any]]:
+    inside = {name: rows[rows["subject_id"].isin(patients)] for name, patients in held_out.items()}
     return [
         {
             "name": name,
-            "patients": len(held[name]),
+            "patients": len(held_out[name]),
             "patients_here": int(theirs["subject_id"].nunique()),
             "studies_in_test": int(theirs["study_id"].nunique()),
         }
@@ -233,7 +233,7 @@ def _held_account(rows: pd.DataFrame, held: dict[str, frozenset[str]]) -> list[d
 
 
 def _check(
-    pairs: pd.DataFrame, studies: pd.DataFrame, sources: Sources, unit: str, flow: Flow
+    pairs: pd.DataFrame, studies: pd.DataFrame, sources: PairSources, unit: str, flow: Flow
 ) -> None:
     source: Path = sources.tables.source
     flow.check(f"{unit} ids unique", leakage.unique_rows(pairs, unit, source))
@@ -241,6 +241,6 @@ def _check(
     flow.check("image in one split", leakage.image_in_one_split(pairs, source))
     owner = studies.set_index("study_id")["subject_id"]
     flow.check("prior of the same patient", leakage.prior_of_same_patient(pairs, owner, source))
-    if sources.held:
-        checked = leakage.held_out_not_trained(pairs, sources.held, source)
+    if sources.held_out:
+        checked = leakage.held_out_not_trained(pairs, sources.held_out, source)
         flow.check("held-out patients not trained on", checked)

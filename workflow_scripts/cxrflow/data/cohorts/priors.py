@@ -53,11 +53,11 @@ def find_priors(studies: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def prior_account(found: pd.DataFrame) -> dict[str, object]:
+def prior_account(priors: pd.DataFrame) -> dict[str, object]:
     """``{"found": n, "none": [{"reason", "count", "examples"}]}`` for ``flow.json``."""
-    none = [Drop.of(str(reason), rows["study_id"]) for reason, rows in found.groupby("reason")]
+    none = [Drop.of(str(reason), rows["study_id"]) for reason, rows in priors.groupby("reason")]
     return {
-        "found": int(found["reason"].isna().sum()),
+        "found": int(priors["reason"].isna().sum()),
         "none": [drop.as_json() for drop in sorted(none, key=lambda drop: -drop.count)],
     }
 
@@ -68,8 +68,8 @@ def with_times(studies: pd.DataFrame, images: pd.DataFrame) -> pd.DataFrame:
     earliest = earliest.drop_duplicates("study_id").set_index("study_id")
     filled = studies.copy()
     for name in ("study_time", "order"):
-        known = filled["study_id"].map(earliest[name]).astype(filled[name].dtype)
-        filled[name] = filled[name].fillna(known)
+        times = filled["study_id"].map(earliest[name]).astype(filled[name].dtype)
+        filled[name] = filled[name].fillna(times)
     return filled
 
 
@@ -82,21 +82,21 @@ def with_priors(
     the image that stands for a study.
     """
     candidates = studies[studies["study_id"].isin(chosen["study_id"])]
-    found = find_priors(candidates)
-    own = rows[["study_id"]].merge(found, on="study_id", how="left")
-    no_image = own["prior_study_id"].isna() & own["reason"].isna()
-    own["reason"] = own["reason"].mask(no_image, "the study has no frontal image")
+    candidate_priors = find_priors(candidates)
+    row_priors = rows[["study_id"]].merge(candidate_priors, on="study_id", how="left")
+    no_image = row_priors["prior_study_id"].isna() & row_priors["reason"].isna()
+    row_priors["reason"] = row_priors["reason"].mask(no_image, "the study has no frontal image")
     images = chosen.set_index("study_id")
     return rows.assign(
-        prior_study_id=own["prior_study_id"].to_numpy(),
-        prior_image_id=own["prior_study_id"].map(images["image_id"]).to_numpy(),
-        prior_image_path=own["prior_study_id"].map(images["image_path"]).to_numpy(),
-    ), prior_account(own.drop_duplicates("study_id"))
+        prior_study_id=row_priors["prior_study_id"].to_numpy(),
+        prior_image_id=row_priors["prior_study_id"].map(images["image_id"]).to_numpy(),
+        prior_image_path=row_priors["prior_study_id"].map(images["image_path"]).to_numpy(),
+    ), prior_account(row_priors.drop_duplicates("study_id"))
 
 
 def images_and_priors(rows: pd.DataFrame) -> pd.DataFrame:
     """Every image the pixel store must hold, priors included, each once."""
     current = rows[["image_id", "image_path"]]
     prior = rows[["prior_image_id", "prior_image_path"]].set_axis(current.columns, axis=1)
-    every = pd.concat([current, prior]).dropna().drop_duplicates("image_id")
-    return every.reset_index(drop=True)
+    images = pd.concat([current, prior]).dropna().drop_duplicates("image_id")
+    return images.reset_index(drop=True)

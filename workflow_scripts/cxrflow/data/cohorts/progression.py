@@ -27,7 +27,7 @@ _PAIR = ["study_id", "prior_study_id", "finding"]
 
 
 @dataclass(frozen=True)
-class Sources:
+class ProgressionSources:
     """What a progression cohort is made of.
 
     Attributes:
@@ -40,26 +40,28 @@ class Sources:
     tables: Tables
     training: Tables | None
     pictures: Tables
-    held: dict[str, frozenset[str]]
+    held_out: dict[str, frozenset[str]]
 
 
-def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) -> Cohort:
+def build(
+    sources: ProgressionSources, settings: CohortSettings, flow: Flow, threads: int
+) -> Cohort:
     """Check every label's two images, hold patients out, choose images, split."""
     tables = sources.tables
     silver = tables if sources.training is None else sources.training
     tested = tables.progressions[tables.progressions["quality"] != SILVER]
     trained = silver.progressions[silver.progressions["quality"] == SILVER]
     sets = [tables] if silver is tables else [tables, silver]
-    drops = [drop for one in sets for drop in one.dropped.get("progressions", [])]
+    drops = [drop for source in sets for drop in source.dropped.get("progressions", [])]
     flow.step("labels listed", "labels", len(tested) + len(trained), drops)
-    held = {
+    held_out = {
         "the labels that are tested on": frozenset(tested["subject_id"]),
         "the patients to avoid": silver.avoid,
-        **sources.held,
+        **sources.held_out,
     }
     rows = pd.concat([tested.assign(tested=True), trained.assign(tested=False)], ignore_index=True)
-    held = {name: patients for name, patients in held.items() if patients}
-    rows = _held_out(rows, held, flow)
+    held_out = {name: patients for name, patients in held_out.items() if patients}
+    rows = _held_out(rows, held_out, flow)
     rows = _with_images(rows, sources.pictures, flow, threads)
     rows = _one_direction(rows, flow)
     if settings.unit == "study":
@@ -69,7 +71,7 @@ def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) 
     rows, split = _with_split(rows, settings, flow, tables.source)
     rows["sample_id"] = rows["image_id"] + "|" + rows["prior_image_id"] + "|" + rows["finding"]
     rows = rows[list(COLUMNS)].reset_index(drop=True)
-    _check(rows, held, flow, tables.source)
+    _check(rows, held_out, flow, tables.source)
     return Cohort(
         rows=rows,
         images=_images(rows)[["image_id", "image_path"]].drop_duplicates(ignore_index=True),
@@ -82,11 +84,11 @@ def build(sources: Sources, settings: CohortSettings, flow: Flow, threads: int) 
     )
 
 
-def wanted_images(*tables: Tables | None) -> frozenset[str]:
+def labelled_images(*tables: Tables | None) -> frozenset[str]:
     """The images that labels speak of."""
-    parts = [one.progressions for one in tables if one is not None]
+    labels = [table.progressions for table in tables if table is not None]
     return frozenset(
-        image for part in parts for name in ("image_id", "prior_image_id") for image in part[name]
+        image for rows in labels for name in ("image_id", "prior_image_id") for image in rows[name]
     )
 
 
@@ -98,56 +100,61 @@ def _without(
     return flow.keep(step, "labels", rows, names, tests, failed)
 
 
-def _held_out(rows: pd.DataFrame, held: dict[str, frozenset[str]], flow: Flow) -> pd.DataFrame:
+def _held_out(rows: pd.DataFrame, held_out: dict[str, frozenset[str]], flow: Flow) -> pd.DataFrame:
     trained = ~rows["tested"]
     tests = {
-        f"trained on no more: its patient is among {name}": trained & rows["subject_id"].isin(one)
-        for name, one in held.items()
+        f"trained on no more: its patient is among {name}": trained
+        & rows["subject_id"].isin(patients)
+        for name, patients in held_out.items()
     }
-    left = _without(rows, "labels that may be tested or trained on", tests, flow)
-    return left.reset_index(drop=True)
+    allowed = _without(rows, "labels that may be tested or trained on", tests, flow)
+    return allowed.reset_index(drop=True)
 
 
 def _with_images(rows: pd.DataFrame, pictures: Tables, flow: Flow, threads: int) -> pd.DataFrame:
     """Both images are there, of the patient, the prior before the current one."""
     images = pictures.images.set_index("image_id")
-    here = rows.assign(
+    pairs = rows.assign(
         image_path=rows["image_id"].map(images["image_path"]),
         prior_image_path=rows["prior_image_id"].map(images["image_path"]),
         view=rows["image_id"].map(images["view"]),
     )
-    owner = here["image_id"].map(images["subject_id"])
-    prior_owner = here["prior_image_id"].map(images["subject_id"])
-    order, before = (here[name].map(images["order"]) for name in ("image_id", "prior_image_id"))
-    here["prior_study_id"] = here["prior_study_id"].fillna(
-        here["prior_image_id"].map(images["study_id"])
+    owner = pairs["image_id"].map(images["subject_id"])
+    prior_owner = pairs["prior_image_id"].map(images["subject_id"])
+    order, before = (pairs[name].map(images["order"]) for name in ("image_id", "prior_image_id"))
+    pairs["prior_study_id"] = pairs["prior_study_id"].fillna(
+        pairs["prior_image_id"].map(images["study_id"])
     )
     tests = {
-        "the prior image is the image itself": here["image_id"] == here["prior_image_id"],
-        "image is not in the image data set": here["image_path"].isna(),
-        "prior image is not in the image data set": here["prior_image_path"].isna(),
-        "the image is another patient's": owner != here["subject_id"],
-        "the prior image is another patient's": prior_owner != here["subject_id"],
+        "the prior image is the image itself": pairs["image_id"] == pairs["prior_image_id"],
+        "image is not in the image data set": pairs["image_path"].isna(),
+        "prior image is not in the image data set": pairs["prior_image_path"].isna(),
+        "the image is another patient's": owner != pairs["subject_id"],
+        "the prior image is another patient's": prior_owner != pairs["subject_id"],
         "the prior image is not earlier": before >= order,
     }
-    here = _without(here, "two images of the patient, in order", tests, flow, failed=True)
-    undated = (order.isna() | before.isna())[here.index]
+    pairs = _without(pairs, "two images of the patient, in order", tests, flow, failed=True)
+    undated = (order.isna() | before.isna())[pairs.index]
     if undated.any():
         flow.notes.append(
             f"{undated.sum()} labels have an image without a time: taken as the label orders them"
         )
     failure = images["failure"]
     if not pictures.opened:
-        used = images[images.index.isin(wanted_images(Tables(pictures.source, progressions=here)))]
-        found = filters.file_failures(pictures.source, used["image_path"].tolist(), threads)
-        failure = pd.Series(found.to_numpy(), index=used.index)
+        label_images = images[
+            images.index.isin(labelled_images(Tables(pictures.source, progressions=pairs)))
+        ]
+        failures = filters.file_failures(
+            pictures.source, label_images["image_path"].tolist(), threads
+        )
+        failure = pd.Series(failures.to_numpy(), index=label_images.index)
     bad = failure.dropna()
     tests = {
-        f"{which}: {reason}": here[name].isin(bad.index[bad == reason])
+        f"{which}: {reason}": pairs[name].isin(bad.index[bad == reason])
         for name, which in (("image_id", "image"), ("prior_image_id", "prior image"))
         for reason in sorted(bad.unique())
     }
-    return _without(here, "image files usable", tests, flow, failed=True)
+    return _without(pairs, "image files usable", tests, flow, failed=True)
 
 
 def _one_direction(rows: pd.DataFrame, flow: Flow) -> pd.DataFrame:
@@ -162,17 +169,17 @@ def _one_image_pair(
     rows: pd.DataFrame, images: pd.DataFrame, settings: CohortSettings, flow: Flow
 ) -> pd.DataFrame:
     """Of two studies with several labelled images the current one is chosen, then the prior."""
-    known = images.set_index("image_id").filter(["view", filters.REJECTED])
-    left = rows
+    image_facts = images.set_index("image_id").filter(["view", filters.REJECTED])
+    remaining = rows
     for name in ("image_id", "prior_image_id"):
-        candidates = left[["study_id", name]].drop_duplicates(ignore_index=True)
+        candidates = remaining[["study_id", name]].drop_duplicates(ignore_index=True)
         candidates = candidates.set_axis(["study_id", "image_id"], axis=1)
-        candidates = candidates.join(known, on="image_id")
+        candidates = candidates.join(image_facts, on="image_id")
         chosen = filters.one_per_study(candidates, settings.choose, settings.views, settings.seed)
         keys = pd.MultiIndex.from_frame(chosen[["study_id", "image_id"]])
-        left = left[pd.MultiIndex.from_frame(left[["study_id", name]]).isin(keys)]
-    other = pd.Series(~rows.index.isin(left.index), index=rows.index)
-    tests = {f"another image of the study was chosen ({settings.choose})": other}
+        remaining = remaining[pd.MultiIndex.from_frame(remaining[["study_id", name]]).isin(keys)]
+    not_chosen = pd.Series(~rows.index.isin(remaining.index), index=rows.index)
+    tests = {f"another image of the study was chosen ({settings.choose})": not_chosen}
     return _without(rows, "one pair of images of two studies", tests, flow)
 
 
@@ -194,8 +201,10 @@ def _images(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([current, prior], ignore_index=True)
 
 
-def _check(rows: pd.DataFrame, held: dict[str, frozenset[str]], flow: Flow, source: object) -> None:
+def _check(
+    rows: pd.DataFrame, held_out: dict[str, frozenset[str]], flow: Flow, source: object
+) -> None:
     flow.check("patient in one split", leakage.patient_in_one_split(rows, source))
     flow.check("image in one split", leakage.image_in_one_split(_images(rows), source))
-    checked = leakage.held_out_not_trained(rows, held, source)
+    checked = leakage.held_out_not_trained(rows, held_out, source)
     flow.check("held-out patients not trained on", checked)

@@ -28,52 +28,54 @@ from cxrflow.files.drops import Drop
 log = logging.getLogger("cxrflow")
 
 
-def make_cohort(given: Namespace, settings: CohortSettings) -> None:
+def make_cohort(options: Namespace, settings: CohortSettings) -> None:
     """What ``cxrflow.data.cohorts.build_cohort`` calls."""
-    given.dataset = given.dataset or given.layout
-    given.training = None
-    own = layout(given.layout)
-    if settings.kind not in own.cohorts:
+    options.dataset = options.dataset or options.layout
+    options.training = None
+    origin = layout(options.layout)
+    if settings.kind not in origin.cohorts:
         raise InputError(
-            f"--layout {given.layout}: makes cohorts of kind {', '.join(own.cohorts)}, "
+            f"--layout {options.layout}: makes cohorts of kind {', '.join(origin.cohorts)}, "
             f"settings ask for {settings.kind}"
         )
-    flow = Flow(given.root, settings.max_failed_share)
+    flow = Flow(options.root, settings.max_failed_share)
     build = _retrieval if settings.kind == "retrieval" else _classification
-    cohort = build(given, own, settings, flow)
+    cohort = build(options, origin, settings, flow)
     if cohort.rows.empty:
-        raise InputError(f"{given.root}: no row is left in the cohort; {largest_drop(flow)}")
-    write_cohort(cohort, flow, settings, given)
+        raise InputError(f"{options.root}: no row is left in the cohort; {largest_drop(flow)}")
+    write_cohort(cohort, flow, settings, options)
     if isinstance(cohort, retrieval.RetrievalCohort):
-        cohort.queries.to_parquet(given.output / "queries.parquet", index=False)
-    log.info("%s: %d %s", given.output, len(cohort.rows), cohort.unit)
+        cohort.queries.to_parquet(options.output / "queries.parquet", index=False)
+    log.info("%s: %d %s", options.output, len(cohort.rows), cohort.unit)
 
 
-def _retrieval(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
-    if given.images_root is None:
+def _retrieval(options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
+    if options.images_root is None:
         raise InputError(
-            f"--images-layout and --images-root are missing; the images of {given.layout} lie in "
+            f"--images-layout and --images-root are missing; the images of {options.layout} lie in "
             "another data set"
         )
-    request = Request(given.threads, headers=False)
-    tables: retrieval.RetrievalTables = own.reader("tables")(given.root, request)
-    request = Request(given.threads, images=frozenset(tables.images["image_id"]))
-    pictures = layout(given.images_layout).read(given.images_root, request)
+    request = Request(options.threads, headers=False)
+    tables: retrieval.RetrievalTables = origin.reader("tables")(options.root, request)
+    request = Request(options.threads, images=frozenset(tables.images["image_id"]))
+    pictures = layout(options.images_layout).read(options.images_root, request)
     flow.notes += tables.notes
     return retrieval.build(tables, pictures, flow)
 
 
-def _classification(given: Namespace, own: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
-    read = own.reader("published" if own.published else "tables")
-    tables: Tables = read(given.root, Request(given.threads))
+def _classification(
+    options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow
+) -> Cohort:
+    read = origin.reader("published" if origin.published else "tables")
+    tables: Tables = read(options.root, Request(options.threads))
     flow.notes += tables.notes
-    held, notes = held_out_patients(held_out_sets(given.held_out), own)
+    held_out, notes = held_out_patients(held_out_sets(options.held_out), origin)
     flow.notes += notes
-    return build_classification(tables, held, settings, flow)
+    return build_classification(tables, held_out, settings, flow)
 
 
 def build_classification(
-    tables: Tables, held: Mapping[str, Set[str]], settings: CohortSettings, flow: Flow
+    tables: Tables, held_out: Mapping[str, Set[str]], settings: CohortSettings, flow: Flow
 ) -> Cohort:
     """Labelled images in their published parts, named as ``splits.parts`` says.
 
@@ -81,21 +83,23 @@ def build_classification(
     """
     if tables.splits is None:
         raise InputError(f"{tables.source}: splits.method is official, but no split comes with it")
-    published = _parts(tables.splits, settings.splits.parts, tables.source)
+    published = _rename_parts(tables.splits, settings.splits.parts, tables.source)
     by_image = "image_id" in published
     unit = tables.images["image_id"] if by_image else groups(tables.images)
-    named = published.set_index(published.columns[0])["split"]
-    split = unit.map(named[~named.index.duplicated()])
-    kept = tables.images
-    if held:
-        kept = _not_held(tables, split, held, flow)
+    split_by_unit = published.set_index(published.columns[0])["split"]
+    split = unit.map(split_by_unit[~split_by_unit.index.duplicated()])
+    images = tables.images
+    if held_out:
+        images = _not_held(tables, split, held_out, flow)
         tables = replace(tables, dropped={**tables.dropped, "images": []})  # counted by now
     if by_image:
         # The common builder splits by patient: here each image is its own.
         as_images = published.rename(columns={"image_id": "subject_id"})
-        alone = replace(tables, images=kept.assign(subject_id=kept["image_id"]), splits=as_images)
+        alone = replace(
+            tables, images=images.assign(subject_id=images["image_id"]), splits=as_images
+        )
         cohort = classification.build(alone, {}, settings, flow)
-        patient = kept.set_index("image_id")["subject_id"]
+        patient = images.set_index("image_id")["subject_id"]
         rows = cohort.rows.assign(subject_id=cohort.rows["image_id"].map(patient))
         # What is known of patients stands in place of the check that took images for them.
         flow.checks[:] = [check for check in flow.checks if check["name"] != "patient in one split"]
@@ -103,34 +107,36 @@ def build_classification(
         cohort = replace(cohort, rows=rows)
     else:
         cohort = classification.build(
-            replace(tables, images=kept, splits=published), {}, settings, flow
+            replace(tables, images=images, splits=published), {}, settings, flow
         )
-    if held:
-        checked = leakage.held_out_not_trained(cohort.rows, held, tables.source)
+    if held_out:
+        checked = leakage.held_out_not_trained(cohort.rows, held_out, tables.source)
         flow.check("held-out patients not trained on", checked)
     return cohort
 
 
-def _parts(splits: pd.DataFrame, parts: Mapping[str, str] | None, source: object) -> pd.DataFrame:
+def _rename_parts(
+    splits: pd.DataFrame, names: Mapping[str, str] | None, source: object
+) -> pd.DataFrame:
     """The published split with the parts named as ``parts`` says, and no others."""
-    if parts is None:
+    if names is None:
         return splits
-    unknown = sorted(set(parts) - set(splits["split"]))
+    unknown = sorted(set(names) - set(splits["split"]))
     if unknown:
-        there = ", ".join(sorted(set(splits["split"])))
-        raise InputError(f"{source}: splits.parts names '{unknown[0]}'; the split has {there}")
-    return splits.assign(split=splits["split"].map(parts)).dropna(subset="split")
+        part_names = ", ".join(sorted(set(splits["split"])))
+        raise InputError(f"{source}: splits.parts names '{unknown[0]}'; the split has {part_names}")
+    return splits.assign(split=splits["split"].map(names)).dropna(subset="split")
 
 
 def _not_held(
-    tables: Tables, split: pd.Series, held: Mapping[str, Set[str]], flow: Flow
+    tables: Tables, split: pd.Series, held_out: Mapping[str, Set[str]], flow: Flow
 ) -> pd.DataFrame:
     """The images, without those of held-out patients outside test."""
     images = tables.images
     flow.step("images published", "images", len(images), tables.dropped.get("images", []))
     lost = pd.Series(False, index=images.index)
     drops = []
-    for name, patients in held.items():
+    for name, patients in held_out.items():
         theirs = images["subject_id"].isin(patients) & (split != "test") & ~lost
         drops.append(Drop.of(f"patient of {name}", images.loc[theirs, "image_id"]))
         lost |= theirs

@@ -54,19 +54,19 @@ def build(tables: RetrievalTables, pictures: Tables, flow: Flow) -> RetrievalCoh
             category is left that is asked for.
     """
     files = pictures.images.set_index("image_id")
-    listed = tables.searched
-    damage = {part: tables.dropped[name] for part, name in _PARTS.items()}
-    _step("images listed", listed, damage, flow)
-    failure = listed["image_id"].map(files["failure"])
-    failure = failure.mask(~listed["image_id"].isin(files.index), "not in the image data set")
+    searched = tables.searched
+    damage = {role: tables.dropped[name] for role, name in _PARTS.items()}
+    _step("images listed", searched, damage, flow)
+    failure = searched["image_id"].map(files["failure"])
+    failure = failure.mask(~searched["image_id"].isin(files.index), "not in the image data set")
     lost = {
-        part: [
+        role: [
             Drop.of(f"{name}: {reason}", ids, failed=True)
-            for reason, ids in listed.loc[listed["part"] == part, "image_id"].groupby(failure)
+            for reason, ids in searched.loc[searched["part"] == role, "image_id"].groupby(failure)
         ]
-        for part, name in _PARTS.items()
+        for role, name in _PARTS.items()
     }
-    rows = listed[failure.isna()]
+    rows = searched[failure.isna()]
     _step("image usable", rows, lost, flow)
     flow.step("text queries listed", "samples", len(tables.texts), tables.dropped["text queries"])
     rows = rows.join(files[["study_id", "subject_id", "image_path", "view"]], on="image_id")
@@ -85,12 +85,12 @@ def build(tables: RetrievalTables, pictures: Tables, flow: Flow) -> RetrievalCoh
     )
 
 
-def _step(name: str, kept: pd.DataFrame, lost: Mapping[str, Sequence[Drop]], flow: Flow) -> None:
+def _step(name: str, rows: pd.DataFrame, lost: Mapping[str, Sequence[Drop]], flow: Flow) -> None:
     """A filter of queries and candidates, of each of which few may be damaged."""
-    for part, plural in _PARTS.items():
-        tally = Tally(f"{name}: {plural}", "images", (kept["part"] == part).sum(), lost[part])
+    for role, plural in _PARTS.items():
+        tally = Tally(f"{name}: {plural}", "images", (rows["part"] == role).sum(), lost[role])
         tally.require_few(flow.source, flow.max_failed_share)
-    flow.step(name, "images", len(kept), [drop for part in _PARTS for drop in lost[part]])
+    flow.step(name, "images", len(rows), [drop for role in _PARTS for drop in lost[role]])
 
 
 def _counts(rows: pd.DataFrame, texts: pd.DataFrame) -> dict[str, int]:
@@ -100,10 +100,10 @@ def _counts(rows: pd.DataFrame, texts: pd.DataFrame) -> dict[str, int]:
 
 def _require_answers(rows: pd.DataFrame, tables: RetrievalTables) -> None:
     """Raise InputError where no candidate of a query's category is left, or no query at all."""
-    there = set(rows.loc[rows["part"] == "candidate", "category"])
-    asked = {*rows.loc[rows["part"] == "query", "category"], *tables.texts["category"]}
-    if not asked <= there or not asked:
-        missing = sorted(asked - there) or ["any query"]
+    candidates = set(rows.loc[rows["part"] == "candidate", "category"])
+    queries = {*rows.loc[rows["part"] == "query", "category"], *tables.texts["category"]}
+    if not queries <= candidates or not queries:
+        missing = sorted(queries - candidates) or ["any query"]
         raise InputError(
             f"{tables.source}: no candidate is left for {', '.join(missing)}, or nothing is asked"
         )

@@ -232,14 +232,14 @@ class CohortSettings(Settings):
         if not isinstance(values, dict) or values.get("kind") != "retrieval":
             return values
         # As it is written, or whole as it was resolved.
-        given = SplitSettings.model_validate(values.get("splits") or {})
-        if given not in (SplitSettings(), SplitSettings(method="all")):
+        splits = SplitSettings.model_validate(values.get("splits") or {})
+        if splits not in (SplitSettings(), SplitSettings(method="all")):
             raise ValueError("splits of a cohort of kind retrieval: expected method all alone")
         return {**values, "splits": {"method": "all"}}
 
     @model_serializer(mode="wrap")
     def _new_fields_where_asked(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        said = dump(self)
+        values = dump(self)
         unasked = dict.fromkeys(("fewest_tokens", "share_unit", "labels"))
         unasked |= {"priors": False, "acquisitions": "any"}
-        return {k: v for k, v in said.items() if k not in unasked or v != unasked[k]}
+        return {k: v for k, v in values.items() if k not in unasked or v != unasked[k]}

@@ -38,14 +38,14 @@ def patient_shares(patients: pd.Series, settings: SplitSettings) -> pd.Series:
         Split by patient, indexed by id.
     """
     shuffled = sorted(patients, key=lambda patient: (unit_hash(settings.seed, patient), patient))
-    wanted = {name: settings.shares[name] for name in ("test", "validate")}
-    sizes = {name: round(share * len(shuffled)) for name, share in wanted.items()}
-    for name, share in wanted.items():
+    shares = {name: settings.shares[name] for name in ("test", "validate")}
+    sizes = {name: round(share * len(shuffled)) for name, share in shares.items()}
+    for name, share in shares.items():
         if share > 0 and len(shuffled) >= len(SPLITS):
             sizes[name] = max(1, sizes[name])
-    parts = ["test"] * sizes["test"] + ["validate"] * sizes["validate"]
-    parts += ["train"] * (len(shuffled) - len(parts))
-    return pd.Series(parts[: len(shuffled)], index=pd.Index(shuffled, dtype="str"), dtype="str")
+    labels = ["test"] * sizes["test"] + ["validate"] * sizes["validate"]
+    labels += ["train"] * (len(shuffled) - len(labels))
+    return pd.Series(labels[: len(shuffled)], index=pd.Index(shuffled, dtype="str"), dtype="str")
 
 
 def training_shares(rows: pd.DataFrame, unit: Literal["study", "patient"], seed: int) -> np.ndarray:
@@ -105,16 +105,16 @@ def ordered(ids: pd.Series, settings: SplitSettings) -> pd.Series:
     the 26,684 published images: 18,678 train and 8,006 test, or 4,003 validate and 4,003 test.
     """
     names = np.sort(ids.to_numpy(dtype=object))
-    train, rest = _drawn(names, settings.test_share, settings.seed)
-    parts = {"train": train, "test": rest}
+    train, rest = _draw(names, settings.test_share, settings.seed)
+    ids_by_split = {"train": train, "test": rest}
     if settings.halve_test:
-        parts["test"], parts["validate"] = _drawn(rest, 0.5, settings.seed)
+        ids_by_split["test"], ids_by_split["validate"] = _draw(rest, 0.5, settings.seed)
     return pd.concat(
-        [pd.Series(name, index=pd.Index(part), dtype="str") for name, part in parts.items()]
+        [pd.Series(name, index=pd.Index(ids), dtype="str") for name, ids in ids_by_split.items()]
     )
 
 
-def _drawn(names: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _draw(names: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     count = math.ceil(share * len(names))
     shuffled = names[np.random.RandomState(seed).permutation(len(names))]
     return shuffled[count:], shuffled[:count]
@@ -123,7 +123,7 @@ def _drawn(names: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.n
 def assign(
     patients: pd.Series,
     official: pd.DataFrame | None,
-    held: Mapping[str, Set[str]],
+    held_out: Mapping[str, Set[str]],
     settings: CohortSettings,
     source: object,
 ) -> pd.Series:
@@ -139,7 +139,7 @@ def assign(
         Split by patient; patients that a given split does not name are null.
     """
     method = settings.split_method
-    out = patients.isin(frozenset().union(*held.values()))
+    out = patients.isin(frozenset().union(*held_out.values()))
     if method == "patients":
         split = patient_shares(patients[~out], settings.splits)
     elif method == "ordered":

@@ -35,8 +35,8 @@ def draw_validation(folder: Path, splits: SplitSettings) -> None:
             "splits.validation null"
         )
     unit = _units(rows, splits.validation)
-    drawn = validation_units(unit[rows["split"] == "train"], splits.validation, splits.seed)
-    rows.loc[(rows["split"] == "train") & unit.isin(drawn), "split"] = "validate"
+    validating = validation_units(unit[rows["split"] == "train"], splits.validation, splits.seed)
+    rows.loc[(rows["split"] == "train") & unit.isin(validating), "split"] = "validate"
     if "train" not in set(rows["split"]):
         raise InputError(f"{folder}: splits.validation leaves no image to train on")
     split = pd.read_csv(folder / "split.csv", dtype="str")
@@ -44,7 +44,7 @@ def draw_validation(folder: Path, splits: SplitSettings) -> None:
     if splits.validation.unit == "images" or by_image:
         split = rows[["image_id", "split"]].rename(columns={"image_id": "subject_id"})
     else:
-        split.loc[split["subject_id"].isin(drawn), "split"] = "validate"
+        split.loc[split["subject_id"].isin(validating), "split"] = "validate"
     with atomic_path(folder / "samples.parquet") as path:
         rows.to_parquet(path, index=False)
     with atomic_path(folder / "split.csv") as path:
@@ -73,11 +73,11 @@ def validation_units(units: pd.Series, settings: ValidationSettings, seed: int) 
         are wanted: an image that is missing moves at most those at the cut.
     """
     assert settings.count is not None or settings.share is not None
-    wanted = settings.count or round((settings.share or 0) * len(units))
+    count = settings.count or round((settings.share or 0) * len(units))
     sizes = units.value_counts()
     order = sorted(sizes.index, key=lambda name: (unit_hash(seed, name), name))
     before = np.cumsum([0, *sizes[order]])[:-1]
-    return [name for name, images in zip(order, before, strict=True) if images < wanted]
+    return [name for name, images in zip(order, before, strict=True) if images < count]
 
 
 def _units(rows: pd.DataFrame, settings: ValidationSettings) -> pd.Series:
@@ -87,23 +87,23 @@ def _units(rows: pd.DataFrame, settings: ValidationSettings) -> pd.Series:
 
 
 def _note(settings: ValidationSettings, sizes: dict[str, dict[str, int]]) -> str:
-    said = "images, one by one" if settings.unit == "images" else "whole patients"
+    rule = "images, one by one" if settings.unit == "images" else "whole patients"
     number = sizes.get("validate", {}).get("samples", 0)
-    return f"validation is drawn from the published training part: {number} images ({said})"
+    return f"validation is drawn from the published training part: {number} images ({rule})"
 
 
 def _checked(check: dict[str, object], rows: pd.DataFrame, unit: str) -> dict[str, object]:
     """The check of patients made again: images that are drawn one by one part a patient's."""
     if check["name"] != "patient in one split" or unit == "patients":
         return check
-    parts = rows.dropna(subset="subject_id").groupby("subject_id")["split"].agg(set)
-    several = int((parts.map(len) > 1).sum())
-    tested = int(parts.map(lambda names: "test" in names and len(names) > 1).sum())
+    patient_splits = rows.dropna(subset="subject_id").groupby("subject_id")["split"].agg(set)
+    several = int((patient_splits.map(len) > 1).sum())
+    tested = int(patient_splits.map(lambda names: "test" in names and len(names) > 1).sum())
     if not several:
         return {**check, "passed": True}
     return {
         **check,
         "passed": False,
-        "detail": f"{several} of {len(parts)} patients stand in two splits, {tested} of them in "
-        "test; validation is drawn by image (splits.validation.unit patients gives a clean one)",
+        "detail": f"{several} of {len(patient_splits)} patients stand in two splits, {tested} of them "
+        "in test; validation is drawn by image (splits.validation.unit patients gives a clean one)",
     }

@@ -109,7 +109,10 @@ def holders(*contents: str) -> tuple[str, ...]:
     return tuple(
         name
         for name in LAYOUTS
-        if any(getattr(layout(name), one, None) or one in layout(name).holds for one in contents)
+        if any(
+            getattr(layout(name), content, None) or content in layout(name).holds
+            for content in contents
+        )
     )
 
 

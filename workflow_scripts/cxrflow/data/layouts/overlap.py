@@ -12,7 +12,7 @@ from cxrflow.data.layouts import layout
 
 
 @dataclass(frozen=True)
-class Rows:
+class CohortRows:
     """Rows of a cohort that a model is trained or scored on.
 
     Attributes:
@@ -34,27 +34,27 @@ class Rows:
     parts: frozenset[str] = frozenset(("train", "validate"))
 
 
-def overlap(trained: Iterable[Rows], evaluated: Rows) -> list[Rows]:
+def overlap(trained: Iterable[CohortRows], evaluated: CohortRows) -> list[CohortRows]:
     """What of ``trained`` may hold patients or images of ``evaluated``, and could hold them out.
 
     Two data sets of one layout are two hospitals; invented patients are nobody else's. The same
     people under ids that cannot be compared are not found.
     """
-    leaking: list[Rows] = []
+    leaking: list[CohortRows] = []
     for rows in trained:
         if rows.synthetic != evaluated.synthetic or evaluated.dataset in rows.held_out:
             continue
         ours, theirs = layout(rows.layout), layout(evaluated.layout)
         same_ids = ours.ids is not None and ours.ids == theirs.ids
         if {rows.dataset, rows.images} & {evaluated.dataset, evaluated.images}:
-            if not _apart(rows, evaluated):
+            if not _in_disjoint_parts(rows, evaluated):
                 leaking.append(rows)
         elif ours != theirs and ours.people & theirs.people and same_ids:
             leaking.append(rows)
     return leaking
 
 
-def _apart(rows: Rows, evaluated: Rows) -> bool:
+def _in_disjoint_parts(rows: CohortRows, evaluated: CohortRows) -> bool:
     """Whether splits by patient put the two uses of a data set into different parts.
 
     That is so where it is one split, and where a test part is the held-out patients alone and

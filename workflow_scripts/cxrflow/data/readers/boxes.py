@@ -16,9 +16,9 @@ def impossible(boxes: pd.DataFrame, sizes: pd.DataFrame) -> pd.Series:
         boxes: ``image_id`` and ``x``, ``y``, ``w``, ``h`` in pixels of the original image.
         sizes: ``image_id``, ``image_width`` and ``image_height``; unknown ones are null.
     """
-    known = sizes.drop_duplicates("image_id").set_index("image_id").astype("float64")
+    sizes_by_image = sizes.drop_duplicates("image_id").set_index("image_id").astype("float64")
     ids = boxes["image_id"]
-    width, height = (ids.map(known[name]) for name in ("image_width", "image_height"))
+    width, height = (ids.map(sizes_by_image[name]) for name in ("image_width", "image_height"))
     x, y, w, h = (boxes[name].astype("float64") for name in "xywh")
     within = _overlap(x, w, width) * _overlap(y, h, height)
     far = ~boxes[[*"xywh"]].astype("float64").abs().lt(_FARTHEST).all(axis=1)

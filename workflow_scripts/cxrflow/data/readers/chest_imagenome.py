@@ -80,8 +80,8 @@ def scene_graphs(root: Path, threads: int = 1) -> tuple[pd.DataFrame, pd.DataFra
     Raises:
         InputError: there are none, or the zip is cut off.
     """
-    source, names = _listed(_silver(root))
-    parts = ordered_map(
+    source, names = _graph_files(_silver(root))
+    results = ordered_map(
         partial(_read_chunk, source),
         chunks(names, _CHUNK),
         threads if len(names) > _CHUNK else 1,
@@ -89,18 +89,18 @@ def scene_graphs(root: Path, threads: int = 1) -> tuple[pd.DataFrame, pd.DataFra
     images: list[Record] = []
     relations: list[Record] = []
     tally = Tally("scene graphs read", "scene graphs")
-    for part in progress(parts, len(names), "scene graph", lambda part: part[0]):
-        _, found, compared, damage = part
-        images += found
+    for chunk in progress(results, len(names), "scene graph", lambda chunk: chunk[0]):
+        _, records, compared, damage = chunk
+        images += records
         relations += compared
         for drop in damage:
             tally.add(drop)
-    listed = pd.DataFrame(images, columns=["image_id", "study_id", "subject_id"], dtype="str")
-    again = listed.duplicated("image_id")
-    tally.drop("a second scene graph of an image", listed.loc[again, "image_id"])
+    graphs = pd.DataFrame(images, columns=["image_id", "study_id", "subject_id"], dtype="str")
+    again = graphs.duplicated("image_id")
+    tally.drop("a second scene graph of an image", graphs.loc[again, "image_id"])
     columns = ["image_id", "prior_image_id", "region", "attribute", "label"]
     comparisons = pd.DataFrame(relations, columns=columns, dtype="str").drop_duplicates()
-    return listed[~again].reset_index(drop=True), comparisons.reset_index(drop=True), tally.drops
+    return graphs[~again].reset_index(drop=True), comparisons.reset_index(drop=True), tally.drops
 
 
 def _silver(root: Path) -> Path:
@@ -109,7 +109,7 @@ def _silver(root: Path) -> Path:
     return inside if inside.is_dir() else root
 
 
-def _listed(silver: Path) -> tuple[Path, list[str]]:
+def _graph_files(silver: Path) -> tuple[Path, list[str]]:
     """The zip or the folder of scene graphs, and the names of its files, sorted."""
     packed, folder = silver / "scene_graph.zip", silver / "scene_graph"
     if packed.is_file():
@@ -136,7 +136,7 @@ def _read_chunk(
             graph = json.loads(data)
             ids = (graph["image_id"], graph["study_id"], graph["patient_id"])
             image, study, patient = (str(value).removesuffix(".dcm") for value in ids)
-            found = list(_comparisons(graph["relationships"]))
+            records = list(_comparisons(graph["relationships"]))
         except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
             tally.drop("scene graph: not valid JSON", [name], failed=True)
         except (KeyError, TypeError, AttributeError, ValueError):
@@ -144,8 +144,8 @@ def _read_chunk(
             tally.drop(reason, [name], failed=True)
         else:
             images.append((image, study, patient))
-            relations += [one for one in found if one[0] == image]
-            if any(one[0] != image for one in found):
+            relations += [record for record in records if record[0] == image]
+            if any(record[0] != image for record in records):
                 reason = "scene graph: compares another image than its own"
                 tally.drop(reason, [name], failed=True)
     return len(names), images, relations, tally.drops
@@ -165,12 +165,12 @@ def _contents(source: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]
 
 def _comparisons(relationships: Sequence[dict[str, Any]]) -> Iterator[Record]:
     """Current image, prior image, region, attribute and direction of each comparison."""
-    for one in relationships:
-        current, _, region = one["subject_id"].partition("_")
-        prior = one["object_id"].partition("_")[0]
-        for name in one["relationship_names"]:
+    for relationship in relationships:
+        current, _, region = relationship["subject_id"].partition("_")
+        prior = relationship["object_id"].partition("_")[0]
+        for name in relationship["relationship_names"]:
             label = DIRECTIONS.get(name.removeprefix(_COMPARISON))
-            for attribute in one["attributes"] if label else ():
+            for attribute in relationship["attributes"] if label else ():
                 yield current, prior, region, attribute, label
 
 
@@ -190,7 +190,7 @@ def _gold(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     )
     rows = rows.assign(comparison=rows["comparison"].str.split(";;")).explode("comparison")
     label = rows["comparison"].str.removeprefix(_COMPARISON).map(DIRECTIONS)
-    made = pd.DataFrame(
+    comparisons = pd.DataFrame(
         {
             "image_id": rows["current_image_id"].str.removesuffix(".dcm"),
             "prior_image_id": rows["previous_image_id"].str.removesuffix(".dcm"),
@@ -199,4 +199,4 @@ def _gold(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
             "quality": GOLD,
         }
     )
-    return made.dropna(subset=["finding", "label"]), damage
+    return comparisons.dropna(subset=["finding", "label"]), damage

@@ -37,30 +37,30 @@ _PATH = (
 def read(root: Path, request: Request) -> Tables:
     """Read the lists, and whether the image files are there when asked."""
     require_root(root)
-    parts = [_part(root, split) for split in FILES]
-    rows = request.asked(pd.concat([rows for rows, _ in parts]))
+    lists = [_read_list(root, split) for split in FILES]
+    rows = request.select(pd.concat([rows for rows, _ in lists]))
     return Tables(
         source=root,
         studies=shaped("studies", rows[["study_id", "subject_id"]].drop_duplicates()),
         images=request.images_of(root, rows),
         labels=rows[["image_id", *OBSERVATIONS]],
         splits=rows[["subject_id", "split"]].drop_duplicates(),
-        dropped={"images": [drop for _, drops in parts for drop in drops]},
+        dropped={"images": [drop for _, drops in lists for drop in drops]},
         opened=request.headers,
     )
 
 
-def named(paths: pd.Series) -> pd.DataFrame:
+def ids_of_paths(paths: pd.Series) -> pd.DataFrame:
     """Ids, file and part by a ``Path`` of any release; nulls where it names no patient.
 
     An image is called ``patient00001/study1/view1_frontal``, whichever part it stands in.
     """
-    found = paths.str.extract(_PATH)
-    study = found["subject_id"] + "/" + found["study"]
-    return found.assign(study_id=study, image_id=study + "/" + found["image"])
+    ids = paths.str.extract(_PATH)
+    study = ids["subject_id"] + "/" + ids["study"]
+    return ids.assign(study_id=study, image_id=study + "/" + ids["image"])
 
 
-def _part(root: Path, split: str) -> tuple[pd.DataFrame, list[Drop]]:
+def _read_list(root: Path, split: str) -> tuple[pd.DataFrame, list[Drop]]:
     """One list: ids, view, labels; and its damaged rows. test_labels.csv may be missing."""
     name = FILES[split]
     labels: dict[str, Kind] = dict.fromkeys(OBSERVATIONS, "number")
@@ -75,15 +75,15 @@ def _part(root: Path, split: str) -> tuple[pd.DataFrame, list[Drop]]:
         sides: dict[str, Kind] = {"Frontal/Lateral": "id", "AP/PA": "text"}
         rows, drops = read_csv(path, {"Path": "id", **sides, **labels})
     rows, repeats = drop_repeats(rows, "Path")
-    found = named(rows["Path"])
-    lost = found["split"] != split
+    ids = ids_of_paths(rows["Path"])
+    lost = ids["split"] != split
     tests = {
         f"{name}: {label} is not 1, 0, -1 or blank": no_label(rows[label]) & ~lost
         for label in OBSERVATIONS
     }
     form = f"{split}/patient<number>/study<number>/<image>.jpg"
     tests[f"{name}: Path is not …/{form}"] = lost
-    rows, wrong = without(rows.join(found), rows["Path"], tests)
+    rows, wrong = without(rows.join(ids), rows["Path"], tests)
     if split == "test":
         view = rows["image"].str.extract(r"_(frontal|lateral)", expand=False)
     else:

@@ -74,10 +74,10 @@ class Request:
     headers: bool = True
     images: Set[str] | None = None
 
-    def asked(self, rows: pd.DataFrame) -> pd.DataFrame:
+    def select(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Those of ``rows`` whose ``image_id`` matters, numbered anew."""
-        known = rows if self.images is None else rows[rows["image_id"].isin(self.images)]
-        return known.reset_index(drop=True)
+        rows_needed = rows if self.images is None else rows[rows["image_id"].isin(self.images)]
+        return rows_needed.reset_index(drop=True)
 
     def images_of(self, root: Path, rows: pd.DataFrame) -> pd.DataFrame:
         """The table of images; where files are looked at, why one cannot be used."""
@@ -193,12 +193,12 @@ def without(
         tests: which rows must go, by the reason.
         failed: whether that is damage.
     """
-    left = pd.Series(True, index=rows.index)
+    valid = pd.Series(True, index=rows.index)
     drops = []
     for reason, wrong in tests.items():
-        drops.append(Drop.of(reason, names[left & wrong], failed))
-        left &= ~wrong
-    return rows[left], [drop for drop in drops if drop.count]
+        drops.append(Drop.of(reason, names[valid & wrong], failed))
+        valid &= ~wrong
+    return rows[valid], [drop for drop in drops if drop.count]
 
 
 def drop_repeats(frame: pd.DataFrame, column: str) -> tuple[pd.DataFrame, list[Drop]]:

@@ -26,10 +26,10 @@ def read(root: Path, request: Request) -> Tables:
         "filename",
     )
     radiograph = rows["modality"].fillna("").str.strip().str.casefold() == "x-ray"
-    for modality, others in rows[~radiograph].groupby("modality", dropna=False):
-        drops.append(Drop.of(f"modality {modality}", others["filename"]))
+    for modality, rest in rows[~radiograph].groupby("modality", dropna=False):
+        drops.append(Drop.of(f"modality {modality}", rest["filename"]))
     names = {"filename": "image_id", "Patientid": "subject_id", "offset": "order"}
-    rows = request.asked(rows[radiograph].rename(columns=names))
+    rows = request.select(rows[radiograph].rename(columns=names))
     rows = rows.assign(
         study_id=rows["image_id"],
         image_path="images/" + rows["image_id"],

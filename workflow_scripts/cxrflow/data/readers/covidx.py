@@ -31,7 +31,7 @@ def read(root: Path, request: Request) -> Tables:
     rows = pd.concat(lists, ignore_index=True)
     rows, again = _once(rows)
     require_unique(rows, "image_id", f"{folder} (both lists)")
-    rows = request.asked(rows)
+    rows = request.select(rows)
     path = "data/" + rows["split"] + "/" + rows["image_id"]
     rows = rows.assign(study_id=rows["image_id"], image_path=path)
     labels = {name: (rows["class"] == name).astype("float64") for name in CLASSES}

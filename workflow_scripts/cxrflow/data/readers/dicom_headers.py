@@ -36,12 +36,12 @@ def scan(root: Path, paths: Sequence[str], threads: int = 1) -> pd.DataFrame:
         absent or blank), ``image_height`` and ``image_width`` (pixels), ``failure`` (null, or why
         the file cannot be used).
     """
-    parts = ordered_map(
+    blocks = ordered_map(
         _read_chunk,
         chunks((root / path for path in paths), _CHUNK),
         threads if len(paths) > _CHUNK else 1,
     )
-    rows = [row for part in progress(parts, len(paths), "DICOM header") for row in part]
+    rows = [row for block in progress(blocks, len(paths), "DICOM header") for row in block]
     frame = pd.DataFrame(rows, columns=[*_TEXT, *_SIZE])
     return frame.astype(dict.fromkeys(_TEXT, "str") | dict.fromkeys(_SIZE, "float64"))
 
@@ -86,7 +86,7 @@ def _read_dicom(file: BinaryIO) -> tuple[Any, ...]:
     check_inflated(file, MAX_BYTES)
     header = pydicom.dcmread(file, stop_before_pixels=True, specific_tags=_TAGS, force=True)
     # Reading stopped where the pixel data element begins, or at the end without one.
-    left = os.fstat(file.fileno()).st_size - file.tell()
+    remaining = os.fstat(file.fileno()).st_size - file.tell()
     height, width = int(header.Rows), int(header.Columns)
     view, date, time = (
         str(header.get(tag) or "").strip() or None
@@ -100,7 +100,7 @@ def _read_dicom(file: BinaryIO) -> tuple[Any, ...]:
     if syntax == pydicom.uid.DeflatedExplicitVRLittleEndian:
         return view, date, time, None, height, width  # one stream: no telling from outside
     compressed = bool(syntax and choose_decoder(syntax)[0])
-    if left == 0 or (left < bits // 8 and not compressed):
+    if remaining == 0 or (remaining < bits // 8 and not compressed):
         return _failed("pixel data is cut off or absent")
     return view, date, time, None, height, width
 

@@ -33,7 +33,7 @@ def read_folder(
     rows, damage = read_once(path, {**ids, **columns}, "study_id", optional)
     rows = rows.rename(columns={"patient_id": "subject_id", "body_part": "subgroup"})
     images, strange = _images(root)
-    images = request.asked(images).join(rows.set_index("study_id"), on="study_id")
+    images = request.select(images).join(rows.set_index("study_id"), on="study_id")
     empty = images["bytes"].eq("0")
     images["failure"] = pd.Series("file is empty", index=images.index).where(empty)
     return Tables(
@@ -49,7 +49,7 @@ def _images(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     folder = root / "images"
     if not folder.is_dir():
         raise InputError(f"{folder}: folder not found; expected images/<study_id>_<n>.png")
-    found, strange = [], []
+    files, strange = [], []
     for file in sorted(folder.iterdir()):
         study, _, number = file.stem.rpartition("_")
         if file.name.startswith("."):
@@ -57,8 +57,8 @@ def _images(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
         if not (study and number.isdigit() and file.suffix.lower() in SUFFIXES):
             strange.append(file.name)
             continue
-        found.append((file.stem, study, f"images/{file.name}", str(file.stat().st_size)))
+        files.append((file.stem, study, f"images/{file.name}", str(file.stat().st_size)))
     columns = ["image_id", "study_id", "image_path", "bytes"]
     reason = f"not named <study_id>_<n> with {', '.join(SUFFIXES)}"
-    images = pd.DataFrame(found, columns=columns, dtype="str")
+    images = pd.DataFrame(files, columns=columns, dtype="str")
     return images, [Drop.of(reason, strange, failed=True)]

@@ -32,7 +32,7 @@ def read(root: Path, request: Request) -> Tables:
     if not rows:
         raise InputError(f"{root}: no train/<WNID>/*.JPEG of a class in {META}")
     table = pd.DataFrame(rows, columns=["image_id", "image_path", "class", "split"])
-    table = request.asked(table)
+    table = request.select(table)
     table = table.assign(study_id=table["image_id"], subject_id=table["image_id"])
     classes = sorted(numbers.values())
     labels = (table["class"].to_numpy()[:, None] == np.array(classes)).astype("float64")
@@ -60,18 +60,20 @@ def _classes(root: Path) -> dict[int, str]:
         raise InputError(f"{path}: file not found; expected the development kit, unpacked")
     try:
         synsets: Any = loadmat(path, squeeze_me=True)["synsets"]
-        found = {
-            int(one["ILSVRC2012_ID"]): str(one["WNID"])
-            for one in np.atleast_1d(synsets)
-            if int(one["num_children"]) == 0
+        wnid_by_number = {
+            int(entry["ILSVRC2012_ID"]): str(entry["WNID"])
+            for entry in np.atleast_1d(synsets)
+            if int(entry["num_children"]) == 0
         }
     except (KeyError, ValueError, TypeError, OSError, NotImplementedError) as error:
         raise InputError(
             f"{path}: {error}; expected a table 'synsets' with ILSVRC2012_ID, WNID, num_children"
         ) from None
-    if len(set(found.values())) < max(2, len(found)):
-        raise InputError(f"{path}: {len(found)} classes; expected two or more, each WNID once")
-    return found
+    if len(set(wnid_by_number.values())) < max(2, len(wnid_by_number)):
+        raise InputError(
+            f"{path}: {len(wnid_by_number)} classes; expected two or more, each WNID once"
+        )
+    return wnid_by_number
 
 
 def _training(root: Path, classes: set[str]) -> tuple[list[tuple[str, ...]], list[Drop]]:
@@ -100,11 +102,11 @@ def _validation(root: Path, numbers: dict[int, str]) -> tuple[list[tuple[str, ..
     rows: list[tuple[str, ...]] = []
     tally = Tally("validation images listed", "images")
     for path in paths:
-        place, found = path.relative_to(root).as_posix(), VALIDATION.fullmatch(path.name)
-        number = int(found[1]) if found else 0
+        place, match = path.relative_to(root).as_posix(), VALIDATION.fullmatch(path.name)
+        number = int(match[1]) if match else 0
         line = lines[number - 1] if 0 < number <= len(lines) else None
         name = numbers.get(int(line)) if line and line.isdigit() else None
-        if found is None:
+        if match is None:
             tally.drop("not ILSVRC2012_val_<8 digits>.JPEG", [place], failed=True)
         elif line is None:
             tally.drop(f"{TRUTH.name} has no line for it", [place], failed=True)

@@ -26,7 +26,7 @@ def read(root: Path, request: Request) -> Tables:
     _require_same_patient(images, studies, record_list)
     images["path"] = images["path"].str.removeprefix(prefix)
     images = images.rename(columns={"dicom_id": "image_id", "path": "image_path"})
-    table = shaped("images", request.asked(images))
+    table = shaped("images", request.select(images))
     if request.headers:
         table = _with_headers(table, root, request.threads)
     return Tables(

@@ -45,7 +45,7 @@ def read(root: Path, request: Request) -> Tables:
     owners = rows[["study_id", "subject_id"]].drop_duplicates()
     require_unique(owners, "study_id", metadata)
     names = {"dicom_id": "image_id", "Columns": "image_width", "Rows": "image_height"}
-    rows = request.asked(rows.rename(columns=names))
+    rows = request.select(rows.rename(columns=names))
     times = study_time.from_numbers(rows["StudyDate"], rows["StudyTime"])
     prefix = "" if root.name == "files" else "files/"
     folder = prefix + "p" + rows["subject_id"].str.slice(0, 2) + "/p" + rows["subject_id"]

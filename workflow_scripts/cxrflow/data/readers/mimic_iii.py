@@ -27,12 +27,12 @@ _COLUMNS = ("ROW_ID", "ISERROR", "TEXT")
 
 def find_notes(root: Path) -> Path:
     """The notes table of a MIMIC-III folder, compressed or not, in either case."""
-    wanted = ("noteevents.csv.gz", "noteevents.csv")
-    listed = sorted(path for path in root.glob("*") if path.is_file())
-    found = [path for path in listed if path.name.lower() in wanted]
-    if not found:
+    names = ("noteevents.csv.gz", "noteevents.csv")
+    files = sorted(path for path in root.glob("*") if path.is_file())
+    tables = [path for path in files if path.name.lower() in names]
+    if not tables:
         raise InputError(f"{root}: no notes; expected NOTEEVENTS.csv or NOTEEVENTS.csv.gz")
-    return found[0]
+    return tables[0]
 
 
 def _rows(path: Path) -> Iterator[list[str]]:
@@ -73,22 +73,22 @@ def read_notes(
             raise InputError(f"{path}: column '{column}' is missing")
     place = [header.index(column) for column in _COLUMNS]
     tally = Tally("take notes", "notes")
-    seen: set[int] = set()
+    row_ids: set[int] = set()
     for total, row in enumerate(rows, start=1):
-        whole = len(row) == len(header)
-        row_id, is_error, text = (row[index].strip() if whole else "" for index in place)
+        complete = len(row) == len(header)
+        row_id, is_error, text = (row[index].strip() if complete else "" for index in place)
         if not (row_id.isascii() and row_id.isdigit() and len(row_id) <= 18):
             tally.drop("malformed row", [f"row {total}"], failed=True)
             continue
         reason = None
         if is_error not in ("", "0"):
             reason = "marked as error (ISERROR)"
-        elif int(row_id) in seen:
+        elif int(row_id) in row_ids:
             reason = "ROW_ID there before"
         else:
             text = _BRACKETS.sub(_REPLACEMENT, text).strip()
             reason = None if text else "no text"
-        seen.add(int(row_id))
+        row_ids.add(int(row_id))
         if reason is None:
             writer.add(row_id, text)
             tally.kept += 1

@@ -51,9 +51,9 @@ def read_patients(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
 
 def ages(patients: pd.DataFrame, subjects: pd.Series, years: pd.Series) -> pd.Series:
     """Age [N] of each patient in a shifted year; NaN for patients or years that are not known."""
-    known = patients.set_index("subject_id")
+    by_patient = patients.set_index("subject_id")
     # Mapped to nothing at all, a column of names would stay one of text.
     age, year = (
-        subjects.map(known[name]).astype("float64") for name in ("anchor_age", "anchor_year")
+        subjects.map(by_patient[name]).astype("float64") for name in ("anchor_age", "anchor_year")
     )
     return age + (years.astype("float64") - year)

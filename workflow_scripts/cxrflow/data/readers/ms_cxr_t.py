@@ -68,7 +68,7 @@ def _labels(path: Path) -> tuple[pd.DataFrame, pd.DataFrame, list[Drop]]:
     place, before = place.loc[rows.index], before.loc[rows.index]
     studies = pd.concat([place, before])[["study_id", "subject_id"]].drop_duplicates()
     pairs = place.join(before[["image_id", "study_id"]].add_prefix("prior_"))
-    parts = [
+    tables = [
         pairs.assign(
             finding=name,
             label=rows[f"{_column(name)}_progression"].str.strip().str.lower(),
@@ -76,7 +76,7 @@ def _labels(path: Path) -> tuple[pd.DataFrame, pd.DataFrame, list[Drop]]:
         )
         for name in FINDINGS
     ]
-    long = pd.concat(parts).sort_index(kind="stable").dropna(subset="label")
+    long = pd.concat(tables).sort_index(kind="stable").dropna(subset="label")
     reason = f"{path.name}: label is none of {', '.join(DIRECTIONS)}"
     long, strange = without(long, long["image_id"], {reason: ~long["label"].isin(DIRECTIONS)})
     return shaped("progressions", long), studies, damage + wrong + strange

@@ -35,7 +35,7 @@ def read(root: Path, request: Request) -> Tables:
     labels, label_drops = _labels(root)
     bare = ~labels["study_id"].isin(images["study_id"])
     labels, lost = without(labels, labels["study_id"], {"no image of the study is listed": bare})
-    images = request.asked(images)
+    images = request.select(images)
     return Tables(
         source=root,
         studies=shaped("studies", images.drop_duplicates("study_id")),
@@ -50,13 +50,13 @@ def read(root: Path, request: Request) -> Tables:
 
 def _images(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     """Path, study, patient, part and body part of each listed image."""
-    parts, drops = [], []
-    for part in PARTS:
-        path = require_file(root, f"{part}_image_paths.csv")
+    tables, drops = [], []
+    for name in PARTS:
+        path = require_file(root, f"{name}_image_paths.csv")
         rows, lost = match_lines(path, IMAGE_PATH, "no path of an image")
-        parts.append(rows.assign(split=rows["split"].map(PARTS)))
+        tables.append(rows.assign(split=rows["split"].map(PARTS)))
         drops.append(lost)
-    images = pd.concat(parts)
+    images = pd.concat(tables)
     names = images["study_id"] + "/" + images["file"]
     tests = {"the same path again": names.duplicated()}
     images, again = without(images.assign(image_id=names, image_path=names), names, tests, False)
@@ -65,16 +65,16 @@ def _images(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
 
 def _labels(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     """Study and label; a study under both labels, or whose folder says the other, is left out."""
-    parts, drops = [], []
-    for part in PARTS:
-        path = require_file(root, f"{part}_labeled_studies.csv")
+    tables, drops = [], []
+    for name in PARTS:
+        path = require_file(root, f"{name}_labeled_studies.csv")
         rows, lost = match_lines(path, LABEL, "no study and label (0 or 1)")
-        other = rows["said"].map(SAID) != rows[CLASS]
+        contradicts = rows["said"].map(SAID) != rows[CLASS]
         reason = f"{path.name}: the label is not the one that the folder is named by"
-        places = (f"{path}:{number}" for number in rows.index[other])
+        places = (f"{path}:{number}" for number in rows.index[contradicts])
         drops += [lost, Drop.of(reason, places, failed=True)]
-        parts.append(rows[~other])
-    labels = pd.concat(parts).astype({CLASS: "float64"})
+        tables.append(rows[~contradicts])
+    labels = pd.concat(tables).astype({CLASS: "float64"})
     tests = {"the same study again": labels.duplicated("study_id")}
     labels, again = without(labels, labels["study_id"], tests, False)
     return labels, drops + again

@@ -56,11 +56,11 @@ def _read(root: Path, files: Mapping[str, str], id_key: str) -> Tables:
         for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
             if not line.strip():
                 continue
-            found = _pair(line, id_key)
-            if isinstance(found, dict):
-                rows.append({"sample_id": f"{split}-{number}", **found, "split": split})
+            pair = _pair(line, id_key)
+            if isinstance(pair, dict):
+                rows.append({"sample_id": f"{split}-{number}", **pair, "split": split})
             else:
-                tally.drop(f"{name}: {found}", [f"{path}:{number}"], failed=found != _UNLABELLED)
+                tally.drop(f"{name}: {pair}", [f"{path}:{number}"], failed=pair != _UNLABELLED)
     pairs = pd.DataFrame(rows, columns=list(COLUMNS["sentence_pairs"]), dtype="str")
     again = pairs.duplicated(["pair_id", "premise", "hypothesis", "label", "split"])
     return Tables(
@@ -98,12 +98,12 @@ def _pair(line: bytes, id_key: str) -> dict[str, str] | str:
     for key in fields.values():
         if not isinstance(values.get(key), str) or not values[key].strip():
             return f"{key} is missing or blank"
-    found = {name: values[key].strip() for name, key in fields.items()}
-    if found["label"] == NO_LABEL:
+    pair = {name: values[key].strip() for name, key in fields.items()}
+    if pair["label"] == NO_LABEL:
         return _UNLABELLED
-    if found["label"] not in LABELS:
+    if pair["label"] not in LABELS:
         return f"gold_label is none of {', '.join(LABELS)}"
-    return found
+    return pair
 
 
 def build(tables: Tables, flow: Flow) -> Cohort:

@@ -27,7 +27,7 @@ PROJECTIONS = "indiana_projections.csv"
 _IMAGE_SUFFIXES = (".png", ".dcm", ".jpg", ".jpeg")
 
 
-class Report(NamedTuple):
+class OpenIReport(NamedTuple):
     """One report: id as in ``uId`` (``CXR<n>``), ids of its images; its text is for others.
 
     ``terms``: the human index terms ("Opacity/lung/base"), none where they are not given.
@@ -49,7 +49,7 @@ def read(root: Path, request: Request) -> Tables:
     studies = pd.DataFrame({"study_id": [report.study_id for report in reports]}, dtype="str")
     require_unique(studies, "study_id", root)
     require_unique(images, "image_id", root)
-    table, notes, image_drops = _with_files(request.asked(images), root, request)
+    table, notes, image_drops = _with_files(request.select(images), root, request)
     return Tables(
         source=root,
         studies=shaped("studies", studies),
@@ -59,7 +59,7 @@ def read(root: Path, request: Request) -> Tables:
     )
 
 
-def read_reports(root: Path) -> tuple[list[Report], list[Drop]]:
+def read_reports(root: Path) -> tuple[list[OpenIReport], list[Drop]]:
     """All reports by number, and the files that hold none.
 
     Raises:
@@ -92,7 +92,7 @@ def _files(root: Path) -> Iterator[tuple[str, bytes]]:
         yield f"{archive}:{member.name}", member.content
 
 
-def _parse(content: bytes) -> Report:
+def _parse(content: bytes) -> OpenIReport:
     root = ElementTree.fromstring(content)
     identity = root.find(".//uId")
     study_id = (identity.get("id") or "").strip() if identity is not None else ""
@@ -100,7 +100,7 @@ def _parse(content: bytes) -> Report:
         raise ValueError("no uId")
     images = [name for element in root.iter("parentImage") if (name := element.get("id"))]
     terms = [term for element in root.iter("major") if (term := (element.text or "").strip())]
-    return Report(study_id, list(dict.fromkeys(images)), terms)
+    return OpenIReport(study_id, list(dict.fromkeys(images)), terms)
 
 
 def _number(study_id: str) -> tuple[int, str, str]:
@@ -148,13 +148,13 @@ def _with_files(
 
 def _image_files(root: Path) -> dict[str, str]:
     """Key → path relative to the root, of every image file; PNG goes before DICOM."""
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for folder, subfolders, names in os.walk(root):
         subfolders[:] = sorted(name for name in subfolders if name != REPORTS[0])
         for name in sorted(names, key=lambda name: name.lower().endswith(".dcm")):
             if name.lower().endswith(_IMAGE_SUFFIXES):
                 path = (Path(folder) / name).relative_to(root).as_posix()
-                kept = found.get(image_key(name))
-                if kept is None or kept.endswith(".dcm") > path.endswith(".dcm"):
-                    found[image_key(name)] = path
-    return found
+                earlier = paths.get(image_key(name))
+                if earlier is None or earlier.endswith(".dcm") > path.endswith(".dcm"):
+                    paths[image_key(name)] = path
+    return paths

@@ -24,16 +24,16 @@ CALCIFIED = frozenset(("Calcinosis", "Calcified Granuloma"))
 
 
 @dataclass(frozen=True)
-class Term:
+class IndexTerm:
     """An index term and its qualifiers (place, side, size, shape)."""
 
     name: str
     qualifiers: frozenset[str]
 
     @classmethod
-    def parse(cls, text: str) -> "Term":
+    def parse(cls, text: str) -> "IndexTerm":
         """From ``name/qualifier/…``; blanks beside the strokes do not count."""
-        name, *qualifiers = (" ".join(part.split()) for part in text.split("/"))
+        name, *qualifiers = (" ".join(words.split()) for words in text.split("/"))
         return cls(name, frozenset(qualifiers))
 
 
@@ -43,20 +43,23 @@ class _Rule(Settings):
     none_of: frozenset[str] = Field(frozenset(), alias="without")
     not_calcified: bool = False
 
-    def holds(self, term: Term, report: Sequence[Term]) -> bool:
+    def holds(self, term: IndexTerm, report: Sequence[IndexTerm]) -> bool:
         """Whether the rule speaks of ``term`` among the terms of its report."""
         if term.name not in self.terms or self.none_of & term.qualifiers:
             return False
         if self.any_of and not self.any_of & term.qualifiers:
             return False
-        return not (self.not_calcified and any(_at_one_place(term, other) for other in report))
+        return not (
+            self.not_calcified
+            and any(_at_one_place(term, calcification) for calcification in report)
+        )
 
 
-def _at_one_place(term: Term, other: Term) -> bool:
+def _at_one_place(term: IndexTerm, calcification: IndexTerm) -> bool:
     """A calcification with the same qualifiers, or with all of the other's and more."""
-    if other.name not in CALCIFIED:
+    if calcification.name not in CALCIFIED:
         return False
-    a, b = term.qualifiers, other.qualifiers
+    a, b = term.qualifiers, calcification.qualifiers
     return a <= b or b <= a
 
 
@@ -72,16 +75,16 @@ def _mapping() -> _Mapping:
 
 def observations_of(terms: Sequence[str]) -> frozenset[str]:
     """The CheXpert observations that a report's index terms state, No Finding included."""
-    report = [Term.parse(text) for text in terms]
+    report = [IndexTerm.parse(text) for text in terms]
     mapping = _mapping()
-    found = {
+    observations = {
         name
         for name, rules in mapping.observations.items()
         if any(rule.holds(term, report) for rule in rules for term in report)
     }
     if all(any(rule.holds(term, report) for rule in mapping.not_findings) for term in report):
-        found.add(NO_FINDING)
-    return frozenset(found)
+        observations.add(NO_FINDING)
+    return frozenset(observations)
 
 
 def read_term_labels(root: Path) -> pd.DataFrame:

@@ -64,13 +64,13 @@ def _check_md5(path: Path) -> None:
     twin = path.with_name(path.name + ".md5")
     if not twin.is_file():
         return
-    found = re.search(rb"\b[0-9a-fA-F]{32}\b", twin.read_bytes())
-    if not found:
+    match = re.search(rb"\b[0-9a-fA-F]{32}\b", twin.read_bytes())
+    if not match:
         raise InputError(f"{twin}: holds no MD5 sum of 32 hexadecimal digits")
     with open(path, "rb") as handle:
         digest = hashlib.file_digest(handle, "md5").hexdigest()
-    if digest != found[0].decode().lower():
-        raise InputError(f"{path}: MD5 is {digest}, but {twin.name} says {found[0].decode()}")
+    if digest != match[0].decode().lower():
+        raise InputError(f"{path}: MD5 is {digest}, but {twin.name} says {match[0].decode()}")
 
 
 def inner_text(element: ElementTree.Element | None) -> str:
@@ -80,19 +80,19 @@ def inner_text(element: ElementTree.Element | None) -> str:
 
 def abstract_text(article: ElementTree.Element) -> str:
     """The parts of Abstract joined by spaces, each after its printed heading, ``Label``."""
-    parts = []
-    for part in article.iterfind("Abstract/AbstractText"):
-        text = inner_text(part)
-        label = part.get("Label", "").strip()
+    paragraphs = []
+    for paragraph in article.iterfind("Abstract/AbstractText"):
+        text = inner_text(paragraph)
+        label = paragraph.get("Label", "").strip()
         if text:
-            parts.append(f"{label}: {text}" if label else text)
-    return " ".join(parts)
+            paragraphs.append(f"{label}: {text}" if label else text)
+    return " ".join(paragraphs)
 
 
 def _number(element: ElementTree.Element | None) -> int | None:
     text = (element.text or "").strip() if element is not None else ""
-    known = text.isascii() and text.isdigit() and len(text.lstrip("0")) < 10
-    return int(text) if known and int(text) <= LARGEST else None
+    digits = text.isascii() and text.isdigit() and len(text.lstrip("0")) < 10
+    return int(text) if digits and int(text) <= LARGEST else None
 
 
 def _read_record(citation: ElementTree.Element) -> tuple[str, str | None]:
@@ -121,7 +121,7 @@ def _elements(stream: Bounded) -> Iterator[ElementTree.Element]:
 
 def read_file(path: Path) -> PubMedFile:
     """Read one file; what makes it unreadable is returned in ``error``, not raised."""
-    found = PubMedFile(str(path))
+    content = PubMedFile(str(path))
     versions: dict[int, int] = {}
     try:
         _check_md5(path)
@@ -129,34 +129,36 @@ def read_file(path: Path) -> PubMedFile:
             for element in _elements(Bounded(stream, LONGEST_RECORD)):
                 if element.tag == "DeleteCitation":
                     numbers = [_number(item) for item in element.iterfind("PMID")]
-                    found.unnumbered += numbers.count(None)
-                    found.deleted += [number for number in numbers if number is not None]
+                    content.unnumbered += numbers.count(None)
+                    content.deleted += [number for number in numbers if number is not None]
                 elif element.tag == "PubmedArticle":
-                    _add_record(found, versions, element)
+                    _add_record(content, versions, element)
     except InputError as error:
-        found.error = str(error)
+        content.error = str(error)
     except (OSError, EOFError, zlib.error) as error:
-        found.error = f"{path}: not a whole gzip file ({error})"
+        content.error = f"{path}: not a whole gzip file ({error})"
     except (ElementTree.ParseError, ValueError, LookupError) as error:  # an unknown encoding
-        found.error = f"{path}: not PubMed XML ({error})"
-    return found
+        content.error = f"{path}: not PubMed XML ({error})"
+    return content
 
 
-def _add_record(found: PubMedFile, versions: dict[int, int], element: ElementTree.Element) -> None:
+def _add_record(
+    content: PubMedFile, versions: dict[int, int], element: ElementTree.Element
+) -> None:
     citation = element.find("MedlineCitation")
     identifier = citation.find("PMID") if citation is not None else None
     number = _number(identifier)
     if citation is None or identifier is None or number is None:
-        found.unnumbered += 1
+        content.unnumbered += 1
         return
     version = identifier.get("Version", "1")
     rank = int(version) if version.isascii() and version.isdigit() and len(version) < 10 else 1
-    if number in found.records:
-        found.replaced.append(number)
+    if number in content.records:
+        content.replaced.append(number)
         if rank < versions[number]:
             return
     versions[number] = rank
-    found.records[number] = _read_record(citation)
+    content.records[number] = _read_record(citation)
 
 
 def read_pubmed(
@@ -166,42 +168,42 @@ def read_pubmed(
     files, articles = Tally("read files", "files"), Tally("take abstracts", "articles")
     paths = find_files(root)
     # A byte an id; the system gives memory only for pages that are written to.
-    seen = np.zeros(LARGEST + 1, dtype=bool)
-    gone = np.zeros_like(seen)  # deleted by a newer file than the one being read
-    for found in ordered_map(read_file, reversed(paths), threads):
-        if found.error is not None:
+    read = np.zeros(LARGEST + 1, dtype=bool)
+    gone = np.zeros_like(read)  # deleted by a newer file than the one being read
+    for content in ordered_map(read_file, reversed(paths), threads):
+        if content.error is not None:
             if settings.max_failed_share == 0:
-                raise InputError(found.error)
-            log.warning("skipped: %s", found.error)
-            files.drop("unreadable", [Path(found.path).name], failed=True)
+                raise InputError(content.error)
+            log.warning("skipped: %s", content.error)
+            files.drop("unreadable", [Path(content.path).name], failed=True)
             continue
         files.kept += 1
-        _take(found, seen, gone, writer, articles)
-        log.info("%s: %d records", Path(found.path).name, len(found.records))
+        _take(content, read, gone, writer, articles)
+        log.info("%s: %d records", Path(content.path).name, len(content.records))
     files.require_few(root, settings.max_failed_share)
     return [files, articles]
 
 
 def _take(
-    found: PubMedFile,
-    seen: NDArray[np.bool_],
+    content: PubMedFile,
+    read: NDArray[np.bool_],
     gone: NDArray[np.bool_],
     writer: DocumentWriter,
     articles: Tally,
 ) -> None:
-    name = Path(found.path).name
-    articles.drop("PMID is not a number", [name] * found.unnumbered)
-    articles.drop("replaced by a newer record", found.replaced)
-    gone[np.array(found.deleted, dtype=np.int64)] = True
-    numbers = np.fromiter(found.records, dtype=np.int64, count=len(found.records))
-    deleted, replaced = gone[numbers], seen[numbers]
+    name = Path(content.path).name
+    articles.drop("PMID is not a number", [name] * content.unnumbered)
+    articles.drop("replaced by a newer record", content.replaced)
+    gone[np.array(content.deleted, dtype=np.int64)] = True
+    numbers = np.fromiter(content.records, dtype=np.int64, count=len(content.records))
+    deleted, replaced = gone[numbers], read[numbers]
     articles.drop("deleted (DeleteCitation)", numbers[deleted])
     articles.drop("replaced by a newer record", numbers[replaced & ~deleted])
     for number in numbers[~(deleted | replaced)].tolist():
-        text, reason = found.records[number]
+        text, reason = content.records[number]
         if reason is None:
             writer.add(str(number), text)
             articles.kept += 1
         else:
             articles.drop(reason, [number])
-    seen[numbers] = True
+    read[numbers] = True

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from cxrflow.data.cohorts.retrieval import RetrievalTables
-from cxrflow.data.readers.chexpert import OBSERVATIONS, named
+from cxrflow.data.readers.chexpert import OBSERVATIONS, ids_of_paths
 from cxrflow.data.readers.common_tables import Request, drop_repeats, shaped, without
 from cxrflow.errors import InputError
 from cxrflow.files.csv_table import find_file, read_csv, require_file, require_root
@@ -42,9 +42,9 @@ def read(root: Path, request: Request) -> RetrievalTables:
     searched = pd.concat([queries.assign(part="query"), candidates.assign(part="candidate")])
     several = searched["image_id"].duplicated()
     if several.any():
-        both = searched.loc[several, "image_id"].unique()
+        twice = searched.loc[several, "image_id"].unique()
         raise InputError(
-            f"{root / IMAGES}: {len(both)} image(s) are listed twice ({', '.join(both[:5])}); "
+            f"{root / IMAGES}: {len(twice)} image(s) are listed twice ({', '.join(twice[:5])}); "
             "expected each once, as a query or as a candidate"
         )
     texts, text_drops, notes = _texts(root, categories)
@@ -70,25 +70,25 @@ def _candidates(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     labels = rows[list(OBSERVATIONS)]
     exclusive = (labels == 1).sum(axis=1).eq(1) & (labels == 0).sum(axis=1).eq(labels.shape[1] - 1)
     reason = f"{path.name}: not one label 1 and all others 0"
-    rows, others = without(rows, rows["Path"], {reason: ~exclusive})
+    rows, several = without(rows, rows["Path"], {reason: ~exclusive})
     if rows.empty:
         raise InputError(f"{path}: no candidate has one label 1 and all others 0")
     rows = rows.assign(category=labels[exclusive].idxmax(axis=1))  # of which none may be blank
     rows, lost = _with_ids(rows, path)
-    return rows, [*drops, *repeats, *others, *lost]
+    return rows, [*drops, *repeats, *several, *lost]
 
 
 def _with_ids(rows: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, list[Drop]]:
     """The rows with what ``Path`` says; those whose path names no image are left out."""
-    rows = rows.join(named(rows["Path"]))
+    rows = rows.join(ids_of_paths(rows["Path"]))
     reason = f"{path.name}: Path is not …/train/patient<number>/study<number>/<image>.jpg"
     return without(rows, rows["Path"], {reason: rows["image_id"].isna()})
 
 
-def _queries(path: Path, what: str, categories: list[str]) -> tuple[pd.DataFrame, list[Drop]]:
+def _queries(path: Path, column: str, categories: list[str]) -> tuple[pd.DataFrame, list[Drop]]:
     """``Path`` or ``Text``, and ``category``, which must be one that candidates have."""
-    rows, drops = read_csv(path, {"Variable": "id", what: "id"})
-    rows, repeats = drop_repeats(rows, what)
+    rows, drops = read_csv(path, {"Variable": "id", column: "id"})
+    rows, repeats = drop_repeats(rows, column)
     strange = sorted(set(rows["Variable"]) - set(categories))
     if strange:
         raise InputError(
@@ -105,10 +105,13 @@ def _texts(root: Path, categories: list[str]) -> tuple[pd.DataFrame, list[Drop],
         rows, drops = _queries(path, "Text", categories)
         notes = []
     else:
-        told = {name: text for name, text in EXAMPLES.items() if name in categories}
-        rows, drops = pd.DataFrame({"category": list(told), "Text": list(told.values())}), []
+        examples = {name: text for name, text in EXAMPLES.items() if name in categories}
+        rows, drops = (
+            pd.DataFrame({"category": list(examples), "Text": list(examples.values())}),
+            [],
+        )
         missing = f"{root / TEXTS / 'query.csv'} is not there"
-        notes = [f"{missing}: the texts of Table 5, {len(told)} of them, are searched by"]
+        notes = [f"{missing}: the texts of Table 5, {len(examples)} of them, are searched by"]
     number = rows.groupby("category", sort=False).cumcount() + 1
     name = rows["category"].str.lower().str.replace(" ", "_") + "_" + number.astype("str")
     texts = pd.DataFrame({"query_id": name, "category": rows["category"], "text": rows["Text"]})

@@ -92,22 +92,22 @@ def read(root: Path, request: Request) -> Tables:
 
 def _consistent(rows: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, list[Drop]]:
     """Leave out images whose rows contradict each other."""
-    both = rows.groupby("patientId")["Target"].transform("nunique") > 1
-    other = ~rows["Target"].isin([0, 1])
+    contradictory = rows.groupby("patientId")["Target"].transform("nunique") > 1
+    no_target = ~rows["Target"].isin([0, 1])
     partial = rows[["x", "y", "width", "height"]].isna()
     broken = (partial.any(axis=1) & ~partial.all(axis=1)) | (
         (rows["Target"] == 1) & partial.any(axis=1)
     )
     drops = []
     for mask, reason in (
-        (both, "Target is both 0 and 1"),
-        (other & ~both, "Target is neither 0 nor 1"),
-        (broken & ~both & ~other, "box is incomplete"),
+        (contradictory, "Target is both 0 and 1"),
+        (no_target & ~contradictory, "Target is neither 0 nor 1"),
+        (broken & ~contradictory & ~no_target, "box is incomplete"),
     ):
         if mask.any():
             ids = rows.loc[mask, "patientId"].unique()
             drops.append(Drop.of(f"{path.name}: {reason}", ids, failed=True))
-    bad = rows.loc[both | other | broken, "patientId"]
+    bad = rows.loc[contradictory | no_target | broken, "patientId"]
     return rows[~rows["patientId"].isin(bad)], drops
 
 

@@ -25,18 +25,20 @@ _LINE = r"^stage_2_(?P<folder>train|test)_images/(?P<image_id>[^/\s]+)\.dcm\s+(?
 def read(root: Path, request: Request) -> Tables:
     """Labels and images of train, and those of the test images, which have no boxes."""
     tables = rsna.read(root, request)
-    listed, damage = _lists(root)
-    apart = listed[listed["folder"] == "test"].reset_index(drop=True)
+    entries, damage = _lists(root)
+    test_rows = entries[entries["folder"] == "test"].reset_index(drop=True)
     if request.images is not None:
-        apart = apart[apart["image_id"].isin(request.images)].reset_index(drop=True)
-    tests, patients = _test_images(root, apart["image_id"], request)
-    known = tables.labels.set_index("image_id")[rsna.CLASS]
-    told = listed["image_id"].map(known)
-    other = told.notna() & (told != listed["label"])
+        test_rows = test_rows[test_rows["image_id"].isin(request.images)].reset_index(drop=True)
+    tests, patients = _test_images(root, test_rows["image_id"], request)
+    challenge_labels = tables.labels.set_index("image_id")[rsna.CLASS]
+    challenge_label = entries["image_id"].map(challenge_labels)
+    contradicts = challenge_label.notna() & (challenge_label != entries["label"])
     damage.append(
-        Drop.of(f"label is not that of {rsna.LABELS}", listed.loc[other, "image_id"], failed=True)
+        Drop.of(
+            f"label is not that of {rsna.LABELS}", entries.loc[contradicts, "image_id"], failed=True
+        )
     )
-    split = listed.loc[~other, ["image_id", "split"]]
+    split = entries.loc[~contradicts, ["image_id", "split"]]
     if "train" not in set(split["split"]):
         rest = pd.DataFrame({"image_id": tables.images["image_id"], "split": "train"})
         split = pd.concat([rest[~rest["image_id"].isin(split["image_id"])], split])
@@ -45,7 +47,7 @@ def read(root: Path, request: Request) -> Tables:
         studies=pd.concat([tables.studies, patients], ignore_index=True),
         images=pd.concat([tables.images, tests], ignore_index=True),
         labels=pd.concat(
-            [tables.labels, apart[["image_id", "label"]].rename(columns={"label": rsna.CLASS})],
+            [tables.labels, test_rows[["image_id", "label"]].rename(columns={"label": rsna.CLASS})],
             ignore_index=True,
         ),
         splits=split.reset_index(drop=True),
@@ -65,8 +67,8 @@ def _test_images(root: Path, ids: pd.Series, request: Request) -> tuple[pd.DataF
     images = shaped("images", columns)
     if request.headers:
         header = dicom_headers.scan(root, images["image_path"].tolist(), request.threads)
-        told = ("view", "image_width", "image_height", "failure")
-        images = images.assign(**{name: header[name] for name in told})
+        columns_read = ("view", "image_width", "image_height", "failure")
+        images = images.assign(**{name: header[name] for name in columns_read})
     return images, shaped("studies", {"study_id": ids, "subject_id": subject})
 
 
@@ -90,11 +92,11 @@ def _lists(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
         rows, lost = match_lines(path, _LINE, "not <folder>/<id>.dcm <0 or 1>")
         damage.append(lost)
         tables.append(rows.assign(split=split))
-    listed = pd.concat(tables, ignore_index=True).drop_duplicates()
-    twice = listed.loc[listed["image_id"].duplicated(), "image_id"].unique()
+    entries = pd.concat(tables, ignore_index=True).drop_duplicates()
+    twice = entries.loc[entries["image_id"].duplicated(), "image_id"].unique()
     if len(twice):
         raise InputError(
             f"{root}: {len(twice)} image(s) stand in {', '.join(LISTS.values())} with two labels "
             f"or in two parts ({', '.join(twice[:5])}); expected each once"
         )
-    return listed.astype({"label": "float64"}), damage
+    return entries.astype({"label": "float64"}), damage

@@ -13,14 +13,14 @@ def from_dicom(date: pd.Series, time: pd.Series) -> pd.Series:
     A missing or impossible date gives NaT; a missing time counts as midnight.
     """
     digits = time.fillna("").str.replace(":", "", regex=False).str.strip()
-    whole, fraction = _halves(digits)
-    return _joined(date, whole.str.ljust(6, "0"), fraction)
+    seconds, fraction = _halves(digits)
+    return _joined(date, seconds.str.ljust(6, "0"), fraction)
 
 
 def from_numbers(date: pd.Series, time: pd.Series) -> pd.Series:
     """MIMIC-CXR-JPG's columns: ``StudyTime`` is HHMMSS.fff as a number, leading zeros gone."""
-    whole, fraction = _halves(time.fillna("").str.strip())
-    return _joined(date, whole.str.rjust(6, "0"), fraction)
+    seconds, fraction = _halves(time.fillna("").str.strip())
+    return _joined(date, seconds.str.rjust(6, "0"), fraction)
 
 
 def iso(times: pd.Series) -> pd.Series:
@@ -35,13 +35,13 @@ def order(times: pd.Series) -> pd.Series:
 
 
 def _halves(text: pd.Series) -> tuple[pd.Series, pd.Series]:
-    parts = text.str.partition(".").reindex(columns=[0, 2])  # no columns where there is no row
-    return parts[0].astype("str"), parts[2].astype("str").str.slice(0, 6).str.ljust(6, "0")
+    halves = text.str.partition(".").reindex(columns=[0, 2])  # no columns where there is no row
+    return halves[0].astype("str"), halves[2].astype("str").str.slice(0, 6).str.ljust(6, "0")
 
 
-def _joined(date: pd.Series, whole: pd.Series, fraction: pd.Series) -> pd.Series:
+def _joined(date: pd.Series, seconds: pd.Series, fraction: pd.Series) -> pd.Series:
     day = date.fillna("").str.strip().str.replace(r"\.0$", "", regex=True)
-    text = day + whole + "." + fraction
+    text = day + seconds + "." + fraction
     # Eight digits of date and six of time, or nothing: strptime alone would accept fewer.
     text = text.where(text.str.fullmatch(r"\d{8}\d{6}\.\d{6}"))
     return pd.to_datetime(text, format="%Y%m%d%H%M%S.%f", errors="coerce")
