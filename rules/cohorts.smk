@@ -32,15 +32,12 @@ rule build_pairs:
     resources:
         **job("build_pairs"),
     params:
+        **settings_of(lambda wildcards: run.known_cohorts[wildcards.cohort].recipe.settings()),
         code=lambda wildcards: code_digest(
             "data.cohorts.cohort",
             *readers("tables", *run.known_cohorts[wildcards.cohort].sources),
             *(["data.cohorts.validation"] if draws_validation(wildcards.cohort) else []),
             *published_cohort(wildcards.cohort),
-        ),
-        settings=lambda wildcards: deciding(run.known_cohorts[wildcards.cohort].recipe.settings()),
-        given=lambda wildcards, output: as_json(
-            run.known_cohorts[wildcards.cohort].recipe.settings()
         ),
         data=cohort_options,
         corpus=lambda wildcards, input: option("--corpus", *folders(input.corpus)),

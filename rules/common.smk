@@ -18,6 +18,7 @@ SOURCE = Path(workflow.basedir, "workflow_scripts")
 sys.path.insert(0, str(SOURCE))
 
 from cxrflow.programs.attempts import FOLDER as REFUSED
+from cxrflow.benchmarks.settings import CurationSettings, PairedTestSettings
 from cxrflow.settings import deciding_settings
 from cxrflow.files.yaml_file import read_yaml
 from cxrflow.config import make_config
@@ -27,6 +28,7 @@ from cxrflow.errors import InputError
 from cxrflow.files.atomic import fingerprint
 from cxrflow.files.outputs import open_to_others
 from cxrflow.names import paper_of
+from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.files.source_code import code_digest
 
 # Programs always run from this checkout, whatever else is installed in a rule's environment.
@@ -116,14 +118,21 @@ def as_json(values):
     return json.dumps(plain, sort_keys=True, ensure_ascii=False)
 
 
-def deciding(values):
-    """The same without what changes no result, such as how often a line is logged.
+def deciding(settings):
+    """A record of settings without what changes no result, such as how often a line is logged."""
+    return as_json(deciding_settings(settings.record()))
 
-    A rule that has such settings keeps these as `params.settings`, which Snakemake compares with
-    those of the run before, and gives the whole to its program as a parameter that depends on
-    `output`: Snakemake does not compare these.
+
+def settings_of(find):
+    """What a rule says under `params` of its settings, which `find(wildcards)` gives.
+
+    Snakemake compares `settings` with those of the run before, and reruns the job where they differ.
+    The program gets `given`, all values, which depends on `output`: Snakemake does not compare it.
     """
-    return as_json(deciding_settings(json.loads(as_json(values))))
+    return {
+        "settings": lambda wildcards: deciding(find(wildcards)),
+        "given": lambda wildcards, output: as_json(find(wildcards)),
+    }
 
 
 def need(rule, benchmark=None):

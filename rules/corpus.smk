@@ -26,15 +26,15 @@ rule train_sentence_splitter:
     resources:
         **job("train_sentence_splitter"),
     params:
+        **settings_of(lambda wildcards: run.reports.sentence_splitter),
         code=code_digest("reports.train_sentence_splitter"),
         text=subpath(input.text, parent=True),
-        settings=as_json(run.reports.sentence_splitter),
         folder=subpath(output.resources, parent=True),
     shell:
         r"""
         python -m cxrflow.reports.train_sentence_splitter \
             --text {params.text:q} \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             --output {params.folder:q} \
             >{log:q} 2>&1
         """
@@ -66,6 +66,7 @@ rule process_reports:
     resources:
         **job("process_reports"),
     params:
+        **settings_of(lambda wildcards: run.reports.settings()),
         code=lambda wildcards: code_digest(
             "reports.corpus",
             "reports/rules/*.yaml",
@@ -75,8 +76,6 @@ rule process_reports:
         ),
         layout=lambda wildcards: layout(wildcards.dataset),
         root=lambda wildcards: root(wildcards.dataset),
-        settings=deciding(run.reports.settings()),
-        given=lambda wildcards, output: as_json(run.reports.settings()),
         stanza=["--stanza", SPLITTER[1]] if run.reports.splitter == "stanza" else [],
         folder=subpath(output.counts, parent=True),
     shell:
@@ -111,17 +110,17 @@ rule train_entity_tagger:
     resources:
         **job("train_entity_tagger"),
     params:
+        **settings_of(lambda wildcards: run.reports.entities.training),
         code=code_digest("reports.train_entity_tagger"),
         text=subpath(input.text, parent=True),
         tokenizer=subpath(input.tokenizer, parent=True),
-        settings=as_json(run.reports.entities.training),
         folder=subpath(output.resources, parent=True),
     shell:
         r"""
         python -m cxrflow.reports.train_entity_tagger \
             --text {params.text:q} \
             --tokenizer {params.tokenizer:q} \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             --output {params.folder:q} \
             >{log:q} 2>&1
         """
@@ -148,11 +147,10 @@ rule collect_text:
     resources:
         **job("collect_text"),
     params:
+        **settings_of(lambda wildcards: run.corpora),
         code=lambda wildcards: code_digest("text.corpus", *readers("documents", wildcards.dataset)),
         layout=lambda wildcards: layout(wildcards.dataset),
         root=lambda wildcards: root(wildcards.dataset),
-        settings=deciding(run.corpora),
-        given=lambda wildcards, output: as_json(run.corpora),
         folder=subpath(output.counts, parent=True),
     shell:
         r"""

@@ -26,10 +26,10 @@ rule curate_images:
     resources:
         **job("curate_images"),
     params:
+        **settings_of(curation_settings),
         code=lambda wildcards: code_digest(
-            "benchmarks.curation", *run.trunk_of(run.curation(wildcards.cohort).model)
+            "benchmarks.curation", *run.kinds_of(run.curation(wildcards.cohort).model)
         ),
-        settings=curation_settings,
         model=subpath(input.model, parent=True),
         cohort=subpath(input.cohort, parent=True),
         pixels=subpath(input.pixels, parent=True),
@@ -40,7 +40,7 @@ rule curate_images:
             --model {params.model:q} \
             --cohort {params.cohort:q} \
             --pixels {params.pixels:q} \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             --output {params.folder:q} \
             >{log:q} 2>&1
         """

@@ -26,8 +26,8 @@ rule extract_features:
     resources:
         **job("extract_features"),
     params:
-        code=lambda wildcards: code_digest("benchmarks.features", *run.trunk_of(wildcards.model)),
-        settings=as_json(run.features),
+        **settings_of(lambda wildcards: run.features),
+        code=lambda wildcards: code_digest("benchmarks.features", *run.kinds_of(wildcards.model)),
         model=subpath(input.model, parent=True),
         cohort=subpath(input.cohort, parent=True),
         pixels=subpath(input.pixels, parent=True),
@@ -38,7 +38,7 @@ rule extract_features:
             --model {params.model:q} \
             --cohort {params.cohort:q} \
             --pixels {params.pixels:q} \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             --output {params.folder:q} \
             >{log:q} 2>&1
         """
@@ -68,14 +68,13 @@ rule evaluate:
         runtime=task_need("evaluate", "runtime"),
         gpu=task_need("evaluate", "gpu"),
     params:
+        **settings_of(lambda wildcards: run.task(wildcards.task).settings),
         code=lambda wildcards: code_digest(
             "benchmarks.runner",
             *(f"benchmarks.{one.program}" for one in run.task(wildcards.task).computed),
-            *run.trunk_of(wildcards.model),
+            *run.kinds_of(wildcards.model),
         ),
         benchmark=benchmark_of,
-        settings=lambda wildcards: deciding(run.task(wildcards.task).settings),
-        given=lambda wildcards, output: as_json(run.task(wildcards.task).settings),
         model=subpath(input.model, parent=True),
         data=task_options,
         state=benchmark_state,
@@ -118,12 +117,12 @@ rule score_reference:
     resources:
         **job("score_reference"),
     params:
+        **settings_of(lambda wildcards: run.task(wildcards.task).settings),
         code=lambda wildcards: code_digest(
             "benchmarks.runner",
             f"benchmarks.{run.task(wildcards.task).benchmark.reference_program}",
         ),
         benchmark=benchmark_of,
-        settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
         cohort=subpath(input.cohort, parent=True),
         pixels=subpath(input.pixels, parent=True),
         reports=lambda wildcards, input: option("--training", *folders(input.training)),
@@ -137,7 +136,7 @@ rule score_reference:
             --pixels {params.pixels:q} \
             {params.reports:q} \
             {params.tagger:q} \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             --output {params.folder:q} \
             >{log:q} 2>&1
         """
@@ -165,12 +164,12 @@ rule measure_data:
         runtime=task_need("measure_data", "runtime"),
         gpu=task_need("measure_data", "gpu"),
     params:
+        **settings_of(lambda wildcards: run.task(wildcards.task).settings),
         code=lambda wildcards: code_digest(
             f"benchmarks.{run.task(wildcards.task).benchmark.program}",
             *readers("tables", *run.statistics_datasets(wildcards.task)),
         ),
         benchmark=benchmark_of,
-        settings=lambda wildcards: as_json(run.task(wildcards.task).settings),
         data=data_options,
         folder=subpath(output.metrics, parent=True),
     shell:
@@ -178,7 +177,7 @@ rule measure_data:
         python -m cxrflow.benchmarks.measure_data {params.benchmark:q} \
             --task {wildcards.task:q} \
             {params.data:q} \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             --threads {threads} \
             --output {params.folder:q} \
             >{log:q} 2>&1
@@ -211,12 +210,12 @@ rule compare_labels:
     resources:
         **job("label_agreement"),
     params:
+        **settings_of(lambda wildcards: given_labels(wildcards).settings),
         code=code_digest(
             "benchmarks.data.label_agreement",
             "data/readers/open_i_terms.yaml",
             "reports/rules/scope/*.yaml",
         ),
-        settings=lambda wildcards: as_json(given_labels(wildcards).settings),
         labels=given_labels_place,
         corpus=subpath(input.corpus, parent=True),
         folder=subpath(output.metrics, parent=True),
@@ -226,7 +225,7 @@ rule compare_labels:
             --corpus {params.corpus:q} \
             --labels {params.labels:q} \
             --reference {wildcards.reference:q} \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             --output {params.folder:q} \
             >{log:q} 2>&1
         """

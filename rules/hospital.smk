@@ -26,14 +26,15 @@ rule draw_phantom:
         **job("draw_phantom"),
     params:
         code=lambda wildcards: code_digest("phantom", f"phantom.writers.{wildcards.phantom}"),
-        settings=drawing_settings,
+        settings=lambda wildcards: drawing_settings(wildcards, HospitalSettings.record),
+        given=lambda wildcards, output: drawing_settings(wildcards, HospitalSettings.model_dump),
         jpg=lambda wildcards: ["--jpg"] if pictures_drawn_before(wildcards) else [],
         folder=subpath(output.manifest, parent=True),
     shell:
         r"""
         python -m cxrflow.phantom \
             --dataset {wildcards.phantom:q} \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             {params.jpg} \
             --threads {threads} \
             --output {params.folder:q} \

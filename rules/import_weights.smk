@@ -26,14 +26,14 @@ rule import_weights:
     resources:
         **job("import_weights"),
     params:
-        code=lambda wildcards: code_digest("pretrain.imported", *run.trunk_of(wildcards.model)),
-        settings=lambda wildcards: as_json(MODELS[wildcards.model].settings),
+        **settings_of(lambda wildcards: MODELS[wildcards.model].settings),
+        code=lambda wildcards: code_digest("pretrain.imported", *run.kinds_of(wildcards.model)),
         weights=import_options,
         folder=subpath(output.run, parent=True),
     shell:
         r"""
         python -m cxrflow.pretrain.imported \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             {params.weights:q} \
             --model {wildcards.model:q} \
             --seed {wildcards.seed} \

@@ -34,7 +34,7 @@ def curation_inputs(wildcards):
 def curation_settings(wildcards):
     """The margin, and how images are encoded everywhere."""
     margin = run.curation(wildcards.cohort).margin
-    return as_json({**run.features.model_dump(mode="json"), "margin": margin})
+    return CurationSettings(**run.features.model_dump(), margin=margin)
 
 
 # --- hospital -----------------------------------------------------------------------------------
@@ -47,10 +47,10 @@ def pictures_drawn_before(wildcards):
     return ["<results>/phantom/mimic_cxr/MANIFEST.json"] if copied else []
 
 
-def drawing_settings(wildcards):
-    """The hospital's settings that matter to this copy."""
-    hospital = run.synthetic_hospital
-    return as_json({} if hospital is None else hospital.of(wildcards.phantom))
+def drawing_settings(wildcards, dump):
+    """The hospital's settings that matter to this copy, a record or all values."""
+    hospital, fields = run.synthetic_hospital, HospitalSettings.fields_of(wildcards.phantom)
+    return as_json({} if hospital is None else dump(hospital, include=fields))
 
 
 # --- trainings ----------------------------------------------------------------------------------

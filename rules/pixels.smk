@@ -27,10 +27,9 @@ rule store_pixels:
     resources:
         **job("store_pixels"),
     params:
+        **settings_of(lambda wildcards: run.pixels),
         code=code_digest("images.store"),
         root=lambda wildcards: root(run.known_cohorts[wildcards.cohort].holder),
-        settings=deciding(run.pixels),
-        given=lambda wildcards, output: as_json(run.pixels),
         folder=subpath(output.store, parent=True),
     shell:
         r"""
@@ -64,8 +63,8 @@ rule register_pairs:
     resources:
         **job("register_pairs"),
     params:
+        **settings_of(lambda wildcards: run.registration),
         code=code_digest("images.alignments"),
-        settings=as_json(run.registration),
         pixels=subpath(input.pixels, parent=True),
         folder=subpath(output.registration, parent=True),
     shell:
@@ -73,7 +72,7 @@ rule register_pairs:
         python -m cxrflow.images.register_pairs \
             --pairs {input.cohort:q} \
             --pixels {params.pixels:q} \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             --threads {threads} \
             --output {params.folder:q} \
             >>{log:q} 2>&1

@@ -27,10 +27,9 @@ rule pretrain_text:
     resources:
         **training_resources("pretrain_text"),
     params:
+        **settings_of(lambda wildcards: MODELS[wildcards.model].settings),
         code=lambda wildcards: code_digest(*run.code_of(wildcards.model)),
         program=lambda wildcards: MODELS[wildcards.model].recipe.program,
-        settings=lambda wildcards: deciding(MODELS[wildcards.model].settings),
-        given=lambda wildcards, output: as_json(MODELS[wildcards.model].settings),
         data=training_options,
         state=state,
         folder=subpath(output.run, parent=True),
@@ -124,15 +123,15 @@ rule initialise:
     resources:
         **job("initialise"),
     params:
+        **settings_of(lambda wildcards: MODELS[wildcards.model].settings),
         code=lambda wildcards: code_digest(*run.code_of(wildcards.model)),
-        settings=lambda wildcards: as_json(MODELS[wildcards.model].settings),
         data=training_options,
         geometry=lambda wildcards: MODELS[wildcards.model].geometry,
         folder=subpath(output.run, parent=True),
     shell:
         r"""
         python -m cxrflow.pretrain.initial \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             {params.data:q} \
             --geometry {params.geometry:q} \
             --model {wildcards.model:q} \

@@ -21,8 +21,9 @@ def table_metrics(paper, table):
 
 def table_comparisons(paper, table):
     """What is compared between the rows of a table, as the settings of the comparison."""
-    asked = [one.model_dump(mode="json") for one in run.comparisons(paper, table)]
-    return as_json({**run.paired_tests.model_dump(mode="json"), "comparisons": asked})
+    return PairedTestSettings(
+        **run.paired_tests.model_dump(), comparisons=run.comparisons(paper, table)
+    )
 
 
 def table_predictions(paper, table):
@@ -150,7 +151,7 @@ def figure_code(wildcards):
     """What draws it, and the trunks that are run."""
     drawn = figure(wildcards)
     shown = run.figure_results(wildcards.paper, wildcards.figure) if "models" in drawn.READS else []
-    trunks = {part for _, model in shown for part in run.trunk_of(model)}
+    trunks = {part for _, model in shown for part in run.kinds_of(model)}
     return [f"benchmarks.{drawn.PROGRAM}", *sorted(trunks)]
 
 

@@ -29,16 +29,16 @@ rule compare_rows:
     resources:
         **job("compare_rows"),
     params:
+        **settings_of(lambda wildcards: table_comparisons(wildcards.paper, wildcards.table)),
         code=lambda wildcards: code_digest(
             "benchmarks.paired_tests",
             *statistics(table_paired(wildcards.paper, wildcards.table)),
         ),
-        settings=lambda wildcards: table_comparisons(wildcards.paper, wildcards.table),
     shell:
         r"""
         python -m cxrflow.benchmarks.compare_rows \
             --predictions {input.predictions:q} \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             --output {output.tests:q} \
             >{log:q} 2>&1
         """
@@ -149,16 +149,16 @@ rule draw_figure:
     resources:
         **job("draw_figure"),
     params:
+        **settings_of(figure),
         code=lambda wildcards: code_digest(*figure_code(wildcards)),
         kind=lambda wildcards: figure(wildcards).kind,
-        settings=lambda wildcards: as_json(figure(wildcards)),
         data=lambda wildcards, input: folder_options(figure_inputs(wildcards), input),
         phrases=figure_phrases,
         file=lambda wildcards, output: output[0],  # the picture, where there is one
     shell:
         r"""
         python -m cxrflow.benchmarks.draw_figure {params.kind} \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             {params.data:q} \
             {params.phrases} \
             --output {params.file:q} \
@@ -203,18 +203,18 @@ rule draw_curve:
     resources:
         **job("draw_curve"),
     params:
+        **settings_of(lambda wildcards: run.paired_tests),
         code=lambda wildcards: code_digest(
             "tables.curve", "benchmarks.paired_tests", *statistics(figure_paired(wildcards))
         ),
-        settings=lambda wildcards: as_json(figure(wildcards)),
-        protocol=as_json(run.paired_tests),
+        figure=lambda wildcards: deciding(figure(wildcards)),
         content=lambda wildcards: paper_contents(wildcards.paper),
         paper=lambda wildcards: run.library.source(wildcards.paper),
     shell:
         r"""
         python -m cxrflow.benchmarks.compare_rows \
             --predictions {input.predictions:q} \
-            --settings {params.protocol:q} \
+            --settings {params.given:q} \
             --output {output.tests:q} \
             >{log:q} 2>&1
         python -m cxrflow.tables.curve \

@@ -28,14 +28,14 @@ rule build_vocabulary:
     resources:
         **job("build_vocabulary"),
     params:
+        **settings_of(lambda wildcards: run.known_vocabularies[wildcards.vocabulary].settings()),
         code=code_digest("text.vocabulary"),
-        settings=lambda wildcards: as_json(run.known_vocabularies[wildcards.vocabulary].settings()),
         folder=subpath(output.record, parent=True),
     shell:
         r"""
         python -m cxrflow.text.vocabulary \
             --documents {input.documents:q} \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             --output {params.folder:q} \
             >{log:q} 2>&1
         """
@@ -62,8 +62,8 @@ rule tokenise_documents:
     resources:
         **job("tokenise_documents"),
     params:
+        **settings_of(lambda wildcards: run.tokens),
         code=code_digest("text.tokens"),
-        settings=as_json(run.tokens),
         vocabulary=subpath(input.vocabulary, parent=True),
         folder=subpath(output.record, parent=True),
     shell:
@@ -71,7 +71,7 @@ rule tokenise_documents:
         python -m cxrflow.text.tokens \
             --documents {input.documents:q} \
             --vocabulary {params.vocabulary:q} \
-            --settings {params.settings:q} \
+            --settings {params.given:q} \
             --threads {threads} \
             --output {params.folder:q} \
             >{log:q} 2>&1

@@ -22,7 +22,7 @@ from cxrflow.benchmarks.grounding.one_image import similarity_grids
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder
-from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings, TextEncoderSettings
 from cxrflow.models.model import Model
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.precision import choose_precision
@@ -61,7 +61,7 @@ def nearly_equal(ours: NDArray[np.float64], theirs: Tensor) -> None:
 
 def races(
     text: TextEncoderSettings = TextEncoderSettings(),  # noqa: B008  # settings never change
-    image: ImageEncoderSettings = ImageEncoderSettings(),  # noqa: B008
+    image: ResNetSettings = ResNetSettings(),  # noqa: B008
     side: int = SIDE,
 ) -> list[Race]:
     torch.manual_seed(0)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from cxrflow.encoders.resnet import ResNet
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.objectives.simclr import nt_xent
 from cxrflow.pretrain.inputs import move
 from cxrflow.pretrain.terms.simclr import projection
@@ -35,7 +35,7 @@ class SimCLRStep:
     """
 
     def __init__(self, views_V1HW: Tensor, precision: Precision, channels_last: bool) -> None:
-        encoder = ImageEncoderSettings()
+        encoder = ResNetSettings()
         torch.manual_seed(0)
         self.trunk = ResNet(encoder)
         self.head = projection(self.trunk.features, HEAD_HIDDEN, HEAD_OUTPUT)

@@ -17,11 +17,11 @@ from cxrflow.benchmarks.classification.linear_probe import share_rows
 from cxrflow.benchmarks.classification.logistic_regression import solve_each
 from cxrflow.benchmarks.classification.settings import ConvergedSolver
 from cxrflow.encoders.resnet import ResNet
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings
 from speed.race import Race
 
 BATCH, CLASSES = 32, 2
-ENCODER = ImageEncoderSettings(block="basic", layers=(1, 1, 1, 1), width=16, channels=1)
+ENCODER = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=16, channels=1)
 
 Rows = NDArray[np.int64]
 

@@ -14,7 +14,7 @@ import cxrflow
 from cxrflow.commands import export
 from cxrflow.encoders.cxr_bert import load_text_half
 from cxrflow.encoders.image_encoder import load_image_half
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import file_digest
 from cxrflow.pretrain import imported
@@ -112,7 +112,7 @@ def test_trainings_start_from_imported_folders(tmp_path: Path) -> None:
     assert torch.equal(
         started.state_dict()["cls.predictions.bias"], weights["cls.predictions.bias"]
     )
-    sizes = ImageEncoderSettings(layers=(1, 2, 1, 1), width=8, projection=6)
+    sizes = ResNetSettings(layers=(1, 2, 1, 1), width=8, projection=6)
     trunk = start_image(image, sizes).state_dict()
     drawn_trunk = drawn(resnet_shapes(8, (1, 2, 1, 1)))
     assert torch.equal(trunk["encoder.encoder.layer2.1.conv2.weight"],

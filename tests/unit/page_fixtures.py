@@ -110,7 +110,8 @@ def _flow(config: Config, name: str, size: int) -> dict[str, Any]:
     flow: dict[str, Any] = {
         "cohort": short_name(name), "dataset": found.dataset, "layout": found.dataset,
         "kind": cohort.kind,
-        "synthetic": drawn, "fingerprint": "0123456789abcdef", "settings": cohort.settings(),
+        "synthetic": drawn, "fingerprint": "0123456789abcdef",
+        "settings": cohort.settings().record(),
         "checks": [{"name": "patient in one split", "passed": True, "detail": "each in one split"}],
         "notes": ["3 reports are left out of documents.parquet (e.g. s50000001, s50000002)"],
     }  # fmt: skip

@@ -19,7 +19,7 @@ from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
 from cxrflow.encoders.attention_rollout import attention_weights, block_attention, rollout
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import MultiImageSettings
 from cxrflow.files.atomic import write_json
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.store_pixels import main as store_pixels
@@ -32,7 +32,7 @@ SIZE = 128
 def encoder() -> ImageEncoder:
     """With weights of a size that attention is not even."""
     torch.manual_seed(0)
-    image = ImageEncoder(ImageEncoderSettings.model_validate(TWO_IMAGES))
+    image = ImageEncoder(MultiImageSettings.model_validate(TWO_IMAGES))
     for name, parameter in image.named_parameters():
         if "vit_pooler" in name:
             torch.nn.init.normal_(parameter, mean=float("norm" in name), std=0.5)

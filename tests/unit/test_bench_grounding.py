@@ -4,12 +4,12 @@ import pytest
 from speed.race import run
 from speed.races import grounding
 
-from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings, TextEncoderSettings
 
 
 def test_race():
     text = TextEncoderSettings(layers=2, width=64, heads=2, feed_forward=128)
-    image = ImageEncoderSettings(layers=(1, 1, 1, 1), width=8)
+    image = ResNetSettings(layers=(1, 1, 1, 1), width=8)
     (race,) = grounding.races(text, image, 64)
     result = run(race, rounds=1)
     (peer,) = race.peers

@@ -15,14 +15,14 @@ from cxrflow.encoders import resnet
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.resnet import Trunk
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_json, write_json
 from cxrflow.images.store import PixelStore
 from cxrflow.models.model import Model
 
 COUNT = 9
-SIZES = ImageEncoderSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1, projection=6)
+SIZES = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1, projection=6)
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.features import Features, encode
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
 
@@ -183,7 +183,7 @@ def test_a_head_learns_from_augmented_images_of_the_training_part(tmp_path):
     """BioViL Table E.1, third column; draws differ, and without any change they are the images."""
     store, model = make_store(tmp_path, COUNT), tmp_path / "model"
     encoder = {"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "channels": 1}
-    image = ImageEncoder(ImageEncoderSettings.model_validate(encoder)).eval()
+    image = ImageEncoder(ResNetSettings.model_validate(encoder)).eval()
     save_image_half(image, model)
     table, pixels = samples(), PixelStore(store)
     train = table.loc[table["split"] == "train", ["image_id"]].reset_index(drop=True)

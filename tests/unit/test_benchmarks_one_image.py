@@ -17,7 +17,7 @@ from cxrflow.benchmarks.grounding.phrases import plain_phrases
 from cxrflow.benchmarks.grounding.settings import OneImageSettings
 from cxrflow.commands.ground import ground, main
 from cxrflow.encoders.image_encoder import ImageEncoder
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
@@ -219,7 +219,7 @@ class Trained(FakeModel):
 def test_a_finer_grid_has_the_old_cells_and_leaves_the_model_as_it_was(folder):
     torch.manual_seed(0)
     sizes = {"block": "basic", "layers": (1, 1, 1, 1), "width": 8, "channels": 1, "projection": 8}
-    model = Trained(image_encoder=ImageEncoder(ImageEncoderSettings(**sizes)).eval())
+    model = Trained(image_encoder=ImageEncoder(ResNetSettings(**sizes)).eval())
     image = folder / "root/image1.png"
     finer = OneImageSettings(dilate=(False, True, True))
     before, fine, after = (

@@ -26,7 +26,7 @@ from cxrflow.benchmarks.grounding.pictures import MAX_BYTES, choose_examples, dr
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.encoders.image_encoder import ImageEncoder
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json
 from cxrflow.images.store import PixelStore
@@ -132,7 +132,7 @@ def test_phrases_that_stand_in_training_reports_are_scored_apart(pixels, tmp_pat
 
 def test_a_stage_of_the_trunk_can_be_dilated(pixels, tmp_path, monkeypatch):
     model = FakeModel()
-    sizes = ImageEncoderSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1)
+    sizes = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1)
     model.image_encoder = ImageEncoder(sizes)
     monkeypatch.setattr(cxrflow, "load", lambda folder, device: model)
     cohort = write_cohort(tmp_path, "samples.parquet", grounding_samples(COUNT))

@@ -26,7 +26,7 @@ from cxrflow.benchmarks.grounding.region import make_window
 from cxrflow.benchmarks.grounding.segmentation_scores import ZERO_SHOT
 from cxrflow.benchmarks.inputs import Cohort, image_batches
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.encoders.trunk import Patches
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json
@@ -275,7 +275,7 @@ def test_what_cannot_be_used_is_counted(store, tmp_path):
 @pytest.mark.parametrize(("dilate", "grid"), [([False] * 3, 2), ([False, False, True], 4)])
 def test_the_program_writes_a_whole_result(store, tmp_path, dilate, grid):
     """With the files of a trunk that has been trained on images alone."""
-    sizes = ImageEncoderSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1)
+    sizes = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1)
     torch.manual_seed(0)
     image = ImageEncoder(sizes)
     image.projector = None  # image pretraining keeps the trunk alone

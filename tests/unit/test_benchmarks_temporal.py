@@ -28,11 +28,12 @@ from cxrflow.benchmarks.temporal.settings import TemporalClassificationSettings
 from cxrflow.data.readers.common_tables import DIRECTIONS
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half, save_image_half
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ImageEncoderKind, MultiImageSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json
 from cxrflow.images.store import PixelStore
 from cxrflow.images.store_pixels import main as store_pixels
+from cxrflow.settings import from_record
 from cxrflow.training.optimiser import parameter_groups
 
 PATIENTS = 96
@@ -100,7 +101,7 @@ def world(tmp_path_factory):
 def write_model(folder, sizes, seed=0):
     """A model folder with a random image half."""
     torch.manual_seed(seed)
-    save_image_half(ImageEncoder(ImageEncoderSettings.model_validate(sizes)), folder)
+    save_image_half(ImageEncoder(from_record(ImageEncoderKind, sizes, "sizes")), folder)
     record = {"model": "tiny/model", "settings": {}, "data": {"geometry": f"shorter{SIZE}"}}
     write_json(folder / "run.json", record)
     return folder
@@ -263,7 +264,7 @@ def test_the_loss_is_the_weighted_mean_and_parts_add_up(world):
     assert class_weights(np.array([0, 0, 2]), 3).tolist() == [0.75, 0.0, 1.5]
 
     torch.manual_seed(0)
-    image = ImageEncoder(ImageEncoderSettings.model_validate(TWO))
+    image = ImageEncoder(MultiImageSettings.model_validate(TWO))
     learning = settings({**QUICK, "training": {**QUICK["training"], "batch_size": 12}}).learning
     head = nn.Linear(image.encoder.features, 3)
     splits = PairSplits(pairs, pairs, {})
@@ -287,7 +288,7 @@ def test_the_loss_is_the_weighted_mean_and_parts_add_up(world):
 
 def test_places_in_time_and_the_missing_prior_are_not_decayed(world):
     """BioViL-T, Appendix F.3; biases and normalisation are not either, as everywhere."""
-    image = ImageEncoder(ImageEncoderSettings.model_validate(TWO))
+    image = ImageEncoder(MultiImageSettings.model_validate(TWO))
     learning = settings(QUICK).learning
     head = multilayer_head(image.encoder.features, 16, 3)
     store, table = PixelStore(world / "pixels"), pd.read_parquet(world / "cohort/samples.parquet")

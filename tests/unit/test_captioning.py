@@ -20,8 +20,8 @@ from cxrflow.encoders.captioning import (
 from cxrflow.encoders.decoding import Search
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.settings import (
-    ImageEncoderSettings,
     LstmCaptioningSettings,
+    ResNetSettings,
     TransformerCaptioningSettings,
 )
 from cxrflow.encoders.trunk import build_trunk
@@ -332,7 +332,7 @@ def test_trunk_and_captioner_learn_to_say_where_a_spot_is(
     kind: LstmCaptioningSettings | TransformerCaptioningSettings,
 ) -> None:
     """A word in the middle of a text of noise is the side of a bright square."""
-    sizes = ImageEncoderSettings(block="basic", layers=(1, 1, 1, 1), width=8, channels=1)
+    sizes = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=8, channels=1)
     torch.manual_seed(0)
     trunk = build_trunk(sizes)
     ours = build_captioner(

@@ -18,7 +18,7 @@ from cxrflow.benchmarks.retrieval import image_retrieval
 from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings
 from cxrflow.benchmarks.settings import FeatureSettings
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json
 from cxrflow.metrics.correlation import correlation
@@ -37,7 +37,7 @@ def write_series(folder, losses):
     for step, loss in losses.items():
         torch.manual_seed(step)
         checkpoint = model / "checkpoints" / str(step)
-        save_image_half(ImageEncoder(ImageEncoderSettings.model_validate(sizes)), checkpoint)
+        save_image_half(ImageEncoder(ResNetSettings.model_validate(sizes)), checkpoint)
         write_json(checkpoint / "validation.json", {"step": step, "loss": loss, "other": 0.0})
     write_json(model / "run.json", {"data": {"geometry": "shorter64"}, "model": "series"})
     return model

@@ -12,7 +12,7 @@ from cxrflow.__main__ import overview
 from cxrflow.commands.load import main as check
 from cxrflow.config.targets import main as list_targets
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json
 from cxrflow.files.source_code import PACKAGE
@@ -84,7 +84,7 @@ def test_targets_are_those_of_the_configuration(
 
 
 def test_load_says_what_a_model_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sizes = ImageEncoderSettings(block="basic", layers=[1, 1, 1, 1], width=4, channels=1)
+    sizes = ResNetSettings(block="basic", layers=[1, 1, 1, 1], width=4, channels=1)
     trunk = ImageEncoder(sizes)
     trunk.projector = None
     save_image_half(trunk, tmp_path)

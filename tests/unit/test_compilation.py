@@ -15,14 +15,14 @@ from torch._dynamo.utils import counters
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder
-from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings, TextEncoderSettings
 from cxrflow.training.compilation import compile_modules
 
 CPU = torch.device("cpu")
 TEXT = TextEncoderSettings(
     layers=2, width=16, heads=2, feed_forward=32, positions=128, projection=8
 )
-IMAGE = ImageEncoderSettings(
+IMAGE = ResNetSettings(
     block="basic", layers=(1, 1, 1, 1), width=8, channels=1, dilate=(False,) * 3, projection=8
 )
 # Tokens of each text: one attention group and several, one text, and more than 4096 tokens in all,

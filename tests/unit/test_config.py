@@ -275,7 +275,7 @@ def test_values_from_snakemake_need_no_file():
 def test_programs_of_reports_get_their_own_part():
     """The corpus does not depend on how a splitter is trained, nor on entities."""
     reports = load_config([DEMO]).reports
-    assert not {"sentence_splitter", "stanza_folder", "entities"} & set(reports.settings())
+    assert not {"sentence_splitter", "stanza_folder", "entities"} & set(reports.settings().record())
     assert reports.entities.training == EntityTaggerSettings()
 
 
@@ -286,7 +286,7 @@ def test_show_prints_yaml_that_is_complete(capsys):
     assert shown["tasks"]["biovil/linear_probe"]["settings"]["solver"]["tolerance"] > 0
     main(["show", "--configfile", str(DEMO), "--model", "biovil/biovil"])
     shown = yaml.safe_load(capsys.readouterr().out)
-    settings = load_config([DEMO]).model("biovil/biovil").settings.model_dump(mode="json")
+    settings = load_config([DEMO]).model("biovil/biovil").settings.record()
     assert shown["settings"] == settings and shown["geometry"] == "shorter128"
     with pytest.raises(InputError, match="model: 'nothing' is not known; there are"):
         main(["show", "--configfile", str(DEMO), "--model", "nothing"])

@@ -6,7 +6,6 @@ from config_overlays import ALONE, BIOVIL, DEMO, OPEN_I, ROOT, real
 from cxrflow.config import load_config
 from cxrflow.errors import InputError
 from cxrflow.names import short_name
-from cxrflow.reports.settings import ReportSettings
 
 JOINT = {
     "phrase_grounding",
@@ -271,5 +270,4 @@ def test_a_cohort_has_a_store_for_each_geometry_it_is_seen_at(overlay):
 def test_lines_of_a_hospitals_own_reports_are_sentences(monkeypatch):
     monkeypatch.setenv("CXR_HOSPITAL", "/data")
     config = load_config([ROOT / "config.yaml", ROOT / "hospital.yaml"], check_roots=False)
-    reports = ReportSettings.model_validate(config.reports.settings())
-    assert reports.of_layout("hospital").splitter == "lines"
+    assert config.reports.settings().of_layout("hospital").splitter == "lines"

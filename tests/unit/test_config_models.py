@@ -146,14 +146,15 @@ def test_what_a_text_model_is_trained_on(overlay):
 
 def test_the_code_of_a_training_is_its_program_and_what_it_imports_by_name(overlay):
     config = load_config([DEMO])
-    assert config.code_of("biovil/cxr_bert_phase2") == ["pretrain.text", "pretrain.terms.mlm"]
-    assert config.code_of("biovil/simclr") == [
-        *("pretrain.image", "pretrain.terms.simclr", "encoders.resnet")
-    ]
-    named = ["pretrain.terms.global_alignment", "pretrain.terms.mlm", "encoders.resnet"]
-    assert config.code_of("biovil/biovil") == ["pretrain.joint", *named]
+    head, trunk = "encoders.heads.biovil", "encoders.resnet"
+    phase2 = ["pretrain.text", "pretrain.terms.mlm", head]
+    assert config.code_of("biovil/cxr_bert_phase2") == phase2
+    simclr = ["pretrain.image", "pretrain.terms.simclr", head, trunk]
+    assert config.code_of("biovil/simclr") == simclr
+    terms = ["pretrain.terms.global_alignment", "pretrain.terms.mlm"]
+    assert config.code_of("biovil/biovil") == ["pretrain.joint", *terms, head, trunk]
     imported = overlay({"weights": {"biovil/simclr": "/w"}}, check_roots=False)
-    assert imported.trunk_of("biovil/biovil") == ["encoders.resnet"]
+    assert imported.kinds_of("biovil/simclr") == [head, trunk]
 
 
 # --- what is measured and shown -----------------------------------------------------------------

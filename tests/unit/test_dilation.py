@@ -6,12 +6,12 @@ from torch import nn
 
 from cxrflow.encoders.dilation import refine_grid
 from cxrflow.encoders.resnet import ResNet
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings
 
-TRAINED = ImageEncoderSettings(layers=(1, 2, 2, 3), width=8, channels=1)
+TRAINED = ResNetSettings(layers=(1, 2, 2, 3), width=8, channels=1)
 
 
-def trunk(settings: ImageEncoderSettings) -> ResNet:
+def trunk(settings: ResNetSettings) -> ResNet:
     """Weights and batch statistics that are not at their start."""
     torch.manual_seed(0)
     made = ResNet(settings).eval()

@@ -19,18 +19,18 @@ from transformers import (
 
 from cxrflow.commands.export import export
 from cxrflow.encoders.bert import BertConfig as OurConfig
-from cxrflow.encoders.cxr_bert import CXRBert, ProjectionHead, load_text_half, save_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half, text_projection
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half, save_image_half
 from cxrflow.encoders.resnet import ResNet
-from cxrflow.encoders.settings import ImageEncoderSettings, TextEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings, TextEncoderSettings
 from cxrflow.errors import InputError
 from cxrflow.files.source_code import source_files
 
 SMALL_TEXT = TextEncoderSettings(
     layers=2, width=32, heads=4, feed_forward=64, positions=40, projection=16
 )
-SMALL_IMAGE = ImageEncoderSettings(
+SMALL_IMAGE = ResNetSettings(
     block="basic",
     layers=(1, 1, 1, 1),
     width=8,
@@ -50,7 +50,7 @@ class Reference(BertForMaskedLM):
 
     def __init__(self, sizes: OurConfig) -> None:
         super().__init__(BertConfig(**sizes.model_dump()))
-        self.cls_projection_head = ProjectionHead(sizes)
+        self.cls_projection_head = text_projection(sizes)
         self.post_init()
 
 
@@ -85,7 +85,7 @@ def reference_names(ours: str) -> str:
 
 def test_resnet_50_equals_transformers() -> None:
     torch.manual_seed(0)
-    ours = ResNet(ImageEncoderSettings()).eval()
+    ours = ResNet(ResNetSettings()).eval()
     reference = ResNetModel(ResNetConfig()).eval()
     for module in ours.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
@@ -106,8 +106,8 @@ def test_resnet_50_equals_transformers() -> None:
 def test_dilation_refines_the_grid_with_the_same_weights(
     dilate: tuple[bool, bool, bool], grid: int
 ) -> None:
-    coarse = ResNet(ImageEncoderSettings(layers=(1, 1, 1, 1), width=8))
-    fine = ResNet(ImageEncoderSettings(layers=(1, 1, 1, 1), width=8, dilate=dilate))
+    coarse = ResNet(ResNetSettings(layers=(1, 1, 1, 1), width=8))
+    fine = ResNet(ResNetSettings(layers=(1, 1, 1, 1), width=8, dilate=dilate))
     fine.load_state_dict(coarse.state_dict())
     with torch.no_grad():
         assert fine(torch.rand(1, 3, 128, 128)).shape == (1, 256, grid, grid)
@@ -116,7 +116,7 @@ def test_dilation_refines_the_grid_with_the_same_weights(
 @pytest.mark.parametrize("name", ["imagenet", "half"])
 def test_pixels_are_normalised_before_the_trunk(name: str) -> None:
     sizes = {"layers": (1, 1, 1, 1), "width": 8, "normalisation": name}
-    encoder = ImageEncoder(ImageEncoderSettings(**sizes)).eval()
+    encoder = ImageEncoder(ResNetSettings(**sizes)).eval()
     pixels, seen = torch.rand(2, 1, 32, 32), []
     encoder.encoder.encoder.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
     encoder(Frames(pixels))
@@ -126,7 +126,7 @@ def test_pixels_are_normalised_before_the_trunk(name: str) -> None:
         expected = (pixels[:, 0] - mean[channel]) / deviation[channel]
         torch.testing.assert_close(seen[0][:, channel], expected)
     with pytest.raises(ValidationError, match="imagenet needs channels 3"):
-        ImageEncoderSettings(channels=1, normalisation="imagenet")
+        ResNetSettings(channels=1, normalisation="imagenet")
 
 
 def test_global_embedding_is_the_normalised_mean_of_projected_patches() -> None:
@@ -147,7 +147,7 @@ def test_global_embedding_is_the_normalised_mean_of_projected_patches() -> None:
 def test_projection_heads_of_convirt(kind: str, hidden: int | None, tmp_path: Path) -> None:
     """After pooling, ReLU and no normalisation (its section 2.2); kept with the weights."""
     head = {"projection_head": {"kind": kind, "hidden": hidden}}
-    image = ImageEncoder(ImageEncoderSettings(**SMALL_IMAGE.model_dump() | head)).eval()
+    image = ImageEncoder(ResNetSettings(**SMALL_IMAGE.model_dump() | head)).eval()
     text = CXRBert.build(TextEncoderSettings(**SMALL_TEXT.model_dump() | head), 50, 0).eval()
     frames, hidden_BLD = Frames(torch.rand(3, 1, 64, 64)), torch.randn(2, 5, 32)
     layers = {64: image.projector.model[::2], 32: list(text.cls_projection_head.children())}

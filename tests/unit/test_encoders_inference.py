@@ -7,14 +7,14 @@ from torch import nn
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.inference import folded
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings
 
 
 @pytest.mark.parametrize("block", ["basic", "bottleneck"])
 @pytest.mark.parametrize("stem_pool", [True, False])
 def test_the_folded_encoder_gives_the_same(block, stem_pool):
     torch.manual_seed(0)
-    settings = ImageEncoderSettings(
+    settings = ResNetSettings(
         block=block, layers=(1, 2, 1, 1), width=8, projection=16, stem_pool=stem_pool
     )
     image = ImageEncoder(settings).eval()
@@ -35,7 +35,7 @@ def test_the_folded_encoder_gives_the_same(block, stem_pool):
 
 
 def test_a_normalisation_without_a_convolution_is_refused():
-    image = ImageEncoder(ImageEncoderSettings(layers=(1, 1, 1, 1), width=8, projection=16))
+    image = ImageEncoder(ResNetSettings(layers=(1, 1, 1, 1), width=8, projection=16))
     image.projector.model = nn.Sequential(nn.ReLU(), nn.BatchNorm2d(256))
     with pytest.raises(ValueError, match="'1' follows no convolution"):
         folded(image)

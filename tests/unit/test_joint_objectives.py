@@ -19,7 +19,7 @@ from transformers import BertTokenizerFast
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.objectives.local_alignment import Matching
 from cxrflow.pretrain.image_text_pairs import PairViews
@@ -95,7 +95,7 @@ def test_local_term_is_glorias_loss_of_projected_words(
 ) -> None:
     text.double()
     image = ImageEncoder(
-        ImageEncoderSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1, projection=8)
+        ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1, projection=8)
     ).eval()
     pixels = torch.rand(3, 1, 64, 64, generator=torch.Generator().manual_seed(0))
     output = image(Frames(pixels))

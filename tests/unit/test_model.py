@@ -10,11 +10,11 @@ from PIL import Image
 
 import cxrflow
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import atomic_folder, write_json
 
-SIZES = ImageEncoderSettings(block="basic", layers=[1, 1, 1, 1], width=4, channels=1, projection=8)
+SIZES = ResNetSettings(block="basic", layers=[1, 1, 1, 1], width=4, channels=1, projection=8)
 RADIOGRAPH = np.random.default_rng(0).integers(0, 4096, (70, 60)).astype(np.uint16)
 
 

@@ -17,7 +17,7 @@ from cxrflow.benchmarks.features import weights_file, write_features
 from cxrflow.benchmarks.retrieval.embedding_map import own_category
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import file_digest, write_json
 
@@ -27,7 +27,7 @@ CLASSES = ["Atelectasis", "Edema"]
 
 def small_encoder(seed):
     torch.manual_seed(seed)
-    return ImageEncoder(ImageEncoderSettings.model_validate(SIZES)).eval()
+    return ImageEncoder(ResNetSettings.model_validate(SIZES)).eval()
 
 
 def columns(*names):

@@ -20,7 +20,7 @@ from cxrflow.encoders.released.image import (
     read_released_image,
 )
 from cxrflow.encoders.released.settings import ImportSettings
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import MultiImageSettings, ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.pretrain.imported import import_weights
 from released_files import write_biovil_t
@@ -38,10 +38,8 @@ SIZES = {
 FC = {"encoder.encoder.fc.weight", "encoder.encoder.fc.bias"}
 
 
-def settings_of(**comparison: object) -> ImageEncoderSettings:
-    return ImageEncoderSettings.model_validate(
-        {**SIZES, "comparison": {**COMPARISON, **comparison}}
-    )
+def settings_of(**comparison: object) -> MultiImageSettings:
+    return MultiImageSettings.model_validate({**SIZES, "comparison": {**COMPARISON, **comparison}})
 
 
 def encoder(seed: int = 0, **comparison: object) -> ImageEncoder:
@@ -254,14 +252,9 @@ def test_a_model_folder_keeps_it_and_inference_folds_it(tmp_path: Path) -> None:
     torch.testing.assert_close(wanted.pooled, inferred.pooled, rtol=1e-4, atol=1e-5)
 
 
-def test_settings_of_other_kinds_say_nothing_of_it() -> None:
-    plain = ImageEncoderSettings()
-    assert "comparison" not in plain.model_dump(mode="json")
-    own = ImageEncoderSettings(kind="multi_image").model_dump(mode="json")
-    assert own["comparison"]["blocks"] == 3
-    assert ImageEncoderSettings.model_validate(own).model_dump(mode="json") == own
-    with pytest.raises(ValidationError, match="expected comparison with multi_image only"):
-        ImageEncoderSettings.model_validate({"comparison": {}})
+def test_only_settings_of_two_images_have_a_comparison() -> None:
+    with pytest.raises(ValidationError, match="comparison\n.*not permitted"):
+        ResNetSettings.model_validate({"comparison": {}})
     with pytest.raises(ValidationError, match="width is 20; expected a multiple of heads 3"):
         settings_of(width=20, heads=3)
 
@@ -345,7 +338,7 @@ def test_random_weights_give_what_the_published_module_gives() -> None:
         if "vit_pooler" in name or "missing" in name:
             torch.nn.init.normal_(parameter, std=0.2)
     sizes = {"kind": "multi_image", "block": "basic", "layers": [2, 2, 2, 2]}
-    ours = ImageEncoder(ImageEncoderSettings.model_validate(sizes)).eval()
+    ours = ImageEncoder(MultiImageSettings.model_validate(sizes)).eval()
     weights = {name: value for name, value in theirs.state_dict().items() if name not in FC}
     ours.load_state_dict(weights)
     current, prior = torch.rand(2, 2, 1, 448, 448)

@@ -13,7 +13,7 @@ from torch import Tensor
 from cxrflow.encoders.cxr_bert import load_text_half
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.objectives.pair_matching import pair_matching
 from cxrflow.pretrain.image_text_pairs import pair_texts
 from cxrflow.pretrain.objective import Batch, Run
@@ -81,7 +81,7 @@ class Pictures:
 def program(tmp_path_factory: pytest.TempPathFactory) -> StudyTextProgram:
     folder = write_text_model(tmp_path_factory.mktemp("text"))
     settings = StudyPretrainingSettings.model_validate(MATCHING)
-    text, image = load_text_half(folder), ImageEncoder(ImageEncoderSettings(**IMAGE))
+    text, image = load_text_half(folder), ImageEncoder(ResNetSettings(**IMAGE))
     renew_projection(text, image.settings)
     text.set_pooling("max")
     texts = pair_texts(settings, REPORTS, read_tokenizer(folder), training=True)

@@ -19,7 +19,7 @@ from cxrflow.benchmarks.temporal.settings import WORDS, PriorInfluenceSettings
 from cxrflow.encoders.cxr_bert import load_text_half
 from cxrflow.encoders.guided_text import GuidedText, save_guidance
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import MultiImageSettings
 from cxrflow.files.atomic import write_json
 from cxrflow.images.store_pixels import main as store_pixels
 from cxrflow.reports.entities.temporal import temporal_words
@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of text, of two images, and of text beside them."""
     folder = write_text_model(tmp_path_factory.mktemp("model"))
     torch.manual_seed(0)
-    image = ImageEncoder(ImageEncoderSettings.model_validate(TWO_IMAGES))
+    image = ImageEncoder(MultiImageSettings.model_validate(TWO_IMAGES))
     for name, parameter in image.named_parameters():
         if "vit_pooler" in name or "missing" in name:
             torch.nn.init.normal_(parameter, mean=float("norm" in name), std=0.5)

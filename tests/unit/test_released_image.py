@@ -12,7 +12,7 @@ from cxrflow.encoders.released.image import (
     released_image,
     released_image_name,
 )
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ConvolutionalSettings, MultiImageSettings, ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json
 from released_files import biovil_image_shapes, biovil_t_image_shapes, drawn, resnet_shapes
@@ -35,18 +35,22 @@ def read(path: Path, imagenet: bool = False, projection: int = 6, seed: int = 0)
 @pytest.mark.parametrize(
     ("file", "shapes", "kind"),
     [
-        ("biovil_image_resnet50", biovil_image_shapes(64, (3, 4, 6, 3), 128), "resnet"),
-        ("biovil_t_image_model", biovil_t_image_shapes(64, (3, 4, 6, 3), 128, 256), "multi_image"),
+        ("biovil_image_resnet50", biovil_image_shapes(64, (3, 4, 6, 3), 128), ResNetSettings),
+        (
+            "biovil_t_image_model",
+            biovil_t_image_shapes(64, (3, 4, 6, 3), 128, 256),
+            MultiImageSettings,
+        ),
     ],
 )
 def test_the_published_files_have_these_names_and_shapes(
-    tmp_path: Path, file: str, shapes: dict[str, tuple[int, ...]], kind: str
+    tmp_path: Path, file: str, shapes: dict[str, tuple[int, ...]], kind: type[ConvolutionalSettings]
 ) -> None:
     """At their real sizes: ResNet-50 with fc, 128 in the joint space; BioViL-T: three blocks."""
     path = tmp_path / f"{file}_proj_size_128.pt"
     torch.save({name: torch.zeros(shape) for name, shape in shapes.items()}, path)
     image, new = read(path)
-    assert new == [] and image.settings == ImageEncoderSettings.model_validate({"kind": kind})
+    assert new == [] and image.settings == kind()
     assert {name: tuple(v.shape) for name, v in image.state_dict().items()} == {
         name: shape for name, shape in shapes.items() if name not in FC
     }
@@ -126,8 +130,8 @@ def test_one_counter_is_not_missing_by_age(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        ImageEncoderSettings(layers=(1, 1, 1, 1), width=8, dilate=(False, False, True)),
-        ImageEncoderSettings(
+        ResNetSettings(layers=(1, 1, 1, 1), width=8, dilate=(False, False, True)),
+        ResNetSettings(
             block="basic", layers=(1, 2, 1, 1), width=4, channels=1, stem_pool=False, projection=5
         ),
     ],
@@ -155,9 +159,9 @@ def test_sizes_that_weights_do_not_tell_stand_beside_them(tmp_path: Path, settin
 
 
 def test_names_tell_sizes_apart() -> None:
-    small = ImageEncoderSettings(block="basic", layers=(1, 1, 1, 1), width=16, projection=64)
+    small = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=16, projection=64)
     assert released_image_name(small) == (
         "biovil_image_basic1-1-1-1_width16_channels3_proj_size_64.pt"
     )
-    wider = ImageEncoderSettings(projection=256)
+    wider = ResNetSettings(projection=256)
     assert released_image_name(wider) == "biovil_image_resnet50_proj_size_256.pt"

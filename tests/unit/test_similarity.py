@@ -20,7 +20,7 @@ from cxrflow.commands.export import export
 from cxrflow.encoders.cxr_bert import load_text_half
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json
 from cxrflow.models.model import Model
@@ -61,7 +61,7 @@ def folder(tmp_path: Path) -> Path:
     write_text_model(tmp_path)
     sizes = {"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "channels": 1}
     head = {"projection": 8, "projection_head": {"kind": "linear"}}
-    save_image_half(ImageEncoder(ImageEncoderSettings.model_validate(sizes | head)), tmp_path)
+    save_image_half(ImageEncoder(ResNetSettings.model_validate(sizes | head)), tmp_path)
     write_json(tmp_path / "run.json", {"data": {"geometry": "shorter32"}})
     return tmp_path
 

@@ -64,7 +64,7 @@ def edit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str, str], 
 PROPERTY = "sharpness: float = 1.0\n\n    @property\n    def twice(self):\n        return 2\n"
 SIMCLR_FIELD = "    temperature: float = Field(0.1"
 TERM = f"class NewSettings(TermSettings):\n    {PROPERTY}\n\n"
-IMAGES = "class ImageEncoderSettings(Settings):\n"
+IMAGES = "class ImageEncoderSettings(Kind):\n"
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,26 @@ IMAGES = "class ImageEncoderSettings(Settings):\n"
             f"{IMAGES}    {PROPERTY}\n",
             {"simclr", *JOINT, "grounding"},
         ),
+        # What values a field admits, another kind of encoder or head ...
+        ("data/cohorts/settings.py", '"nli", ', '"nli", "new", ', set()),
+        (
+            "encoders/settings.py",
+            "ImageEncoderKind = Annotated[ResNetSettings |",
+            f"class VitSettings(ImageEncoderSettings):\n    {PROPERTY}\n\n"
+            "ImageEncoderKind = Annotated[VitSettings | ResNetSettings |",
+            set(),
+        ),
+        (
+            "encoders/settings.py",
+            "    BiovilHeadSettings |",
+            "    str | BiovilHeadSettings |",
+            set(),
+        ),
+        # ... but its code counts for its users.
+        ("encoders/heads/biovil.py", "eps=1e-12", "eps=1e-6", TRAININGS),
+        ("encoders/heads/mlp.py", "relu", "gelu", set()),
+        ("encoders/multi_image.py", "\nclass ", "\nX = 1\n\n\nclass ", set()),
+        ("encoders/resnet.py", "\nclass ", "\nX = 1\n\n\nclass ", {"simclr", *JOINT}),
         ("data/cohorts/settings.py", "get_args(Split)", '("train", "test")', COHORTS),
         # Descriptions count for those who name them.
         ("data/layouts/rsna.yaml", "synthetic: true", "synthetic: false", {"rsna"}),
@@ -167,7 +187,7 @@ def test_a_rule_watches_its_program(rule: str) -> None:
     if rule == "record_config":
         return  # which writes down what it is given
     program = re.search(r"python -m (cxrflow\.[\w.]+)", body)
-    code = re.search(r"        code=(.*?)\n        \w+=", body, re.S)
+    code = re.search(r"        code=(.*?)\n        (?:\w+=|\*\*)", body, re.S)
     assert program and code and "code_digest(" in code[1], f"rule {rule} names no program's code"
     if rule in BY_WILDCARDS:
         assert BY_WILDCARDS[rule] in code[1]

@@ -39,7 +39,7 @@ COMPILED = {"batch_size": 4, "epochs": 1, "compile": True}
 
 def test_settings_hold_the_terms_that_are_named_and_no_others() -> None:
     settings = JointPretrainingSettings(**JOINT, terms=BIOVIL)
-    dumped = settings.model_dump(mode="json")
+    dumped = settings.record()
     assert list(dumped["terms"]) == list(settings.terms.named()) == ["global_alignment", "mlm"]
     assert dumped["terms"]["global_alignment"]["temperature"] == 0.5
     assert JointPretrainingSettings.model_validate(dumped) == settings

@@ -16,7 +16,7 @@ from cxrflow.benchmarks.classification.transfer_settings import (
     LinearClassificationSettings,
 )
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.files.atomic import write_json
 
 COUNT = 120
@@ -48,7 +48,7 @@ def make_world(folder):
     """A store of pictures, two of three with a bright square, and an encoder of random weights."""
     pixels = make_store(folder, COUNT)
     torch.manual_seed(0)
-    image = ImageEncoder(ImageEncoderSettings.model_validate(TRUNK))
+    image = ImageEncoder(ResNetSettings.model_validate(TRUNK))
     save_image_half(image, folder / "model")
     record = {"model": "tiny/model", "settings": {}, "data": {"geometry": "longer999"}}
     record |= {"learnt": None, "drawn": True}

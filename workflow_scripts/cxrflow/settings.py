@@ -1,12 +1,37 @@
-"""The base of all settings, and how settings are read and laid over each other."""
+"""The base of all settings: how they are read, laid over each other and recorded.
+
+A *record* is what is compared to decide whether a result is still that of its settings: Snakemake's
+``params``, ``run.json``, the identity of a training. It must stay the same when a field is added
+whose default changes nothing, and must change for whoever uses a default that becomes another. So a
+record leaves out a field that has the value of before the field existed (:class:`Before`), whatever
+its default is today, and holds every other value. Read back, what it leaves out has that value
+again. Programs receive all values, not a record: nothing they are given depends on a default.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from types import NoneType
+from typing import Annotated, Any, ClassVar, Final, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from cxrflow.errors import InputError
 from cxrflow.files.yaml_file import dotted, read_yaml, refuse_unwritable
@@ -22,11 +47,113 @@ MOST_CORES = 1024  # of one machine: more is a slip of the keyboard
 #: What seeds a generator: numpy's take 32 bits.
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
+RECORD: Final = "record"  # pydantic's context while a record is written or read
+
+
+@dataclass(frozen=True)
+class Before:
+    """Marks a field that came later: with ``value`` results are those of before the field existed.
+
+    Without the mark that value is None. It never changes, even if the field's default does.
+    """
+
+    value: Any
+
+
+@cache
+def _values_before(cls: type[BaseModel]) -> dict[str, Any]:
+    """The value of before, of each field that may be absent from a record."""
+    values = {}
+    for name, field in cls.model_fields.items():
+        marks = [mark.value for mark in field.metadata if isinstance(mark, Before)]
+        if marks or NoneType in get_args(field.annotation):
+            values[name] = marks[0] if marks else None
+    return values
+
 
 class Settings(BaseModel):
     """Base of all settings: unknown keys are errors, values never change, numbers are finite."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    def record(self, **selection: Any) -> dict[str, Any]:
+        """The plain values that tell these settings from others; ``selection`` as `model_dump`."""
+        return self.model_dump(mode="json", context=RECORD, **selection)
+
+    @model_serializer(mode="wrap")
+    def _dump(self, dump: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        values: dict[str, Any] = dump(self)
+        before = _values_before(type(self)) if info.context == RECORD else {}
+        return {
+            name: value
+            for name, value in values.items()
+            if name not in before or getattr(self, name) != before[name]
+        }
+
+    @model_validator(mode="before")
+    @classmethod
+    def _restore(cls, values: Any, info: ValidationInfo) -> Any:
+        """Give a field that is not in a record its value of before, not its default."""
+        if info.context != RECORD or not isinstance(values, Mapping):
+            return values
+        return _values_before(cls) | dict(values)
+
+
+class Kind(Settings):
+    """Settings of one kind of a thing, whose code is the module ``<room>.<kind>``."""
+
+    room: ClassVar[str]
+    kind: str
+
+    @property
+    def module(self) -> str:
+        """The module of its code, below the package."""
+        return f"{self.room}.{self.kind}"
+
+    def code(self, name: str) -> Any:
+        """What is called ``name`` in that module."""
+        return getattr(import_module(f"cxrflow.{self.module}"), name)
+
+
+@dataclass(frozen=True)
+class OneKind:
+    """Marks a union of kinds; ``default`` is the kind of values that do not state theirs.
+
+    Unlike in pydantic's tagged unions, errors name the key as it is written, without the kind. Null
+    in a field that only other kinds have is ignored, so that an overlay can change the kind.
+    """
+
+    default: str | None = None
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        classes = {cls.model_fields["kind"].default: cls for cls in get_args(source)}
+        known = {"kinds": ", ".join(classes)}
+
+        def choose(values: Any, _: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+            if isinstance(values, tuple(classes.values())):
+                return values
+            if not isinstance(values, Mapping):
+                raise PydanticCustomError("kind", "expected the keys of one of {kinds}", known)
+            kind = values.get("kind", self.default)
+            if kind not in classes:
+                message = f"kind is {kind!r}; expected {{kinds}}"
+                raise PydanticCustomError("kind", message, known)
+            cls = classes[kind]
+            chosen = {n: v for n, v in values.items() if v is not None or n in cls.model_fields}
+            return cls.model_validate(chosen, context=info.context)
+
+        return core_schema.with_info_wrap_validator_function(choose, handler(source))
+
+
+def modules_of(settings: BaseModel) -> list[str]:
+    """The modules of the kinds in settings, at any depth; no import leads to them."""
+    modules = {settings.module} if isinstance(settings, Kind) else set()
+    for _, value in settings:
+        if isinstance(value, BaseModel):
+            modules |= set(modules_of(value))
+    return sorted(modules)
 
 
 def explain(error: ValidationError, source: str) -> str:
@@ -41,7 +168,7 @@ def problem(item: ErrorDetails, source: str, place: Sequence[str | int]) -> str:
         return f"{source}: unknown key '{key}'"
     if item["type"] == "missing":
         return f"{source}: key '{key}' is missing"
-    if item["type"] == "value_error":
+    if item["type"] in ("value_error", "kind"):
         return f"{source}: key '{key}': {message}"
     if item["type"] == "string_pattern_mismatch" and item["ctx"]["pattern"] == NAME:
         message = "expected a name of letters, digits, _ and -"
@@ -74,6 +201,18 @@ def deciding_settings(values: Any) -> Any:
     if isinstance(values, Mapping):
         return {k: deciding_settings(v) for k, v in values.items() if k not in OPERATIONS}
     return values
+
+
+def from_record(kind: Any, values: Mapping[str, Any], source: str) -> Any:
+    """Settings of class or union ``kind`` from what a program wrote down, perhaps long ago.
+
+    Raises:
+        InputError: a line for each key that is missing or wrong, with the name of the ``source``.
+    """
+    try:
+        return TypeAdapter(kind).validate_python(values, context=RECORD)
+    except ValidationError as error:
+        raise InputError(explain(error, source)) from None
 
 
 def read_settings(source: str, kind: type[SettingsT]) -> SettingsT:

@@ -47,7 +47,7 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
 
     from cxrflow.encoders.cxr_bert import load_text_half, untied
     from cxrflow.encoders.image_encoder import load_image_half
-    from cxrflow.encoders.released.halves import require_released_head
+    from cxrflow.encoders.released.halves import released_trunk, require_released_head
     from cxrflow.encoders.released.image import released_image, released_image_name
     from cxrflow.encoders.released.text import released_config
     from cxrflow.errors import InputError
@@ -81,8 +81,7 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
             parameters["text"] = sum(parameter.numel() for parameter in text.parameters())
         if has_image:
             image = load_image_half(model)
-            require_released_head(image.settings.projection_head, model)
-            path = folder / released_image_name(image.settings)
+            path = folder / released_image_name(released_trunk(image.settings, model))
             torch.save(released_image(image), path)
             # Where stride became dilation no weight tells.
             write_json(path.with_suffix(".json"), image.settings.model_dump(mode="json"))

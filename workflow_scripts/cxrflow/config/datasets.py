@@ -47,7 +47,7 @@ class ResolvedCohort:
             "held_out": list(self.held_out),
             "training": self.training,
         }
-        return overlay(self.recipe.model_dump(mode="json", exclude={"scales"}), places)
+        return overlay(self.recipe.record(exclude={"scales"}), places)
 
 
 class Datasets:

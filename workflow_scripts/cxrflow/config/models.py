@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pydantic import BaseModel
-
 from cxrflow.config.datasets import Datasets, ResolvedCohort
 from cxrflow.config.papers import Library, laid_over
 from cxrflow.config.problems import Key, WrongKey
@@ -18,6 +16,7 @@ from cxrflow.names import is_reference, paper_of
 from cxrflow.papers import Paper
 from cxrflow.papers.entries import Overlay
 from cxrflow.papers.recipes import CohortRecipe, Curation, ModelScale, Recipe, VocabularyRecipe
+from cxrflow.settings import Settings, modules_of
 
 
 @dataclass(frozen=True)
@@ -26,14 +25,14 @@ class ResolvedModel:
 
     name: str
     recipe: Recipe
-    settings: BaseModel
+    settings: Settings
     geometry: str | None
 
     def described(self) -> dict[str, Any]:
         """Plain values: what it is made from, and the settings."""
         left_out = {"settings", "scales", "geometry"}
         made_from = self.recipe.model_dump(mode="json", exclude=left_out, exclude_none=True)
-        settings = self.settings.model_dump(mode="json")
+        settings = self.settings.record()
         return made_from | {"geometry": self.geometry, "settings": settings}
 
 
@@ -142,7 +141,7 @@ class Models(Values):
             geometry = spelt(imported.geometry, ("weights", name, "geometry"))
             imported = imported.model_copy(update={"geometry": geometry})
             return ResolvedModel(name, recipe, imported, geometry)
-        settings: BaseModel = laid_over(
+        settings: Settings = laid_over(
             recipe.kind.settings,
             self.library.layer("models", name, recipe.settings, "settings"),
             self.library.layer("models", name, scaled.settings, "scales", self.scale, "settings"),
@@ -211,29 +210,26 @@ class Models(Values):
 
     def code_of(self, name: str) -> list[str]:
         """The modules behind a training: its program, and what that imports by name."""
-        settings = self.model(name).settings.model_dump()
-        program = f"pretrain.{self.recipes[name].program}"
-        terms = (f"pretrain.terms.{term}" for term in settings.get("terms", {}))
-        captioner = settings.get("decoder", {}).get("kind")
-        kinds = [] if captioner is None else [f"encoders.{captioner}"]
-        return [program, *terms, *self.trunk_of(name), *kinds]
-
-    def trunk_of(self, name: str) -> list[str]:
-        """The modules of a model's image trunk and, unless it is the cosine, of its similarity.
-
-        A model without settings of a trunk has its start's.
-        """
-        recipe = self.recipes[name]
         settings = self.model(name).settings
-        kind = getattr(getattr(settings, "encoder", None), "kind", None)  # a text encoder has none
-        if self.imported(name) and recipe.weights is not None:
-            kind = TRUNKS.get(recipe.weights)
-        elif not hasattr(settings, "encoder") and recipe.start is not None:
-            return self.trunk_of(recipe.start)
+        program = f"pretrain.{self.recipes[name].program}"
         terms = getattr(settings, "terms", None)
-        similarity = None if terms is None else terms.similarity
-        modules = {"encoders": kind, "similarity": similarity}
-        return [f"{room}.{module}" for room, module in modules.items() if module is not None]
+        named = terms.named() if terms is not None else ()
+        return [program, *(f"pretrain.terms.{term}" for term in named), *self.kinds_of(name)]
+
+    def kinds_of(self, name: str) -> list[str]:
+        """The modules of a model's trunk, heads and, unless it is the cosine, its similarity.
+
+        A half that it starts from may be of other kinds. Their code made that half, which is an
+        input, and so an edit of theirs reaches this model as well.
+        """
+        settings, weights = self.model(name).settings, self.recipes[name].weights
+        modules = modules_of(settings)
+        if self.imported(name) and weights in TRUNKS:
+            modules.append(f"encoders.{TRUNKS[weights]}")
+        terms = getattr(settings, "terms", None)
+        if terms is not None and terms.similarity is not None:
+            modules.append(f"similarity.{terms.similarity}")
+        return modules
 
     # --- the texts of text models -------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """The parts of a configuration: one class an entry of a top-level key."""
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -72,10 +72,10 @@ class Reports(ReportSettings):
     )
     entities: Entities = Field(Entities(), description="named entities, for TEM and NEM")
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> ReportSettings:
         """What the report program receives."""
         elsewhere = {"stanza_folder", "sentence_splitter", "entities"}
-        return self.model_dump(mode="json", exclude=elsewhere)
+        return ReportSettings.model_validate(self.model_dump(exclude=elsewhere))
 
 
 class Comparison(Settings):

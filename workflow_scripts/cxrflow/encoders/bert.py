@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from cxrflow.encoders.dropout import Dropout
-from cxrflow.encoders.settings import ProjectionHeadSettings, TextPooling
+from cxrflow.encoders.settings import BiovilHeadSettings, ProjectionHeadKind, TextPooling
 from cxrflow.settings import Settings
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
@@ -42,7 +42,7 @@ class BertConfig(Settings, extra="ignore"):
     is_decoder: Literal[False] = False
     add_cross_attention: Literal[False] = False
     projection_size: int = Field(ge=2)
-    projection_head: ProjectionHeadSettings = ProjectionHeadSettings()
+    projection_head: ProjectionHeadKind = BiovilHeadSettings()
     text_pooling: TextPooling = "cls"
 
     @model_validator(mode="after")

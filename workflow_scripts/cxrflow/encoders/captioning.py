@@ -10,12 +10,11 @@ what is read, R = B*K sequences, K beams of each image.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import torch
-from pydantic import Field, ValidationError
+from pydantic import Field
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
@@ -25,7 +24,7 @@ from cxrflow.encoders.settings import Captioning, ReportDecoderSettings
 from cxrflow.encoders.weights import load_weights, read_weights
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object, write_json
-from cxrflow.settings import Settings, explain
+from cxrflow.settings import Settings, from_record
 
 
 class CaptionerConfig(Settings):
@@ -103,8 +102,7 @@ def patches_of(grid_BFhw: Tensor) -> Tensor:
 
 def build_captioner(config: CaptionerConfig) -> Captioner:
     """A captioner of the kind and sizes of ``config``, randomly initialised."""
-    module = import_module(f"cxrflow.encoders.{config.captioning.kind}")
-    captioner: Captioner = module.Decoder(config)
+    captioner: Captioner = config.captioning.code("Decoder")(config)
     return captioner
 
 
@@ -120,10 +118,8 @@ def save_captioner(captioner: Captioner, folder: Path) -> None:
 def load_captioner(folder: Path) -> Captioner:
     """Read ``decoder/`` of a model folder; an :class:`InputError` names what is wrong."""
     source = folder / FOLDER
-    try:
-        config = CaptionerConfig.model_validate(read_object(source / "config.json"))
-    except ValidationError as error:
-        raise InputError(explain(error, str(source / "config.json"))) from None
+    path = source / "config.json"
+    config: CaptionerConfig = from_record(CaptionerConfig, read_object(path), str(path))
     captioner, path = build_captioner(config), source / "model.safetensors"
     load_weights(captioner, read_weights(path), path)
     return captioner.eval()

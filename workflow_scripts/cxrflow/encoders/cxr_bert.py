@@ -17,19 +17,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from pydantic import ValidationError
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from torch.nn.functional import gelu, relu
 
 from cxrflow.encoders.bert import Bert, BertConfig, Layer, TokenHead, initialised
 from cxrflow.encoders.dropout import attention
+from cxrflow.encoders.projection import TextProjection
 from cxrflow.encoders.settings import TextEncoderSettings, TextPooling
 from cxrflow.encoders.token_blocks import TokenBlocks
 from cxrflow.encoders.weights import load_weights, read_weights
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object, write_json
-from cxrflow.settings import explain
+from cxrflow.settings import from_record
 
 ConfigT = TypeVar("ConfigT", bound=BertConfig)
 TokenWise = Callable[..., Tensor]  # layer and states [T, ...] to states [T, ...]
@@ -39,34 +38,6 @@ TIED = {
     "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
     "cls.predictions.decoder.bias": "cls.predictions.bias",
 }
-
-
-class ProjectionHead(nn.Module):
-    """From the pooled states of the last layer to the joint space (no BERT pooler).
-
-    BioViL's is a two-layer perceptron with GELU and layer normalisation, ``mlp`` one with ReLU.
-    """
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.kind = config.projection_head.kind
-        width, projection = config.hidden_size, config.projection_size
-        if self.kind == "biovil":
-            self.dense_to_hidden = nn.Linear(width, projection)
-            self.LayerNorm = nn.LayerNorm(projection, eps=1e-12)
-            width = projection
-        elif self.kind == "mlp":
-            hidden = config.projection_head.hidden or width
-            self.dense_to_hidden = nn.Linear(width, hidden)
-            width = hidden
-        self.dense_to_output = nn.Linear(width, projection)
-
-    def forward(self, states: Tensor) -> Tensor:
-        if self.kind == "biovil":
-            states = self.LayerNorm(gelu(self.dense_to_hidden(states)))
-        elif self.kind == "mlp":
-            states = relu(self.dense_to_hidden(states))
-        return self.dense_to_output(states)
 
 
 class CXRBert(nn.Module):
@@ -82,7 +53,7 @@ class CXRBert(nn.Module):
         deviation = config.initializer_range
         self.bert = initialised(Bert(config), deviation)
         self.cls = initialised(TokenHead(config), deviation)
-        self.cls_projection_head = initialised(ProjectionHead(config), deviation)
+        self.cls_projection_head = initialised(text_projection(config), deviation)
         self.cls.predictions.decoder.weight = self.bert.embeddings.word_embeddings.weight
         self.cls.predictions.decoder.bias = self.cls.predictions.bias
         self._before_attention: TokenWise = Layer.before_attention
@@ -231,6 +202,15 @@ class CXRBert(nn.Module):
         return self.cls(hidden_BLD.flatten(0, 1).index_select(0, positions_M))
 
 
+def text_projection(config: BertConfig) -> TextProjection:
+    """A projection of the kind and sizes of ``config``, with torch's own initial weights."""
+    head = config.projection_head
+    projection: TextProjection = head.code("TextHead")(
+        config.hidden_size, config.projection_size, head
+    )
+    return projection
+
+
 def _any_length(compiled: TokenWise) -> TokenWise:
     """Tell the compiler that nothing may be assumed about T, not even its first value.
 
@@ -282,9 +262,10 @@ def read_config(folder: Path, kind: type[ConfigT]) -> ConfigT:
     """Read ``config.json``; an :class:`InputError` names the key that is missing or wrong."""
     path = folder / "config.json"
     try:
-        return kind.model_validate(read_object(path))
-    except ValidationError as error:
-        first, *_ = explain(error, str(path)).splitlines()  # a folder of another kind lacks many
+        config: ConfigT = from_record(kind, read_object(path), str(path))
+        return config
+    except InputError as error:
+        first, *_ = str(error).splitlines()  # a folder of another kind lacks many
         raise InputError(first) from None
 
 

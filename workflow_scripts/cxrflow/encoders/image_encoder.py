@@ -1,8 +1,6 @@
-"""The image half: a trunk and a projection of its features to the joint space.
+"""The image half: a trunk and a projection of its features to the joint space (BioViL section 2.2).
 
-BioViL section 2.2 and Appendix E.2: the projection is a two-layer perceptron of 1x1 convolutions
-with batch normalisation, applied to the patches before they are averaged. Parameter names are the
-released ones (``encoder.encoder.*``, ``projector.model.*``).
+Parameter names are the released ones (``encoder.encoder.*``, ``projector.model.*``).
 
 Shapes: B studies, F trunk features, P joint space, h x w grid.
 """
@@ -10,18 +8,17 @@ Shapes: B studies, F trunk features, P joint space, h x w grid.
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import ValidationError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.settings import ImageEncoderSettings
-from cxrflow.encoders.trunk import Patches, build_trunk
+from cxrflow.encoders.projection import ImageProjection
+from cxrflow.encoders.settings import ImageEncoderKind, ImageEncoderSettings
+from cxrflow.encoders.trunk import build_trunk
 from cxrflow.encoders.weights import load_weights, read_weights
-from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object, write_json
-from cxrflow.settings import explain
+from cxrflow.settings import from_record
 
 
 class ImageOutput(NamedTuple):
@@ -33,39 +30,6 @@ class ImageOutput(NamedTuple):
     pooled: Tensor  # [B, F], the trunk's, not projected
 
 
-class Projector(nn.Module):
-    """The projection head: by patch (``biovil``), else of pooled and patch features alike."""
-
-    def __init__(self, features: int, settings: ImageEncoderSettings) -> None:
-        super().__init__()
-        head, width = settings.projection_head, settings.projection
-        hidden = head.hidden or features
-        self.of_patches = head.kind == "biovil"
-        if head.kind == "biovil":
-            self.model = nn.Sequential(
-                nn.Conv2d(features, width, 1, bias=False),
-                nn.BatchNorm2d(width),
-                nn.ReLU(inplace=True),
-                nn.Conv2d(width, width, 1),
-            )
-        elif head.kind == "mlp":
-            self.model = nn.Sequential(
-                nn.Linear(features, hidden), nn.ReLU(inplace=True), nn.Linear(hidden, width)
-            )
-        else:
-            self.model = nn.Sequential(nn.Linear(features, width))
-
-    def forward(self, patches: Patches) -> tuple[Tensor, Tensor]:
-        """Whole studies [B, P] and their patches [B, h, w, P], not normalised."""
-        if self.of_patches:
-            projected_BPhw = self.model(patches.grid).float()
-            # Before the mean: the gradient, summed the other way round, has the layout of this one.
-            projected_BhwP = projected_BPhw.permute(0, 2, 3, 1)
-            return projected_BPhw.mean((2, 3)), projected_BhwP
-        projected_BhwP = self.model(patches.grid.permute(0, 2, 3, 1)).float()
-        return self.model(patches.pooled).float(), projected_BhwP
-
-
 class ImageEncoder(nn.Module):
     """Frames of pixels in [0, 1] to an :class:`ImageOutput`."""
 
@@ -74,17 +38,19 @@ class ImageEncoder(nn.Module):
         self.settings = settings
         self.encoder = build_trunk(settings)
         # Image pretraining keeps the trunk alone.
-        self.projector: Projector | None = Projector(self.encoder.features, settings)
+        self.projector: ImageProjection | None = settings.projection_head.code("ImageHead")(
+            self.encoder.features, settings.projection, settings.projection_head
+        )
 
     @property
     def takes_prior(self) -> bool:
-        """Whether it compares an image with its prior."""
-        return self.encoder.takes_prior
+        """True if it compares an image with its prior."""
+        return self.settings.takes_prior
 
     def forward(self, frames: Frames[Tensor]) -> ImageOutput:
         assert self.projector is not None
         patches = self.encoder(frames)
-        projected_BP, projected_BhwP = self.projector(patches)
+        projected_BP, projected_BhwP = self.projector(*patches)
         return ImageOutput(
             normalize(projected_BP, dim=1),
             normalize(projected_BhwP, dim=3),
@@ -119,7 +85,5 @@ def load_image_half(folder: Path, trunk_alone: bool = False) -> ImageEncoder:
 
 def read_image_settings(path: Path) -> ImageEncoderSettings:
     """The sizes of an image half; an :class:`InputError` names the key that is wrong."""
-    try:
-        return ImageEncoderSettings.model_validate(read_object(path))
-    except ValidationError as error:
-        raise InputError(explain(error, str(path))) from None
+    settings: ImageEncoderSettings = from_record(ImageEncoderKind, read_object(path), str(path))
+    return settings

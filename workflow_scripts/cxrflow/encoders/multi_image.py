@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from cxrflow.encoders.dropout import Dropout, attention
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.resnet import ResNet
-from cxrflow.encoders.settings import ComparisonSettings, ImageEncoderSettings
+from cxrflow.encoders.settings import ComparisonSettings, MultiImageSettings
 from cxrflow.encoders.trunk import ImageTrunk, Patches, coloured
 
 EPSILON = 1e-6  # of layer normalisation
@@ -148,11 +148,8 @@ class Comparison(nn.Module):
 class Trunk(ImageTrunk):
     """Current and prior images to static and difference features, side by side."""
 
-    takes_prior = True
-
-    def __init__(self, settings: ImageEncoderSettings) -> None:
+    def __init__(self, settings: MultiImageSettings) -> None:
         super().__init__()
-        assert settings.comparison is not None
         self.settings, comparison = settings, settings.comparison
         self.encoder = ResNet(settings)
         self.backbone_to_vit = nn.Conv2d(self.encoder.features, comparison.width, 1, bias=False)

@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import ConvolutionalSettings, ResNetSettings
 from cxrflow.encoders.trunk import ImageTrunk, Patches, coloured, only_current
 
 
@@ -67,7 +67,7 @@ def _downsample(inputs: int, outputs: int, stride: int) -> nn.Sequential:
 class ResNet(nn.Module):
     """Convolutional trunk: [B, C, H, W] in [0, 1] to patch features [B, features, h, w]."""
 
-    def __init__(self, settings: ImageEncoderSettings) -> None:
+    def __init__(self, settings: ConvolutionalSettings) -> None:
         super().__init__()
         block = BasicBlock if settings.block == "basic" else Bottleneck
         self.conv1 = nn.Conv2d(settings.channels, settings.width, 7, 2, 3, bias=False)
@@ -126,7 +126,7 @@ class ResNet(nn.Module):
 class Trunk(ImageTrunk):
     """A ResNet under the name that the released checkpoints use."""
 
-    def __init__(self, settings: ImageEncoderSettings) -> None:
+    def __init__(self, settings: ResNetSettings) -> None:
         super().__init__()
         self.settings = settings
         self.encoder = ResNet(settings)

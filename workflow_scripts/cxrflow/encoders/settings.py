@@ -1,28 +1,43 @@
 """Sizes of the encoders. The defaults are the papers'; a scale makes them smaller."""
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_serializer, model_validator
+from pydantic import Field, model_validator
 
-from cxrflow.settings import Settings
+from cxrflow.settings import Kind, OneKind, Settings
 
 # How the states of a text become the one that is projected; kept in the text half's config.json.
 TextPooling = Literal["cls", "max", "mean"]
 
 
-class ProjectionHeadSettings(Settings):
-    """How features come to the joint space; kept in the half's config.json."""
+class ProjectionHeadSettings(Kind):
+    """How features come to the joint space; kept in the config.json of image and text half."""
 
-    kind: Literal["biovil", "mlp", "linear"] = Field(
-        "biovil",
-        description="biovil: BioViL's, of images with batch normalisation and before patches are "
-        "averaged, of text with layer normalisation; mlp: linear, ReLU, linear, and linear: both "
-        "after pooling (ConVIRT sections 2.2 and 4.4)",
-    )
-    hidden: int | None = Field(
-        None, ge=1, description="width inside an mlp; null: that of its input"
-    )
+    room = "encoders.heads"
+
+
+class BiovilHeadSettings(ProjectionHeadSettings):
+    """BioViL's: a perceptron with batch normalisation on patches, layer normalisation on text."""
+
+    kind: Literal["biovil"] = "biovil"
+
+
+class MlpHeadSettings(ProjectionHeadSettings):
+    """Linear, ReLU, linear, after pooling (ConVIRT section 2.2)."""
+
+    kind: Literal["mlp"] = "mlp"
+    hidden: int | None = Field(None, ge=1, description="width inside; null: that of the input")
+
+
+class LinearHeadSettings(ProjectionHeadSettings):
+    """One linear layer after pooling (ConVIRT section 4.4)."""
+
+    kind: Literal["linear"] = "linear"
+
+
+ProjectionHeadKind = Annotated[
+    BiovilHeadSettings | MlpHeadSettings | LinearHeadSettings, OneKind("biovil")
+]
 
 
 class TextEncoderSettings(Settings):
@@ -34,7 +49,7 @@ class TextEncoderSettings(Settings):
     feed_forward: int = Field(3072, ge=8)
     positions: int = Field(512, ge=8, description="longest sequence in tokens")
     projection: int = Field(128, ge=2, description="width of the joint space")
-    projection_head: ProjectionHeadSettings = ProjectionHeadSettings()
+    projection_head: ProjectionHeadKind = BiovilHeadSettings()
 
 
 class ComparisonSettings(Settings):
@@ -69,31 +84,20 @@ class ComparisonSettings(Settings):
         return self
 
 
-class ImageEncoderSettings(Settings):
-    """ResNet and its projection (BioViL Appendix E.2); the defaults are ResNet-50."""
+class ImageEncoderSettings(Kind):
+    """What image encoders of every kind have."""
 
-    kind: Literal["resnet", "multi_image"] = Field(
-        "resnet", description="module of the trunk, see trunk.py"
-    )
-    comparison: ComparisonSettings | None = Field(
-        None, description="of kind multi_image, and of no other"
-    )
-    block: Literal["basic", "bottleneck"] = "bottleneck"
-    layers: tuple[int, int, int, int] = (3, 4, 6, 3)
-    width: int = Field(64, ge=4, description="channels of the stem and the first stage")
+    room = "encoders"
+    takes_prior: ClassVar[bool] = False  # True: compares an image with the one before it
+
     channels: Literal[1, 3] = Field(3, description="3 repeats the grey image, as the released")
     normalisation: Literal["none", "imagenet", "half"] = Field(
         "none",
         description="of pixels in [0, 1], before the trunk: none (BioViL), imagenet: mean and "
         "deviation of its colours (three channels), half: both 0.5 (MGCA)",
     )
-    dilate: tuple[bool, bool, bool] = Field(
-        (False, False, False),
-        description="replace the stride of stages 2 to 4 by dilation, for a finer grid",
-    )
-    stem_pool: bool = Field(True, description="3x3 max pooling after the stem, as published")
     projection: int = Field(128, ge=2, description="width of the joint space")
-    projection_head: ProjectionHeadSettings = ProjectionHeadSettings()
+    projection_head: ProjectionHeadKind = BiovilHeadSettings()
 
     @model_validator(mode="after")
     def _colours_are_three(self) -> Self:
@@ -101,23 +105,36 @@ class ImageEncoderSettings(Settings):
             raise ValueError(f"normalisation imagenet needs channels 3, not {self.channels}")
         return self
 
-    @model_validator(mode="before")
-    @classmethod
-    def _several_images_are_compared(cls, values: Any) -> Any:
-        if isinstance(values, dict) and values.get("kind") == "multi_image":
-            return {"comparison": {}, **values}
-        return values
 
-    @model_validator(mode="after")
-    def _one_image_is_not_compared(self) -> Self:
-        if (self.comparison is None) != (self.kind == "resnet"):
-            raise ValueError(f"kind is {self.kind}; expected comparison with multi_image only")
-        return self
+class ConvolutionalSettings(ImageEncoderSettings):
+    """Sizes of a ResNet (BioViL Appendix E.2); the defaults are ResNet-50."""
 
-    @model_serializer(mode="wrap")
-    def _only_its_own(self, dump: Callable[[Self], dict[str, Any]]) -> dict[str, Any]:
-        values = dump(self)
-        return {n: v for n, v in values.items() if n != "comparison" or v is not None}
+    block: Literal["basic", "bottleneck"] = "bottleneck"
+    layers: tuple[int, int, int, int] = (3, 4, 6, 3)
+    width: int = Field(64, ge=4, description="channels of the stem and the first stage")
+    dilate: tuple[bool, bool, bool] = Field(
+        (False, False, False),
+        description="replace the stride of stages 2 to 4 by dilation, for a finer grid",
+    )
+    stem_pool: bool = Field(True, description="3x3 max pooling after the stem, as published")
+
+
+class ResNetSettings(ConvolutionalSettings):
+    """A ResNet, of single images."""
+
+    kind: Literal["resnet"] = "resnet"
+
+
+class MultiImageSettings(ConvolutionalSettings):
+    """A ResNet, and a transformer that compares its features of two images (BioViL-T)."""
+
+    takes_prior = True
+
+    kind: Literal["multi_image"] = "multi_image"
+    comparison: ComparisonSettings = ComparisonSettings()
+
+
+ImageEncoderKind = Annotated[ResNetSettings | MultiImageSettings, OneKind("resnet")]
 
 
 class ReportDecoderSettings(Settings):
@@ -155,8 +172,10 @@ class ReportDecoderSettings(Settings):
         return self
 
 
-class CaptioningSettings(Settings):
-    """What every captioner writes."""
+class CaptioningSettings(Kind):
+    """What captioners of every kind write."""
+
+    room = "encoders"
 
     sections: tuple[Literal["findings", "impression"], ...] = Field(
         ("findings", "impression"),
@@ -206,6 +225,4 @@ class TransformerCaptioningSettings(CaptioningSettings):
         return self
 
 
-Captioning = Annotated[
-    LstmCaptioningSettings | TransformerCaptioningSettings, Field(discriminator="kind")
-]
+Captioning = Annotated[LstmCaptioningSettings | TransformerCaptioningSettings, OneKind()]

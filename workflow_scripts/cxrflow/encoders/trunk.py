@@ -7,7 +7,6 @@ Shapes: B studies, F features, h x w grid.
 """
 
 from abc import ABC, abstractmethod
-from importlib import import_module
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -33,7 +32,6 @@ class ImageTrunk(nn.Module, ABC):
     """Frames of pixels in [0, 1] to :class:`Patches`."""
 
     features: int  # F
-    takes_prior = False
 
     @abstractmethod
     def forward(self, frames: Frames[Tensor]) -> Patches:
@@ -42,7 +40,7 @@ class ImageTrunk(nn.Module, ABC):
 
 def build_trunk(settings: ImageEncoderSettings) -> ImageTrunk:
     """A trunk of the kind and sizes of ``settings``, randomly initialised."""
-    trunk: ImageTrunk = import_module(f"cxrflow.encoders.{settings.kind}").Trunk(settings)
+    trunk: ImageTrunk = settings.code("Trunk")(settings)
     return trunk
 
 

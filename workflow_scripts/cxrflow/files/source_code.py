@@ -8,7 +8,8 @@ results (:data:`FRAME`) or what maps names to things (registries): whoever uses 
 
 Of a settings module only what is used counts, and of a class there neither fields nor validators:
 the values that follow from them are a parameter of the stage. Its properties and methods do count,
-and so do those of its fields' classes, but not of a list of terms: a model uses some of them.
+and so do those of its fields' classes, but not of a list of terms or of kinds: a model uses some of
+them. What values a field admits does not count.
 """
 
 import ast
@@ -38,7 +39,8 @@ FRAME: Final = {
 }
 REGISTRIES: Final = {"cxrflow.data.layouts"}  # and every module called registry
 TERMS: Final = "Terms"  # base of the classes that list terms
-VALIDATORS: Final = {"field_validator", "model_validator", "model_serializer"}
+KINDS: Final = "OneKind("  # in the definition of a union that lists kinds
+VALIDATORS: Final = {"field_validator", "model_validator"}
 
 
 @cache
@@ -269,32 +271,38 @@ def _definitions(text: str) -> dict[str, _Definition]:
     for node in ast.parse(text).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             nodes[node.name] = node
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and KINDS not in ast.unparse(node):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             nodes |= {target.id: node for target in targets if isinstance(target, ast.Name)}
-    names = {*nodes, *(item.name for item in _module(text).imports)}
-    return {name: _definition(name, node, names) for name, node in nodes.items()}
+    imports = {item.name for item in _module(text).imports}
+    classes = {name for name, node in nodes.items() if isinstance(node, ast.ClassDef)}
+    return {
+        name: _definition(name, node, {*nodes, *imports}, {*classes, *imports})
+        for name, node in nodes.items()
+    }
 
 
-def _definition(name: str, node: ast.stmt, names: set[str | None]) -> _Definition:
+def _definition(
+    name: str, node: ast.stmt, names: set[str | None], classes: set[str | None]
+) -> _Definition:
     counted: list[ast.AST] = [node]
     name_sources: list[ast.AST] = [node]
+    annotations: list[ast.AST] = []
     if isinstance(node, ast.ClassDef):
         fields = [item for item in node.body if isinstance(item, ast.AnnAssign)]
         counted = [item for item in node.body if item not in fields and not _validates(item)]
         name_sources = [*counted, *node.bases]
         if TERMS not in map(ast.unparse, node.bases):
-            name_sources += [field.annotation for field in fields]
-    uses = {
-        node_inside.id
-        for source in name_sources
-        for node_inside in ast.walk(source)
-        if isinstance(node_inside, ast.Name)
-    }
+            annotations = [field.annotation for field in fields]
+    uses = _names_in(name_sources) & names | _names_in(annotations) & classes
     logic = [_Logic().visit(source) for source in counted]
     text = "".join(ast.dump(source) for source in logic if source is not None)
     digest = _digest(f"{name} {text}".encode()) if text else ""
-    return _Definition(digest, frozenset(uses & names - {name}))
+    return _Definition(digest, frozenset(uses - {name}))
+
+
+def _names_in(nodes: Iterable[ast.AST]) -> set[str | None]:
+    return {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def _validates(item: ast.stmt) -> bool:

@@ -59,7 +59,7 @@ def build_alignments(
     claim_folder(folder, PRODUCT)
     (folder / "registration.json").unlink(missing_ok=True)
     parts = list(chunks(pairs, settings.pairs_per_shard))
-    decides = [FORMAT_VERSION, store.fingerprint, settings.model_dump(mode="json")]
+    decides = [FORMAT_VERSION, store.fingerprint, settings.record()]
     paths = [
         folder / f"part-{number:05d}-{fingerprint([decides, part])}.parquet"
         for number, part in enumerate(parts)

@@ -159,7 +159,7 @@ def plan_fingerprint(
             files.append([source.image_id, source.path, None, None])
         else:
             files.append([source.image_id, source.path, status.st_size, status.st_mtime_ns])
-    decides = settings.model_dump(exclude={"images_per_shard", "max_failed_share"})
+    decides = settings.record(exclude={"images_per_shard", "max_failed_share"})
     return fingerprint([FORMAT_VERSION, str(geometry), decides, files])
 
 

@@ -59,9 +59,9 @@ class CohortRecipe(CohortSettings):
             )
         return self
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> CohortSettings:
         """What the cohort program receives."""
-        return self.model_dump(mode="json", exclude=set(self.PLACES))
+        return CohortSettings.model_validate(self.model_dump(exclude=set(self.PLACES)))
 
 
 class VocabularyRecipe(VocabularySettings):
@@ -70,9 +70,9 @@ class VocabularyRecipe(VocabularySettings):
     documents: list[str] = Field(min_length=1, description="data sets with text")
     scales: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> VocabularySettings:
         """What the vocabulary program receives."""
-        return self.model_dump(mode="json", exclude={"documents", "scales"})
+        return VocabularySettings.model_validate(self.model_dump(exclude={"documents", "scales"}))
 
 
 class ModelScale(Settings):

@@ -4,12 +4,11 @@ Every share is a probability in [0, 1]. A patient depends on ``seed`` and its ow
 a larger hospital holds the smaller one.
 """
 
-from collections.abc import Callable
-from typing import Any
+from typing import Annotated
 
-from pydantic import Field, model_serializer
+from pydantic import Field
 
-from cxrflow.settings import Seed, Settings
+from cxrflow.settings import Before, Seed, Settings
 
 #: The data sets that a setting is of, by writer; one that is not here is of them all.
 OF = {
@@ -134,28 +133,19 @@ class HospitalSettings(Settings):
     mednli_pairs: int = Field(
         1200, ge=12, multiple_of=3, description="lines of the training file of the MedNLI copy"
     )
-    covidx_shortcut: bool = Field(
+    covidx_shortcut: Annotated[bool, Before(False)] = Field(
         False,
         description="images of the COVIDx copy look like the collection they come from, as in the "
         "published set, so that the look gives most classes away; false: looks are drawn apart",
     )
-    generic_pictures: int = Field(
+    generic_pictures: Annotated[int, Before(1600)] = Field(
         1600, ge=16, description="training pictures of the ImageNet copy, of sixteen classes"
     )
     splitter_reports: int = Field(
         300, ge=3, description="reports that the sentence splitter and entity tagger learn from"
     )
 
-    @model_serializer(mode="wrap")
-    def _as_before_where_unasked(
-        self, dump: Callable[["HospitalSettings"], dict[str, Any]]
-    ) -> dict[str, Any]:
-        """A hospital without what came later is what it was before, in its manifests too."""
-        later = ("followed", "covidx_shortcut", "generic_pictures")
-        unasked = {name: type(self).model_fields[name].default for name in later}
-        return {k: v for k, v in dump(self).items() if k not in unasked or v != unasked[k]}
-
-    def of(self, dataset: str) -> dict[str, Any]:
+    @classmethod
+    def fields_of(cls, dataset: str) -> set[str]:
         """The settings that a data set is drawn by; no other has to be drawn anew for its own."""
-        every = self.model_dump(mode="json")
-        return {name: value for name, value in every.items() if dataset in OF.get(name, (dataset,))}
+        return {name for name in cls.model_fields if dataset in OF.get(name, (dataset,))}

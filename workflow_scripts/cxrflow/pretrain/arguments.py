@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cxrflow.files.source_code import code_digest
 from cxrflow.programs.program import parser, seed_number
-from cxrflow.settings import SettingsT, read_settings
+from cxrflow.settings import SettingsT, modules_of, read_settings
 
 if TYPE_CHECKING:
     from cxrflow.pretrain.objective import Run, TermsProgram
@@ -75,7 +75,7 @@ def train(
         "model": given.model,
         "program": name,
         "seed": seed,
-        "settings": program.settings.model_dump(mode="json"),
+        "settings": program.settings.record(),
         "data": data,
     }
     code = code_digest(*code_of(program, name))
@@ -88,9 +88,5 @@ def code_of(program: "TermsProgram", name: str) -> list[str]:
 
     What ``Models.code_of`` of the configuration says of a recipe.
     """
-    settings = program.settings
-    terms = [f"pretrain.terms.{term}" for term in settings.terms.named()]
-    image = getattr(getattr(program, "image", None), "settings", None)
-    parts = [getattr(settings, "encoder", None), getattr(settings, "decoder", None), image]
-    kinds = {getattr(part, "kind", None) for part in parts}  # a text encoder has none
-    return [f"pretrain.{name}", *terms, *sorted(f"encoders.{kind}" for kind in kinds if kind)]
+    terms = [f"pretrain.terms.{term}" for term in program.settings.terms.named()]
+    return [f"pretrain.{name}", *terms, *modules_of(program.settings)]

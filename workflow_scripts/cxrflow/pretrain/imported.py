@@ -78,7 +78,7 @@ def import_weights(
             "program": PROGRAMS[kind],
             "seed": seed,
             "learnt": None,  # nothing was trained here
-            "settings": settings.model_dump(mode="json"),
+            "settings": settings.record(),
             "data": {"name": "published weights", "synthetic": False, **halves.run.get("data", {})},
             "sources": {path.name: file_digest(path) for path in source_files(files)},
             "parameters": sum(p.numel() for m in modules for p in m.parameters()),

@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             "seed": given.seed,
             "learnt": None,  # nothing was trained here
             "drawn": drawn,
-            "settings": settings.model_dump(mode="json"),
+            "settings": settings.record(),
             "data": {
                 "name": "none",
                 "synthetic": False,

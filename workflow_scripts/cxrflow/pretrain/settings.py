@@ -7,8 +7,10 @@ from pydantic import Field, model_serializer, model_validator
 
 from cxrflow.encoders.settings import (
     Captioning,
-    ImageEncoderSettings,
+    ImageEncoderKind,
+    MultiImageSettings,
     ReportDecoderSettings,
+    ResNetSettings,
     TextEncoderSettings,
     TextPooling,
 )
@@ -87,14 +89,14 @@ class StoredImagesSettings(Settings):
 class ImagePretrainingSettings(StoredImagesSettings):
     """Images alone (Appendix E.2, second column of Table E.1)."""
 
-    encoder: ImageEncoderSettings = ImageEncoderSettings()
+    encoder: ImageEncoderKind = ResNetSettings()
     terms: ImageTerms
 
 
 class InitialSettings(Settings):
     """An image encoder before any training (ConVIRT section 4.3)."""
 
-    encoder: ImageEncoderSettings = ImageEncoderSettings()
+    encoder: ImageEncoderKind = ResNetSettings()
 
 
 class SupervisedSettings(ImagePretrainingSettings):
@@ -106,8 +108,8 @@ class SupervisedSettings(ImagePretrainingSettings):
 class JointPretrainingSettings(StoredImagesSettings):
     """BioViL's joint training (section 2.2, first column of Table E.1)."""
 
-    encoder: ImageEncoderSettings = Field(
-        ImageEncoderSettings(),
+    encoder: ImageEncoderKind = Field(
+        ResNetSettings(),
         description="sizes of a new image encoder; a started one keeps its own",
     )
     length: int = Field(512, ge=8, description="tokens of the longest text")
@@ -154,8 +156,8 @@ class JointPretrainingSettings(StoredImagesSettings):
 class TemporalPretrainingSettings(JointPretrainingSettings):
     """BioViL-T's joint training on images with their priors (its section 3)."""
 
-    encoder: ImageEncoderSettings = Field(
-        ImageEncoderSettings(kind="multi_image"),
+    encoder: ImageEncoderKind = Field(
+        MultiImageSettings(),
         description="sizes of the image encoder; its ResNet may start from another model's",
     )
     mlm_sections: tuple[Literal["findings", "impression"], ...] = Field(
@@ -172,7 +174,8 @@ class TemporalPretrainingSettings(JointPretrainingSettings):
     @model_validator(mode="after")
     def _frames_are_of_two_kinds(self) -> Self:
         mlm = self.terms.mlm
-        require_with_priors("encoder.kind", self.encoder.kind, "multi_image")
+        if not self.encoder.takes_prior:
+            raise ValueError(f"encoder.kind is {self.encoder.kind}; expected one of two images")
         require_uneven_batches(self)
         forward = mlm.forward if mlm else "separate"
         require_with_priors("terms.mlm.forward", forward, "separate")
@@ -200,7 +203,7 @@ class StudyPretrainingSettings(JointPretrainingSettings):
                 f"terms.pair_matching with encoder.projection_head.kind {kind}; expected linear, "
                 "as it compares linear projections (ConVIRT section 4.3)"
             )
-        if self.encoder.kind != "resnet":
+        if self.encoder.takes_prior:
             raise ValueError(f"encoder.kind is {self.encoder.kind}; expected one of single images")
         return self
 
@@ -232,8 +235,8 @@ class ReportTrainingSettings(StoredImagesSettings):
 class CaptionTrainingSettings(StoredImagesSettings):
     """Writing reports from the patches of an image's trunk (ConVIRT section 4.3)."""
 
-    encoder: ImageEncoderSettings = Field(
-        ImageEncoderSettings(), description="sizes of the trunk, which may start from another's"
+    encoder: ImageEncoderKind = Field(
+        ResNetSettings(), description="sizes of the trunk, which may start from another's"
     )
     decoder: Captioning
     terms: CaptionTerms

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from cxrflow.compute.keyed_random import BITS, row_state, uniform
-from cxrflow.encoders.cxr_bert import CXRBert, ProjectionHead
+from cxrflow.encoders.cxr_bert import CXRBert, text_projection
 from cxrflow.encoders.image_encoder import ImageOutput
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
@@ -128,4 +128,4 @@ def renew_projection(text: CXRBert, settings: ImageEncoderSettings) -> None:
         "projection_size": settings.projection,
     }
     text.config = text.config.model_copy(update=head)
-    text.cls_projection_head = ProjectionHead(text.config)
+    text.cls_projection_head = text_projection(text.config)

@@ -213,7 +213,7 @@ def write_cohort(cohort: Cohort, flow: Flow, settings: CohortSettings, options: 
                 "kind": settings.kind,
                 "synthetic": any(map(is_synthetic, roots)),
                 "fingerprint": fingerprint(digests),
-                "settings": settings.model_dump(mode="json"),
+                "settings": settings.record(),
                 "steps": flow.steps,
                 "splits": cohort.split_sizes(),
                 "checks": flow.checks,

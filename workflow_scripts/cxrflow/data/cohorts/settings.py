@@ -3,18 +3,17 @@
 The defaults are BioViL's (§4.1: frontal views, IMPRESSION present, evaluation patients held out).
 """
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, field_validator, model_serializer, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from cxrflow.settings import Seed, Settings
+from cxrflow.settings import Before, Seed, Settings
 
 Split = Literal["train", "validate", "test"]
 SPLITS = get_args(Split)
 SplitMethod = Literal["auto", "patients", "official", "file", "ordered", "all"]
-CohortKind = Literal["pairs", "grounding", "classification", "nli", "progression"]
+CohortKind = Literal["pairs", "grounding", "classification", "nli", "progression", "retrieval"]
 
 
 class ValidationSettings(Settings):
@@ -93,17 +92,11 @@ class SplitSettings(Settings):
             raise ValueError("`parts` are the publisher's: expected method official")
         return self
 
-    @model_serializer(mode="wrap")
-    def _new_fields_where_asked(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        unasked = ("parts", "validation")
-        return {k: v for k, v in dump(self).items() if k not in unasked or v is not None}
-
 
 class CohortSettings(Settings):
     """What ``cxrflow build_cohort`` is told besides paths."""
 
-    # A kind that is named in the field alone changes none of the others' code (`source_files`).
-    kind: CohortKind | Literal["retrieval"] = Field(
+    kind: CohortKind = Field(
         "pairs",
         description="pairs: a study's image and report; grounding: a phrase and its boxes; "
         "classification: an image and its labels; nli: a premise, a hypothesis, their relation; "
@@ -140,12 +133,12 @@ class CohortSettings(Settings):
         "`views`, then random",
     )
     seed: Seed = Field(0, description="seed of the image choice")
-    acquisitions: Literal["any", "single"] = Field(
+    acquisitions: Annotated[Literal["any", "single"], Before("any")] = Field(
         "any",
         description="single: pairs of studies with exactly one frontal image (BioViL-T 3.3, "
         "of which its model for curation learns)",
     )
-    priors: bool = Field(
+    priors: Annotated[bool, Before(False)] = Field(
         False,
         description="grounding: each image with its patient's image before it, chosen by `choose` "
         "(BioViL-T Table 5). Pairs always have theirs",
@@ -236,10 +229,3 @@ class CohortSettings(Settings):
         if splits not in (SplitSettings(), SplitSettings(method="all")):
             raise ValueError("splits of a cohort of kind retrieval: expected method all alone")
         return {**values, "splits": {"method": "all"}}
-
-    @model_serializer(mode="wrap")
-    def _new_fields_where_asked(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        values = dump(self)
-        unasked = dict.fromkeys(("fewest_tokens", "share_unit", "labels"))
-        unasked |= {"priors": False, "acquisitions": "any"}
-        return {k: v for k, v in values.items() if k not in unasked or v != unasked[k]}

@@ -46,9 +46,7 @@ class Layout(Settings):
     holds: frozenset[Content] = Field(min_length=1)
     people: frozenset[str] = Field(frozenset(), description="whose patients; none: of no patients")
     ids: str | None = Field(None, description="how patients are numbered; null: they are not named")
-    cohorts: tuple[CohortKind | Literal["retrieval"], ...] = Field(
-        (), description="kinds that can be made of it"
-    )
+    cohorts: tuple[CohortKind, ...] = Field((), description="kinds that can be made of it")
     tables: str | None = Field(None, pattern=READER, description="reader of studies, images, boxes")
     published: str | None = Field(
         None,

@@ -26,7 +26,12 @@ from cxrflow.encoders.released.text import (
     read_released_text,
     text_weights_file,
 )
-from cxrflow.encoders.settings import ProjectionHeadSettings
+from cxrflow.encoders.settings import (
+    BiovilHeadSettings,
+    ConvolutionalSettings,
+    ImageEncoderSettings,
+    ProjectionHeadSettings,
+)
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object
 
@@ -129,8 +134,18 @@ def _require_one_space(text: CXRBert, image: ImageEncoder, files: Files) -> None
 
 def require_released_head(head: ProjectionHeadSettings, folder: Path) -> None:
     """The released layout has names for BioViL's projections alone."""
-    if head.kind != "biovil":
+    if not isinstance(head, BiovilHeadSettings):
         raise InputError(f"{folder}: has a projection of kind {head.kind}; only biovil is exported")
+
+
+def released_trunk(settings: ImageEncoderSettings, folder: Path) -> ConvolutionalSettings:
+    """The sizes of an image half whose trunk has released names: a ResNet's."""
+    if not isinstance(settings, ConvolutionalSettings):
+        raise InputError(
+            f"{folder}: has a trunk of kind {settings.kind}; only ResNets are exported"
+        )
+    require_released_head(settings.projection_head, folder)
+    return settings
 
 
 def is_released(path: Path) -> bool:

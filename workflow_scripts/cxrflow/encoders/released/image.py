@@ -20,7 +20,11 @@ from torch import Tensor
 from cxrflow.encoders.image_encoder import ImageEncoder, read_image_settings
 from cxrflow.encoders.released.checkpoints import drop, read_checkpoint
 from cxrflow.encoders.resnet import ResNet
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.settings import (
+    ConvolutionalSettings,
+    MultiImageSettings,
+    ResNetSettings,
+)
 from cxrflow.encoders.weights import load_weights, require_fit
 from cxrflow.errors import InputError
 from cxrflow.settings import explain
@@ -57,7 +61,8 @@ def read_released_image(
     beside = path.with_suffix(".json")
     if not imagenet and beside.is_file():
         said = read_image_settings(beside)
-        if said.model_dump(exclude=NO_WEIGHTS) != settings.model_dump(exclude=NO_WEIGHTS):
+        same = said.model_dump(exclude=NO_WEIGHTS) == settings.model_dump(exclude=NO_WEIGHTS)
+        if not (same and isinstance(said, ConvolutionalSettings)):
             raise InputError(f"{beside}: sizes of other weights than those of {path.name}")
         settings = said
     with torch.random.fork_rng(devices=[]):
@@ -76,7 +81,7 @@ def read_released_image(
 
 def sizes_of(
     weights: Mapping[str, Tensor], projection: int | None, path: Path
-) -> ImageEncoderSettings:
+) -> ConvolutionalSettings:
     """The sizes that a state dict with our names shows; ``projection`` where it has none."""
     needed = (STEM,) if projection is not None else (STEM, LAST)
     require_fit([f"{name} is missing" for name in needed if name not in weights], path)
@@ -102,18 +107,21 @@ def sizes_of(
         "channels": weights[STEM].shape[1],
         "projection": weights[LAST].shape[0] if projection is None else projection,
     }
-    values |= _comparison_of(weights)
+    comparison = _comparison_of(weights)
+    kind: type[ConvolutionalSettings] = ResNetSettings
+    if comparison is not None:
+        kind, values["comparison"] = MultiImageSettings, comparison
     try:
-        return ImageEncoderSettings.model_validate(values)
+        return kind.model_validate(values)
     except ValidationError as error:
         raise InputError(explain(error, str(path))) from None
 
 
-def _comparison_of(weights: Mapping[str, Tensor]) -> dict[str, Any]:
-    """What a state dict shows of the transformer that compares images; nothing if it has none."""
+def _comparison_of(weights: Mapping[str, Tensor]) -> dict[str, Any] | None:
+    """The sizes of the transformer that compares images, None if a state dict has none."""
     stem = weights.get("encoder.backbone_to_vit.weight")
     if stem is None:
-        return {}
+        return None
     perceptron = weights.get(f"{COMPARISON}blocks.0.mlp.fc1.weight")
     blocks = {name.split(".")[3] for name in weights if name.startswith(f"{COMPARISON}blocks.")}
     sizes: dict[str, Any] = {
@@ -122,7 +130,7 @@ def _comparison_of(weights: Mapping[str, Tensor]) -> dict[str, Any]:
     }
     if perceptron is not None:
         sizes["feed_forward"] = len(perceptron)
-    return {"kind": "multi_image", "comparison": sizes}
+    return sizes
 
 
 def _fc_shapes(image: ImageEncoder) -> dict[str, tuple[int, ...]]:
@@ -138,16 +146,14 @@ def released_image(image: ImageEncoder) -> dict[str, Tensor]:
     return state | {name: torch.zeros(shape) for name, shape in _fc_shapes(image).items()}
 
 
-def released_image_name(settings: ImageEncoderSettings) -> str:
+def released_image_name(settings: ConvolutionalSettings) -> str:
     """The released file's name for its sizes; for others one that tells them."""
-    model, whole = "biovil_image", "resnet50"
-    if settings.kind == "multi_image":
-        model, whole = "biovil_t_image", "model"
+    model, trunk = "biovil_image", "resnet50"
+    if settings.takes_prior:
+        model, trunk = "biovil_t_image", "model"
     unsaid = {**NO_WEIGHTS, "projection": True}
-    sizes = settings.model_dump(exclude=unsaid)
-    if sizes == ImageEncoderSettings(kind=settings.kind).model_dump(exclude=unsaid):
-        trunk = whole
-    else:
+    published = type(settings).model_validate({})
+    if settings.model_dump(exclude=unsaid) != published.model_dump(exclude=unsaid):
         depths = "-".join(map(str, settings.layers))
         trunk = f"{settings.block}{depths}_width{settings.width}_channels{settings.channels}"
     return f"{model}_{trunk}_proj_size_{settings.projection}.pt"

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from cxrflow.encoders.settings import ProjectionHeadSettings
+from cxrflow.encoders.settings import BiovilHeadSettings, ProjectionHeadKind
 from cxrflow.settings import Settings
 
 Kind = Literal["cxr_bert", "bert", "biovil_image", "biovil", "biovil_t", "imagenet_resnet"]
@@ -66,8 +66,8 @@ class ImportSettings(Settings):
     projection: int = Field(
         128, ge=2, description="width of a projection to the joint space that the files lack"
     )
-    projection_head: ProjectionHeadSettings = Field(
-        ProjectionHeadSettings(), description="of a text encoder whose files lack a projection"
+    projection_head: ProjectionHeadKind = Field(
+        BiovilHeadSettings(), description="of a text encoder whose files lack a projection"
     )
     new_token_head: bool = Field(
         False,

@@ -70,7 +70,7 @@ def dataset_writer(
             if followed:
                 of_followed(settings, dataset)
             output, options = Path(output), defaults | given
-            values = settings.model_dump(mode="json") | options
+            values = settings.record() | options
             mark = fingerprint({"dataset": dataset, "generation": GENERATION, "settings": values})
             manifest = output / MANIFEST
             if manifest.is_file() and read_json(manifest).get("fingerprint") == mark:

@@ -4,10 +4,9 @@ Defaults are the papers' own. The order of the lists below is that in which term
 added up, whatever the order in a recipe.
 """
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import ClassVar, Literal, Self, get_args
 
-from pydantic import Field, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from cxrflow.settings import Settings
 from cxrflow.text.settings import MaskingSettings
@@ -208,10 +207,6 @@ class Terms(Settings):
                 "at most one"
             )
         return self
-
-    @model_serializer(mode="wrap")
-    def _only_named(self, dump: Callable[[Self], dict[str, Any]]) -> dict[str, Any]:
-        return {name: term for name, term in dump(self).items() if term is not None}
 
 
 class TextTerms(Terms):
