@@ -1,7 +1,6 @@
 """COVIDx v4, MURA v1.1, the musculoskeletal folder: whole and damaged; drawn validation parts."""
 
 import gzip
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -383,8 +382,3 @@ def test_musculoskeletal_folder_that_is_none(tmp_path: Path) -> None:
     listed.write_text("study_id,patient_id,body_part\nw_1,p9,wrist\n")
     with pytest.raises(InputError, match=r"images: folder not found; expected images/<study_id>_"):
         read("musculoskeletal", root)
-
-
-def test_settings_of_older_cohorts_are_what_they_were() -> None:
-    said = CohortSettings(kind="classification").model_dump(mode="json")
-    assert "validation" not in said["splits"] and json.loads(json.dumps(said))

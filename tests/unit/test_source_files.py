@@ -121,7 +121,7 @@ IMAGES = "class ImageEncoderSettings(Kind):\n"
         ("encoders/heads/biovil.py", "eps=1e-12", "eps=1e-6", TRAININGS),
         ("encoders/heads/mlp.py", "relu", "gelu", set()),
         ("encoders/multi_image.py", "\nclass ", "\nX = 1\n\n\nclass ", set()),
-        ("encoders/resnet.py", "\nclass ", "\nX = 1\n\n\nclass ", {"simclr", *JOINT}),
+        ("encoders/resnet.py", "\nclass ", "\nX = 1\n\n\nclass ", {"simclr", *JOINT, "grounding"}),
         ("data/cohorts/settings.py", "get_args(Split)", '("train", "test")', COHORTS),
         # Descriptions count for those who name them.
         ("data/layouts/rsna.yaml", "synthetic: true", "synthetic: false", {"rsna"}),
@@ -187,7 +187,7 @@ def test_a_rule_watches_its_program(rule: str) -> None:
     if rule == "record_config":
         return  # which writes down what it is given
     program = re.search(r"python -m (cxrflow\.[\w.]+)", body)
-    code = re.search(r"        code=(.*?)\n        (?:\w+=|\*\*)", body, re.S)
+    code = re.search(r"        code=(.*?)\n(?:        \w+=|    \w+:)", body, re.S)
     assert program and code and "code_digest(" in code[1], f"rule {rule} names no program's code"
     if rule in BY_WILDCARDS:
         assert BY_WILDCARDS[rule] in code[1]
