@@ -17,6 +17,7 @@ from cxrflow.papers.variants import VARY, Levels, Variant, levels_of, names_alon
 KINDS = ("cohorts", "vocabularies", "models", "tasks", "tables")
 EXTENDS = "extends"
 SCALES = "scales"
+ORDERINGS = "orderings"
 APPENDED = ("rows", "columns", "notes")  # of a table that extends another
 
 Key = tuple[str | int, ...]
@@ -47,6 +48,11 @@ class Entries:
         #: The contents of the file with resolved entries. An entry that is no mapping stays as it
         #: is, for the paper's validation to refuse.
         self.values = dict(raw)
+        self._claims: list[int] = []  # of each claim after ``vary`` its place in the file
+        if isinstance(raw.get(ORDERINGS), list):
+            numbered = list(self._list_variants((ORDERINGS,), raw[ORDERINGS]))
+            self.values[ORDERINGS] = [claim for _, claim in numbered]
+            self._claims = [index for index, _ in numbered]
         # By kind and name: the overlays of an entry alone, and below them those it extends.
         self._overlays: dict[str, dict[str, list[Overlay]]] = {}
         self._chains: dict[str, dict[str, list[Overlay]]] = {}
@@ -84,7 +90,7 @@ class Entries:
             ]
 
     def _list_variants(self, key: Key, rows: list[Any]) -> Iterator[tuple[int, Any]]:
-        """Rows or columns of a table after ``vary``, each with its index in the file."""
+        """Rows, columns or claims after ``vary``, each with its index in the file."""
         for index, row in enumerate(rows):
             if isinstance(row, dict) and VARY in row:
                 for variant in variants("", row, self._read_vary((*key, index, VARY), row[VARY])):
@@ -169,6 +175,8 @@ class Entries:
     def place(self, key: Key) -> tuple[Path, Key]:
         """Return the file and the key where the value of a resolved ``key`` is written."""
         chain = self._chains.get(str(key[0]), {}).get(str(key[1])) if len(key) > 1 else None
+        if key[:1] == (ORDERINGS,) and len(key) > 1 and self._claims:
+            return self.file, (ORDERINGS, self._claims[int(key[1])], *key[2:])
         if chain is None:
             return self.file, key
         below = key[2:]
