@@ -7,12 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import write_cohort
+from benchmark_fakes import result_of, write_cohort
 
 import cxrflow
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.benchmarks.language import mask_prediction as program
 from cxrflow.benchmarks.language.settings import MaskPredictionSettings
 from cxrflow.errors import InputError
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, read_tokenizer, write_tokenizer
@@ -77,7 +76,7 @@ def reports(count: int = 600) -> pd.DataFrame:
 def evaluate(model, table=None, **values):
     settings = MaskPredictionSettings.model_validate({"intervals": {"replicates": 200}} | values)
     cohort = Cohort(reports() if table is None else table, {"name": "tiny", "synthetic": True})
-    return program.evaluate(model, cohort, "pairs.parquet", settings)
+    return result_of("mask_prediction", settings, model=model, cohort=cohort)
 
 
 def test_always_the_same_piece_is_the_baseline(tokenizer):

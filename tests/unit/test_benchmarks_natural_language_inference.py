@@ -1,14 +1,16 @@
 """Fine-tuning on sentence pairs: a task that can be learnt, early stopping, means over runs."""
 
 import json
+from argparse import Namespace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import write_cohort
+from benchmark_fakes import result_of, write_cohort
 
 import cxrflow
 from cxrflow.benchmarks.evaluate import main
@@ -21,6 +23,7 @@ from cxrflow.data.readers.nli import LABELS
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.settings import TextEncoderSettings
 from cxrflow.errors import InputError
+from cxrflow.files.atomic import write_json
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, read_tokenizer, write_tokenizer
 
 WORDS = ("effusion", "edema", "fever", "cough")
@@ -64,21 +67,19 @@ def pairs(count: int, split: str, seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def cohort(*parts: pd.DataFrame, **data: object) -> Cohort:
-    facts = {"name": "tiny", "synthetic": True, "fingerprint": "f"} | data
-    return Cohort(pd.concat(parts, ignore_index=True), facts)
-
-
 def evaluate(model, **values):
     settings = {"run_seeds": [0, 1], "learning_rate": 5e-3, "epochs": 6, "batch_size": 8}
     settings |= {"intervals": {"replicates": 100}, "patience": None, "dropout": 0.0}
-    return program.evaluate(
-        model,
-        cohort(pairs(40, "validate", 1), pairs(60, "test", 2)),
-        cohort(pairs(120, "train", 3), name="notes", synthetic=False),
-        (Path("rad/samples.parquet"), Path("med/samples.parquet")),
-        NaturalLanguageInferenceSettings.model_validate(settings | values),
-    )
+    protocol = NaturalLanguageInferenceSettings.model_validate(settings | values)
+    table = pd.concat([pairs(40, "validate", 1), pairs(60, "test", 2)], ignore_index=True)
+    cohort = Cohort(table, {"name": "tiny", "synthetic": True, "fingerprint": "f"})
+    with TemporaryDirectory() as root:
+        training = write_cohort(Path(root, "med"), "samples.parquet", pairs(120, "train", 3))
+        write_json(training / "flow.json", {"dataset": "notes", "synthetic": False})
+        folders = Namespace(training=training)
+        return result_of(
+            "natural_language_inference", protocol, folders, model=model, cohort=cohort
+        )
 
 
 def test_a_task_that_words_give_away_is_learnt_and_tested_elsewhere(model) -> None:

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from benchmark_fakes import result_of
 from sklearn.metrics import roc_auc_score
 
 from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.benchmarks.language import paraphrase_detection as program
 from cxrflow.benchmarks.language.settings import ParaphraseDetectionSettings
 from cxrflow.errors import InputError
 
@@ -62,7 +62,7 @@ def evaluate(model, table: pd.DataFrame, **values):
         {"intervals": {"replicates": 200}, "embedding": "cls", **values}
     )
     facts = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
-    return program.evaluate(model, Cohort(table, facts), settings)
+    return result_of("paraphrase_detection", settings, model=model, cohort=Cohort(table, facts))
 
 
 @pytest.mark.parametrize("both", [False, True])

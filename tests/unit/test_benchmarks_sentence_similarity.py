@@ -7,13 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import write_cohort
+from benchmark_fakes import result_of, write_cohort
 from sklearn.metrics import roc_auc_score
 
 import cxrflow
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.benchmarks.language import sentence_similarity as program
 from cxrflow.benchmarks.language.settings import SentenceSimilaritySettings
 from cxrflow.errors import InputError
 
@@ -51,7 +50,8 @@ def evaluate(model, table=None, **values):
         {"intervals": {"replicates": 200}} | values
     )
     facts = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
-    return program.evaluate(model, Cohort(samples() if table is None else table, facts), settings)
+    cohort = Cohort(samples() if table is None else table, facts)
+    return result_of("sentence_similarity", settings, model=model, cohort=cohort)
 
 
 def test_by_hand() -> None:

@@ -22,7 +22,7 @@ def cohort(tmp_path: Path) -> Path:
         ("4", "p3", "small small small", "train"),
     ]
     table = pd.DataFrame(rows, columns=["study_id", "subject_id", "findings", "split"])
-    table.to_parquet(folder / "pairs.parquet")
+    table.assign(impression=None).to_parquet(folder / "pairs.parquet")
     (folder / "flow.json").write_text('{"dataset": "invented", "synthetic": true}')
     for name, pieces in {
         "whole": ["small", "effusion", ".", ",", "(", ")"],

@@ -11,7 +11,7 @@ import pandas as pd
 
 from cxrflow.benchmarks.data.settings import RowStatisticsSettings
 from cxrflow.benchmarks.inputs import read_cohort
-from cxrflow.benchmarks.language.sentence_pair_rows import COLUMNS
+from cxrflow.benchmarks.language.sentence_pair_rows import PAIR_COLUMNS
 from cxrflow.benchmarks.result import Result, slug
 from cxrflow.metrics.intervals import Estimate
 
@@ -34,7 +34,7 @@ def count(rows: pd.DataFrame) -> dict[str, Estimate]:
 
 
 def score(options: Namespace, settings: RowStatisticsSettings) -> Result:
-    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
+    cohort = read_cohort(options.cohort, "samples.parquet", PAIR_COLUMNS, settings.split)
     metrics = count(cohort.table)
     log.info("%d pairs of sentences", len(cohort.table))
     rows = cohort.table[["sample_id", "label"]]

@@ -8,11 +8,8 @@ always answers the piece most frequent among the targets of the training split.
 """
 
 import hashlib
-import logging
-from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,20 +17,15 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-import cxrflow
-from cxrflow.benchmarks.inputs import Cohort, choose_split, read_cohort
 from cxrflow.benchmarks.language.settings import MaskPredictionSettings
-from cxrflow.benchmarks.result import Result, estimates
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.errors import InputError
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic, clusters_of, ratio
+from cxrflow.metrics.intervals import Floats, clusters_of, ratio
 from cxrflow.text.masking import MaskedBatch, WordMasker
 from cxrflow.text.report_batch import ReportTokens, Section
 from cxrflow.text.tokenizer import VocabularyInfo
-from cxrflow.training.precision import choose_device
 
-log = logging.getLogger("cxrflow")
-
-FILE = "pairs.parquet"
 COLUMNS = ("study_id", "subject_id", "split")
 
 
@@ -91,7 +83,7 @@ def mask_reports(
 
 
 @torch.inference_mode()
-def predict(
+def predict_masked(
     model: Any, masked_reports: MaskedReports, frequent: int, settings: MaskPredictionSettings
 ) -> pd.DataFrame:
     """Return a row for each sequence: its targets, and how many the model and ``frequent`` hit."""
@@ -140,7 +132,7 @@ def count_targets(
     return counts
 
 
-def statistics(predictions: pd.DataFrame, settings: MaskPredictionSettings) -> Statistic:
+def statistic(predictions: pd.DataFrame, settings: MaskPredictionSettings) -> CountedStatistic:
     """Accuracy over all targets, of model and baseline, their margin, and accuracy by section."""
     section = predictions["section"].to_numpy()
     total = predictions["targets"].to_numpy()
@@ -160,7 +152,11 @@ def statistics(predictions: pd.DataFrame, settings: MaskPredictionSettings) -> S
             scores[f"mask_accuracy/{name}"] = ratio(weights @ correct[rows], weights @ total[rows])
         return scores
 
-    return metrics
+    def size(name: str) -> int:
+        _, _, chosen = name.partition("/")
+        return int(total[section == chosen].sum() if chosen else total.sum())
+
+    return CountedStatistic(metrics, size)
 
 
 def clusters(predictions: pd.DataFrame, unit: str) -> NDArray[np.int64]:
@@ -173,60 +169,33 @@ def clusters(predictions: pd.DataFrame, unit: str) -> NDArray[np.int64]:
     return clusters_of(owners.where(owners.notna(), "study " + predictions["study_id"].astype(str)))
 
 
-def summarise(predictions: pd.DataFrame, settings: MaskPredictionSettings) -> dict[str, Estimate]:
-    section = predictions["section"].to_numpy()
-    total = predictions["targets"].to_numpy()
-    names = ("mask_accuracy", "most_frequent_accuracy", "margin")
-    sizes = dict.fromkeys(names, int(total.sum()))
-    sizes |= {
-        f"mask_accuracy/{name}": int(total[section == name].sum()) for name in settings.sections
-    }
-    statistic = statistics(predictions, settings)
-    return estimates(statistic, predictions, sizes, settings.intervals, clusters)
-
-
-def evaluate(model: Any, cohort: Cohort, source: Path, settings: MaskPredictionSettings) -> Result:
-    """Predict masked tokens of the reports of ``cohort``, which has all splits.
-
-    ``source`` is the file they were read from, for errors.
-    """
+def predict(inputs: ModelInputs, settings: MaskPredictionSettings) -> Predictions:
+    """Predict masked tokens of the reports."""
+    model = inputs.model
     if model.text_encoder is None:
         raise InputError("the model has no text half")
     longest = int(model.text_encoder.config.max_position_embeddings)
     max_length = min(settings.max_length, longest)
-    evaluated = choose_split(cohort.table, settings.split, source)
-    training = choose_split(cohort.table, settings.baseline_split, source)
+    evaluated = inputs.rows(settings.split)
+    training = inputs.rows(settings.baseline_split)
     vocabulary = VocabularyInfo.from_tokenizer(model.tokenizer)
     baseline = mask_reports(training, model.tokenizer, max_length, settings)
     frequent = int(count_targets(baseline, vocabulary.size, settings).argmax())
     masked = mask_reports(evaluated, model.tokenizer, max_length, settings)
-    predictions = predict(model, masked, frequent, settings)
-    metrics = summarise(predictions, settings)
-    protocol = {
-        **settings.model_dump(mode="json", exclude={"batch_size", "device"}),
-        "max_length": max_length,
-        "vocabulary": vocabulary.fingerprint,
-        "most_frequent_token": vocabulary.pieces[frequent],
-        "sentence_order": "as written",
-    }
-    data = {
-        **cohort.data,
-        "reports": len(evaluated),
-        "sequences": len(predictions),
-        "truncated": sum(masked.tokens.truncated[section] for section in settings.sections),
-    }
-    return Result("mask_prediction", data, protocol, metrics, predictions)
-
-
-def score(options: Namespace, settings: MaskPredictionSettings) -> Result:
-    cohort = read_cohort(options.cohort, FILE, COLUMNS)
-    model = cxrflow.load(options.model, choose_device(settings.device))
-    result = evaluate(model, cohort, options.cohort / FILE, settings)
-    metrics = result.metrics
-    log.info(
-        "mask accuracy %.3f, most frequent token %.3f, %d targets",
-        metrics["mask_accuracy"].value,
-        metrics["most_frequent_accuracy"].value,
-        metrics["mask_accuracy"].n,
+    predictions = predict_masked(model, masked, frequent, settings)
+    return Predictions(
+        predictions,
+        statistic(predictions, settings),
+        {
+            **inputs.cohort.data,
+            "reports": len(evaluated),
+            "sequences": len(predictions),
+            "truncated": sum(masked.tokens.truncated[section] for section in settings.sections),
+        },
+        {
+            "max_length": max_length,
+            "vocabulary": vocabulary.fingerprint,
+            "most_frequent_token": vocabulary.pieces[frequent],
+            "sentence_order": "as written",
+        },
     )
-    return result

@@ -6,39 +6,35 @@ pairs is the mean of five runs. Beside it stands the accuracy of always answerin
 class: RadNLI is mostly neutral, so a model that has learnt something can lie below it.
 """
 
-import logging
-from argparse import Namespace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-import cxrflow
-from cxrflow.benchmarks.inputs import Cohort, choose_split, read_cohort
+from cxrflow.benchmarks.inputs import choose_split, read_cohort
 from cxrflow.benchmarks.language.pair_classifier import (
     FineTuningRun,
     LabelledSentencePairs,
     fine_tune,
 )
-from cxrflow.benchmarks.language.sentence_pair_rows import COLUMNS, pair_clusters, pair_numbers
+from cxrflow.benchmarks.language.sentence_pair_rows import PAIR_COLUMNS, pair_numbers
 from cxrflow.benchmarks.language.settings import NaturalLanguageInferenceSettings
-from cxrflow.benchmarks.result import Result, estimates
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.data.readers.nli import LABELS
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import fingerprint
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic
+from cxrflow.metrics.intervals import Floats
 from cxrflow.metrics.multiclass import accuracy, class_f1
 from cxrflow.text.sentence_pairs import PairTokens
-from cxrflow.training.precision import choose_device
 
-log = logging.getLogger("cxrflow")
-
-FILE = "samples.parquet"
+COLUMNS = PAIR_COLUMNS
 
 
-def statistics(predictions: pd.DataFrame, settings: NaturalLanguageInferenceSettings) -> Statistic:
+def statistic(
+    predictions: pd.DataFrame, settings: NaturalLanguageInferenceSettings
+) -> CountedStatistic:
     """Accuracy and F1 as means over the runs, the accuracy's spread, and the majority class's."""
     labels = classes_of(predictions["label"])
     by_seed = [classes_of(predictions[f"prediction_seed{seed}"]) for seed in settings.run_seeds]
@@ -58,17 +54,11 @@ def statistics(predictions: pd.DataFrame, settings: NaturalLanguageInferenceSett
             **{f"f1/{name}": values for name, values in f1.items()},
         }
 
-    return metrics
+    def size(name: str) -> int:
+        _, _, label = name.partition("/")
+        return int((labels == LABELS.index(label)).sum()) if label else len(labels)
 
-
-def summarise(
-    predictions: pd.DataFrame, settings: NaturalLanguageInferenceSettings
-) -> dict[str, Estimate]:
-    labels = classes_of(predictions["label"])
-    sizes = dict.fromkeys(("accuracy", "accuracy_sd", "majority", "macro_f1"), len(labels))
-    sizes |= {f"f1/{name}": int((labels == place).sum()) for place, name in enumerate(LABELS)}
-    statistic = statistics(predictions, settings)
-    return estimates(statistic, predictions, sizes, settings.intervals, pair_clusters)
+    return CountedStatistic(metrics, size)
 
 
 def classes_of(labels: pd.Series) -> NDArray[np.int64]:
@@ -76,24 +66,16 @@ def classes_of(labels: pd.Series) -> NDArray[np.int64]:
     return np.array([LABELS.index(label) for label in labels], dtype=np.int64)
 
 
-def evaluate(
-    model: Any,
-    cohort: Cohort,
-    training: Cohort,
-    sources: tuple[Path, Path],
-    settings: NaturalLanguageInferenceSettings,
-) -> Result:
-    """Fine-tune ``model`` on ``training`` and test it on ``cohort``, once for each run seed.
-
-    ``sources`` are the two cohorts' files, named in errors. Afterwards the text half has the
-    weights of the last run.
-    """
+def predict(inputs: ModelInputs, settings: NaturalLanguageInferenceSettings) -> Predictions:
+    """Fine-tune the model on the training cohort and test it, once for each run seed."""
+    model, cohort = inputs.model, inputs.cohort
     encoder = model.text_encoder
     if encoder is None:
         raise InputError("the model has no text half")
-    test = choose_split(cohort.table, settings.split, sources[0])
-    validation = choose_split(cohort.table, settings.validation_split, sources[0])
-    train = choose_split(training.table, settings.train_split, sources[1])
+    training = read_cohort(inputs.options.training, inputs.file, COLUMNS)
+    source = inputs.options.training / inputs.file
+    test, validation = (inputs.rows(name) for name in (settings.split, settings.validation_split))
+    train = choose_split(training.table, settings.train_split, source)
     max_length = min(settings.max_length, int(encoder.config.max_position_embeddings))
 
     def tokens(pairs: pd.DataFrame) -> PairTokens:
@@ -119,18 +101,9 @@ def evaluate(
         f"prediction_seed{run.seed}": [LABELS[place] for place in run.predictions_N] for run in runs
     }
     predictions = test[["sample_id", "label"]].assign(pair=pair_numbers(test), **columns)
-    metrics = summarise(predictions, settings)
-    protocol = {
-        **settings.model_dump(mode="json", exclude={"device"}),
-        "max_length": max_length,
-        "input": "[CLS] premise [SEP] hypothesis [SEP], segments 0 and 1",
-        "head": "linear, on the last-layer [CLS]; all of the encoder is trained",
-        "optimiser": "AdamW, linear warm-up and decay over all epochs",
-        "trained_on": training.data["name"],
-        "interval_unit": "two sentences, in both directions",
-    }
-    return Result(
-        "natural_language_inference",
+    return Predictions(
+        predictions,
+        statistic(predictions, settings),
         {
             **cohort.data,
             "synthetic": bool(cohort.data["synthetic"] or training.data["synthetic"]),
@@ -141,9 +114,14 @@ def evaluate(
             ),
             "runs": [_record(run, test) for run in runs],
         },
-        protocol,
-        metrics,
-        predictions,
+        {
+            "max_length": max_length,
+            "input": "[CLS] premise [SEP] hypothesis [SEP], segments 0 and 1",
+            "head": "linear, on the last-layer [CLS]; all of the encoder is trained",
+            "optimiser": "AdamW, linear warm-up and decay over all epochs",
+            "trained_on": training.data["name"],
+            "interval_unit": "two sentences, in both directions",
+        },
     )
 
 
@@ -155,21 +133,3 @@ def _record(run: FineTuningRun, test: pd.DataFrame) -> dict[str, Any]:
         "validation_accuracy": run.validation_accuracy,
         "test_accuracy": float(accuracy(classes_of(test["label"]), run.predictions_N)[0]),
     }
-
-
-def score(options: Namespace, settings: NaturalLanguageInferenceSettings) -> Result:
-    cohort = read_cohort(options.cohort, FILE, COLUMNS)
-    training = read_cohort(options.training, FILE, COLUMNS)
-    model = cxrflow.load(options.model, choose_device(settings.device))
-    sources = options.cohort / FILE, options.training / FILE
-    result = evaluate(model, cohort, training, sources, settings)
-    metrics = result.metrics
-    log.info(
-        "RadNLI accuracy %.3f ± %.3f over %d runs, most frequent class %.3f, %d pairs",
-        metrics["accuracy"].value,
-        metrics["accuracy_sd"].value,
-        len(settings.run_seeds),
-        metrics["majority"].value,
-        metrics["accuracy"].n,
-    )
-    return result

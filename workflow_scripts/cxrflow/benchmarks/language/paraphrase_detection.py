@@ -11,8 +11,6 @@ Unlike :mod:`sentence_similarity` (BioViL's Table 4) it compares states of the t
 projected ones, and classifies.
 """
 
-import logging
-from argparse import Namespace
 from functools import partial
 from typing import Any
 
@@ -23,19 +21,17 @@ from sklearn.model_selection import StratifiedGroupKFold
 from torch import Tensor
 from torch.nn.functional import normalize
 
-import cxrflow
-from cxrflow.benchmarks.inputs import Cohort, drop_rows, read_cohort
-from cxrflow.benchmarks.language.sentence_pair_rows import COLUMNS, pair_clusters, pair_numbers
+from cxrflow.benchmarks.inputs import drop_rows
+from cxrflow.benchmarks.language.sentence_pair_rows import PAIR_COLUMNS, pair_numbers
 from cxrflow.benchmarks.language.sentence_similarity import pair_cosines
 from cxrflow.benchmarks.language.settings import ParaphraseDetectionSettings
-from cxrflow.benchmarks.result import Result, estimates, slug
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import CountedStatistic, Predictions, slug
 from cxrflow.errors import InputError
 from cxrflow.metrics.classification import auroc
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic, weighted_mean
-from cxrflow.training.precision import choose_device
+from cxrflow.metrics.intervals import Floats, weighted_mean
 
-log = logging.getLogger("cxrflow")
-
+COLUMNS = PAIR_COLUMNS
 SIMILAR = ("paraphrase", "entailment")
 OPPOSED = "contradiction"
 
@@ -84,7 +80,7 @@ def out_of_fold(
     return fold, threshold
 
 
-def statistics(predictions: pd.DataFrame, settings: ParaphraseDetectionSettings) -> Statistic:
+def statistic(predictions: pd.DataFrame, settings: ParaphraseDetectionSettings) -> CountedStatistic:
     """Accuracy and ROC-AUC of all pairs and of each subset, and the majority class's share."""
     cosine = predictions["cosine"].to_numpy()
     similar = predictions["label"].isin(SIMILAR).to_numpy()
@@ -99,7 +95,11 @@ def statistics(predictions: pd.DataFrame, settings: ParaphraseDetectionSettings)
             scores[f"auroc{name}"] = auroc(similar[rows].astype(int), cosine[rows], counts[:, rows])
         return scores
 
-    return metrics
+    def size(name: str) -> int:
+        _, slash, subset = name.partition("/")
+        return int(rows_by_subset[slash + subset].sum())
+
+    return CountedStatistic(metrics, size)
 
 
 def _subsets(predictions: pd.DataFrame) -> dict[str, pd.Series]:
@@ -112,23 +112,13 @@ def _subsets(predictions: pd.DataFrame) -> dict[str, pd.Series]:
     return subsets
 
 
-def summarise(
-    predictions: pd.DataFrame, settings: ParaphraseDetectionSettings
-) -> dict[str, Estimate]:
-    sizes = {"majority": len(predictions)}
-    for name, rows in _subsets(predictions).items():
-        sizes |= {f"accuracy{name}": int(rows.sum()), f"auroc{name}": int(rows.sum())}
-    statistic = statistics(predictions, settings)
-    return estimates(statistic, predictions, sizes, settings.intervals, pair_clusters)
-
-
-def evaluate(model: Any, cohort: Cohort, settings: ParaphraseDetectionSettings) -> Result:
-    """Classify the pairs of ``cohort`` that are similar or opposed."""
+def predict(inputs: ModelInputs, settings: ParaphraseDetectionSettings) -> Predictions:
+    """Classify the pairs of the cohort that are similar or opposed."""
+    model, table = inputs.model, inputs.rows(settings.split)
     if model.text_encoder is None:
         raise InputError("the model has no text half")
     samples, dropped = drop_rows(
-        cohort.table,
-        {"neither similar nor opposed": ~cohort.table["label"].isin([*SIMILAR, OPPOSED])},
+        table, {"neither similar nor opposed": ~table["label"].isin([*SIMILAR, OPPOSED])}
     )
     similar = samples["label"].isin(SIMILAR).to_numpy()
     pairs = pair_numbers(samples)
@@ -145,29 +135,13 @@ def evaluate(model: Any, cohort: Cohort, settings: ParaphraseDetectionSettings) 
     predictions = samples[columns].assign(
         pair=pairs, cosine=cosines, fold=fold, threshold=threshold
     )
-    protocol = {
-        **settings.model_dump(mode="json", exclude={"batch_size", "device"}),
-        "embedding": kind,
-        "interval_unit": "two sentences, in both directions",
-    }
-    data = {
-        **cohort.data,
-        "pairs": samples["label"].value_counts().sort_index().to_dict(),
-        "dropped": dropped,
-    }
-    metrics = summarise(predictions, settings)
-    return Result("paraphrase_detection", data, protocol, metrics, predictions)
-
-
-def score(options: Namespace, settings: ParaphraseDetectionSettings) -> Result:
-    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
-    model = cxrflow.load(options.model, choose_device(settings.device))
-    result = evaluate(model, cohort, settings)
-    metrics = result.metrics
-    log.info(
-        "%s: accuracy %.3f, AUROC %.3f, %d pairs",
-        result.protocol["embedding"],
-        *(metrics[name].value for name in ("accuracy", "auroc")),
-        metrics["accuracy"].n,
+    return Predictions(
+        predictions,
+        statistic(predictions, settings),
+        {
+            **inputs.cohort.data,
+            "pairs": samples["label"].value_counts().sort_index().to_dict(),
+            "dropped": dropped,
+        },
+        {"embedding": kind, "interval_unit": "two sentences, in both directions"},
     )
-    return result

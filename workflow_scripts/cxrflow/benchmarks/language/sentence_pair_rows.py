@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from cxrflow.metrics.intervals import clusters_of
 
-COLUMNS = ("sample_id", "premise", "hypothesis", "label", "split")
+PAIR_COLUMNS = ("sample_id", "premise", "hypothesis", "label", "split")
 
 
 def pair_numbers(samples: pd.DataFrame) -> NDArray[np.int64]:

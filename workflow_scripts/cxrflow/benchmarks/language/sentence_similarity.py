@@ -5,8 +5,6 @@ BioViL section 4.2, Table 4: "Syn. sim." is the mean cosine of the sentences of 
 of the cosines. Nothing is trained.
 """
 
-import logging
-from argparse import Namespace
 from collections.abc import Callable
 from typing import Any
 
@@ -15,18 +13,16 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-import cxrflow
-from cxrflow.benchmarks.inputs import Cohort, read_cohort
-from cxrflow.benchmarks.language.sentence_pair_rows import COLUMNS, pair_clusters, pair_numbers
+from cxrflow.benchmarks.language.sentence_pair_rows import PAIR_COLUMNS, pair_numbers
 from cxrflow.benchmarks.language.settings import SentenceSimilaritySettings
-from cxrflow.benchmarks.result import Result, estimates
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.errors import InputError
 from cxrflow.metrics.classification import auroc
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic, weighted_mean
+from cxrflow.metrics.intervals import Floats, weighted_mean
 from cxrflow.pretrain.registry import TERMS, TRAINING_PROGRAMS
-from cxrflow.training.precision import choose_device
 
-log = logging.getLogger("cxrflow")
+COLUMNS = PAIR_COLUMNS
 
 
 def pair_cosines(
@@ -42,7 +38,7 @@ def pair_cosines(
     return np.array([embedded[a] @ embedded[b] for a, b in zip(premises, hypotheses, strict=True)])
 
 
-def statistics(predictions: pd.DataFrame, settings: SentenceSimilaritySettings) -> Statistic:
+def statistic(predictions: pd.DataFrame, settings: SentenceSimilaritySettings) -> CountedStatistic:
     """Mean cosine by relation, the gap, and AUROC of entailment against contradiction."""
     cosine, label = predictions["cosine"].to_numpy(), predictions["label"].to_numpy()
     entailed, opposed = label == "entailment", label == "contradiction"
@@ -59,23 +55,15 @@ def statistics(predictions: pd.DataFrame, settings: SentenceSimilaritySettings) 
             "auroc": auroc(entailed[decided].astype(int), cosine[decided], counts[:, decided]),
         }
 
-    return metrics
+    def size(name: str) -> int:
+        rows = {
+            "syn_sim": entailed,
+            "contradiction_sim": opposed,
+            "neutral_sim": label == "neutral",
+        }
+        return int(rows.get(name, decided).sum())
 
-
-def summarise(
-    predictions: pd.DataFrame, settings: SentenceSimilaritySettings
-) -> dict[str, Estimate]:
-    of = predictions["label"].value_counts()
-    decided = int(of["entailment"] + of["contradiction"])
-    sizes = {
-        "syn_sim": int(of["entailment"]),
-        "contradiction_sim": int(of["contradiction"]),
-        "cont_gap": decided,
-        "neutral_sim": int(of.get("neutral", 0)),
-        "auroc": decided,
-    }
-    statistic = statistics(predictions, settings)
-    return estimates(statistic, predictions, sizes, settings.intervals, pair_clusters)
+    return CountedStatistic(metrics, size)
 
 
 def projection_is_trained(run_record: dict[str, Any]) -> bool | None:
@@ -91,11 +79,11 @@ def projection_is_trained(run_record: dict[str, Any]) -> bool | None:
     return True if program is not None and "joint" in program.offers else None
 
 
-def evaluate(model: Any, cohort: Cohort, settings: SentenceSimilaritySettings) -> Result:
-    """Compare the two sentences of every pair of ``cohort``."""
+def predict(inputs: ModelInputs, settings: SentenceSimilaritySettings) -> Predictions:
+    """Compare the two sentences of every pair of the cohort."""
+    model, samples = inputs.model, inputs.rows(settings.split)
     if model.text_encoder is None:
         raise InputError("the model has no text half")
-    samples = cohort.table
     missing = {"entailment", "contradiction"} - set(samples["label"])
     if missing:
         raise InputError(f"samples.parquet: no row has the label {sorted(missing)[0]}")
@@ -103,25 +91,14 @@ def evaluate(model: Any, cohort: Cohort, settings: SentenceSimilaritySettings) -
         pair=pair_numbers(samples),
         cosine=pair_cosines(samples, model.encode_text, settings.batch_size),
     )
-    protocol = {
-        **settings.model_dump(mode="json", exclude={"batch_size", "device"}),
-        "embedding": f"projected last layer, pooling {model.text_encoder.pooling}, of length 1",
-        "projection_trained": projection_is_trained(model.run),
-        "interval_unit": "two sentences, in both directions",
-    }
-    metrics = summarise(predictions, settings)
-    data = {**cohort.data, "pairs": samples["label"].value_counts().sort_index().to_dict()}
-    return Result("sentence_similarity", data, protocol, metrics, predictions)
-
-
-def score(options: Namespace, settings: SentenceSimilaritySettings) -> Result:
-    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
-    model = cxrflow.load(options.model, choose_device(settings.device))
-    result = evaluate(model, cohort, settings)
-    metrics = result.metrics
-    log.info(
-        "entailments %.3f, gap to contradictions %.3f, AUROC %.3f, %d pairs",
-        *(metrics[name].value for name in ("syn_sim", "cont_gap", "auroc")),
-        metrics["auroc"].n,
+    pairs = samples["label"].value_counts().sort_index().to_dict()
+    return Predictions(
+        predictions,
+        statistic(predictions, settings),
+        {**inputs.cohort.data, "pairs": pairs},
+        {
+            "embedding": f"projected last layer, pooling {model.text_encoder.pooling}, of length 1",
+            "projection_trained": projection_is_trained(model.run),
+            "interval_unit": "two sentences, in both directions",
+        },
     )
-    return result

@@ -10,8 +10,6 @@ metrics.json holds, for each vocabulary NAME (its folder's): ``tokens/NAME``, ``
 (number) and ``spelling/NAME/<word>`` (text, "✓" for a whole word), and once ``words``.
 """
 
-import logging
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,14 +19,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from cxrflow.benchmarks.inputs import drop_rows, read_cohort
+from cxrflow.benchmarks.inputs import Inputs, drop_rows
 from cxrflow.benchmarks.language.settings import VocabularyComparisonSettings
-from cxrflow.benchmarks.result import Result, estimates
+from cxrflow.benchmarks.result import CountedStatistic, Predictions, estimate, patients
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Estimate, Floats, weighted_mean
 from cxrflow.text.tokenizer import PREFIX, read_tokenizer
 
-log = logging.getLogger("cxrflow")
+COLUMNS = ("study_id", "subject_id", "findings", "impression")
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ def compare(
                 float("nan"), float("nan"), float("nan"), 1, spelling
             )
 
-    def statistic(weights: Floats) -> dict[str, Floats]:
+    def means_of(weights: Floats) -> dict[str, Floats]:
         mean_words = weighted_mean(weights, counts["words"])
         means = {"words": mean_words}
         for name in tokenizers:
@@ -91,27 +89,25 @@ def compare(
             means[f"unknown/{name}"] = weighted_mean(weights, counts[f"unknown/{name}"]) / tokens
         return means
 
-    return metrics | estimates(statistic, reports, len(counts), settings.intervals), counts
+    statistic = CountedStatistic(means_of, lambda name: len(counts))
+    clusters_N = patients(reports, settings.intervals.unit)
+    return metrics | estimate(statistic, clusters_N, settings.intervals), counts
 
 
-def score(options: Namespace, settings: VocabularyComparisonSettings) -> Result:
-    names = [folder.name for folder in options.vocabulary]
+def predict(inputs: Inputs, settings: VocabularyComparisonSettings) -> Predictions:
+    """Count the tokens of every report in each vocabulary."""
+    folders = inputs.options.vocabulary
+    names = [folder.name for folder in folders]
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"--vocabulary: the folders' names are the results'; two are '{name}'")
-    tokenizers = dict(zip(names, map(read_tokenizer, options.vocabulary), strict=True))
-    cohort = read_cohort(
-        options.cohort,
-        "pairs.parquet",
-        ["study_id", "subject_id", settings.section],
-        settings.split,
-    )
-    table = cohort.table.assign(sample_id=cohort.table["study_id"])
+    tokenizers = dict(zip(names, map(read_tokenizer, folders), strict=True))
+    rows = inputs.rows(settings.split)
+    table = rows.assign(sample_id=rows["study_id"])
     empty = table[settings.section].fillna("").str.strip() == ""
     reports, dropped = drop_rows(table, {f"no {settings.section} text": empty})
     metrics, counts = compare(tokenizers, reports, settings)
     protocol = {
-        **settings.model_dump(mode="json"),
         "word": "BERT's pre-tokeniser: letters and digits together, each punctuation mark alone",
         "increase": "mean tokens / mean words - 1",
         "case": {
@@ -121,11 +117,4 @@ def score(options: Namespace, settings: VocabularyComparisonSettings) -> Result:
         },
         "dropped": dropped,
     }
-    for name in tokenizers:
-        log.info(
-            "%s: %.2f tokens a report, %+.2f %%",
-            name,
-            metrics[f"tokens/{name}"].value,
-            100 * metrics[f"increase/{name}"].value,
-        )
-    return Result("vocabulary", cohort.data, protocol, metrics, counts)
+    return Predictions(counts, None, inputs.cohort.data, protocol, metrics)
