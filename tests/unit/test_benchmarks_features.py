@@ -83,8 +83,6 @@ def test_features_are_those_of_the_model(model, cohort, pixels, tmp_path):
 class Difference(Trunk):
     """Adds the pooled features of the prior, where there is one."""
 
-    takes_prior = True
-
     def forward(self, frames):
         current, prior = super().forward(Frames(frames.current)), frames.prior
         if prior is None:
@@ -102,6 +100,7 @@ def test_a_model_that_compares_has_features_of_pairs(model, cohort, pixels, tmp_
     table.to_parquet(cohort / "samples.parquet")
     extract(model, cohort, pixels, tmp_path / "still single")
     monkeypatch.setattr(resnet, "Trunk", Difference)
+    monkeypatch.setattr(ResNetSettings, "takes_prior", True)
     extract(model, cohort, pixels, tmp_path / "pairs")
     single, still, pairs = (
         program.read_features(tmp_path / name, model)
@@ -128,6 +127,7 @@ def test_a_prior_is_for_models_that_compare(model, monkeypatch, tmp_path):
     Image.fromarray((255 * pixels[0, 0]).round().byte().numpy()).save(file)
     alone = Model.load(model).encode_image(file)
     monkeypatch.setattr(resnet, "Trunk", Difference)
+    monkeypatch.setattr(ResNetSettings, "takes_prior", True)
     loaded = Model.load(model)
     assert torch.equal(loaded.encode_image(file).pooled, alone.pooled)
     torch.testing.assert_close(loaded.encode_image(file, file).pooled, 2 * alone.pooled)

@@ -113,7 +113,10 @@ class CXRBert(nn.Module):
         layers: int,
         segment_ids_BL: Tensor | None = None,
     ) -> list[Tensor]:
-        """States [B, L, D] of the last ``layers`` layers in their order; zero at padding."""
+        """States [B, L, D] of the last ``layers`` layers in their order; zero at padding.
+
+        One more than there are layers begins with the embeddings.
+        """
         length = input_ids_BL.shape[1]
         position_ids_L = torch.arange(length, device=input_ids_BL.device)
         return self._last_states(
@@ -150,7 +153,7 @@ class CXRBert(nn.Module):
         ids = (input_ids_BL, position_ids_BL, segment_ids_BL)
         hidden_TD = self.bert.embeddings(*(one.flatten()[blocks.tokens] for one in ids))
         layers: Any = self.bert.encoder.layer
-        last: deque[Tensor] = deque(maxlen=count)
+        last = deque([hidden_TD], maxlen=count)
         for layer in layers:
             own = layer.attention.self
             attend = partial(attention, dropout_p=own.dropout.p * own.training)
@@ -163,6 +166,21 @@ class CXRBert(nn.Module):
             rows_D.index_copy(0, blocks.tokens, one_TD).unflatten(0, input_ids_BL.shape)
             for one_TD in last
         ]
+
+    def cls_attention(self, entering_BLD: Tensor, attention_mask_BL: Tensor) -> Tensor:
+        """Weights with which [CLS] attends to all tokens in the last layer, [B, heads, L].
+
+        MGCA weighs tokens by them. ``entering_BLD`` are the states that enter the layer, the first
+        of ``last_states(..., 2)``. The layer itself never holds its weights; this computes one row
+        of them anew, without dropout, 0 at padding.
+        """
+        layer: Any = self.bert.encoder.layer[-1]
+        project = layer.attention.self
+        q_BHd = project.query(entering_BLD[:, 0]).unflatten(1, (project.heads, -1))
+        k_BLHd = project.key(entering_BLD).unflatten(2, (project.heads, -1))
+        scores_BHL = torch.einsum("bhd,blhd->bhl", q_BHd, k_BLHd) / q_BHd.shape[-1] ** 0.5
+        padding_B1L = attention_mask_BL.to(scores_BHL.device)[:, None] == 0
+        return scores_BHL.masked_fill(padding_B1L, -torch.inf).softmax(-1)
 
     def compile_parts(self, options: dict[str, Any]) -> None:
         """Compile the token-wise parts of a layer with these ``options`` of torch.compile.

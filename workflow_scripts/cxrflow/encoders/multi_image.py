@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from cxrflow.encoders.dropout import Dropout, attention
 from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.resnet import ResNet
+from cxrflow.encoders.resnet import STAGES, ResNet
 from cxrflow.encoders.settings import ComparisonSettings, MultiImageSettings
-from cxrflow.encoders.trunk import ImageTrunk, Patches, coloured
+from cxrflow.encoders.trunk import ImageTrunk, Patches, coloured, pooled
 
 EPSILON = 1e-6  # of layer normalisation
 DEVIATION = 0.02  # of initial weights
@@ -146,7 +146,12 @@ class Comparison(nn.Module):
 
 
 class Trunk(ImageTrunk):
-    """Current and prior images to static and difference features, side by side."""
+    """Current and prior images to static and difference features, side by side.
+
+    Its stages are those of the ResNet. Images are compared after the last.
+    """
+
+    stages = STAGES
 
     def __init__(self, settings: MultiImageSettings) -> None:
         super().__init__()
@@ -161,10 +166,21 @@ class Trunk(ImageTrunk):
         self.features = comparison.width * (1 + comparison.decomposition)
 
     def forward(self, frames: Frames[Tensor]) -> Patches:
+        features = self.encoder(coloured(_together(frames), self.settings))
+        return self._compared(features, frames)
+
+    def forward_until(self, frames: Frames[Tensor], stage: int) -> Frames[Tensor]:
+        features = self.encoder.until(coloured(_together(frames), self.settings), stage)
+        current, prior = features.tensor_split([len(frames.current)])
+        return Frames(current, None if frames.prior is None else prior, frames.rows)
+
+    def forward_from(self, hidden: Frames[Tensor], stage: int) -> Patches:
+        return self._compared(self.encoder.after(_together(hidden), stage), hidden)
+
+    def _compared(self, features: Tensor, frames: Frames[Tensor]) -> Patches:
+        """Patches of studies from the ResNet's features of current images and priors."""
         current, prior, rows = frames
-        # One call for all images: batch statistics are theirs together.
-        pixels = current if prior is None else torch.cat([current, prior])
-        patches = self.backbone_to_vit(self.encoder(coloured(pixels, self.settings)))
+        patches = self.backbone_to_vit(features)
         static_BDhw, prior_KDhw = patches.split([len(current), len(patches) - len(current)])
         if self.missing_previous_emb is None:
             grid = self._by_comparison_alone(static_BDhw, prior_KDhw, rows)
@@ -177,7 +193,7 @@ class Trunk(ImageTrunk):
             elif self.training:
                 difference = difference + self._unused()
             grid = torch.cat([static_BDhw, difference], dim=1)
-        return Patches(grid, grid.mean((2, 3)))
+        return pooled(grid)
 
     def _by_comparison_alone(
         self, static_BDhw: Tensor, prior_KDhw: Tensor, rows: Tensor | None
@@ -199,6 +215,12 @@ class Trunk(ImageTrunk):
         Processes that train together wait for one, and one process then does the same as several.
         """
         return torch.stack([0 * part.sum() for part in self.vit_pooler.parameters()]).sum()
+
+
+def _together(frames: Frames[Tensor]) -> Tensor:
+    """All images in one batch, whose statistics are theirs together."""
+    current, prior, _ = frames
+    return current if prior is None else torch.cat([current, prior])
 
 
 def _scattered(all_BDhw: Tensor, some_KDhw: Tensor, rows: Tensor | None) -> Tensor:

@@ -13,7 +13,9 @@ from torch import Tensor, nn
 
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.settings import ConvolutionalSettings, ResNetSettings
-from cxrflow.encoders.trunk import ImageTrunk, Patches, coloured, only_current
+from cxrflow.encoders.trunk import ImageTrunk, Patches, coloured, only_current, pooled
+
+STAGES = 4
 
 
 class BasicBlock(nn.Module):
@@ -109,11 +111,22 @@ class ResNet(nn.Module):
         self._inputs = outputs
         return nn.Sequential(*blocks)
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
-        for number in range(1, 5):
-            x = getattr(self, f"layer{number}")(x)
-        return x
+    def forward(self, pixels_BCHW: Tensor) -> Tensor:
+        return self.after(self.until(pixels_BCHW, 0), 0)
+
+    def until(self, pixels_BCHW: Tensor, stage: int) -> Tensor:
+        """The features after that stage; 0: after the stem."""
+        hidden = self.maxpool(self.relu(self.bn1(self.conv1(pixels_BCHW))))
+        return self._run(hidden, 0, stage)
+
+    def after(self, hidden: Tensor, stage: int) -> Tensor:
+        """The features after the last stage from those after ``stage``."""
+        return self._run(hidden, stage, STAGES)
+
+    def _run(self, hidden: Tensor, done: int, last: int) -> Tensor:
+        for number in range(done + 1, last + 1):
+            hidden = getattr(self, f"layer{number}")(hidden)
+        return hidden
 
     def compile_parts(self, options: dict[str, Any]) -> None:
         """Compile the whole trunk with these ``options`` of torch.compile.
@@ -126,6 +139,8 @@ class ResNet(nn.Module):
 class Trunk(ImageTrunk):
     """A ResNet under the name that the released checkpoints use."""
 
+    stages = STAGES
+
     def __init__(self, settings: ResNetSettings) -> None:
         super().__init__()
         self.settings = settings
@@ -133,5 +148,11 @@ class Trunk(ImageTrunk):
         self.features = self.encoder.features
 
     def forward(self, frames: Frames[Tensor]) -> Patches:
-        grid = self.encoder(coloured(only_current(frames), self.settings))
-        return Patches(grid, grid.mean((2, 3)))
+        return pooled(self.encoder(coloured(only_current(frames), self.settings)))
+
+    def forward_until(self, frames: Frames[Tensor], stage: int) -> Frames[Tensor]:
+        pixels = coloured(only_current(frames), self.settings)
+        return Frames(self.encoder.until(pixels, stage))
+
+    def forward_from(self, hidden: Frames[Tensor], stage: int) -> Patches:
+        return pooled(self.encoder.after(hidden.current, stage))

@@ -89,6 +89,7 @@ class ImageEncoderSettings(Kind):
 
     room = "encoders"
     takes_prior: ClassVar[bool] = False  # True: compares an image with the one before it
+    weightless: ClassVar[tuple[str, ...]] = ("projection", "projection_head", "normalisation")
 
     channels: Literal[1, 3] = Field(3, description="3 repeats the grey image, as the released")
     normalisation: Literal["none", "imagenet", "half"] = Field(
@@ -105,9 +106,16 @@ class ImageEncoderSettings(Kind):
             raise ValueError(f"normalisation imagenet needs channels 3, not {self.channels}")
         return self
 
+    @property
+    def single(self) -> "ImageEncoderSettings":
+        """The settings of the part that sees one image at a time."""
+        return self
+
 
 class ConvolutionalSettings(ImageEncoderSettings):
     """Sizes of a ResNet (BioViL Appendix E.2); the defaults are ResNet-50."""
+
+    weightless = (*ImageEncoderSettings.weightless, "dilate")
 
     block: Literal["basic", "bottleneck"] = "bottleneck"
     layers: tuple[int, int, int, int] = (3, 4, 6, 3)
@@ -132,6 +140,11 @@ class MultiImageSettings(ConvolutionalSettings):
 
     kind: Literal["multi_image"] = "multi_image"
     comparison: ComparisonSettings = ComparisonSettings()
+
+    @property
+    def single(self) -> ResNetSettings:
+        """Those of the ResNet."""
+        return ResNetSettings(**self.model_dump(exclude={"kind", "comparison"}))
 
 
 ImageEncoderKind = Annotated[ResNetSettings | MultiImageSettings, OneKind("resnet")]

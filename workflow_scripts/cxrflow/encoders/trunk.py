@@ -1,9 +1,9 @@
-"""What every image trunk gives, whatever its kind; a kind is a module that is imported by name.
+"""The contract of image trunks; a kind is a module ``cxrflow.encoders.<kind>`` with a ``Trunk``.
 
-``cxrflow.encoders.<kind>`` has a class ``Trunk`` of this shape, which an image encoder holds as
-``encoder``. So another kind changes no other model's code.
+An image encoder holds it as ``encoder``. The module is imported by its name, which the settings
+say, so another kind changes no other model's code.
 
-Shapes: B studies, F features, h x w grid.
+Shapes: B studies, K of which have a prior, F features, h x w grid.
 """
 
 from abc import ABC, abstractmethod
@@ -29,17 +29,35 @@ class Patches(NamedTuple):
 
 
 class ImageTrunk(nn.Module, ABC):
-    """Frames of pixels in [0, 1] to :class:`Patches`."""
+    """Frames of pixels in [0, 1] to :class:`Patches`, in one go or in two.
+
+    The second way is for methods that change the features on the way, as MedCutMix mixes those of
+    two images after block k. Both ways give the same bits, unless the trunk is compiled: then only
+    :meth:`forward` is. Every stage takes an image for itself, but for batch statistics.
+    """
 
     features: int  # F
+    stages: int  # of a ResNet 4, of a transformer its blocks
 
-    @abstractmethod
     def forward(self, frames: Frames[Tensor]) -> Patches:
         """The patches of B studies."""
+        return self.forward_from(self.forward_until(frames, 0), 0)
+
+    @abstractmethod
+    def forward_until(self, frames: Frames[Tensor], stage: int) -> Frames[Tensor]:
+        """The features after that stage; 0: before the first, after stem or patch embedding.
+
+        One tensor for the B current images and one for the K priors. Their shape is the kind's own,
+        [B, C, h, w] or [B, tokens, D].
+        """
+
+    @abstractmethod
+    def forward_from(self, hidden: Frames[Tensor], stage: int) -> Patches:
+        """The patches of B studies from their features after that stage."""
 
 
 def build_trunk(settings: ImageEncoderSettings) -> ImageTrunk:
-    """A trunk of the kind and sizes of ``settings``, randomly initialised."""
+    """Build a trunk of the kind and sizes of ``settings``, randomly initialised."""
     trunk: ImageTrunk = settings.code("Trunk")(settings)
     return trunk
 
@@ -54,6 +72,11 @@ def coloured(pixels_B1HW: Tensor, settings: ImageEncoderSettings) -> Tensor:
         for values in NORMALISATIONS[settings.normalisation]
     )
     return (pixels - mean) / deviation
+
+
+def pooled(grid_BFhw: Tensor) -> Patches:
+    """A grid and the mean of its cells."""
+    return Patches(grid_BFhw, grid_BFhw.mean((2, 3)))
 
 
 def only_current(frames: Frames[Tensor]) -> Tensor:

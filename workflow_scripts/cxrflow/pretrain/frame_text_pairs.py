@@ -178,7 +178,7 @@ def start_trunk(folder: str | Path | None, settings: ImageEncoderSettings) -> Im
     if known.kind == settings.kind:
         return start_image(folder, settings)
     image = ImageEncoder(settings)
-    one = start_image(folder, settings.model_copy(update={"kind": known.kind, "comparison": None}))
+    one = start_image(folder, settings.single)
     image.encoder.load_state_dict({**image.encoder.state_dict(), **one.encoder.state_dict()})
     return image
 

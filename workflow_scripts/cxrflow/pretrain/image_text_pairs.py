@@ -128,8 +128,7 @@ def start_image(folder: str | Path | None, settings: ImageEncoderSettings) -> Im
     if folder is None:
         return ImageEncoder(settings)
     source = Path(folder) / "image"
-    new = ("projection", "projection_head", "normalisation", "dilate")
-    free = {name: getattr(settings, name) for name in new}
+    free = {name: getattr(settings, name) for name in settings.weightless}
     known = read_image_settings(source / "config.json").model_copy(update=free)
     if known != settings:
         raise InputError(
