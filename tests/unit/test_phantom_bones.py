@@ -22,7 +22,7 @@ from cxrflow.phantom.covidx import covidx_case, ground_glass
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.musculoskeletal.abnormalities import KINDS, sample_abnormality
 from cxrflow.phantom.musculoskeletal.drawing import VIEWS, BoneView, draw_bones
-from cxrflow.phantom.musculoskeletal.parts import PARTS
+from cxrflow.phantom.musculoskeletal.regions import REGIONS
 from cxrflow.phantom.musculoskeletal.report import bone_report, bone_sentences
 from cxrflow.phantom.musculoskeletal.skeleton import sample_build
 from cxrflow.phantom.musculoskeletal.study import bone_patient, bone_studies
@@ -78,7 +78,7 @@ def film(view: str = "frontal", seed: int = 3) -> BoneView:
     return BoneView(view, False, replace(taken, noise=0.0, grid=0.0, collimation=0.0, rotation=0.0))
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", REGIONS)
 def test_what_is_wrong_shows(part: str) -> None:
     """At every severity, in the clearer of two films, against the same arm when nothing is."""
     rng = np.random.default_rng(5)
@@ -101,7 +101,7 @@ def test_left_is_right_turned_over() -> None:
     build = sample_build(np.random.default_rng(1))
     straight = film()
     centred = replace(straight.acquisition, shift_x=0.0)
-    for part in PARTS:
+    for part in REGIONS:
         left, right = (
             draw_bones(part, side, build, (), 1, replace(straight, acquisition=centred), 96)
             for side in ("left", "right")
@@ -126,8 +126,8 @@ def test_size_of_the_set_and_of_its_reports() -> None:
         for number, study in enumerate(STUDIES)
     ]
     assert abs(np.mean(said) - 8.0) < 0.5
-    assert {one.kind for study in STUDIES for one in study.found} == set(KINDS)
-    assert {study.part for study in STUDIES} == set(PARTS)
+    assert {one.kind for study in STUDIES for one in study.defects} == set(KINDS)
+    assert {study.region for study in STUDIES} == set(REGIONS)
 
 
 #: What affirms a thing, where the sentence is no denial.
@@ -145,21 +145,21 @@ def test_reports_say_what_is_there_and_nothing_else() -> None:
     for study in STUDIES[:250]:
         text = bone_report(settings, study)
         findings, impression = re.split(r"IMPRESSION:", text.split("FINDINGS:")[1])
-        kinds = {one.kind for one in study.found}
+        kinds = {one.kind for one in study.defects}
         for section in (findings, impression):
             sentences = re.split(r"(?<=\.)\s+", " ".join(section.split()))
             positive = " ".join(one for one in sentences if not one.startswith("No "))
             said = {kind for kind, words in AFFIRMED.items() if re.search(words, positive, re.I)}
             assert said == kinds, text
-        for one in study.found:
+        for one in study.defects:
             assert one.site.words in " ".join(findings.split())
-        assert study.side in text.lower() and study.part in text.lower()
+        assert study.side in text.lower() and study.region in text.lower()
 
 
 def test_films_do_not_tell_what_is_wrong() -> None:
     """Pose, tone, number of films and markers are drawn without regard to the findings."""
     studies = bone_studies(DEFAULT, "mura", 1500)
-    abnormal = np.array([bool(study.found) for study in studies])
+    abnormal = np.array([bool(study.defects) for study in studies])
     assert 0.41 < abnormal.mean() < 0.49
     first = [study.films[0] for study in studies]
     values = {
@@ -173,7 +173,7 @@ def test_films_do_not_tell_what_is_wrong() -> None:
     for name, column in values.items():
         numbers = np.asarray(column, dtype=float)
         assert abs(np.corrcoef(numbers, abnormal)[0, 1]) < 0.09, name
-    for group in ([study.part for study in studies], [study.side for study in studies]):
+    for group in ([study.region for study in studies], [study.side for study in studies]):
         shares = pd.Series(abnormal).groupby(group).mean()
         assert shares.max() - shares.min() < 0.17
 
@@ -229,11 +229,11 @@ def test_covidx_looks_are_apart_from_the_class_unless_asked() -> None:
 def test_class_sheet(tmp_path: Path, extra: list[str]) -> None:
     output = tmp_path / "sheet.png"
     class_sheet.main(["--output", str(output), "--tile", "32", "--pixels", "48", *extra])
-    rows, columns = (2 * len(CLASSES), 7) if extra == ["--covidx"] else (len(PARTS), 6)
+    rows, columns = (2 * len(CLASSES), 7) if extra == ["--covidx"] else (len(REGIONS), 6)
     assert len(VIEWS) * 2 == 1 + len(KINDS) == 6
     assert Image.open(output).size == (columns * 32, rows * (32 + 14))
 
 
 def test_small_hospitals_have_every_part() -> None:
     small = bone_studies(SETTINGS, "mura", 60)
-    assert {study.part for study in small} == set(PARTS)
+    assert {study.region for study in small} == set(REGIONS)

@@ -14,10 +14,10 @@ from cxrflow.phantom.acquisition import LOOKS
 from cxrflow.phantom.chexpert import (
     CATEGORIES,
     LOOK,
-    Member,
+    Record,
     labels_of,
     make_chexpert_patient,
-    members,
+    records,
     sizes,
     truth,
 )
@@ -63,7 +63,7 @@ def test_chexpert_has_the_published_layout(written: Path) -> None:
 
 def test_labels_of_train_are_what_reports_say_and_reports_say_no_untruth() -> None:
     states = []
-    for member in members(SETTINGS)[: sizes(SETTINGS).train]:
+    for member in records(SETTINGS)[: sizes(SETTINGS).train]:
         patient = make_chexpert_patient(SETTINGS, member)
         for number, study in enumerate(patient.studies):
             said, true = labels_of(SETTINGS, member, patient, number), truth(study)
@@ -97,7 +97,7 @@ def test_cases_drawn_to_order_show_one_thing(written: Path) -> None:
 
 
 def test_what_is_drawn_to_order_is_there_in_truth() -> None:
-    ordered = [member for member in members(SETTINGS) if member.orders]
+    ordered = [member for member in records(SETTINGS) if member.orders]
     size = sizes(SETTINGS)
     orders = [order for member in ordered for order in member.orders]
     assert len(orders) == len(CATEGORIES) * (size.candidates + size.queries)
@@ -109,7 +109,7 @@ def test_what_is_drawn_to_order_is_there_in_truth() -> None:
             expected = [] if order.category == "No Finding" else [order.category]
             assert [finding.name for finding in study.findings] == expected
             assert len(study.images) == 1 and study.images[0].frontal
-            if order.part == "query":
+            if order.role == "query":
                 assert study.images[0].spoilt is None
                 assert all(finding.severity >= 0.6 for finding in study.findings)
 
@@ -118,13 +118,13 @@ def test_sizes_follow_the_hospital_up_to_the_published_ones() -> None:
     demo, large = sizes(HospitalSettings()), sizes(HospitalSettings(patients=100_000))
     assert (demo.candidates, demo.queries) == (60, 10)
     assert (large.candidates, large.queries, large.valid, large.test) == (200, 10, 200, 500)
-    assert {len(member.orders) for member in members(HospitalSettings())} == {0, 1, 2}
+    assert {len(member.orders) for member in records(HospitalSettings())} == {0, 1, 2}
 
 
 def test_a_patient_depends_on_seed_and_number_alone() -> None:
-    one = make_chexpert_patient(SETTINGS, Member(3, "train"))
-    same = make_chexpert_patient(HospitalSettings(patients=2000), Member(3, "train"))
-    other = make_chexpert_patient(SETTINGS, Member(4, "train"))
+    one = make_chexpert_patient(SETTINGS, Record(3, "train"))
+    same = make_chexpert_patient(HospitalSettings(patients=2000), Record(3, "train"))
+    other = make_chexpert_patient(SETTINGS, Record(4, "train"))
     assert one == same and one.seed != other.seed
 
 
@@ -133,7 +133,7 @@ def test_another_look_than_that_of_the_rsna_copy() -> None:
     assert LOOK.gamma[0] > max(look.gamma[1] for look in LOOKS.values())
     images = [
         image
-        for member in members(SETTINGS)[:40]
+        for member in records(SETTINGS)[:40]
         for study in make_chexpert_patient(SETTINGS, member).studies
         for image in study.images
     ]

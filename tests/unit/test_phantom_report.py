@@ -10,10 +10,12 @@ from cxrflow.phantom import statements
 from cxrflow.phantom.course import DEVICES, GROUNDED, Finding
 from cxrflow.phantom.grammar import OBSERVATIONS, expand, finish, write
 from cxrflow.phantom.patient import Study, hospital, make_patient
-from cxrflow.phantom.report import Report, labels_of, report_of, write_report
+from cxrflow.phantom.report import PatientReport, labels_of, report_of, write_report
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.wording import context, observations
 from cxrflow.phantom.wording.spelling import MISSPELLINGS, misspell
+
+Pairs = list[tuple[Study, PatientReport]]
 
 SETTINGS = HospitalSettings(patients=450)
 NO_SIDE = ("endotracheal tube", "nasogastric tube", "sternal wires")
@@ -26,7 +28,7 @@ CHANGE = re.compile(
 
 
 @pytest.fixture(scope="module")
-def reports() -> list[tuple[Study, Report]]:
+def reports() -> Pairs:
     return [
         (study, report_of(SETTINGS, patient, study))
         for patient in hospital(SETTINGS)
@@ -91,9 +93,7 @@ def test_every_device_is_told_in_grammar() -> None:
         assert dict(statements.resolved(finding, rng).mentions) == dict.fromkeys(told, 0)
 
 
-def test_reports_are_the_same_again_and_differ_between_studies(
-    reports: list[tuple[Study, Report]],
-) -> None:
+def test_reports_are_the_same_again_and_differ_between_studies(reports: Pairs) -> None:
     patient = make_patient(SETTINGS, 7)
     larger = SETTINGS.model_copy(update={"patients": 900})
     for study in patient.studies:
@@ -102,12 +102,12 @@ def test_reports_are_the_same_again_and_differ_between_studies(
     assert len(set(texts)) == len(texts)
 
 
-def test_variety(reports: list[tuple[Study, Report]]) -> None:
+def test_variety(reports: Pairs) -> None:
     sentences = {s for _, r in reports[:1000] for s in (*r.findings, *r.impression)}
     assert len(sentences) > 2000
 
 
-def test_present_findings_are_told_with_their_side(reports: list[tuple[Study, Report]]) -> None:
+def test_present_findings_are_told_with_their_side(reports: Pairs) -> None:
     told: Counter[str] = Counter()
     sided: Counter[str] = Counter()
     total: Counter[str] = Counter()
@@ -129,7 +129,7 @@ def test_present_findings_are_told_with_their_side(reports: list[tuple[Study, Re
         assert sided[name] >= 0.6 * count, (name, sided[name], count)
 
 
-def test_findings_section_tells_every_finding(reports: list[tuple[Study, Report]]) -> None:
+def test_findings_section_tells_every_finding(reports: Pairs) -> None:
     for study, report in reports:
         if report.findings and not report.impression:
             for finding in study.findings:
@@ -137,7 +137,7 @@ def test_findings_section_tells_every_finding(reports: list[tuple[Study, Report]
                     assert report.labels.get(finding.name) in (1, -1), finding
 
 
-def test_negations_are_true(reports: list[tuple[Study, Report]]) -> None:
+def test_negations_are_true(reports: Pairs) -> None:
     denied: Counter[str] = Counter()
     for study, report in reports:
         present = {finding.name for finding in study.findings}
@@ -157,7 +157,7 @@ def test_negations_are_true(reports: list[tuple[Study, Report]]) -> None:
 
 
 def test_pneumonia_is_denied_about_half_the_time_and_never_announced_when_absent(
-    reports: list[tuple[Study, Report]],
+    reports: Pairs,
 ) -> None:
     absent = [
         report.labels.get("Pneumonia")
@@ -168,9 +168,7 @@ def test_pneumonia_is_denied_about_half_the_time_and_never_announced_when_absent
     assert (absent.count(1) + absent.count(-1)) / len(absent) < 0.04
 
 
-def test_prompts_of_the_paper_are_part_of_the_language(
-    reports: list[tuple[Study, Report]],
-) -> None:
+def test_prompts_of_the_paper_are_part_of_the_language(reports: Pairs) -> None:
     text = "\n".join(sentence for _, report in reports for sentence in report.impression).lower()
     for words in (
         "findings suggesting",
@@ -183,7 +181,7 @@ def test_prompts_of_the_paper_are_part_of_the_language(
         assert words in text, words
 
 
-def test_change_is_only_told_where_there_is_a_prior(reports: list[tuple[Study, Report]]) -> None:
+def test_change_is_only_told_where_there_is_a_prior(reports: Pairs) -> None:
     first = [report for study, report in reports if not study.changes and not study.resolved]
     later = [
         report
@@ -213,7 +211,7 @@ def test_words_of_change_agree_with_the_course() -> None:
             assert not re.search(wrong, made.text, re.IGNORECASE), made.text
 
 
-def test_layout(reports: list[tuple[Study, Report]]) -> None:
+def test_layout(reports: Pairs) -> None:
     for _, report in reports:
         lines = report.text.splitlines()
         assert max(map(len, lines)) <= 79
@@ -257,7 +255,7 @@ def test_typos_follow_their_share() -> None:
     assert made.lower() != "pneumothorax." and made[0] == "P"
 
 
-def test_phrases_are_short_and_of_one_finding(reports: list[tuple[Study, Report]]) -> None:
+def test_phrases_are_short_and_of_one_finding(reports: Pairs) -> None:
     for study, report in reports:
         keys = [key for key, _ in report.phrases]
         assert keys == [f.key for f in study.findings if f.name in GROUNDED]
@@ -267,7 +265,7 @@ def test_phrases_are_short_and_of_one_finding(reports: list[tuple[Study, Report]
             assert not re.match(r"\d+\. ", phrase)
 
 
-def test_half_of_the_phrases_are_in_words_of_no_report(reports: list[tuple[Study, Report]]) -> None:
+def test_half_of_the_phrases_are_in_words_of_no_report(reports: Pairs) -> None:
     def plain(text: str) -> str:
         return text.rstrip(".").lower()
 
@@ -280,7 +278,7 @@ def test_half_of_the_phrases_are_in_words_of_no_report(reports: list[tuple[Study
     assert 0.15 < np.mean([phrase in told for phrase in every]) < 0.5
 
 
-def test_phrases_of_twins_name_their_side(reports: list[tuple[Study, Report]]) -> None:
+def test_phrases_of_twins_name_their_side(reports: Pairs) -> None:
     twins = 0
     for study, report in reports:
         names = Counter(finding.name for finding in study.findings)
@@ -299,16 +297,14 @@ def test_labels_hold_all_observations_as_written() -> None:
     assert set(labels.values()) <= {None, -1, 0, 1}
 
 
-def test_no_finding_is_only_for_reports_without_any(reports: list[tuple[Study, Report]]) -> None:
+def test_no_finding_is_only_for_reports_without_any(reports: Pairs) -> None:
     for _, report in reports:
         if report.labels.get("No Finding") == 1:
             positive = [n for n, s in report.labels.items() if s != 0]
             assert set(positive) <= {"No Finding", "Support Devices"}
 
 
-def test_the_form_of_a_report_does_not_tell_its_content(
-    reports: list[tuple[Study, Report]],
-) -> None:
+def test_the_form_of_a_report_does_not_tell_its_content(reports: Pairs) -> None:
     normal = [bool(r.impression) for s, r in reports if not s.findings]
     ill = [bool(r.impression) for s, r in reports if s.findings]
     assert abs(np.mean(normal) - np.mean(ill)) < 0.06

@@ -38,12 +38,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         action="store_true",
         help="mimic_cxr_jpg: also write the JPG files, of the DICOM files in OUTPUT/../mimic_cxr",
     )
-    given = arguments.parse_args(argv)
-    settings = read_settings(given.settings, HospitalSettings)
-    if given.jpg and given.dataset != "mimic_cxr_jpg":
+    args = arguments.parse_args(argv)
+    settings = read_settings(args.settings, HospitalSettings)
+    if args.jpg and args.dataset != "mimic_cxr_jpg":
         arguments.error("--jpg belongs to --dataset mimic_cxr_jpg")
-    options = {"images": True} if given.jpg else {}
-    writer(given.dataset)(settings, given.output, given.threads, **options)
+    options = {"images": True} if args.jpg else {}
+    writer(args.dataset)(settings, args.output, args.threads, **options)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""How an image is taken: view, pose, exposure, detector, storage. Never a function of findings.
+"""Acquisition of an image: view, pose, exposure, detector, storage. Never a function of findings.
 
-All of it is drawn from a random stream of its own, so no finding can be guessed from the view,
-the exposure, the marker or the way the pixels are stored. Two looks exist: that of the MIMIC-CXR
-copy and, shifted in gamma, noise, sharpness and collimation, that of the RSNA copy.
+Everything is drawn from a random stream of its own, so that view, exposure, marker or storage say
+nothing about the findings. Two looks exist: that of the MIMIC-CXR copy and, shifted in gamma,
+noise, sharpness and collimation, that of the RSNA copy.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from cxrflow.phantom.settings import HospitalSettings
 
 FRONTAL_VIEWS = ("AP", "PA")
 SPOILT = ("clipped", "blurred", "overexposed", "rotated")
-#: What else is rejected when the best of several images is chosen (BioViL-T, Figure A.7).
+#: All reasons to reject one of several images of a study (BioViL-T, Figure A.7).
 REJECTED = (
     *SPOILT,
     *("noisy", "inverted", "mirrored", "edge-enhanced", "foreign object"),
@@ -28,9 +28,9 @@ _COMPRESSED = ("rle", "jpeg_lossless", "jpeg2000")
 class Acquisition:
     """One image.
 
-    ``view`` is what the header says (AP, PA, LATERAL, LL or empty), ``projection`` what was truly
-    taken (AP, PA or LATERAL). ``aspect``: height over width. Pose, in units of half the shorter
-    side: ``shift_x``, ``shift_y``, ``scale`` (1 fills the image), ``rotation`` in degrees.
+    ``view`` is the header's entry (AP, PA, LATERAL, LL or empty), ``projection`` the true one (AP,
+    PA or LATERAL). ``aspect``: height over width. Pose, in units of half the shorter side:
+    ``shift_x``, ``shift_y``, ``scale`` (1 fills the image), ``rotation`` in degrees.
     ``inspiration`` in [0, 1]: 1 is a deep breath, low domes. Tone: ``exposure`` (added),
     ``contrast`` (times), ``gamma``, ``noise`` (standard deviation), ``blur`` (share of the shorter
     side), ``grid`` (amplitude of grid lines), ``collimation`` (share of each edge left black).
@@ -65,7 +65,7 @@ class Acquisition:
 
     @property
     def frontal(self) -> bool:
-        """Whether the image truly is a frontal one, whatever its header says."""
+        """True for a frontal image, whatever its header says."""
         return self.projection in FRONTAL_VIEWS
 
 
@@ -120,12 +120,12 @@ def sample_acquisition(
 ) -> Acquisition:
     """Draw pose, tone and storage of one image of the given projection.
 
-    ``kinds``: ways in which an image may be spoilt unasked.
+    ``kinds``: the defects of images that are spoilt at random.
     """
     tone = LOOKS[look]
     lateral = projection == "LATERAL"
-    named = str(rng.choice(["LATERAL", "LL"], p=[0.7, 0.3])) if lateral else projection
-    view = "" if rng.random() < settings.blank_view_share else named
+    header_view = str(rng.choice(["LATERAL", "LL"], p=[0.7, 0.3])) if lateral else projection
+    view = "" if rng.random() < settings.blank_view_share else header_view
     portable = projection == "AP"
     if spoilt is None and rng.random() < settings.spoilt_share:
         spoilt = str(rng.choice(kinds))
@@ -135,7 +135,7 @@ def sample_acquisition(
     collimated = rng.random() < tone.collimated_share
     gridded = rng.random() < tone.grid_share
     shapes = [0.15, 0.25, 0.6] if portable else [0.6, 0.3, 0.1]
-    made = Acquisition(
+    acquisition = Acquisition(
         image_id=image_id,
         view=view,
         projection=projection,
@@ -161,38 +161,38 @@ def sample_acquisition(
         repeat=repeat,
         seed=int(rng.integers(2**62)),
     )
-    return _spoil(made, np.random.default_rng(made.seed))
+    return _spoil(acquisition, np.random.default_rng(acquisition.seed))
 
 
-def _spoil(made: Acquisition, rng: np.random.Generator) -> Acquisition:
+def _spoil(acquisition: Acquisition, rng: np.random.Generator) -> Acquisition:
     """Move part of the chest out of the image, shake it, burn it or turn it."""
-    if made.spoilt == "clipped":
+    if acquisition.spoilt == "clipped":
         angle = float(rng.uniform(0, 2 * np.pi))
         shift = 0.45 * np.array([np.cos(angle), np.sin(angle)])
         return replace(
-            made,
-            shift_x=round(made.shift_x + float(shift[0]), 4),
-            shift_y=round(made.shift_y + float(shift[1]), 4),
-            scale=round(made.scale * 1.15, 4),
+            acquisition,
+            shift_x=round(acquisition.shift_x + float(shift[0]), 4),
+            shift_y=round(acquisition.shift_y + float(shift[1]), 4),
+            scale=round(acquisition.scale * 1.15, 4),
         )
-    if made.spoilt == "blurred":
-        return replace(made, blur=round(float(rng.uniform(0.012, 0.02)), 5))
-    if made.spoilt == "overexposed":
+    if acquisition.spoilt == "blurred":
+        return replace(acquisition, blur=round(float(rng.uniform(0.012, 0.02)), 5))
+    if acquisition.spoilt == "overexposed":
         # More exposure blackens the film: the lungs burn out.
-        return replace(made, exposure=round(float(rng.uniform(-0.32, -0.22)), 4))
-    if made.spoilt == "rotated":
-        return replace(made, rotation=float(rng.choice([-90.0, -25.0, 25.0, 90.0, 180.0])))
-    if made.spoilt == "noisy":
-        return replace(made, noise=round(float(rng.uniform(0.12, 0.25)), 4))
-    if made.spoilt == "inverted":
-        return replace(made, contrast=-made.contrast)
-    if made.spoilt == "lateral view":
+        return replace(acquisition, exposure=round(float(rng.uniform(-0.32, -0.22)), 4))
+    if acquisition.spoilt == "rotated":
+        return replace(acquisition, rotation=float(rng.choice([-90.0, -25.0, 25.0, 90.0, 180.0])))
+    if acquisition.spoilt == "noisy":
+        return replace(acquisition, noise=round(float(rng.uniform(0.12, 0.25)), 4))
+    if acquisition.spoilt == "inverted":
+        return replace(acquisition, contrast=-acquisition.contrast)
+    if acquisition.spoilt == "lateral view":
         # A lateral film whose header says frontal.
-        return replace(made, projection="LATERAL")
-    if made.spoilt == "other part":
+        return replace(acquisition, projection="LATERAL")
+    if acquisition.spoilt == "other part":
         # The abdomen, with the bases of the lungs at the upper edge.
-        return replace(made, shift_y=round(float(rng.uniform(-1.15, -0.95)), 4), scale=1.15)
-    return made  # mirrored, edge-enhanced and with an object in drawing.py
+        return replace(acquisition, shift_y=round(float(rng.uniform(-1.15, -0.95)), 4), scale=1.15)
+    return acquisition  # mirrored, edge-enhanced and with an object in drawing.py
 
 
 def sample_acquisitions(
@@ -203,24 +203,24 @@ def sample_acquisitions(
 ) -> tuple[Acquisition, ...]:
     """Draw the one to three images of a study; ``image_ids`` holds at least three names.
 
-    ``kinds``: ways in which a frontal image may be spoilt.
+    ``kinds``: possible defects of a frontal image.
     """
-    wanted: list[tuple[str, str | None, bool]]  # projection, spoilt, repeat
+    plan: list[tuple[str, str | None, bool]]  # projection, spoilt, repeat
     if rng.random() < settings.lateral_only_share:
-        wanted = [("LATERAL", None, False)]
+        plan = [("LATERAL", None, False)]
     else:
         portable = rng.random() < settings.ap_share
         projection = "AP" if portable else "PA"
-        wanted = [(projection, None, False)]
+        plan = [(projection, None, False)]
         if rng.random() < settings.second_frontal_share:
             if portable or rng.random() < 0.4:
-                # Taken again because the first was bad, or only looked as if it might be.
+                # Half of the repeats follow a spoilt image; the rest were a precaution.
                 first = str(rng.choice(kinds)) if rng.random() < 0.5 else None
-                wanted = [(projection, first, False), (projection, None, True)]
+                plan = [(projection, first, False), (projection, None, True)]
             else:
-                wanted.append(("AP", None, False))
+                plan.append(("AP", None, False))
         if not portable and rng.random() < settings.lateral_share:
-            wanted.append(("LATERAL", None, False))
+            plan.append(("LATERAL", None, False))
     return tuple(
         sample_acquisition(
             rng,
@@ -231,5 +231,5 @@ def sample_acquisitions(
             repeat=repeat,
             kinds=SPOILT if projection == "LATERAL" else kinds,
         )
-        for image_id, (projection, spoilt, repeat) in zip(image_ids, wanted, strict=False)
+        for image_id, (projection, spoilt, repeat) in zip(image_ids, plan, strict=False)
     )

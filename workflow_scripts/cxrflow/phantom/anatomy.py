@@ -36,19 +36,19 @@ ZONE_T = {"upper": (0.21, 0.22), "middle": (0.46, 0.22), "lower": (0.70, 0.21)}
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a lung finding sits: centre (x, y) and half extents (x, y) of its zone."""
+class Zone:
+    """A zone of a lung: its centre (x, y) and half extents (x, y)."""
 
     side: int
     centre: tuple[float, float]
     reach: tuple[float, float]
 
-    def of(self, finding: Finding) -> "Place":
-        """The part of the zone that one finding takes."""
+    def of(self, finding: Finding) -> "Zone":
+        """The area of the zone that one finding covers."""
         x, y = self.centre
         across, down = self.reach
         centre = (x + self.side * finding.across * across, y + finding.along * down)
-        return Place(self.side, centre, (across * finding.size, down * finding.size))
+        return Zone(self.side, centre, (across * finding.size, down * finding.size))
 
 
 def sides_of(finding: Finding) -> Sequence[int]:
@@ -70,7 +70,7 @@ class Chest:
         self.top = -0.08 - anatomy.chest_height / 2
         self.base = self.top + self.height
         self.dome = {1: anatomy.dome_left, -1: anatomy.dome_right + 0.02}
-        # A portable film is taken from the front: the heart lies farther from the detector.
+        # In AP the heart is farther from the detector and casts a larger shadow than in PA.
         magnified = 1.05 if acquisition.projection == "AP" else 1.0
         ratio = anatomy.heart_ratio * magnified
         if enlarged:
@@ -103,43 +103,45 @@ class Chest:
         inner = np.stack([side * self.width * _MEDIASTINAL_U, y], 1)[keep][::-1]
         return np.concatenate([self.bend(wall), self.diaphragm(side), self.bend(inner)])
 
-    def place(self, side: int, zone: str) -> Place:
+    def place(self, side: int, zone: str) -> Zone:
         """Centre and extents of a zone of a lung."""
         t, half = ZONE_T[zone]
         outer = float(_WALL(t)) * self.width
         inner = (0.30 if zone == "lower" and side > 0 else 0.2) * self.width
-        return Place(
+        return Zone(
             side,
             (side * (0.52 * outer + 0.48 * inner), float(self.top + self.height * t)),
             ((outer - inner) / 2, half * self.height),
         )
 
     def hilum(self, side: int) -> tuple[float, float]:
-        """Where the vessels of a lung start."""
+        """The point from which the vessels of a lung branch."""
         return side * 0.20 * self.width, self.top + self.height * (0.44 if side < 0 else 0.42)
 
     def heart(self) -> Points:
         """The closed outline of the heart: its right border, its apex low on the left."""
         angle = np.linspace(0, 2 * np.pi, 48, endpoint=False)
-        left = self.anatomy.heart_tilt * self.heart_width
-        right = self.heart_width - left
-        x = np.cos(angle) * np.where(np.cos(angle) > 0, left, right)
+        left_extent = self.anatomy.heart_tilt * self.heart_width
+        right_extent = self.heart_width - left_extent
+        x = np.cos(angle) * np.where(np.cos(angle) > 0, left_extent, right_extent)
         high = 0.31 + 0.10 * self.enlarged
         centre = self.base - 0.16 - high * 0.85
         y = centre + high * np.sin(angle) + np.where(x > 0, 0.30 * x, 0.12 * x)
         return self.bend(np.stack([x + self.anatomy.heart_shift, y], 1))
 
     def mediastinum(self) -> Points:
-        """The closed outline of the great vessels and what lies between the lungs."""
+        """The closed outline of the mediastinum with the great vessels."""
         half, knob = self.anatomy.mediastinum, self.anatomy.aorta
         t = np.linspace(-0.25, 0.75, 30)
-        left = half + knob * np.exp(-(((t - 0.26) / 0.07) ** 2)) - 0.02 * (t > 0.33)
-        right = half * (1.02 + 0.10 * np.sin(6 * t))
+        left_x = half + knob * np.exp(-(((t - 0.26) / 0.07) ** 2)) - 0.02 * (t > 0.33)
+        right_x = half * (1.02 + 0.10 * np.sin(6 * t))
         y = self.top + self.height * t
-        return self.bend(np.concatenate([np.stack([left, y], 1), np.stack([-right, y], 1)[::-1]]))
+        return self.bend(
+            np.concatenate([np.stack([left_x, y], 1), np.stack([-right_x, y], 1)[::-1]])
+        )
 
     def airway(self) -> list[Stroke]:
-        """Trachea and main bronchi, darker than what surrounds them."""
+        """Trachea and main bronchi, darker than their surroundings."""
         fork = self.top + 0.33 * self.height
         trachea = np.array([[0.0, -1.5], [-0.005, self.top], [-0.01, fork]])
         return [
@@ -168,24 +170,24 @@ class Chest:
 
     def ribs(self) -> list[Stroke]:
         """All ribs: a band with a brighter edge; front parts fainter."""
-        made: list[Stroke] = []
+        strokes: list[Stroke] = []
         for side in (-1, 1):
             for number in range(self.anatomy.rib_pairs):
                 back, front = self.rib(side, number)
-                made += [(front, 0.040, 0.55), (front, 0.018, 0.40)]
-                made += [(back, 0.046, 1.0), (back, 0.022, 0.68)]
-        return made
+                strokes += [(front, 0.040, 0.55), (front, 0.018, 0.40)]
+                strokes += [(back, 0.046, 1.0), (back, 0.022, 0.68)]
+        return strokes
 
     def clavicles(self) -> list[Stroke]:
         """The two collar bones."""
-        made: list[Stroke] = []
+        strokes: list[Stroke] = []
         for side in (-1, 1):
             s = np.linspace(0, 1, 9)
             x = 0.09 + 0.75 * s
             y = self.top + 0.16 - self.anatomy.clavicle_slope * s - 0.05 * np.sin(2 * np.pi * s)
             points = np.stack([side * x, y - 0.10 * s], 1)
-            made += [(points, 0.062, 0.9), (points, 0.030, 0.7)]
-        return made
+            strokes += [(points, 0.062, 0.9), (points, 0.030, 0.7)]
+        return strokes
 
     def spine(self) -> list[Stroke]:
         """Vertebral bodies, a column of blocks."""
@@ -212,11 +214,11 @@ class Chest:
         return [np.concatenate([half, half[::-1] * [-1, 1]]), arm, arm * [-1, 1]]
 
     def abdomen(self) -> Points:
-        """What lies under the domes."""
+        """The closed outline of the abdomen below both domes."""
         flank = self.width + self.anatomy.fat
-        left, right = self.diaphragm(1), self.diaphragm(-1)[::-1]
+        left_dome, right_dome = self.diaphragm(1), self.diaphragm(-1)[::-1]
         ends = np.array([[-flank, 1.7], [flank, 1.7]])
-        return np.concatenate([left, right, ends])
+        return np.concatenate([left_dome, right_dome, ends])
 
     def breasts(self) -> list[Points]:
         """Two shadows over the lower lungs, open downwards."""

@@ -1,4 +1,4 @@
-"""Where a chest lands in an image, and shapes turned into soft masks.
+"""The pose of a chest in an image, and shapes turned into soft masks.
 
 Shapes are given in chest coordinates: the origin is the middle of the chest, x grows to the right
 of the image (a frontal view's right is the patient's left), y downwards, and 1 is half the
@@ -61,8 +61,8 @@ class Canvas:
         return self.pixels(points).ravel().tolist()
 
     def _soften(self, image: Image.Image, soft: float) -> Array:
-        # Polygons are drawn without antialiasing; a blur of a pixel is the least that hides it. One
-        # pass of a box costs a third of a Gaussian, which here is three of them.
+        # Pillow draws without antialiasing; a blur of a pixel hides that. One box filter costs a
+        # third of Pillow's Gaussian, which is three of them.
         radius = max(1.5 * soft * self.half, 0.8)
         blurred = image.filter(ImageFilter.BoxBlur(radius))
         return np.asarray(blurred, dtype=np.float32) / np.float32(255)
@@ -87,7 +87,7 @@ class Canvas:
             end = start + 2 * len(points)
             wide = width * self.unit
             fill = round(255 * strength * min(1.0, wide))
-            # Where a line is thin or bends little the gaps at its bends do not show.
+            # Rounded joints are slow, and on thin lines the gaps without them do not show.
             joint = "curve" if wide > 8 else None
             draw.line(flat[start:end], fill=fill, width=max(1, round(wide)), joint=joint)
             start = end
@@ -106,12 +106,12 @@ class Canvas:
         reach = 2.2 if power < 4 else 1.35
         for centre, radius, strength in zip(self.pixels(centres), radii, strengths, strict=True):
             span = float(np.abs(radius).max()) * self.unit * reach * 1.1 + 1
-            top, bottom = (int(np.clip(centre[1] + s * span, 0, self.height)) for s in (-1, 1))
-            left, right = (int(np.clip(centre[0] + s * span, 0, self.width)) for s in (-1, 1))
-            if top >= bottom or left >= right:
+            y0, y1 = (int(np.clip(centre[1] + s * span, 0, self.height)) for s in (-1, 1))
+            x0, x1 = (int(np.clip(centre[0] + s * span, 0, self.width)) for s in (-1, 1))
+            if y0 >= y1 or x0 >= x1:
                 continue
-            across = columns[:, left:right] - np.float32(centre[0])
-            down = rows[top:bottom] - np.float32(centre[1])
+            across = columns[:, x0:x1] - np.float32(centre[0])
+            down = rows[y0:y1] - np.float32(centre[1])
             cosine, sine = np.float32(self.turn[0, 0]), np.float32(self.turn[1, 0])
             u = (across * cosine + down * sine) / np.float32(radius[0] * self.unit)
             v = (down * cosine - across * sine) / np.float32(radius[1] * self.unit)
@@ -120,7 +120,7 @@ class Canvas:
                 distance = np.abs(u) ** np.float32(power) + np.abs(v) ** np.float32(power)
             else:
                 distance = (u * u + v * v) ** np.float32(power / 2)
-            window = image[top:bottom, left:right]
+            window = image[y0:y1, x0:x1]
             np.maximum(window, np.float32(strength) * np.exp(-distance), out=window)
         return image
 

@@ -2,8 +2,8 @@
 
 Bodies, courses and reports are as in the MIMIC-CXR copy, from random streams of their own; images
 have another look (darker, flatter, smooth, mostly with black edges, 8 bits), most are portable.
-Of each category of ConVIRT's 8x200 sets there are patients who have that and nothing else
-(Appendix C): candidates, and queries, which are well posed and show it clearly.
+For each category of ConVIRT's 8x200 sets (Appendix C) there are patients with this finding alone:
+candidates, and queries, which are well posed and show it clearly.
 """
 
 from collections.abc import Mapping
@@ -38,8 +38,8 @@ LOOK = Look(
     collimated_share=0.75,
     grid_share=0.02,
 )
-#: What CheXpert is like: 10 % of the studies without a finding, 85 % of the frontal images AP, 14 %
-#: of all lateral, 2 % of the studies with a second frontal one.
+#: As in CheXpert 10 % of the studies have no finding, 85 % of the frontal images are AP, 14 % of
+#: all are lateral, 2 % of the studies have a second frontal image.
 _SHARES = {
     "no_pathology_share": 0.1,
     "several_pathologies_share": 0.5,
@@ -56,11 +56,11 @@ _BOTH = 6
 _CLEAR = 0.6  # severity from which a query shows its category clearly
 #: Candidates are AP as often as published: 1,101 of 1,600.
 _AP_CANDIDATES = 0.69
-#: Numbers of the first patients of the published valid and test parts.
+#: Numbers of the first patients of the published valid and test splits.
 _FIRST_VALID, _FIRST_TEST = 64_541, 64_741
 _STREAM = 111
-_REPORT = 4  # its stream, after those of body, course, times and images
-#: What counts as a lung opacity, and as a wide mediastinum, to who reads the image.
+_REPORT = 4  # stream of the report, after those of body, course, times and images
+#: Findings that a reader of the image labels as a lung opacity and as a wide mediastinum.
 _PARENTS: Mapping[str, frozenset[str]] = {
     "Lung Opacity": frozenset(
         {"Lung Opacity", "Pneumonia", "Consolidation", "Atelectasis", "Edema", "Lung Lesion"}
@@ -73,7 +73,7 @@ Labels = dict[str, float | None]
 
 @dataclass(frozen=True)
 class Sizes:
-    """Patients by part (one study each in valid and test), images of 8x200 by category."""
+    """Patients by split (one study each in valid and test), images of 8x200 by category."""
 
     train: int
     valid: int
@@ -100,107 +100,107 @@ def sizes(settings: HospitalSettings) -> Sizes:
 
 @dataclass(frozen=True)
 class Order:
-    """An image drawn to order: candidate or query of a category."""
+    """An image drawn to order; its ``role`` in 8x200 is candidate or query."""
 
-    part: str
+    role: str
     category: str
 
 
 @dataclass(frozen=True)
-class Member:
-    """A patient of the copy: number, part, and the orders that the studies are drawn for."""
+class Record:
+    """A patient of the copy: number, split, and the orders that its studies fill."""
 
     number: int
-    part: str
+    split: str
     orders: tuple[Order, ...] = ()
 
     @property
     def name(self) -> str:
-        """The folder."""
+        """Name of the folder."""
         return f"patient{self.number:05d}"
 
 
-def members(settings: HospitalSettings) -> list[Member]:
+def records(settings: HospitalSettings) -> list[Record]:
     """All patients by number: train, those drawn to order, valid, test."""
     size = sizes(settings)
     orders: list[tuple[Order, ...]] = []
-    for place, category in enumerate(CATEGORIES):
+    for index, category in enumerate(CATEGORIES):
         candidate, query = Order("candidate", category), Order("query", category)
-        both = 1 if place < _BOTH else 0
-        orders += [(candidate, query)] * both
-        orders += [(candidate,)] * (size.candidates - both) + [(query,)] * (size.queries - both)
+        shared = 1 if index < _BOTH else 0
+        orders += [(candidate, query)] * shared
+        orders += [(candidate,)] * (size.candidates - shared) + [(query,)] * (size.queries - shared)
     first = size.train + 1
     return [
-        *(Member(number, "train") for number in range(1, first)),
-        *(Member(first + place, "train", order) for place, order in enumerate(orders)),
-        *(Member(_FIRST_VALID + place, "valid") for place in range(size.valid)),
-        *(Member(_FIRST_TEST + place, "test") for place in range(size.test)),
+        *(Record(number, "train") for number in range(1, first)),
+        *(Record(first + index, "train", order) for index, order in enumerate(orders)),
+        *(Record(_FIRST_VALID + index, "valid") for index in range(size.valid)),
+        *(Record(_FIRST_TEST + index, "test") for index in range(size.test)),
     ]
 
 
-def make_chexpert_patient(settings: HospitalSettings, member: Member) -> Patient:
+def make_chexpert_patient(settings: HospitalSettings, record: Record) -> Patient:
     """Draw a patient, who depends on the seed, the number and the orders alone."""
     settings = settings.model_copy(update=_SHARES)
-    body, course, clock, camera = (_rng(settings, member, stream) for stream in range(4))
-    if member.orders:
-        chapters = [_ordered(course, order) for order in member.orders]
+    body, course, clock, camera = (_rng(settings, record, stream) for stream in range(4))
+    if record.orders:
+        chapters = [_ordered(course, order) for order in record.orders]
     else:
-        length = int(course.choice([1, 2, 3, 4], p=_LENGTHS)) if member.part == "train" else 1
+        length = int(course.choice([1, 2, 3, 4], p=_LENGTHS)) if record.split == "train" else 1
         chapters = sample_course(course, settings, length)
     studies = []
     times = sample_times(clock, settings, len(chapters))
     for number, (time, chapter) in enumerate(zip(times, chapters, strict=True)):
         images: tuple[Acquisition, ...]
-        if member.orders:
-            images = (_ordered_image(camera, settings, member.orders[number]),)
+        if record.orders:
+            images = (_ordered_image(camera, settings, record.orders[number]),)
         else:
             images = sample_acquisitions(camera, settings, ("1", "2", "3"))
-        own = tuple(
-            _named(member, number, place, toned(image, camera))
+        named_images = tuple(
+            _with_file_name(record, number, place, toned(image, camera))
             for place, image in enumerate(images)
         )
-        studies.append(Study(member.number, number + 1, time, *chapter, own))
-    return with_body(body, member.number, member.number, studies)
+        studies.append(Study(record.number, number + 1, time, *chapter, named_images))
+    return with_body(body, record.number, record.number, studies)
 
 
-def labels_of(settings: HospitalSettings, member: Member, patient: Patient, number: int) -> Labels:
-    """All 14 labels of a study: 1, 0, -1 and None as its report's words have it in train, true ones
-    elsewhere; of a case drawn to order 1 and 0 alone."""
+def labels_of(settings: HospitalSettings, record: Record, patient: Patient, number: int) -> Labels:
+    """All 14 labels of a study: in train those of its report (1, 0, -1, None), elsewhere the truth;
+    for a case drawn to order its category alone."""
     study = patient.studies[number]
-    if member.orders:
-        return {name: float(name == member.orders[number].category) for name in OBSERVATIONS}
-    if member.part == "train":
-        rng = np.random.default_rng([settings.seed, member.number, _REPORT, _STREAM, number])
-        said = write_report(patient, study, rng, settings).labels
-        return {name: _state(said.get(name)) for name in OBSERVATIONS}
+    if record.orders:
+        return {name: float(name == record.orders[number].category) for name in OBSERVATIONS}
+    if record.split == "train":
+        rng = np.random.default_rng([settings.seed, record.number, _REPORT, _STREAM, number])
+        written = write_report(patient, study, rng, settings).labels
+        return {name: _state(written.get(name)) for name in OBSERVATIONS}
     return truth(study)
 
 
 def truth(study: Study) -> Labels:
-    """What radiologists see in a study's images: 1 or 0 of each observation."""
-    there = {finding.name for finding in study.findings}
-    seen = {
-        name: float(bool(there & _PARENTS.get(name, frozenset({name})))) for name in OBSERVATIONS
+    """Labels by a reader of the images: 1 or 0 for each observation."""
+    present = {finding.name for finding in study.findings}
+    labels = {
+        name: float(bool(present & _PARENTS.get(name, frozenset({name})))) for name in OBSERVATIONS
     }
-    return {**seen, "No Finding": float(not there - {"Support Devices"})}
+    return {**labels, "No Finding": float(not present - {"Support Devices"})}
 
 
 def _state(value: int | None) -> float | None:
     return None if value is None else float(value)
 
 
-def _rng(settings: HospitalSettings, member: Member, stream: int) -> np.random.Generator:
-    return np.random.default_rng([settings.seed, member.number, stream, _STREAM])
+def _rng(settings: HospitalSettings, record: Record, stream: int) -> np.random.Generator:
+    return np.random.default_rng([settings.seed, record.number, stream, _STREAM])
 
 
 def _ordered(rng: np.random.Generator, order: Order) -> Chapter:
     """A study with the category's finding and no other."""
     findings: tuple[Finding, ...] = ()
     if order.category != "No Finding":
-        made = sample_finding(rng, order.category, 1)
-        while order.part == "query" and made.severity < _CLEAR:
-            made = sample_finding(rng, order.category, 1)
-        findings = (made,)
+        finding = sample_finding(rng, order.category, 1)
+        while order.role == "query" and finding.severity < _CLEAR:
+            finding = sample_finding(rng, order.category, 1)
+        findings = (finding,)
     return Chapter(findings, {}, ())
 
 
@@ -208,27 +208,27 @@ def _ordered_image(
     rng: np.random.Generator, settings: HospitalSettings, order: Order
 ) -> Acquisition:
     """A frontal image; a query is not spoilt."""
-    if order.part == "query":
+    if order.role == "query":
         settings = settings.model_copy(update={"spoilt_share": 0.0})
     projection = "AP" if rng.random() < _AP_CANDIDATES else "PA"
     return sample_acquisition(rng, settings, "1", projection)
 
 
-def _named(member: Member, study: int, place: int, image: Acquisition) -> Acquisition:
-    """The image under the name of its file, without the ending."""
+def _with_file_name(record: Record, study: int, place: int, image: Acquisition) -> Acquisition:
+    """The image with the path of its file, without suffix, as id."""
     side = "frontal" if image.frontal else "lateral"
-    return replace(image, image_id=f"{member.name}/study{study + 1}/view{place + 1}_{side}")
+    return replace(image, image_id=f"{record.name}/study{study + 1}/view{place + 1}_{side}")
 
 
 def toned(image: Acquisition, rng: np.random.Generator) -> Acquisition:
-    """The image with the tone of this hospital; what is spoilt about it stays."""
-    drawn: dict[str, Any] = {
+    """The image with the tone of this hospital; its defects stay."""
+    tone: dict[str, Any] = {
         name: round(float(rng.uniform(*getattr(LOOK, name))), 5)
         for name in ("gamma", "contrast", "exposure", "noise", "blur", "collimation")
     }
     if rng.random() >= LOOK.collimated_share:
-        drawn["collimation"] = 0.0
+        tone["collimation"] = 0.0
     spoilt = {"overexposed": "exposure", "blurred": "blur"}.get(image.spoilt or "")
-    drawn.pop(spoilt or "", None)
+    tone.pop(spoilt or "", None)
     grid = round(float(rng.uniform(0.008, 0.02)), 4) if rng.random() < LOOK.grid_share else 0.0
-    return replace(image, **drawn, grid=grid, bits=8, monochrome1=False)
+    return replace(image, **tone, grid=grid, bits=8, monochrome1=False)

@@ -1,8 +1,8 @@
-"""What a sentence says about a patient, and what follows from it: the labels of RadNLI and MedNLI.
+"""Claims of sentences about a patient, and their relations: the labels of RadNLI and MedNLI.
 
 BioViL section 4.2 names the three relations of a premise and a hypothesis. Here a sentence is one
-or several *claims*, and the relation is computed from them, never from the words: that is how a
-pair of the synthetic hospital has a true label, in either direction.
+or several *claims*, and the relation is computed from them, never from the words. So a pair of the
+synthetic hospital has a true label in either direction.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,10 @@ RESOLVED = "resolved"
 
 @dataclass(frozen=True)
 class Claim:
-    """One thing is there, or is not; an empty field is not stated.
+    """The presence or absence of a topic; an empty field is not stated.
 
-    ``topic``: what. ``side``: left, right or both. ``zone``: of a lung. ``grade``: mild, moderate
-    or severe. ``change`` since before: new, improved, stable, worsened; ``resolved`` goes with
+    ``side``: left, right or both. ``zone``: of a lung. ``grade``: mild, moderate or severe.
+    ``change`` since the prior study: new, improved, stable, worsened; ``resolved`` goes with
     ``present=False``.
     """
 
@@ -33,18 +33,18 @@ class Claim:
 
 @dataclass(frozen=True)
 class Topics:
-    """What is known about topics.
+    """Relations between topics.
 
-    ``parents``: topic -> a more general one that is there whenever it is. ``places``: topics of
-    which a patient may have several at once, and the fields that tell them apart (side, zone).
+    ``parents``: topic -> a more general one that it implies. ``places``: topics of which a patient
+    may have several at once, and the fields by which these differ (side, zone).
     """
 
     parents: Mapping[str, str]
     places: Mapping[str, tuple[str, ...]]
 
-    def related(self, one: str, other: str) -> bool:
-        """Whether one is the other, or one of the two is the other's parent."""
-        return one == other or self.parents.get(one) == other or self.parents.get(other) == one
+    def related(self, a: str, b: str) -> bool:
+        """True if both are the same topic, or one is the other's parent."""
+        return a == b or self.parents.get(a) == b or self.parents.get(b) == a
 
     def relation(self, premise: Sequence[Claim], hypothesis: Sequence[Claim]) -> str:
         """Entailment where every claim follows, contradiction where one is excluded, or neutral."""
@@ -55,7 +55,7 @@ class Topics:
         return NEUTRAL
 
     def entails(self, a: Claim, b: Claim) -> bool:
-        """Whether ``b`` is true whenever ``a`` is."""
+        """True if ``b`` follows from ``a``."""
         if a.present != b.present:
             return False
         if not a.present:
@@ -71,20 +71,20 @@ class Topics:
         )
 
     def excludes(self, a: Claim, b: Claim) -> bool:
-        """Whether ``a`` and ``b`` cannot both be true."""
+        """True if ``a`` and ``b`` contradict each other."""
         if a.present != b.present:
-            here, absent = (a, b) if a.present else (b, a)
-            of_it = absent.topic in (here.topic, self.parents.get(here.topic))
-            return of_it and (not absent.side or here.side in (absent.side, BOTH))
+            present, absent = (a, b) if a.present else (b, a)
+            of_it = absent.topic in (present.topic, self.parents.get(present.topic))
+            return of_it and (not absent.side or present.side in (absent.side, BOTH))
         if not a.present or a.topic != b.topic or not self._same_place(a, b):
             return False
         return any(
-            one and other and one != other
-            for one, other in ((a.grade, b.grade), (a.change, b.change))
+            first and second and first != second
+            for first, second in ((a.grade, b.grade), (a.change, b.change))
         )
 
     def _same_place(self, a: Claim, b: Claim) -> bool:
-        """Whether both speak of one and the same thing, not of two of a kind."""
+        """True if both are about the same finding, not about two of a kind."""
         fields = self.places.get(a.topic, ())
         sides = {a.side, b.side}
         same_side = BOTH in sides or (len(sides) == 1 and sides != {""})

@@ -20,7 +20,7 @@ from cxrflow.phantom.covidx import CLASSES, covidx_case
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.musculoskeletal.abnormalities import KINDS, sample_abnormality
 from cxrflow.phantom.musculoskeletal.drawing import VIEWS, BoneView, draw_bones
-from cxrflow.phantom.musculoskeletal.parts import PARTS
+from cxrflow.phantom.musculoskeletal.regions import REGIONS
 from cxrflow.phantom.musculoskeletal.skeleton import sample_build
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.programs.program import parser, run
@@ -31,44 +31,44 @@ _LABEL = 14
 
 def _tile(image: Array, size: int, title: str) -> Image.Image:
     """An image, as large as fits below its title."""
-    shown = grey(image)
-    scale = size / max(shown.size)
-    shown = shown.resize((round(shown.width * scale), round(shown.height * scale)))
+    picture = grey(image)
+    scale = size / max(picture.size)
+    picture = picture.resize((round(picture.width * scale), round(picture.height * scale)))
     tile = Image.new("L", (size, size + _LABEL), 16)
-    tile.paste(shown, ((size - shown.width) // 2, _LABEL))
+    tile.paste(picture, ((size - picture.width) // 2, _LABEL))
     ImageDraw.Draw(tile).text((3, 0), title, fill=235, font_size=10)
     return tile
 
 
 def bone_sheet(settings: HospitalSettings, size: int, pixels: int, views: bool) -> Image.Image:
-    """Another person in each row, in each column something else wrong, or another view."""
+    """One region and person per row; one abnormality, or one view, per column."""
     rows = []
-    for row, part in enumerate(PARTS):
+    for row, region in enumerate(REGIONS):
         tiles = []
         for column, kind in enumerate([*VIEWS, *VIEWS] if views else ["normal", *KINDS]):
             person = column // len(VIEWS) if views else column
             rng = np.random.default_rng([settings.seed, row, person])
             build = sample_build(rng)
-            found = (sample_abnormality(rng, part, kind),) if kind in KINDS else ()
+            abnormalities = (sample_abnormality(rng, region, kind),) if kind in KINDS else ()
             side = ("left", "right")[(row + person) % 2]
-            taken = replace(sample_acquisition(rng, settings, "", "PA"), aspect=1.2, shift_x=0.0)
-            film = BoneView(kind if views else "frontal", True, taken)
-            image = draw_bones(part, side, build, found, person, film, pixels)
-            words = found[0].site.words if found else kind
-            tiles.append(_tile(image, size, f"{part}: {words}"))
+            pose = replace(sample_acquisition(rng, settings, "", "PA"), aspect=1.2, shift_x=0.0)
+            film = BoneView(kind if views else "frontal", True, pose)
+            image = draw_bones(region, side, build, abnormalities, person, film, pixels)
+            words = abnormalities[0].site.words if abnormalities else kind
+            tiles.append(_tile(image, size, f"{region}: {words}"))
         rows.append(tiles)
     return sheet_of(rows)
 
 
 def covidx_sheet(settings: HospitalSettings, size: int, pixels: int) -> Image.Image:
-    """Fourteen images a class, of the first there are."""
+    """The first fourteen images of each class."""
     rows = []
     for label in CLASSES:
         cases = (covidx_case(settings, index) for index in count())
-        shown = list(islice((case for case in cases if case.label == label), 14))
+        examples = list(islice((case for case in cases if case.label == label), 14))
         tiles = [
             _tile(draw(case.patient, case.study, case.study.images[0], pixels).image, size, label)
-            for case in shown
+            for case in examples
         ]
         rows += [tiles[:7], tiles[7:]]
     return sheet_of(rows)

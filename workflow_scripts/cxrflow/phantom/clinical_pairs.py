@@ -1,7 +1,7 @@
 """Sentence pairs of the MedNLI copy: a sentence of a note and three sentences about it.
 
 As in the published set, every premise has one hypothesis of each label, and pairs stand in one
-direction only. Labels come from what is claimed (``phantom.claims``), never from the words.
+direction only. Labels come from the claims (``phantom.claims``), never from the words.
 """
 
 from collections.abc import Iterator
@@ -57,13 +57,13 @@ def _draw_claim(rng: np.random.Generator, symptom: bool) -> Claim:
 
 def _other_topic(topic: str, rng: np.random.Generator) -> str:
     """A symptom that has nothing to do with ``topic``."""
-    others = [one for one in words.SYMPTOMS if not _shares_parent(one, topic)]
-    return pick(others, rng)
+    symptoms = [symptom for symptom in words.SYMPTOMS if not _shares_parent(symptom, topic)]
+    return pick(symptoms, rng)
 
 
-def _shares_parent(one: str, other: str) -> bool:
+def _shares_parent(a: str, b: str) -> bool:
     parents = words.TOPICS.parents
-    return one == other or parents.get(one, one) == parents.get(other, other)
+    return a == b or parents.get(a, a) == parents.get(b, b)
 
 
 # --- hypotheses ---------------------------------------------------------------------------------
@@ -116,16 +116,16 @@ def _open_question(claims: Claims, claim: Claim, rng: np.random.Generator) -> Cl
     chance = rng.random()
     if claim.present and chance < 0.3:
         if claim.side in ("left", "right") and rng.random() < 0.6:
-            other = "right" if claim.side == "left" else "left"
-            return Claim(claim.topic, side=other, present=rng.random() < 0.6)
+            side = "right" if claim.side == "left" else "left"
+            return Claim(claim.topic, side=side, present=rng.random() < 0.6)
         if claim.topic in words.GRADED and not claim.grade:
             return replace(claim, grade=pick(list(words.GRADES), rng), change="")
         if claim.topic not in words.CONDITIONS and not claim.change:
             return replace(claim, change=pick(_CHANGES[:3], rng))
-    made = _draw_claim(rng, symptom=claim.topic not in words.CONDITIONS)
-    while any(_shares_parent(made.topic, one.topic) for one in claims):
-        made = _draw_claim(rng, symptom=claim.topic not in words.CONDITIONS)
-    return made
+    candidate = _draw_claim(rng, symptom=claim.topic not in words.CONDITIONS)
+    while any(_shares_parent(candidate.topic, stated.topic) for stated in claims):
+        candidate = _draw_claim(rng, symptom=claim.topic not in words.CONDITIONS)
+    return candidate
 
 
 # --- words --------------------------------------------------------------------------------------
@@ -185,26 +185,26 @@ def say_hypothesis(claim: Claim, rng: np.random.Generator) -> str:
 
 
 def clinical_pairs(
-    settings: HospitalSettings, lines: int, part: int, seen: set[str]
+    settings: HospitalSettings, lines: int, file: int, premises: set[str]
 ) -> Iterator[SentencePair]:
-    """``lines`` lines of file number ``part``: three for each premise, a third of each label.
+    """Yield ``lines`` lines of a file: three for each premise, one of each label.
 
-    Premises in ``seen`` do not come again; new ones are added.
+    Premises of earlier files, in ``premises``, do not come again; new ones are added.
     """
     for number in range(lines // len(LABELS)):
-        rng = np.random.default_rng([settings.seed, _STREAM, part, number])
-        claims, premise = _new_premise(rng, seen)
+        rng = np.random.default_rng([settings.seed, _STREAM, file, number])
+        claims, premise = _new_premise(rng, premises)
         for place in rng.permutation(len(LABELS)):
             label = LABELS[int(place)]
             yield SentencePair(premise, _hypothesis_text(claims, premise, label, rng), label)
 
 
-def _new_premise(rng: np.random.Generator, seen: set[str]) -> tuple[Claims, str]:
+def _new_premise(rng: np.random.Generator, premises: set[str]) -> tuple[Claims, str]:
     for _ in range(_ATTEMPTS):
         claims = draw_premise(rng)
         premise = say_premise(claims, rng)
-        if premise not in seen:
-            seen.add(premise)
+        if premise not in premises:
+            premises.add(premise)
             return claims, premise
     raise ValueError(f"no new premise in {_ATTEMPTS} attempts; expected fewer mednli_pairs")
 

@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw
 
 from cxrflow.files.atomic import atomic_path
 from cxrflow.phantom.acquisition import SPOILT, sample_acquisition
-from cxrflow.phantom.chexpert import CATEGORIES, Order, make_chexpert_patient, members, toned
+from cxrflow.phantom.chexpert import CATEGORIES, Order, make_chexpert_patient, records, toned
 from cxrflow.phantom.course import FINDINGS, Finding, lesion_kind, sample_finding
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.patient import Patient, Study, make_patient
@@ -31,23 +31,23 @@ _BOX_COLOUR = (255, 190, 60)
 def exemplary(name: str, row: int) -> Finding:
     """A finding for the sheet: severity and side by row, zone by row too."""
     severity, side = _SEVERITIES[row], _ROW_SIDES[row]
-    made = sample_finding(np.random.default_rng(row), name, 1)
-    if made.zone in ("upper", "middle", "lower"):
-        made = replace(made, zone=("lower", "upper", "middle", "lower")[row])
+    finding = sample_finding(np.random.default_rng(row), name, 1)
+    if finding.zone in ("upper", "middle", "lower"):
+        finding = replace(finding, zone=("lower", "upper", "middle", "lower")[row])
     alone = ("Pneumothorax", "Consolidation", "Lung Lesion", "Fracture")
     if name == "Support Devices":
         side = "left" if side == "both" else side
         kind = ("endotracheal tube", "central venous catheter", "pacemaker", "chest tube")[row]
-        return replace(made, kind=kind, side="none" if row == 0 else side)
+        return replace(finding, kind=kind, side="none" if row == 0 else side)
     if name == "Fracture":
-        made = replace(made, kind="healing" if row % 2 else "acute")
+        finding = replace(finding, kind="healing" if row % 2 else "acute")
     if name == "Lung Lesion":
-        made = replace(made, kind=lesion_kind(severity))
+        finding = replace(finding, kind=lesion_kind(severity))
     if name in ("Cardiomegaly", "Edema"):
-        side = made.side
+        side = finding.side
     elif side == "both" and name in alone:
         side = "left"
-    return replace(made, severity=severity, side=side)
+    return replace(finding, severity=severity, side=side)
 
 
 def _tile(
@@ -59,8 +59,8 @@ def _tile(
     scale = size / max(grey.size)
     grey = grey.resize((round(grey.width * scale), round(grey.height * scale)))
     pen = ImageDraw.Draw(grey)
-    for found in drawing.boxes.values() if boxes else ():
-        for x, y, w, h in found:
+    for finding_boxes in drawing.boxes.values() if boxes else ():
+        for x, y, w, h in finding_boxes:
             corners = [v * scale for v in (x, y, x + w, y + h)]
             pen.rectangle(corners, outline=_BOX_COLOUR)
     tile = Image.new("RGB", (size, size + _LABEL), (20, 20, 24))
@@ -104,9 +104,9 @@ def findings_sheet(
 
 def variety_sheet(settings: HospitalSettings, size: int, pixels: int) -> Image.Image:
     """Chests without findings: all looks and projections, spoilt ones in the last row."""
-    whole = [("mimic_cxr", "AP"), ("mimic_cxr", "PA"), ("mimic_cxr", "LATERAL"), ("rsna", "PA")]
-    whole.append(("chexpert", "AP"))
-    states = [*((*kind, (None,) * 8) for kind in whole), ("mimic_cxr", "AP", SPOILT * 2)]
+    kinds = [("mimic_cxr", "AP"), ("mimic_cxr", "PA"), ("mimic_cxr", "LATERAL"), ("rsna", "PA")]
+    kinds.append(("chexpert", "AP"))
+    states = [*((*kind, (None,) * 8) for kind in kinds), ("mimic_cxr", "AP", SPOILT * 2)]
     settings = settings.model_copy(update={"spoilt_share": 0.0})
     rows: list[list[Image.Image]] = []
     for look, view, spoilt in states:
@@ -114,8 +114,8 @@ def variety_sheet(settings: HospitalSettings, size: int, pixels: int) -> Image.I
         for column, state in enumerate(spoilt):
             index = 300 + (len(rows) - 1) * len(spoilt) + column
             rng = np.random.default_rng([settings.seed, index])
-            drawn = "mimic_cxr" if look == "chexpert" else look
-            image = sample_acquisition(rng, settings, "sheet", view, look=drawn, spoilt=state)
+            base_look = "mimic_cxr" if look == "chexpert" else look
+            image = sample_acquisition(rng, settings, "sheet", view, look=base_look, spoilt=state)
             if look == "chexpert":
                 image = toned(image, rng)
             patient = make_patient(settings, index)
@@ -129,14 +129,14 @@ def categories_sheet(settings: HospitalSettings, size: int, pixels: int) -> Imag
     """One column a category of the 8x200 copy: two queries, two candidates."""
     rows = ("query", "query", "candidate", "candidate")
     sheet = Image.new("RGB", (size * len(CATEGORIES), (size + _LABEL) * len(rows)))
-    everybody = members(settings)
+    patients = records(settings)
     for column, category in enumerate(CATEGORIES):
-        for part in dict.fromkeys(rows):
-            places = [row for row, wanted in enumerate(rows) if wanted == part]
-            ordered = [one for one in everybody if one.orders == (Order(part, category),)]
-            for row, member in zip(places, ordered, strict=False):
-                patient = make_chexpert_patient(settings, member)
-                title = f"{category}\n{part}"
+        for role in dict.fromkeys(rows):
+            places = [row for row, row_role in enumerate(rows) if row_role == role]
+            ordered = [record for record in patients if record.orders == (Order(role, category),)]
+            for row, record in zip(places, ordered, strict=False):
+                patient = make_chexpert_patient(settings, record)
+                title = f"{category}\n{role}"
                 tile = _tile(patient, patient.studies[0], size, pixels, title)
                 sheet.paste(tile, (column * size, row * (size + _LABEL)))
     return sheet

@@ -45,9 +45,8 @@ _DYNAMICS: Mapping[str, tuple[float, float, float, float]] = {
     "Fracture": (0.10, 0.00, 0.90, 0.00),
     "Support Devices": (0.35, 0.00, 0.65, 0.00),
 }
-#: What MS-CXR-T asks the progression of, and the same for its patients: about the shares of
-#: improving, stable and worsening of BioViL-T Table C.1. What is new is worsening, what has
-#: resolved improving.
+#: The same for the five findings and the patients of MS-CXR-T: about the shares of improving,
+#: stable and worsening of BioViL-T Table C.1. New findings are worsening, resolved ones improving.
 PROGRESSING: Mapping[str, tuple[float, float, float, float]] = {
     "Consolidation": (0.06, 0.10, 0.40, 0.44),
     "Edema": (0.14, 0.20, 0.23, 0.43),
@@ -66,7 +65,7 @@ ONSET_FOLLOWED: Mapping[str, float] = {
     "Lung Opacity": 0.04,
     "Cardiomegaly": 0.03,
 }
-#: Below this a change is not called a change; severities stay inside these bounds.
+#: Bounds of all severities, and the least difference that reports call a change.
 LEAST_SEVERITY, GREATEST_SEVERITY, LEAST_CHANGE = 0.2, 1.0, 0.15
 #: Chance of a new pathology in a later study, by how many are still there.
 _ONSET_LATER = (0.42, 0.24, 0.08)
@@ -129,7 +128,7 @@ class Finding:
 
 
 class Chapter(NamedTuple):
-    """What one study holds; ``changes`` is empty in a first study, which has no prior."""
+    """Content of one study; ``changes`` is empty in a first study, which has no prior."""
 
     findings: tuple[Finding, ...]
     changes: Mapping[int, str]
@@ -176,7 +175,7 @@ def sample_twin(rng: np.random.Generator, finding: Finding, key: int) -> Finding
 
 
 def places(finding: Finding) -> set[tuple[str, str]]:
-    """The (side, zone) places that a finding fills so that another would not be told apart."""
+    """The (side, zone) places of a finding, in which a second one could not be distinguished."""
     if finding.name in ("Cardiomegaly", "Support Devices", "Fracture"):
         return set()
     sides = ("left", "right") if finding.side == "both" else (finding.side,)
@@ -188,17 +187,17 @@ def _new_pathology(
     rng: np.random.Generator, present: Sequence[Finding], key: int, names: Mapping[str, float]
 ) -> Finding:
     weights = np.array(list(names.values()))
-    taken = set().union(*(places(finding) for finding in present))
-    there = {finding.name for finding in present}
+    occupied = set().union(*(places(finding) for finding in present))
+    present_names = {finding.name for finding in present}
     if len(present) == 1 and present[0].name in names and rng.random() < _TWIN_SHARE:
         twin = sample_twin(rng, present[0], key)
         if twin is not None:
             return twin
     while True:
         name = str(rng.choice(list(names), p=weights / weights.sum()))
-        made = sample_finding(rng, name, key)
-        if name not in there and not places(made) & taken:
-            return made
+        finding = sample_finding(rng, name, key)
+        if name not in present_names and not places(finding) & occupied:
+            return finding
 
 
 def first_findings(
@@ -209,10 +208,10 @@ def first_findings(
     first_key: int = 1,
 ) -> list[Finding]:
     """Draw ``count`` new pathologies with places of their own, also beside ``present``."""
-    made = list(present)
+    findings = list(present)
     for number in range(count):
-        made.append(_new_pathology(rng, made, first_key + number, names))
-    return made[len(present) :]
+        findings.append(_new_pathology(rng, findings, first_key + number, names))
+    return findings[len(present) :]
 
 
 def _follow(
@@ -242,9 +241,9 @@ def sample_course(
     """Draw the findings of ``studies`` studies in order of time; ``followed``: of MS-CXR-T."""
     onset = ONSET_FOLLOWED if followed else ONSET
     none, several = settings.no_pathology_share, settings.several_pathologies_share
-    drawn, third = rng.random(), rng.random() < 0.3
+    draw, third = rng.random(), rng.random() < 0.3
     pathologies = first_findings(
-        rng, 0 if drawn < none else 1 if drawn < 1 - several else 3 if third else 2, onset
+        rng, 0 if draw < none else 1 if draw < 1 - several else 3 if third else 2, onset
     )
     key = len(pathologies) + 1
     devices: list[Finding] = []
@@ -254,23 +253,23 @@ def sample_course(
     while len(chapters) < studies:
         changes: dict[int, str] = {}
         resolved: list[Finding] = []
-        kept: list[Finding] = []
+        remaining: list[Finding] = []
         for finding in chapters[-1].findings:
             later, change = _follow(rng, finding, followed)
             if later is None:
                 resolved.append(finding)
             else:
-                kept.append(later)
+                remaining.append(later)
                 changes[finding.key] = change
-        pathologies = [finding for finding in kept if finding.name != "Support Devices"]
-        devices = [finding for finding in kept if finding.name == "Support Devices"]
+        pathologies = [finding for finding in remaining if finding.name != "Support Devices"]
+        devices = [finding for finding in remaining if finding.name == "Support Devices"]
         gone = {finding.name for finding in resolved}
         names = {name: share for name, share in onset.items() if name not in gone}
         most = len(pathologies) == MOST_PATHOLOGIES
         if not most and rng.random() < _ONSET_LATER[len(pathologies)]:
-            made = first_findings(rng, 1, names, pathologies, key)
-            pathologies, key = pathologies + made, key + 1
-            changes[made[0].key] = "new"
+            new = first_findings(rng, 1, names, pathologies, key)
+            pathologies, key = pathologies + new, key + 1
+            changes[new[0].key] = "new"
         # A device that was taken out is not replaced at once, so the share of devices is kept.
         returns = not devices and "Support Devices" not in gone
         if returns and rng.random() < settings.device_share / 2:

@@ -48,8 +48,8 @@ def picture(patient: Patient, studies: Sequence[Study], size: int, pixels: int) 
         image = draw(patient, study, _good(study)[0], pixels).image
         tile = Image.fromarray((image * 255).astype(np.uint8))
         tile.thumbnail((size, size))
-        left = column * (size + _GAP) + (size - tile.width) // 2
-        sheet.paste(tile, (left, (size - tile.height) // 2))
+        x = column * (size + _GAP) + (size - tile.width) // 2
+        sheet.paste(tile, (x, (size - tile.height) // 2))
     return sheet
 
 
@@ -57,21 +57,21 @@ def _good(study: Study) -> list[Acquisition]:
     return [image for image in frontals(study) if not image.spoilt]
 
 
-def _told(finding: Finding, what: str) -> str:
+def _words(finding: Finding, change: str) -> str:
     place = " ".join(word for word in (finding.side, finding.zone) if word not in ("none", ""))
     words = f"{finding.grade} {finding.kind or finding.name}".lower()
-    return f"{words}{f' ({place})' if place else ''}{f': **{what}**' if what else ''}"
+    return f"{words}{f' ({place})' if place else ''}{f': **{change}**' if change else ''}"
 
 
 def row(settings: HospitalSettings, patient: Patient, study: Study) -> str:
     """A line of the table."""
-    there = [_told(finding, study.changes.get(finding.key, "")) for finding in study.findings]
-    there += [_told(finding, "resolved") for finding in study.resolved]
+    present = [_words(finding, study.changes.get(finding.key, "")) for finding in study.findings]
+    present += [_words(finding, "resolved") for finding in study.resolved]
     report = report_of(settings, patient, study)
-    said = dict.fromkeys((*report.findings, *report.impression, *report.last_paragraph))
-    change = [f"“{sentence}”" for sentence in said if direction_of(sentence)]
+    sentences = dict.fromkeys((*report.findings, *report.impression, *report.last_paragraph))
+    change = [f"“{sentence}”" for sentence in sentences if direction_of(sentence)]
     number = patient.studies.index(study) + 1
-    cells = (str(number), "; ".join(there) or "nothing", " ".join(change) or "nothing")
+    cells = (str(number), "; ".join(present) or "nothing", " ".join(change) or "nothing")
     return f"| {' | '.join(cells)} |"
 
 

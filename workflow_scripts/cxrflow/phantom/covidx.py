@@ -17,7 +17,7 @@ from cxrflow.phantom.patient import Patient, Study, dicom_id, with_body
 from cxrflow.phantom.settings import HospitalSettings
 
 CLASSES = ("normal", "pneumonia", "COVID-19")
-#: Shares in the training part. Published: 57, 39 and 3 %, of which a small copy would have no use.
+#: Shares in the training split. Published are 57, 39 and 3 %; of the last a small copy had too few.
 _SHARES = (0.45, 0.35, 0.20)
 _PNEUMONIA = {"Pneumonia": 0.7, "Consolidation": 0.15, "Lung Opacity": 0.15}
 #: Collections by class, about as published.
@@ -27,14 +27,14 @@ _SOURCES = {
     "COVID-19": {"cohen": 0.83, "sirm": 0.07, "actmed": 0.05, "fig1": 0.05},
 }
 _SUFFIXES = {"png": 0.6, "jpg": 0.25, "jpeg": 0.1, "JPG": 0.05}
-#: One patient in so many has the image after its own as well, and is in the test part.
+#: One patient in ``_SECOND`` has two images, one in ``_TEST`` is in the test split.
 _SECOND, _TEST = 8, 4
 _STREAM = 80
 
 
 @dataclass(frozen=True)
 class CovidxCase:
-    """One image: its line in the list, its part, and the state it is drawn from."""
+    """One image: its line in the list, its split, and the state it is drawn from."""
 
     patient_id: str
     file: str
@@ -49,24 +49,24 @@ def ground_glass(rng: np.random.Generator) -> tuple[Finding, ...]:
     """Faint hazes along the wall of both lungs, below more than above."""
     severity, upper = float(rng.uniform(0.4, 0.95)), bool(rng.random() < 0.35)
     zones = ("lower", "middle", "upper") if upper else ("lower", "middle")
-    found: list[Finding] = []
+    hazes: list[Finding] = []
     for zone in zones:
         for side in ("left", "right"):
             for along in (-0.45, 0.45):
-                found.append(
+                hazes.append(
                     Finding(
                         name="Lung Opacity",
                         side=side,
                         zone=zone,
                         severity=round(severity, 3),
                         kind="",
-                        key=100 + len(found),
+                        key=100 + len(hazes),
                         across=round(float(rng.uniform(0.62, 0.9)), 3),
                         along=round(along + float(rng.uniform(-0.25, 0.25)), 3),
                         size=round(float(rng.uniform(0.42, 0.6)), 3),
                     )
                 )
-    return tuple(found)
+    return tuple(hazes)
 
 
 def covidx_case(settings: HospitalSettings, index: int) -> CovidxCase:
@@ -78,7 +78,7 @@ def covidx_case(settings: HospitalSettings, index: int) -> CovidxCase:
         np.random.default_rng([settings.seed, owner, stream, _STREAM]) for stream in (0, 1, 3)
     )
     camera = np.random.default_rng([settings.seed, index, 2, _STREAM])
-    if tested:  # the published test part is balanced
+    if tested:  # the published test split is balanced
         label = CLASSES[owner // _TEST % len(CLASSES)]
     else:
         label = str(course.choice(CLASSES, p=_SHARES))
@@ -98,11 +98,11 @@ def covidx_case(settings: HospitalSettings, index: int) -> CovidxCase:
         suffix, projection = ("jpg", "AP") if foreign else ("png", "PA")
     name = dicom_id(settings.seed, "covidx", index)
     look = "mimic_cxr" if foreign else "rsna"
-    taken = sample_acquisition(camera, settings, name, projection, look=look)
-    # What is put together from articles was often cut and lightened on the way.
-    taken = replace(taken, contrast=round(0.8 * taken.contrast, 4)) if foreign else taken
-    found = Chapter(tuple(findings), {}, ())
-    study = Study(owner, index, datetime(2020, 4, 1), *found, (taken,))
+    image = sample_acquisition(camera, settings, name, projection, look=look)
+    # Images collected from articles were often cropped and lightened in print.
+    image = replace(image, contrast=round(0.8 * image.contrast, 4)) if foreign else image
+    chapter = Chapter(tuple(findings), {}, ())
+    study = Study(owner, index, datetime(2020, 4, 1), *chapter, (image,))
     patient = with_body(body, owner, owner, [study])
     person = dicom_id(settings.seed, "covidx patient", owner)[:8]
     return CovidxCase(person, f"{name[:17]}.{suffix}", label, source, tested, patient, study)

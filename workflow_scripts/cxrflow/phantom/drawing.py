@@ -51,18 +51,20 @@ def _effects(scene: Scene, patient: Patient, study: Study) -> list[tuple[int, li
 
 
 def _aerated(scene: Scene) -> tuple[Array, Array]:
-    """Where air is [H, W], and the soft organs over it [H, W]."""
+    """Masks of aerated lung and of the soft organs over it, each [H, W]."""
     chest, canvas = scene.chest, scene.canvas
     organs = canvas.mask([chest.heart()], 0.012)
     if isinstance(chest, Chest):
         organs = np.maximum(organs, canvas.mask([chest.mediastinum()], 0.012))
         return scene.lungs * (1 - 0.88 * organs), organs
-    # From the side lung lies left and right of the heart, so air shows through it.
+    # From the side lung lies on both sides of the heart, so air shows through it.
     return scene.lungs * (1 - 0.62 * organs), organs
 
 
-def _boxes(found: list[tuple[int, list[Effect]]], air: Array) -> Boxes:
-    boxes = {key: [box for effect in made if (box := effect.box(air))] for key, made in found}
+def _boxes(by_finding: list[tuple[int, list[Effect]]], air: Array) -> Boxes:
+    boxes = {
+        key: [box for effect in group if (box := effect.box(air))] for key, group in by_finding
+    }
     return {key: value for key, value in boxes.items() if value}
 
 
@@ -76,7 +78,7 @@ def finding_boxes(patient: Patient, study: Study, acquisition: Acquisition, size
 
 def _mirrored(boxes: Boxes, width: int) -> Boxes:
     """Boxes of the same image with left and right exchanged."""
-    return {key: [(width - x - w, y, w, h) for x, y, w, h in each] for key, each in boxes.items()}
+    return {key: [(width - x - w, y, w, h) for x, y, w, h in group] for key, group in boxes.items()}
 
 
 def _disc(canvas: Canvas, acquisition: Acquisition) -> Array:
@@ -91,16 +93,16 @@ def draw(patient: Patient, study: Study, acquisition: Acquisition, size: int) ->
     """Draw one acquisition with ``size`` pixels on its shorter side."""
     scene = _scene(patient, study, acquisition, size)
     air, organs = _aerated(scene)
-    found = _effects(scene, patient, study)
-    density = _normal(scene, patient, air, organs, found)
-    for _, made in found:
-        for effect in made:
+    by_finding = _effects(scene, patient, study)
+    density = _normal(scene, patient, air, organs, by_finding)
+    for _, group in by_finding:
+        for effect in group:
             if effect.dense is not None:
                 density += effect.dense
     if acquisition.spoilt == "foreign object":
         density += 0.6 * _disc(scene.canvas, acquisition)
     image = _expose(density, scene.canvas, acquisition)
-    boxes = _boxes(found, air)
+    boxes = _boxes(by_finding, air)
     if acquisition.spoilt == "mirrored":
         return Drawing(np.ascontiguousarray(image[:, ::-1]), _mirrored(boxes, image.shape[1]))
     return Drawing(image, boxes)
@@ -111,13 +113,13 @@ def _normal(
     patient: Patient,
     air: Array,
     organs: Array,
-    found: list[tuple[int, list[Effect]]],
+    by_finding: list[tuple[int, list[Effect]]],
 ) -> Array:
-    """Body, lungs with what fills or empties them, bones: density [H, W]."""
+    """Density [H, W] of body, lungs (filled or emptied by findings) and bones."""
     chest, canvas, anatomy = scene.chest, scene.canvas, patient.anatomy
     filled, freed = canvas.empty(), canvas.empty()
-    for _, made in found:
-        for effect in made:
+    for _, group in by_finding:
+        for effect in group:
             if effect.fill is not None:
                 filled += effect.fill * (1 - filled)
             if effect.air is not None:
@@ -140,8 +142,8 @@ def _normal(
     density = 0.50 * canvas.mask(chest.body(), 0.02)
     density += 0.10 * canvas.mask([chest.abdomen()], 0.010)
     density += 0.13 * organs
-    own = np.random.default_rng([patient.seed % 2**62, 5])
-    texture = grain(canvas, own, 26, 0.012, Image.Resampling.BICUBIC)
+    rng = np.random.default_rng([patient.seed % 2**62, 5])
+    texture = grain(canvas, rng, 26, 0.012, Image.Resampling.BICUBIC)
     markings = 0.13 * canvas.strokes(tree, 0.004) + texture
     density += air * (-FILLED * (1 - filled) - EMPTIED * freed)
     density += air * markings * (1 - freed) * (1 - 0.75 * filled)

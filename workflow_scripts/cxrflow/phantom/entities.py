@@ -1,4 +1,4 @@
-"""Where the entities of a report's sentence stand: true tags for a named entity recogniser.
+"""True tags of the entities in a report's sentence, for a named entity recogniser.
 
 The words come from ``wording.entities``, the severity words from each observation's wording, the
 devices from their names. A misspelt word has the tag of the right one. Tags are BIOES: ``S-`` an
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from cxrflow.phantom.grammar import alternatives, listed
+from cxrflow.phantom.grammar import alternatives, split_list
 from cxrflow.phantom.wording import devices, entities
 from cxrflow.phantom.wording.observations import ALL_WORDINGS
 from cxrflow.phantom.wording.spelling import MISSPELLINGS
@@ -20,7 +20,7 @@ from cxrflow.phantom.wording.spelling import MISSPELLINGS
 TOKEN = re.compile(
     r"_{2,}|(?:Dr|Mr|Ms|Mrs|vs|St)\.|\d+\.(?=\s[A-Z])|\d+(?:[.:,]\d+)*|[a-z]/[a-z]+|\w+(?:['-]\w+)*|\S"
 )
-#: Of a severity ("small area of", "mild to moderate") these words say nothing alone.
+#: Words of a severity ("small area of", "mild to moderate") that are no modifiers by themselves.
 _JOINING = frozenset({"to", "of", "area"})
 _CORRECTIONS = {wrong: right for right, options in MISSPELLINGS.items() for wrong in options}
 _MEASURE = re.compile(r"[\d.]+ [cm]m")
@@ -67,10 +67,10 @@ def _bioes(kind: str, length: int) -> list[str]:
 @functools.cache
 def _lexicon() -> tuple[Mapping[tuple[str, ...], str], int]:
     """Phrases, as rows of lower-case tokens, with their types; and the longest row's length."""
-    found = {
+    lexicon = {
         tuple(token.lower() for token in TOKEN.findall(phrase)): kind for kind, phrase in _phrases()
     }
-    return found, max(map(len, found))
+    return lexicon, max(map(len, lexicon))
 
 
 def _phrases() -> Iterator[tuple[str, str]]:
@@ -90,4 +90,4 @@ def _phrases() -> Iterator[tuple[str, str]]:
             names = alternatives(noun.replace("$lat ", ""))
             yield from (("OBSERVATION", name) for name in names)
     for kind, rows in entities.PHRASES.items():
-        yield from ((kind, phrase) for row in rows for phrase in listed(row))
+        yield from ((kind, phrase) for row in rows for phrase in split_list(row))

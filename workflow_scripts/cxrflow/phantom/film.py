@@ -1,4 +1,4 @@
-"""What a film makes of densities: sharpness, tone, grid, noise, a burnt-in letter, collimation."""
+"""From densities to a film: sharpness, tone, grid, noise, a burnt-in letter, collimation."""
 
 from dataclasses import replace
 
@@ -18,35 +18,35 @@ _LETTERS = {
 def expose(
     image: Array,
     canvas: Canvas,
-    taken: Acquisition,
+    acquisition: Acquisition,
     letter: str,
     place: tuple[float, float],
     size: float,
 ) -> Array:
-    """The film of what reaches it, float32 [H, W] in [0, 1]; the letter, or none, at its place.
+    """Expose densities; returns the film, float32 [H, W] in [0, 1], with a ``letter`` at ``place``.
 
     Place, from the middle, and size are in units of half the shorter side: a letter does not move
     with the patient.
     """
-    rng = np.random.default_rng(taken.seed)
-    sigma = taken.blur * 2 * canvas.half
+    rng = np.random.default_rng(acquisition.seed)
+    sigma = acquisition.blur * 2 * canvas.half
     if sigma > 0.3:
         image = gaussian_filter(image, sigma, truncate=2.5)
-    if taken.spoilt == "edge-enhanced":
+    if acquisition.spoilt == "edge-enhanced":
         image += 3 * (image - gaussian_filter(image, 0.02 * canvas.half))
     np.clip(image, 0, 1, out=image)
-    np.power(image, np.float32(taken.gamma), out=image)
-    image += rng.standard_normal(image.shape, dtype=np.float32) * np.float32(taken.noise)
-    if taken.grid:
+    np.power(image, np.float32(acquisition.gamma), out=image)
+    image += rng.standard_normal(image.shape, dtype=np.float32) * np.float32(acquisition.noise)
+    if acquisition.grid:
         lines = np.cos(np.arange(canvas.width, dtype=np.float32) * np.float32(np.pi * 0.45))
-        image += np.float32(taken.grid) * lines
+        image += np.float32(acquisition.grid) * lines
     if letter:
-        still = replace(taken, shift_x=0, shift_y=0, scale=1, rotation=0)
+        still = replace(acquisition, shift_x=0, shift_y=0, scale=1, rotation=0)
         strokes = [(np.array(line) * size + place, 0.022, 1.0) for line in _LETTERS[letter]]
         burnt = Canvas(still, round(2 * canvas.half)).strokes(strokes, 0.002)
         image = np.maximum(image, 0.95 * burnt)
-    if taken.collimation:
-        edge = round(taken.collimation * min(canvas.height, canvas.width))
+    if acquisition.collimation:
+        edge = round(acquisition.collimation * min(canvas.height, canvas.width))
         image[:edge], image[-edge or None :] = 0.02, 0.02
         image[:, :edge], image[:, -edge or None :] = 0.02, 0.02
     return np.clip(image, 0, 1, out=image)

@@ -107,9 +107,9 @@ def _parse_choice(tokens: list[str], position: int, template: str) -> tuple[_Cho
     while True:
         sequence, position = _parse_sequence(tokens, position, template)
         weight = 1
-        if sequence and isinstance(sequence[-1], str) and (found := _WEIGHT.search(sequence[-1])):
-            weight = int(found.group(1))
-            sequence = (*sequence[:-1], sequence[-1][: found.start()])
+        if sequence and isinstance(sequence[-1], str) and (match := _WEIGHT.search(sequence[-1])):
+            weight = int(match.group(1))
+            sequence = (*sequence[:-1], sequence[-1][: match.start()])
         options.append(sequence)
         weights.append(weight)
         if position >= len(tokens):
@@ -143,8 +143,8 @@ def _expand(sequence: _Sequence, rng: np.random.Generator, slots: Slots) -> list
 
 def alternatives(template: str) -> list[str]:
     """Every text that a template without slots can become, once each, marks taken out."""
-    made = (tidy(_MARK.sub("", text)) for text in _texts(_parse(template)))
-    return list(dict.fromkeys(made))
+    texts = (tidy(_MARK.sub("", text)) for text in _texts(_parse(template)))
+    return list(dict.fromkeys(texts))
 
 
 def _texts(sequence: _Sequence) -> Iterator[str]:
@@ -160,7 +160,7 @@ def _texts(sequence: _Sequence) -> Iterator[str]:
     return ("".join(pieces) for pieces in itertools.product(*options))
 
 
-def listed(text: str) -> tuple[str, ...]:
+def split_list(text: str) -> tuple[str, ...]:
     """The items of a list with commas between."""
     return tuple(text.split(", "))
 
@@ -174,10 +174,10 @@ def tidy(text: str) -> str:
     """One space between words, none before punctuation, "a" and "an" by the next word."""
     text = _BEFORE_PUNCTUATION.sub(r"\1", _SPACES.sub(" ", text).strip())
 
-    def article(found: re.Match[str]) -> str:
-        following = found.group(2)
+    def article(match: re.Match[str]) -> str:
+        following = match.group(2)
         vowel = following[0].lower() in "aeiou" and not _CONSONANT_SOUND.match(following)
-        return found.group(1) + ("n " if vowel else " ")
+        return match.group(1) + ("n " if vowel else " ")
 
     return _ARTICLE.sub(article, text)
 

@@ -7,7 +7,7 @@ sternum in front (left), the heart low and in front, two domes below.
 import numpy as np
 
 from cxrflow.phantom.acquisition import Acquisition
-from cxrflow.phantom.anatomy import ZONE_T, Place
+from cxrflow.phantom.anatomy import ZONE_T, Zone
 from cxrflow.phantom.canvas import Points, Stroke
 from cxrflow.phantom.patient import Anatomy
 
@@ -68,14 +68,14 @@ class LateralChest:
     def ribs(self) -> list[Stroke]:
         """Ribs running down from the spine to the front."""
         s = np.linspace(0, 1, 10)
-        made: list[Stroke] = []
+        strokes: list[Stroke] = []
         for number in range(self.anatomy.rib_pairs):
             t = 0.02 + 0.82 / (self.anatomy.rib_pairs - 1) * number
             y = self.top + self.height * t
             x = self.depth * (0.75 - 1.35 * s)
             line = np.stack([x, y + 0.34 * s**1.3 + 0.05 * np.sin(np.pi * s)], 1)
-            made += [(line, 0.046, 0.8), (line, 0.024, 0.55)]
-        return made
+            strokes += [(line, 0.046, 0.8), (line, 0.024, 0.55)]
+        return strokes
 
     def airway(self) -> list[Stroke]:
         """The trachea, a dark band that runs down and back."""
@@ -83,7 +83,7 @@ class LateralChest:
         return [(line, 0.085, 1.0)]
 
     def hilum(self) -> tuple[float, float]:
-        """Where vessels start."""
+        """The point from which vessels branch."""
         return 0.06, self.top + 0.42 * self.height
 
     def body(self) -> list[Points]:
@@ -91,14 +91,14 @@ class LateralChest:
         fat, front, rear = self.anatomy.fat, self.sternum(), self.back()
         chest = 0.10 * self.anatomy.breast
         bulge = np.exp(-(((front[:, 1] - 0.1) / 0.25) ** 2))
-        left = np.stack([front[:, 0] - 0.07 - fat * 0.5 - chest * bulge, front[:, 1]], 1)
-        right = np.stack([rear[:, 0] + 0.08 + fat * 0.6, rear[:, 1]], 1)
+        front_edge = np.stack([front[:, 0] - 0.07 - fat * 0.5 - chest * bulge, front[:, 1]], 1)
+        rear_edge = np.stack([rear[:, 0] + 0.08 + fat * 0.6, rear[:, 1]], 1)
         outline = np.concatenate(
             [
                 [[0.32, -1.7], [0.32, self.top - 0.15]],
-                right,
-                [[right[-1, 0], 1.7], [left[-1, 0] - 0.05, 1.7]],
-                left[::-1],
+                rear_edge,
+                [[rear_edge[-1, 0], 1.7], [front_edge[-1, 0] - 0.05, 1.7]],
+                front_edge[::-1],
                 [[-0.2, self.top - 0.12], [-0.2, -1.7]],
             ]
         )
@@ -108,14 +108,14 @@ class LateralChest:
         return [outline, arms]
 
     def abdomen(self) -> Points:
-        """What lies under the domes."""
+        """The closed outline of the abdomen below the domes."""
         dome = self.dome()
         ends = np.array([[dome[-1, 0] - 0.25, 1.7], [dome[0, 0] + 0.25, 1.7]])
         return np.concatenate([dome, ends])
 
-    def place(self, zone: str, forward: bool) -> Place:
+    def place(self, zone: str, forward: bool) -> Zone:
         """Centre and extents of a zone, in front of or behind the hilum."""
         t, half = ZONE_T[zone]
         across = self.depth * 0.36
         x = (-0.38 if forward else 0.42) * self.depth
-        return Place(1, (x, self.top + self.height * t), (across * 0.85, half * self.height))
+        return Zone(1, (x, self.top + self.height * t), (across * 0.85, half * self.height))

@@ -29,10 +29,10 @@ def _section(heading: str, sentences: Sequence[str], rng: np.random.Generator) -
     gap = "  " if rng.random() < 0.5 else " "
     body: list[str] = []
     if heading.endswith("IMPRESSION") and len(sentences) > 1 and shape < 0.3:
-        apart = rng.random() < 0.3
+        spaced = rng.random() < 0.3
         for number, sentence in enumerate(sentences, 1):
             body += _wrapped(f"{number}. {sentence}")
-            if apart and number < len(sentences):
+            if spaced and number < len(sentences):
                 body.append(_BLANK)
     elif len(sentences) > 4 and shape < 0.6:
         cut = len(sentences) // 2

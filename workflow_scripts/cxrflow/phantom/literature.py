@@ -136,7 +136,7 @@ def procedure(rng: np.random.Generator) -> str:
 
 
 def _topic(rng: np.random.Generator) -> dict[str, str]:
-    """What one abstract is about: its slots stay the same from title to conclusions."""
+    """Draw the topic of an abstract: slots that stay the same from title to conclusions."""
     low = float(rng.uniform(0.5, 2.0))
     ratio = low + float(rng.uniform(0.1, 0.9))
     p = float(rng.uniform(0.001, 0.3))

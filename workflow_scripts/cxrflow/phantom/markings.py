@@ -53,10 +53,10 @@ def vessels(seed: int, side: int, hilum: tuple[float, float], density: float) ->
     """Strokes of one lung's vessels, faint twigs first so that trunks lie on top."""
     trunks, twigs = vessel_tree((seed + (side > 0)) % 2**63)
     mirror, origin = np.array([side, 1.0]), np.array(hilum)
-    made: list[Stroke] = [(path * mirror + origin, 0.011, 0.40 * density) for path in twigs]
+    strokes: list[Stroke] = [(path * mirror + origin, 0.011, 0.40 * density) for path in twigs]
     for path in trunks:
         points = path * mirror + origin
-        made.append((points[4:], 0.014, 0.50 * density))
-        made.append((points[:6], 0.024, 0.75 * density))
-        made.append((points[:3], 0.040, 0.95 * density))
-    return made
+        strokes.append((points[4:], 0.014, 0.50 * density))
+        strokes.append((points[:6], 0.024, 0.75 * density))
+        strokes.append((points[:3], 0.040, 0.95 * density))
+    return strokes

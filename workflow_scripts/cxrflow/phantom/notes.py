@@ -134,7 +134,7 @@ def _discharge(rng: np.random.Generator, date: datetime) -> str:
         for number in range(1, int(rng.integers(3, 8)))
     ]
     admission, discharge = (f"[**{day:%Y-%-m-%-d}**]" for day in (admitted, date))
-    parts = [
+    paragraphs = [
         f"Admission Date:  {admission}              Discharge Date:   {discharge}",
         f"Service: {pick(('MEDICINE', 'SURGERY', 'CARDIOTHORACIC', 'NEUROLOGY'), rng)}",
         f"Allergies:\n{slots['drug'].capitalize()} / {slots['drug_b'].capitalize()}",
@@ -150,7 +150,7 @@ def _discharge(rng: np.random.Generator, date: datetime) -> str:
         f"Discharge Diagnosis:\n{condition(rng)}",
         "Discharge Condition:\nStable.",
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(paragraphs)
 
 
 def _section(heading: str, lines: list[str]) -> str:
@@ -161,7 +161,7 @@ def _radiology(settings: HospitalSettings, number: int, rng: np.random.Generator
     """A chest report about a patient who is not in the MIMIC-CXR copy."""
     patient = make_patient(settings, settings.patients + settings.splitter_reports + number)
     report = report_of(settings, patient, patient.studies[0])
-    told = report.findings or report.last_paragraph
+    findings = report.findings or report.last_paragraph
     summary = [" IMPRESSION:  " + "  ".join(report.impression)] if report.impression else []
     return "\n".join(
         [
@@ -173,7 +173,7 @@ def _radiology(settings: HospitalSettings, number: int, rng: np.random.Generator
             "                                 FINAL REPORT",
             f" HISTORY:  {pick(COMPLAINTS, rng)}.",
             "",
-            *([" FINDINGS: ", *(f" {text}" for text in told), ""] if told else []),
+            *([" FINDINGS: ", *(f" {text}" for text in findings), ""] if findings else []),
             *summary,
         ]
     )

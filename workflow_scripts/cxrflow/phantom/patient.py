@@ -60,7 +60,7 @@ class Anatomy:
 
 @dataclass(frozen=True)
 class Study:
-    """One visit: what is found, what has changed since the study before, and the images.
+    """One visit: its findings, their changes since the prior study, and the images.
 
     ``changes`` maps a finding's key to new, improved, stable or worsened, and is empty in a
     patient's first study. ``resolved`` holds findings of the study before that are gone, as they
@@ -90,7 +90,10 @@ class Patient:
 
 
 def _scatter(number: int, seed: int) -> int:
-    """Send 0…9,999,999 one to one onto itself, without visible order (a 24-bit mixing cycle)."""
+    """Permute 0…9,999,999 without visible order, so that ids do not tell the index.
+
+    A bijection of 24-bit numbers, repeated until the result is in range (cycle walking).
+    """
     mask = (1 << 24) - 1
     value = number
     while True:
@@ -101,9 +104,9 @@ def _scatter(number: int, seed: int) -> int:
             return value
 
 
-def dicom_id(*parts: object) -> str:
-    """A 44-character image name, 40 hexadecimal digits in five groups, fixed by ``parts``."""
-    digest = hashlib.sha256("/".join(map(str, parts)).encode()).hexdigest()[:40]
+def dicom_id(*key: object) -> str:
+    """A 44-character image name, 40 hexadecimal digits in five groups, fixed by ``key``."""
+    digest = hashlib.sha256("/".join(map(str, key)).encode()).hexdigest()[:40]
     return "-".join(digest[start : start + 8] for start in range(0, 40, 8))
 
 

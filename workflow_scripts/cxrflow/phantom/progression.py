@@ -1,4 +1,4 @@
-"""What truly became of a finding between two studies, and what a report says became of it.
+"""Progression of findings between two studies: the truth, and the words of the report.
 
 BioViL-T Appendix C: five findings improve, stay or worsen from one study to the next; a finding
 with several directions (a left effusion grows, a right one does not) has no label. Silver labels
@@ -17,7 +17,7 @@ from cxrflow.phantom.patient import Patient, Study
 FINDINGS = tuple(PROGRESSING)
 IMPROVING, STABLE, WORSENING = "improving", "stable", "worsening"
 DIRECTIONS = {"new": WORSENING, "worsened": WORSENING, "improved": IMPROVING, "stable": STABLE}
-#: What reports call the findings. Chest ImaGenome has one attribute for edema and haziness.
+#: Names of the findings in reports. Chest ImaGenome has one attribute for edema and haziness.
 _NAMES = {
     "Consolidation": r"consolidations?\b",
     "Edema": r"edema\b",
@@ -36,7 +36,7 @@ _WORDS = (
     (IMPROVING, r"\b(?:improv|decreas|resolv|resolution|cleared)|\bresidual\b|\bno longer\b"),
     (WORSENING, r"\b(?:worse|increas|progress|new\b|newly\b|development of|appearance of)"),
 )
-#: "No relevant change since the prior study": of all that is there.
+#: "No relevant change since the prior study" is about every finding.
 _NOTHING_CHANGED = r"\bno (?:\w+ ){0,2}change\b(?! in)"
 
 
@@ -64,19 +64,19 @@ def study_pairs(patient: Patient) -> Iterator[tuple[Study, Study]]:
 def good_pairs(patient: Patient) -> Iterator[ImagePair]:
     """Pairs of studies with the first frontal image of each that is not spoilt."""
     for prior_study, study in study_pairs(patient):
-        good = [[i for i in frontals(one) if not i.spoilt] for one in (prior_study, study)]
+        good = [[i for i in frontals(visit) if not i.spoilt] for visit in (prior_study, study)]
         if all(good):
             yield ImagePair(patient, prior_study, study, good[0][0], good[1][0])
 
 
 def true_directions(study: Study) -> dict[str, frozenset[str]]:
-    """Of each of the five findings the directions it takes from the study before; {} for none."""
-    taken = [(f.name, DIRECTIONS[study.changes[f.key]]) for f in study.findings if study.changes]
-    taken += [(finding.name, IMPROVING) for finding in study.resolved]
+    """Directions of the five findings since the prior study, by name; none for an absent one."""
+    changes = [(f.name, DIRECTIONS[study.changes[f.key]]) for f in study.findings if study.changes]
+    changes += [(finding.name, IMPROVING) for finding in study.resolved]
     return {
         name: directions
         for name in FINDINGS
-        if (directions := frozenset(way for found, way in taken if found == name))
+        if (directions := frozenset(way for changed, way in changes if changed == name))
     }
 
 
@@ -88,18 +88,18 @@ def true_label(study: Study, finding: str) -> str | None:
 
 def least_step(prior_study: Study, study: Study, finding: str) -> float:
     """The least change of severity among the findings of that name; inf where none is in both."""
-    before = {one.key: one.severity for one in prior_study.findings}
+    before = {state.key: state.severity for state in prior_study.findings}
     steps = [
-        abs(one.severity - before[one.key])
-        for one in study.findings
-        if one.name == finding and one.key in before
+        abs(state.severity - before[state.key])
+        for state in study.findings
+        if state.name == finding and state.key in before
     ]
     return min(steps, default=float("inf"))
 
 
 @dataclass(frozen=True)
-class Mention:
-    """A sentence of a report that says what became of a finding, and of which of them."""
+class ChangeMention:
+    """A sentence of a report about the change of a finding; ``of``: those that it may mean."""
 
     finding: str
     direction: str
@@ -107,12 +107,12 @@ class Mention:
     of: tuple[Finding, ...]
 
 
-def mentions(study: Study, sentences: Sequence[str]) -> list[Mention]:
-    """What the report of a study says of change, a mention a sentence and finding, in its order.
+def mentions(study: Study, sentences: Sequence[str]) -> list[ChangeMention]:
+    """Mentions of change in a study's report, one a sentence and finding, in their order.
 
-    Where a sentence names a finding of which the study knows nothing, it means none (``of``).
+    A sentence may name a finding that the study does not have; then ``of`` is empty.
     """
-    made = []
+    statements = []
     for sentence in dict.fromkeys(sentences):
         direction = direction_of(sentence)
         if direction is None:
@@ -120,19 +120,20 @@ def mentions(study: Study, sentences: Sequence[str]) -> list[Mention]:
         everything = re.search(_NOTHING_CHANGED, sentence, re.IGNORECASE) is not None
         for name, pattern in _NAMES.items():
             if everything or re.search(pattern, sentence, re.IGNORECASE):
-                made.append(Mention(name, direction, sentence, _meant(study, name, sentence)))
-    return made
+                of = _meant(study, name, sentence)
+                statements.append(ChangeMention(name, direction, sentence, of))
+    return statements
 
 
 def direction_of(sentence: str) -> str | None:
-    """The direction that the words of a sentence say; None where it speaks of no change."""
-    found = (way for way, words in _WORDS if re.search(words, sentence, re.IGNORECASE))
-    return next(found, None)
+    """The direction of change in the words of a sentence; None without such a word."""
+    directions = (way for way, words in _WORDS if re.search(words, sentence, re.IGNORECASE))
+    return next(directions, None)
 
 
 def _meant(study: Study, name: str, sentence: str) -> tuple[Finding, ...]:
     """The findings of that name that a sentence can mean, by the side it names."""
-    there = [one for one in (*study.findings, *study.resolved) if one.name == name]
+    candidates = [f for f in (*study.findings, *study.resolved) if f.name == name]
     sides: Mapping[str, str] = {"left": r"\bleft", "right": r"\bright"}
-    told = {side for side, word in sides.items() if re.search(word, sentence, re.IGNORECASE)}
-    return tuple(one for one in there if not told or one.side in (*told, "both"))
+    named_sides = {side for side, word in sides.items() if re.search(word, sentence, re.IGNORECASE)}
+    return tuple(f for f in candidates if not named_sides or f.side in (*named_sides, "both"))

@@ -61,7 +61,7 @@ class SentencePair:
 
 
 def claims_of(study: Study) -> list[Claim]:
-    """What is there in a study, devices left out."""
+    """Claims of presence of a study, devices left out."""
     return [_claim(finding, study) for finding in study.findings if finding.name in _TOPIC_OF]
 
 
@@ -78,7 +78,7 @@ def _claim(finding: Finding, study: Study) -> Claim:
 
 
 def absences_of(study: Study) -> list[Claims]:
-    """What may be denied of a study: single topics, several together, what has resolved."""
+    """Claims of absence of a study: single topics, several together, resolved findings."""
     absent = set(deniable(study)) & set(NOUNS)
     if "Lung Lesion" in deniable(study):
         absent |= {"mass", "nodule"}
@@ -105,8 +105,8 @@ def say(claims: Claims, rng: np.random.Generator) -> str:
     """A sentence that says ``claims`` and no more."""
     topics = frozenset(claim.topic for claim in claims)
     first = claims[0]
-    whole = not any(claim.present or claim.side or claim.change for claim in claims)
-    if whole and topics in TOGETHER and (len(claims) > 1 or rng.random() < 0.5):
+    plain_absence = not any(claim.present or claim.side or claim.change for claim in claims)
+    if plain_absence and topics in TOGETHER and (len(claims) > 1 or rng.random() < 0.5):
         return write(pick(TOGETHER[topics], rng), rng).text
     if len(claims) == 2:
         nouns = {slot: NOUNS[claim.topic] for slot, claim in zip("xy", claims, strict=True)}
@@ -211,12 +211,12 @@ def opposed(claims: Claims, rng: np.random.Generator) -> Claims:
     return options[int(rng.integers(len(options)))]
 
 
-def unrelated(one: Claims, other: Claims) -> bool:
-    """Whether nobody would see a relation: other topics, or the two sides of the chest."""
+def unrelated(first: Claims, second: Claims) -> bool:
+    """True without any relation: different topics, or the two sides of the chest."""
     return all(
         not TOPICS.related(a.topic, b.topic) or {a.side, b.side} == {"left", "right"}
-        for a in one
-        for b in other
+        for a in first
+        for b in second
     )
 
 
@@ -232,19 +232,19 @@ def _other_side(claim: Claim, rng: np.random.Generator) -> Claims:
 
 def _partner(
     first: Claims,
-    wanted: tuple[str, str],
-    told: Sequence[Claims],
+    kind: tuple[str, str],
+    statements: Sequence[Claims],
     rng: np.random.Generator,
 ) -> Claims:
-    if wanted == (ENTAILMENT, ENTAILMENT):
+    if kind == (ENTAILMENT, ENTAILMENT):
         return first
-    if wanted == (ENTAILMENT, NEUTRAL):
+    if kind == (ENTAILMENT, NEUTRAL):
         return weaker(first, rng)
-    if wanted == (CONTRADICTION, CONTRADICTION):
+    if kind == (CONTRADICTION, CONTRADICTION):
         return opposed(first, rng)
     if len(first) == 1 and first[0].side in ("left", "right") and rng.random() < 0.4:
         return _other_side(first[0], rng)
-    return told[int(rng.integers(len(told)))]
+    return statements[int(rng.integers(len(statements)))]
 
 
 def _directions(count: int, rng: np.random.Generator) -> list[tuple[str, str]]:
@@ -256,41 +256,41 @@ def _directions(count: int, rng: np.random.Generator) -> list[tuple[str, str]]:
 
 
 def radiology_pairs(
-    settings: HospitalSettings, lines: int, part: int, seen: set[frozenset[str]]
+    settings: HospitalSettings, lines: int, file: int, previous: set[frozenset[str]]
 ) -> Iterator[SentencePair]:
-    """``lines`` lines of file number ``part``, the two directions of a pair one after the other.
+    """Yield ``lines`` lines of a file, the two directions of a pair one after the other.
 
-    Pairs whose two sentences are in ``seen`` do not come again; new ones are added.
+    Pairs of earlier files, in ``previous``, do not come again; new ones are added.
     """
     count = lines // 2
-    kinds = _directions(count, np.random.default_rng([settings.seed, _STREAM, part]))
-    first_patient = settings.patients + settings.splitter_reports + settings.notes + part * count
+    kinds = _directions(count, np.random.default_rng([settings.seed, _STREAM, file]))
+    first_patient = settings.patients + settings.splitter_reports + settings.notes + file * count
     for number, kind in enumerate(kinds):
-        rng = np.random.default_rng([settings.seed, _STREAM, part, number])
+        rng = np.random.default_rng([settings.seed, _STREAM, file, number])
         studies = make_patient(settings, first_patient + number).studies
-        one, other = _pair(studies[-1], kind, rng, seen)
-        yield SentencePair(one, other, kind[0])
-        yield SentencePair(other, one, kind[1])
+        first, second = _pair(studies[-1], kind, rng, previous)
+        yield SentencePair(first, second, kind[0])
+        yield SentencePair(second, first, kind[1])
 
 
 def _pair(
-    study: Study, kind: tuple[str, str], rng: np.random.Generator, seen: set[frozenset[str]]
+    study: Study, kind: tuple[str, str], rng: np.random.Generator, previous: set[frozenset[str]]
 ) -> tuple[str, str]:
     present: list[Claims] = [(claim,) for claim in claims_of(study)]
     absent = absences_of(study)
-    # What is there is told as often as what is not, though a chest has far more that is absent.
-    told = present * max(1, len(absent) // max(1, len(present))) + absent
+    # Presences are repeated to be as frequent as absences, of which a chest has far more.
+    statements = present * max(1, len(absent) // max(1, len(present))) + absent
     for _ in range(_ATTEMPTS):
-        first = told[int(rng.integers(len(told)))]
+        first = statements[int(rng.integers(len(statements)))]
         if len(first) == 1 and first[0].present and rng.random() < 0.3:
             first = weaker(first, rng)
-        second = _partner(first, kind, told, rng)
+        second = _partner(first, kind, statements, rng)
         if (TOPICS.relation(first, second), TOPICS.relation(second, first)) != kind:
             continue
         if kind == (NEUTRAL, NEUTRAL) and not unrelated(first, second):
             continue
         texts = say(first, rng), say(second, rng)
-        if texts[0].lower() != texts[1].lower() and frozenset(texts) not in seen:
-            seen.add(frozenset(texts))
+        if texts[0].lower() != texts[1].lower() and frozenset(texts) not in previous:
+            previous.add(frozenset(texts))
             return texts
     raise ValueError(f"no new pair {kind} in {_ATTEMPTS} attempts; expected fewer radnli_pairs")

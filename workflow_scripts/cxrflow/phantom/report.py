@@ -41,7 +41,7 @@ _STREAM = 31
 
 
 @dataclass(frozen=True)
-class Report:
+class PatientReport:
     """One report.
 
     ``text``: the file. ``findings``, ``impression``: their sentences as they stand in the text,
@@ -65,25 +65,25 @@ def _by_urgency(study: Study) -> list[Finding]:
 
 
 def _denied(study: Study, section: int, rng: np.random.Generator) -> list[str]:
-    """What the IMPRESSION (0) or FINDINGS (1) denies."""
+    """Observations that the IMPRESSION (``section`` 0) or FINDINGS (1) denies."""
     return [name for name in statements.deniable(study) if rng.random() < _DENIED[name][section]]
 
 
 def _impression(study: Study, rng: np.random.Generator) -> list[Sentence]:
     """Positives first, then what has resolved, then negations; one to about six sentences."""
-    told = [
+    mentioned = [
         finding
         for finding in _by_urgency(study)
         if rng.random() < (0.85 if finding.name == "Support Devices" else 0.97)
     ]
-    pathologies = [finding for finding in told if finding.name != "Support Devices"]
+    pathologies = [finding for finding in mentioned if finding.name != "Support Devices"]
     sentences: list[Sentence] = []
     if len(pathologies) > 1 and rng.random() < 0.2:
         sentences.append(statements.pair(pathologies[0], pathologies[1], rng))
-        told = [finding for finding in told if finding not in pathologies[:2]]
+        mentioned = [finding for finding in mentioned if finding not in pathologies[:2]]
     sentences += [
         statements.present(finding, study.changes.get(finding.key), rng, impression=True)
-        for finding in told
+        for finding in mentioned
     ]
     sentences += [
         statements.resolved(finding, rng) for finding in study.resolved if rng.random() < 0.7
@@ -116,7 +116,7 @@ def _impression(study: Study, rng: np.random.Generator) -> list[Sentence]:
 def _findings(study: Study, rng: np.random.Generator) -> list[Sentence]:
     """Devices, lungs, pleura, heart, mediastinum, bones, abdomen, each with what is normal."""
     names = {finding.name for finding in study.findings}
-    found = [
+    present = [
         statements.present(finding, study.changes.get(finding.key), rng, impression=False)
         for finding in study.findings
     ]
@@ -130,7 +130,7 @@ def _findings(study: Study, rng: np.random.Generator) -> list[Sentence]:
         sentences.extend(
             sentence
             for name in which
-            for finding, sentence in zip(study.findings, found, strict=True)
+            for finding, sentence in zip(study.findings, present, strict=True)
             if finding.name == name
         )
 
@@ -191,7 +191,7 @@ def write_report(
     study: Study,
     rng: np.random.Generator,
     settings: HospitalSettings | None = None,
-) -> Report:
+) -> PatientReport:
     """Write the report of ``study``; ``settings`` gives the shares of sections and of typos."""
     settings = settings or HospitalSettings()
     findings = _typed(_findings(study, rng), rng, settings.typo_share)
@@ -212,16 +212,16 @@ def write_report(
         impression = []
     elif not has_findings:
         findings = []
-    told, summed, last = (
+    finding_texts, impression_texts, paragraph_texts = (
         tuple(sentence.text for sentence in section)
         for section in (findings, impression, paragraph)
     )
-    text = lay_out(patient, study, rng, told, summed, last)
+    text = lay_out(patient, study, rng, finding_texts, impression_texts, paragraph_texts)
     labels = _labels(impression or findings or paragraph)
-    return Report(text, told, summed, last, phrases, labels)
+    return PatientReport(text, finding_texts, impression_texts, paragraph_texts, phrases, labels)
 
 
-def report_of(settings: HospitalSettings, patient: Patient, study: Study) -> Report:
+def report_of(settings: HospitalSettings, patient: Patient, study: Study) -> PatientReport:
     """The report that the hospital holds for ``study``; depends on seed and study alone."""
     number = patient.studies.index(study)
     rng = np.random.default_rng([settings.seed, _STREAM, patient.index, number])

@@ -47,13 +47,13 @@ def make_rsna_case(settings: HospitalSettings, index: int) -> RsnaCase:
     body, course, camera = (
         np.random.default_rng([settings.seed, index, stream, _STREAM]) for stream in range(3)
     )
-    drawn = course.random()
+    draw = course.random()
     findings: list[Finding] = []
-    if drawn < settings.rsna_opacity_share:
+    if draw < settings.rsna_opacity_share:
         label = OPACITY
         findings = first_findings(course, 1 + int(course.random() < 0.35), _OPACITIES)
         findings += first_findings(course, int(course.random() < 0.4), _OTHERS, findings, 3)
-    elif drawn < settings.rsna_opacity_share + settings.rsna_not_normal_share:
+    elif draw < settings.rsna_opacity_share + settings.rsna_not_normal_share:
         label = NOT_NORMAL
         findings = first_findings(course, 1 + int(course.random() < 0.25), _OTHERS)
     else:
@@ -70,8 +70,8 @@ def make_rsna_case(settings: HospitalSettings, index: int) -> RsnaCase:
         monochrome1=False,
         transfer_syntax="explicit_le",
     )
-    found = Chapter(tuple(findings), {}, ())
-    study = Study(index, index, datetime(1901, 1, 1), *found, (acquisition,))
+    chapter = Chapter(tuple(findings), {}, ())
+    study = Study(index, index, datetime(1901, 1, 1), *chapter, (acquisition,))
     patient = with_body(body, index, index, [study])
     patient_id = str(uuid.UUID(bytes=body.bytes(16), version=4))
     boxed = tuple(f.key for f in findings if f.name in _OPACITIES)

@@ -1,9 +1,8 @@
 """A scene graph of a frontal image, as Chest ImaGenome has them: regions, attributes, comparisons.
 
 Regions are boxes of the anatomy, in the 224 x 224 letter-boxed image and in original pixels.
-Attributes and comparisons are what the report says, sentence by sentence, not what is true: a
-change that it passes over is missing, and now and then one is misread, as by the published
-pipeline.
+Attributes and comparisons follow the report, sentence by sentence, not the truth: a change without
+a word is missing, and now and then one is misread, as by the published pipeline.
 """
 
 import re
@@ -22,8 +21,8 @@ from cxrflow.phantom.progression import (
     IMPROVING,
     STABLE,
     WORSENING,
+    ChangeMention,
     ImagePair,
-    Mention,
     mentions,
 )
 from cxrflow.phantom.settings import HospitalSettings
@@ -46,27 +45,27 @@ _REGION = {
     "base": "costophrenic angle",
     "hilum": "hilar structures",
 }
-#: Mentions that the pipeline takes for another direction, and those that it reads in two ways.
+#: Shares of mentions that the pipeline reads as another direction, and as two directions.
 _MISREAD, _READ_TWICE = 0.03, 0.02
 _STREAM = 105
 
 
 def regions(chest: Chest) -> dict[str, Points]:
-    """Name -> points [N, 2] in chest coordinates that a region's box holds."""
-    found = {"cardiac silhouette": chest.heart(), "mediastinum": chest.mediastinum()}
+    """Name -> points [N, 2] in chest coordinates whose bounds are the region's box."""
+    boxes = {"cardiac silhouette": chest.heart(), "mediastinum": chest.mediastinum()}
     for side, name in _SIDES.items():
         lung = chest.lung(side)
-        found[f"{name} lung"] = lung
+        boxes[f"{name} lung"] = lung
         for zone, words in _ZONES.items():
             place = chest.place(side, zone)
-            found[f"{name} {words}"] = _around(place.centre, place.reach)
+            boxes[f"{name} {words}"] = _around(place.centre, place.reach)
         top, inner = lung[:, 1].min(), side * 0.15 * chest.width
         outer = side * chest.width
-        found[f"{name} apical zone"] = np.array([[inner, top], [outer, top + 0.2 * chest.height]])
-        found[f"{name} hilar structures"] = _around(chest.hilum(side), (0.14, 0.2))
+        boxes[f"{name} apical zone"] = np.array([[inner, top], [outer, top + 0.2 * chest.height]])
+        boxes[f"{name} hilar structures"] = _around(chest.hilum(side), (0.14, 0.2))
         angle = (0.86 * outer, chest.base - 0.08)
-        found[f"{name} costophrenic angle"] = _around(angle, (0.12, 0.12))
-    return found
+        boxes[f"{name} costophrenic angle"] = _around(angle, (0.12, 0.12))
+    return boxes
 
 
 def _around(centre: tuple[float, float], reach: tuple[float, float]) -> Points:
@@ -79,7 +78,7 @@ def _objects(patient: Patient, image: Acquisition, size: int) -> list[dict[str, 
     longer = max(canvas.width, canvas.height)
     scale = FRAME / longer
     pad = np.array([longer - canvas.width, longer - canvas.height]) / 2
-    made = []
+    objects = []
     for name, points in regions(Chest(patient.anatomy, image, 0.0)).items():
         corners = canvas.pixels(points)
         bounds = [canvas.width, canvas.height]
@@ -89,7 +88,7 @@ def _objects(patient: Patient, image: Acquisition, size: int) -> list[dict[str, 
             continue
         small = np.rint(np.concatenate([low + pad, high + pad]) * scale).astype(int).tolist()
         large = [*low.tolist(), *high.tolist()]
-        made.append(
+        objects.append(
             {
                 "object_id": f"{image.image_id}_{name}",
                 **_corners(small, ""),
@@ -99,7 +98,7 @@ def _objects(patient: Patient, image: Acquisition, size: int) -> list[dict[str, 
                 **_corners(large, "original_"),
             }
         )
-    return made
+    return objects
 
 
 def _corners(box: list[int], prefix: str) -> dict[str, int]:
@@ -120,12 +119,12 @@ def relationships(
     """Comparisons of the current image's regions with the prior's, as the report words them."""
     study = pair.study
     rng = np.random.default_rng([settings.seed, study.study_id, _STREAM])
-    made = []
-    said = [(mention, *rng.random(2)) for mention in mentions(study, sentences)]
-    for number, (mention, misread, twice) in enumerate(said):
+    comparisons = []
+    readings = [(mention, *rng.random(2)) for mention in mentions(study, sentences)]
+    for number, (mention, misread, twice) in enumerate(readings):
         directions = list(_read(mention, misread, twice))
-        for region in dict.fromkeys(name for one in mention.of for name in regions_of(one)):
-            made += [
+        for region in dict.fromkeys(name for finding in mention.of for name in regions_of(finding)):
+            comparisons += [
                 {
                     "relationship_id": f"{study.study_id}|{number}|{region}|{way}",
                     "predicate": "[]",
@@ -140,28 +139,28 @@ def relationships(
                 }
                 for way in directions
             ]
-    return made
+    return comparisons
 
 
-def _read(mention: Mention, misread: float, twice: float) -> Iterator[str]:
-    """The directions that the pipeline takes a mention to say."""
-    others = [way for way in dict.fromkeys(DIRECTIONS.values()) if way != mention.direction]
-    wrong = others[int(2 * misread / _MISREAD) % 2]
+def _read(mention: ChangeMention, misread: float, twice: float) -> Iterator[str]:
+    """Yield the one or two directions that the pipeline reads from a mention."""
+    options = [way for way in dict.fromkeys(DIRECTIONS.values()) if way != mention.direction]
+    wrong = options[int(2 * misread / _MISREAD) % 2]
     yield wrong if misread < _MISREAD else mention.direction
     if twice < _READ_TWICE:
-        yield mention.direction if misread < _MISREAD else others[int(2 * twice / _READ_TWICE)]
+        yield (mention.direction if misread < _MISREAD else options[int(2 * twice / _READ_TWICE)])
 
 
 def _attributes(study: Study, image: Acquisition, sentences: Sequence[str]) -> list[dict[str, Any]]:
-    """What the report says is there, by region."""
-    made = []
+    """Findings that the report mentions, by region."""
+    attributes = []
     for finding in study.findings:
         if finding.name not in ATTRIBUTES:
             continue
         words = ATTRIBUTES[finding.name].split("|")[-1].split("/")[0].split()[-1]
         phrases = [text for text in sentences if re.search(words, text, re.IGNORECASE)]
         for region in regions_of(finding) if phrases else ():
-            made.append(
+            attributes.append(
                 {
                     "object_id": f"{image.image_id}_{region}",
                     "bbox_name": region,
@@ -172,7 +171,7 @@ def _attributes(study: Study, image: Acquisition, sentences: Sequence[str]) -> l
                     "sections": ["finalreport" for _ in phrases],
                 }
             )
-    return made
+    return attributes
 
 
 def scene_graph(

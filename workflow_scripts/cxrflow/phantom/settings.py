@@ -10,7 +10,7 @@ from pydantic import Field
 
 from cxrflow.settings import Before, Seed, Settings
 
-#: The data sets that a setting is of, by writer; one that is not here is of them all.
+#: The data sets that depend on a setting, by writer; all do on a setting that is not listed.
 OF = {
     "ms_cxr_patient_share": ("ms_cxr",),
     "rsna_images": ("rsna",),
@@ -147,5 +147,5 @@ class HospitalSettings(Settings):
 
     @classmethod
     def fields_of(cls, dataset: str) -> set[str]:
-        """The settings that a data set is drawn by; no other has to be drawn anew for its own."""
+        """Fields that ``dataset`` depends on: a change of another one does not draw it anew."""
         return {name for name in cls.model_fields if dataset in OF.get(name, (dataset,))}

@@ -1,7 +1,7 @@
-"""Sentences of a report about one study: what is there, what is absent, what has changed.
+"""Sentences of a report about one study: findings, absences and changes.
 
-Every sentence carries its mentions (see ``grammar``). Negations are only ever written of what is
-absent from the study's true state (``wording.context.BLOCKERS``).
+Every sentence carries its mentions (see ``grammar``). Only observations that are absent from the
+study's true state are denied (``wording.context.BLOCKERS``).
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ URGENCY = (
     *("Lung Lesion", "Atelectasis", "Cardiomegaly", "Fracture", "Support Devices"),
 )
 _HEDGED = {"mild": 0.20, "moderate": 0.07, "severe": 0.02}
-#: How often the IMPRESSION names a finding without its place ("Findings suggesting pneumonia."),
-#: of those that have one; FINDINGS then tells it.
+#: How often the IMPRESSION leaves out a finding's place ("Findings suggesting pneumonia."); it then
+#: stands in FINDINGS.
 _UNPLACED = {
     "Atelectasis": 0.2,
     "Consolidation": 0.3,
@@ -42,14 +42,14 @@ _RIBS = {
 def slots_of(finding: Finding) -> dict[str, str]:
     """The slots that the templates of ``wording.observations`` and ``.context`` may name."""
     wording = wording_of(finding.name, finding.zone)
-    both = finding.side == "both"
-    told = finding.side in ("left", "right", "both")
+    paired = finding.side == "both"
+    sided = finding.side in ("left", "right", "both")
     # A lobe holds no pleural air.
     pleural = finding.name == "Pneumothorax" and finding.zone == "base"
     zone = "pleural base" if pleural else finding.zone
-    side = "bilateral" if both else finding.side
+    side = "bilateral" if paired else finding.side
     grade = finding.grade
-    plural = both and finding.name in ("Pleural Effusion", "Lung Opacity")
+    plural = paired and finding.name in ("Pleural Effusion", "Lung Opacity")
     return {
         "deg": wording.degrees[grade],
         "degly": {"mild": "{mildly|slightly}", "moderate": "moderately"}.get(
@@ -57,16 +57,16 @@ def slots_of(finding: Finding) -> dict[str, str]:
         ),
         "grade": context.GRADES[grade],
         "side": side,
-        "sidenoun": "both sides" if both else f"the {side}",
-        "costophrenic": "both costophrenic angles" if both else f"the {side} costophrenic angle",
-        "baseplace": "both lung bases" if both else f"the {side} {{lung base|base}}",
+        "sidenoun": "both sides" if paired else f"the {side}",
+        "costophrenic": "both costophrenic angles" if paired else f"the {side} costophrenic angle",
+        "baseplace": "both lung bases" if paired else f"the {side} {{lung base|base}}",
         "lat": places.laterality(finding.side),
         "adj": places.adjective(finding.side, zone),
         "place": places.noun(finding.side, zone),
-        "at": " in $place" if told else "",
-        "onside": " on $sidenoun" if told else "",
-        "where": ", {most pronounced|greatest|predominantly} in $place" if told else "",
-        "pis": "are" if both else "is",
+        "at": " in $place" if sided else "",
+        "onside": " on $sidenoun" if sided else "",
+        "where": ", {most pronounced|greatest|predominantly} in $place" if sided else "",
+        "pis": "are" if paired else "is",
         "s": "s" if plural else "",
         "ies": "ies" if plural else "y",
         "is": "are" if plural else "is",
@@ -102,7 +102,7 @@ def _device_slots(finding: Finding, rng: np.random.Generator) -> dict[str, str]:
 
 
 def device(finding: Finding, change: str | None, rng: np.random.Generator) -> Sentence:
-    """A sentence about a device, with what became of it since the prior where that is said."""
+    """A sentence about a device, sometimes with its change since the prior study."""
     options = devices.CHANGES.get(change or "") if change and rng.random() < 0.6 else None
     return write(pick(options or devices.STATES, rng), rng, _device_slots(finding, rng))
 
@@ -123,19 +123,19 @@ def present(
         return write(pick(wording.hedges, rng), rng, slots_of(finding))
     if impression and rng.random() < _UNPLACED.get(finding.name, 0.0):
         return _unplaced(finding, rng)
-    own = wording.sums * 2 if impression else wording.describes
-    return write(pick(wording.states + own, rng), rng, slots_of(finding))
+    templates = wording.sums * 2 if impression else wording.describes
+    return write(pick(wording.states + templates, rng), rng, slots_of(finding))
 
 
 def pair(first: Finding, second: Finding, rng: np.random.Generator) -> Sentence:
     """Two findings in one sentence, as in "Small left pleural effusion and mild edema."."""
     joint = "{$one and $two*3|$one with $two|$one, and $two|There $is $a $one and $two}."
     slots = slots_of(first)
-    one = write(pick(wording_of(first.name, first.zone).full, rng), rng, slots)
-    two = write(pick(wording_of(second.name, second.zone).full, rng), rng, slots_of(second))
-    lower = {slot: s.text[0].lower() + s.text[1:] for slot, s in (("one", one), ("two", two))}
-    made = write(joint, rng, lower | {"is": slots["is"], "a": slots["a"]})
-    return Sentence(made.text, one.mentions + two.mentions)
+    head = write(pick(wording_of(first.name, first.zone).full, rng), rng, slots)
+    tail = write(pick(wording_of(second.name, second.zone).full, rng), rng, slots_of(second))
+    lower = {slot: s.text[0].lower() + s.text[1:] for slot, s in (("one", head), ("two", tail))}
+    sentence = write(joint, rng, lower | {"is": slots["is"], "a": slots["a"]})
+    return Sentence(sentence.text, head.mentions + tail.mentions)
 
 
 def _unplaced(finding: Finding, rng: np.random.Generator) -> Sentence:
@@ -154,8 +154,8 @@ def phrase(finding: Finding, rng: np.random.Generator, *, alone: bool) -> str:
     unplaced = alone and rng.random() < _UNPLACED.get(finding.name, 0.0)
     wording = wording_of(finding.name, "" if unplaced else finding.zone)
     if wording.held_out and rng.random() < 0.5:
-        told = replace(finding, side="none", zone="") if unplaced else finding
-        text = write(pick(wording.held_out, rng), rng, slots_of(told)).text
+        stated = replace(finding, side="none", zone="") if unplaced else finding
+        text = write(pick(wording.held_out, rng), rng, slots_of(stated)).text
     elif unplaced:
         text = _unplaced(finding, rng).text
     else:
@@ -169,10 +169,10 @@ def phrase(finding: Finding, rng: np.random.Generator, *, alone: bool) -> str:
 def resolved(finding: Finding, rng: np.random.Generator) -> Sentence:
     """A sentence saying that a finding of the prior study is gone."""
     if finding.name == "Support Devices":
-        made = write(pick(devices.RESOLVED, rng), rng, _device_slots(finding, rng))
+        sentence = write(pick(devices.RESOLVED, rng), rng, _device_slots(finding, rng))
     else:
-        made = write(pick(context.RESOLVED, rng), rng, _full_and_bare(finding, rng))
-    return Sentence(made.text, tuple((name, 0) for name, _ in made.mentions))
+        sentence = write(pick(context.RESOLVED, rng), rng, _full_and_bare(finding, rng))
+    return Sentence(sentence.text, tuple((name, 0) for name, _ in sentence.mentions))
 
 
 def deniable(study: Study) -> list[str]:
@@ -183,15 +183,15 @@ def deniable(study: Study) -> list[str]:
 
 def absences(names: Sequence[str], rng: np.random.Generator) -> list[Sentence]:
     """Negations of ``names`` in sentences of one, two or three; pneumonia is often alone."""
-    left = [names[int(i)] for i in rng.permutation(len(names))]
+    remaining = [names[int(i)] for i in rng.permutation(len(names))]
     sentences = []
-    if "Pneumonia" in left and rng.random() < 0.65:
-        left.remove("Pneumonia")
+    if "Pneumonia" in remaining and rng.random() < 0.65:
+        remaining.remove("Pneumonia")
         sentences.append(_absent(["Pneumonia"], rng))
-    while left:
-        size = min(len(left), 1 + int(rng.random() * 3))
-        sentences.append(_absent(left[:size], rng))
-        left = left[size:]
+    while remaining:
+        size = min(len(remaining), 1 + int(rng.random() * 3))
+        sentences.append(_absent(remaining[:size], rng))
+        remaining = remaining[size:]
     return sentences
 
 

@@ -1,9 +1,9 @@
 """Sentence pairs of the MS-CXR-T copy: the same progression in other words, or another one.
 
 BioViL-T Appendix C.2 makes pairs in two ways. *Swaps*: one word of change is exchanged for another.
-*RadGraph*: two sentences on the same finding at the same place that differ in how they say what
-became of it. A pair is a paraphrase or a contradiction in terms of progression, and in nothing
-else. The patients are none of the MIMIC-CXR copy.
+*RadGraph*: two sentences on the same finding at the same place with different words of change. A
+pair is a paraphrase or a contradiction in terms of progression, and in nothing else. No patient of
+the MIMIC-CXR copy is among them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ SHARES: Mapping[tuple[str, str], int] = {
     (SWAPS, PARAPHRASE): 99,
     (SWAPS, CONTRADICTION): 145,
 }
-#: The findings that sentences were sought for.
+#: The findings of the sentences.
 TOPICS = frozenset(GROUNDED) - {"Cardiomegaly"}
 CHANGES = ("improved", "stable", "worsened")
 #: A sentence with a gap, and the words of each change that fit into it.
@@ -89,21 +89,21 @@ def temporal_pairs(settings: HospitalSettings, count: int) -> list[TemporalPair]
     bounds = np.round(np.cumsum([0, *SHARES.values()]) / sum(SHARES.values()) * count).astype(int)
     kinds = [kind for kind, n in zip(SHARES, np.diff(bounds), strict=True) for _ in range(n)]
     claims = _claims(settings)
-    seen: set[frozenset[str]] = set()
-    made = []
+    previous: set[frozenset[str]] = set()
+    pairs = []
     for number, (subset, category) in enumerate(kinds):
         rng = np.random.default_rng([settings.seed, _STREAM, number])
-        texts = _new_pair(subset, category, claims, rng, seen)
-        made.append(TemporalPair(*texts, category, subset))
-    return made
+        texts = _new_pair(subset, category, claims, rng, previous)
+        pairs.append(TemporalPair(*texts, category, subset))
+    return pairs
 
 
 def _claims(settings: HospitalSettings) -> Iterator[Claim]:
-    """Findings of one patient after the other, with a place and without an end."""
+    """Endless claims about findings of ``TOPICS``, one patient after the other."""
     index = _FIRST
     while True:
         study = make_patient(settings, index).studies[-1]
-        yield from (one for one in claims_of(study) if one.topic in TOPICS)
+        yield from (claim for claim in claims_of(study) if claim.topic in TOPICS)
         index += 1
 
 
@@ -112,13 +112,13 @@ def _new_pair(
     category: str,
     claims: Iterator[Claim],
     rng: np.random.Generator,
-    seen: set[frozenset[str]],
+    previous: set[frozenset[str]],
 ) -> tuple[str, str]:
     for claim, _ in zip(claims, range(_ATTEMPTS), strict=False):
         make = _swap if subset == SWAPS else _reworded
         texts = make(claim, category == PARAPHRASE, rng)
-        if texts[0] != texts[1] and frozenset(texts) not in seen:
-            seen.add(frozenset(texts))
+        if texts[0] != texts[1] and frozenset(texts) not in previous:
+            previous.add(frozenset(texts))
             return texts
     raise ValueError(f"no new {category} of {subset} in {_ATTEMPTS} attempts; expected fewer")
 
@@ -130,9 +130,9 @@ def _swap(claim: Claim, same: bool, rng: np.random.Generator) -> tuple[str, str]
     # Nouns of several words are fixed before the gap is filled: nothing else may differ.
     filled = write(frame, rng, {**slots, "word": "_"}).text
     first, second = _two_changes(list(words), same, rng)
-    one = pick(words[first], rng)
-    other = pick([word for word in words[second] if word != one], rng)
-    return filled.replace("_", one), filled.replace("_", other)
+    original = pick(words[first], rng)
+    replacement = pick([word for word in words[second] if word != original], rng)
+    return filled.replace("_", original), filled.replace("_", replacement)
 
 
 def _reworded(claim: Claim, same: bool, rng: np.random.Generator) -> tuple[str, str]:
@@ -144,4 +144,4 @@ def _reworded(claim: Claim, same: bool, rng: np.random.Generator) -> tuple[str, 
 
 def _two_changes(among: list[str], same: bool, rng: np.random.Generator) -> tuple[str, str]:
     first = pick(among, rng)
-    return first, first if same else pick([one for one in among if one != first], rng)
+    return first, first if same else pick([change for change in among if change != first], rng)

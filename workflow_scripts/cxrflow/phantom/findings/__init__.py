@@ -1,4 +1,4 @@
-"""What each finding does to an image: one function a finding, gathered in :func:`effects`."""
+"""Effects of findings on an image: one function a finding, gathered in :func:`effects`."""
 
 from cxrflow.phantom.anatomy import Chest, sides_of
 from cxrflow.phantom.course import Finding

@@ -11,7 +11,7 @@ from cxrflow.phantom.findings.effect import Effect, Scene
 from cxrflow.phantom.lateral import LateralChest
 
 #: Strokes, filled plates, density.
-_Parts = tuple[list[Stroke], list[Points], float]
+_Shapes = tuple[list[Stroke], list[Points], float]
 
 
 def _curve(x: Sequence[float], y: Sequence[float]) -> Points:
@@ -25,7 +25,7 @@ def _curve(x: Sequence[float], y: Sequence[float]) -> Points:
     return line
 
 
-def _frontal_parts(c: Chest, side: int, kind: str) -> _Parts:
+def _frontal_shapes(c: Chest, side: int, kind: str) -> _Shapes:
     w, top, base = c.width, c.top, c.base
     if kind == "endotracheal tube":
         tube = np.array([[0.012, -1.6], [0.008, top], [0.0, top + 0.26 * c.height]])
@@ -57,7 +57,7 @@ def _frontal_parts(c: Chest, side: int, kind: str) -> _Parts:
     return [(ring + [0.0, y], 0.018, 1.0) for y in levels], [], 0.40
 
 
-def _lateral_parts(c: LateralChest, kind: str) -> _Parts:
+def _lateral_shapes(c: LateralChest, kind: str) -> _Shapes:
     top, base = c.top, c.base
     if kind == "endotracheal tube":
         return [(np.array([[0.02, -1.6], [0.06, top], [0.08, top + 0.3]]), 0.046, 1.0)], [], 0.3
@@ -86,10 +86,10 @@ def device(scene: Scene, finding: Finding) -> Effect:
     """One device; its side matters for lines, pacemakers and chest tubes only."""
     if isinstance(scene.chest, Chest):
         side = SIDES.get(finding.side, 1)
-        strokes, plates, density = _frontal_parts(scene.chest, side, finding.kind)
+        strokes, plates, density = _frontal_shapes(scene.chest, side, finding.kind)
     else:
-        strokes, plates, density = _lateral_parts(scene.chest, finding.kind)
-    shown = scene.canvas.strokes(strokes, 0.003)
+        strokes, plates, density = _lateral_shapes(scene.chest, finding.kind)
+    shadow = scene.canvas.strokes(strokes, 0.003)
     if plates:
-        shown = np.maximum(shown, scene.canvas.mask(plates, 0.004))
-    return Effect(dense=np.float32(density) * shown, box_share=0.3)
+        shadow = np.maximum(shadow, scene.canvas.mask(plates, 0.004))
+    return Effect(dense=np.float32(density) * shadow, box_share=0.3)

@@ -1,4 +1,4 @@
-"""What a finding does to an image, and the scene it does it in."""
+"""The effect of a finding on an image, and the scene around it."""
 
 from dataclasses import dataclass, field
 
@@ -29,17 +29,17 @@ class Effect:
     box_share: float = field(default=0.25)
 
     def box(self, lungs: Array) -> Box | None:
-        """The tight box around what can be seen of it; ``lungs`` [H, W] is where air is."""
+        """The tight box around its visible change; ``lungs`` [H, W] is the mask of air."""
         if self.outline is not None:
             return box_of(self.outline, 0.5)
-        seen = np.zeros_like(lungs)
+        visible = np.zeros_like(lungs)
         if self.fill is not None:
-            seen += FILLED * self.fill * lungs
+            visible += FILLED * self.fill * lungs
         if self.air is not None:
-            seen += EMPTIED * self.air * lungs
+            visible += EMPTIED * self.air * lungs
         if self.dense is not None:
-            seen += np.abs(self.dense)
-        return box_of(seen, self.box_share)
+            visible += np.abs(self.dense)
+        return box_of(visible, self.box_share)
 
 
 @dataclass

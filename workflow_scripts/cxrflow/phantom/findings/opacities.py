@@ -8,7 +8,7 @@ density second.
 
 import numpy as np
 
-from cxrflow.phantom.anatomy import Place
+from cxrflow.phantom.anatomy import Zone
 from cxrflow.phantom.canvas import Points, Stroke
 from cxrflow.phantom.course import Finding
 from cxrflow.phantom.findings.effect import Effect, Scene
@@ -18,7 +18,7 @@ def _extent(severity: float) -> float:
     return 0.80 + 0.45 * severity
 
 
-def consolidation(scene: Scene, place: Place, finding: Finding, rng: np.random.Generator) -> Effect:
+def consolidation(scene: Scene, place: Zone, finding: Finding, rng: np.random.Generator) -> Effect:
     """An even block that fills the zone from the chest wall, with air bronchograms."""
     grown = _extent(finding.severity)
     reach = np.array([[place.reach[0] * grown * 1.05, place.reach[1] * grown * 1.05]])
@@ -39,23 +39,23 @@ def consolidation(scene: Scene, place: Place, finding: Finding, rng: np.random.G
     return Effect(fill=density * fill * (1 - 0.7 * bronchi), box_share=0.35)
 
 
-def pneumonia(scene: Scene, place: Place, finding: Finding, rng: np.random.Generator) -> Effect:
+def pneumonia(scene: Scene, place: Zone, finding: Finding, rng: np.random.Generator) -> Effect:
     """Blotches of different size and density, scattered over the zone."""
     spots = 14
     angle = np.arange(spots) * 2.4 + rng.uniform(0, 6.28)
     away = np.sqrt((np.arange(spots) + 0.3) / spots) * rng.uniform(0.85, 1.1, spots)
-    shown = 6 + round(8 * finding.severity)
+    count = 6 + round(8 * finding.severity)
     grown = 0.85 + 0.35 * finding.severity
     offsets = np.stack([np.cos(angle), np.sin(angle)], 1) * away[:, None]
     centres = np.array(place.centre) + offsets * np.array(place.reach) * 0.95 * grown
     radii = rng.uniform(0.065, 0.100, (spots, 1)) * rng.uniform(0.8, 1.25, (spots, 2)) * grown
     radii *= finding.size
     strengths = rng.uniform(0.65, 1.0, spots)
-    fill = scene.canvas.bumps(centres[:shown], radii[:shown], strengths[:shown].tolist(), 2.6)
+    fill = scene.canvas.bumps(centres[:count], radii[:count], strengths[:count].tolist(), 2.6)
     return Effect(fill=np.float32(0.72 + 0.2 * finding.severity) * fill, box_share=0.3)
 
 
-def lung_opacity(scene: Scene, place: Place, finding: Finding, rng: np.random.Generator) -> Effect:
+def lung_opacity(scene: Scene, place: Zone, finding: Finding, rng: np.random.Generator) -> Effect:
     """One faint haze without an edge."""
     reach = np.array(place.reach) * _extent(finding.severity) * rng.uniform(0.8, 1.0, 2)
     centre = np.array(place.centre) + rng.uniform(-0.12, 0.12, 2) * np.array(place.reach)
@@ -63,7 +63,7 @@ def lung_opacity(scene: Scene, place: Place, finding: Finding, rng: np.random.Ge
     return Effect(fill=fill, box_share=0.28)
 
 
-def lesion(scene: Scene, place: Place, finding: Finding, rng: np.random.Generator) -> Effect:
+def lesion(scene: Scene, place: Zone, finding: Finding, rng: np.random.Generator) -> Effect:
     """A round shadow with a sharp edge; a nodule when small, a mass when large."""
     radius = 0.060 + 0.10 * finding.severity
     reach = np.maximum(np.array(place.reach) - radius, 0.02)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cxrflow.phantom.anatomy import Chest, Place
+from cxrflow.phantom.anatomy import Chest, Zone
 from cxrflow.phantom.canvas import Array, Points
 from cxrflow.phantom.course import Finding
 from cxrflow.phantom.findings.effect import Effect, Scene
@@ -115,7 +115,7 @@ def atelectasis(scene: Scene, side: int, finding: Finding, rng: np.random.Genera
     return Effect(fill=fill, dense=0.06 * dome * scene.lung(side), box_share=0.3)
 
 
-def _plates(scene: Scene, place: Place, finding: Finding, rng: np.random.Generator) -> Effect:
+def _plates(scene: Scene, place: Zone, finding: Finding, rng: np.random.Generator) -> Effect:
     """Two to four bands across a zone of the lung."""
     strokes = []
     levels = np.linspace(-0.6, 0.6, 2 + round(2 * finding.severity))

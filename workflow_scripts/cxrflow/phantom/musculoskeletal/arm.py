@@ -17,7 +17,7 @@ from cxrflow.phantom.musculoskeletal.skeleton import (
 
 
 def _below(point: Point) -> Point:
-    """Where a point of the hand lies on a hand that hangs from the forearm, smaller."""
+    """Map a point of the upright hand to a smaller hand that hangs from the forearm."""
     x, y, z = point
     return 0.72 * x, 0.93 + 0.72 * (0.74 - y), 0.72 * z
 
@@ -109,7 +109,7 @@ def humerus(build: Build, lateral: bool) -> Skeleton:
     """The whole bone, the shoulder above and the elbow below."""
     w = build.width
     head = oval("humeral head", (-0.05, -0.95, 0.0), (0.205 * w, 0.205))
-    shaft, *others = tubes(
+    shaft, *adjacent = tubes(
         {
             "humerus": ((0.06, -1.04, 0.0), (0.04, 1.04, 0.0), (0.175 * w, 0.27 * w), 0.112 * w),
             "scapula": ((-0.42, -1.05, -0.05), (-0.62, 0.05, -0.05), (0.20, 0.06), 0.25),
@@ -139,7 +139,7 @@ def humerus(build: Build, lateral: bool) -> Skeleton:
         },
         {"flesh": {"depth": 0.95}, "chest": {"round_ends": 0.2}},
     )
-    return Skeleton((shaft, head, *others), tuple(flesh), (joint,))
+    return Skeleton((shaft, head, *adjacent), tuple(flesh), (joint,))
 
 
 def shoulder(build: Build, lateral: bool) -> Skeleton:
@@ -147,7 +147,7 @@ def shoulder(build: Build, lateral: bool) -> Skeleton:
     w = build.width
     turn = np.deg2rad(14 + 2 * build.bend)
     far = (0.30 + 1.7 * np.sin(turn), -0.10 + 1.7 * np.cos(turn), 0.0)
-    shaft, scapula, *others = tubes(
+    shaft, scapula, *adjacent = tubes(
         {
             "humerus": ((0.33, -0.34, 0.0), far, (0.25 * w, 0.17), 0.165 * w),
             "scapula": ((-0.48, -0.48, 0.0), (-0.72, 1.15, 0.0), (0.36, 0.07), 0.34),
@@ -194,5 +194,5 @@ def shoulder(build: Build, lateral: bool) -> Skeleton:
         {"chest": {"round_ends": 0.3}, "shoulder": {"round_ends": 0.8}},
     )
     lung = ((-1.25, 0.75, 0.52, 0.95, 0.45),)
-    bones = (shaft, head, scapula, glenoid, coracoid, *others, *ribs)
+    bones = (shaft, head, scapula, glenoid, coracoid, *adjacent, *ribs)
     return Skeleton(bones, tuple(flesh), (joint, outer), lung)

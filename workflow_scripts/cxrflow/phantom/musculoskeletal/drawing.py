@@ -14,12 +14,12 @@ from cxrflow.phantom.acquisition import Acquisition
 from cxrflow.phantom.canvas import Array, Canvas, Stroke
 from cxrflow.phantom.film import expose, grain
 from cxrflow.phantom.musculoskeletal.abnormalities import APPLY, Abnormality, Film
-from cxrflow.phantom.musculoskeletal.parts import BUILDERS
+from cxrflow.phantom.musculoskeletal.regions import BUILDERS
 from cxrflow.phantom.musculoskeletal.skeleton import Build, Points, Tube
 
 #: Degrees by which the limb is turned about its length, by view.
 VIEWS = {"frontal": 0.0, "oblique": 38.0, "lateral": 84.0}
-#: Views that a part is not turned for: the chest is in the way.
+#: Regions that are turned less: the chest is in the way.
 _FACING = {
     "shoulder": {"oblique": 12.0, "lateral": -14.0},
     "humerus": {"oblique": 20.0, "lateral": 50.0},
@@ -31,7 +31,7 @@ _OF_CHEST = ("humerus", "shoulder")
 
 @dataclass(frozen=True)
 class BoneView:
-    """How one film is taken: ``view``, and pose and tone as a chest's ``acquisition`` has them.
+    """Acquisition of one film: its view, and pose and tone as of a chest.
 
     ``marked``: the letter of the side is burnt in.
     """
@@ -42,45 +42,45 @@ class BoneView:
 
 
 def draw_bones(
-    part: str,
+    region: str,
     side: str,
     build: Build,
-    found: tuple[Abnormality, ...],
+    abnormalities: tuple[Abnormality, ...],
     seed: int,
     film: BoneView,
     size: int,
 ) -> Array:
     """The image, float32 [H, W] in [0, 1], bright = dense.
 
-    ``seed`` fixes the fine shape of bones and of what is wrong with them: the same on every film.
+    ``seed`` fixes the fine shape of bones and abnormalities: the same on every film.
     """
     canvas = Canvas(film.acquisition, size)
-    made = Film(BUILDERS[part](build, film.view == "lateral"))
-    for number, one in enumerate(found):
-        APPLY[one.kind](made, one, np.random.default_rng([seed, number]))
-    turned = _FACING.get(part, {}).get(film.view, VIEWS[film.view])
-    mirror = _SIDES[side] * (-1 if part in _OF_CHEST else 1)
-    density = _density(made, canvas, turned, mirror, build, seed)
-    taken = replace(film.acquisition, grid=0.0)
-    image = density * np.float32(taken.contrast) + np.float32(0.04 + taken.exposure)
-    right = taken.marker_height == "upper"
+    contents = Film(BUILDERS[region](build, film.view == "lateral"))
+    for number, defect in enumerate(abnormalities):
+        APPLY[defect.kind](contents, defect, np.random.default_rng([seed, number]))
+    turned = _FACING.get(region, {}).get(film.view, VIEWS[film.view])
+    mirror = _SIDES[side] * (-1 if region in _OF_CHEST else 1)
+    density = _density(contents, canvas, turned, mirror, build, seed)
+    acquisition = replace(film.acquisition, grid=0.0)
+    image = density * np.float32(acquisition.contrast) + np.float32(0.04 + acquisition.exposure)
+    right = acquisition.marker_height == "upper"
     x = canvas.width / canvas.half / 2 * (1 if right else -1) + (-0.20 if right else 0.12)
     place = (x, -canvas.height / canvas.half / 2 + 0.10)
-    return expose(image, canvas, taken, side[0].upper() if film.marked else "", place, 0.10)
+    return expose(image, canvas, acquisition, side[0].upper() if film.marked else "", place, 0.10)
 
 
 def _density(
     film: Film, canvas: Canvas, turned: float, mirror: int, build: Build, seed: int
 ) -> Array:
-    """What the beam meets, [H, W]: 0 is air, flesh about 0.3, bone about 0.7, metal above 1."""
+    """Density [H, W]: 0 is air, flesh about 0.3, bone about 0.7, metal above 1."""
     sign = np.array([mirror, 1.0])
 
     def outlines(tubes: Sequence[Tube], *insets: float) -> list[list[Points]]:
-        """Of each inset, the outlines of all tubes."""
-        each = [[one * sign for one in tube.outlines(turned, *insets)] for tube in tubes]
+        """The outlines of all tubes, a list for each inset."""
+        each = [[outline * sign for outline in tube.outlines(turned, *insets)] for tube in tubes]
         return [list(of_inset) for of_inset in zip(*each, strict=True)]
 
-    def whole(tubes: Sequence[Tube]) -> list[Points]:
+    def silhouettes(tubes: Sequence[Tube]) -> list[Points]:
         return outlines(tubes, 0.0)[0]
 
     def strokes(lines: list[tuple[Points, float]]) -> list[Stroke]:
@@ -92,13 +92,13 @@ def _density(
         return [(points, 2 * half, 1.0) for points, half in flat]
 
     skeleton = film.skeleton
-    density = 0.27 * canvas.mask(whole(skeleton.flesh), 0.03)
+    density = 0.27 * canvas.mask(silhouettes(skeleton.flesh), 0.03)
     if film.swollen:
-        density += 0.10 * canvas.mask(whole(film.swollen), 0.06) * (density > 0.02)
-    # Neighbours lie in different layers, so that where they overlap both are seen.
+        density += 0.10 * canvas.mask(silhouettes(film.swollen), 0.06) * (density > 0.02)
+    # Every third bone is one layer, so that neighbours add up where they overlap.
     bone = canvas.empty()
-    thick = [one for one in skeleton.bones if not one.flat]
-    flat = [one for one in skeleton.bones if one.flat]
+    thick = [limb_bone for limb_bone in skeleton.bones if not limb_bone.flat]
+    flat = [limb_bone for limb_bone in skeleton.bones if limb_bone.flat]
     for tubes, share in (*((thick[layer::3], 1.0) for layer in range(3)), (flat, 0.5)):
         if tubes:
             rims, marrow = outlines(tubes, 0.0, 2.0 * build.cortex)
@@ -106,9 +106,9 @@ def _density(
     trabeculae = np.random.default_rng([seed, 11])
     bone *= 1 + grain(canvas, trabeculae, 56, 0.10, Image.Resampling.BILINEAR)
     if film.bright:
-        bone += 0.40 * canvas.mask(whole(film.bright), 0.012) * (bone > 0.1)
+        bone += 0.40 * canvas.mask(silhouettes(film.bright), 0.012) * (bone > 0.1)
     if film.holes:
-        hole, lucent = (canvas.mask(one, 0.008) for one in outlines(film.holes, 0.0, 1.0))
+        hole, lucent = (canvas.mask(shapes, 0.008) for shapes in outlines(film.holes, 0.0, 1.0))
         bone *= 1 - 0.72 * lucent
         bone += 0.16 * (hole - lucent)
     if film.gaps:

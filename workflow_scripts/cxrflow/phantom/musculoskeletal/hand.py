@@ -86,13 +86,13 @@ def _ray(digit: int, build: Build) -> tuple[list[Tube], list[Joint]]:
 
 def _around(bones: list[Tube], extra: float, flesh: float) -> list[Tube]:
     """Flesh around bones, over their joints: of the same names, so that they move together."""
-    made = []
+    sleeves = []
     for bone in bones:
         middle = (bone.line[0] + bone.line[-1]) / 2
         line = middle + (bone.line - middle) * (1 + 1.3 * extra / bone.length)
         thick = (1.0 - 0.5 * np.abs(2 * bone.along - 1) ** 8) * (bone.half.max() + extra * flesh)
-        made.append(replace(bone, line=line, half=thick, depth=0.95))
-    return made
+        sleeves.append(replace(bone, line=line, half=thick, depth=0.95))
+    return sleeves
 
 
 def hand(build: Build, lateral: bool) -> Skeleton:
@@ -112,9 +112,9 @@ def hand(build: Build, lateral: bool) -> Skeleton:
     joints = []
     digits: list[Tube] = []
     for digit in range(5):
-        ray, found = _ray(digit, build)
+        ray, ray_joints = _ray(digit, build)
         digits += ray
-        joints += found
+        joints += ray_joints
     distal = (*(bone.name for bone in (*carpals, *digits)), "palm")
     radiocarpal = Joint(
         "radiocarpal joint", (-0.08, 0.755, 0.0), (0.0, -1.0, 0.0), 0.20, distal, (0.75, -0.45)
@@ -135,8 +135,8 @@ def hand(build: Build, lateral: bool) -> Skeleton:
     )
     flesh = (*palm, *_around(digits, 0.055, build.flesh))
     all_joints = (radiocarpal, carpometacarpal, *joints)
-    whole = Skeleton((*bones, *carpals, *digits), flesh, all_joints)
-    return zoomed(whole, 1.1, (-0.06, 0.0))
+    skeleton = Skeleton((*bones, *carpals, *digits), flesh, all_joints)
+    return zoomed(skeleton, 1.1, (-0.06, 0.0))
 
 
 def wrist(build: Build, lateral: bool) -> Skeleton:
@@ -154,7 +154,7 @@ def finger(build: Build, lateral: bool) -> Skeleton:
         tube(names[0], (0.0, 2.1, 0.0), as_point(at), (0.15, 0.205 * w), 0.14 * w, bears=names[1:])
     ]
     joints = []
-    # In depth what bends to the side when the film is lateral: the turn brings z onto x.
+    # The bend is in depth (z), which the turn of a lateral film brings onto x.
     for number, (length, thick) in enumerate(((0.90, 0.190), (0.55, 0.160), (0.40, 0.128))):
         share = (0.5, 1.0, 0.8)[number] * bend
         y, z = direction[1], direction[2]

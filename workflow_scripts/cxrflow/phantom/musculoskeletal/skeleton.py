@@ -22,11 +22,11 @@ _S = (1 - np.cos(np.pi * _U)) / 2  # dense where ends are rounded
 class Tube:
     """A bone, or flesh around some.
 
-    ``line`` [N, 3], ``half`` [N] widths from the line to the edge, ``along`` [N] in [0, 1]: the
-    share of the whole bone's length, also of its parts. ``cortex``: thickness of the dense rim.
-    ``depth``: half width along z over that along x. ``bears``: names of what moves with it.
-    ``cut``: how far the two corners of either end are apart along the line, where it is broken.
-    ``flat``: a thin bone, as the shoulder blade, through which more light falls.
+    ``line`` [N, 3], ``half`` [N] widths from the line to the edge, ``along`` [N] in [0, 1]: share
+    of the bone's length, also in pieces of it. ``cortex``: thickness of the dense rim. ``depth``:
+    half width along z over that along x. ``bears``: names of the bones that move with it. ``cut``:
+    offset along the line between the two corners of either end, where it is broken. ``flat``: a
+    thin bone that attenuates less, as the shoulder blade.
     """
 
     name: str
@@ -76,35 +76,34 @@ class Tube:
         flat = np.empty((len(line), 2))
         flat[:, 0] = line[:, 0] * np.cos(angle) + line[:, 2] * np.sin(angle)
         flat[:, 1] = line[:, 1]
-        whole = self.half * np.hypot(np.cos(angle), self.depth * np.sin(angle))
+        projected = self.half * np.hypot(np.cos(angle), self.depth * np.sin(angle))
         steps = np.empty_like(flat)
         steps[1:-1] = flat[2:] - flat[:-2]
         steps[0], steps[-1] = flat[1] - flat[0], flat[-1] - flat[-2]
         steps /= np.maximum(np.sqrt((steps * steps).sum(axis=1, keepdims=True)), 1e-9)
         normal = steps[:, ::-1] * (-1.0, 1.0)
-        made: list[Points] = []
+        closed: list[Points] = []
         for inset in insets:
             within = slice(1, -1) if inset else slice(None)
-            half = whole
+            half = projected
             if inset:
                 thick = 0.4 + 0.6 * np.exp(-(((self.along - 0.5) / 0.3) ** 2))
                 half = np.maximum(half - inset * self.cortex * thick, 0)
             offset = normal * half[:, None]
-            left, right = (flat + offset)[within], (flat - offset)[within]
-            for end, apart in ((0, self.cut[0]), (-1, self.cut[1])):
-                left[end] += steps[end] * apart / 2
-                right[end] -= steps[end] * apart / 2
-            made.append(np.concatenate([left, right[::-1]]))
-        return made
+            left_edge, right_edge = (flat + offset)[within], (flat - offset)[within]
+            for end, skew in ((0, self.cut[0]), (-1, self.cut[1])):
+                left_edge[end] += steps[end] * skew / 2
+                right_edge[end] -= steps[end] * skew / 2
+            closed.append(np.concatenate([left_edge, right_edge[::-1]]))
+        return closed
 
 
 @dataclass(frozen=True)
 class Joint:
-    """Where two bones meet.
+    """A joint of two bones.
 
-    ``point`` in the gap, ``along`` a unit vector towards the part that ``moves``, whose names are
-    given; ``half``: half width of the joint; ``out``: where that part goes when dislocated, in half
-    widths.
+    ``point`` in the gap, ``along`` a unit vector towards the bones that move, named in ``moves``;
+    ``half``: half width of the joint; ``out``: their shift when dislocated, in half widths.
     """
 
     name: str
@@ -138,16 +137,16 @@ class Skeleton:
     def moving(
         self, names: Collection[str], origin: Points, degrees: float, shift: Points
     ) -> "Skeleton":
-        """With the bones and flesh of these names moved (:meth:`Tube.moved`)."""
+        """The skeleton with the bones and flesh of these names moved (:meth:`Tube.moved`)."""
 
         def each(tubes: Sequence[Tube]) -> tuple[Tube, ...]:
             return tuple(t.moved(origin, degrees, shift) if t.name in names else t for t in tubes)
 
         return replace(self, bones=each(self.bones), flesh=each(self.flesh))
 
-    def replacing(self, name: str, *parts: Tube) -> "Skeleton":
-        """With one bone replaced."""
-        bones = tuple(one for b in self.bones for one in (parts if b.name == name else (b,)))
+    def replacing(self, name: str, *pieces: Tube) -> "Skeleton":
+        """The skeleton with one bone replaced by pieces."""
+        bones = tuple(piece for b in self.bones for piece in (pieces if b.name == name else (b,)))
         return replace(self, bones=bones)
 
 
@@ -203,23 +202,23 @@ def oval(
     return Tube(name, line, half, _S, cortex)
 
 
-def zoomed(whole: Skeleton, times: float, centre: tuple[float, float]) -> Skeleton:
-    """The same, nearer: enlarged about a point of the film."""
+def zoomed(skeleton: Skeleton, times: float, centre: tuple[float, float]) -> Skeleton:
+    """The skeleton enlarged about a point of the film."""
     middle = np.array([*centre, 0.0])
 
-    def near(one: Tube) -> Tube:
-        line = (one.line - middle) * times
-        return replace(one, line=line, half=one.half * times, cortex=one.cortex * times)
+    def near(bone: Tube) -> Tube:
+        line = (bone.line - middle) * times
+        return replace(bone, line=line, half=bone.half * times, cortex=bone.cortex * times)
 
     joints = tuple(
         replace(j, point=as_point((np.array(j.point) - middle) * times), half=j.half * times)
-        for j in whole.joints
+        for j in skeleton.joints
     )
-    return Skeleton(tuple(map(near, whole.bones)), tuple(map(near, whole.flesh)), joints)
+    return Skeleton(tuple(map(near, skeleton.bones)), tuple(map(near, skeleton.flesh)), joints)
 
 
 def as_point(point: np.ndarray) -> Point:
-    """Plain numbers."""
+    """Convert an array [3] to plain numbers."""
     return float(point[0]), float(point[1]), float(point[2])
 
 

@@ -1,8 +1,8 @@
-"""Studies of a part of the arm: whose it is, what is wrong with it, and how it is filmed.
+"""Studies of a region of the arm: the person, the abnormalities and the films.
 
 Two hospitals with looks of their own: that of the musculoskeletal set, whose studies have reports,
 and that of the MURA copy. Patient ``index`` depends on the seed, the hospital and its own index
-alone; films are drawn from a stream of their own, so that nothing can be read off how one is taken.
+alone; films are drawn from a stream of their own, so that pose and tone say nothing about a study.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,11 +15,11 @@ import numpy as np
 from cxrflow.phantom.acquisition import sample_acquisition
 from cxrflow.phantom.musculoskeletal.abnormalities import Abnormality, sample_abnormality
 from cxrflow.phantom.musculoskeletal.drawing import BoneView
-from cxrflow.phantom.musculoskeletal.parts import PARTS
+from cxrflow.phantom.musculoskeletal.regions import REGIONS
 from cxrflow.phantom.musculoskeletal.skeleton import Build, sample_build
 from cxrflow.phantom.settings import HospitalSettings
 
-#: How often a study is abnormal (MURA: 5,177 of 13,457), and what is wrong with it then.
+#: How often a study is abnormal (MURA: 5,177 of 13,457), and the kinds of its abnormality.
 ABNORMAL = 0.45
 KIND_SHARES: Mapping[str, float] = {
     "fracture": 0.30,
@@ -28,7 +28,7 @@ KIND_SHARES: Mapping[str, float] = {
     "dislocation": 0.15,
     "lytic lesion": 0.15,
 }
-#: Beside what befalls a bone, a worn joint.
+#: How often an abnormality of a bone comes with a worn joint.
 _ALSO_WORN = 0.15
 _SEVERAL_STUDIES = 0.2
 _THREE_FILMS = 0.5  # else two: 2.5 a study (ConVIRT, section 4.1)
@@ -76,10 +76,10 @@ class BoneStudy:
     number: int
     sex: str
     age: int
-    part: str
+    region: str
     side: str
     build: Build
-    found: tuple[Abnormality, ...]
+    defects: tuple[Abnormality, ...]
     seed: int
     films: tuple[BoneView, ...]
 
@@ -104,34 +104,34 @@ def bone_patient(settings: HospitalSettings, hospital: str, index: int) -> tuple
     sex, age = str(body.choice(["F", "M"])), int(np.clip(body.normal(48, 19), 18, 91))
     build = sample_build(body)
     several = course.random() < _SEVERAL_STUDIES
-    parts = course.permutation(len(PARTS))[: 1 + int(several)]
+    regions = course.permutation(len(REGIONS))[: 1 + int(several)]
     return tuple(
         BoneStudy(
             index=index,
             number=number,
             sex=sex,
             age=age,
-            part=PARTS[part],
+            region=REGIONS[place],
             side=str(course.choice(["left", "right"])),
             build=build,
-            found=_sample_found(course, PARTS[part]),
+            defects=_sample_abnormalities(course, REGIONS[place]),
             seed=int(course.integers(2**62)),
             films=tuple(_sample_films(camera, settings, hospital)),
         )
-        for number, part in enumerate(parts)
+        for number, place in enumerate(regions)
     )
 
 
-def _sample_found(rng: np.random.Generator, part: str) -> tuple[Abnormality, ...]:
-    """What is wrong, a worn joint first."""
+def _sample_abnormalities(rng: np.random.Generator, region: str) -> tuple[Abnormality, ...]:
+    """Draw the abnormalities of a study, a worn joint first."""
     kind = str(rng.choice(list(KIND_SHARES), p=list(KIND_SHARES.values())))
-    main = sample_abnormality(rng, part, kind)
-    worn = sample_abnormality(rng, part, "degeneration")
+    main = sample_abnormality(rng, region, kind)
+    worn = sample_abnormality(rng, region, "degeneration")
     abnormal, also = rng.random() < ABNORMAL, rng.random() < _ALSO_WORN
     if not abnormal:
         return ()
-    both = also and kind in ("fracture", "hardware", "lytic lesion")
-    return (worn, main) if both else (main,)
+    combined = also and kind in ("fracture", "hardware", "lytic lesion")
+    return (worn, main) if combined else (main,)
 
 
 def _sample_films(
@@ -141,20 +141,20 @@ def _sample_films(
     look = LOOKS[hospital]
     views = ("frontal", "oblique", "lateral")
     for view in views if rng.random() < _THREE_FILMS else views[::2]:
-        taken = sample_acquisition(rng, settings, "", "PA")
+        acquisition = sample_acquisition(rng, settings, "", "PA")
         tone: dict[str, Any] = {
             name: round(float(rng.uniform(*getattr(look, name))), 4)
             for name in ("gamma", "contrast", "exposure", "noise", "aspect")
         }
-        if taken.spoilt == "overexposed":
+        if acquisition.spoilt == "overexposed":
             tone["contrast"] = round(0.5 * tone["contrast"], 4)
-        # A limb lies on the plate as it falls: more turned than a chest, better in the middle.
+        # A limb is more rotated on the plate than a chest, and better centred.
         pose: dict[str, Any] = {
-            "rotation": round(3 * taken.rotation, 3)
-            if taken.spoilt != "rotated"
-            else taken.rotation,
-            "shift_x": round(0.7 * taken.shift_x, 4),
-            "shift_y": round(0.6 * taken.shift_y, 4),
+            "rotation": round(3 * acquisition.rotation, 3)
+            if acquisition.spoilt != "rotated"
+            else acquisition.rotation,
+            "shift_x": round(0.7 * acquisition.shift_x, 4),
+            "shift_y": round(0.6 * acquisition.shift_y, 4),
         }
         marked = bool(rng.random() < look.marked)
-        yield BoneView(view, marked, replace(taken, grid=0.0, **tone, **pose))
+        yield BoneView(view, marked, replace(acquisition, grid=0.0, **tone, **pose))

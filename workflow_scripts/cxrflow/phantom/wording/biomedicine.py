@@ -4,7 +4,7 @@ The Greek and Latin parts combine freely, so that a few lines give several thous
 a general biomedical corpus has; few of them occur in radiology reports.
 """
 
-from cxrflow.phantom.grammar import listed
+from cxrflow.phantom.grammar import split_list
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -55,32 +55,32 @@ CELLS = _words(
     "keratinocytes lymphocytes macrophages mastocytes megakaryocytes melanocytes monocytes "
     "myoblasts neurons neutrophils oligodendrocytes osteoblasts osteoclasts platelets podocytes"
 )
-SPECIES_STUDIED = listed(
+SPECIES_STUDIED = split_list(
     "mice, rats, zebrafish larvae, New Zealand rabbits, piglets, Drosophila melanogaster, "
     "Caenorhabditis elegans, nonhuman primates"
 )
-POPULATIONS = listed(
+POPULATIONS = split_list(
     "adults aged 65 years or older, adolescents, children under five, critically ill patients, "
     "hospital employees, kidney transplant recipients, pregnant women, preterm infants, "
     "primary care patients, smokers, veterans, women with gestational diabetes, "
     "patients on hemodialysis, survivors of childhood leukemia, nursing home residents, "
     "outpatients with depression, athletes, men with localized prostate cancer"
 )
-DESIGNS = listed(
+DESIGNS = split_list(
     "randomized controlled trial, double-blind crossover trial, retrospective cohort study, "
     "prospective observational study, cross-sectional survey, case-control study, "
     "systematic review and meta-analysis, multicenter registry analysis, "
     "Mendelian randomization study, qualitative interview study, cost-effectiveness analysis, "
     "genome-wide association study"
 )
-OUTCOMES = listed(
+OUTCOMES = split_list(
     "all-cause mortality, length of stay, hospital readmission, quality of life, glycemic control, "
     "body mass index, systolic blood pressure, relapse-free survival, pain intensity, "
     "bone mineral density, cognitive performance, adherence to treatment, sleep duration, "
     "wound healing, seizure frequency, serum creatinine, visual acuity, forced expiratory volume, "
     "fatigue scores, viral load, gait speed, birth weight"
 )
-TECHNIQUES = listed(
+TECHNIQUES = split_list(
     "western blotting, flow cytometry, quantitative PCR, mass spectrometry, immunohistochemistry, "
     "RNA sequencing, enzyme-linked immunosorbent assay, confocal microscopy, "
     "high-performance liquid chromatography, logistic regression, Cox proportional hazards models, "

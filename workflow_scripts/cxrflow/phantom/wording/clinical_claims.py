@@ -1,24 +1,24 @@
-"""How a discharge summary words a claim about a patient, and how a reader asks for it.
+"""Wording of claims about a patient, in discharge summaries and in a reader's hypotheses.
 
-The topics, words and turns of phrase are those of the hospital's notes, not of its reports: what a
-model learns from such pairs about absence, sides, degrees and change must carry over to
-radiology by itself (BioViL section 4.2: MedNLI trains, RadNLI tests).
+The topics, words and turns of phrase are those of the hospital's notes, not of its reports. What a
+model learns from such pairs about absence, sides, degrees and change must transfer to radiology
+(BioViL section 4.2: MedNLI trains, RadNLI tests).
 """
 
 import re
 from collections.abc import Mapping
 
 from cxrflow.phantom.claims import Topics
-from cxrflow.phantom.grammar import listed
+from cxrflow.phantom.grammar import split_list
 
 
 def _nouns(text: str) -> dict[str, str]:
     """Topic -> noun, of a list of alternatives: the first gives the topic its name."""
-    options = {re.split(r"[*|]", noun)[0]: noun for noun in listed(text)}
+    options = {re.split(r"[*|]", noun)[0]: noun for noun in split_list(text)}
     return {topic: f"{{{noun}}}" if "|" in noun else noun for topic, noun in options.items()}
 
 
-#: What a patient feels or shows; those of the second table have a side.
+#: Symptoms and signs; those of the second table have a side.
 SYMPTOMS = _nouns(
     "abdominal pain*2|belly pain, chest pain*3|pain in the chest, "
     "confusion*2|altered mental status, cough, diarrhea*2|loose stools, "
@@ -32,7 +32,7 @@ SIDED = _nouns(
     "leg swelling*2|lower extremity swelling, leg weakness*2|lower extremity weakness, "
     "shoulder pain"
 )
-#: What a patient has or has had.
+#: Present and past diseases.
 CONDITIONS = _nouns(
     "COPD*2|chronic obstructive pulmonary disease, anemia, asthma, atrial fibrillation*2|afib, "
     "breast cancer*2|breast carcinoma, chronic kidney disease*2|CKD|chronic renal insufficiency, "
@@ -66,7 +66,7 @@ TOPICS = Topics(
     places={topic: ("side",) for topic in SIDED},
 )
 GRADED = frozenset(topic for topic in NOUNS if "pain" in topic or "weakness" in topic) | frozenset(
-    listed("cough, fatigue, headache, leg swelling, nausea, shortness of breath")
+    split_list("cough, fatigue, headache, leg swelling, nausea, shortness of breath")
 )
 GRADES = {"mild": "{mild*2|slight}", "moderate": "moderate", "severe": "{severe*2|intense}"}
 
@@ -114,7 +114,7 @@ DENIES_CONDITION = (
     "{Pt|Patient} {denies|without} {any |}history of $bare.",
 )
 DENIES_SIDE = ("{Pt|Patient|He|She} {denies|denied|had no} $side $bare.", "No $side $bare.")
-#: Two claims in one sentence: ``$one`` is there, ``$two`` is not; or both are not.
+#: Two claims in one sentence: ``$one`` is present, ``$two`` is absent; or both are absent.
 TELLS_AND_DENIES = (
     "{The patient|Pt|Patient|He|She} {reports|complains of|c/o} $one {but|and} {denies|no} $two.",
     "Presented with $one, {no|without|denies} $two.",
@@ -124,7 +124,7 @@ DENIES_BOTH = (
     "No $one or $two{ on admission|}.",
 )
 
-#: What a reader asks, which are hypotheses.
+#: Hypotheses about a premise.
 ASKS = ("{The patient|Patient|Pt} {has|had|is having} $np.", "There is $np.")
 ASKS_CONDITION = (
     "{The patient|Patient|Pt} has {a history of |}$np.",

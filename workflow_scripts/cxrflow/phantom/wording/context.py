@@ -15,7 +15,7 @@ NO_ACUTE_PROCESS = (
     "radiographs}<NF+>.",
 )
 
-#: What each absent observation is called after "no".
+#: The names of absent observations after "no".
 ABSENT: Mapping[str, str] = {
     "Atelectasis": "{atelectasis<At->|lobar atelectasis<At->}",
     "Cardiomegaly": "{cardiomegaly<Ca->|cardiac enlargement<Ca->}",
@@ -41,7 +41,7 @@ _OTHERS = {
 }
 #: Observation -> observations that forbid its negation: itself, and others.
 BLOCKERS = {name: frozenset({name, *_OTHERS.get(name, ())}) for name in ABSENT}
-#: What the words "no acute process" deny.
+#: Observations that the words "no acute process" deny.
 ACUTE = frozenset(ABSENT) - {"Cardiomegaly", "Support Devices"}
 ONE_ABSENT = (
     "No evidence of $x.",
@@ -64,7 +64,7 @@ THREE_ABSENT = (
     "No evidence of $x, $y or $z{ is seen|*2}.",
     "There is no evidence of $x, $y, or $z.",
 )
-#: Hedged mentions of what is not there, as radiologists write to be safe.
+#: Hedged mentions of absent observations, as radiologists write to be safe.
 EXCLUSIONS: Mapping[str, tuple[str, ...]] = {
     "Pneumonia": (
         "{Early|Superimposed} {pneumonia<Pn?>|infection<Pn?>} cannot be {entirely|completely|} "

@@ -1,4 +1,4 @@
-"""How tubes, lines and other devices are named; ``Finding.kind`` chooses."""
+"""Names of tubes, lines and other devices; ``Finding.kind`` chooses."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Which words of the reports are anatomy, observations, modifiers of either, and hedges.
+"""Words of the reports that are anatomy, observations, modifiers of either, or hedges.
 
 The five types are those of stanza's published radiology model. A row is a list of words, or of
 phrases with commas between; of two that fit at one place the longer wins. Severity words and the

@@ -1,9 +1,9 @@
-"""What was asked and how it was done: the sections above FINDINGS, and the header's procedure."""
+"""Indication and technique: the sections above FINDINGS, and the header's procedure."""
 
-from cxrflow.phantom.grammar import listed
+from cxrflow.phantom.grammar import split_list
 from cxrflow.phantom.patient import Study
 
-COMPLAINTS = listed(
+COMPLAINTS = split_list(
     "cough, fever, shortness of breath, chest pain, dyspnea on exertion, hypoxia, "
     "altered mental status, leukocytosis, tachycardia, weakness, syncope, abdominal pain, "
     "productive cough, lower extremity swelling, fall, wheezing, malaise, s/p intubation, "
@@ -11,7 +11,7 @@ COMPLAINTS = listed(
     "cirrhosis, new oxygen requirement, night sweats, hemoptysis, lung cancer, "
     "AML on chemotherapy, respiratory failure"
 )
-QUESTIONS = listed(
+QUESTIONS = split_list(
     "eval for pneumonia, evaluate for infiltrate, r/o pneumothorax, interval change, "
     "assess for effusion, please eval for acute process, ?pna, evaluate for pulmonary edema, "
     "line placement, acute cardiopulmonary process?, eval interval change, rule out infection"
@@ -63,13 +63,13 @@ VIEW_HEADINGS = {
 
 
 def projections(study: Study) -> str:
-    """Which views the study has: ``AP``, ``PA``, ``PA LAT`` or ``LAT``."""
-    taken = {image.projection for image in study.images}
-    if "PA" in taken:
-        return "PA LAT" if "LATERAL" in taken else "PA"
-    return "AP" if "AP" in taken else "LAT"
+    """The views of the study: ``AP``, ``PA``, ``PA LAT`` or ``LAT``."""
+    views = {image.projection for image in study.images}
+    if "PA" in views:
+        return "PA LAT" if "LATERAL" in views else "PA"
+    return "AP" if "AP" in views else "LAT"
 
 
 def procedure(study: Study) -> str:
-    """What the header calls PerformedProcedureStepDescription."""
+    """The header's PerformedProcedureStepDescription."""
     return _PROCEDURES[projections(study)]

@@ -1,4 +1,4 @@
-"""Words for what is seen in the lungs, and for broken ribs (see ``wording``)."""
+"""Words for findings of the lungs, and for broken ribs (see ``wording``)."""
 
 from cxrflow.phantom.wording.wording import Wording
 

@@ -1,4 +1,4 @@
-"""Words for bones: what was asked, what is found, what is not; ``$site`` is a bone or joint."""
+"""Words for bones: indications, abnormalities, denials; ``$site`` is a bone or joint."""
 
 from collections.abc import Mapping
 
@@ -24,7 +24,7 @@ DEGREES: Mapping[str, Mapping[str, str]] = {
     "lytic lesion": {"mild": "{small|}", "moderate": "", "severe": "{large|expansile}"},
     "hardware": {"mild": "{short|}", "moderate": "", "severe": "{long|}"},
 }
-#: What is seen, in FINDINGS.
+#: Statements of an abnormality, in FINDINGS.
 FOUND: Mapping[str, tuple[str, ...]] = {
     "fracture": (
         "There is a $degree fracture of the $site.",
@@ -53,7 +53,7 @@ FOUND: Mapping[str, tuple[str, ...]] = {
         "{Orthopedic|Surgical} hardware along the $site, a plate with {several|multiple} screws.",
     ),
 }
-#: What goes with it.
+#: Further details of it.
 FURTHER: Mapping[str, tuple[str, ...]] = {
     "fracture": (
         "{Associated|Overlying|Adjacent} soft tissue swelling {is present|is noted|}.",
@@ -80,7 +80,7 @@ FURTHER: Mapping[str, tuple[str, ...]] = {
         "No evidence of hardware {failure|complication}.",
     ),
 }
-#: The sum, in IMPRESSION.
+#: Its summary, in IMPRESSION.
 SUMMED: Mapping[str, tuple[str, ...]] = {
     "fracture": (
         "$degree fracture of the $site.",
@@ -100,7 +100,7 @@ SUMMED: Mapping[str, tuple[str, ...]] = {
         "{Intact|} plate and screws of the $site {without complication|}.",
     ),
 }
-#: What is not there, each said only where it is true.
+#: Denials, used only where they are true.
 ABSENT: Mapping[str, tuple[str, ...]] = {
     "fracture": (
         "No {acute|displaced|} fracture {is seen|is identified|}.",
@@ -127,7 +127,7 @@ SOFT_TISSUES = ("{Soft tissues|The soft tissues} are {unremarkable|normal|within
 MINERALISATION = (
     "{Bone mineralization|Mineralization} is {normal|within normal limits|preserved}.",
 )
-#: What was taken, by the number of films.
+#: The views, by the number of films.
 VIEWS: Mapping[int, tuple[str, ...]] = {
     2: (
         "Two views of the $side $part {were obtained|are provided|}.",

@@ -1,4 +1,4 @@
-"""How radiologists name a side and a zone of the lungs.
+"""Radiologists' names of a side and a zone of the lungs.
 
 ``noun`` stands after "in" ("the left lung base"), ``adjective`` before the finding's name
 ("left basilar opacity"), ``laterality`` where the zone is understood. Sides are the patient's.

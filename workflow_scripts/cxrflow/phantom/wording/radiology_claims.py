@@ -1,8 +1,8 @@
-"""How a radiologist words a claim that says no more than it says (see ``phantom.claims``).
+"""Wording of radiological claims without any addition (see ``phantom.claims``).
 
-The hospital's reports add what a finding usually brings along ("apical", "blunting of the angle").
-In a pair of sentences such an addition would change what follows, so that here a template speaks of
-topic, side, zone, grade and change alone.
+The hospital's reports add usual companions of a finding ("apical", "blunting of the angle"). In a
+pair of sentences an addition would change the entailment, so these templates hold topic, side,
+zone, grade and change alone.
 """
 
 from collections.abc import Mapping

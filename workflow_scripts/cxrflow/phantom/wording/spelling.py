@@ -51,10 +51,10 @@ _WORD = re.compile(r"[A-Za-z]+")
 
 def misspell(text: str, rng: np.random.Generator) -> str:
     """Misspell one word of ``text``, if a word of it can be; its first letter keeps its case."""
-    found = [match for match in _WORD.finditer(text) if match.group().lower() in MISSPELLINGS]
-    if not found:
+    candidates = [match for match in _WORD.finditer(text) if match.group().lower() in MISSPELLINGS]
+    if not candidates:
         return text
-    match = found[int(rng.integers(len(found)))]
+    match = candidates[int(rng.integers(len(candidates)))]
     options = MISSPELLINGS[match.group().lower()]
     wrong = options[int(rng.integers(len(options)))]
     if match.group()[0].isupper():

@@ -1,4 +1,4 @@
-"""How a finding is named and stated when it is there, surely or with a hedge.
+"""Names and statements of a present finding, certain or hedged.
 
 Slots that the templates may use: ``$deg`` (word for the severity, may be empty), ``$lat`` (side),
 ``$adj`` and ``$place`` (see ``places``; the latter with its article), ``$at``, ``$onside`` and

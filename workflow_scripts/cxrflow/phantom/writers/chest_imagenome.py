@@ -1,8 +1,8 @@
 """The Chest ImaGenome copy: scene graphs of all frontal images, a gold set, images to avoid.
 
-``silver_dataset/scene_graph.zip`` holds a JSON file an image; its comparisons are what reports say.
+``silver_dataset/scene_graph.zip`` holds a JSON file an image, with the comparisons of its report.
 The comparisons of ``gold_dataset`` are true; all images of its patients stand in
-``splits/images_to_avoid.csv``. The splits are by patient and pay no heed to MIMIC-CXR's.
+``splits/images_to_avoid.csv``. The splits are by patient and independent of MIMIC-CXR's.
 """
 
 import json
@@ -46,12 +46,12 @@ SPLIT_COLUMNS = ("", "subject_id", "study_id", "dicom_id", "path", "ViewPosition
 _STREAM = 106
 
 
-def _drawn(settings: HospitalSettings, index: int) -> tuple[str, bool]:
-    """The patient's split, and whether the gold data set has it; patients of MS-CXR-T never."""
+def _split_and_gold(settings: HospitalSettings, index: int) -> tuple[str, bool]:
+    """The patient's split, and True if it is in the gold set; patients of MS-CXR-T never are."""
     split, gold = np.random.default_rng([settings.seed, index, _STREAM]).random(2)
     share = of_followed(settings, "chest_imagenome").gold_share
-    named = "train" if split < 0.7 else "valid" if split < 0.8 else "test"
-    return named, bool(gold < share and index < FIRST_FOLLOWED)
+    name = "train" if split < 0.7 else "valid" if split < 0.8 else "test"
+    return name, bool(gold < share and index < FIRST_FOLLOWED)
 
 
 def _pairs(patient: Patient) -> dict[str, ImagePair]:
@@ -67,20 +67,20 @@ def _pairs(patient: Patient) -> dict[str, ImagePair]:
 def _patient(settings: HospitalSettings, index: int) -> dict[str, Any]:
     """Scene graphs and rows of all tables of one patient."""
     patient = make_patient(settings, index)
-    split, gold = _drawn(settings, index)
+    split, gold = _split_and_gold(settings, index)
     pairs = _pairs(patient)
     graphs: list[tuple[str, str]] = []
-    listed: list[Row] = []
+    image_rows: list[Row] = []
     for study in patient.studies:
         report = report_of(settings, patient, study)
-        told = [*report.findings, *report.impression, *report.last_paragraph]
+        texts = [*report.findings, *report.impression, *report.last_paragraph]
         for image in frontals(study):
-            graph = scene_graph(settings, patient, study, image, pairs.get(image.image_id), told)
+            graph = scene_graph(settings, patient, study, image, pairs.get(image.image_id), texts)
             graphs.append((f"scene_graph/{image.image_id}_SceneGraph.json", json.dumps(graph)))
             path = f"{study_folder(study)}/{image.image_id}.dcm"
-            listed.append((study.subject_id, study.study_id, image.image_id, path, image.view))
+            image_rows.append((study.subject_id, study.study_id, image.image_id, path, image.view))
     # Studies as a radiologist sees them: one image each, the first that is not spoilt.
-    true = [
+    labelled = [
         (pair, finding, label)
         for pair in good_pairs(patient)
         for finding in FINDINGS
@@ -93,16 +93,16 @@ def _patient(settings: HospitalSettings, index: int) -> dict[str, Any]:
     ]
     return {
         "graphs": graphs,
-        "listed": listed,
+        "images": image_rows,
         "split": split,
-        "gold": [row for one in true for row in _gold_rows(*one)] if gold else None,
+        "gold": [row for triple in labelled for row in _gold_rows(*triple)] if gold else None,
         "truth": truth,
     }
 
 
 def _gold_rows(pair: ImagePair, finding: str, label: str) -> list[Row]:
     """A row a region, as in the published table."""
-    there = [f for f in (*pair.study.findings, *pair.study.resolved) if f.name == finding]
+    states = [f for f in (*pair.study.findings, *pair.study.resolved) if f.name == finding]
     return [
         (
             f"{pair.study.study_id}|{finding}|{region}",
@@ -116,29 +116,29 @@ def _gold_rows(pair: ImagePair, finding: str, label: str) -> list[Row]:
             ATTRIBUTES[finding],
             "",
         )
-        for region in dict.fromkeys(name for one in there for name in regions_of(one))
+        for region in dict.fromkeys(name for state in states for name in regions_of(state))
     ]
 
 
 @dataset_writer(followed=True)
 def write_chest_imagenome(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
     """Write silver and gold data."""
-    parts = list(each(of_mimic_cxr(settings), threads, "chest_imagenome", _patient, settings))
+    patients = list(each(of_mimic_cxr(settings), threads, "chest_imagenome", _patient, settings))
     silver, gold = folder / "silver_dataset", folder / "gold_dataset"
-    for made in (silver / "splits", gold):
-        made.mkdir(parents=True)
-    graphs = sorted(graph for part in parts for graph in part["graphs"])
+    for subfolder in (silver / "splits", gold):
+        subfolder.mkdir(parents=True)
+    graphs = sorted(graph for patient in patients for graph in patient["graphs"])
     write_zip(silver / "scene_graph.zip", 2021, graphs)
     for split in ("train", "valid", "test"):
-        rows = sorted(row for part in parts if part["split"] == split for row in part["listed"])
+        rows = sorted(row for p in patients if p["split"] == split for row in p["images"])
         numbered = [(number, *row) for number, row in enumerate(rows)]
         write_table(silver / "splits" / f"{split}.csv", SPLIT_COLUMNS, numbered)
-    of_gold = [part for part in parts if part["gold"] is not None]
-    avoided = sorted(row for part in of_gold for row in part["listed"])
+    of_gold = [patient for patient in patients if patient["gold"] is not None]
+    avoided = sorted(row for patient in of_gold for row in patient["images"])
     write_table(silver / "splits" / "images_to_avoid.csv", SPLIT_COLUMNS[1:], avoided)
-    compared = [row for part in of_gold for row in part["gold"]]
+    compared = [row for patient in of_gold for row in patient["gold"]]
     write_table(gold / GOLD, GOLD_COLUMNS, compared, "\t")
-    truth = [row for part in parts for row in part["truth"]]
+    truth = [row for patient in patients for row in patient["truth"]]
     columns = ["image_id", "prior_image_id", "finding", "label"]
     write_truth(folder, pd.DataFrame(truth, columns=columns))
     gold_counts = {"gold_patients": len(of_gold), "gold_labels": len(compared)}

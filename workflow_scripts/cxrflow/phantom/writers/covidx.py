@@ -15,18 +15,18 @@ _WITHOUT_SOURCE = 2 / 3
 
 
 def _write_image(output: Path, settings: HospitalSettings, index: int) -> tuple[str, str, str]:
-    """One image; its part, its class and its line."""
+    """Write one image; returns its split, its class and its line."""
     case = covidx_case(settings, index)
     size = max(48, settings.image_size // 2)
     image = draw(case.patient, case.study, case.study.images[0], size).image
-    part = "test" if case.tested else "train"
-    path = output / "data" / part / case.file
+    split = "test" if case.tested else "train"
+    path = output / "data" / split / case.file
     grey(image).save(path, quality=92)  # which PNG ignores
     line = [case.patient_id, case.file, case.label, case.source]
     rng = np.random.default_rng([case.study.images[0].seed, 2])
     if case.tested and rng.random() < _WITHOUT_SOURCE:
         line.pop()
-    return part, case.label, " ".join(line)
+    return split, case.label, " ".join(line)
 
 
 @dataset_writer()
@@ -36,11 +36,11 @@ def write_covidx(folder: Path, settings: HospitalSettings, threads: int) -> Coun
         (folder / name).mkdir(parents=True)
     number = min(max(settings.patients // 3, 48), 13_898)
     written = list(each(range(number), threads, "covidx", _write_image, folder, settings))
-    for part in ("train", "test"):
-        lines = sorted(line for where, _, line in written if where == part)
-        (folder / "labels" / f"{part}_COVIDx4.txt").write_text("\n".join(lines) + "\n")
+    for split in ("train", "test"):
+        lines = sorted(line for split_of_line, _, line in written if split_of_line == split)
+        (folder / "labels" / f"{split}_COVIDx4.txt").write_text("\n".join(lines) + "\n")
     return {
-        "train_images": sum(part == "train" for part, _, _ in written),
-        "test_images": sum(part == "test" for part, _, _ in written),
+        "train_images": sum(split == "train" for split, _, _ in written),
+        "test_images": sum(split == "test" for split, _, _ in written),
         **{name: sum(label == name for _, label, _ in written) for name in CLASSES},
     }

@@ -36,9 +36,9 @@ SYNTAXES: dict[str, UID] = {
 JPEG_QUALITY = 92
 
 
-def uid(*parts: object) -> UID:
-    """A valid UID fixed by ``parts`` (of the form 2.25 and a 128-bit number)."""
-    digest = hashlib.sha256("/".join(map(str, parts)).encode()).hexdigest()
+def uid(*key: object) -> UID:
+    """A valid UID fixed by ``key`` (of the form 2.25 and a 128-bit number)."""
+    digest = hashlib.sha256("/".join(map(str, key)).encode()).hexdigest()
     return UID(f"2.25.{int(digest[:32], 16)}")
 
 
@@ -68,8 +68,8 @@ def set_pixels(
     ``inverse`` says that low values are bright (MONOCHROME1); the values are stored as given.
     """
     syntax = dataset.file_meta.TransferSyntaxUID
-    shown = "MONOCHROME1" if inverse else "MONOCHROME2"
-    dataset.set_pixel_data(pixels, shown, bits, generate_instance_uid=False)
+    photometric = "MONOCHROME1" if inverse else "MONOCHROME2"
+    dataset.set_pixel_data(pixels, photometric, bits, generate_instance_uid=False)
     if syntax in (JPEGBaseline8Bit, JPEGLosslessSV1):
         if syntax == JPEGLosslessSV1:
             frame = _jpeg_lossless(dataset)

@@ -1,4 +1,4 @@
-"""What all writers share: an output folder that is finished or not, and work in parallel.
+"""Common ground of all writers: an output folder, finished or not, and work in parallel.
 
 A finished folder holds ``MANIFEST.json``, written last. A half-written one is started afresh.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("cxrflow")
 MANIFEST = "MANIFEST.json"
-#: What no published data set says, for what a benchmark may compare with; no stage reads it.
+#: The true answers, which no published data set has: benchmarks alone may read them.
 TRUTH = "TRUTH.parquet"
 #: Part of every fingerprint: raised when the same settings come to mean other bytes.
 GENERATION = 3
@@ -49,12 +49,12 @@ def of_followed(settings: HospitalSettings, dataset: str) -> FollowedSettings:
 def dataset_writer(
     *, followed: bool = False, **defaults: Any
 ) -> Callable[[Callable[..., Counts]], Callable[..., bool]]:
-    """Of a function ``write_<dataset>`` that fills a folder, one that writes a finished data set.
+    """Turn ``write_<dataset>``, which fills a folder, into a writer of a finished data set.
 
-    It is given the empty folder, the settings, ``threads`` and the options, which are what the data
-    set depends on besides the settings, and returns the counts for the manifest. ``followed``: it
-    is of MS-CXR-T's patients. The finished function takes settings, output, threads and options;
-    it does nothing, and returns False, where the folder is finished with the same of them.
+    The decorated function takes the empty folder, the settings, ``threads`` and the options, on
+    which the data set depends besides the settings; it returns the counts for the manifest.
+    ``followed``: the data set is of MS-CXR-T's patients. The writer takes settings, output, threads
+    and options; it returns False and does nothing if the folder is finished with the same ones.
 
     Raises:
         InputError: the output is not empty and no earlier run wrote it.
@@ -65,11 +65,11 @@ def dataset_writer(
 
         @functools.wraps(fill)
         def write(
-            settings: HospitalSettings, output: str | Path, threads: int = 1, **given: Any
+            settings: HospitalSettings, output: str | Path, threads: int = 1, **overrides: Any
         ) -> bool:
             if followed:
                 of_followed(settings, dataset)
-            output, options = Path(output), defaults | given
+            output, options = Path(output), defaults | overrides
             values = settings.record() | options
             mark = fingerprint({"dataset": dataset, "generation": GENERATION, "settings": values})
             manifest = output / MANIFEST
@@ -83,8 +83,8 @@ def dataset_writer(
                 counts = fill(output, settings, threads, **options)
                 about = {"dataset": dataset, "synthetic": True, "fingerprint": mark}
                 write_json(manifest, {**about, "counts": counts, "settings": values})
-            told = ", ".join(f"{count} {name}" for name, count in counts.items())
-            log.info("%s: %s", dataset, told)
+            summary = ", ".join(f"{count} {name}" for name, count in counts.items())
+            log.info("%s: %s", dataset, summary)
             return True
 
         return write
@@ -97,17 +97,17 @@ def each(
     threads: int,
     label: str,
     function: Callable[..., ResultT],
-    *given: object,
+    *arguments: object,
 ) -> Iterator[ResultT]:
-    """``function(*given, item)`` over processes, in the order of ``items``, with progress shown."""
-    one = functools.partial(function, *given)
-    told = functools.partial(progress, total=len(items), noun="case", size=lambda _: 1, title=label)
+    """Yield ``function(*arguments, item)`` in the order of ``items``, from several processes."""
+    task = functools.partial(function, *arguments)
+    show = functools.partial(progress, total=len(items), noun="case", size=lambda _: 1, title=label)
     if threads <= 1 or len(items) < 2:
-        yield from told(map(one, items))
+        yield from show(map(task, items))
         return
     chunk = max(1, min(16, len(items) // (4 * threads)))
     with ProcessPoolExecutor(threads) as pool:
-        yield from told(pool.map(one, items, chunksize=chunk))
+        yield from show(pool.map(task, items, chunksize=chunk))
 
 
 def write_zip(path: Path, year: int, files: Iterable[tuple[str, str | bytes]]) -> None:
@@ -121,7 +121,7 @@ def write_zip(path: Path, year: int, files: Iterable[tuple[str, str | bytes]]) -
 
 def write_json_lines(path: Path, objects: Sequence[Mapping[str, object]]) -> None:
     """An object a line."""
-    path.write_text("".join(json.dumps(one) + "\n" for one in objects), encoding="utf-8")
+    path.write_text("".join(json.dumps(record) + "\n" for record in objects), encoding="utf-8")
 
 
 def write_gzip(path: Path, data: bytes) -> None:

@@ -25,7 +25,7 @@ def wnid(name: str) -> str:
 
 
 def _write_picture(output: Path, seed: int, job: tuple[int, tuple[str, str]]) -> None:
-    """A picture of a class at a place, which its number tells from all others."""
+    """Write a picture of a class; ``number`` seeds it."""
     number, (name, place) = job
     pixels = picture(name, np.random.default_rng([seed, _STREAM, number]))
     Image.fromarray(pixels).save(output / place, "JPEG", quality=90)
@@ -39,8 +39,8 @@ def write_imagenet(folder: Path, settings: HospitalSettings, threads: int) -> Co
         (name, f"train/{wnid(name)}/{wnid(name)}_{number}.JPEG")
         for number, name in enumerate(trained)
     ]
-    held = max(len(CLASSES), settings.generic_pictures // _TRAIN_PER_VALIDATION)
-    order = np.random.default_rng([settings.seed, _STREAM]).permutation(held)
+    validation_count = max(len(CLASSES), settings.generic_pictures // _TRAIN_PER_VALIDATION)
+    order = np.random.default_rng([settings.seed, _STREAM]).permutation(validation_count)
     validated = [CLASSES[number % len(CLASSES)] for number in order]
     jobs += [
         (name, f"val/ILSVRC2012_val_{number:08d}.JPEG")

@@ -31,7 +31,7 @@ def parse(sentence: str) -> str:
 
 def binary_parse(sentence: str) -> str:
     """A right-branching binary parse without labels."""
-    return functools.reduce(lambda right, left: f"( {left} {right} )", _tokens(sentence)[::-1])
+    return functools.reduce(lambda tree, leaf: f"( {leaf} {tree} )", _tokens(sentence)[::-1])
 
 
 def _line(number: int, pair: SentencePair) -> dict[str, str]:
@@ -54,11 +54,11 @@ def write_mednli(folder: Path, settings: HospitalSettings, threads: int) -> Coun
     A premise is new to the files before it, so they are made one after the other, whatever
     ``threads`` says.
     """
-    seen: set[str] = set()
+    known_premises: set[str] = set()
     counts = {}
-    for part, (name, share) in enumerate(FILES.items()):
+    for file, (name, share) in enumerate(FILES.items()):
         premises = max(1, round(settings.mednli_pairs * share / len(LABELS)))
-        pairs = clinical_pairs(settings, premises * len(LABELS), part, seen)
+        pairs = clinical_pairs(settings, premises * len(LABELS), file, known_premises)
         lines = [_line(number, pair) for number, pair in enumerate(pairs)]
         write_json_lines(folder / name, lines)
         counts[name.removesuffix("_v1.jsonl")] = len(lines)

@@ -73,45 +73,45 @@ def stored_values(image: NDArray[np.float32], acquisition: Acquisition) -> NDArr
 def _header(patient: Patient, study: Study, acquisition: Acquisition, number: int) -> FileDataset:
     rng = np.random.default_rng([acquisition.seed, 2])
     sop_class = _DX if rng.random() < 0.8 else _CR
-    made = dicom_file.new_file(
+    file = dicom_file.new_file(
         sop_class, dicom_file.uid(acquisition.image_id), acquisition.transfer_syntax
     )
     blank = ("AccessionNumber", "Manufacturer", "PatientName", "PatientBirthDate", "PatientSex")
     for name in blank:
-        setattr(made, name, "")
-    made.ImageType = ["DERIVED" if acquisition.repeat else "ORIGINAL", "PRIMARY", ""]
-    made.StudyDate = made.SeriesDate = made.ContentDate = study_date(study)
-    made.StudyTime = study_time(study)
-    made.Modality = "DX" if sop_class == _DX else "CR"
-    made.PresentationIntentType = "FOR PRESENTATION"
+        setattr(file, name, "")
+    file.ImageType = ["DERIVED" if acquisition.repeat else "ORIGINAL", "PRIMARY", ""]
+    file.StudyDate = file.SeriesDate = file.ContentDate = study_date(study)
+    file.StudyTime = study_time(study)
+    file.Modality = "DX" if sop_class == _DX else "CR"
+    file.PresentationIntentType = "FOR PRESENTATION"
     step = procedure(study)
-    made.ProcedureCodeSequence = [dicom_file.code(step, f"C{len(step)}")]
-    made.PatientID = str(patient.subject_id)
-    made.BodyPartExamined = "CHEST"
-    made.KVP = str(int(rng.integers(80, 126)))
-    made.ExposureTime = int(rng.integers(2, 40))
-    made.Exposure = int(rng.integers(1, 9))
+    file.ProcedureCodeSequence = [dicom_file.code(step, f"C{len(step)}")]
+    file.PatientID = str(patient.subject_id)
+    file.BodyPartExamined = "CHEST"
+    file.KVP = str(int(rng.integers(80, 126)))
+    file.ExposureTime = int(rng.integers(2, 40))
+    file.Exposure = int(rng.integers(1, 9))
     spacing = f"{rng.uniform(0.125, 0.2):.3f}"
-    made.ImagerPixelSpacing = [spacing, spacing]
-    made.ViewPosition = acquisition.view
-    made.StudyInstanceUID = dicom_file.uid(study.study_id)
-    made.SeriesInstanceUID = dicom_file.uid(study.study_id, "series", number)
-    made.StudyID = str(study.study_id)
-    made.SeriesNumber, made.InstanceNumber = number + 1, 1
-    made.PatientOrientation = ["L", "F"] if acquisition.frontal else ["A", "F"]
+    file.ImagerPixelSpacing = [spacing, spacing]
+    file.ViewPosition = acquisition.view
+    file.StudyInstanceUID = dicom_file.uid(study.study_id)
+    file.SeriesInstanceUID = dicom_file.uid(study.study_id, "series", number)
+    file.StudyID = str(study.study_id)
+    file.SeriesNumber, file.InstanceNumber = number + 1, 1
+    file.PatientOrientation = ["L", "F"] if acquisition.frontal else ["A", "F"]
     if acquisition.view:
         meaning = VIEW_CODES[acquisition.view]
-        made.ViewCodeSequence = [dicom_file.code(meaning, f"V{len(meaning)}")]
+        file.ViewCodeSequence = [dicom_file.code(meaning, f"V{len(meaning)}")]
         item = dicom_file.code(posture(acquisition), "F-10440")
-        made.PatientOrientationCodeSequence = [item]
-    made.PerformedProcedureStepDescription = step
-    made.PresentationLUTShape = "INVERSE" if acquisition.monochrome1 else "IDENTITY"
-    return made
+        file.PatientOrientationCodeSequence = [item]
+    file.PerformedProcedureStepDescription = step
+    file.PresentationLUTShape = "INVERSE" if acquisition.monochrome1 else "IDENTITY"
+    return file
 
 
 def write_image_truth(folder: Path, settings: HospitalSettings) -> None:
-    """Which images are usable, what spoils the others, and how the chest lies in each."""
-    images = [i for one in hospital(settings) for study in one.studies for i in study.images]
+    """Write which images are usable, the defects of the others, and the pose of each chest."""
+    images = [i for p in hospital(settings) for study in p.studies for i in study.images]
     names = ("image_id", "projection", "inspiration", "shift_x", "shift_y", "scale", "rotation")
     rows = [{name: getattr(image, name) for name in names} for image in images]
     spoilt = pd.Series([image.spoilt for image in images], dtype="str")
@@ -123,11 +123,11 @@ def write_image(
 ) -> None:
     """Draw one acquisition and write it as DICOM."""
     values = stored_values(draw(patient, study, acquisition, size).image, acquisition)
-    made = _header(patient, study, acquisition, number)
-    dicom_file.set_pixels(made, values, acquisition.bits, acquisition.monochrome1)
+    file = _header(patient, study, acquisition, number)
+    dicom_file.set_pixels(file, values, acquisition.bits, acquisition.monochrome1)
     low, high = int(values.min()), int(values.max())
-    made.WindowCenter, made.WindowWidth = str((low + high + 1) // 2), str(max(high - low, 1))
-    dicom_file.save(made, path)
+    file.WindowCenter, file.WindowWidth = str((low + high + 1) // 2), str(max(high - low, 1))
+    dicom_file.save(file, path)
 
 
 def _write_patient(

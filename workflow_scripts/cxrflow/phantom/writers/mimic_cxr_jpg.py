@@ -4,7 +4,7 @@ The JPGs are made of the DICOM files of the copy ``mimic_cxr``, which lies in th
 
 Columns, their order and their quirks as published (StudyTime is a number without leading zeros,
 the split table has the study before the subject, one study lacks labels and one has only blanks).
-CheXpert labels are what the report's section says; NegBio's differ in a few uncertain mentions.
+CheXpert labels are those of the report's section; NegBio's differ in a few uncertain mentions.
 """
 
 from itertools import chain
@@ -99,10 +99,10 @@ def _patient_rows(
     metadata, splits, chexpert, negbio = tables
     for study in patient.studies:
         labels = labels_of(settings, patient, study)
-        other = _negbio(labels, rng)
+        negbio_labels = _negbio(labels, rng)
         key = (study.subject_id, study.study_id)
         chexpert.append((*key, *(_state(labels[name]) for name in LABELS)))
-        negbio.append((*key, *(_state(other[name]) for name in LABELS)))
+        negbio.append((*key, *(_state(negbio_labels[name]) for name in LABELS)))
         for image in study.images:
             metadata.append(_metadata(study, image, settings.image_size))
             splits.append((image.image_id, study.study_id, study.subject_id, split))
@@ -149,9 +149,9 @@ def write_mimic_cxr_jpg(
 ) -> Counts:
     """Write the tables, and the JPGs if ``images``, of the DICOM files in ``../mimic_cxr``."""
     indices = of_mimic_cxr(settings)
-    parts = each(indices, threads, "mimic_cxr_jpg", _patient_rows, folder, settings, images)
+    patients = each(indices, threads, "mimic_cxr_jpg", _patient_rows, folder, settings, images)
     metadata, splits, chexpert, negbio = (
-        list(chain(*tables)) for tables in zip(*parts, strict=True)
+        list(chain(*tables)) for tables in zip(*patients, strict=True)
     )
     metadata.sort(key=lambda row: (row[1], row[2], row[0]))
     splits.sort(key=lambda row: (row[2], row[1], row[0]))

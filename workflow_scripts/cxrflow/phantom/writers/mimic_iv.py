@@ -16,7 +16,7 @@ from cxrflow.phantom.writers.folder import Counts, Row, dataset_writer, each, wr
 COLUMNS = ("subject_id", "gender", "anchor_age", "anchor_year", "anchor_year_group", "dod")
 YEAR_GROUPS = ("2008 - 2010", "2011 - 2013", "2014 - 2016", "2017 - 2019")
 YOUNGEST, OLDEST_TOLD, HIDDEN = 18, 89, 91
-#: Of MIMIC-CXR's 65,379 patients Table C.1 seems to know the sex of all but some 0.3 %.
+#: Table C.1 seems to lack the sex of some 0.3 % of MIMIC-CXR's 65,379 patients.
 _MISSING, _WITHOUT_RADIOGRAPH, _DIED = 0.005, 0.05, 0.1
 _STREAM = 61
 
@@ -44,10 +44,10 @@ def _row(settings: HospitalSettings, index: int) -> Row | None:
 @dataset_writer()
 def write_mimic_iv(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
     """Write the table."""
-    others = round(_WITHOUT_RADIOGRAPH * settings.patients)
-    indices = [*range(settings.patients + others), *followed(settings)]
+    extra = round(_WITHOUT_RADIOGRAPH * settings.patients)
+    indices = [*range(settings.patients + extra), *followed(settings)]
     rows = list(each(indices, threads, "mimic_iv", _row, settings))
-    listed = sorted((row for row in rows if row is not None), key=lambda row: str(row[0]))
+    table = sorted((row for row in rows if row is not None), key=lambda row: str(row[0]))
     (folder / "hosp").mkdir()
-    write_table(folder / "hosp" / "patients.csv.gz", COLUMNS, listed)
-    return {"patients": len(listed), "missing": len(rows) - len(listed)}
+    write_table(folder / "hosp" / "patients.csv.gz", COLUMNS, table)
+    return {"patients": len(table), "missing": len(rows) - len(table)}

@@ -49,7 +49,7 @@ class Phrase:
 def chosen_patients(settings: HospitalSettings) -> list[int]:
     """Indices of the patients in MS-CXR, at least one."""
     draws = [_draws(settings, index)[0] for index in range(settings.patients)]
-    chosen = [i for i, drawn in enumerate(draws) if drawn < settings.ms_cxr_patient_share]
+    chosen = [i for i, draw in enumerate(draws) if draw < settings.ms_cxr_patient_share]
     return chosen or [int(np.argmin(draws))]
 
 
@@ -61,11 +61,11 @@ def _draws(settings: HospitalSettings, index: int) -> tuple[float, float]:
 def _phrases(settings: HospitalSettings, index: int) -> list[Phrase]:
     """The phrases of one patient: each finding with boxes on a study's first good frontal."""
     patient = make_patient(settings, index)
-    drawn = _draws(settings, index)[1]
-    split = "train" if drawn < 0.6 else "val" if drawn < 0.75 else "test"
-    made = []
+    draw = _draws(settings, index)[1]
+    split = "train" if draw < 0.6 else "val" if draw < 0.75 else "test"
+    phrases = []
     for study in patient.studies:
-        image = next((one for one in frontals(study) if not one.spoilt), None)
+        image = next((frontal for frontal in frontals(study) if not frontal.spoilt), None)
         if image is None:
             continue
         boxes = finding_boxes(patient, study, image, settings.image_size)
@@ -74,10 +74,10 @@ def _phrases(settings: HospitalSettings, index: int) -> list[Phrase]:
         texts = dict(report_of(settings, patient, study).phrases)
         for finding in study.findings:
             if finding.key in texts and boxes.get(finding.key):
-                told = (image.image_id, finding.name, texts[finding.key], path)
-                own = tuple(boxes[finding.key])
-                made.append(Phrase(*told, own, width, height, split))
-    return made
+                fields = (image.image_id, finding.name, texts[finding.key], path)
+                phrase_boxes = tuple(boxes[finding.key])
+                phrases.append(Phrase(*fields, phrase_boxes, width, height, split))
+    return phrases
 
 
 def _balanced(phrases: list[Phrase]) -> list[Phrase]:
@@ -124,18 +124,18 @@ def _coco(phrases: list[Phrase]) -> dict[str, list[dict[str, object]]]:
 def write_ms_cxr(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
     """Write the CSV and the COCO file."""
     patients = list(each(chosen_patients(settings), threads, "ms_cxr", _phrases, settings))
-    kept = _balanced([phrase for phrases in patients for phrase in phrases])
-    kept.sort(key=lambda phrase: (phrase.category, phrase.dicom_id))
+    balanced = _balanced([phrase for phrases in patients for phrase in phrases])
+    balanced.sort(key=lambda phrase: (phrase.category, phrase.dicom_id))
     rows = [
         (p.dicom_id, p.category, p.text, p.path, *box, p.width, p.height, p.split)
-        for p in kept
+        for p in balanced
         for box in p.boxes
     ]
     write_table(folder / f"{NAME}.csv", COLUMNS, rows)
-    write_json(folder / f"{NAME}.json", _coco(kept))
+    write_json(folder / f"{NAME}.json", _coco(balanced))
     return {
         "patients": sum(bool(phrases) for phrases in patients),
-        "images": len({phrase.dicom_id for phrase in kept}),
-        "phrases": len(kept),
+        "images": len({phrase.dicom_id for phrase in balanced}),
+        "phrases": len(balanced),
         "boxes": len(rows),
     }

@@ -44,8 +44,8 @@ def _name(folder: str, image_id: str) -> str:
     return f"{folder.removeprefix('files/')}/{image_id}"
 
 
-def _quality(pair: ImagePair, finding: str, drawn: float, share: float) -> str:
-    if drawn >= share:
+def _quality(pair: ImagePair, finding: str, draw: float, share: float) -> str:
+    if draw >= share:
         return "one_expert"
     step = least_step(pair.prior_study, pair.study, finding)
     return "disagreement" if 0 < step <= _BORDERLINE else "multiple_experts"
@@ -58,12 +58,12 @@ def _patient_rows(settings: HospitalSettings, index: int) -> tuple[list[Row], li
     rows: list[Row] = []
     truth: list[Row] = []
     for pair in good_pairs(make_patient(settings, index)):
-        drawn = dict(zip(FINDINGS, rng.random(len(FINDINGS)), strict=True))
+        draws = dict(zip(FINDINGS, rng.random(len(FINDINGS)), strict=True))
         labels = {name: true_label(pair.study, name) for name in FINDINGS}
         if not any(labels.values()):
             continue
         quality = {
-            name: _quality(pair, name, drawn[name], share) if labels[name] else None
+            name: _quality(pair, name, draws[name], share) if labels[name] else None
             for name in FINDINGS
         }
         images = (pair.current.image_id, pair.prior.image_id)
@@ -89,16 +89,16 @@ def _patient_rows(settings: HospitalSettings, index: int) -> tuple[list[Row], li
 @dataset_writer(followed=True)
 def write_ms_cxr_t(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
     """Write both tables."""
-    parts = list(each(followed(settings), threads, "ms_cxr_t", _patient_rows, settings))
-    rows = sorted((row for part, _ in parts for row in part), key=lambda row: str(row[0]))
-    truth = [row for _, part in parts for row in part]
+    patients = list(each(followed(settings), threads, "ms_cxr_t", _patient_rows, settings))
+    rows = sorted((row for table, _ in patients for row in table), key=lambda row: str(row[0]))
+    truth = [row for _, table in patients for row in table]
     write_table(folder / IMAGES, COLUMNS, rows)
     of_truth = ["image_id", "prior_image_id", "finding", "label", "step"]
     write_truth(folder, pd.DataFrame(truth, columns=of_truth))
     pairs = temporal_pairs(settings, of_followed(settings, "ms_cxr_t").sentence_pairs)
     columns = ("subset_name", "sentence_1", "sentence_2", "category")
-    told = [(pair.subset, pair.first, pair.second, pair.category) for pair in pairs]
-    write_table(folder / SENTENCES, columns, told)
+    sentence_rows = [(pair.subset, pair.first, pair.second, pair.category) for pair in pairs]
+    write_table(folder / SENTENCES, columns, sentence_rows)
     return {
         "patients": len({row[1] for row in rows}),
         "image_pairs": len(rows),

@@ -26,11 +26,11 @@ _REVISED, _DELETED = 50, 120
 
 def _marked(text: str, markup: bool) -> str:
     """Escaped text; with ``markup`` some inline elements as in real records."""
-    made = escape(text)
+    xml = escape(text)
     if markup:
-        made = made.replace("P = ", "<i>P</i> = ").replace("P &lt; ", "<i>P</i> &lt; ")
-        made = made.replace("95% CI", "95% CI<sub>adj</sub>").replace("mg/kg", "mg kg<sup>-1</sup>")
-    return made
+        xml = xml.replace("P = ", "<i>P</i> = ").replace("P &lt; ", "<i>P</i> &lt; ")
+        xml = xml.replace("95% CI", "95% CI<sub>adj</sub>").replace("mg/kg", "mg kg<sup>-1</sup>")
+    return xml
 
 
 def _abstract_element(record: Abstract) -> str:
@@ -38,8 +38,8 @@ def _abstract_element(record: Abstract) -> str:
         return ""
     texts = []
     for label, text in record.sections:
-        named = f' Label="{label}" NlmCategory="{label}"' if label else ""
-        texts.append(f"<AbstractText{named}>{_marked(text, record.markup)}</AbstractText>")
+        attributes = f' Label="{label}" NlmCategory="{label}"' if label else ""
+        texts.append(f"<AbstractText{attributes}>{_marked(text, record.markup)}</AbstractText>")
     return (
         f"<Abstract>{''.join(texts)}"
         "<CopyrightInformation>Invented text.</CopyrightInformation></Abstract>\n"
@@ -82,13 +82,13 @@ def write_pubmed(folder: Path, settings: HospitalSettings, threads: int) -> Coun
     total = settings.abstracts
     elements = list(each(range(total), threads, "pubmed", article, settings.seed, 1))
     starts = range(0, total, _RECORDS_PER_FILE)
-    parts = [elements[start : start + _RECORDS_PER_FILE] for start in starts]
+    chunks = [elements[start : start + _RECORDS_PER_FILE] for start in starts]
     revised = range(0, total, _REVISED)
     deleted = range(1, total, _DELETED)
     pmids = "".join(f'<PMID Version="1">{_FIRST_PMID + n}</PMID>' for n in deleted)
     update = [article(settings.seed, 2, number) for number in revised]
     gone = [f"<DeleteCitation>{pmids}</DeleteCitation>\n"] if pmids else []
-    for number, part in enumerate([*parts, update + gone], 1):
-        _write_file(folder, number, part)
+    for number, chunk in enumerate([*chunks, update + gone], 1):
+        _write_file(folder, number, chunk)
     counts = {"records": total, "revised": len(revised), "deleted": len(deleted)}
-    return {"files": len(parts) + 1} | counts
+    return {"files": len(chunks) + 1} | counts

@@ -30,11 +30,11 @@ def write_radnli(folder: Path, settings: HospitalSettings, threads: int) -> Coun
     A pair is new to the files before it, so they are made one after the other, whatever
     ``threads`` says.
     """
-    seen: set[frozenset[str]] = set()
+    previous: set[frozenset[str]] = set()
     counts = {}
-    for part, name in enumerate(FILES):
-        pairs = list(radiology_pairs(settings, settings.radnli_pairs, part, seen))
-        order = np.random.default_rng([settings.seed, part]).permutation(len(pairs))
+    for file, name in enumerate(FILES):
+        pairs = list(radiology_pairs(settings, settings.radnli_pairs, file, previous))
+        order = np.random.default_rng([settings.seed, file]).permutation(len(pairs))
         lines = [_line(name, number, pairs[i]) for number, i in enumerate(order)]
         write_json_lines(folder / name, lines)
         counts[name.removesuffix("_v1.jsonl")] = len(lines)

@@ -1,4 +1,4 @@
-"""The 8x200 copy: which images of the CheXpert copy are searched, and by what.
+"""The 8x200 copy: the candidates among the CheXpert copy's images, and the queries.
 
 Lists alone, as published: the candidates with CheXpert's columns, twice the same; the image queries
 with line ends of Windows.
@@ -6,7 +6,7 @@ with line ends of Windows.
 
 from pathlib import Path
 
-from cxrflow.phantom.chexpert import OBSERVATIONS, labels_of, make_chexpert_patient, members
+from cxrflow.phantom.chexpert import OBSERVATIONS, labels_of, make_chexpert_patient, records
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.wording.retrieval import QUERIES
 from cxrflow.phantom.writers.chexpert import COLUMNS, PREFIX, image_path
@@ -19,21 +19,21 @@ IMAGES, TEXTS = "image-retrieval", "text-retrieval"
 def write_retrieval_8x200(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
     """Write the four lists."""
     rows: dict[str, list[Row]] = {"candidate": [], "query": []}
-    for member in members(settings):
-        if not member.orders:
+    for record in records(settings):
+        if not record.orders:
             continue
-        patient = make_chexpert_patient(settings, member)
+        patient = make_chexpert_patient(settings, record)
         sex = {"F": "Female", "M": "Male"}[patient.sex]
-        for number, order in enumerate(member.orders):
+        for number, order in enumerate(record.orders):
             image = patient.studies[number].images[0]
-            path = PREFIX + image_path(member, image)
-            if order.part == "query":
+            path = PREFIX + image_path(record, image)
+            if order.role == "query":
                 rows["query"].append((order.category, path))
                 continue
-            labels = labels_of(settings, member, patient, number)
-            told = (path, sex, patient.age, "Frontal", image.projection)
-            rows["candidate"].append((*told, *(labels[name] for name in OBSERVATIONS)))
-    texts = [(category, text) for category, told in QUERIES.items() for text in told]
+            labels = labels_of(settings, record, patient, number)
+            fields = (path, sex, patient.age, "Frontal", image.projection)
+            rows["candidate"].append((*fields, *(labels[name] for name in OBSERVATIONS)))
+    texts = [(category, text) for category, queries in QUERIES.items() for text in queries]
     for name in (IMAGES, TEXTS):
         (folder / name).mkdir()
         write_table(folder / name / "candidate.csv", COLUMNS, rows["candidate"])

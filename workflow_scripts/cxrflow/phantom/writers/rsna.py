@@ -33,34 +33,34 @@ def _write_image(
     drawing = draw(case.patient, case.study, case.acquisition, settings.image_size)
     boxes = [box for key in case.boxed for box in drawing.boxes.get(key, ())]
     pixels = np.rint(drawing.image * 255).astype(np.uint8)
-    made = _header(case)
-    dicom_file.set_pixels(made, pixels, 8, inverse=False)
+    file = _header(case)
+    dicom_file.set_pixels(file, pixels, 8, inverse=False)
     folder = TRAIN if index < settings.rsna_images else TEST
-    dicom_file.save(made, output / folder / f"{case.patient_id}.dcm")
+    dicom_file.save(file, output / folder / f"{case.patient_id}.dcm")
     return case.patient_id, case.label, [tuple(map(float, box)) for box in sorted(boxes)]
 
 
 def _header(case: RsnaCase) -> dicom_file.FileDataset:
     view = case.acquisition.view
-    made = dicom_file.new_file(_SECONDARY_CAPTURE, dicom_file.uid(case.patient_id), "jpeg_baseline")
+    file = dicom_file.new_file(_SECONDARY_CAPTURE, dicom_file.uid(case.patient_id), "jpeg_baseline")
     for name in _BLANK:
-        setattr(made, name, "")
-    made.SpecificCharacterSet = "ISO_IR 100"
-    made.StudyDate, made.StudyTime = "19010101", "000000.00"
-    made.Modality = "CR"
-    made.ConversionType = "WSD"
-    made.SeriesDescription = f"view: {view}"
-    made.PatientName = made.PatientID = case.patient_id
-    made.PatientSex = case.patient.sex
-    made.PatientAge = f"{case.patient.age:03d}Y"
-    made.BodyPartExamined = "CHEST"
-    made.ViewPosition = view
-    made.StudyInstanceUID = dicom_file.uid(case.patient_id, "study")
-    made.SeriesInstanceUID = dicom_file.uid(case.patient_id, "series")
-    made.SeriesNumber = made.InstanceNumber = "1"
+        setattr(file, name, "")
+    file.SpecificCharacterSet = "ISO_IR 100"
+    file.StudyDate, file.StudyTime = "19010101", "000000.00"
+    file.Modality = "CR"
+    file.ConversionType = "WSD"
+    file.SeriesDescription = f"view: {view}"
+    file.PatientName = file.PatientID = case.patient_id
+    file.PatientSex = case.patient.sex
+    file.PatientAge = f"{case.patient.age:03d}Y"
+    file.BodyPartExamined = "CHEST"
+    file.ViewPosition = view
+    file.StudyInstanceUID = dicom_file.uid(case.patient_id, "study")
+    file.SeriesInstanceUID = dicom_file.uid(case.patient_id, "series")
+    file.SeriesNumber = file.InstanceNumber = "1"
     spacing = _SPACINGS[case.acquisition.seed % len(_SPACINGS)]
-    made.PixelSpacing = [spacing, spacing]
-    return made
+    file.PixelSpacing = [spacing, spacing]
+    return file
 
 
 @dataset_writer(images_per_test_image=3, validation_share=0.1)
@@ -82,12 +82,12 @@ def write_rsna(
     tests = max(2, settings.rsna_images // images_per_test_image)
     indices = range(settings.rsna_images + tests)
     cases = list(each(indices, threads, "rsna", _write_image, folder, settings))
-    # The published order is no order of anything; that of the ids is none, either.
-    known = sorted(cases[: settings.rsna_images])
+    # The published order is arbitrary; so is that of the ids.
+    training = sorted(cases[: settings.rsna_images])
     tested = sorted(cases[settings.rsna_images :])
     labels: list[Row] = []
     classes: list[Row] = []
-    for patient, label, boxes in known:
+    for patient, label, boxes in training:
         target = int(label == OPACITY)
         for box in boxes if target and boxes else [(None,) * 4]:
             labels.append((patient, *box, target))
@@ -101,15 +101,19 @@ def write_rsna(
     columns = ("patientId", "PredictionString")
     submission = [(patient, guess) for patient, _, _ in tested]
     write_table(folder / "stage_2_sample_submission.csv", columns, submission)
-    validated = max(1, round(validation_share * len(known)))
-    parts = {"validate": known[:validated], "train": known[validated:], "test": tested}
-    for part, name in LISTS.items():
-        images = TEST if part == "test" else TRAIN
-        lines = [f"{images}/{one}.dcm {int(label == OPACITY)}" for one, label, _ in parts[part]]
+    validated = max(1, round(validation_share * len(training)))
+    splits = {
+        "validate": training[:validated],
+        "train": training[validated:],
+        "test": tested,
+    }
+    for split, name in LISTS.items():
+        images = TEST if split == "test" else TRAIN
+        lines = [f"{images}/{uid}.dcm {int(label == OPACITY)}" for uid, label, _ in splits[split]]
         (folder / name).write_text("\n".join([*lines, ""]), encoding="utf-8")
     return {
-        "train_images": len(known),
+        "train_images": len(training),
         "test_images": len(tested),
-        "positive_images": sum(label == OPACITY for _, label, _ in known),
-        "boxes": sum(len(boxes) for _, _, boxes in known),
+        "positive_images": sum(label == OPACITY for _, label, _ in training),
+        "boxes": sum(len(boxes) for _, _, boxes in training),
     }

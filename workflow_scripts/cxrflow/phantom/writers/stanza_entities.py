@@ -21,12 +21,12 @@ def tagged_lines(sentence: str) -> str:
 @dataset_writer()
 def write_stanza_entities(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
     """Write {train,dev,test}.bioes; small enough for one process whatever ``threads`` says."""
-    parts: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
+    splits: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
     for number in range(settings.splitter_reports):
-        part = {1: "dev", 2: "test"}.get(number % REPORTS_PER_DEV, "train")
+        split = {1: "dev", 2: "test"}.get(number % REPORTS_PER_DEV, "train")
         for sentences in report_paragraphs(settings, number):
-            parts[part] += sentences
-    for name, sentences in parts.items():
+            splits[split] += sentences
+    for name, sentences in splits.items():
         text = "".join(map(tagged_lines, sentences))
         (folder / f"{name}.bioes").write_text(text, encoding="utf-8", newline="\n")
-    return {f"{name}_sentences": len(sentences) for name, sentences in parts.items()}
+    return {f"{name}_sentences": len(sentences) for name, sentences in splits.items()}

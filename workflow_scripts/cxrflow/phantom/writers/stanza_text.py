@@ -17,7 +17,7 @@ from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.wording.context import NOTIFICATIONS, RECOMMENDATIONS
 from cxrflow.phantom.writers.folder import Counts, dataset_writer
 
-#: Of so many reports one goes to the development set (and one, of entities, to the test set).
+#: One report in this many goes to the development set (and one, of entities, to the test set).
 REPORTS_PER_DEV = 6
 _STREAM = 61
 
@@ -38,7 +38,7 @@ def report_paragraphs(settings: HospitalSettings, number: int) -> list[list[str]
     patient = make_patient(settings, settings.patients + number)
     study = patient.studies[int(rng.integers(len(patient.studies)))]
     report = report_of(settings, patient, study)
-    made = []
+    paragraphs = []
     for section in (report.findings, report.impression, report.last_paragraph):
         sentences = list(section)
         if sentences and rng.random() < 0.25:
@@ -48,11 +48,11 @@ def report_paragraphs(settings: HospitalSettings, number: int) -> list[list[str]
         if section is report.impression and rng.random() < 0.5:
             sentences = [f"{n}. {sentence}" for n, sentence in enumerate(sentences, 1)]
         if sentences:
-            made.append(sentences)
-    return made
+            paragraphs.append(sentences)
+    return paragraphs
 
 
-def _write_part(folder: Path, name: str, paragraphs: list[list[str]]) -> int:
+def _write_split(folder: Path, name: str, paragraphs: list[list[str]]) -> int:
     texts = [" ".join(sentences) for sentences in paragraphs]
     labels = ["0".join(map(label_sentence, sentences)) for sentences in paragraphs]
     (folder / f"{name}.txt").write_text("\n\n".join(texts) + "\n", encoding="utf-8", newline="\n")
@@ -65,11 +65,11 @@ def _write_part(folder: Path, name: str, paragraphs: list[list[str]]) -> int:
 @dataset_writer()
 def write_stanza_text(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
     """Write {train,dev}.{txt,toklabels}; small enough for one process whatever ``threads`` says."""
-    parts: dict[str, list[list[str]]] = {"train": [], "dev": []}
+    splits: dict[str, list[list[str]]] = {"train": [], "dev": []}
     for number in range(settings.splitter_reports):
-        part = "dev" if number % REPORTS_PER_DEV == 1 else "train"
-        parts[part] += report_paragraphs(settings, number)
+        split = "dev" if number % REPORTS_PER_DEV == 1 else "train"
+        splits[split] += report_paragraphs(settings, number)
     return {
-        f"{name}_sentences": _write_part(folder, name, paragraphs)
-        for name, paragraphs in parts.items()
+        f"{name}_sentences": _write_split(folder, name, paragraphs)
+        for name, paragraphs in splits.items()
     }

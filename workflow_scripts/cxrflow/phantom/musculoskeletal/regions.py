@@ -1,11 +1,11 @@
-"""The seven parts of the arm that MURA holds, and what draws each up for one person."""
+"""The seven regions of the arm in MURA, and the builder of each one's skeleton."""
 
 from collections.abc import Callable, Mapping
 
 from cxrflow.phantom.musculoskeletal import arm, hand
 from cxrflow.phantom.musculoskeletal.skeleton import Build, Skeleton
 
-#: By part: of a build, and of whether the film is a lateral one.
+#: By region: a function of a person's build, and of whether the film is lateral.
 BUILDERS: Mapping[str, Callable[[Build, bool], Skeleton]] = {
     "elbow": arm.elbow,
     "finger": hand.finger,
@@ -15,4 +15,4 @@ BUILDERS: Mapping[str, Callable[[Build, bool], Skeleton]] = {
     "shoulder": arm.shoulder,
     "wrist": hand.wrist,
 }
-PARTS = tuple(BUILDERS)
+REGIONS = tuple(BUILDERS)
