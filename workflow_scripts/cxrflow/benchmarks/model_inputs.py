@@ -35,7 +35,8 @@ class ModelInputs(Inputs):
     @cached_property
     def text_model(self) -> Any | None:
         """The model where it has a text half and so can embed prompts, else None."""
-        return self.model if (self.options.model / "config.json").is_file() else None
+        folder = self.options.model
+        return self.model if folder and (folder / "config.json").is_file() else None
 
     @cached_property
     def image(self) -> ImageEncoder:

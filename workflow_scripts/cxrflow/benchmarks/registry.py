@@ -227,7 +227,7 @@ BENCHMARKS = {
         reads="pixels",
         statistic="retrieval.pair_retrieval",
         references=("nothing",),
-        reference_program="retrieval.pair_retrieval",
+        reference_program="retrieval.references",
     ),
     "temporal_classification": Benchmark(
         "temporal.temporal_classification",

@@ -1,48 +1,34 @@
 """Studies of a cohort of pairs: an image in the store, a text of its report."""
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
 from torch import Tensor
 
-from cxrflow.benchmarks.inputs import Cohort, Pixels, drop_rows, image_batches, read_cohort
+from cxrflow.benchmarks.inputs import Pixels, drop_rows, image_batches
 from cxrflow.similarity.similarity import EncodedImages
 from cxrflow.text.report_prompts import report_texts
 
-COLUMNS = ("subject_id", "study_id", "image_id", "split", "findings", "impression")
+STUDY = ("subject_id", "study_id", "image_id", "split", "findings", "impression")
 
 
-@dataclass(frozen=True)
-class Studies:
-    """The studies of a split; ``table`` has ``sample_id`` and ``text`` beside the cohort's rows."""
+class Studies(NamedTuple):
+    """Studies with an image and a text, and how many others there are and why."""
 
-    cohort: Cohort
-    table: pd.DataFrame
+    table: pd.DataFrame  # with ``sample_id`` and ``text`` beside the cohort's columns
     dropped: list[dict[str, Any]]
 
 
-def read_studies(
-    folder: Path, pixels: Pixels, sections: tuple[str, ...], split: str | None
-) -> Studies:
-    """The studies with an image in the store and text in one of the ``sections``."""
-    cohort = read_cohort(folder, "pairs.parquet", COLUMNS, split)
-    return Studies(cohort, *usable_studies(cohort.table, pixels, sections))
-
-
-def usable_studies(
-    rows: pd.DataFrame, pixels: Pixels, sections: tuple[str, ...]
-) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
-    """The rows with an image in the store and a ``text``, and what was left out."""
+def usable_studies(rows: pd.DataFrame, pixels: Pixels, sections: tuple[str, ...]) -> Studies:
+    """Return the rows with an image in the store and text in one of the ``sections``."""
     table = rows.assign(sample_id=rows["image_id"], text=report_texts(rows, sections))
     tests = {
         "no image": table["image_id"].isna(),
         "image is not in the pixel store": ~pixels.holds(table["image_id"].fillna("")),
         f"no text in {' or '.join(sections)}": table["text"] == "",
     }
-    return drop_rows(table, tests)
+    return Studies(*drop_rows(table, tests))
 
 
 @torch.inference_mode()

@@ -3,7 +3,7 @@
 Shapes: N images, C classes, P dimensions of the joint space.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from cxrflow.similarity.cosine import prompt_embedding
 from cxrflow.similarity.settings import PromptAverage
 
 SHOWN = ("sample_id", "subject_id", "group_id", "image_id", "subgroup")  # of predictions.parquet
-COLUMNS = (*SHOWN, "labels")
+LABELLED = (*SHOWN, "labels")
 COUNTS_AS = {"ignore": np.nan, "zero": 0.0, "one": 1.0}
 
 
@@ -56,6 +56,16 @@ class LabelledImages:
         total = np.zeros((len(size), scores_NC.shape[1]))
         np.add.at(total, self.groups_N, scores_NC)
         return total / size[:, None]
+
+    def columns(self, by_kind: Mapping[str, Floats]) -> dict[str, Floats]:
+        """Return columns of predictions.parquet: of each kind of scores [N, C] the samples' means."""
+        return {
+            column: values
+            for kind, scores_NC in by_kind.items()
+            for column, values in zip(
+                class_columns(kind, self.classes), self.of_samples(scores_NC).T, strict=True
+            )
+        }
 
     def samples(self) -> pd.DataFrame:
         """The samples with their labels, a sample's first image standing for it."""

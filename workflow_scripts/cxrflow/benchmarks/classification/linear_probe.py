@@ -14,10 +14,7 @@ from several augmented versions of each image in place of the image itself: the 
 then their mean.
 """
 
-import logging
-from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,11 +23,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-import cxrflow
 from cxrflow.benchmarks.classification.labelled_images import (
-    COLUMNS,
+    LABELLED,
     LabelledImages,
-    class_columns,
     class_embedding,
     class_prompts,
     labelled_images,
@@ -44,22 +39,20 @@ from cxrflow.benchmarks.classification.logistic_regression import (
 from cxrflow.benchmarks.classification.scores import (
     class_metrics,
     class_names,
+    class_size,
     columns_of,
-    sizes,
     threshold_words,
 )
 from cxrflow.benchmarks.classification.settings import ConvergedSolver, LinearProbeSettings
-from cxrflow.benchmarks.features import Features, encode, images_to_encode, read_features
-from cxrflow.benchmarks.inputs import Cohort, choose_split, open_pixels, read_cohort
-from cxrflow.benchmarks.result import Result, estimates
-from cxrflow.encoders.image_encoder import load_image_half
+from cxrflow.benchmarks.features import Features, encode, images_to_encode
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.errors import InputError
-from cxrflow.images.augment import Augmentation
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic
+from cxrflow.images.augment import Augmentation, Stored
+from cxrflow.metrics.intervals import Floats
 from cxrflow.training.precision import choose_device
 
-log = logging.getLogger("cxrflow")
-
+COLUMNS = (*LABELLED, "split")
 _BATCH = 32  # images encoded at once
 
 
@@ -207,7 +200,7 @@ def score_column(share: str, seed: int) -> str:
     return f"score_{share}_seed{seed}"
 
 
-def statistics(predictions: pd.DataFrame, settings: LinearProbeSettings) -> Statistic:
+def statistic(predictions: pd.DataFrame, settings: LinearProbeSettings) -> CountedStatistic:
     """``<metric>/<per cent>`` and ``<metric>_sd/<per cent>``: mean and spread over the seeds."""
     names = class_names(predictions)
     labels_NC = columns_of(predictions, "label")
@@ -222,49 +215,40 @@ def statistics(predictions: pd.DataFrame, settings: LinearProbeSettings) -> Stat
     }
 
     def metrics(counts: Floats) -> dict[str, Floats]:
-        found = {}
-        for share, each in probes.items():
-            by_seed = [statistic(counts) for statistic in each]
+        scores = {}
+        for share, of_share in probes.items():
+            by_seed = [of_probe(counts) for of_probe in of_share]
             for name in by_seed[0]:
-                kind, slash, own = name.partition("/")
-                values = np.stack([one[name] for one in by_seed])
-                found[f"{kind}/{share}{slash}{own}"] = values.mean(axis=0)
-                found[f"{kind}_sd/{share}{slash}{own}"] = values.std(axis=0, ddof=1)
-        return found
+                kind, slash, class_name = name.partition("/")
+                values = np.stack([metrics_of_seed[name] for metrics_of_seed in by_seed])
+                scores[f"{kind}/{share}{slash}{class_name}"] = values.mean(axis=0)
+                scores[f"{kind}_sd/{share}{slash}{class_name}"] = values.std(axis=0, ddof=1)
+        return scores
 
-    return metrics
-
-
-def summarise(predictions: pd.DataFrame, settings: LinearProbeSettings) -> dict[str, Estimate]:
-    """The metrics of :func:`statistics` with their intervals over the test images."""
-    metrics = statistics(predictions, settings)
-    named = list(metrics(np.ones((1, len(predictions)))))
-    behind = sizes(named, columns_of(predictions, "label"), class_names(predictions))
-    return estimates(metrics, predictions, behind, settings.intervals)
+    return CountedStatistic(metrics, class_size(labels_NC, names))
 
 
-def evaluate(
-    model: Any | None,
-    cohort: Cohort,
-    folder: Path,
-    features: Features,
-    settings: LinearProbeSettings,
-    augmented: Sequence[Features] = (),
-) -> Result:
-    """Probe ``features`` on the labelled images of ``cohort``.
+def predict(inputs: ModelInputs, settings: LinearProbeSettings) -> Predictions:
+    """Probe the features of the labelled images, or of augmented versions of them."""
+    features = inputs.features
+    return probed(inputs, settings, augmented_features(inputs, settings) or [features])
 
-    ``model`` embeds the prompts; None for a model without a text half. ``folder`` is the cohort's,
-    named in errors. ``augmented``: versions of the features that heads learn from instead.
-    """
-    source = folder / "samples.parquet"
-    parts, dropped = [], []
-    learning = settings.model_copy(update={"sample": "image"})
-    for split, own in ((settings.train_split, learning), (settings.split, settings)):
-        rows = choose_split(cohort.table, split, source)
-        part = labelled_images(rows, cohort.classes, features, own)
-        parts.append(part)
-        dropped += [{**one, "part": split} for one in part.dropped]
-    train, test = parts
+
+def probed(
+    inputs: ModelInputs, settings: LinearProbeSettings, versions: Sequence[Features]
+) -> Predictions:
+    """Probe the features of ``inputs`` after learning from ``versions`` of those to train on."""
+    features, model = inputs.features, inputs.text_model
+    images_of, dropped = {}, []
+    for split in (settings.train_split, settings.split):
+        # Every image is learnt from by itself, of whatever group.
+        learning = settings.model_copy(update={"sample": "image"})
+        settings_of_part = settings if split == settings.split else learning
+        rows = inputs.rows(split)
+        images = labelled_images(rows, inputs.cohort.classes, features, settings_of_part)
+        images_of[split] = images
+        dropped += [{**drop, "part": split} for drop in images.dropped]
+    train, test = images_of[settings.train_split], images_of[settings.split]
     classes = test.classes
     is_linear = model is not None and model.similarity.is_linear
     choices = settled(settings, model is not None, is_linear, len(classes))
@@ -275,7 +259,7 @@ def evaluate(
     if choices["start"] == "prompts":
         starts_CP = prompt_starts(model, classes, head, settings)
     scores, labelled, solved = probe_scores(
-        torch.stack([version.of(train.table, kind) for version in augmented or [features]]),
+        torch.stack([version.of(train.table, kind) for version in versions]),
         targets(train, head),
         features.of(test.table, kind),
         choices,
@@ -283,67 +267,47 @@ def evaluate(
         starts_CP,
         settings,
     )
-    columns = {
-        column: values
+    by_probe = {
+        score_column(share, seed): scores_MC[:, absence:]
         for share, scores_SMC in scores.items()
-        for seed, own_MC in zip(settings.probe_seeds, scores_SMC, strict=True)
-        for column, values in zip(
-            class_columns(score_column(share, seed), classes),
-            test.of_samples(own_MC[:, absence:]).T,
-            strict=True,
-        )
+        for seed, scores_MC in zip(settings.probe_seeds, scores_SMC, strict=True)
     }
-    protocol = {
-        **settings.model_dump(mode="json", exclude={"device"}),
-        **choices,
-        "solution": solved,
-        "geometry": features.geometry,
-        "threshold_rule": f"{threshold_words(settings)}, for each seed",
-    }
-    data = {
-        **cohort.data,
-        "pictures": features.pixels,
-        "classes": list(classes),
-        **test.counts(),
-        **{f"train_{name}": count for name, count in train.counts().items()},
-        "labelled": labelled,
-        "dropped": dropped,
-    }
-    predictions = test.samples().assign(**columns)
-    metrics = summarise(predictions, settings)
-    return Result("linear_probe", data, protocol, metrics, predictions)
+    predictions = test.samples().assign(**test.columns(by_probe))
+    return Predictions(
+        predictions,
+        statistic(predictions, settings),
+        {
+            **inputs.cohort.data,
+            "pictures": features.pixels,
+            "classes": list(classes),
+            **test.counts(),
+            **{f"train_{name}": count for name, count in train.counts().items()},
+            "labelled": labelled,
+            "dropped": dropped,
+        },
+        {
+            **choices,
+            "solution": solved,
+            "geometry": features.geometry,
+            "threshold_rule": f"{threshold_words(settings)}, for each seed",
+        },
+    )
 
 
-def augmented_features(
-    options: Namespace, table: pd.DataFrame, features: Features, settings: LinearProbeSettings
-) -> list[Features]:
-    """The features of the training images in each of the settings' draws; [] without any."""
+def augmented_features(inputs: ModelInputs, settings: LinearProbeSettings) -> list[Features]:
+    """Return the features of the training images in each of the settings' draws; [] without any."""
     if settings.augmentation is None:
         return []
-    image = load_image_half(options.model, trunk_alone=True)
-    pixels = open_pixels(options.pixels, features.geometry)
-    rows = choose_split(table, settings.train_split, options.cohort / "samples.parquet")
-    named = images_to_encode(rows, image.takes_prior)
-    stored = named[pixels.holds(named["image_id"])].reset_index(drop=True)
-    augmentation, device = Augmentation(settings.augmentation), choose_device(settings.device)
+    features, image, pixels = inputs.features, inputs.image, inputs.pixels
+    encoded = images_to_encode(inputs.rows(settings.train_split), image.takes_prior)
+    encoded = encoded[pixels.holds(encoded["image_id"])].reset_index(drop=True)
+    augmentation = Augmentation(settings.augmentation)
 
     def version(draw: int) -> Features:
-        by_kind = encode(
-            image, pixels, stored, _BATCH, device, lambda images: augmentation(images, 0, draw)
-        )
-        return Features(stored, by_kind, features.geometry, features.pixels)
+        def view(images: Stored) -> Tensor:
+            return augmentation(images, 0, draw)
+
+        by_kind = encode(image, pixels, encoded, _BATCH, inputs.device, view)
+        return Features(encoded, by_kind, features.geometry, features.pixels)
 
     return [version(draw) for draw in range(settings.draws)]
-
-
-def score(options: Namespace, settings: LinearProbeSettings) -> Result:
-    cohort = read_cohort(options.cohort, "samples.parquet", (*COLUMNS, "split"))
-    features = read_features(options.features, options.model)
-    augmented = augmented_features(options, cohort.table, features, settings)
-    has_text = (options.model / "config.json").is_file()
-    model = cxrflow.load(options.model, choose_device(settings.device)) if has_text else None
-    result = evaluate(model, cohort, options.cohort, features, settings, augmented)
-    for share, count in result.data["labelled"].items():
-        value, spread = (result.metrics[f"{n}/{share}"].value for n in ("auroc", "auroc_sd"))
-        log.info("%s %% of the labels (%d): AUROC %.3f ± %.3f", share, count, value, spread)
-    return result

@@ -4,21 +4,17 @@ Each takes the place of a model's features and goes through the same probe as a 
 what a trained encoder adds stands beside it. Not in the papers.
 """
 
-from argparse import Namespace
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from cxrflow.benchmarks.classification.labelled_images import COLUMNS
-from cxrflow.benchmarks.classification.linear_probe import evaluate
+from cxrflow.benchmarks.classification.linear_probe import probed
 from cxrflow.benchmarks.classification.settings import LinearProbeSettings
 from cxrflow.benchmarks.features import Features
-from cxrflow.benchmarks.inputs import Pixels, read_cohort
-from cxrflow.benchmarks.result import Result
-from cxrflow.images.store import PixelStore
+from cxrflow.benchmarks.inputs import Pixels
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import Predictions
 from cxrflow.metrics.intervals import Floats
 
 _BATCH = 256
@@ -66,9 +62,8 @@ def stored_features(name: str, pixels: Pixels, image_ids: pd.Series) -> torch.Te
     return torch.from_numpy(np.concatenate(blocks)).float()
 
 
-def plain_features(name: str, folder: Path, table: pd.DataFrame) -> Features:
-    """The features of one reference row, of those images of a table that are in a pixel store."""
-    pixels: Pixels = PixelStore(folder)
+def plain_features(name: str, pixels: Pixels, table: pd.DataFrame) -> Features:
+    """Return the features of a reference row, of those images of a table that are stored."""
     encoded = table[["image_id"]].drop_duplicates(ignore_index=True)
     encoded = encoded[pixels.holds(encoded["image_id"])].reset_index(drop=True)
     pooled = stored_features(name, pixels, encoded["image_id"])
@@ -77,8 +72,8 @@ def plain_features(name: str, folder: Path, table: pd.DataFrame) -> Features:
     )
 
 
-def score_reference(name: str, options: Namespace, settings: LinearProbeSettings) -> Result:
-    cohort = read_cohort(options.cohort, "samples.parquet", (*COLUMNS, "split"))
-    features = plain_features(name, options.pixels, cohort.table)
+def predict(name: str, inputs: ModelInputs, settings: LinearProbeSettings) -> Predictions:
+    """Probe the features of a reference row."""
+    inputs.features = plain_features(name, inputs.pixels, inputs.cohort.table)
     plain = settings.model_copy(update={"features": "pooled", "start": "zeros"})
-    return evaluate(None, cohort, options.cohort, features, plain)
+    return probed(inputs, plain, [inputs.features])

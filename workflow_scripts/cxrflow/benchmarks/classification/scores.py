@@ -4,7 +4,7 @@ A single class gives ``<metric>``; of several, that is the mean over the classes
 its ``<metric>/<class>``; ``classes`` is how many have both labels and so are in the mean.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -80,12 +80,13 @@ def threshold_words(settings: ClassificationSettings) -> str:
     return f"{rule} on the evaluated images" if rule else f"a score of {settings.threshold}"
 
 
-def sizes(metrics: Sequence[str], labels_NC: Floats, names: Sequence[str]) -> dict[str, int]:
-    """How many samples stand behind each metric: positives for sensitivity, and so on."""
-    found = {}
-    for metric in metrics:
+def class_size(labels_NC: Floats, names: Sequence[str]) -> Callable[[str], int]:
+    """Return how many samples stand behind a metric: the positives for sensitivity, and so on."""
+
+    def size(metric: str) -> int:
         kind, last = metric.split("/")[0].removesuffix("_sd"), metric.split("/")[-1]
-        own = labels_NC[:, [names.index(last)]] if last in names else labels_NC
-        wanted = {"sensitivity": own == 1, "specificity": own == 0}.get(kind, np.isfinite(own))
-        found[metric] = int(wanted.any(axis=1).sum())
-    return found
+        labels = labels_NC[:, [names.index(last)]] if last in names else labels_NC
+        rows = {"sensitivity": labels == 1, "specificity": labels == 0}
+        return int(rows.get(kind, np.isfinite(labels)).any(axis=1).sum())
+
+    return size

@@ -13,9 +13,7 @@ Other pairs of prompts (``prompt_pairs``, Appendix A.1) give every metric again 
 ``prompts_spread``: the greatest AUROC less the smallest.
 """
 
-import logging
-from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,32 +21,29 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-import cxrflow
 from cxrflow.benchmarks.classification.labelled_images import (
-    COLUMNS,
-    class_columns,
+    LABELLED,
     class_prompts,
     labelled_images,
 )
 from cxrflow.benchmarks.classification.scores import (
     class_metrics,
     class_names,
+    class_size,
     columns_of,
-    sizes,
     threshold_words,
 )
 from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
-from cxrflow.benchmarks.features import Features, read_features
-from cxrflow.benchmarks.inputs import Cohort, read_cohort
-from cxrflow.benchmarks.result import Figure, Result, estimates, png_of
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import CountedStatistic, Figure, Predictions, png_of
 from cxrflow.metrics.classification import auroc, operating_points, roc_curve
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic
+from cxrflow.metrics.intervals import Estimate, Floats
 from cxrflow.similarity.settings import PromptAverage
 from cxrflow.similarity.similarity import EncodedImages
-from cxrflow.training.precision import choose_device
 
-log = logging.getLogger("cxrflow")
-
+COLUMNS = LABELLED
+DEFAULT = "default"  # the pair of prompts that ``compared_with`` calls so
+SIDES = ("negative", "positive")  # prompts of absence and presence, as cosines are stacked
 # RSNA's names of the two kinds of negatives, and what they are called in metrics.json.
 NEGATIVES = {"Normal": "normal", "No Lung Opacity / Not Normal": "not_normal"}
 
@@ -98,52 +93,50 @@ def against_each_kind(predictions: pd.DataFrame) -> dict[str, NDArray[np.bool_]]
     }
 
 
-def statistics(predictions: pd.DataFrame, settings: ZeroShotClassificationSettings) -> Statistic:
+def statistic(
+    predictions: pd.DataFrame, settings: ZeroShotClassificationSettings
+) -> CountedStatistic:
     """The table's metrics, AUROC against each kind of negatives, and all of it by prompt pair."""
     names = class_names(predictions)
     labels_NC = columns_of(predictions, "label")
-    main = class_metrics(labels_NC, columns_of(predictions, "score"), names, settings)
     by_pair = {
-        pair.name: class_metrics(
-            labels_NC, columns_of(predictions, f"score/{pair.name}"), names, settings
-        )
-        for pair in settings.prompt_pairs
+        pair: class_metrics(labels_NC, columns_of(predictions, column), names, settings)
+        for pair, column in {
+            DEFAULT: "score",
+            **{pair.name: f"score/{pair.name}" for pair in settings.prompt_pairs},
+        }.items()
     }
     against = against_each_kind(predictions)
+    size_of_class = class_size(labels_NC, names)
 
     def metrics(counts: Floats) -> dict[str, Floats]:
-        found = dict(main(counts))
-        for name, used in against.items():
-            scores_N = predictions["score"].to_numpy()[used]
-            found[name] = auroc(labels_NC[used, 0], scores_N, counts[:, used])
-        areas = {"default": found["auroc"]}
-        for pair_name, statistic in by_pair.items():
-            # Of several classes their mean alone.
-            other = {name: value for name, value in statistic(counts).items() if "/" not in name}
-            areas[pair_name] = other["auroc"]
-            found |= {f"{name}/{pair_name}": values for name, values in other.items()}
-        for pair in settings.prompt_pairs:
-            if pair.compared_with is not None:
-                gap = areas[pair.name] - areas[pair.compared_with]
-                found[f"delta/{pair.name}"] = np.abs(gap)
+        scores: dict[str, Floats] = {}
+        areas: dict[str, Floats] = {}
+        for pair, of_pair in by_pair.items():
+            values = of_pair(counts)
+            areas[pair] = values["auroc"]
+            if pair == DEFAULT:
+                scores |= values
+            else:  # of several classes their mean alone
+                scores |= {f"{name}/{pair}": v for name, v in values.items() if "/" not in name}
+        for name, rows in against.items():
+            scores_N = predictions["score"].to_numpy()[rows]
+            scores[name] = auroc(labels_NC[rows, 0], scores_N, counts[:, rows])
+        for prompts in settings.prompt_pairs:
+            if prompts.compared_with is not None:
+                gap = areas[prompts.name] - areas[prompts.compared_with]
+                scores[f"delta/{prompts.name}"] = np.abs(gap)
         if settings.prompt_pairs:
-            found["prompts_spread"] = np.ptp(np.stack(list(areas.values())), axis=0)
-        return found
+            scores["prompts_spread"] = np.ptp(np.stack(list(areas.values())), axis=0)
+        return scores
 
-    return metrics
+    def size(name: str) -> int:
+        return int(against[name].sum()) if name in against else size_of_class(name)
 
-
-def summarise(
-    predictions: pd.DataFrame, settings: ZeroShotClassificationSettings
-) -> dict[str, Estimate]:
-    metrics = statistics(predictions, settings)
-    named = metrics(np.ones((1, len(predictions))))
-    behind = sizes(list(named), columns_of(predictions, "label"), class_names(predictions))
-    behind |= {name: int(used.sum()) for name, used in against_each_kind(predictions).items()}
-    return estimates(metrics, predictions, behind, settings.intervals)
+    return CountedStatistic(metrics, size)
 
 
-def draw_roc(predictions: pd.DataFrame, metrics: dict[str, Estimate]) -> Figure:
+def draw_roc(predictions: pd.DataFrame, metrics: Mapping[str, Estimate]) -> Figure:
     """The ROC curves, with the operating point of the table where there is one class."""
     from matplotlib.figure import Figure as Canvas
 
@@ -175,11 +168,10 @@ def draw_roc(predictions: pd.DataFrame, metrics: dict[str, Estimate]) -> Figure:
     return Figure("roc.png", png_of(canvas), "ROC curve of zero-shot classification", caption)
 
 
-def evaluate(
-    model: Any, cohort: Cohort, features: Features, settings: ZeroShotClassificationSettings
-) -> Result:
-    """Score ``model`` on the labelled images of ``cohort``."""
-    images = labelled_images(cohort.table, cohort.classes, features, settings)
+def predict(inputs: ModelInputs, settings: ZeroShotClassificationSettings) -> Predictions:
+    """Score the labelled images for the prompts of each class."""
+    table, features, model = inputs.rows(settings.split), inputs.features, inputs.model
+    images = labelled_images(table, inputs.cohort.classes, features, settings)
     encoded = features.images(images.table, model.similarity)
 
     def scores(positive: Any = None, negative: Any = None) -> tuple[Floats, Floats]:
@@ -188,40 +180,27 @@ def evaluate(
         return class_scores(similarities, settings.exclusive, settings.temperature), similarities
 
     scores_NC, cosines_NC2 = scores()
-    by_column = dict(zip(class_columns("score", images.classes), scores_NC.T, strict=True))
-    for side, kind in enumerate(("cosine_negative", "cosine_positive")):
-        columns = class_columns(kind, images.classes)
-        by_column |= dict(zip(columns, cosines_NC2[..., side].T, strict=True))
+    by_kind = {"score": scores_NC}
+    by_kind |= {f"cosine_{side}": cosines_NC2[..., i] for i, side in enumerate(SIDES)}
     for pair in settings.prompt_pairs:
-        own_NC, _ = scores(pair.positive, pair.negative)
-        columns = class_columns(f"score/{pair.name}", images.classes)
-        by_column |= dict(zip(columns, own_NC.T, strict=True))
-    names, values = list(by_column), np.stack(list(by_column.values()), axis=1)
-    of_samples = dict(zip(names, images.of_samples(values).T, strict=True))
-    predictions = images.samples().assign(**of_samples)
-    metrics = summarise(predictions, settings)
+        by_kind[f"score/{pair.name}"], _ = scores(pair.positive, pair.negative)
+    columns = images.columns(by_kind)
+    predictions = images.samples().assign(**columns)
     prompts = "the prompts of all classes" if settings.exclusive else "the two class prompts"
-    protocol = {
-        **settings.model_dump(mode="json", exclude={"device"}),
-        "geometry": features.geometry,
-        "score": f"softmax over the cosines with {prompts}",
-        "threshold_rule": threshold_words(settings),
-    }
-    data = {
-        **cohort.data,
-        "pictures": features.pixels,
-        "classes": list(images.classes),
-        **images.counts(),
-        "dropped": images.dropped,
-    }
-    figures = [draw_roc(predictions, metrics)]
-    return Result("zero_shot_classification", data, protocol, metrics, predictions, figures)
-
-
-def score(options: Namespace, settings: ZeroShotClassificationSettings) -> Result:
-    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
-    features = read_features(options.features, options.model)
-    model = cxrflow.load(options.model, choose_device(settings.device))
-    result = evaluate(model, cohort, features, settings)
-    log.info("AUROC %.3f", result.metrics["auroc"].value)
-    return result
+    return Predictions(
+        predictions,
+        statistic(predictions, settings),
+        {
+            **inputs.cohort.data,
+            "pictures": features.pixels,
+            "classes": list(images.classes),
+            **images.counts(),
+            "dropped": images.dropped,
+        },
+        {
+            "geometry": features.geometry,
+            "score": f"softmax over the cosines with {prompts}",
+            "threshold_rule": threshold_words(settings),
+        },
+        draw=lambda metrics: [draw_roc(predictions, metrics)],
+    )

@@ -17,7 +17,7 @@ from cxrflow.benchmarks.features import read_features
 from cxrflow.benchmarks.inputs import read_cohort
 from cxrflow.benchmarks.model_figures import given_columns
 from cxrflow.benchmarks.result import png_of
-from cxrflow.benchmarks.retrieval.precision import COLUMNS, candidates_of
+from cxrflow.benchmarks.retrieval.precision import RETRIEVAL, candidates_of
 from cxrflow.benchmarks.retrieval.settings import EmbeddingFigureSettings
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
@@ -48,14 +48,14 @@ def own_category(features_NF: Floats, categories: NDArray[np.str_], nearest: int
 
 def draw(options: Namespace, settings: EmbeddingFigureSettings) -> tuple[bytes, dict[str, Any]]:
     """The picture as PNG, and what is on it."""
-    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS)
+    cohort = read_cohort(options.cohort, "samples.parquet", RETRIEVAL)
     columns = given_columns(options, settings.columns)
     canvas = Canvas(figsize=(4.2 * len(columns), 4.4), dpi=100, layout="constrained")
     places = canvas.subplots(1, len(columns), squeeze=False)[0]
     lines = []
     for axes, column in zip(places, columns, strict=True):
         features = read_features(options.features[column.place], options.models[column.place])
-        table = candidates_of(cohort, features).table
+        table = candidates_of(cohort.table, features).table
         absent = sorted(set(settings.categories) - set(table["category"]))
         if absent:
             raise InputError(

@@ -5,26 +5,31 @@ encoders without a joint space are scored alike. How candidates are ranked and c
 ``retrieval.precision``.
 """
 
-from argparse import Namespace
+from dataclasses import replace
 
-from cxrflow.benchmarks.features import Features, read_features
-from cxrflow.benchmarks.inputs import Cohort, drop_rows, read_cohort
-from cxrflow.benchmarks.result import Result
-from cxrflow.benchmarks.retrieval.precision import COLUMNS, candidates_of, predict, result
+from cxrflow.benchmarks.inputs import drop_rows
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import Predictions
+from cxrflow.benchmarks.retrieval.precision import (
+    RETRIEVAL,
+    candidates_of,
+    predictions_of,
+    score_queries,
+)
 from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings
 from cxrflow.errors import InputError
 from cxrflow.metrics.retrieval import cosines
 
+COLUMNS = RETRIEVAL
 
-def evaluate(
-    cohort: Cohort,
-    features: Features,
-    settings: ImageRetrievalSettings,
-    any_order: bool = False,
-) -> Result:
+
+def predict(
+    inputs: ModelInputs, settings: ImageRetrievalSettings, any_order: bool = False
+) -> Predictions:
     """Search the candidates for each query image; ``any_order``: what a random order gets."""
-    candidates = candidates_of(cohort, features)
-    queries = cohort.table[cohort.table["part"] == "query"]
+    table, features = inputs.rows(settings.split), inputs.features
+    candidates = candidates_of(table, features)
+    queries = table[table["part"] == "query"]
     if queries.empty:
         raise InputError("samples.parquet: column 'part' has no 'query'; expected query images")
     tests = {
@@ -34,15 +39,12 @@ def evaluate(
     queries, dropped = drop_rows(queries, tests)
     scores_QC = None
     if not any_order:
-        own, searched = (
-            features.of(table, settings.features).double().numpy()
-            for table in (queries, candidates.table)
+        queries_QF, candidates_CF = (
+            features.of(images, settings.features).double().numpy()
+            for images in (queries, candidates.table)
         )
-        scores_QC = cosines(own, searched)
-    predictions = predict(queries, candidates, scores_QC, settings.cutoffs)
-    return result("image_retrieval", cohort, candidates, predictions, dropped, features, settings)
-
-
-def score(options: Namespace, settings: ImageRetrievalSettings) -> Result:
-    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
-    return evaluate(cohort, read_features(options.features, options.model), settings)
+        scores_QC = cosines(queries_QF, candidates_CF)
+    scored = score_queries(queries, candidates, scores_QC, settings.cutoffs)
+    predictions = predictions_of(inputs, candidates, scored, dropped, settings)
+    protocol = {**predictions.protocol, "features": settings.features}
+    return replace(predictions, protocol=protocol)

@@ -9,7 +9,6 @@ those of one patient drawn together, with the candidates as they are.
 ``other_category/<k>`` is a control: each query is judged by the category of another one.
 """
 
-import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,16 +17,15 @@ import pandas as pd
 
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.grounding.controls import exchange
-from cxrflow.benchmarks.inputs import Cohort, drop_rows
-from cxrflow.benchmarks.result import Result, estimates, slug
+from cxrflow.benchmarks.inputs import drop_rows
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import CountedStatistic, Predictions, means, slug
 from cxrflow.benchmarks.retrieval.settings import RetrievalSettings
 from cxrflow.errors import InputError
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic, weighted_mean
+from cxrflow.metrics.intervals import Floats
 from cxrflow.metrics.retrieval import precision, ranking
 
-log = logging.getLogger("cxrflow")
-
-COLUMNS = ("sample_id", "subject_id", "image_id", "part", "category")
+RETRIEVAL = ("sample_id", "subject_id", "image_id", "part", "category")
 SHOWN = ["sample_id", "subject_id", "category"]  # of predictions.parquet
 PRECISION, OTHER, CHANCE = "precision", "other_category", "chance"
 
@@ -40,9 +38,9 @@ class Candidates:
     dropped: list[dict[str, Any]]
 
 
-def candidates_of(cohort: Cohort, features: Features) -> Candidates:
-    """The candidates with features, each image once."""
-    table = cohort.table[cohort.table["part"] == "candidate"].sort_values("image_id")
+def candidates_of(samples: pd.DataFrame, features: Features) -> Candidates:
+    """Return the candidates with features, each image once."""
+    table = samples[samples["part"] == "candidate"].sort_values("image_id")
     if table.empty:
         raise InputError("samples.parquet: column 'part' has no 'candidate'; expected some")
     tests = {
@@ -52,27 +50,29 @@ def candidates_of(cohort: Cohort, features: Features) -> Candidates:
     return Candidates(*drop_rows(table, tests))
 
 
-def predict(
+def score_queries(
     queries: pd.DataFrame, candidates: Candidates, scores_QC: Floats | None, cutoffs: list[int]
 ) -> pd.DataFrame:
-    """Precision at each cutoff, and the control's, a row a query; ``scores_QC`` None: of any order.
+    """Return the precision of each query at each cutoff, and the control's.
+
+    ``scores_QC`` None: what a random order gets.
 
     Raises:
         InputError: a cutoff is beyond the candidates, or a query's category is none of theirs.
     """
-    found = candidates.table["category"].to_numpy()
-    if cutoffs[-1] > len(found):
+    categories_C = candidates.table["category"].to_numpy()
+    if cutoffs[-1] > len(categories_C):
         raise InputError(
-            f"settings: key 'cutoffs' has {cutoffs[-1]}; there are {len(found)} candidates"
+            f"settings: key 'cutoffs' has {cutoffs[-1]}; there are {len(categories_C)} candidates"
         )
-    asked = queries["category"].to_numpy()
-    strange = sorted(set(asked) - set(found))
+    categories_Q = queries["category"].to_numpy()
+    strange = sorted(set(categories_Q) - set(categories_C))
     if strange:
         raise InputError(
             f"queries of category '{strange[0]}' have no candidate; expected a category of the "
-            f"candidates: {', '.join(sorted(set(found)))}"
+            f"candidates: {', '.join(sorted(set(categories_C)))}"
         )
-    relevant_QC = asked[:, None] == found
+    relevant_QC = categories_Q[:, None] == categories_C
     chance_Q = relevant_QC.mean(axis=1)
     partner_Q = exchange(queries["category"])  # whose order a query's category is held against
     columns = dict.fromkeys((f"{PRECISION}/{k}" for k in cutoffs), chance_Q)
@@ -87,62 +87,38 @@ def predict(
     return queries[SHOWN].reset_index(drop=True).assign(**columns, **{CHANCE: chance_Q})
 
 
-def measured(
-    predictions: pd.DataFrame, settings: RetrievalSettings
-) -> dict[str, tuple[Floats, Floats]]:
-    """By metric the values [Q] whose mean it is, and which queries [Q] count."""
-    every = np.ones(len(predictions), dtype=bool)
-    named = [f"{kind}/{k}" for kind in (PRECISION, OTHER) for k in settings.cutoffs]
-    parts = {name: (predictions[name].to_numpy(), every) for name in (*named, CHANCE)}
+def statistic(predictions: pd.DataFrame, settings: RetrievalSettings) -> CountedStatistic:
+    """Mean precision at each cutoff, of all queries and of each category's; the control; chance."""
+    everything = np.ones(len(predictions), dtype=bool)
+    cutoffs = [f"{PRECISION}/{k}" for k in settings.cutoffs]
+    controls = [f"{OTHER}/{k}" for k in settings.cutoffs]
+    columns = {name: (predictions[name], everything) for name in (*cutoffs, *controls, CHANCE)}
     for category in sorted(set(predictions["category"])):
-        own = (predictions["category"] == category).to_numpy()
-        for name in named[: len(settings.cutoffs)]:
-            parts[f"{name}/{slug(category)}"] = (predictions[name].to_numpy(), own)
-    return parts
+        rows = (predictions["category"] == category).to_numpy()
+        columns |= {f"{name}/{slug(category)}": (predictions[name], rows) for name in cutoffs}
+    return means(columns)
 
 
-def statistics(predictions: pd.DataFrame, settings: RetrievalSettings) -> Statistic:
-    """Mean precision at each cutoff, of all queries and of each category's."""
-    parts = measured(predictions, settings)
-
-    def metrics(counts: Floats) -> dict[str, Floats]:
-        return {name: weighted_mean(counts, *part) for name, part in parts.items()}
-
-    return metrics
-
-
-def summarise(predictions: pd.DataFrame, settings: RetrievalSettings) -> dict[str, Estimate]:
-    parts = measured(predictions, settings)
-    sizes = {name: int((np.isfinite(values) & own).sum()) for name, (values, own) in parts.items()}
-    return estimates(statistics(predictions, settings), predictions, sizes, settings.intervals)
-
-
-def result(
-    benchmark: str,
-    cohort: Cohort,
+def predictions_of(
+    inputs: ModelInputs,
     candidates: Candidates,
-    predictions: pd.DataFrame,
+    table: pd.DataFrame,
     dropped: list[dict[str, Any]],
-    features: Features,
     settings: RetrievalSettings,
-) -> Result:
-    """What is written for the precision of each query; ``dropped``: queries that are left out."""
-    metrics = summarise(predictions, settings)
+) -> Predictions:
+    """Return what is reported of scored queries; ``dropped``: queries that are left out."""
     patients = candidates.table["subject_id"].dropna()
     counts = candidates.table["category"].value_counts().sort_index()
-    data = {
-        **cohort.data,
-        "pictures": features.pixels,
-        "queries": len(predictions),
-        "queries_of_patients_among_candidates": int(predictions["subject_id"].isin(patients).sum()),
-        "candidates": counts.to_dict(),
-        "dropped": [*dropped, *candidates.dropped],
-    }
-    protocol = {
-        **settings.model_dump(mode="json", exclude={"device"}),
-        "geometry": features.geometry,
-        "ties": "in the order of image ids",
-    }
-    first = f"{PRECISION}/{settings.cutoffs[0]}"
-    log.info("%s %.3f, by chance %.3f", first, metrics[first].value, metrics[CHANCE].value)
-    return Result(benchmark, data, protocol, metrics, predictions)
+    return Predictions(
+        table,
+        statistic(table, settings),
+        {
+            **inputs.cohort.data,
+            "pictures": inputs.features.pixels,
+            "queries": len(table),
+            "queries_of_patients_among_candidates": int(table["subject_id"].isin(patients).sum()),
+            "candidates": counts.to_dict(),
+            "dropped": [*dropped, *candidates.dropped],
+        },
+        {"geometry": inputs.features.geometry, "ties": "in the order of image ids"},
+    )

@@ -3,27 +3,27 @@
 Not in the paper but for the random order ("Random" of Table 2), which is computed, not drawn.
 """
 
-from argparse import Namespace
-
 from cxrflow.benchmarks.classification.references import plain_features
-from cxrflow.benchmarks.inputs import read_cohort
-from cxrflow.benchmarks.result import Result
-from cxrflow.benchmarks.retrieval import image_retrieval, text_retrieval
-from cxrflow.benchmarks.retrieval.precision import COLUMNS
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import Predictions
+from cxrflow.benchmarks.retrieval import image_retrieval, pair_retrieval, text_retrieval
 from cxrflow.benchmarks.retrieval.settings import (
     ImageRetrievalSettings,
+    PairRetrievalSettings,
     RetrievalSettings,
     TextRetrievalSettings,
 )
 
 
-def score_reference(name: str, options: Namespace, settings: RetrievalSettings) -> Result:
+def predict(
+    name: str, inputs: ModelInputs, settings: RetrievalSettings | PairRetrievalSettings
+) -> Predictions:
+    """Search by the features of a reference row, or in any order."""
+    if isinstance(settings, PairRetrievalSettings):
+        return pair_retrieval.predict(inputs, settings, any_order=True)
+    inputs.features = plain_features(name, inputs.pixels, inputs.cohort.table)
     if isinstance(settings, TextRetrievalSettings):
-        cohort, queries = text_retrieval.read_queries(options.cohort, settings.split)
-        features = plain_features(name, options.pixels, cohort.table)
-        return text_retrieval.evaluate(None, cohort, queries, features, settings)
+        return text_retrieval.predict(inputs, settings, any_order=True)
     assert isinstance(settings, ImageRetrievalSettings)
-    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
-    features = plain_features(name, options.pixels, cohort.table)
     settings = settings.model_copy(update={"features": "pooled"})
-    return image_retrieval.evaluate(cohort, features, settings, any_order=name == "nothing")
+    return image_retrieval.predict(inputs, settings, any_order=name == "nothing")

@@ -5,38 +5,38 @@ model keeps in its place. Contrastive-Binary-Loss keeps none by default: the pap
 same cosine, not by the classifier's probability. Texts are embedded as they are, each as a whole.
 """
 
-from argparse import Namespace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-import cxrflow
-from cxrflow.benchmarks.features import Features, read_features
-from cxrflow.benchmarks.inputs import Cohort, drop_rows, read_cohort
-from cxrflow.benchmarks.result import Result
-from cxrflow.benchmarks.retrieval.precision import COLUMNS, candidates_of, predict, result
+from cxrflow.benchmarks.inputs import drop_rows
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import Predictions
+from cxrflow.benchmarks.retrieval.precision import (
+    RETRIEVAL,
+    candidates_of,
+    predictions_of,
+    score_queries,
+)
 from cxrflow.benchmarks.retrieval.settings import TextRetrievalSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import file_digest, fingerprint
 from cxrflow.files.parquet import read_table
 from cxrflow.metrics.retrieval import without_rounding
-from cxrflow.training.precision import choose_device
 
+COLUMNS = RETRIEVAL
 FILE = "queries.parquet"
 
 
-def read_queries(folder: Path, split: str | None) -> tuple[Cohort, pd.DataFrame]:
-    """The cohort and its queries; both count for the fingerprint of the data."""
-    cohort = read_cohort(folder, "samples.parquet", COLUMNS, split)
-    table = read_table(folder / FILE, ("query_id", "category", "text"))
+def read_queries(inputs: ModelInputs) -> pd.DataFrame:
+    """Return the queries; both they and the cohort count for the fingerprint of the data."""
+    data, path = inputs.cohort.data, inputs.options.cohort / FILE
+    table = read_table(path, ("query_id", "category", "text"))
     if table.empty:
-        raise InputError(f"{folder / FILE}: the table is empty; expected a row a text")
-    cohort.data["fingerprint"] = fingerprint(
-        [cohort.data["fingerprint"], file_digest(folder / FILE)]
-    )
+        raise InputError(f"{path}: the table is empty; expected a row a text")
+    data["fingerprint"] = fingerprint([data["fingerprint"], file_digest(path)])
     # A text belongs to no patient.
-    return cohort, table.rename(columns={"query_id": "sample_id"}).assign(subject_id=None)
+    return table.rename(columns={"query_id": "sample_id"}).assign(subject_id=None)
 
 
 def usable(queries: pd.DataFrame, model: Any | None) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
@@ -48,27 +48,18 @@ def usable(queries: pd.DataFrame, model: Any | None) -> tuple[pd.DataFrame, list
     return drop_rows(queries, {"text has no tokens": empty})
 
 
-def evaluate(
-    model: Any | None,
-    cohort: Cohort,
-    queries: pd.DataFrame,
-    features: Features,
-    settings: TextRetrievalSettings,
-) -> Result:
-    """Search the candidates for each text; without a model: what a random order gets."""
-    candidates = candidates_of(cohort, features)
+def predict(
+    inputs: ModelInputs, settings: TextRetrievalSettings, any_order: bool = False
+) -> Predictions:
+    """Search the candidates for each text; ``any_order``: what a random order gets."""
+    samples, queries, features = inputs.rows(settings.split), read_queries(inputs), inputs.features
+    model = None if any_order else inputs.model
+    candidates = candidates_of(samples, features)
     queries, dropped = usable(queries, model)
     scores_QC = None
     if model is not None:
         images = features.images(candidates.table, model.similarity)
         scores_CQ = model.similarity.scores(images, model.encode_texts(queries["text"].tolist()))
         scores_QC = without_rounding(scores_CQ.T.double().cpu().numpy())
-    predictions = predict(queries, candidates, scores_QC, settings.cutoffs)
-    return result("text_retrieval", cohort, candidates, predictions, dropped, features, settings)
-
-
-def score(options: Namespace, settings: TextRetrievalSettings) -> Result:
-    cohort, queries = read_queries(options.cohort, settings.split)
-    features = read_features(options.features, options.model)
-    model = cxrflow.load(options.model, choose_device(settings.device))
-    return evaluate(model, cohort, queries, features, settings)
+    scored = score_queries(queries, candidates, scores_QC, settings.cutoffs)
+    return predictions_of(inputs, candidates, scored, dropped, settings)
