@@ -27,6 +27,11 @@ class ModelInputs(Inputs):
         super().__init__(options, file, columns)
         self.device: torch.device = choose_device(device)
 
+    @property
+    def is_reference(self) -> bool:
+        """True for a reference row, which has no model."""
+        return getattr(self.options, "model", None) is None
+
     @cached_property
     def model(self) -> Any:
         """The model, with whichever halves it has."""
@@ -35,8 +40,9 @@ class ModelInputs(Inputs):
     @cached_property
     def text_model(self) -> Any | None:
         """The model where it has a text half and so can embed prompts, else None."""
-        folder = self.options.model
-        return self.model if folder and (folder / "config.json").is_file() else None
+        if self.is_reference or not (self.options.model / "config.json").is_file():
+            return None
+        return self.model
 
     @cached_property
     def image(self) -> ImageEncoder:
@@ -46,7 +52,7 @@ class ModelInputs(Inputs):
     @cached_property
     def pixels(self) -> Pixels:
         """The pixel store, which has the geometry that the model was trained on."""
-        if getattr(self.options, "model", None) is None:
+        if self.is_reference:
             return super().pixels
         loaded = "model" in vars(self)
         geometry = self.model.geometry if loaded else trained_geometry(self.options.model)

@@ -7,7 +7,6 @@ interval treats checkpoints as independent, which those of one training are not;
 several trainings says more.
 """
 
-import importlib
 import logging
 import tempfile
 from argparse import Namespace
@@ -22,6 +21,8 @@ from cxrflow.benchmarks.features import extract
 from cxrflow.benchmarks.inputs import drop_rows
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.result import Figure, Result, estimates, png_of
+from cxrflow.benchmarks.runner import inputs_of
+from cxrflow.benchmarks.runner import score as score_benchmark
 from cxrflow.benchmarks.settings import FeatureSettings
 from cxrflow.compute.progress import progress
 from cxrflow.errors import InputError
@@ -66,9 +67,8 @@ def task_result(
     if "features" in benchmark.inputs(task_settings):
         task_options.output = task_options.features = work / "features"
         extract(task_options, FeatureSettings(device=settings.device))
-    program = importlib.import_module(f"cxrflow.benchmarks.{benchmark.program}")
-    result: Result = program.score(task_options, task_settings)
-    return result
+    inputs = inputs_of(settings.benchmark, task_options, task_settings)
+    return score_benchmark(settings.benchmark, inputs, task_settings)
 
 
 def statistics(predictions: pd.DataFrame, settings: CheckpointSeriesSettings) -> Statistic:

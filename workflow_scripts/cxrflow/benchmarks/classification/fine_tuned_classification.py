@@ -8,7 +8,6 @@ the state folder, so that what is killed goes on at the run and step it was at.
 Shapes: B images, C classes, F features.
 """
 
-from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,23 +28,26 @@ from cxrflow.benchmarks.classification.plateau_heads import (
     warm_up,
 )
 from cxrflow.benchmarks.classification.transfer import (
-    Parts,
+    TRANSFER,
+    LabelledSplits,
+    predictions_of,
     probabilities,
-    read_inputs,
-    read_parts,
-    result,
+    read_splits,
     scored,
 )
 from cxrflow.benchmarks.classification.transfer_settings import FineTunedClassificationSettings
 from cxrflow.benchmarks.features import encode, weights_file
 from cxrflow.benchmarks.inputs import Pixels, read_frames
-from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import Predictions
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
 from cxrflow.files.atomic import atomic_path, file_digest, fingerprint, read_json
 from cxrflow.training.engine import Engine
 from cxrflow.training.precision import choose_device
 from cxrflow.training.program import Losses, ParameterRule, Program
 from cxrflow.training.state import without_operations
+
+COLUMNS = TRANSFER
 
 
 def summed_loss(logits_BC: Tensor, labels_BC: Tensor, exclusive: bool) -> Tensor:
@@ -65,20 +67,20 @@ class FineTuningProgram(Program):
         self,
         image: ImageEncoder,
         head: nn.Linear,
-        parts: Parts,
+        splits: LabelledSplits,
         run: HeadRun,
         pixels: Pixels,
         settings: FineTunedClassificationSettings,
         device: torch.device,
     ) -> None:
-        self.image, self.parts, self.run, self.pixels = image, parts, run, pixels
+        self.image, self.splits, self.run, self.pixels = image, splits, run, pixels
         self.settings, self.device = settings, device
         self.head = nn.Sequential(nn.Dropout(settings.dropout), head)
         # What is classified are the trunk's features: a projection is no part of it.
         self.modules = {"image": image.encoder.to(device), "head": self.head.to(device)}
         self.parameter_rules: Sequence[ParameterRule] = [ParameterRule("*", decay=True)]  # as torch
-        self.labels_NC = torch.from_numpy(parts.train.labels_NC).float()
-        self.stored = pixels.rows(parts.train.table["image_id"])
+        self.labels_NC = torch.from_numpy(splits.train.labels_NC).float()
+        self.stored = pixels.rows(splits.train.table["image_id"])
         self.record: dict[str, Any] = {}
         self.batches_per_epoch = -(-len(run.rows) // settings.training.batch_size)
 
@@ -108,7 +110,7 @@ class FineTuningProgram(Program):
 
     def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
         """Ids of a batch."""
-        ids = self.parts.train.table["sample_id"].astype(str).to_list()
+        ids = self.splits.train.table["sample_id"].astype(str).to_list()
         return [ids[row] for row in self.rows(epoch, index)]
 
     @torch.no_grad()
@@ -125,7 +127,7 @@ class FineTuningProgram(Program):
 
     def validate(self) -> dict[str, float]:
         """Loss and metrics of the validation images; of these, the one that counts is kept."""
-        images, settings = self.parts.validation, self.settings
+        images, settings = self.splits.validation, self.settings
         logits_NC, labels_NC = self.logits(images), torch.from_numpy(images.labels_NC).float()
         number = len(labels_NC) if settings.exclusive else int(labels_NC.isfinite().sum())
         loss = summed_loss(logits_NC, labels_NC, settings.exclusive) / number
@@ -141,13 +143,13 @@ class FineTuningProgram(Program):
 
     def export(self, folder: Path) -> None:
         """``scores.npy``: the test images' probabilities [N, C]."""
-        scores_NC = probabilities(self.logits(self.parts.test), self.settings.exclusive)
+        scores_NC = probabilities(self.logits(self.splits.test), self.settings.exclusive)
         np.save(folder / "scores.npy", scores_NC)
 
 
 def warmed_head(
     image: ImageEncoder,
-    parts: Parts,
+    splits: LabelledSplits,
     run: HeadRun,
     pixels: Pixels,
     settings: FineTunedClassificationSettings,
@@ -158,11 +160,11 @@ def warmed_head(
     if not path.is_file():
         order = torch.cat(batches([run], size, 0), dim=1)[0].numpy()
         seen = order[: max(1, settings.warmup_steps) * size]  # what these updates get to
-        table = parts.train.table.iloc[seen][["image_id"]].reset_index(drop=True)
+        table = splits.train.table.iloc[seen][["image_id"]].reset_index(drop=True)
         features_NF = encode(image, pixels, table, size, device)["pooled"].to(device)
-        place = np.full(len(parts.train.table), -1)
+        place = np.full(len(splits.train.table), -1)
         place[seen] = np.arange(len(seen))
-        labels_NC = torch.from_numpy(parts.train.labels_NC[seen]).to(device)
+        labels_NC = torch.from_numpy(splits.train.labels_NC[seen]).to(device)
         runs = [HeadRun(place[run.rows], run.seed, run.start)]
         decay = settings.training.optimiser.weight_decay
         heads = LockStep(features_NF, labels_NC, settings.exclusive, runs, settings.dropout, decay)
@@ -176,7 +178,7 @@ def warmed_head(
 
 def train_run(
     image: ImageEncoder,
-    parts: Parts,
+    splits: LabelledSplits,
     rows: NDArray[np.int64],
     seed: int,
     pixels: Pixels,
@@ -187,9 +189,9 @@ def train_run(
     """Train one run to its end, from where ``folder`` says it is."""
     device = choose_device(settings.device)
     image.eval()
-    run = HeadRun(rows, seed, new_head(image.encoder.features, len(parts.classes), seed))
-    head = warmed_head(image, parts, run, pixels, settings, folder / "head.safetensors")
-    program = FineTuningProgram(image, head, parts, run, pixels, settings, device)
+    run = HeadRun(rows, seed, new_head(image.encoder.features, len(splits.classes), seed))
+    head = warmed_head(image, splits, run, pixels, settings, folder / "head.safetensors")
+    program = FineTuningProgram(image, head, splits, run, pixels, settings, device)
     named = {**identity, "model": folder.name, "seed": seed}
     remedies = ("a smaller batch_size, or accumulate, of `training`",)
     Engine(program, settings.training, seed, named, remedies).run(
@@ -197,10 +199,9 @@ def train_run(
     )
 
 
-def score(options: Namespace, settings: FineTunedClassificationSettings) -> Result:
-    """Fine-tune a model in each run of each share, and score it."""
-    cohort, pixels = read_inputs(options, settings, options.model)
-    parts = read_parts(cohort, options.cohort, pixels, settings)
+def predict(inputs: ModelInputs, settings: FineTunedClassificationSettings) -> Predictions:
+    """Fine-tune a model in each run of each share and classify the test images."""
+    splits, pixels, options = read_splits(inputs, settings), inputs.pixels, inputs.options
     image = load_image_half(options.model, trunk_alone=True)
     image.projector = None
     weights = {name: value.clone() for name, value in image.state_dict().items()}
@@ -208,29 +209,29 @@ def score(options: Namespace, settings: FineTunedClassificationSettings) -> Resu
         "program": "fine_tuning",
         "settings": settings.model_dump(mode="json"),
         "data": {
-            "images": cohort.fingerprint(pixels),
+            "images": inputs.cohort.fingerprint(pixels),
             "image": file_digest(weights_file(options.model))[:16],
         },
     }
     work = options.state / fingerprint(without_operations(identity))
     scores: dict[str, list[NDArray[np.float64]]] = {}
     courses: dict[str, list[dict[str, Any]]] = {}
-    for share, each in parts.shares.items():
+    for share, runs in splits.shares.items():
         scores[share], courses[share] = [], []
-        for rows, seed in zip(each, settings.run_seeds, strict=True):
-            own = work / f"{share}_seed{seed}"
-            output = own / "scores"
+        for rows, seed in zip(runs, settings.run_seeds, strict=True):
+            folder = work / f"{share}_seed{seed}"
+            output = folder / "scores"
             if not (output / "run.json").is_file():
                 image.load_state_dict(weights)
-                train_run(image, parts, rows, seed, pixels, settings, identity, own)
-            made = read_json(output / "run.json")
+                train_run(image, splits, rows, seed, pixels, settings, identity, folder)
+            record = read_json(output / "run.json")
             scores[share].append(np.load(output / "scores.npy"))
-            per_epoch = made["steps"] / made["epochs"]
+            per_epoch = record["steps"] / record["epochs"]
             courses[share].append(
                 {
-                    "epochs": made["epochs"],
-                    "best_epoch": made["kept_step"] / per_epoch,
-                    "validation": made["validation"],
+                    "epochs": record["epochs"],
+                    "best_epoch": record["kept_step"] / per_epoch,
+                    "validation": record["validation"],
                 }
             )
-    return result("fine_tuned_classification", cohort, parts, pixels, scores, courses, settings)
+    return predictions_of(inputs, splits, scores, courses, settings)

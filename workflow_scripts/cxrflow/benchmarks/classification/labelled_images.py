@@ -30,6 +30,15 @@ def class_columns(kind: str, classes: Sequence[str]) -> list[str]:
     return [kind] if len(classes) == 1 else [f"{kind}/{slug(name)}" for name in classes]
 
 
+def score_columns(by_kind: Mapping[str, Floats], classes: Sequence[str]) -> dict[str, Floats]:
+    """Return the columns of predictions.parquet of samples' scores [S, C] of each kind."""
+    return {
+        column: values_S
+        for kind, scores_SC in by_kind.items()
+        for column, values_S in zip(class_columns(kind, classes), scores_SC.T, strict=True)
+    }
+
+
 @dataclass(frozen=True)
 class LabelledImages:
     """Images with labels and features.
@@ -56,16 +65,6 @@ class LabelledImages:
         total = np.zeros((len(size), scores_NC.shape[1]))
         np.add.at(total, self.groups_N, scores_NC)
         return total / size[:, None]
-
-    def columns(self, by_kind: Mapping[str, Floats]) -> dict[str, Floats]:
-        """Return columns of predictions.parquet: of each kind of scores [N, C] the samples' means."""
-        return {
-            column: values
-            for kind, scores_NC in by_kind.items()
-            for column, values in zip(
-                class_columns(kind, self.classes), self.of_samples(scores_NC).T, strict=True
-            )
-        }
 
     def samples(self) -> pd.DataFrame:
         """The samples with their labels, a sample's first image standing for it."""

@@ -9,7 +9,6 @@ until the result is written: what is killed goes on at the share it was at.
 """
 
 import io
-from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -28,11 +27,11 @@ from cxrflow.benchmarks.classification.plateau_heads import (
     train_until_plateau,
 )
 from cxrflow.benchmarks.classification.transfer import (
-    Parts,
+    TRANSFER,
+    LabelledSplits,
+    predictions_of,
     probabilities,
-    read_inputs,
-    read_parts,
-    result,
+    read_splits,
     scored,
 )
 from cxrflow.benchmarks.classification.transfer_settings import LinearClassificationSettings
@@ -45,29 +44,36 @@ from cxrflow.benchmarks.features import (
     write_features,
 )
 from cxrflow.benchmarks.inputs import Pixels
-from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import Predictions
 from cxrflow.encoders.image_encoder import load_image_half
 from cxrflow.files.atomic import atomic_path, file_digest, fingerprint
 from cxrflow.training.monitor import Monitor
 from cxrflow.training.precision import choose_device
 
+COLUMNS = TRANSFER
 
-def images_of(parts: Parts) -> pd.DataFrame:
+
+def images_of(splits: LabelledSplits) -> pd.DataFrame:
     """The images that any run learns from, chooses by or is scored on, each once."""
-    rows = np.unique(np.concatenate([rows for each in parts.shares.values() for rows in each]))
-    tables = [parts.train.table.iloc[rows], parts.validation.table, parts.test.table]
+    rows = np.unique(np.concatenate([rows for each in splits.shares.values() for rows in each]))
+    tables = [splits.train.table.iloc[rows], splits.validation.table, splits.test.table]
     ids = pd.concat([table[["image_id"]] for table in tables])
     return ids.drop_duplicates(ignore_index=True)
 
 
 def encoded(
-    model: Path, parts: Parts, pixels: Pixels, settings: LinearClassificationSettings, folder: Path
+    model: Path,
+    splits: LabelledSplits,
+    pixels: Pixels,
+    settings: LinearClassificationSettings,
+    folder: Path,
 ) -> Features:
     """Features of the images that are needed, from ``folder`` where they are there already."""
     if not (folder / "features.json").is_file():
         image = load_image_half(model, trunk_alone=True)
         image.projector = None  # the trunk's features alone
-        images, device = images_of(parts), choose_device(settings.device)
+        images, device = images_of(splits), choose_device(settings.device)
         by_kind = encode(image, pixels, images, settings.encoder_batch_size, device)
         write_features(folder, images, by_kind, computed_from(model, pixels))
     return read_features(folder, model)
@@ -77,29 +83,29 @@ class Sweep:
     """The runs of a task on the features of its images, share by share."""
 
     def __init__(
-        self, features: Features, parts: Parts, settings: LinearClassificationSettings
+        self, features: Features, splits: LabelledSplits, settings: LinearClassificationSettings
     ) -> None:
-        self.parts, self.settings = parts, settings
+        self.splits, self.settings = splits, settings
         device = choose_device(settings.device)
         self.features_NF = features.by_kind["pooled"].to(device)
         self.rows, validation, test = (
-            features.rows(part.table) for part in (parts.train, parts.validation, parts.test)
+            features.rows(images.table) for images in (splits.train, splits.validation, splits.test)
         )
         self.validation_NF, self.test_NF = (
             self.features_NF[torch.from_numpy(rows).to(device)] for rows in (validation, test)
         )
         # Of the rows of the features; images that no share has were not encoded.
         there = self.rows >= 0
-        labels_NC = np.full((len(self.features_NF), len(parts.classes)), np.nan)
-        labels_NC[self.rows[there]] = parts.train.labels_NC[there]
+        labels_NC = np.full((len(self.features_NF), len(splits.classes)), np.nan)
+        labels_NC[self.rows[there]] = splits.train.labels_NC[there]
         self.labels_NC = torch.from_numpy(labels_NC).to(device)
 
     def train(self, share: str) -> list[TrainedHead]:
         """The heads of the runs of a share."""
         settings, width = self.settings, self.features_NF.shape[1]
         runs = [
-            HeadRun(self.rows[rows], seed, new_head(width, len(self.parts.classes), seed))
-            for rows, seed in zip(self.parts.shares[share], settings.run_seeds, strict=True)
+            HeadRun(self.rows[rows], seed, new_head(width, len(self.splits.classes), seed))
+            for rows, seed in zip(self.splits.shares[share], settings.run_seeds, strict=True)
         ]
         lock_step = LockStep(
             *(self.features_NF, self.labels_NC, settings.exclusive, runs),
@@ -113,14 +119,14 @@ class Sweep:
     def validate(self, head: TrainedHead) -> dict[str, float]:
         """The validation images' metrics."""
         scores_NC = probabilities(head.logits(self.validation_NF), self.settings.exclusive)
-        return scored(self.parts.validation, scores_NC, self.settings, self.settings.monitor)
+        return scored(self.splits.validation, scores_NC, self.settings, self.settings.monitor)
 
     def test(self, head: TrainedHead) -> NDArray[np.float64]:
         """The test images' probabilities [N, C]."""
         return probabilities(head.logits(self.test_NF), self.settings.exclusive)
 
 
-def kept(path: Path, train: Callable[[], list[TrainedHead]]) -> list[TrainedHead]:
+def resumed(path: Path, train: Callable[[], list[TrainedHead]]) -> list[TrainedHead]:
     """The heads that ``path`` holds, which are trained first where it is not there."""
     if not path.is_file():
         buffer = io.BytesIO()
@@ -131,31 +137,27 @@ def kept(path: Path, train: Callable[[], list[TrainedHead]]) -> list[TrainedHead
     return [TrainedHead(**{**head, "monitor": Monitor(**head["monitor"])}) for head in heads]
 
 
-def score(options: Namespace, settings: LinearClassificationSettings) -> Result:
-    """Train and score the heads of a model."""
-    cohort, pixels = read_inputs(options, settings, options.model)
-    parts = read_parts(cohort, options.cohort, pixels, settings)
-    said = [
+def predict(inputs: ModelInputs, settings: LinearClassificationSettings) -> Predictions:
+    """Train the heads of a model and classify the test images by them."""
+    splits, model = read_splits(inputs, settings), inputs.options.model
+    origin = [
         settings.model_dump(mode="json"),
-        cohort.fingerprint(pixels),
-        file_digest(weights_file(options.model)),
+        inputs.cohort.fingerprint(inputs.pixels),
+        file_digest(weights_file(model)),
     ]
-    work = options.state / fingerprint(said)  # nothing is gone on with that began otherwise
-    features = encoded(options.model, parts, pixels, settings, work / "features")
-    sweep = Sweep(features, parts, settings)
+    work = inputs.options.state / fingerprint(origin)  # a state of another origin is not resumed
+    features = encoded(model, splits, inputs.pixels, settings, work / "features")
+    sweep = Sweep(features, splits, settings)
     heads = {
-        share: kept(work / f"{share}.pt", partial(sweep.train, share)) for share in parts.shares
+        share: resumed(work / f"{share}.pt", partial(sweep.train, share)) for share in splits.shares
     }
-    scores = {share: [sweep.test(head) for head in each] for share, each in heads.items()}
+    scores = {share: [sweep.test(head) for head in runs] for share, runs in heads.items()}
     courses = {
         share: [
             {"epochs": h.epochs, "best_epoch": h.monitor.step, "validation": -h.monitor.best}
-            for h in each
+            for h in runs
         ]
-        for share, each in heads.items()
+        for share, runs in heads.items()
     }
-    every = [[head.head_GC.numpy() for head in each] for each in heads.values()]
-    return result(
-        *("linear_classification", cohort, parts, pixels, scores, courses, settings),
-        heads=np.array(every),
-    )
+    weights = np.array([[head.head_GC.numpy() for head in runs] for runs in heads.values()])
+    return predictions_of(inputs, splits, scores, courses, settings, heads=weights)

@@ -29,6 +29,7 @@ from cxrflow.benchmarks.classification.labelled_images import (
     class_embedding,
     class_prompts,
     labelled_images,
+    score_columns,
 )
 from cxrflow.benchmarks.classification.logistic_regression import (
     LinearHeads,
@@ -268,11 +269,11 @@ def probed(
         settings,
     )
     by_probe = {
-        score_column(share, seed): scores_MC[:, absence:]
+        score_column(share, seed): test.of_samples(scores_MC[:, absence:])
         for share, scores_SMC in scores.items()
         for seed, scores_MC in zip(settings.probe_seeds, scores_SMC, strict=True)
     }
-    predictions = test.samples().assign(**test.columns(by_probe))
+    predictions = test.samples().assign(**score_columns(by_probe, classes))
     return Predictions(
         predictions,
         statistic(predictions, settings),

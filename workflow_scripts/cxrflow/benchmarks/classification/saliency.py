@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from cxrflow.benchmarks.classification.labelled_images import COLUMNS
+from cxrflow.benchmarks.classification.labelled_images import LABELLED
 from cxrflow.benchmarks.classification.linear_probe import percent
 from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
 from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
@@ -82,7 +82,7 @@ def shown(values_HW: Floats) -> NDArray[np.uint8]:
 
 def draw(options: Namespace, settings: SaliencyFigureSettings) -> tuple[bytes, dict[str, Any]]:
     """The picture as PNG, and what is on it."""
-    cohort = read_cohort(options.cohort, "samples.parquet", (*COLUMNS, "split"))
+    cohort = read_cohort(options.cohort, "samples.parquet", (*LABELLED, "split"))
     columns = given_columns(options, settings.columns)
     stores = [cast(Pixels, PixelStore(options.pixels[one.place])) for one in columns]
     for column, store in zip(columns, stores, strict=True):

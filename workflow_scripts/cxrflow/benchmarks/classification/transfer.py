@@ -10,23 +10,22 @@ paper calls a patient in MURA is a study, whose images' probabilities are averag
 Shapes: N images, S samples, C classes.
 """
 
-import logging
-from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cxrflow.benchmarks.classification import linear_probe
 from cxrflow.benchmarks.classification.labelled_images import (
-    COLUMNS,
+    LABELLED,
     LabelledImages,
-    class_columns,
     labelled_images,
+    score_columns,
 )
 from cxrflow.benchmarks.classification.linear_probe import (
     percent,
@@ -34,34 +33,32 @@ from cxrflow.benchmarks.classification.linear_probe import (
     share_rows,
     targets,
 )
-from cxrflow.benchmarks.classification.linear_probe import statistics as probe_statistics
 from cxrflow.benchmarks.classification.scores import (
     class_metrics,
     class_names,
+    class_size,
     columns_of,
-    sizes,
     threshold_words,
 )
 from cxrflow.benchmarks.classification.transfer_settings import TransferSettings
-from cxrflow.benchmarks.features import Features, trained_geometry
+from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.grounding.controls import exchange
-from cxrflow.benchmarks.inputs import Cohort, Pixels, choose_split, open_pixels, read_cohort
-from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.inputs import open_pixels
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.errors import InputError
 from cxrflow.files.csv_table import read_lines
 from cxrflow.files.drops import Drop
 from cxrflow.images.geometry import Geometry
-from cxrflow.images.store import PixelStore
 from cxrflow.metrics.crossed import over_trainings_and_samples, resampled
 from cxrflow.metrics.intervals import Estimate, Floats, Statistic, clusters_of
 
-log = logging.getLogger("cxrflow")
-
+TRANSFER = (*LABELLED, "image_path", "split")
 OTHER = "other_image"  # the control's metric
 
 
 @dataclass(frozen=True)
-class Parts:
+class LabelledSplits:
     """Labelled images to learn from, to choose by and to be scored on."""
 
     train: LabelledImages
@@ -76,45 +73,37 @@ class Parts:
         return self.train.classes
 
 
-def read_inputs(
-    options: Namespace, settings: TransferSettings, model: Path | None = None
-) -> tuple[Cohort, Pixels]:
-    """The cohort, and its images in the geometry of the task, or else of a ``model``."""
-    cohort = read_cohort(options.cohort, "samples.parquet", (*COLUMNS, "image_path", "split"))
-    if settings.geometry is not None:
-        return cohort, open_pixels(options.pixels, str(Geometry.parse(settings.geometry)))
-    if model is None:  # a reference row, which has no geometry of its own
-        return cohort, cast(Pixels, PixelStore(options.pixels))
-    return cohort, open_pixels(options.pixels, trained_geometry(model))
-
-
-def read_parts(cohort: Cohort, folder: Path, pixels: Pixels, settings: TransferSettings) -> Parts:
-    """The parts of a cohort, whose ``folder`` is named in errors, and what a share is.
+def read_splits(inputs: ModelInputs, settings: TransferSettings) -> LabelledSplits:
+    """Return the images of each split, in the geometry of the task or else of the model.
 
     Raises:
-        InputError: a part has no image, or no class with both labels; a list names no image.
+        InputError: a split has no image, or no class with both labels; a list names no image.
     """
-    source = folder / "samples.parquet"
-    stored = cohort.table[["image_id"]].drop_duplicates()
+    table = inputs.cohort.table
+    if settings.geometry is not None:
+        geometry = str(Geometry.parse(settings.geometry))
+        inputs.pixels = open_pixels(inputs.options.pixels, geometry)
+    pixels = inputs.pixels
+    stored = table[["image_id"]].drop_duplicates()
     stored = stored[pixels.holds(stored["image_id"])]
-    known = Features(pd.DataFrame(stored), {}, str(pixels.geometry), pixels.fingerprint)
+    features = Features(pd.DataFrame(stored), {}, str(pixels.geometry), pixels.fingerprint)
     of_images = settings.model_copy(update={"sample": "image"})
-    wanted = {
+    settings_by_split = {
         settings.train_split: of_images,  # every image is learnt from, of whatever group
         settings.validation_split: settings,
         settings.split: settings,
     }
-    parts, dropped = [], []
-    for split, own in wanted.items():
-        rows = choose_split(cohort.table, split, source)
+    splits, dropped = [], []
+    for split, of_split in settings_by_split.items():
+        rows = inputs.rows(split)
         try:
-            part = labelled_images(rows, cohort.classes, known, own.labels)
+            images = labelled_images(rows, inputs.cohort.classes, features, of_split.labels)
         except InputError as error:
-            raise InputError(f"{source}, split '{split}': {error}") from None
-        parts.append(part)
-        dropped += [{**one, "part": split} for one in part.dropped]
-    shares, lost = shares_of(parts[0], settings)
-    return Parts(parts[0], parts[1], parts[2], shares, dropped + lost)
+            raise InputError(f"{inputs.source}, split '{split}': {error}") from None
+        splits.append(images)
+        dropped += [{**drop, "part": split} for drop in images.dropped]
+    shares, unmatched = shares_of(splits[0], settings)
+    return LabelledSplits(splits[0], splits[1], splits[2], shares, dropped + unmatched)
 
 
 def shares_of(
@@ -218,98 +207,86 @@ def exchanged(predictions: pd.DataFrame, settings: TransferSettings) -> pd.DataF
     return own.assign(**{name: partner[name].to_numpy() for name in scores})
 
 
-def statistics(predictions: pd.DataFrame, settings: TransferSettings) -> Statistic:
+def statistic(predictions: pd.DataFrame, settings: TransferSettings) -> CountedStatistic:
     """``<metric>/<per cent>``, the mean over the runs, and their spread ``<metric>_sd/<…>``."""
-    return probe_statistics(predictions, settings.labels)
+    return linear_probe.statistic(predictions, settings.labels)
 
 
-def summarise(predictions: pd.DataFrame, settings: TransferSettings) -> dict[str, Estimate]:
-    """The metrics of :func:`statistics`, with their intervals over runs and samples.
+def over_runs(predictions: pd.DataFrame, settings: TransferSettings) -> dict[str, Estimate]:
+    """Return the metrics of :func:`statistic` with their intervals over runs and samples.
 
     And the control: ``other_image/<per cent>`` is the first of the settings' metrics, of scores of
     another patient's image.
     """
-    names, labels_NC = class_names(predictions), columns_of(predictions, "label")
-    chosen = settings.intervals
-    clusters = clusters_of(predictions["subject_id"], chosen.unit)
-    found: dict[str, Estimate] = {}
-    for share, metrics in runs_of(predictions, settings):
-        runs = [resampled(one, clusters, chosen.replicates, chosen.seed) for one in metrics]
-        behind = sizes(list(runs[0].value), labels_NC, names)
+    size = class_size(columns_of(predictions, "label"), class_names(predictions))
+    intervals = settings.intervals
+    clusters = clusters_of(predictions["subject_id"], intervals.unit)
+    estimates: dict[str, Estimate] = {}
+    for share, of_runs in runs_of(predictions, settings):
+        runs = [resampled(run, clusters, intervals.replicates, intervals.seed) for run in of_runs]
         for name in runs[0].value:
-            kind, slash, own = name.partition("/")
-            values = np.array([run.value[name] for run in runs])
-            patients = min(len(np.unique(clusters)), behind[name])
-            ends = over_trainings_and_samples(runs, name, patients, chosen.level)
+            kind, slash, class_name = name.partition("/")
+            values, number = np.array([run.value[name] for run in runs]), size(name)
+            patients = min(len(np.unique(clusters)), number)
+            ends = over_trainings_and_samples(runs, name, patients, intervals.level)
             mean, spread = float(values.mean()), float(values.std(ddof=1))
-            found[f"{kind}/{share}{slash}{own}"] = Estimate(mean, ends.low, ends.high, behind[name])
-            found[f"{kind}_sd/{share}{slash}{own}"] = Estimate(
-                spread, float("nan"), float("nan"), behind[name]
-            )
+            key = f"/{share}{slash}{class_name}"
+            estimates[kind + key] = Estimate(mean, ends.low, ends.high, number)
+            estimates[f"{kind}_sd{key}"] = Estimate.counted(spread, number)
     control = exchanged(predictions, settings)
     if len(control):
         once = np.ones((1, len(control)))
-        for share, metrics in runs_of(control, settings):
-            mean = float(np.mean([one(once)[settings.metrics[0]][0] for one in metrics]))
-            found[f"{OTHER}/{share}"] = Estimate(mean, float("nan"), float("nan"), len(control))
-    return found
+        for share, of_runs in runs_of(control, settings):
+            mean = float(np.mean([run(once)[settings.metrics[0]][0] for run in of_runs]))
+            estimates[f"{OTHER}/{share}"] = Estimate.counted(mean, len(control))
+    return estimates
 
 
-def result(
-    benchmark: str,
-    cohort: Cohort,
-    parts: Parts,
-    pixels: Pixels,
+def predictions_of(
+    inputs: ModelInputs,
+    splits: LabelledSplits,
     scores: Mapping[str, Sequence[Floats]],
     courses: Mapping[str, Sequence[Mapping[str, Any]]],
     settings: TransferSettings,
     **arrays: NDArray[Any],
-) -> Result:
-    """The whole result of the test images' ``scores`` [N, C] of each run, by share.
+) -> Predictions:
+    """Return what is reported of the test images' ``scores`` [N, C] of each run, by share.
 
-    ``courses``: what is said of how the runs of a share went.
+    ``courses``: what is said of how the runs of a share went. Intervals are over the runs too, so
+    that they are no plain bootstrap of :func:`statistic`.
     """
-    columns = {
-        column: values
-        for share, each in scores.items()
-        for seed, scores_NC in zip(settings.run_seeds, each, strict=True)
-        for column, values in zip(
-            class_columns(score_column(share, seed), parts.classes),
-            sample_means(parts.test, scores_NC).T,
-            strict=True,
-        )
+    by_run = {
+        score_column(share, seed): sample_means(splits.test, scores_NC)
+        for share, of_runs in scores.items()
+        for seed, scores_NC in zip(settings.run_seeds, of_runs, strict=True)
     }
-    samples = parts.test.samples()
+    samples = splits.test.samples()
     partner = exchange(pd.Series(clusters_of(samples["subject_id"])))
     other = samples["sample_id"].iloc[partner].reset_index(drop=True).where(partner >= 0)
-    predictions = samples.assign(other=other, **columns)
-    metrics = summarise(predictions, settings)
-    protocol = {
-        **settings.model_dump(mode="json", exclude={"device", "encoder_batch_size"}),
-        "geometry": str(pixels.geometry),
-        "threshold_rule": f"{threshold_words(settings.labels)}, for each run",
-    }
-    once = np.ones((1, len(predictions)))
+    table = samples.assign(other=other, **score_columns(by_run, splits.classes))
+    once = np.ones((1, len(table)))
     runs: dict[str, list[dict[str, Any]]] = {}
-    for share, each in runs_of(predictions, settings):
+    for share, of_runs in runs_of(table, settings):
         runs[share] = [{"seed": seed} for seed in settings.run_seeds]
         for run, course in zip(runs[share], courses.get(share, []), strict=False):
             run |= course
-        for run, metric in zip(runs[share], each, strict=True):
+        for run, metric in zip(runs[share], of_runs, strict=True):
             values = {name: float(value[0]) for name, value in metric(once).items()}
             run |= {name: value for name, value in values.items() if np.isfinite(value)}
     data = {
-        **cohort.data,
-        "pictures": pixels.fingerprint,
-        "classes": list(parts.classes),
-        **parts.test.counts(),
-        **{f"train_{name}": count for name, count in parts.train.counts().items()},
-        **{f"validation_{name}": count for name, count in parts.validation.counts().items()},
-        "labelled": {share: len(rows[0]) for share, rows in parts.shares.items()},
+        **inputs.cohort.data,
+        "pictures": inputs.pixels.fingerprint,
+        "classes": list(splits.classes),
+        **splits.test.counts(),
+        **{f"train_{name}": count for name, count in splits.train.counts().items()},
+        **{f"validation_{name}": count for name, count in splits.validation.counts().items()},
+        "labelled": {share: len(rows[0]) for share, rows in splits.shares.items()},
         "runs": runs,
-        "dropped": parts.dropped,
+        "dropped": splits.dropped,
     }
-    for share in scores:
-        found = metrics[f"{settings.metrics[0]}/{share}"]
-        log.info("%s %% of the labels: %s %.3f", share, settings.metrics[0], found.value)
-    return Result(benchmark, data, protocol, metrics, predictions, arrays=arrays)
+    protocol = {
+        "geometry": str(inputs.pixels.geometry),
+        "threshold_rule": f"{threshold_words(settings.labels)}, for each run",
+    }
+    estimates = over_runs(table, settings)
+    return Predictions(table, None, data, protocol, estimates=estimates, arrays=arrays)

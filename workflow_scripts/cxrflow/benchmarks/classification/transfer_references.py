@@ -7,7 +7,6 @@ exclusive class there is no optimum but a limit, which gives it the probability 
 does; ``data.runs`` names such classes. Not in the paper.
 """
 
-from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -18,37 +17,38 @@ from cxrflow.benchmarks.classification.linear_probe import train_probes
 from cxrflow.benchmarks.classification.references import stored_features
 from cxrflow.benchmarks.classification.settings import ConvergedSolver
 from cxrflow.benchmarks.classification.transfer import (
-    Parts,
+    LabelledSplits,
+    predictions_of,
     probabilities,
-    read_inputs,
-    read_parts,
-    result,
+    read_splits,
 )
 from cxrflow.benchmarks.classification.transfer_settings import TransferSettings
 from cxrflow.benchmarks.inputs import Pixels
-from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import Predictions
 from cxrflow.metrics.intervals import Floats
 
 
-def frequencies(parts: Parts) -> Iterator[tuple[str, list[Floats]]]:
+def frequencies(splits: LabelledSplits) -> Iterator[tuple[str, list[Floats]]]:
     """For each share and run the classes' frequencies, for each of N test images [N, C]."""
-    for share, each in parts.shares.items():
-        labels = [parts.train.labels_NC[rows] for rows in each]
+    for share, each in splits.shares.items():
+        labels = [splits.train.labels_NC[rows] for rows in each]
         means = [np.nansum(own, axis=0) / np.isfinite(own).sum(axis=0).clip(1) for own in labels]
-        yield share, [np.tile(mean_C, (len(parts.test.table), 1)) for mean_C in means]
+        yield share, [np.tile(mean_C, (len(splits.test.table), 1)) for mean_C in means]
 
 
 def optima(
-    name: str, parts: Parts, pixels: Pixels, settings: TransferSettings
+    name: str, splits: LabelledSplits, pixels: Pixels, settings: TransferSettings
 ) -> Iterator[tuple[str, list[Floats]]]:
     """For each share and run the probabilities [N, C] by plain features of the images."""
     train_NF, test_NF = (
-        stored_features(name, pixels, part.table["image_id"]) for part in (parts.train, parts.test)
+        stored_features(name, pixels, part.table["image_id"])
+        for part in (splits.train, splits.test)
     )
-    labels_NC = parts.train.labels_NC
-    for share, each in parts.shares.items():
-        found = [np.zeros((len(test_NF), len(parts.classes))) for _ in each]
-        there = [tuple(np.flatnonzero(~missing)) for missing in absent(parts, each, settings)]
+    labels_NC = splits.train.labels_NC
+    for share, each in splits.shares.items():
+        found = [np.zeros((len(test_NF), len(splits.classes))) for _ in each]
+        there = [tuple(np.flatnonzero(~missing)) for missing in absent(splits, each, settings)]
         for present in dict.fromkeys(there):
             labels = labels_NC[:, present]
             start_FC = torch.zeros(train_NF.shape[1], len(present))
@@ -62,22 +62,26 @@ def optima(
 
 
 def absent(
-    parts: Parts, each: Sequence[NDArray[np.int64]], settings: TransferSettings
+    splits: LabelledSplits, each: Sequence[NDArray[np.int64]], settings: TransferSettings
 ) -> list[NDArray[np.bool_]]:
     """Which exclusive classes [C] none of the rows of each run is of; of others, none."""
-    counts = [np.nansum(parts.train.labels_NC[rows], axis=0) for rows in each]
+    counts = [np.nansum(splits.train.labels_NC[rows], axis=0) for rows in each]
     return [(count_C == 0) & settings.exclusive for count_C in counts]
 
 
-def score_reference(name: str, options: Namespace, settings: TransferSettings) -> Result:
-    cohort, pixels = read_inputs(options, settings)
-    parts = read_parts(cohort, options.cohort, pixels, settings)
-    found = frequencies(parts) if name == "nothing" else optima(name, parts, pixels, settings)
-    lacking = {
+def predict(name: str, inputs: ModelInputs, settings: TransferSettings) -> Predictions:
+    """Classify the test images in each run of each share as a reference row does."""
+    splits = read_splits(inputs, settings)
+    plain = (
+        frequencies(splits) if name == "nothing" else optima(name, splits, inputs.pixels, settings)
+    )
+    absences = {
         share: [
-            {"absent": [parts.classes[c] for c in np.flatnonzero(missing)]} if any(missing) else {}
-            for missing in absent(parts, each, settings)
+            {"absent": [splits.classes[c] for c in np.flatnonzero(is_absent)]}
+            if any(is_absent)
+            else {}
+            for is_absent in absent(splits, runs, settings)
         ]
-        for share, each in parts.shares.items()
+        for share, runs in splits.shares.items()
     }
-    return result(options.benchmark, cohort, parts, pixels, dict(found), lacking, settings)
+    return predictions_of(inputs, splits, dict(plain), absences, settings)

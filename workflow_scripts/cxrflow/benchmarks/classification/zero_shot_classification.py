@@ -25,6 +25,7 @@ from cxrflow.benchmarks.classification.labelled_images import (
     LABELLED,
     class_prompts,
     labelled_images,
+    score_columns,
 )
 from cxrflow.benchmarks.classification.scores import (
     class_metrics,
@@ -184,8 +185,8 @@ def predict(inputs: ModelInputs, settings: ZeroShotClassificationSettings) -> Pr
     by_kind |= {f"cosine_{side}": cosines_NC2[..., i] for i, side in enumerate(SIDES)}
     for pair in settings.prompt_pairs:
         by_kind[f"score/{pair.name}"], _ = scores(pair.positive, pair.negative)
-    columns = images.columns(by_kind)
-    predictions = images.samples().assign(**columns)
+    by_kind = {kind: images.of_samples(values) for kind, values in by_kind.items()}
+    predictions = images.samples().assign(**score_columns(by_kind, images.classes))
     prompts = "the prompts of all classes" if settings.exclusive else "the two class prompts"
     return Predictions(
         predictions,

@@ -22,7 +22,7 @@ from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
 from cxrflow.similarity.similarity import EncodedImages
 
-COLUMNS = (
+BOXED = (
     *("sample_id", "subject_id", "image_id", "boxes"),
     *("image_width", "image_height", "split"),
 )

@@ -11,9 +11,7 @@ mean over the seeds, its spread over them stands beside it (``<metric>_sd``).
 """
 
 import logging
-from argparse import Namespace
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,15 +20,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-import cxrflow
 from cxrflow.benchmarks.classification.labelled_images import class_embedding
 from cxrflow.benchmarks.classification.linear_probe import percent
 from cxrflow.benchmarks.classification.logistic_regression import LinearHeads, longest
 from cxrflow.benchmarks.classification.settings import SegmentationSettings
-from cxrflow.benchmarks.features import trained_geometry
 from cxrflow.benchmarks.grounding.patch_heads import share_rows, solve_patch_heads
 from cxrflow.benchmarks.grounding.patches import (
-    COLUMNS,
+    BOXED,
     PatchEncoder,
     annotated_cells,
     images_with_boxes,
@@ -40,19 +36,20 @@ from cxrflow.benchmarks.grounding.segmentation_scores import (
     ZERO_SHOT,
     columns_of,
     score_samples,
-    summarise,
+    statistic,
 )
-from cxrflow.benchmarks.inputs import Cohort, Pixels, choose_split, open_pixels, read_cohort
-from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.inputs import Inputs, Pixels
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import Predictions
 from cxrflow.encoders.dilation import refine_grid
-from cxrflow.encoders.image_encoder import load_image_half
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import rescale_minmax
 from cxrflow.similarity.similarity import EncodedImages
-from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
+
+COLUMNS = BOXED
 
 
 def start_of(settings: SegmentationSettings, classes_CP: NDArray[np.float64] | None) -> str:
@@ -138,7 +135,7 @@ def make_maps(
     return maps
 
 
-class Parts(NamedTuple):
+class BoxedSplits(NamedTuple):
     """Images with boxes to learn from and to be scored on."""
 
     train: pd.DataFrame
@@ -147,76 +144,69 @@ class Parts(NamedTuple):
     listed: dict[str, int]  # images by split, with or without a box
 
 
-def read_parts(
-    cohort: Cohort, folder: Path, pixels: Pixels, settings: SegmentationSettings
-) -> Parts:
-    """Both parts of a cohort; ``folder`` is the cohort's, named in errors."""
-    source = folder / "samples.parquet"
-    parts, dropped = [], []
+def read_splits(inputs: Inputs, settings: SegmentationSettings) -> BoxedSplits:
+    """Return the images with boxes of the splits to train on and to be scored on."""
+    splits, dropped = [], []
     listed: dict[str, int] = {}
     for split in (settings.train_split, settings.split):
-        table = choose_split(cohort.table, split, source)
-        part, lost = images_with_boxes(table, pixels)
-        parts.append(part)
-        dropped += [{**one, "part": split} for one in lost]
-        listed[split] = len(table)
-    train, test = parts
-    return Parts(train, test, dropped, listed)
+        table = inputs.rows(split)
+        boxed, dropped_of_split = images_with_boxes(table, inputs.pixels)
+        splits.append(boxed)
+        dropped += [{**drop, "part": split} for drop in dropped_of_split]
+        listed[str(split)] = len(table)
+    train, test = splits
+    return BoxedSplits(train, test, dropped, listed)
 
 
-def make_result(
-    cohort: Cohort,
-    parts: Parts,
-    pixels: Pixels,
+def predictions_of(
+    inputs: Inputs,
+    splits: BoxedSplits,
     maps: Mapping[str, NDArray[np.float64]],
     settings: SegmentationSettings,
     protocol: Mapping[str, Any],
     labelled: Mapping[str, int],
-) -> Result:
-    """The result of maps of all test images by name; ``protocol``: of what made them."""
-    test = parts.test.assign(row=np.arange(len(parts.test)))
+) -> Predictions:
+    """Return what is reported of maps of all test images, of a model or a reference row.
+
+    ``protocol``: how the maps were computed. ``labelled``: images that each share of probes has.
+    """
+    test = splits.test.assign(row=np.arange(len(splits.test)))
     samples = one_box_each(test) if settings.unit == "box" else test
-    geometry = Geometry.parse(str(pixels.geometry))
-    known, scores = score_samples(maps, samples, geometry, settings)
-    reasons = {str(k): int(v) for k, v in known["unscored"].value_counts().items()}
+    geometry = Geometry.parse(str(inputs.pixels.geometry))
+    rows, scores = score_samples(maps, samples, geometry, settings)
+    reasons = {str(k): int(v) for k, v in rows["unscored"].value_counts().items()}
     for reason, count in reasons.items():
         log.warning("%d samples are not wholly scored: %s", count, reason)
-    said = {
-        **settings.model_dump(mode="json", exclude={"encoder_batch_size", "device"}),
-        **protocol,
-        "geometry": str(geometry),
-        "grid": list(next(iter(maps.values())).shape[2:]),
-        "boxes": "each by itself" if settings.unit == "box" else "union of an image's boxes",
-    }
-    data = {
-        **cohort.data,
-        "pictures": pixels.fingerprint,
-        "samples": len(samples),
-        "images": len(test),
-        "train_images": len(parts.train),
-        "listed_images": parts.listed,
-        "labelled": dict(labelled),
-        "dropped": parts.dropped,
-        "unscored": reasons,
-    }
-    predictions = known.assign(**columns_of(scores, settings.probe_seeds))
-    return Result("segmentation", data, said, summarise(predictions, settings), predictions)
+    table = rows.assign(**columns_of(scores, settings.probe_seeds))
+    return Predictions(
+        table,
+        statistic(table, settings),
+        {
+            **inputs.cohort.data,
+            "pictures": inputs.pixels.fingerprint,
+            "samples": len(samples),
+            "images": len(test),
+            "train_images": len(splits.train),
+            "listed_images": splits.listed,
+            "labelled": dict(labelled),
+            "dropped": splits.dropped,
+            "unscored": reasons,
+        },
+        {
+            **protocol,
+            "geometry": str(geometry),
+            "grid": list(next(iter(maps.values())).shape[2:]),
+            "boxes": "each by itself" if settings.unit == "box" else "union of an image's boxes",
+        },
+    )
 
 
-def evaluate(
-    model: Any | None,
-    encoder: PatchEncoder,
-    cohort: Cohort,
-    folder: Path,
-    pixels: Pixels,
-    settings: SegmentationSettings,
-) -> Result:
-    """Segment the images with boxes of ``cohort``.
-
-    ``model`` embeds the prompts; None for a model without a text half. ``folder`` is the cohort's,
-    named in errors.
-    """
-    parts = read_parts(cohort, folder, pixels, settings)
+def predict(inputs: ModelInputs, settings: SegmentationSettings) -> Predictions:
+    """Segment the images with boxes by the prompts and by probes."""
+    encoder = PatchEncoder(inputs.image, inputs.device)
+    refine_grid(encoder.image.encoder, settings.dilate)
+    splits, pixels = read_splits(inputs, settings), inputs.pixels
+    model = inputs.text_model if encoder.projects else None
     classes_CP = None
     if model is not None and model.similarity.is_linear:
         prompts = (settings.negative_prompts, settings.positive_prompts)
@@ -227,28 +217,11 @@ def evaluate(
             "settings: key 'scale' is 'affine', which is for cosines; the model compares by "
             f"{type(model.similarity).__name__}: expected minmax"
         )
-    heads, labelled, solved = train_probes(encoder, pixels, parts.train, classes_CP, settings)
-    maps = make_maps(encoder, pixels, parts.test, heads, model, settings)
+    heads, labelled, solved = train_probes(encoder, pixels, splits.train, classes_CP, settings)
+    maps = make_maps(encoder, pixels, splits.test, heads, model, settings)
     protocol = {
         "start": start_of(settings, classes_CP),
         "features": "projected" if encoder.projects else "trunk",
         "solution": solved,
     }
-    return make_result(cohort, parts, pixels, maps, settings, protocol, labelled)
-
-
-def score(options: Namespace, settings: SegmentationSettings) -> Result:
-    device = choose_device(settings.device)
-    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS)
-    image = load_image_half(options.model, trunk_alone=True).eval()
-    refine_grid(image.encoder, settings.dilate)
-    pixels = open_pixels(options.pixels, trained_geometry(options.model))
-    encoder = PatchEncoder(image, device)
-    has_text = encoder.projects and (options.model / "config.json").is_file()
-    model = cxrflow.load(options.model, device) if has_text else None
-    result = evaluate(model, encoder, cohort, options.cohort, pixels, settings)
-    for kind in ("", *(f"/{share}" for share in result.data["labelled"])):
-        if f"dice{kind}" in result.metrics:
-            values = [result.metrics[f"{metric}{kind}"].value for metric in ("iou", "dice", "cnr")]
-            log.info("%s: IoU %.3f, Dice %.3f, CNR %.3f", kind or "zero-shot", *values)
-    return result
+    return predictions_of(inputs, splits, maps, settings, protocol, labelled)

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from cxrflow.benchmarks.classification.linear_probe import percent
 from cxrflow.benchmarks.classification.settings import SegmentationSettings
 from cxrflow.benchmarks.grounding.region import by_box_size, make_window
-from cxrflow.benchmarks.result import estimates
+from cxrflow.benchmarks.result import CountedStatistic
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import overlap, signed_cnr
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic, clusters_of, weighted_mean
+from cxrflow.metrics.intervals import Floats, clusters_of, weighted_mean
 
 METRICS = ("iou", "dice", "cnr", "signed_cnr")  # the last is not in the paper
 ZERO_SHOT = "zero_shot"
@@ -86,49 +86,38 @@ def scores_of(predictions: pd.DataFrame, settings: SegmentationSettings) -> Scor
     }
 
 
-def statistics(predictions: pd.DataFrame, settings: SegmentationSettings) -> Statistic:
+def statistic(predictions: pd.DataFrame, settings: SegmentationSettings) -> CountedStatistic:
     """``<metric>`` and ``<metric>/<size>`` zero-shot, ``<metric>[_sd]/<per cent>`` of probes."""
     scores = scores_of(predictions, settings)
     groups = by_box_size(predictions["box_share"], settings.size_limits)
 
     def means(counts: Floats) -> dict[str, Floats]:
-        found = {}
-        for name, by_metric in scores.items():
+        by_name: dict[str, Floats] = {}
+        for kind, by_metric in scores.items():
             for metric, values_SM in by_metric.items():
-                by_seed = np.stack([weighted_mean(counts, one) for one in values_SM])
-                if name == ZERO_SHOT:
-                    found[metric] = by_seed[0]
-                    for group, of in groups.items():
-                        found[f"{metric}/{group}"] = weighted_mean(counts, values_SM[0], of)
+                by_seed = np.stack([weighted_mean(counts, values_M) for values_M in values_SM])
+                if kind == ZERO_SHOT:
+                    by_name[metric] = by_seed[0]
+                    for group, rows in groups.items():
+                        by_name[f"{metric}/{group}"] = weighted_mean(counts, values_SM[0], rows)
                 else:
-                    found[f"{metric}/{name}"] = by_seed.mean(axis=0)
-                    found[f"{metric}_sd/{name}"] = by_seed.std(axis=0, ddof=1)
-        return found
+                    by_name[f"{metric}/{kind}"] = by_seed.mean(axis=0)
+                    by_name[f"{metric}_sd/{kind}"] = by_seed.std(axis=0, ddof=1)
+        return by_name
 
-    return means
+    def size(name: str) -> int:
+        metric, _, subset = name.partition("/")
+        kind = subset if subset in scores else ZERO_SHOT
+        finite_M = np.isfinite(scores[kind][metric.removesuffix("_sd")]).all(axis=0)
+        return int((finite_M & groups[subset] if subset in groups else finite_M).sum())
+
+    return CountedStatistic(means, size)
 
 
 def image_clusters(predictions: pd.DataFrame, unit: str) -> NDArray[np.int64]:
     """Cluster numbers [M]: boxes of one image are never drawn apart, patients known or not."""
     subjects = predictions["subject_id"]
     return clusters_of(subjects.where(subjects.notna(), predictions["image_id"]), unit)
-
-
-def summarise(predictions: pd.DataFrame, settings: SegmentationSettings) -> dict[str, Estimate]:
-    groups = by_box_size(predictions["box_share"], settings.size_limits)
-    counted: dict[str, int] = {}
-    for name, by_metric in scores_of(predictions, settings).items():
-        for metric, values_SM in by_metric.items():
-            usable = np.isfinite(values_SM).all(axis=0)
-            if name == ZERO_SHOT:
-                counted[metric] = int(usable.sum())
-                counted |= {f"{metric}/{g}": int((usable & of).sum()) for g, of in groups.items()}
-            else:
-                counted |= dict.fromkeys(
-                    (f"{metric}/{name}", f"{metric}_sd/{name}"), int(usable.sum())
-                )
-    statistic = statistics(predictions, settings)
-    return estimates(statistic, predictions, counted, settings.intervals, image_clusters)
 
 
 def column_of(metric: str, name: str, seed: int | None) -> str:
