@@ -8,15 +8,22 @@ import pandas as pd
 import pytest
 import torch
 from torch import nn
-from transfer_fixtures import CLASSES, TUNED, exclusive, make_world, several, single, tuned
+from transfer_fixtures import (
+    CLASSES,
+    TUNED,
+    exclusive,
+    make_world,
+    several,
+    single,
+    splits_of,
+    tuned,
+)
 
 from cxrflow.benchmarks.classification.fine_tuned_classification import FineTuningProgram
 from cxrflow.benchmarks.classification.plateau_heads import HeadRun, new_head
-from cxrflow.benchmarks.classification.transfer import read_parts
 from cxrflow.benchmarks.classification.transfer_settings import (
     FineTunedClassificationSettings,
 )
-from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import load_image_half
 from cxrflow.errors import InterruptedRun
@@ -57,12 +64,12 @@ def test_fine_tuning_goes_on_after_a_kill_bit_for_bit(world, tmp_path, monkeypat
 def run_program(world, table, classes, **values):
     settings = FineTunedClassificationSettings.model_validate({**TUNED, "dropout": 0.0, **values})
     store = PixelStore(world.pixels)
-    parts = read_parts(Cohort(table, {"fingerprint": "f"}, classes), world.pixels, store, settings)
+    splits = splits_of(world, table, classes, settings)
     image = load_image_half(world.model).eval()
-    rows = parts.shares["50"][0]
+    rows = splits.shares["50"][0]
     run = HeadRun(rows, 0, new_head(image.encoder.features, len(classes), 0))
     cpu = torch.device("cpu")
-    return FineTuningProgram(image, run.start, parts, run, store, settings, cpu), store
+    return FineTuningProgram(image, run.start, splits, run, store, settings, cpu), store
 
 
 @pytest.mark.parametrize("kind", ["single", "several", "exclusive"])
@@ -74,7 +81,7 @@ def test_a_batch_has_torchs_mean_loss_and_its_parts_add_up(world, kind):
     last = program.batches_per_epoch - 1
     for index in (0, last):
         rows = program.rows(0, index)
-        train = program.parts.train
+        train = program.splits.train
         pixels = store.read(store.rows(train.table["image_id"].iloc[rows]))
         frames = Frames(torch.from_numpy(pixels)[:, None].float() / 255)
         logits = program.head(program.image.encoder(frames).pooled)

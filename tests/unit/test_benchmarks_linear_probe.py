@@ -14,6 +14,7 @@ from benchmark_fakes import (
     NamedModel,
     classification_samples,
     make_store,
+    result_of,
     several_classes,
     write_cohort,
 )
@@ -24,7 +25,6 @@ from sklearn.metrics import f1_score, roc_auc_score
 
 import cxrflow
 from cxrflow.benchmarks.classification import linear_probe as program
-from cxrflow.benchmarks.classification import zero_shot_classification
 from cxrflow.benchmarks.classification.settings import (
     LinearProbeSettings,
     ZeroShotClassificationSettings,
@@ -32,6 +32,7 @@ from cxrflow.benchmarks.classification.settings import (
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.features import Features, encode
 from cxrflow.benchmarks.inputs import Cohort
+from cxrflow.benchmarks.runner import inputs_of
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
@@ -64,8 +65,12 @@ def samples(noise: float = 0.0) -> pd.DataFrame:
 def evaluate(found, tmp_path, table=None, model=True, **values):
     settings = LinearProbeSettings.model_validate({**QUICK, **values})
     table = samples() if table is None else table
-    return program.evaluate(
-        FakeModel() if model else None, Cohort(table, DATA, CLASS), tmp_path, found, settings
+    return result_of(
+        "linear_probe",
+        settings,
+        features=found,
+        cohort=Cohort(table, DATA, CLASS),
+        text_model=FakeModel() if model else None,
     )
 
 
@@ -112,10 +117,9 @@ def test_a_head_held_to_its_start_is_the_zero_shot_classifier_but_for_its_bias(f
     table = samples(noise=0.3)
     result = evaluate(features, tmp_path, table, **HELD)
     test = table[table["split"] == "test"].reset_index(drop=True)
-    wanted = zero_shot_classification.evaluate(
-        FakeModel(), Cohort(test, DATA, CLASS), features,
-        ZeroShotClassificationSettings.model_validate({"intervals": QUICK["intervals"]}),
-    ).predictions  # fmt: skip
+    settings = ZeroShotClassificationSettings.model_validate({"intervals": QUICK["intervals"]})
+    contents = {"cohort": Cohort(test, DATA, CLASS), "features": features, "model": FakeModel()}
+    wanted = result_of("zero_shot_classification", settings, **contents).predictions
     for share in ("10", "100"):
         moved = logit(result.predictions[f"score_{share}_seed1"]) - logit(wanted["score"])
         np.testing.assert_allclose(moved, moved.mean(), atol=1e-5)
@@ -170,12 +174,14 @@ def test_versions_that_are_all_alike_change_nothing(features, tmp_path):
     table, values = samples(noise=0.3), {"solver": {"inverse_penalty": 0.1}}
     once = evaluate(features, tmp_path, table, **values)
     settings = LinearProbeSettings.model_validate({**QUICK, **values})
-    cohort = Cohort(table, DATA, CLASS)
-    thrice = program.evaluate(FakeModel(), cohort, tmp_path, features, settings, [features] * 3)
+    inputs = inputs_of("linear_probe", Namespace(cohort=tmp_path), settings)
+    inputs.cohort, inputs.features = Cohort(table, DATA, CLASS), features
+    inputs.text_model = FakeModel()
+    thrice = program.probed(inputs, settings, [features] * 3)
     assert thrice.data["labelled"] == once.data["labelled"]
     for column in once.predictions.columns[once.predictions.columns.str.startswith("score")]:
         np.testing.assert_allclose(
-            thrice.predictions[column], once.predictions[column], rtol=1e-4, err_msg=column
+            thrice.table[column], once.predictions[column], rtol=1e-4, err_msg=column
         )
 
 
@@ -190,11 +196,12 @@ def test_a_head_learns_from_augmented_images_of_the_training_part(tmp_path):
     plain = encode(image, pixels, train, 7, torch.device("cpu"))
     features = Features(train, plain, str(pixels.geometry), pixels.fingerprint)
     options = Namespace(model=model, pixels=store, cohort=tmp_path)
+    inputs = inputs_of("linear_probe", options, LinearProbeSettings())
+    inputs.cohort, inputs.pixels, inputs.features = Cohort(table, DATA, CLASS), pixels, features
 
     def versions(**augmentation):
         values = {"augmentation": augmentation, "draws": 2}
-        settings = LinearProbeSettings.model_validate(values)
-        return program.augmented_features(options, table, features, settings)
+        return program.augmented_features(inputs, LinearProbeSettings.model_validate(values))
 
     still = {"angle": 0, "shear": 0, "brightness": 0, "contrast": 0}
     for version in versions(**still):
@@ -205,13 +212,12 @@ def test_a_head_learns_from_augmented_images_of_the_training_part(tmp_path):
     assert not torch.equal(first.by_kind["pooled"], second.by_kind["pooled"])
     every = pd.DataFrame({"image_id": table["image_id"]})  # features of the test images as well
     plain = encode(image, pixels, every, 7, torch.device("cpu"))
-    features = Features(every, plain, str(pixels.geometry), pixels.fingerprint)
-    cohort, settings = Cohort(table, DATA, CLASS), LinearProbeSettings.model_validate(POOLED)
-    results = [
-        program.evaluate(None, cohort, tmp_path, features, settings, augmented)
-        for augmented in ((), versions(**still), [first, second])
-    ]
-    alike, same, other = (result.predictions["score_100_seed0"] for result in results)
+    inputs.features = Features(every, plain, str(pixels.geometry), pixels.fingerprint)
+    settings = LinearProbeSettings.model_validate(POOLED)
+    alike, same, other = (
+        program.probed(inputs, settings, augmented).table["score_100_seed0"]
+        for augmented in ([inputs.features], versions(**still), [first, second])
+    )
     np.testing.assert_allclose(same, alike, rtol=1e-3)
     assert not np.allclose(other, alike, rtol=1e-3)
 
@@ -273,7 +279,7 @@ def evaluate_several(tmp_path, table, own, **values):
     prompts = {"positive_prompts": ["{}"], "negative_prompts": ["no {}"]}
     settings = LinearProbeSettings.model_validate(QUICK | prompts | values)
     cohort = Cohort(table, DATA, CLASSES)
-    return program.evaluate(NamedModel(), cohort, tmp_path, own, settings)
+    return result_of("linear_probe", settings, cohort=cohort, features=own, text_model=NamedModel())
 
 
 def test_what_is_not_known_of_exclusive_classes_follows_from_the_one_that_is(tmp_path):
@@ -304,9 +310,8 @@ def test_probes_of_several_classes_are_held_to_the_zero_shot_classifier(tmp_path
         }
     )
     test = table[table["split"] == "test"].reset_index(drop=True)
-    wanted = zero_shot_classification.evaluate(
-        NamedModel(), Cohort(test, DATA, CLASSES), features, zero_shot
-    ).predictions
+    contents = {"cohort": Cohort(test, DATA, CLASSES), "features": features, "model": NamedModel()}
+    wanted = result_of("zero_shot_classification", zero_shot, **contents).predictions
     names = ("edema", "mass", "no_finding")
     probed_NC = held.predictions[[f"score_100_seed1/{name}" for name in names]].to_numpy()
     wanted_NC = wanted[[f"score/{name}" for name in names]].to_numpy()

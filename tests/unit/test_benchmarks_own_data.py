@@ -12,7 +12,7 @@ from benchmark_fakes import FakeModel, make_store
 import cxrflow
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.retrieval import pair_retrieval
-from cxrflow.benchmarks.retrieval.pair_retrieval import predict
+from cxrflow.benchmarks.retrieval.pair_retrieval import score_studies
 from cxrflow.benchmarks.score_reference import main as score_reference
 from cxrflow.metrics.intervals import weighted_median
 from cxrflow.metrics.retrieval import ranks
@@ -70,7 +70,7 @@ def test_recall_and_median_rank_of_both_directions() -> None:
     """Against a loop over queries; a control with another patient's counterpart is at chance."""
     table = studies().assign(sample_id=lambda rows: rows["image_id"])
     scores_NN = RNG.normal(size=(NUMBER, NUMBER)) + 2 * np.eye(NUMBER)
-    predictions = predict(table, scores_NN, CUTOFFS)
+    predictions = score_studies(table, scores_NN, CUTOFFS)
     for direction, scores in (("image_to_text", scores_NN), ("text_to_image", scores_NN.T)):
         places = [own_rank(list(scores[n]), n) for n in range(NUMBER)]
         assert predictions[f"median_rank/{direction}"].tolist() == places
@@ -80,7 +80,7 @@ def test_recall_and_median_rank_of_both_directions() -> None:
         found = predictions[f"other_study/recall/10/{direction}"]
         assert found.notna().all() and abs(found.mean() - 1 / 3) < 0.3
     settings = pair_retrieval.PairRetrievalSettings()
-    metrics = pair_retrieval.statistics(predictions, settings)(np.ones((1, NUMBER)))
+    metrics = pair_retrieval.statistic(predictions, settings)(np.ones((1, NUMBER)))
     own = predictions["recall/5/image_to_text"].mean()
     assert metrics["recall/5/image_to_text"] == pytest.approx(own)
     places = predictions["median_rank/text_to_image"]
@@ -91,7 +91,7 @@ def test_a_model_that_tells_nothing_apart_is_at_chance() -> None:
     """Equal scores give what a random order gets in the mean, not the first place."""
     table = studies().assign(sample_id=lambda rows: rows["image_id"])
     same, any_order = (
-        predict(table, scores, CUTOFFS) for scores in (np.ones((NUMBER, NUMBER)), None)
+        score_studies(table, scores, CUTOFFS) for scores in (np.ones((NUMBER, NUMBER)), None)
     )
     assert set(same["median_rank/image_to_text"]) == {(NUMBER + 1) / 2}
     assert same["median_rank/image_to_text"].equals(any_order["median_rank/image_to_text"])

@@ -5,13 +5,12 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from benchmark_fakes import FakeModel, classification_samples, make_store
+from benchmark_fakes import FakeModel, classification_samples, make_store, result_of
 from feature_fakes import fake_features
 from scipy import stats
 
 from cxrflow.benchmarks import paired_tests as program
 from cxrflow.benchmarks.classification import linear_probe
-from cxrflow.benchmarks.classification import zero_shot_classification as zero_shot
 from cxrflow.benchmarks.classification.settings import (
     LinearProbeSettings,
     SegmentationSettings,
@@ -270,7 +269,8 @@ def test_every_benchmark_s_metrics_follow_from_its_predictions(tmp_path):
     )
     data = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
     cohort = Cohort(table, data, ("Pneumonia",))
-    result = zero_shot.evaluate(FakeModel(), cohort, features, settings)
+    contents = {"cohort": cohort, "features": features, "model": FakeModel()}
+    result = result_of("zero_shot_classification", settings, **contents)
     file = write(
         tmp_path, "m", 0, result.predictions, "zero_shot_classification",
         settings, threshold_rule="best F1",
@@ -351,7 +351,8 @@ def test_probes_are_averaged_over_their_draws(tmp_path):
     ]
     named = {"metric": "auroc/100", "reference_metric": "auroc/100", "task": "linear_probe"}
     [entry] = outcome(files, CNR | named)
-    means = [linear_probe.summarise(table, settings)["auroc/100"].value for table in tables]
+    once = np.ones((1, 24))
+    means = [linear_probe.statistic(table, settings)(once)["auroc/100"][0] for table in tables]
     assert entry["difference"] == pytest.approx(means[0] - means[1])
 
 

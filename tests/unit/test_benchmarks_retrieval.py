@@ -1,12 +1,13 @@
 """Retrieval of images by image and by text: scores, controls, reference rows, bad input."""
 
 import json
+from argparse import Namespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import CosineModel, make_store
+from benchmark_fakes import CosineModel, make_store, result_of
 from feature_fakes import fake_features, write_fake
 from retrieval_fixtures import (
     CANDIDATES,
@@ -20,10 +21,8 @@ from retrieval_fixtures import (
 from small_text import WORDS
 
 from cxrflow.benchmarks.evaluate import main as evaluate
-from cxrflow.benchmarks.inputs import read_cohort
 from cxrflow.benchmarks.paired_tests import Inference, read_predictions
-from cxrflow.benchmarks.retrieval import image_retrieval, text_retrieval
-from cxrflow.benchmarks.retrieval.precision import COLUMNS, statistics
+from cxrflow.benchmarks.retrieval.precision import statistic
 from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings, TextRetrievalSettings
 from cxrflow.benchmarks.score_reference import main as score_reference
 from cxrflow.benchmarks.settings import PairedTestSettings
@@ -55,13 +54,13 @@ def words(tmp_path_factory):
 
 
 def by_image(folder, features, settings=BY_IMAGE, **more):
-    cohort = read_cohort(write_retrieval(folder, **more), "samples.parquet", COLUMNS)
-    return image_retrieval.evaluate(cohort, features, settings)
+    folders = Namespace(cohort=write_retrieval(folder, **more))
+    return result_of("image_retrieval", settings, folders, features=features)
 
 
 def by_text(model, folder, features, settings=BY_TEXT, **more):
-    cohort, queries = text_retrieval.read_queries(write_retrieval(folder, **more), None)
-    return text_retrieval.evaluate(model, cohort, queries, features, settings)
+    folders = Namespace(cohort=write_retrieval(folder, **more))
+    return result_of("text_retrieval", settings, folders, features=features, model=model)
 
 
 def values(result):
@@ -244,7 +243,7 @@ def test_queries_of_one_patient_are_drawn_together(tmp_path):
     result = by_image(tmp_path, category_features(noise=2.0))
     counts = np.zeros((1, QUERIES))
     counts[0, [1, 4]] = 1, 3
-    found = statistics(result.predictions, BY_IMAGE)(counts)["precision/5"]
+    found = statistic(result.predictions, BY_IMAGE)(counts)["precision/5"]
     first, second = result.predictions["precision/5"].iloc[[1, 4]]
     assert found == pytest.approx([(first + 3 * second) / 4])
     alone = result.metrics["precision/5"]

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import CELLS, SIZE, FakeModel, boxes_of, make_store, write_cohort
+from benchmark_fakes import CELLS, SIZE, FakeModel, boxes_of, make_store, result_of, write_cohort
 from pydantic import ValidationError
 from scipy.special import expit
 from torch import nn
@@ -38,7 +38,7 @@ COUNT = 60
 DATA = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
 QUICK = {
     "intervals": {"replicates": 200}, "fractions": [0.1, 1.0], "probe_seeds": [0, 1, 7],
-    "encoder_batch_size": 7, "device": "cpu",
+    "encoder_batch_size": 7, "device": "cpu", "dilate": [False] * 3,
 }  # fmt: skip
 METRICS = ("iou", "dice", "cnr", "signed_cnr")
 
@@ -96,13 +96,13 @@ def shifted(table: pd.DataFrame) -> pd.DataFrame:
 def evaluate(store, tmp_path, table=None, model=True, projects=True, unit_of=1.0, **values):
     settings = SegmentationSettings.model_validate({**QUICK, **values})
     table = samples() if table is None else table
-    return program.evaluate(
-        FakeModel() if model else None,
-        PatchEncoder(FakeImage(unit_of, projects), torch.device("cpu")),
-        Cohort(table, DATA),
-        tmp_path,
-        PixelStore(store),
+    return result_of(
+        "segmentation",
         settings,
+        cohort=Cohort(table, DATA),
+        pixels=PixelStore(store),
+        image=FakeImage(unit_of, projects),
+        text_model=FakeModel() if model else None,
     )
 
 

@@ -1,11 +1,13 @@
 """Linear and fine-tuned classification from files to files: shares, runs, groups, kills."""
 
 import json
+from argparse import Namespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from benchmark_fakes import result_of
 from pydantic import ValidationError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, roc_auc_score
@@ -21,26 +23,30 @@ from transfer_fixtures import (
     options,
     several,
     single,
+    splits_of,
     tuned,
 )
 
 from cxrflow.benchmarks.classification import (
     linear_classification,
-    transfer_references,
 )
 from cxrflow.benchmarks.classification.labelled_images import LabelledImages
 from cxrflow.benchmarks.classification.references import described
-from cxrflow.benchmarks.classification.transfer import read_parts, sample_means, statistics
+from cxrflow.benchmarks.classification.transfer import sample_means, statistic
 from cxrflow.benchmarks.classification.transfer_settings import (
     FineTunedClassificationSettings,
     LinearClassificationSettings,
 )
 from cxrflow.benchmarks.evaluate import main
-from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import load_image_half
 from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
+
+
+def reference(name, given, settings):
+    folders = Namespace(**{**vars(given), "model": None})
+    return result_of("linear_classification", settings, folders, name)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +73,7 @@ def test_a_single_class_is_scored_by_the_mean_auroc_of_the_runs(world, tmp_path)
     assert result.metrics["auroc/100"].value > 0.8 and len(kept) == 2
     assert abs(result.metrics["other_image/100"].value - 0.5) < 0.2
     settings = LinearClassificationSettings.model_validate(LINEAR)
-    paired = statistics(result.predictions, settings)(np.ones((1, len(rows))))
+    paired = statistic(result.predictions, settings)(np.ones((1, len(rows))))
     assert paired["auroc/20"][0] == pytest.approx(result.metrics["auroc/20"].value)
 
 
@@ -158,19 +164,17 @@ def test_equal_scores_of_images_are_equal_of_studies():
     np.testing.assert_allclose(sample_means(images, mixed)[:, 0], [0.2, 0.4, 0.5], rtol=1e-12)
 
 
-def test_every_model_learns_from_the_same_images(world, tmp_path):
-    cohort = Cohort(single(), {"fingerprint": "f"}, ("Square",))
-    store = PixelStore(world.pixels)
-    settings = LinearClassificationSettings.model_validate(LINEAR)
-    drawn, again = (read_parts(cohort, tmp_path, store, settings).shares for _ in range(2))
+def test_every_model_learns_from_the_same_images(world):
+    table, settings = single(), LinearClassificationSettings.model_validate(LINEAR)
+    drawn, again = (splits_of(world, table, ("Square",), settings).shares for _ in range(2))
     for share, each in drawn.items():
         assert all(np.array_equal(a, b) for a, b in zip(each, again[share], strict=True))
     first, second = drawn["20"]
     assert not np.array_equal(first, second) and len(drawn["100"][0]) == 60
-    labels = np.stack(cohort.table.loc[cohort.table["split"] == "train", "labels"])[:, 0]
+    labels = np.stack(table.loc[table["split"] == "train", "labels"])[:, 0]
     assert len(first) == round(0.2 * labels.sum()) + round(0.2 * (1 - labels).sum())
     plain = settings.model_copy(update={"stratified": False})
-    uniform = read_parts(cohort, tmp_path, store, plain).shares["20"][0]
+    uniform = splits_of(world, table, ("Square",), plain).shares["20"][0]
     assert len(uniform) == 12 and not np.array_equal(uniform, first)
 
 
@@ -279,7 +283,7 @@ def test_references_know_the_labels_shares_or_plain_features(world, tmp_path):
     given = options(world, tmp_path, table, benchmark="linear_classification")
     values = {**LINEAR, "exclusive": True, "metrics": ["accuracy"], "monitor": "accuracy"}
     settings = LinearClassificationSettings.model_validate(values)
-    nothing = transfer_references.score_reference("nothing", given, settings)
+    nothing = reference("nothing", given, settings)
     train, test = (
         np.stack(table.loc[table["split"] == split, "labels"]) for split in ("train", "test")
     )
@@ -291,7 +295,7 @@ def test_references_know_the_labels_shares_or_plain_features(world, tmp_path):
     table = single()
     given = options(world, tmp_path, table, benchmark="linear_classification")
     settings = LinearClassificationSettings.model_validate(LINEAR)
-    small = transfer_references.score_reference("thumbnail", given, settings)
+    small = reference("thumbnail", given, settings)
     store = PixelStore(world.pixels)
     plain = [
         described("thumbnail", store.read(store.rows(table.loc[table["split"] == s, "image_id"])))
@@ -313,13 +317,13 @@ def test_a_share_without_a_class_is_learnt_from_without_it(world, tmp_path):
     listed = {0: labels < 2, 1: labels == 1}
     values = {**LINEAR, "exclusive": True, "metrics": ["accuracy"], "monitor": "accuracy"}
     whole = LinearClassificationSettings.model_validate(values)
-    whole = transfer_references.score_reference("thumbnail", given, whole)
+    whole = reference("thumbnail", given, whole)
     columns = [f"score_20_seed3/{name}" for name in ("square", "plain", "chance")]
     for number, rows in listed.items():
         path = tmp_path / f"{number}.txt"
         path.write_text("\n".join(train.loc[rows, "image_id"]))
         settings = LinearClassificationSettings.model_validate({**values, "lists": {"20": path}})
-        found = transfer_references.score_reference("thumbnail", given, settings)
+        found = reference("thumbnail", given, settings)
         absent = [["Chance"], ["Square", "Chance"]][number]
         assert [run["absent"] for run in found.data["runs"]["20"]] == [absent] * 2
         assert "absent" not in str(found.data["runs"]["100"])
@@ -327,7 +331,7 @@ def test_a_share_without_a_class_is_learnt_from_without_it(world, tmp_path):
         scores = found.predictions[columns].to_numpy()
         np.testing.assert_allclose(scores.sum(axis=1), 1)
         assert not scores[:, 2].any() and np.isfinite(found.metrics["accuracy/20"].value)
-        nothing = transfer_references.score_reference("nothing", given, settings)
+        nothing = reference("nothing", given, settings)
         assert not nothing.predictions[columns[2]].any()
         assert nothing.data["runs"]["20"][0]["absent"] == absent
     np.testing.assert_array_equal(scores[:, 1], 1)  # there was nothing else

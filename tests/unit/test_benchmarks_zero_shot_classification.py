@@ -15,6 +15,7 @@ from benchmark_fakes import (
     NamedModel,
     classification_samples,
     make_store,
+    result_of,
     several_classes,
     write_cohort,
 )
@@ -24,7 +25,6 @@ from sklearn import metrics as sk
 from sklearn.metrics import roc_auc_score
 
 import cxrflow
-from cxrflow.benchmarks.classification import zero_shot_classification as program
 from cxrflow.benchmarks.classification.labelled_images import class_embedding
 from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
 from cxrflow.benchmarks.evaluate import main
@@ -49,7 +49,9 @@ def evaluate(features, table=None, **values):
     )
     table = classification_samples(COUNT) if table is None else table
     data = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
-    return program.evaluate(FakeModel(), Cohort(table, data, ("Pneumonia",)), features, settings)
+    cohort = Cohort(table, data, ("Pneumonia",))
+    contents = {"cohort": cohort, "features": features, "model": FakeModel()}
+    return result_of("zero_shot_classification", settings, **contents)
 
 
 def test_the_program_writes_a_whole_result(features, tmp_path, monkeypatch):
@@ -225,7 +227,8 @@ def evaluate_several(table=None, **values):
     )
     data = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
     cohort = Cohort(own if table is None else table, data, CLASSES)
-    return program.evaluate(NamedModel(), cohort, features, settings)
+    contents = {"cohort": cohort, "features": features, "model": NamedModel()}
+    return result_of("zero_shot_classification", settings, **contents)
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,13 @@ from argparse import Namespace
 import numpy as np
 import pytest
 import torch
-from benchmark_fakes import make_store
+from benchmark_fakes import make_store, result_of
 from retrieval_fixtures import CANDIDATES, QUERIES, write_retrieval
 
 from cxrflow.benchmarks.checkpoints import checkpoint_series
 from cxrflow.benchmarks.checkpoints.settings import CheckpointSeriesSettings
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.features import extract
-from cxrflow.benchmarks.retrieval import image_retrieval
 from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings
 from cxrflow.benchmarks.settings import FeatureSettings
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
@@ -84,7 +83,7 @@ def test_every_checkpoint_has_the_score_of_its_own_weights(world, tmp_path):
         features = tmp_path / f"features{step}"
         own = Namespace(**vars(world) | {"model": model, "output": features, "features": features})
         extract(own, FeatureSettings(device="cpu"))
-        result = image_retrieval.score(own, ImageRetrievalSettings.model_validate(EACH))
+        result = result_of("image_retrieval", ImageRetrievalSettings.model_validate(EACH), own)
         expected.append(result.metrics["precision/5"].value)
     assert len(set(expected)) > 1
     found = said["metrics"]["correlation"]

@@ -5,16 +5,15 @@ from argparse import Namespace
 import numpy as np
 import pandas as pd
 import torch
-from benchmark_fakes import SIZE, make_store
+from benchmark_fakes import SIZE, make_store, result_of
 
-from cxrflow.benchmarks.classification import (
-    fine_tuned_classification,
-    linear_classification,
-)
+from cxrflow.benchmarks.classification.transfer import read_splits
 from cxrflow.benchmarks.classification.transfer_settings import (
     FineTunedClassificationSettings,
     LinearClassificationSettings,
 )
+from cxrflow.benchmarks.inputs import Cohort
+from cxrflow.benchmarks.runner import inputs_of
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.files.atomic import write_json
@@ -108,11 +107,19 @@ def options(world, folder, table, **more):
     return Namespace(**{**given, "state": folder / "state", **more})
 
 
+def splits_of(world, table, classes, settings):
+    """The splits that a run of linear or of fine-tuned classification reads."""
+    folders = Namespace(cohort=world.pixels, pixels=world.pixels)
+    inputs = inputs_of("linear_classification", folders, settings)
+    inputs.cohort = Cohort(table, {"fingerprint": "f"}, classes)
+    return read_splits(inputs, settings)
+
+
 def linear(world, folder, table, **values):
     settings = LinearClassificationSettings.model_validate({**LINEAR, **values})
-    return linear_classification.score(options(world, folder, table), settings)
+    return result_of("linear_classification", settings, options(world, folder, table))
 
 
 def tuned(world, folder, table, **values):
     settings = FineTunedClassificationSettings.model_validate({**TUNED, **values})
-    return fine_tuned_classification.score(options(world, folder, table), settings)
+    return result_of("fine_tuned_classification", settings, options(world, folder, table))
