@@ -70,7 +70,7 @@ def test_a_folder_without_reports_is_an_input_error(tmp_path: Path) -> None:
 
 
 def test_every_term_of_the_rules_is_explained() -> None:
-    rules = yaml.safe_load((PACKAGE / "data" / "open_i_terms.yaml").read_text())
+    rules = yaml.safe_load((PACKAGE / "data" / "readers" / "open_i_terms.yaml").read_text())
     page = (ROOT.parent / "docs" / "open_i_terms.md").read_text()
     named = [rule for part in rules["observations"].values() for rule in part]
     for rule in named + rules["not_findings"]:

@@ -104,6 +104,6 @@ def _checked(check: dict[str, object], rows: pd.DataFrame, unit: str) -> dict[st
     return {
         **check,
         "passed": False,
-        "detail": f"{several} of {len(patient_splits)} patients stand in two splits, {tested} of them "
-        "in test; validation is drawn by image (splits.validation.unit patients gives a clean one)",
+        "detail": f"{several} of {len(patient_splits)} patients stand in two splits, {tested} of "
+        "them in test; validation is drawn by image (splits.validation.unit patients gives a clean one)",
     }
