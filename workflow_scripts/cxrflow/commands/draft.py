@@ -21,7 +21,7 @@ MARK = "DRAFT BY A MACHINE, FOR RESEARCH ONLY. NOT FOR CLINICAL USE."
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
+    """Read the options, draft the report and write it."""
     arguments = parser(__doc__)
     arguments.add_argument(
         "--model", type=Path, default=MODEL, help=f"model folder (default: {MODEL})"
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def draft(options: Namespace, settings: OneReportSettings) -> str:
-    """The text that the model writes of the image."""
+    """Return the report that the model writes of the image."""
     import cxrflow
     from cxrflow.training.precision import choose_device
 
@@ -75,7 +75,7 @@ def draft(options: Namespace, settings: OneReportSettings) -> str:
 
 
 def read_report(path: Path, sections: Sequence[str]) -> str:
-    """Those sections of a report's text, or all of it where it names none of them."""
+    """Return these sections of a report, or its whole text if it has none of them."""
     from cxrflow.reports.sections import parse_report
     from cxrflow.reports.settings import SectionSettings
 

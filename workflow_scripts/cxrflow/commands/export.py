@@ -20,7 +20,7 @@ Format = Literal["bin", "safetensors"]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point of ``cxrflow export``."""
+    """Read the options of ``cxrflow export`` and write the folder."""
     arguments = parser(__doc__, settings=False)
     arguments.add_argument(
         "--model", type=Path, required=True, help="results/models/<paper>/<model>/seed<k>"
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def export(model: Path, output: Path, form: Format = "bin") -> None:
-    """Write the halves that the folder ``model`` has to ``output``, in one piece.
+    """Write the halves of the model folder ``model`` to ``output``, atomically.
 
     Raises:
         InputError: it is no model folder, or a half of it cannot be read or lacks a projection.

@@ -29,14 +29,17 @@ def ground(
     settings: OneImageSettings | None = None,
     prior: str | Path | None = None,
 ) -> "Grounding":
-    """See :func:`cxrflow.benchmarks.grounding.one_image.ground`."""
+    """Ground phrases in an image.
+
+    See :func:`cxrflow.benchmarks.grounding.one_image.ground`.
+    """
     from cxrflow.benchmarks.grounding import one_image
 
     return one_image.ground(model, image, phrases, settings or OneImageSettings(), prior)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
+    """Read the options, ground the phrases and draw the picture."""
     arguments = parser(__doc__)
     arguments.add_argument(
         "--model", type=Path, default=MODEL, help=f"model folder (default: {MODEL})"

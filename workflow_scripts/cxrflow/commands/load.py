@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
+    """Load the model that the options name and print its facts."""
     arguments = parser(__doc__, settings=False)
     arguments.add_argument("model", type=Path, help="model folder, or published weights")
     arguments.add_argument("--image", type=Path, help="published image weights, if elsewhere")
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def facts(model: "Model") -> Iterator[tuple[str, str]]:
-    """What a loaded model is and was trained on."""
+    """Yield names and values that describe a loaded model."""
     import torch
 
     from cxrflow.encoders.released.halves import projection_is_new

@@ -26,7 +26,7 @@ ABSENT, DIFFERENT = "not there", "other content than published"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
+    """Read the options, compare the files and print the counts."""
     arguments = parser(__doc__, settings=False)
     arguments.add_argument("--root", type=Path, required=True, help="folder with SHA256SUMS.txt")
     arguments.add_argument(
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def published(root: Path) -> dict[str, str]:
-    """SHA-256 of each file that the publisher lists, by its path below the root."""
+    """Return the published SHA-256 of each file, by its path below the root."""
     path = require_file(require_root(root), *LISTS)
     sums: dict[str, str] = {}
     for number, line in enumerate(read_lines(path), start=1):
@@ -60,7 +60,7 @@ def published(root: Path) -> dict[str, str]:
 
 
 def verify(root: Path, share: float = 1, seed: int = 0, threads: int = 1) -> Tally:
-    """Read the files, or a share of them; what is there and as published is kept.
+    """Compare the files, or a share of them, with the checksums; count those that agree.
 
     Raises:
         InputError: a file differs, or none of those listed is there.

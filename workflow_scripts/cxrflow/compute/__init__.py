@@ -1,1 +1,1 @@
-"""Work on cores and devices: processes, progress, keyed random numbers, copies to a device."""
+"""Computing on cores and devices: processes, progress, random numbers, copies to a device."""

@@ -1,7 +1,7 @@
-"""Ordered, bounded work on several cores: results in input order, few of them held at once.
+"""Ordered work on several cores, with few results in memory at once.
 
-``ordered_map`` is for work of ours, where the death of a process ends the stage. ``guarded_map`` is
-for compiled code on files of others: an item that ends its process, or never ends, costs that item.
+``ordered_map`` is for our own code: if a process dies, the stage ends. ``guarded_map`` is for
+compiled decoders on foreign files: an item that kills its process, or never ends, is lost alone.
 """
 
 import contextlib
@@ -28,14 +28,14 @@ R = TypeVar("R")
 #: Items that a process of ``guarded_map`` is given at once.
 BLOCK = 32
 
-#: For an item's answer ``guarded_map`` waits this many times as long as it may take of a processor.
+#: ``guarded_map`` waits this many times the allowed processor time for an answer (slow disks).
 PATIENCE = 20
 
 OUT_OF_MEMORY = "a worker process ended without an answer (out of memory?); try fewer --threads"
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items in runs of ``size``; the last may be shorter."""
+    """Yield the items in lists of ``size``; the last may be shorter."""
     rest = iter(items)
     while chunk := list(islice(rest, size)):
         yield chunk
@@ -81,10 +81,10 @@ def guarded_map(
 ) -> Generator[R, None, None]:
     """Yield ``function(item)`` in order, from at least one process besides this one.
 
-    Where the item's process dies, or takes more than ``seconds`` of processor time for it,
-    ``lost(item, reason)`` stands in its place, and the items behind it get a new process. Waiting
-    for a slow disk is no such time, but has its end as well (``PATIENCE``). The system kills what
-    takes too much memory, and not always who is to blame: such an item is tried once more.
+    If the process of an item dies, or needs more than ``seconds`` of processor time, the result is
+    ``lost(item, reason)`` and a new process continues with the next item. Waiting for a slow disk
+    is not processor time but has a limit too (``PATIENCE``). When memory runs out, the system may
+    kill a process that is not to blame, so an item whose process was killed is tried once more.
 
     Raises:
         InputError: an item's process was killed twice, or none could be started.
@@ -116,7 +116,7 @@ def guarded_map(
 def _in_order(
     pool: Executor, function: Callable[[T], R], items: Iterable[T], most: int
 ) -> Iterator[R]:
-    """The results of a pool in the order of the items, of which ``most`` are at work or wait."""
+    """Yield the results of a pool in order; at most ``most`` items are in work or waiting."""
     waiting: deque[Future[R]] = deque()
     for item in items:
         waiting.append(pool.submit(function, item))
@@ -127,7 +127,7 @@ def _in_order(
 
 
 class _Guard(Generic[T, R]):
-    """A process that answers item by item, and is replaced where an item ends it."""
+    """A process that answers item by item and is replaced when an item kills it."""
 
     def __init__(
         self, function: Callable[[T], R], lost: Callable[[T, str], R], seconds: float
@@ -139,7 +139,7 @@ class _Guard(Generic[T, R]):
         self._ready = self._closed = False
 
     def answers(self, items: list[T]) -> list[R]:
-        """``function`` of each item, or what stands in its place."""
+        """Return ``function`` of each item, or its replacement."""
         results: list[R] = []
         tried_again = -1  # the item
         while len(results) < len(items):
@@ -171,7 +171,7 @@ class _Guard(Generic[T, R]):
         return results
 
     def _open(self) -> Connection:
-        """The line to the process, which is started where there is none."""
+        """Return the connection to the process, which is started if there is none."""
         with self._lock:
             if self._closed:
                 raise InputError("the work was ended")
@@ -197,7 +197,7 @@ class _Guard(Generic[T, R]):
         return connection
 
     def _end(self, dead: bool) -> int:
-        """Take leave of the process, whose line broke if it is ``dead``; its exit code."""
+        """Close the connection, kill the process unless ``dead``, and return its exit code."""
         with self._lock:
             process, connection = self._process, self._connection
             self._process = self._connection = None
@@ -210,7 +210,7 @@ class _Guard(Generic[T, R]):
         return process.exitcode or 0
 
     def close(self, at_work: bool) -> None:
-        """Let the process go for good: it ends by itself, or is killed where it is ``at_work``."""
+        """End the process: after its work, or at once if it is ``at_work``."""
         with self._lock:
             self._closed = True
             if self._process is None or self._connection is None:
@@ -223,7 +223,7 @@ class _Guard(Generic[T, R]):
 
 
 def _serve(connection: Connection, function: Callable[[T], R], seconds: float) -> None:
-    """What a guarded process does: lists of items come in, an answer for each goes out.
+    """Run in a guarded process: receive lists of items, send an answer for each.
 
     An item's processor time is limited by a timer of the system, whose signal ends the process in
     the middle of compiled code too.
@@ -249,7 +249,7 @@ def _serve(connection: Connection, function: Callable[[T], R], seconds: float) -
 
 
 def _keep_memory() -> None:
-    """Let what is freed stay with this process (glibc's M_MMAP_THRESHOLD and M_TRIM_THRESHOLD).
+    """Keep freed memory in this process (glibc M_MMAP_THRESHOLD and M_TRIM_THRESHOLD).
 
     Each image takes the place of the one before; given back between them, its pages would have to
     be cleared by the system every time, which takes as long as decoding.
@@ -261,12 +261,12 @@ def _keep_memory() -> None:
 
 
 def _cause(code: int) -> str:
-    """What an exit code says in words: ``SIGSEGV``, ``exit code 1``."""
+    """Name an exit code: ``SIGSEGV``, ``exit code 1``."""
     return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
 def _begin(start: Callable[[], object] | None) -> None:
-    """Make a process ready; it leaves Ctrl-C to its parent and ends with it, even by SIGKILL."""
+    """Prepare a process: it ignores Ctrl-C and ends when its parent ends, even by SIGKILL."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if start is not None:

@@ -1,4 +1,4 @@
-"""How far a long piece of work is: a bar on a terminal, now and then a line in a log."""
+"""Progress of a long step: a bar on a terminal, a line now and then in a log."""
 
 import logging
 import sys
@@ -20,7 +20,7 @@ def progress(
     size: Callable[[Any], int] = len,
     title: str = "",
 ) -> Iterator[ChunkT]:
-    """Pass ``parts`` on and tell how many of ``total`` things have come.
+    """Yield ``chunks`` and report how many of ``total`` items have passed.
 
     On a terminal that is a bar. In a log it is a line for every tenth of the way, none for work of
     less than ten seconds.

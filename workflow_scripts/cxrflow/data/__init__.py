@@ -1,6 +1,5 @@
-"""Readers of published data sets and the cohorts made from them.
+"""Data sets and the cohorts made from them (docs/data.md).
 
-One module a layout (``mimic_cxr`` … ``covid_chestxray``) turns files as published into the common
-tables of :mod:`cxrflow.data.readers.common_tables`; :mod:`cxrflow.data.cohorts.cohort` filters,
-joins and splits them.
+``layouts`` describes each data set, ``readers`` turns its files into common tables, and ``cohorts``
+filters, joins, splits and checks them.
 """

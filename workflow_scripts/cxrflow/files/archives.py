@@ -1,7 +1,7 @@
-"""What archives and packed files hold, within bounds: 2 MB may unpack to more than a disk holds.
+"""Files of archives and compressed files, read within bounds.
 
-Only plain files are read, never what a link in an archive points to. A name that stands twice is
-damage: which of the two is meant cannot be known.
+The bounds are needed because 2 MB can unpack to more than a disk holds. Only plain files are read;
+links in archives are not followed. Two files of one name are damage, since either may be meant.
 """
 
 import gzip
@@ -41,21 +41,21 @@ class ArchiveFile(NamedTuple):
 
 
 class TooLarge(ValueError):
-    """A packed file gives more than it may."""
+    """A compressed file unpacks to more than its limit."""
 
 
 class Bounded(io.RawIOBase):
-    """A stream that ends with :class:`TooLarge` when it has given more than ``limit`` bytes."""
+    """A stream that raises :class:`TooLarge` after ``limit`` bytes."""
 
     def __init__(self, stream: IO[bytes] | gzip.GzipFile, limit: int) -> None:
         self._stream, self._limit, self._left = stream, limit, limit
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True, as of any input stream."""
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """As of a file."""
+        """Read into ``buffer`` as a file does."""
         view = memoryview(buffer)
         content = self._stream.read(min(len(view), self._left + 1))
         self._left -= len(content)
@@ -65,12 +65,12 @@ class Bounded(io.RawIOBase):
         return len(content)
 
     def renew(self) -> None:
-        """Count anew: what was read is not held any more."""
+        """Restart the count, when the bytes read so far are no longer in memory."""
         self._left = self._limit
 
 
 def unpacked(path: Path, smallest: int = 2**26) -> IO[bytes]:
-    """A file that may be packed by gzip, of which text is not packed more than 50 times."""
+    """Open a file that may be gzipped; text never compresses more than 50 times."""
     if path.suffix.lower() != ".gz":
         return open(path, "rb")
     limit = max(smallest, 50 * path.stat().st_size)
@@ -78,7 +78,7 @@ def unpacked(path: Path, smallest: int = 2**26) -> IO[bytes]:
 
 
 def open_zip(path: Path) -> zipfile.ZipFile:
-    """A zip archive; InputError where it is damaged."""
+    """Open a zip archive; InputError if it is damaged."""
     try:
         return zipfile.ZipFile(path)
     except (*DAMAGE, NotImplementedError) as error:
@@ -86,13 +86,16 @@ def open_zip(path: Path) -> zipfile.ZipFile:
 
 
 def names_of(archive: zipfile.ZipFile) -> tuple[list[str], frozenset[str]]:
-    """The names of a zip's files, sorted, and those of them that stand twice."""
+    """Return the sorted names of a zip's files, and those that occur twice."""
     counts = Counter(archive.namelist())
     return sorted(counts), frozenset(name for name, count in counts.items() if count > 1)
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """A file of a zip; one of :data:`DAMAGE` where it cannot be read, KeyError where it is not."""
+    """Read a file of a zip.
+
+    Raises one of :data:`DAMAGE` if it cannot be read, KeyError if it is not there.
+    """
     # Texts are packed 3 to 30 times. What headers say of unpacked sizes may be wrong.
     limit = min(LARGEST_MEMBER, max(2**18, 100 * archive.getinfo(name).compress_size))
     with archive.open(name) as stream:
@@ -103,7 +106,7 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 def read_file(path: Path) -> bytes:
-    """A whole file of the size of a report; :class:`TooLarge` where it is more."""
+    """Read a file of the size of a report; :class:`TooLarge` if it is larger."""
     with open(path, "rb") as stream:
         content = stream.read(LARGEST_MEMBER + 1)
     if len(content) > LARGEST_MEMBER:
@@ -112,7 +115,7 @@ def read_file(path: Path) -> bytes:
 
 
 def tar_files(path: Path, suffix: str) -> list[ArchiveFile]:
-    """The files of a tar archive, packed by gzip or plain, whose names end in ``suffix``.
+    """Read the files of a tar archive, gzipped or plain, whose names end in ``suffix``.
 
     Raises:
         InputError: cut off, not such an archive, or more than :data:`LARGEST_ARCHIVE`.
@@ -151,7 +154,7 @@ def _member(tar: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> Archive
 
 
 def leads_out(place: str) -> bool:
-    """Whether a path that a list gives is none below the list's own folder."""
+    """True if a path in a list leads out of the folder of the list, or is too long."""
     names = place.replace("\\", "/").split("/")
     outside = place.startswith(("/", "\\")) or ".." in names or "\0" in place
     too_long = len(place) > 1000 or len(max(names, key=len).encode()) > 255

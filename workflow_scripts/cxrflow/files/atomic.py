@@ -1,4 +1,4 @@
-"""Files that are either whole or absent: written beside their place, flushed, then renamed."""
+"""Atomic files and folders: written beside their place, flushed, then renamed."""
 
 import contextlib
 import errno
@@ -19,7 +19,7 @@ WEIGHTS = "*.safetensors"  # written 0600 by their library, whatever the umask s
 
 
 def _open_to_readers(file: Path) -> None:
-    """Give a file the mode that any other new file has here."""
+    """Give a file the mode of any other new file."""
     file.chmod(0o666 & ~_UMASK)
 
 
@@ -28,7 +28,7 @@ CHECKSUMS = "SHA256SUMS"
 
 @contextlib.contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Give a temporary path; on success fsync it and rename it to ``path``."""
+    """Yield a temporary path; on success fsync it and rename it to ``path``."""
     path = Path(path)
     require_no_link(path)
     if path.is_dir():
@@ -49,7 +49,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_folder(path: str | Path, product: str, checksums: bool = False) -> Iterator[Path]:
-    """Give a temporary folder; on success it takes the place of ``path``.
+    """Yield a temporary folder; on success it replaces ``path``.
 
     With ``checksums`` it holds ``SHA256SUMS``, which :func:`require_whole` reads.
 
@@ -83,7 +83,7 @@ def atomic_folder(path: str | Path, product: str, checksums: bool = False) -> It
 
 @contextlib.contextmanager
 def naming(path: str | Path) -> Iterator[None]:
-    """Give a system error that names no file this one: a full disk does not say where it is.
+    """Add ``path`` to a system error without a file name, such as that of a full disk.
 
     Libraries in Rust and C++ raise errors of their own with the system's words for a full disk.
     """
@@ -110,7 +110,7 @@ def write_json(path: str | Path, value: Any) -> None:
 
 
 def read_json(path: str | Path) -> Any:
-    """Read JSON; a missing or broken file is an :class:`InputError` that names it."""
+    """Read JSON; raise an :class:`InputError` if the file is missing or broken."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -122,7 +122,7 @@ def read_json(path: str | Path) -> Any:
 
 
 def read_object(path: str | Path, fields: Sequence[str] = ()) -> dict[str, Any]:
-    """Read a JSON object that must have ``fields``; other content is an :class:`InputError`."""
+    """Read a JSON object with these ``fields``; :class:`InputError` for other content."""
     value = read_json(path)
     if not isinstance(value, dict):
         raise InputError(f"{path}: expected a JSON object, found a {type(value).__name__}")
@@ -133,7 +133,7 @@ def read_object(path: str | Path, fields: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def is_synthetic(root: str | Path) -> bool:
-    """Whether the data set's ``MANIFEST.json`` says that a program drew it."""
+    """True if the data set's ``MANIFEST.json`` says that it was drawn by a program."""
     manifest = Path(root, "MANIFEST.json")
     if not manifest.is_file():
         return False
@@ -142,26 +142,26 @@ def is_synthetic(root: str | Path) -> bool:
 
 
 def fingerprint(value: Any) -> str:
-    """A short stable hash of a JSON-like value: the same settings always give the same one."""
+    """Return a short hash of a JSON-like value; equal settings have equal hashes."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def file_digest(path: str | Path) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
+    """Return the SHA-256 of a file in hexadecimal."""
     with open(path, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def _write_checksums(folder: Path) -> None:
-    """``SHA256SUMS`` of all files of a folder, as ``sha256sum --check`` takes it."""
+    """Write ``SHA256SUMS`` of all files of a folder, as ``sha256sum --check`` reads it."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     lines = [f"{file_digest(path)}  {path.relative_to(folder).as_posix()}\n" for path in files]
     (folder / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
 
 
 def require_whole(path: Path) -> None:
-    """Compare a file with its line in the ``SHA256SUMS`` of its folder or the one around it.
+    """Compare a file with its line in the ``SHA256SUMS`` of its folder or the one above.
 
     Raises:
         InputError: it differs. A file that has no line is taken as it is.

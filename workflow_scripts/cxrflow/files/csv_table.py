@@ -1,4 +1,7 @@
-"""CSV lists as published: plain or gzipped, checked by column, damaged rows counted and skipped."""
+"""CSV lists as published: plain or gzipped, checked by column.
+
+Damaged rows are counted and left out.
+"""
 
 import csv
 import gzip
@@ -24,7 +27,7 @@ LONGEST_FIELD = 2**24  # characters
 
 
 def find_file(root: Path, *names: str) -> Path | None:
-    """The first of ``names`` (or the same with ``.gz``) that lies in ``root``."""
+    """Return the first of ``names``, or the same with ``.gz``, that is in ``root``."""
     for name in names:
         for candidate in (root / name, root / f"{name}.gz"):
             if candidate.is_file():
@@ -33,14 +36,14 @@ def find_file(root: Path, *names: str) -> Path | None:
 
 
 def require_root(root: Path) -> Path:
-    """``root`` itself when it is a folder, else InputError."""
+    """Return ``root`` if it is a folder, else raise InputError."""
     if not root.is_dir():
         raise InputError(f"{root}: data root not found; expected a folder")
     return root
 
 
 def require_file(root: Path, *names: str) -> Path:
-    """Like :func:`find_file`, but InputError when there is none."""
+    """Return what :func:`find_file` finds, else raise InputError."""
     path = find_file(require_root(root), *names)
     if path is None:
         raise InputError(f"{root}: {' or '.join(names)} not found (plain or .gz)")
@@ -111,7 +114,7 @@ def read_csv(
 
 
 def read_text(path: Path, separator: str = ",") -> "tuple[pd.DataFrame, list[Drop]]":
-    """All columns as text by line number; rows with a wrong number of fields are left out, counted.
+    """Read all columns as text, by line number; leave out and count rows of another length.
 
     Raises:
         InputError: as :func:`read_csv`.
@@ -171,13 +174,13 @@ def _read_rows(path: Path, separator: str) -> "tuple[pd.DataFrame, list[Drop]]":
 
 
 def inert(texts: "pd.Series") -> "pd.Series":
-    """Texts for a CSV: what a spreadsheet would take for a formula gets an apostrophe before it."""
+    """Escape texts for a CSV: an apostrophe before what a spreadsheet takes for a formula."""
     formula = texts.str.match(r"[=@\t\r]|[+-](?![\d.])", na=False)
     return texts.where(~formula, "'" + texts)
 
 
 def _unique_names(header: Sequence[str]) -> list[str]:
-    """Names of columns, each once: what stands again is numbered, as pandas does it."""
+    """Number repeated names of columns, as pandas does."""
     counts: Counter[str] = Counter()
     names = []
     for name in header:
@@ -187,7 +190,7 @@ def _unique_names(header: Sequence[str]) -> list[str]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a UTF-8 text, plain or gzipped; InputError where it is none."""
+    """Return the lines of a UTF-8 text, plain or gzipped; InputError for other files."""
     try:
         with unpacked(path) as handle:
             return handle.read().decode("utf-8-sig").splitlines()
@@ -200,7 +203,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def match_lines(path: Path, pattern: str, reason: str) -> "tuple[pd.DataFrame, Drop]":
-    """What the groups of ``pattern`` find in each line that is not blank, by the line's number.
+    """Return the groups of ``pattern`` in each line that is not blank, by line number.
 
     Lines in which it finds nothing are left out and counted as damage.
     """
@@ -214,7 +217,7 @@ def match_lines(path: Path, pattern: str, reason: str) -> "tuple[pd.DataFrame, D
 
 
 def bare_ids(values: "pd.Series") -> "pd.Series":
-    """Ids without the letter of a folder name (``p``, ``s``) or the ``.0`` of a float column."""
+    """Remove the letter of a folder name (``p``, ``s``) or the ``.0`` of a float from ids."""
 
     return values.str.replace(r"^[ps](?=\d+)", "", regex=True).str.replace(
         r"^(\d+)\.0$", r"\1", regex=True

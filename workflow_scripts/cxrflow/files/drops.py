@@ -1,7 +1,7 @@
-"""What a stage left out, and why: one way to count it, one shape in JSON, one limit.
+"""Accounts of what a stage leaves out and why.
 
-A drop is damage (``failed``: a row or file that cannot be read) or choice (a view that was not
-asked for). Only damage counts against the limit.
+A drop is damage (``failed``: a row or file that cannot be read) or choice (a view that the settings
+leave out). Only damage counts against the limit.
 """
 
 from collections.abc import Iterable
@@ -15,13 +15,13 @@ EXAMPLES = 5  # ids or places kept of each reason
 
 
 def printable(name: str) -> str:
-    """A file's name as it can be written: one that is no UTF-8 can be opened, but not written."""
+    """Return a file name that can be written; names that are not UTF-8 are escaped."""
     return name.encode("utf-8", "backslashreplace").decode()
 
 
 @dataclass(frozen=True)
 class Drop:
-    """So many left out for one reason, with a few of their names; ``part``: of which split."""
+    """The number left out for one reason, with examples; ``part`` is the split."""
 
     reason: str
     count: int
@@ -33,22 +33,22 @@ class Drop:
     def of(
         cls, reason: str, ids: Iterable[object], failed: bool = False, part: str | None = None
     ) -> "Drop":
-        """The drop of these ids."""
+        """Make the drop of these ids."""
         names = [printable(str(name)) for name in ids]
         return cls(reason, len(names), tuple(names[:EXAMPLES]), failed, part)
 
     def as_json(self) -> dict[str, Any]:
-        """One shape wherever something was dropped; ``part`` only where there are several."""
+        """Return the drop as it is written everywhere; ``part`` only if there is one."""
         values = asdict(self) | {"examples": list(self.examples)}
         return {key: value for key, value in values.items() if value is not None}
 
     def counted(self) -> dict[str, Any]:
-        """The same without examples: for what travels, such as a model, and names no patient."""
+        """Return the drop without examples, for files that must not name patients."""
         return {key: value for key, value in self.as_json().items() if key != "examples"}
 
 
 class Tally:
-    """One step of a stage: how many it keeps, how many it drops for each reason.
+    """A step of a stage: the number it keeps, and the drops by reason.
 
     ``name``: of the step; ``unit``: what is counted.
     """
@@ -60,7 +60,7 @@ class Tally:
             self.add(drop)
 
     def add(self, drop: Drop) -> None:
-        """Count a drop, together with those for the same reason."""
+        """Add a drop to those with the same reason."""
         key = (drop.reason, drop.failed)
         if drop.count:
             old = self._drops.get(key, Drop(drop.reason, 0))
@@ -68,28 +68,28 @@ class Tally:
             self._drops[key] = Drop(drop.reason, old.count + drop.count, examples, drop.failed)
 
     def drop(self, reason: str, ids: Iterable[object], failed: bool = False) -> None:
-        """Count one for each of ``ids``."""
+        """Count a drop for each of ``ids``."""
         self.add(Drop.of(reason, ids, failed))
 
     @property
     def drops(self) -> list[Drop]:
-        """Reasons in the order they first occurred."""
+        """The drops in the order of their first occurrence."""
         return list(self._drops.values())
 
     @property
     def failed(self) -> int:
-        """How many were dropped as damaged."""
+        """The number dropped as damaged."""
         return sum(drop.count for drop in self.drops if drop.failed)
 
     def as_json(self) -> dict[str, Any]:
-        """A step as flow.json and corpus.json have it."""
+        """Return the step as it is in flow.json and corpus.json."""
         dropped = [drop.as_json() for drop in self.drops]
         return {"name": self.name, "unit": self.unit, "kept": self.kept, "dropped": dropped}
 
     def require_few(
         self, source: str | Path, share: float, setting: str = "max_failed_share"
     ) -> None:
-        """End the stage where damage is more than a share of all that came in.
+        """Raise InputError if damage exceeds a share of all that came in.
 
         Args:
             source: the file or folder that is damaged, named in the error.

@@ -1,8 +1,8 @@
-"""Where a program may write: it replaces what an earlier run of it wrote, and nothing else.
+"""Checks of output paths: a program replaces its own earlier output and nothing else.
 
-A folder that a program writes holds a hidden file, ``.cxrflow``, that says what the folder is. A
-folder with files but without that mark is somebody else's and is left alone. So are inputs, the
-folders that hold them, links, the working folder and the home folder.
+Each folder that a program writes has a hidden file, ``.cxrflow``, with the name of the product. A
+folder with files but without this mark belongs to the user and is never replaced. The same is true
+of inputs and the folders around them, links, the working folder and the home folder.
 """
 
 import glob
@@ -19,16 +19,13 @@ from cxrflow.errors import InputError
 log = logging.getLogger("cxrflow")
 
 MARK = ".cxrflow"
-UNFINISHED = (
-    ".partial",
-    ".earlier",
-)  # ends of the names of what is not whole, and what it replaces
+UNFINISHED = (".partial", ".earlier")  # suffixes: being written; about to be replaced
 WEEK = 7 * 24 * 3600  # seconds
 NOTE = "written by cxrflow; a later run may replace this folder"
 
 
 def write_mark(folder: Path, product: str) -> None:
-    """Say in ``folder`` what it is."""
+    """Write the mark that says what ``folder`` is."""
     mark = folder / MARK
     try:
         mark.write_text(f"{product}: {NOTE}\n", encoding="utf-8")
@@ -38,14 +35,17 @@ def write_mark(folder: Path, product: str) -> None:
 
 
 def read_mark(folder: Path) -> str | None:
-    """What a folder is; None without a mark, or with one that a kill left unfinished."""
+    """Return the product in the mark of a folder.
+
+    None without a mark, or with one that a killed run left incomplete.
+    """
     mark = folder / MARK
     text = mark.read_text(encoding="utf-8", errors="replace") if mark.is_file() else ""
     return text.partition(":")[0] if text.endswith(f"{NOTE}\n") else None
 
 
 def empty_folder(folder: Path) -> None:
-    """Delete everything in a folder but its mark, so that a kill is harmless."""
+    """Delete everything in a folder but its mark, so that a kill in between is harmless."""
     for entry in folder.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
@@ -54,14 +54,14 @@ def empty_folder(folder: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete a folder, if it is there, its mark last."""
+    """Delete a folder if it exists, its mark last."""
     if folder.is_dir():
         empty_folder(folder)
         shutil.rmtree(folder)
 
 
 def claim_folder(folder: Path, product: str) -> None:
-    """Make and mark a folder that is filled bit by bit, unless it is somebody else's.
+    """Make and mark a folder that is filled step by step.
 
     Raises:
         InputError: as :func:`require_own_folder`.
@@ -73,15 +73,16 @@ def claim_folder(folder: Path, product: str) -> None:
 
 
 def unfinished(path: Path) -> Path:
-    """Where this process writes what takes the place of ``path`` when it is whole."""
+    """Return the path under which this process writes the future ``path``."""
     return path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}{UNFINISHED[0]}")
 
 
 def remove_unfinished(path: Path) -> None:
-    """Delete what killed runs left beside ``path`` on the way to it.
+    """Delete what killed runs have left beside ``path``.
 
-    Of a process that lives nothing is deleted; what another machine has left, of whose processes
-    nothing is known here, only when it is a week old.
+    Files of live processes stay. Files of other machines, whose processes cannot be seen, are
+    deleted when they are a week old.
+
     """
     for entry in path.parent.glob(f".{glob.escape(path.name)}.*"):
         if entry.suffix in UNFINISHED and not entry.is_symlink() and not _lives(entry):
@@ -93,7 +94,7 @@ def remove_unfinished(path: Path) -> None:
 
 
 def _lives(entry: Path) -> bool:
-    """Whether the process that writes it may still be at work."""
+    """True if the process that writes the entry may still be running."""
     writer, _, number = entry.stem.rpartition(".")
     if not number.isdecimal():
         return True  # no name of ours
@@ -112,7 +113,7 @@ def _lives(entry: Path) -> bool:
 
 
 def open_to_others(folder: Path) -> str | None:
-    """What is to be said of a folder whose content other users of the machine may read."""
+    """Return a warning if other users of the machine may read the folder."""
     if not folder.is_dir() or not folder.stat().st_mode & 0o077:
         return None
     return (
@@ -122,7 +123,7 @@ def open_to_others(folder: Path) -> str | None:
 
 
 def require_own_folder(folder: Path, product: str | None = None) -> None:
-    """Refuse a folder that may not be replaced by ``product``; None: by any product.
+    """Raise InputError unless the folder may be replaced by ``product`` (None: by any).
 
     Raises:
         InputError: it is a link, a file, the working folder, the home folder or one around them;
@@ -154,13 +155,13 @@ def require_own_folder(folder: Path, product: str | None = None) -> None:
 
 
 def require_no_link(path: Path) -> None:
-    """Refuse a symbolic link, which would be replaced in place of what it points to."""
+    """Refuse a symbolic link: the link would be replaced, not its target."""
     if path.is_symlink():
         raise InputError(f"{path}: is a link; expected the name of the file or folder itself")
 
 
 def require_writable(path: Path) -> None:
-    """Refuse, before any work, a file that cannot be written; its folder is made.
+    """Make the folder of a file; raise InputError if the file cannot be written.
 
     Raises:
         InputError: naming the file and what the system says.
@@ -174,7 +175,7 @@ def require_writable(path: Path) -> None:
 
 
 def require_own(path: Path, inputs: Iterable[Path]) -> None:
-    """Refuse an output that is one of the ``others``, holds one, or is somebody else's folder.
+    """Refuse an output that is one of the ``inputs``, contains one, or is not a program's.
 
     Raises:
         InputError: naming both.

@@ -1,4 +1,4 @@
-"""Parquet tables as inputs: what is wrong with a file is one line that names it."""
+"""Parquet tables as inputs, with errors of one line that name the file."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ DAMAGE = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowE
 
 
 def read_table(path: str | Path, columns: Sequence[str] = ()) -> "pd.DataFrame":
-    """Read a Parquet file that must have ``columns``; others come along.
+    """Read a Parquet file that must have ``columns``; it may have more.
 
     Raises:
         InputError: the file is absent or damaged, or lacks a column.

@@ -1,15 +1,17 @@
-"""Which code of this package defines what a program computes, found without importing any.
+"""The code of this package that determines what a program computes, found by parsing alone.
 
-The workflow gives a rule the digest of that code as a parameter, so that an edit reruns the stages
-it can change and no others. A program's code is its module and every module that this imports, at
-any depth; what it imports by name at run time (readers, terms) the rule adds. Comments, docstrings
-and where an import stands do not count, nor does what all programs share without a say in their
-results (:data:`FRAME`) or what maps names to things (registries): whoever uses a thing names it.
+Each rule has the digest of its code as a parameter, so an edit reruns exactly the stages that it
+can change. The code of a program is its module and all modules that it imports, directly or not.
+The rule adds what is imported by name at run time, such as readers and terms. These do not count:
 
-Of a settings module only what is used counts, and of a class there neither fields nor validators:
-the values that follow from them are a parameter of the stage. Its properties and methods do count,
-and so do those of its fields' classes, but not of a list of terms or of kinds: a model uses some of
-them. What values a field admits does not count.
+- comments, docstrings, and the place of an import;
+- modules that all programs share and that change no result (:data:`FRAME`);
+- registries, which map names to modules: a rule names the modules it uses.
+
+Of a settings module only the used definitions count. Fields and validators do not, because the
+values they give are a parameter of the stage. Properties and methods count, also those of the
+classes of fields, except in a list of terms or of kinds, of which a model uses only some. The values
+that a field admits do not count.
 """
 
 import ast
@@ -45,7 +47,7 @@ VALIDATORS: Final = {"field_validator", "model_validator"}
 
 @cache
 def find_module(name: str) -> Path | None:
-    """The file of a module of this package by its dotted name, None when there is none."""
+    """Return the file of a module of this package by its dotted name, or None."""
     path = ROOT.joinpath(*name.split("."))
     for candidate in (path.with_suffix(".py"), path / "__init__.py"):
         if candidate.is_file():
@@ -54,7 +56,7 @@ def find_module(name: str) -> Path | None:
 
 
 def is_settings(module: str) -> bool:
-    """Whether it is a module of settings, of which only the used part counts."""
+    """True for a module of settings, of which only the used definitions count."""
     return module.endswith("settings")
 
 
@@ -67,7 +69,7 @@ def _counts(module: str) -> bool:
 
 @dataclass(frozen=True)
 class Import:
-    """A module of this package, and the name that is imported from it; None: the module itself."""
+    """An imported module of this package and the imported name; None for the module itself."""
 
     module: str
     name: str | None = None
@@ -79,7 +81,7 @@ def _text(path: Path) -> str:
 
 
 def _statements(tree: ast.AST, typing: bool) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Import statements, those inside functions included, those for type checkers on request."""
+    """Yield import statements, also inside functions; those for type checkers on request."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node
@@ -92,7 +94,7 @@ def _is_for_type_checkers(node: ast.AST) -> bool:
 
 
 def _imports(statements: Iterable[ast.Import | ast.ImportFrom]) -> frozenset[Import]:
-    """What import statements import from this package."""
+    """Return the imports from this package of these statements."""
     imports: set[Import] = set()
     for statement in statements:
         if isinstance(statement, ast.Import):
@@ -109,7 +111,7 @@ def _imports(statements: Iterable[ast.Import | ast.ImportFrom]) -> frozenset[Imp
 
 
 def imported_by(path: Path, typing: bool = False) -> frozenset[str]:
-    """Modules of this package that a file imports, by dotted name.
+    """Return the modules of this package that a file imports, by dotted name.
 
     ``typing`` adds those that only a type checker imports.
     """
@@ -122,7 +124,7 @@ def imported_by(path: Path, typing: bool = False) -> frozenset[str]:
 
 @cache
 def _code_of(program: str) -> dict[Path, str]:
-    """Digests of what counts of a program (``pretrain.text``), by file."""
+    """Return the digest of each file behind a program (``pretrain.text``)."""
     name = f"cxrflow.{program}"
     waiting = {Import(f"{name}.__main__" if find_module(f"{name}.__main__") else name)}
     visited: set[Import] = set()
@@ -165,7 +167,7 @@ def _code_of(program: str) -> dict[Path, str]:
 
 
 def source_files(*names: str) -> list[Path]:
-    """The files behind ``names``: programs (``text.tokens``) or patterns (``page/*.jinja``).
+    """Return the files behind programs (``text.tokens``) or patterns (``page/*.jinja``).
 
     Raises:
         ModuleNotFoundError: there is no such program, or no file fits a pattern.
@@ -174,7 +176,7 @@ def source_files(*names: str) -> list[Path]:
 
 
 def code_digest(*names: str) -> str:
-    """A short digest of the code behind ``names`` (see :func:`source_files`)."""
+    """Return a short digest of the code behind ``names`` (see :func:`source_files`)."""
     total = hashlib.sha256()
     for path, digest in sorted(_digests(*names).items()):
         total.update(f"{path.relative_to(PACKAGE)} {digest}\n".encode())
@@ -204,7 +206,7 @@ def _digest(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class _Module:
-    """What a module imports from this package, and what of it can change a result, as a digest."""
+    """The imports of a module from this package, and the digest of its logic."""
 
     imports: frozenset[Import]
     logic: str
@@ -212,7 +214,7 @@ class _Module:
 
 @cache
 def _module(text: str) -> _Module:
-    """What counts of a module with this text; its syntax tree is not kept."""
+    """Parse a module; its syntax tree is not kept."""
     tree = ast.parse(text)
     statements = list(_statements(tree, typing=False))
     names = sorted({name for statement in statements for name in _names(statement)})
@@ -222,7 +224,7 @@ def _module(text: str) -> _Module:
 
 @cache
 def _logic(text: str, suffix: str) -> str:
-    """What of a file can change a result, as a digest."""
+    """Return the digest of what can change a result in a file."""
     if suffix == ".py":
         return _module(text).logic
     if suffix == ".yaml":
@@ -231,14 +233,14 @@ def _logic(text: str, suffix: str) -> str:
 
 
 def _names(statement: ast.Import | ast.ImportFrom) -> Iterator[str]:
-    """What an import binds that can decide what is computed."""
+    """Yield the imported names that can change what is computed."""
     module = getattr(statement, "module", None) or ""
     if module not in ("typing", "collections.abc") and not is_settings(module):
         yield from (f"{module}.{alias.name} {alias.asname}" for alias in statement.names)
 
 
 class _Logic(ast.NodeTransformer):
-    """Takes docstrings out of a module, and imports, which count wherever they stand."""
+    """Removes docstrings and imports, which count wherever they are."""
 
     def visit(self, node: ast.AST) -> ast.AST | None:
         return node if isinstance(node, ast.expr) else super().visit(node)  # quick: no statement
@@ -258,7 +260,7 @@ class _Logic(ast.NodeTransformer):
 
 @dataclass(frozen=True)
 class _Definition:
-    """A class, function or constant of a settings module: a digest of what counts, names used."""
+    """A class, function or constant of a settings module: digest of its logic, names it uses."""
 
     logic: str
     uses: frozenset[str]
@@ -266,7 +268,7 @@ class _Definition:
 
 @cache
 def _definitions(text: str) -> dict[str, _Definition]:
-    """What a settings module defines, by name."""
+    """Return the definitions of a settings module by name."""
     nodes: dict[str, ast.stmt] = {}
     for node in ast.parse(text).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
@@ -306,6 +308,6 @@ def _names_in(nodes: Iterable[ast.AST]) -> set[str | None]:
 
 
 def _validates(item: ast.stmt) -> bool:
-    """Whether it is a validator: what it makes of values is in the values."""
+    """True for a validator: its effect is already in the values."""
     decorators = getattr(item, "decorator_list", [])
     return any(ast.unparse(decorator).partition("(")[0] in VALIDATORS for decorator in decorators)

@@ -1,4 +1,4 @@
-"""YAML files as people write them: errors name the file and the place, nothing is lost silently."""
+"""YAML files of users, read strictly: errors name the file and the place."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ MOST_NODES = 100_000  # of a YAML file with its aliases written out; the longest
 
 
 def dotted(key: Sequence[str | int]) -> str:
-    """A key as errors name it."""
+    """Return a key as errors show it."""
     return ".".join(map(str, key)) or "(top level)"
 
 
@@ -27,7 +27,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
 
 def _written_out(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """How many nodes there are below this one with aliases written out; ``sizes``: known ones."""
+    """Count the nodes below this one with aliases expanded; ``sizes`` caches counts."""
     if isinstance(node, yaml.ScalarNode):
         return 1
     size = sizes.get(id(node))
@@ -59,14 +59,14 @@ def _written_out(node: yaml.Node, sizes: dict[int, int]) -> int:
 
 
 def unwritable(text: str) -> str | None:
-    """What of a text no path and no UTF-8 file can hold: NUL, half a surrogate pair."""
+    """Return what no path and no UTF-8 file can hold: NUL, half a surrogate pair."""
     if "\0" in text:
         return "a NUL character"
     return "half a surrogate pair" if any("\ud800" <= c <= "\udfff" for c in text) else None
 
 
 def refuse_unwritable(value: Any, key: tuple[str, ...] = ()) -> None:
-    """ValueError with the key of a text that holds what cannot be written."""
+    """Raise ValueError with the key of a text that cannot be written."""
     if isinstance(value, str):
         defect = unwritable(value)
         if defect is not None:
@@ -81,7 +81,7 @@ def refuse_unwritable(value: Any, key: tuple[str, ...] = ()) -> None:
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
-    """Keys and values of a YAML file; nothing in it is no keys. Other content is an error."""
+    """Read the keys and values of a YAML file; an empty file has none."""
     try:
         text = Path(path).read_text(encoding="utf-8")
         values = yaml.load(text, _Loader)

@@ -9,7 +9,7 @@ from cxrflow.settings import read_settings
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
+    """Read the options and build the cohort with the module of its kind."""
     arguments = parser(__doc__)
     arguments.add_argument("--layout", required=True, help="layout of the data set")
     arguments.add_argument("--root", type=Path, required=True, help="folder of the data set")

@@ -27,7 +27,9 @@ COLUMNS = (
 def build(
     tables: Tables, held_out: Mapping[str, Set[str]], settings: CohortSettings, flow: Flow
 ) -> Cohort:
-    """Filter, label and split the images; the order of a row's labels is ``flow.json``'s.
+    """Filter, label and split the images.
+
+    The labels of a row are in the order of ``classes`` in ``flow.json``.
 
     Images of ``held`` patients (by evaluation set) are in test, however the others are split.
     """
@@ -75,7 +77,7 @@ def _without(
 
 
 def _boxes(boxes: pd.DataFrame) -> pd.Series:
-    """Boxes by image: lists of x, y, width, height in whole pixels."""
+    """Return the boxes of each image: lists of x, y, width, height in whole pixels."""
     pixels = boxes[["x", "y", "w", "h"]].round().astype("int64").to_numpy().tolist()
     lists = pd.DataFrame(
         {"image_id": boxes["image_id"], "box": pd.Series(pixels, index=boxes.index, dtype=object)}
@@ -93,7 +95,7 @@ def _check_patients(rows: pd.DataFrame, by_image: bool, tables: Tables, flow: Fl
 
 
 def count_shared_patients(rows: pd.DataFrame, flow: Flow, remedy: str = "") -> None:
-    """How many test images of a split by image belong to patients outside test too."""
+    """Record how many test images of a split by image belong to patients outside test too."""
     with_patient = rows.dropna(subset="subject_id")
     if with_patient.empty:
         flow.notes.append("patients are not known, so a patient may stand in two splits")

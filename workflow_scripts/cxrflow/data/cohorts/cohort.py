@@ -12,14 +12,13 @@ from dataclasses import replace
 
 import pandas as pd
 
-from cxrflow.data.cohorts import classification, filters, grounding, pairs, progression
+from cxrflow.data.cohorts import classification, filters, grounding, nli, pairs, progression
 from cxrflow.data.cohorts.flow import Cohort, Flow
 from cxrflow.data.cohorts.held_out import held_out_patients, held_out_sets
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.cohorts.splits import training_shares
 from cxrflow.data.cohorts.texts import read_corpus, report_labels, study_key
 from cxrflow.data.layouts import Layout, layout
-from cxrflow.data.readers import nli
 from cxrflow.data.readers.common_tables import Request, Tables
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import atomic_folder, file_digest, fingerprint, is_synthetic, write_json
@@ -30,7 +29,7 @@ log = logging.getLogger("cxrflow")
 
 
 def make_cohort(options: Namespace, settings: CohortSettings) -> None:
-    """What ``cxrflow.data.cohorts.build_cohort`` calls."""
+    """Build a cohort of any kind but the published ones and write its folder."""
     if (options.images_layout is None) != (options.images_root is None):
         raise InputError("--images-layout and --images-root: expected both or neither")
     options.dataset = options.dataset or options.layout
@@ -91,7 +90,7 @@ def _pairs(options: Namespace, origin: Layout, settings: CohortSettings, flow: F
 
 
 def _published_labels(tables: Tables, pictures: Tables, study_prefix: str) -> pd.DataFrame:
-    """The publisher's labels of studies, which may come with the edition that has the images."""
+    """Return the publisher's labels of studies, from the edition that has them."""
     for source in (pictures, tables):
         if "study_id" in source.labels:
             return source.labels.assign(study_id=study_key(source.labels["study_id"], study_prefix))
@@ -170,7 +169,7 @@ def _progression(
 
 
 def _curated(pictures: Tables, options: Namespace, flow: Flow) -> Tables:
-    """The images with what curation rejected, if there was one."""
+    """Mark the images that curation rejected; without a curation return them as they are."""
     if options.curation is None:
         return pictures
     decided = read_table(options.curation, ("image_id", "decision"))

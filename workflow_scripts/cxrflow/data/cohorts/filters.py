@@ -6,12 +6,12 @@ visit has several. A blank ViewPosition is not frontal: neither paper says, and 
 
 import hashlib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from cxrflow.data.readers.common_tables import file_failures
 from cxrflow.files.drops import Drop
 
 #: Column of an image list: curation found a better image of the study (BioViL-T section 3.3).
@@ -19,7 +19,7 @@ REJECTED = "rejected"
 
 
 def usable(images: pd.DataFrame) -> tuple[pd.DataFrame, list[Drop]]:
-    """Images without a ``failure``."""
+    """Keep the images without a ``failure``."""
     bad = images["failure"].notna()
     drops = [
         Drop.of(str(reason), rows["image_path"].fillna(rows["image_id"]), failed=True)
@@ -28,29 +28,15 @@ def usable(images: pd.DataFrame) -> tuple[pd.DataFrame, list[Drop]]:
     return images[~bad], drops
 
 
-def file_failures(root: Path, paths: Sequence[str], threads: int = 1) -> pd.Series:
-    """Why each ``root/path`` cannot be used (``file not found``, ``file is empty``), else null."""
-    # Waiting for a network file system dominates, so many more threads than cores pay.
-    with ThreadPoolExecutor(max(1, threads * 8)) as pool:
-        return pd.Series(list(pool.map(lambda path: _failure(root / path), paths)), dtype="str")
-
-
-def _failure(path: Path) -> str | None:
-    try:
-        return None if path.stat().st_size else "file is empty"
-    except (OSError, ValueError):  # no file, or no name that one could have
-        return "file not found"
-
-
 def present(images: pd.DataFrame, root: Path, threads: int) -> tuple[pd.DataFrame, list[Drop]]:
-    """Images whose file is there, for layouts whose reader did not open them."""
+    """Keep the images whose file exists, for layouts whose reader did not open them."""
     failures = file_failures(root, images["image_path"].tolist(), threads)
     failures.index = images.index
     return usable(images.assign(failure=failures))
 
 
 def frontal(images: pd.DataFrame, views: Sequence[str] | None) -> tuple[pd.DataFrame, list[Drop]]:
-    """Images whose view is one of ``views`` (compared in upper case); all of them for None."""
+    """Keep the images whose view is in ``views``, compared in upper case; None keeps all."""
     if views is None:
         return images, []
     view = images["view"].str.strip().str.upper()
@@ -63,7 +49,7 @@ def frontal(images: pd.DataFrame, views: Sequence[str] | None) -> tuple[pd.DataF
 
 
 def single(images: pd.DataFrame) -> tuple[pd.DataFrame, list[Drop]]:
-    """Images that are the only ones of their studies."""
+    """Keep the images that are the only one of their study."""
     several = images["study_id"].duplicated(keep=False)
     reason = "its study has several frontal images"
     return images[~several], [Drop.of(reason, images.loc[several, "image_id"])]
@@ -72,7 +58,7 @@ def single(images: pd.DataFrame) -> tuple[pd.DataFrame, list[Drop]]:
 def one_per_study(
     images: pd.DataFrame, choose: str, views: Sequence[str] | None, seed: int
 ) -> pd.DataFrame:
-    """The image that stands for each study; the order of the rest is kept.
+    """Choose one image for each study, in the order of the list.
 
     ``random`` draws by a hash of seed, study and image: the same image is chosen whatever other
     studies are in the list. Images that curation ``rejected``, where there is such a column, come
@@ -101,6 +87,6 @@ def one_per_study(
 
 
 def unit_hash(*key: object) -> float:
-    """A number in [0, 1) that depends on the parts alone, the same on every machine."""
+    """Return a number in [0, 1) that depends on ``key`` alone, the same on every machine."""
     digest = hashlib.blake2b("\x1f".join(map(str, key)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2**64

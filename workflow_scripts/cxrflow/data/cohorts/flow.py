@@ -15,7 +15,7 @@ Unit = Literal["studies", "images", "patients", "samples", "boxes", "labels"]
 
 
 class Flow:
-    """Steps, checks and notes of ``flow.json`` in the order they happened."""
+    """The steps, checks and notes of ``flow.json``, in order."""
 
     def __init__(self, source: Path, max_failed_share: float) -> None:
         self.source = source
@@ -43,23 +43,26 @@ class Flow:
         tests: Mapping[str, pd.Series],
         failed: bool = False,
     ) -> pd.DataFrame:
-        """Record a filter of a row a unit, and give what it keeps: see ``without``."""
+        """Record a filter and return the rows that pass it.
+
+        Takes the arguments of :func:`~cxrflow.data.readers.common_tables.without`.
+        """
         remaining_rows, drops = without(rows, names, tests, failed)
         self.step(name, unit, len(remaining_rows), drops)
         return remaining_rows
 
     def check(self, name: str, detail: str) -> None:
-        """Record a check that was passed; one that is not raises where it is made."""
+        """Record a check that passed. A check that fails raises where it is done."""
         self.checks.append({"name": name, "passed": True, "detail": detail})
 
 
 def counts(names: pd.Series) -> dict[str, int]:
-    """How often each name occurs, by name; missing ones are not counted."""
+    """Count each name, leaving out missing ones; sorted by name."""
     return {str(name): int(count) for name, count in names.value_counts().sort_index().items()}
 
 
 def label_counts(rows: pd.DataFrame, classes: Sequence[str]) -> dict[str, int]:
-    """Rows by ``split/class/label``, the label being 1, 0, -1 or unknown."""
+    """Count the rows by ``split/class/label``; a label is 1, 0, -1 or unknown."""
     labels = pd.DataFrame(rows["labels"].tolist(), columns=list(classes), index=rows.index)
     words = labels.map(lambda value: "unknown" if np.isnan(value) else f"{value:g}")
     return counts(pd.concat([rows["split"] + f"/{name}/" + words[name] for name in classes]))
@@ -67,7 +70,7 @@ def label_counts(rows: pd.DataFrame, classes: Sequence[str]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Cohort:
-    """What a cohort is before it is written.
+    """A cohort in memory, as it will be written.
 
     Attributes:
         rows: ``pairs.parquet`` or ``samples.parquet``.
@@ -86,7 +89,10 @@ class Cohort:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def split_sizes(self) -> dict[str, dict[str, int]]:
-        """Rows by split, patients and images where rows have them; with_prior in pair cohorts."""
+        """Count rows by split, and patients, studies and images where rows have them.
+
+        Pair cohorts also count the rows ``with_prior``.
+        """
         sizes = {}
         for name, rows in self.rows.groupby("split"):
             sizes[str(name)] = {self.unit: len(rows)}

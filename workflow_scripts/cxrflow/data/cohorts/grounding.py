@@ -9,11 +9,10 @@ from dataclasses import replace
 import pandas as pd
 
 from cxrflow.data.cohorts import filters, leakage, priors, splits
-from cxrflow.data.cohorts.filters import file_failures
 from cxrflow.data.cohorts.flow import Cohort, Flow, counts
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.readers.boxes import impossible
-from cxrflow.data.readers.common_tables import Tables
+from cxrflow.data.readers.common_tables import Tables, file_failures
 from cxrflow.errors import InputError
 from cxrflow.files.drops import Drop
 
@@ -84,7 +83,7 @@ def build(
 
 
 def with_priors(cohort: Cohort, pictures: Tables, settings: CohortSettings, threads: int) -> Cohort:
-    """The samples with the image before theirs, for models that compare two (BioViL-T Table 5)."""
+    """Add each image's prior, for models that compare two (BioViL-T Table 5)."""
     images = pictures.images
     usable, _ = _image_files(pictures, threads)
     frontal, _ = filters.frontal(usable, settings.views)
@@ -102,7 +101,7 @@ def with_priors(cohort: Cohort, pictures: Tables, settings: CohortSettings, thre
 
 
 def _possible(tables: Tables) -> tuple[pd.DataFrame, list[Drop]]:
-    """The boxes of samples whose boxes are all possible: a region lacks nothing."""
+    """Keep the boxes of samples whose boxes are all possible, so that no region is incomplete."""
     boxes = tables.boxes
     reasons = impossible(boxes, tables.images[["image_id", "image_width", "image_height"]])
     drops = [
@@ -115,7 +114,10 @@ def _possible(tables: Tables) -> tuple[pd.DataFrame, list[Drop]]:
 
 
 def _union(boxes: pd.DataFrame) -> pd.DataFrame:
-    """One row an image, category and phrase; ``boxes`` lists x, y, width, height in pixels."""
+    """Merge boxes to a row an image, category and phrase.
+
+    ``boxes`` becomes a list of x, y, width, height in pixels.
+    """
     pixels = boxes[["x", "y", "w", "h"]].round().astype("int64").to_numpy().tolist()
     samples = (
         boxes[SAMPLE]
@@ -130,7 +132,7 @@ def _union(boxes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _image_files(pictures: Tables, threads: int) -> tuple[pd.DataFrame, pd.Series]:
-    """The images that can be used, and the failure of the others by image id."""
+    """Return the usable images, and the failure of the unusable by image id."""
     images = pictures.images
     if not pictures.opened:
         failure = file_failures(pictures.source, images["image_path"].tolist(), threads)

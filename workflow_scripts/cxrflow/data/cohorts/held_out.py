@@ -12,7 +12,7 @@ from cxrflow.errors import InputError
 
 @dataclass(frozen=True)
 class HeldOut:
-    """An evaluation set: what accounts call it, its layout, its folder."""
+    """An evaluation set: its name in messages, its layout and its folder."""
 
     name: str
     layout: str
@@ -20,7 +20,7 @@ class HeldOut:
 
 
 def held_out_sets(items: Sequence[str], option: str = "--held-out") -> list[HeldOut]:
-    """Read ``[NAME:]LAYOUT=ROOT`` items; a set without a name is called by its layout.
+    """Parse ``[NAME:]LAYOUT=ROOT`` items; the name is the layout unless it is given.
 
     Where several sets would be called the same, each is called by its root as well.
 
@@ -54,10 +54,11 @@ def held_out_sets(items: Sequence[str], option: str = "--held-out") -> list[Held
 def held_out_patients(
     sets: Sequence[HeldOut], origin: Layout
 ) -> tuple[dict[str, frozenset[str]], list[str]]:
-    """Patients of each evaluation set, by its name, and notes on those that share none.
+    """Return the patients of each evaluation set by its name, and notes.
 
-    A data set whose patients come from elsewhere (RSNA's are NIH's, not MIMIC's) has nothing to
-    hold out; that is said in a note, not passed over.
+    A note says which sets share no patients with this data set.
+
+    RSNA's patients, for example, are NIH's and not MIMIC's, so there is nothing to hold out.
     """
     patients_by_set: dict[str, frozenset[str]] = {}
     notes = []

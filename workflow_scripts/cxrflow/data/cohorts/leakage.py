@@ -13,18 +13,18 @@ from cxrflow.errors import InputError
 
 
 def unique_rows(rows: pd.DataFrame, unit: str, source: object) -> str:
-    """No study, or no image where a row is an image (``unit``), occurs twice."""
+    """Check that no ``unit`` (study or image) occurs in two rows."""
     require_unique(rows, f"{unit}_id", source)
     return f"{len(rows)} rows, no {unit} twice"
 
 
 def patient_in_one_split(rows: pd.DataFrame, source: object) -> str:
-    """No ``subject_id`` occurs under two values of ``split``."""
+    """Check that no ``subject_id`` occurs in two splits."""
     return _in_one_split(rows.dropna(subset="subject_id"), "subject_id", "patient", source)
 
 
 def image_in_one_split(rows: pd.DataFrame, source: object) -> str:
-    """No image, by id or by path, occurs under two values of ``split``."""
+    """Check that no image, by id or by path, occurs in two splits."""
     _in_one_split(rows.dropna(subset="image_id"), "image_id", "image", source)
     return _in_one_split(rows.dropna(subset="image_path"), "image_path", "image", source)
 
@@ -43,7 +43,7 @@ def _in_one_split(rows: pd.DataFrame, column: str, noun: str, source: object) ->
 def held_out_not_trained(
     rows: pd.DataFrame, held_out: Mapping[str, Set[str]], source: object
 ) -> str:
-    """No held-out patient (by evaluation set) is in train or validate, and patients are known."""
+    """Check that patients are known and none that is held out is in train or validate."""
     if rows["subject_id"].isna().all():
         names = ", ".join(held_out)
         raise InputError(f"{source}: patients are not known; those of {names} cannot be held out")
@@ -60,7 +60,7 @@ def held_out_not_trained(
 
 
 def prior_of_same_patient(pairs: pd.DataFrame, owner: pd.Series, source: object) -> str:
-    """Every prior study belongs to the patient of the study (so it is in the same split)."""
+    """Check that each prior study is the patient's own, hence in the same split."""
     with_prior = pairs.dropna(subset="prior_study_id")
     wrong = with_prior[with_prior["prior_study_id"].map(owner) != with_prior["subject_id"]]
     if len(wrong):

@@ -28,7 +28,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class PairSources:
-    """What a pair cohort is made of.
+    """The inputs of a pair cohort.
 
     Attributes:
         dataset: its name in the result.
@@ -50,7 +50,7 @@ class PairSources:
 
 
 class Stage(NamedTuple):
-    """Images left after a filter, and what a study lacks that has none of them."""
+    """The images that pass a filter, and why a study without any of them has no image."""
 
     missing: str
     images: pd.DataFrame
@@ -112,7 +112,7 @@ def build(sources: PairSources, settings: CohortSettings, flow: Flow, threads: i
 def _frontal_images(
     pictures: Tables, studies: pd.DataFrame, settings: CohortSettings, flow: Flow, threads: int
 ) -> tuple[pd.DataFrame, list[Stage]]:
-    """Frontal images with a usable file, and the studies that reached each stage."""
+    """Return the usable frontal images and the images of each stage before."""
     images = pictures.images
     stray = ~images["study_id"].isin(studies["study_id"])
     drops = [Drop.of("its study is not listed", images.loc[stray, "image_id"])]
@@ -206,7 +206,10 @@ def _with_image(
 
 
 def _documents(studies: pd.DataFrame, corpus: Corpus, split: pd.Series, flow: Flow) -> pd.DataFrame:
-    """All reports with text by patient split, those without image too (vocabulary, phase II)."""
+    """Return all reports with text and the split of their patient.
+
+    Reports of studies without an image are included, for the vocabulary and phase II.
+    """
     documents = corpus.documents
     patient = pd.Series(splits.groups(studies).to_numpy(), index=studies["key"])
     documents = documents.assign(split=documents["study_id"].map(patient).map(split))

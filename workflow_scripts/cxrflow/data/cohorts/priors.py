@@ -54,7 +54,7 @@ def find_priors(studies: pd.DataFrame) -> pd.DataFrame:
 
 
 def prior_account(priors: pd.DataFrame) -> dict[str, object]:
-    """``{"found": n, "none": [{"reason", "count", "examples"}]}`` for ``flow.json``."""
+    """Count the priors, and the studies without one by reason, for ``flow.json``."""
     none = [Drop.of(str(reason), rows["study_id"]) for reason, rows in priors.groupby("reason")]
     return {
         "found": int(priors["reason"].isna().sum()),
@@ -76,7 +76,7 @@ def with_times(studies: pd.DataFrame, images: pd.DataFrame) -> pd.DataFrame:
 def with_priors(
     rows: pd.DataFrame, studies: pd.DataFrame, chosen: pd.DataFrame
 ) -> tuple[pd.DataFrame, dict[str, object]]:
-    """``rows`` with their studies' priors, and an account of these.
+    """Add the prior study and its image to ``rows``; return them with the counts.
 
     A prior needs a frontal image, not a report: all listed studies are candidates. ``chosen`` has
     the image that stands for a study.
@@ -95,7 +95,7 @@ def with_priors(
 
 
 def images_and_priors(rows: pd.DataFrame) -> pd.DataFrame:
-    """Every image the pixel store must hold, priors included, each once."""
+    """Return each image that the pixel store must hold once, priors included."""
     current = rows[["image_id", "image_path"]]
     prior = rows[["prior_image_id", "prior_image_path"]].set_axis(current.columns, axis=1)
     images = pd.concat([current, prior]).dropna().drop_duplicates("image_id")

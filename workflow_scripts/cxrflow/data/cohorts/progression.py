@@ -14,7 +14,7 @@ import pandas as pd
 from cxrflow.data.cohorts import filters, leakage, splits
 from cxrflow.data.cohorts.flow import Cohort, Flow, counts
 from cxrflow.data.cohorts.settings import CohortSettings
-from cxrflow.data.readers.common_tables import DIRECTIONS, Tables
+from cxrflow.data.readers.common_tables import DIRECTIONS, Tables, file_failures
 from cxrflow.errors import InputError
 
 COLUMNS = (
@@ -28,7 +28,7 @@ _PAIR = ["study_id", "prior_study_id", "finding"]
 
 @dataclass(frozen=True)
 class ProgressionSources:
-    """What a progression cohort is made of.
+    """The inputs of a progression cohort.
 
     Attributes:
         tables: whose labels are tested on; its silver ones, if any, are trained on.
@@ -85,7 +85,7 @@ def build(
 
 
 def labelled_images(*tables: Tables | None) -> frozenset[str]:
-    """The images that labels speak of."""
+    """Return the ids of the images that labels compare."""
     labels = [table.progressions for table in tables if table is not None]
     return frozenset(
         image for rows in labels for name in ("image_id", "prior_image_id") for image in rows[name]
@@ -95,7 +95,7 @@ def labelled_images(*tables: Tables | None) -> frozenset[str]:
 def _without(
     rows: pd.DataFrame, step: str, tests: dict[str, pd.Series], flow: Flow, failed: bool = False
 ) -> pd.DataFrame:
-    """Leave out labels for which a test is true."""
+    """Leave out the labels for which a test is true."""
     names = rows["image_id"] + " " + rows["finding"]
     return flow.keep(step, "labels", rows, names, tests, failed)
 
@@ -112,7 +112,7 @@ def _held_out(rows: pd.DataFrame, held_out: dict[str, frozenset[str]], flow: Flo
 
 
 def _with_images(rows: pd.DataFrame, pictures: Tables, flow: Flow, threads: int) -> pd.DataFrame:
-    """Both images are there, of the patient, the prior before the current one."""
+    """Keep labels whose two images exist, belong to the patient and are in order of time."""
     images = pictures.images.set_index("image_id")
     pairs = rows.assign(
         image_path=rows["image_id"].map(images["image_path"]),
@@ -144,9 +144,7 @@ def _with_images(rows: pd.DataFrame, pictures: Tables, flow: Flow, threads: int)
         label_images = images[
             images.index.isin(labelled_images(Tables(pictures.source, progressions=pairs)))
         ]
-        failures = filters.file_failures(
-            pictures.source, label_images["image_path"].tolist(), threads
-        )
+        failures = file_failures(pictures.source, label_images["image_path"].tolist(), threads)
         failure = pd.Series(failures.to_numpy(), index=label_images.index)
     bad = failure.dropna()
     tests = {
@@ -158,7 +156,7 @@ def _with_images(rows: pd.DataFrame, pictures: Tables, flow: Flow, threads: int)
 
 
 def _one_direction(rows: pd.DataFrame, flow: Flow) -> pd.DataFrame:
-    """Between two studies a finding has one direction, or its labels are left out."""
+    """Leave out findings with several directions between two studies."""
     directions = rows.groupby(_PAIR)["label"].transform("nunique")
     tests = {"several directions of the finding": directions > 1}
     rows = _without(rows, "one direction of a finding between two studies", tests, flow)
@@ -168,7 +166,7 @@ def _one_direction(rows: pd.DataFrame, flow: Flow) -> pd.DataFrame:
 def _one_image_pair(
     rows: pd.DataFrame, images: pd.DataFrame, settings: CohortSettings, flow: Flow
 ) -> pd.DataFrame:
-    """Of two studies with several labelled images the current one is chosen, then the prior."""
+    """Choose one pair of images of two studies: the current image first, then the prior."""
     image_facts = images.set_index("image_id").filter(["view", filters.REJECTED])
     remaining = rows
     for name in ("image_id", "prior_image_id"):
@@ -195,7 +193,7 @@ def _with_split(
 
 
 def _images(rows: pd.DataFrame) -> pd.DataFrame:
-    """Current and prior images with their split."""
+    """Return the current and prior images with their split."""
     current = rows[["image_id", "image_path", "split"]]
     prior = rows[["prior_image_id", "prior_image_path", "split"]].set_axis(current.columns, axis=1)
     return pd.concat([current, prior], ignore_index=True)

@@ -21,7 +21,7 @@ from cxrflow.data.cohorts.held_out import held_out_patients, held_out_sets
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.cohorts.splits import groups
 from cxrflow.data.layouts import Layout, layout
-from cxrflow.data.readers.common_tables import Request, Tables
+from cxrflow.data.readers.common_tables import Request, RetrievalTables, Tables
 from cxrflow.errors import InputError
 from cxrflow.files.drops import Drop
 
@@ -29,7 +29,7 @@ log = logging.getLogger("cxrflow")
 
 
 def make_cohort(options: Namespace, settings: CohortSettings) -> None:
-    """What ``cxrflow.data.cohorts.build_cohort`` calls."""
+    """Build a cohort whose rows the publisher has chosen, and write its folder."""
     options.dataset = options.dataset or options.layout
     options.training = None
     origin = layout(options.layout)
@@ -56,7 +56,7 @@ def _retrieval(options: Namespace, origin: Layout, settings: CohortSettings, flo
             "another data set"
         )
     request = Request(options.threads, headers=False)
-    tables: retrieval.RetrievalTables = origin.reader("tables")(options.root, request)
+    tables: RetrievalTables = origin.reader("tables")(options.root, request)
     request = Request(options.threads, images=frozenset(tables.images["image_id"]))
     pictures = layout(options.images_layout).read(options.images_root, request)
     flow.notes += tables.notes
@@ -77,7 +77,7 @@ def _classification(
 def build_classification(
     tables: Tables, held_out: Mapping[str, Set[str]], settings: CohortSettings, flow: Flow
 ) -> Cohort:
-    """Labelled images in their published parts, named as ``splits.parts`` says.
+    """Build labelled images in their published parts, renamed by ``splits.parts``.
 
     Held-out patients (by evaluation set) leave the parts that are not test.
     """
@@ -118,7 +118,7 @@ def build_classification(
 def _rename_parts(
     splits: pd.DataFrame, names: Mapping[str, str] | None, source: object
 ) -> pd.DataFrame:
-    """The published split with the parts named as ``parts`` says, and no others."""
+    """Rename the parts of the published split by ``names`` and leave out those it lacks."""
     if names is None:
         return splits
     unknown = sorted(set(names) - set(splits["split"]))
@@ -131,7 +131,7 @@ def _rename_parts(
 def _not_held(
     tables: Tables, split: pd.Series, held_out: Mapping[str, Set[str]], flow: Flow
 ) -> pd.DataFrame:
-    """The images, without those of held-out patients outside test."""
+    """Leave out images of held-out patients that are not in test."""
     images = tables.images
     flow.step("images published", "images", len(images), tables.dropped.get("images", []))
     lost = pd.Series(False, index=images.index)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from cxrflow.data.cohorts import leakage
 from cxrflow.data.cohorts.flow import Cohort, Flow, counts
-from cxrflow.data.readers.common_tables import Tables
+from cxrflow.data.readers.common_tables import RetrievalTables, Tables
 from cxrflow.errors import InputError
 from cxrflow.files.drops import Drop, Tally
 
@@ -23,19 +23,6 @@ _PARTS = {"candidate": "candidates", "query": "image queries"}
 
 
 @dataclass(frozen=True)
-class RetrievalTables(Tables):
-    """What a data set of queries and candidates holds beside its images.
-
-    Attributes:
-        searched: ``image_id``, ``part`` (query or candidate), ``category``: what the image shows.
-        texts: ``query_id``, ``category``, ``text``: what images are searched by as well.
-    """
-
-    searched: pd.DataFrame = field(default_factory=pd.DataFrame)
-    texts: pd.DataFrame = field(default_factory=pd.DataFrame)
-
-
-@dataclass(frozen=True)
 class RetrievalCohort(Cohort):
     """A cohort with ``queries``: ``query_id``, ``category``, ``text``."""
 
@@ -43,7 +30,7 @@ class RetrievalCohort(Cohort):
 
 
 def build(tables: RetrievalTables, pictures: Tables, flow: Flow) -> RetrievalCohort:
-    """Join what is listed to the images.
+    """Join queries and candidates to their images.
 
     Args:
         tables: the images as the lists name them, and the texts.
@@ -86,7 +73,7 @@ def build(tables: RetrievalTables, pictures: Tables, flow: Flow) -> RetrievalCoh
 
 
 def _step(name: str, rows: pd.DataFrame, lost: Mapping[str, Sequence[Drop]], flow: Flow) -> None:
-    """A filter of queries and candidates, of each of which few may be damaged."""
+    """Record a filter; queries and candidates may each lose only few to damage."""
     for role, plural in _PARTS.items():
         tally = Tally(f"{name}: {plural}", "images", (rows["part"] == role).sum(), lost[role])
         tally.require_few(flow.source, flow.max_failed_share)
@@ -94,12 +81,12 @@ def _step(name: str, rows: pd.DataFrame, lost: Mapping[str, Sequence[Drop]], flo
 
 
 def _counts(rows: pd.DataFrame, texts: pd.DataFrame) -> dict[str, int]:
-    """Images and texts by ``part/category``."""
+    """Count images and texts by ``part/category``."""
     return counts(pd.concat([rows["part"] + "/" + rows["category"], "text/" + texts["category"]]))
 
 
 def _require_answers(rows: pd.DataFrame, tables: RetrievalTables) -> None:
-    """Raise InputError where no candidate of a query's category is left, or no query at all."""
+    """Raise InputError if there is no query, or no candidate of the category of one."""
     candidates = set(rows.loc[rows["part"] == "candidate", "category"])
     queries = {*rows.loc[rows["part"] == "query", "category"], *tables.texts["category"]}
     if not queries <= candidates or not queries:

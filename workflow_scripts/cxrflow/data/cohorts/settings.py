@@ -17,7 +17,7 @@ CohortKind = Literal["pairs", "grounding", "classification", "nli", "progression
 
 
 class ValidationSettings(Settings):
-    """What of the publisher's training part validates: so many images, or a share of them."""
+    """The part of the publisher's training images that validates, as a count or a share."""
 
     unit: Literal["patients", "images"] = Field(
         "patients",
@@ -36,7 +36,7 @@ class ValidationSettings(Settings):
 
 
 class SplitSettings(Settings):
-    """How patients come to be in train, validate or test."""
+    """How patients are assigned to train, validate and test."""
 
     method: SplitMethod = Field(
         "auto",
@@ -94,7 +94,7 @@ class SplitSettings(Settings):
 
 
 class CohortSettings(Settings):
-    """What ``cxrflow build_cohort`` is told besides paths."""
+    """Settings of ``cxrflow build_cohort``."""
 
     kind: CohortKind = Field(
         "pairs",
@@ -181,7 +181,10 @@ class CohortSettings(Settings):
 
     @property
     def split_rule(self) -> tuple[object, ...] | None:
-        """What decides a patient's split, equal for equal splits; None where patients may cross."""
+        """Values that determine the split, equal for equal splits.
+
+        None if a patient may be in several parts.
+        """
         of, method = self.splits, self.split_method
         rules: dict[str, tuple[object, ...]] = {
             "patients": (method, of.seed, *of.shares.values()),

@@ -21,7 +21,7 @@ _NAMES = {"val": "validate", "valid": "validate", "dev": "validate", "validation
 
 
 def groups(frame: pd.DataFrame) -> pd.Series:
-    """What is split: the patient, or the study where the patient is not known."""
+    """Return the unit of the split of each row: the patient, or the study if that is unknown."""
     return frame["subject_id"].fillna(frame["study_id"])
 
 
@@ -65,7 +65,9 @@ def training_shares(rows: pd.DataFrame, unit: Literal["study", "patient"], seed:
 
 
 def from_table(table: pd.DataFrame, source: object) -> pd.Series:
-    """Split by patient from ``subject_id`` and ``split``, names brought to ours.
+    """Return the split by patient from the columns ``subject_id`` and ``split``.
+
+    Names such as ``val`` become ours.
 
     Raises:
         InputError: an unknown name, or a patient in two splits.
@@ -87,7 +89,7 @@ def from_table(table: pd.DataFrame, source: object) -> pd.Series:
 
 
 def from_file(settings: SplitSettings) -> pd.Series:
-    """Split by patient from the settings' ``file``."""
+    """Read the split by patient from the settings' ``file``."""
     assert settings.file is not None
     path = require_file(settings.file.parent, settings.file.name)
     rows, damage = read_csv(path, {"subject_id": "bare", "split": "id"})
@@ -98,7 +100,7 @@ def from_file(settings: SplitSettings) -> pd.Series:
 
 
 def ordered(ids: pd.Series, settings: SplitSettings) -> pd.Series:
-    """The rule of GLoRIA and MGCA for RSNA: sort by id, draw ``test_share`` with a fixed seed.
+    """Split RSNA as GLoRIA and MGCA do: sort by id, draw ``test_share`` with a fixed seed.
 
     Reproduces scikit-learn's ``train_test_split(sorted ids, test_size, random_state=seed)``, and
     with ``halve_test`` the second call on the drawn part, whose halves are (test, validate). On
@@ -127,7 +129,7 @@ def assign(
     settings: CohortSettings,
     source: object,
 ) -> pd.Series:
-    """Split of every patient, held-out ones in test.
+    """Return the split of each patient; held-out patients are in test.
 
     Args:
         patients: distinct ids (:func:`groups`).

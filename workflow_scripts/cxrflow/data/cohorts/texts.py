@@ -65,7 +65,7 @@ def report_labels(folder: Path, study_prefix: str) -> pd.DataFrame:
 
 
 def study_key(ids: pd.Series, study_prefix: str) -> pd.Series:
-    """Study ids as the join compares them."""
+    """Return study ids in the form in which corpus and data set are joined."""
     return ids.astype("str").str.strip().str.replace(study_prefix, "", regex=True)
 
 

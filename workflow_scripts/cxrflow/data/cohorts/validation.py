@@ -21,7 +21,7 @@ from cxrflow.files.parquet import read_table
 
 
 def draw_validation(folder: Path, splits: SplitSettings) -> None:
-    """Move part of a cohort's training rows to validation, and say so in its ``flow.json``.
+    """Move part of the training rows to validation and update ``flow.json``.
 
     Raises:
         InputError: the cohort validates already, or nothing would be left to train on.
@@ -63,7 +63,7 @@ def draw_validation(folder: Path, splits: SplitSettings) -> None:
 
 
 def validation_units(units: pd.Series, settings: ValidationSettings, seed: int) -> list[str]:
-    """The images, or patients, that validate.
+    """Choose the images, or patients, that validate.
 
     Args:
         units: the unit of each training image: itself, or its patient.
@@ -93,7 +93,7 @@ def _note(settings: ValidationSettings, sizes: dict[str, dict[str, int]]) -> str
 
 
 def _checked(check: dict[str, object], rows: pd.DataFrame, unit: str) -> dict[str, object]:
-    """The check of patients made again: images that are drawn one by one part a patient's."""
+    """Repeat the check of patients: images that are drawn singly may divide a patient."""
     if check["name"] != "patient in one split" or unit == "patients":
         return check
     patient_splits = rows.dropna(subset="subject_id").groupby("subject_id")["split"].agg(set)
@@ -105,5 +105,6 @@ def _checked(check: dict[str, object], rows: pd.DataFrame, unit: str) -> dict[st
         **check,
         "passed": False,
         "detail": f"{several} of {len(patient_splits)} patients stand in two splits, {tested} of "
-        "them in test; validation is drawn by image (splits.validation.unit patients gives a clean one)",
+        "them in test; validation is drawn by image (splits.validation.unit patients gives a clean "
+        "one)",
     }

@@ -1,8 +1,8 @@
-"""The data sets there are: a YAML file a layout says what it holds, of whom, and who reads it.
+"""Descriptions of data sets: a YAML file a layout with contents, people and readers.
 
-All that must know of a data set follows from its file: the names a configuration may use, the
-cohorts that can be made of it, whose patients it shares, the programs that take it. A reader is
-imported when it is asked for and not before: every job reads the configuration.
+Everything that depends on a data set follows from its file: the names a configuration accepts, the
+kinds of cohort, the patients it shares with others, the programs that read it. Readers are imported
+only when used, because every job reads the configuration.
 """
 
 from functools import cache
@@ -36,7 +36,7 @@ READER = r"^cxrflow(\.\w+)+:\w+$"
 
 
 class Layout(Settings):
-    """A data set as published: the files of a layout, and what follows from them.
+    """The description of a published data set.
 
     Two layouts that name the same ``people`` may hold the same patients and images; patients can be
     told apart from each other's only where ``ids`` are the same too.
@@ -68,7 +68,7 @@ class Layout(Settings):
     synthetic: bool = Field(False, description="drawn by phantom/writers/<name>.py")
 
     def reader(self, kind: Part) -> Any:
-        """What reads that part of it; InputError where the layout has none."""
+        """Return the function that reads that part; InputError if the layout has none."""
         place = getattr(self, kind)
         if place is None:
             raise InputError(f"layout '{self.name}' has no {kind}; {_expected(holders(kind))}")
@@ -76,12 +76,12 @@ class Layout(Settings):
         return getattr(import_module(module), name)
 
     def read(self, root: Path, request: "Request") -> "Tables":
-        """The common tables of the data set at ``root``."""
+        """Read the data set at ``root`` into the common tables."""
         tables: Tables = self.reader("tables")(root, request)
         return tables
 
     def source(self, kind: Part) -> list[str]:
-        """Files and modules behind a reader, relative to the package: no import leads to them."""
+        """Return the files and modules of a reader, which no import statement leads to."""
         place: str | None = getattr(self, kind)
         module = [place.split(":")[0].removeprefix("cxrflow.")] if place else []
         return [f"data/layouts/{self.name}.yaml", *module]
@@ -92,7 +92,10 @@ LAYOUTS = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
 
 @cache
 def layout(name: str) -> Layout:
-    """The layout of that name, or InputError listing those there are."""
+    """Return the layout of that name.
+
+    Raises InputError, which lists the layouts, if there is none.
+    """
     if name not in LAYOUTS:
         raise InputError(f"layout '{name}' is unknown; {_expected(LAYOUTS)}")
     path = FOLDER / f"{name}.yaml"
@@ -103,7 +106,7 @@ def layout(name: str) -> Layout:
 
 
 def holders(*contents: str) -> tuple[str, ...]:
-    """Layouts with a reader of tables, reports or documents, or that hold one of ``contents``."""
+    """Return the layouts that have one of the readers or hold one of the ``contents``."""
     return tuple(
         name
         for name in LAYOUTS

@@ -1,8 +1,8 @@
-"""Whether what a model is scored on may hold patients or images that it was trained on.
+"""Overlap of training and evaluation data, from the descriptions of the data sets alone.
 
-Said from the data sets' descriptions alone, before anything is read; the cohorts' own checks
-(:mod:`cxrflow.data.cohorts.leakage`) then look at the patients themselves. Three quarters of
-MS-CXR's patients are in MIMIC-CXR's official training split; RSNA's images are NIH's.
+It is checked before anything is read. The cohorts' own checks (:mod:`cxrflow.data.cohorts.leakage`)
+then compare the patients. Three quarters of MS-CXR's patients are in MIMIC-CXR's official training
+split; RSNA's images are NIH's.
 """
 
 from collections.abc import Hashable, Iterable
@@ -13,7 +13,7 @@ from cxrflow.data.layouts import layout
 
 @dataclass(frozen=True)
 class CohortRows:
-    """Rows of a cohort that a model is trained or scored on.
+    """The rows of a cohort that a model is trained or scored on.
 
     Attributes:
         dataset, layout, synthetic: of the data set that the cohort is made from.
@@ -35,10 +35,10 @@ class CohortRows:
 
 
 def overlap(trained: Iterable[CohortRows], evaluated: CohortRows) -> list[CohortRows]:
-    """What of ``trained`` may hold patients or images of ``evaluated``, and could hold them out.
+    """Return those of ``trained`` that may share patients or images with ``evaluated``.
 
-    Two data sets of one layout are two hospitals; invented patients are nobody else's. The same
-    people under ids that cannot be compared are not found.
+    Only data sets that can hold them out are returned, not those with the same people under ids
+    that cannot be compared. Two data sets of one layout are two hospitals.
     """
     leaking: list[CohortRows] = []
     for rows in trained:
@@ -55,10 +55,10 @@ def overlap(trained: Iterable[CohortRows], evaluated: CohortRows) -> list[Cohort
 
 
 def _in_disjoint_parts(rows: CohortRows, evaluated: CohortRows) -> bool:
-    """Whether splits by patient put the two uses of a data set into different parts.
+    """True if splits by patient put the two uses of a data set into different parts.
 
-    That is so where it is one split, and where a test part is the held-out patients alone and
-    these are held out of the other split, too.
+    This holds for parts of one split. It also holds for a test part of held-out patients that the
+    other split holds out, too.
     """
     if rows.split is None or rows.dataset != evaluated.dataset:
         return False
@@ -69,5 +69,5 @@ def _in_disjoint_parts(rows: CohortRows, evaluated: CohortRows) -> bool:
 
 
 def _tests_held_out_alone(split: Hashable) -> bool:
-    """Whether a split's test part is what is held out: by patient, without a share for testing."""
+    """True if the test part is exactly the held-out patients."""
     return isinstance(split, tuple) and split[0] == "patients" and split[-1] == 0

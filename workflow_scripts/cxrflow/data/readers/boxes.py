@@ -8,7 +8,7 @@ _FARTHEST = 1e6
 
 
 def impossible(boxes: pd.DataFrame, sizes: pd.DataFrame) -> pd.Series:
-    """Why each of ``boxes`` cannot be the region of a finding, else null.
+    """Return why each box cannot be the region of a finding, null if it can.
 
     A box that reaches out of its image by less than half of its area is as published, and possible.
 
@@ -34,6 +34,9 @@ def impossible(boxes: pd.DataFrame, sizes: pd.DataFrame) -> pd.Series:
 
 
 def _overlap(start: pd.Series, length: pd.Series, side: pd.Series) -> pd.Series:
-    """Pixels of an interval that lie in an image's side, whose length may not be known (NaN)."""
+    """Return the length of an interval inside an image side, in pixels.
+
+    ``side`` may be unknown (NaN).
+    """
     end = (start + length).clip(upper=side.fillna(np.inf))
     return (end - start.clip(lower=0)).clip(lower=0)

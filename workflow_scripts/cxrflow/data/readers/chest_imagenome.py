@@ -64,14 +64,14 @@ def read(root: Path, request: Request) -> Tables:
 
 
 def avoided_patients(root: Path) -> frozenset[str]:
-    """Patients of the gold data set, none of whose images may be trained on."""
+    """Return the patients of the gold data set, which must not be trained on."""
     path = require_file(_silver(root) / "splits", "images_to_avoid.csv")
     rows, _ = read_csv(path, {"subject_id": "bare", "dicom_id": "id"})
     return frozenset(rows["subject_id"])
 
 
 def scene_graphs(root: Path, threads: int = 1) -> tuple[pd.DataFrame, pd.DataFrame, list[Drop]]:
-    """What all scene graphs say.
+    """Read all scene graphs.
 
     Returns:
         ``image_id``, ``study_id``, ``subject_id``; of every comparison ``image_id``,
@@ -104,13 +104,13 @@ def scene_graphs(root: Path, threads: int = 1) -> tuple[pd.DataFrame, pd.DataFra
 
 
 def _silver(root: Path) -> Path:
-    """The silver data set, in the root or the root itself."""
+    """Return the folder of the silver data set: in the root, or the root itself."""
     inside = require_root(root) / "silver_dataset"
     return inside if inside.is_dir() else root
 
 
 def _graph_files(silver: Path) -> tuple[Path, list[str]]:
-    """The zip or the folder of scene graphs, and the names of its files, sorted."""
+    """Return the zip or folder of scene graphs and the sorted names of its files."""
     packed, folder = silver / "scene_graph.zip", silver / "scene_graph"
     if packed.is_file():
         with open_zip(packed) as archive:
@@ -127,7 +127,7 @@ def _graph_files(silver: Path) -> tuple[Path, list[str]]:
 def _read_chunk(
     source: Path, names: Sequence[str]
 ) -> tuple[int, list[Record], list[Record], list[Drop]]:
-    """Number, images, comparisons and damage of some scene graphs."""
+    """Return the number, images, comparisons and damage of some scene graphs."""
     images: list[Record] = []
     relations: list[Record] = []
     tally = Tally("scene graphs read", "scene graphs")
@@ -152,7 +152,7 @@ def _read_chunk(
 
 
 def _contents(source: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """The files of a folder or a zip; nothing of those that are damaged."""
+    """Yield name and content of each file; the content of a damaged file is empty."""
     with ExitStack() as opened:
         archive = None if source.is_dir() else opened.enter_context(open_zip(source))
         for name in names:
@@ -164,7 +164,7 @@ def _contents(source: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]
 
 
 def _comparisons(relationships: Sequence[dict[str, Any]]) -> Iterator[Record]:
-    """Current image, prior image, region, attribute and direction of each comparison."""
+    """Yield current image, prior image, region, attribute and direction of each comparison."""
     for relationship in relationships:
         current, _, region = relationship["subject_id"].partition("_")
         prior = relationship["object_id"].partition("_")[0]
@@ -175,7 +175,7 @@ def _comparisons(relationships: Sequence[dict[str, Any]]) -> Iterator[Record]:
 
 
 def _gold(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
-    """The gold comparisons; several directions of a row are joined by ``;;``."""
+    """Read the gold comparisons; several directions of a row are joined by ``;;``."""
     path = find_file(_silver(root).parent / "gold_dataset", GOLD_TABLE)
     columns = ["image_id", "prior_image_id", "finding", "label", "quality"]
     if path is None:

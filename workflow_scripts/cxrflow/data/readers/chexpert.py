@@ -35,7 +35,7 @@ _PATH = (
 
 
 def read(root: Path, request: Request) -> Tables:
-    """Read the lists, and whether the image files are there when asked."""
+    """Read the lists and, if asked, check that the image files exist."""
     require_root(root)
     lists = [_read_list(root, split) for split in FILES]
     rows = request.select(pd.concat([rows for rows, _ in lists]))
@@ -51,7 +51,7 @@ def read(root: Path, request: Request) -> Tables:
 
 
 def ids_of_paths(paths: pd.Series) -> pd.DataFrame:
-    """Ids, file and part by a ``Path`` of any release; nulls where it names no patient.
+    """Return ids, file and part of each ``Path`` of any release; null without a patient.
 
     An image is called ``patient00001/study1/view1_frontal``, whichever part it stands in.
     """
@@ -61,7 +61,10 @@ def ids_of_paths(paths: pd.Series) -> pd.DataFrame:
 
 
 def _read_list(root: Path, split: str) -> tuple[pd.DataFrame, list[Drop]]:
-    """One list: ids, view, labels; and its damaged rows. test_labels.csv may be missing."""
+    """Read ids, view and labels of one list, and its damage.
+
+    test_labels.csv may be missing.
+    """
     name = FILES[split]
     labels: dict[str, Kind] = dict.fromkeys(OBSERVATIONS, "number")
     if split == "test":

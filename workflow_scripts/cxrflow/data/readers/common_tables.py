@@ -4,13 +4,13 @@ Ids are strings without the letters some layouts put before them (``p19990001`` 
 Missing values are null. Paths are relative to the data set's root, with forward slashes.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
-from cxrflow.data.cohorts.filters import file_failures
 from cxrflow.errors import InputError
 from cxrflow.files.csv_table import Kind, read_csv
 from cxrflow.files.drops import Drop
@@ -39,7 +39,7 @@ _NUMBERS = {"order", "image_width", "image_height", "x", "y", "w", "h"}
 
 
 def empty(table: str) -> pd.DataFrame:
-    """A table of that name without rows."""
+    """Return the table of that name without rows."""
     return pd.DataFrame(
         {name: pd.Series(dtype="float64" if name in _NUMBERS else "str") for name in COLUMNS[table]}
     )
@@ -48,7 +48,10 @@ def empty(table: str) -> pd.DataFrame:
 def shaped(
     table: str, columns: dict[str, object] | pd.DataFrame, index: pd.Index | None = None
 ) -> pd.DataFrame:
-    """A table from the columns that are known; the others are nulls, further ones are left out."""
+    """Return a table with all its columns.
+
+    Missing columns become nulls; columns that the table does not have are left out.
+    """
     frame = pd.DataFrame(columns, index=index).reset_index(drop=True)
     for name in COLUMNS[table]:
         if name not in frame:
@@ -62,7 +65,7 @@ def shaped(
 
 @dataclass(frozen=True)
 class Request:
-    """What a cohort asks of a reader, so that no more files are opened than it needs.
+    """What a reader must provide, so that it opens no more files than needed.
 
     Attributes:
         threads: processes or threads for work a file.
@@ -75,12 +78,12 @@ class Request:
     images: Set[str] | None = None
 
     def select(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Those of ``rows`` whose ``image_id`` matters, numbered anew."""
+        """Keep the rows whose ``image_id`` is requested, and renumber them."""
         rows_needed = rows if self.images is None else rows[rows["image_id"].isin(self.images)]
         return rows_needed.reset_index(drop=True)
 
     def images_of(self, root: Path, rows: pd.DataFrame) -> pd.DataFrame:
-        """The table of images; where files are looked at, why one cannot be used."""
+        """Return the table of images, with the failure of each file if headers are requested."""
         images = shaped("images", rows)
         if self.headers:
             paths = images["image_path"].tolist()
@@ -90,7 +93,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Tables:
-    """What a data set holds.
+    """The common tables of a data set.
 
     Attributes:
         source: the data set's root; named in errors.
@@ -137,8 +140,38 @@ class Tables:
 
     @property
     def classes(self) -> list[str]:
-        """The classes that images or studies are labelled with, in the publisher's order."""
+        """The classes of the labels, in the publisher's order."""
         return [str(name) for name in self.labels if name not in ("study_id", "image_id")]
+
+
+@dataclass(frozen=True)
+class RetrievalTables(Tables):
+    """A data set of queries and candidates.
+
+    Attributes:
+        searched: ``image_id``, ``part`` (query or candidate), ``category``: what the image shows.
+        texts: ``query_id``, ``category``, ``text``: what images are searched by as well.
+    """
+
+    searched: pd.DataFrame = field(default_factory=pd.DataFrame)
+    texts: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+
+def file_failures(root: Path, paths: Sequence[str], threads: int = 1) -> pd.Series:
+    """Return why each ``root/path`` cannot be used, null if it can.
+
+    Reasons are ``file not found`` and ``file is empty``.
+    """
+    # Waiting for a network file system dominates, so many more threads than cores pay.
+    with ThreadPoolExecutor(max(1, threads * 8)) as pool:
+        return pd.Series(list(pool.map(lambda path: _failure(root / path), paths)), dtype="str")
+
+
+def _failure(path: Path) -> str | None:
+    try:
+        return None if path.stat().st_size else "file is empty"
+    except (OSError, ValueError):  # no file, or no name that one could have
+        return "file not found"
 
 
 def require_unique(frame: pd.DataFrame, column: str, source: object) -> None:
@@ -162,7 +195,7 @@ def require_labels(frame: pd.DataFrame, classes: Iterable[str], source: object) 
 
 
 def no_label(values: pd.Series) -> pd.Series:
-    """Which values are none of 1, 0, −1 and blank."""
+    """True for values other than 1, 0, −1 and blank."""
     return ~(values.isin([1, 0, -1]) | values.isna())
 
 
@@ -172,7 +205,7 @@ def read_once(
     key: str,
     optional: Mapping[str, Kind] | None = None,
 ) -> tuple[pd.DataFrame, list[Drop]]:
-    """A CSV list (:func:`read_csv`) in which every value of ``key`` must stand in one row.
+    """Read a CSV list (:func:`read_csv`) in which each value of ``key`` has one row.
 
     Raises:
         InputError: as there, or two rows of one value differ.
@@ -186,7 +219,7 @@ def read_once(
 def without(
     rows: pd.DataFrame, names: pd.Series, tests: Mapping[str, pd.Series], failed: bool = True
 ) -> tuple[pd.DataFrame, list[Drop]]:
-    """The rows of which no test is true; of the others the first that is true is the reason.
+    """Leave out the rows for which a test is true; the first such test is the reason.
 
     Args:
         names: what a row is called where it is counted.
@@ -202,7 +235,7 @@ def without(
 
 
 def drop_repeats(frame: pd.DataFrame, column: str) -> tuple[pd.DataFrame, list[Drop]]:
-    """Leave out rows that repeat an earlier one in every column, and count them."""
+    """Leave out rows that repeat an earlier row in every column, and count them."""
     repeated = frame.duplicated()
     if not repeated.any():
         return frame, []

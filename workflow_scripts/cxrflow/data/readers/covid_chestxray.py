@@ -16,7 +16,7 @@ _VIEWS = {"L": "LATERAL"}
 
 
 def read(root: Path, request: Request) -> Tables:
-    """Read the list and look whether each radiograph's file is there."""
+    """Read the list and check that each radiograph's file exists."""
     rows, drops = read_once(
         require_file(require_root(root), "metadata.csv"),
         {

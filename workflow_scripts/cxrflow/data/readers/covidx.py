@@ -20,7 +20,7 @@ LISTS = {"train": "train_COVIDx4.txt", "test": "test_COVIDx4.txt"}
 
 
 def read(root: Path, request: Request) -> Tables:
-    """Read both lists, and look whether each image's file is there."""
+    """Read both lists and check that each image's file exists."""
     folder = require_root(root) / "labels"
     folder = folder if folder.is_dir() else root
     lists, drops = [], []
@@ -48,7 +48,7 @@ def read(root: Path, request: Request) -> Tables:
 
 
 def _lines(path: Path) -> tuple[pd.DataFrame, list[Drop]]:
-    """Patient, file, class and collection of each line; lines that do not say them, counted."""
+    """Read patient, file, class and collection of each line; count lines of another form."""
     good: list[list[str | None]] = []
     tally = Tally("lines read", "lines")
     for number, line in enumerate(read_lines(path), start=1):
@@ -64,7 +64,10 @@ def _lines(path: Path) -> tuple[pd.DataFrame, list[Drop]]:
 
 
 def _reason(fields: list[str]) -> str | None:
-    """What is wrong with the fields of a line; nothing where only the collection is missing."""
+    """Return what is wrong with the fields of a line.
+
+    None if nothing is, or if only the collection is missing.
+    """
     expected = "expected patient, file, class and, unless it is missing, collection"
     if not 3 <= len(fields) <= 4:
         return f"{len(fields)} fields; {expected}"
@@ -77,7 +80,7 @@ def _reason(fields: list[str]) -> str | None:
 
 
 def _once(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[Drop]]:
-    """One row a file of a list: the published list of training images names one of them twice."""
+    """Keep one row of each file: the published training list has one of them twice."""
     classes = rows.groupby(["split", "image_id"])["class"].transform("nunique")
     torn = classes > 1
     again = rows.duplicated(["split", "image_id"]) & ~torn

@@ -27,7 +27,7 @@ def read(root: Path, request: Request) -> Tables:
 def read_folder(
     root: Path, request: Request, columns: Mapping[str, Kind], optional: Mapping[str, Kind]
 ) -> Tables:
-    """The same, with these columns beside those of every folder."""
+    """Read a folder whose list has further ``columns`` and ``optional`` ones."""
     path = require_file(require_root(root), STUDIES)
     ids: dict[str, Kind] = {"study_id": "id", "patient_id": "id"}
     rows, damage = read_once(path, {**ids, **columns}, "study_id", optional)
@@ -45,7 +45,7 @@ def read_folder(
 
 
 def _images(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
-    """Every image file, its study by name, its size; files that are named otherwise, counted."""
+    """Return image, study, path and size of each file, and count files of other names."""
     folder = root / "images"
     if not folder.is_dir():
         raise InputError(f"{folder}: folder not found; expected images/<study_id>_<n>.png")

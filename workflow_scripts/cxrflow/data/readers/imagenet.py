@@ -24,7 +24,7 @@ VALIDATION = re.compile(r"ILSVRC2012_val_(\d{8})\.JPEG")
 
 
 def read(root: Path, request: Request) -> Tables:
-    """Read the names of the files and the development kit."""
+    """Read the file names and the development kit."""
     numbers = _classes(require_root(root))
     rows, strange = _training(root, set(numbers.values()))
     validation, unlabelled = _validation(root, numbers)
@@ -48,7 +48,7 @@ def read(root: Path, request: Request) -> Tables:
 
 
 def _classes(root: Path) -> dict[int, str]:
-    """WNID by ILSVRC2012_ID, of the classes that have images of their own (those without children).
+    """Return the WNID of each ILSVRC2012_ID that has images, that is, no child.
 
     Raises:
         InputError: ``meta.mat`` is missing or not what the development kit has there.
@@ -77,7 +77,7 @@ def _classes(root: Path) -> dict[int, str]:
 
 
 def _training(root: Path, classes: set[str]) -> tuple[list[tuple[str, ...]], list[Drop]]:
-    """Id, path, class and split of each training image, and what is of no class."""
+    """Return id, path, class and split of the training images; count files of no class."""
     rows: list[tuple[str, ...]] = []
     strange = []
     for path in sorted(root.glob("train/*/*")):
@@ -91,7 +91,7 @@ def _training(root: Path, classes: set[str]) -> tuple[list[tuple[str, ...]], lis
 
 
 def _validation(root: Path, numbers: dict[int, str]) -> tuple[list[tuple[str, ...]], list[Drop]]:
-    """The same of the validation images."""
+    """Return id, path, class and split of the validation images; count files of no class."""
     paths = sorted(root.glob("val/*"))
     if not paths:
         return [], []

@@ -15,7 +15,7 @@ from cxrflow.files.csv_table import Kind, require_file, require_root
 
 
 def read(root: Path, request: Request) -> Tables:
-    """Read the lists, and the headers of the images asked for (``request``)."""
+    """Read the lists and the headers of the requested images."""
     require_root(root)
     lists, prefix = (root, "") if (root / "files").is_dir() else _inside_files(root)
     record_list = require_file(lists, "cxr-record-list.csv")
@@ -39,7 +39,7 @@ def read(root: Path, request: Request) -> Tables:
 
 
 def _inside_files(root: Path) -> tuple[Path, str]:
-    """A root that ends in ``files/`` itself: the lists lie beside it or in it."""
+    """Return the folder of the lists and the prefix of paths if the root is ``files/`` itself."""
     if root.name != "files":
         return root, ""
     lists = root if (root / "cxr-record-list.csv").exists() else root.parent

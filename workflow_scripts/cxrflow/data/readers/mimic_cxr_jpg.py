@@ -76,7 +76,7 @@ def read(root: Path, request: Request) -> Tables:
 def read_labels(
     root: Path, table: Literal["chexpert", "negbio", "radiologist"]
 ) -> tuple[pd.DataFrame, list[Drop]]:
-    """A label table: ``study_id`` and 14 columns 1 / 0 / −1 / NaN (not mentioned), by name.
+    """Read a label table: ``study_id`` and 14 columns of 1, 0, −1 or NaN (not mentioned).
 
     The radiologist's table (2.1.0) calls Lung Opacity ``Airspace Opacity``; it comes back as Lung
     Opacity.
@@ -94,7 +94,7 @@ def read_labels(
 
 
 def read_split(root: Path) -> pd.DataFrame | None:
-    """The official split by patient (``subject_id``, ``split``), or None when it is not there.
+    """Read the official split: ``subject_id``, ``split``. None without the file.
 
     The table's column order is dicom, study, subject, split; it is read by name. A patient in two
     splits comes back twice and is refused where the split is used.

@@ -26,7 +26,7 @@ _COLUMNS = ("ROW_ID", "ISERROR", "TEXT")
 
 
 def find_notes(root: Path) -> Path:
-    """The notes table of a MIMIC-III folder, compressed or not, in either case."""
+    """Find the notes table of a MIMIC-III folder, compressed or not, in either case."""
     names = ("noteevents.csv.gz", "noteevents.csv")
     files = sorted(path for path in root.glob("*") if path.is_file())
     tables = [path for path in files if path.name.lower() in names]
@@ -36,7 +36,7 @@ def find_notes(root: Path) -> Path:
 
 
 def _rows(path: Path) -> Iterator[list[str]]:
-    """Rows of the CSV; whatever breaks the stream becomes one line that names the place."""
+    """Yield the rows of the CSV; damage becomes one InputError that names the line."""
     csv.field_size_limit(LONGEST_FIELD)
     line = blank = 0
     try:
@@ -64,7 +64,10 @@ def _rows(path: Path) -> Iterator[list[str]]:
 def read_notes(
     root: Path, settings: CorpusSettings, writer: DocumentWriter, threads: int = 1
 ) -> list[Tally]:
-    """Write the notes that are not marked as errors, one document a row; one file, one thread."""
+    """Write each note that is not marked as an error as a document.
+
+    There is one file, so ``threads`` has no effect.
+    """
     path = find_notes(root)
     rows = _rows(path)
     header = [name.strip().lstrip("\ufeff").upper() for name in next(rows, [])]

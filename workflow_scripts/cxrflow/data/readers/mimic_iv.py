@@ -50,7 +50,7 @@ def read_patients(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
 
 
 def ages(patients: pd.DataFrame, subjects: pd.Series, years: pd.Series) -> pd.Series:
-    """Age [N] of each patient in a shifted year; NaN for patients or years that are not known."""
+    """Return the age [N] of each patient in a shifted year; NaN if either is unknown."""
     by_patient = patients.set_index("subject_id")
     # Mapped to nothing at all, a column of names would stay one of text.
     age, year = (

@@ -25,7 +25,7 @@ _NAMES = {
 
 
 def read(root: Path, request: Request) -> Tables:
-    """Read the CSV; the images lie in MIMIC-CXR's root and are not looked at here."""
+    """Read the CSV. The images are in MIMIC-CXR's root and are not opened."""
     path = require_file(
         require_root(root),
         "MS_CXR_Local_Alignment_v1.1.0.csv",

@@ -23,7 +23,7 @@ _PLACE = r"p(?P<subject_id>\d+)/s(?P<study_id>\d+)/(?P<image_id>[^/.]+)(?:\.\w+)
 
 
 def read(root: Path, request: Request) -> Tables:
-    """Read both tables; the images are not looked at here."""
+    """Read both tables. The images are not opened."""
     require_root(root)
     labels, studies, damage = _labels(require_file(root, IMAGES))
     pairs, lost = _sentences(require_file(root, SENTENCES))
@@ -42,7 +42,7 @@ def _column(finding: str) -> str:
 
 
 def _labels(path: Path) -> tuple[pd.DataFrame, pd.DataFrame, list[Drop]]:
-    """One row a label; the studies of both images; what is damaged."""
+    """Return a row a label, the studies of both images, and the damage."""
     columns: dict[str, Kind] = {
         **{"dicom_id": "id", "subject_id": "bare", "study_id": "bare"},
         **{"previous_dicom_id": "id", "previous_study_id": "bare"},

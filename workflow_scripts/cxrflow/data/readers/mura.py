@@ -29,7 +29,7 @@ SAID = {"positive": "1", "negative": "0"}
 
 
 def read(root: Path, request: Request) -> Tables:
-    """Read the four lists, and look whether each image's file is there."""
+    """Read the four lists and check that each image's file exists."""
     require_root(root)
     images, image_drops = _images(root)
     labels, label_drops = _labels(root)
@@ -49,7 +49,7 @@ def read(root: Path, request: Request) -> Tables:
 
 
 def _images(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
-    """Path, study, patient, part and body part of each listed image."""
+    """Return path, study, patient, part and body part of each listed image."""
     tables, drops = [], []
     for name in PARTS:
         path = require_file(root, f"{name}_image_paths.csv")
@@ -64,7 +64,10 @@ def _images(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
 
 
 def _labels(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
-    """Study and label; a study under both labels, or whose folder says the other, is left out."""
+    """Return the label of each study.
+
+    Studies with two labels, or in a folder named by the opposite label, are left out.
+    """
     tables, drops = [], []
     for name in PARTS:
         path = require_file(root, f"{name}_labeled_studies.csv")

@@ -12,7 +12,6 @@ from typing import Any
 
 import pandas as pd
 
-from cxrflow.data.cohorts.flow import Cohort, Flow, counts
 from cxrflow.data.readers.common_tables import COLUMNS, Request, Tables
 from cxrflow.files.csv_table import require_file, require_root
 from cxrflow.files.drops import Drop, Tally
@@ -32,17 +31,17 @@ UNKNOWN_PATIENTS = (
 
 
 def read_radnli(root: Path, request: Request) -> Tables:
-    """Read the two files, each pair of sentences in both directions."""
+    """Read dev and test; the set has each pair in both directions."""
     return _read(root, RADNLI, "pair_id")
 
 
 def read_mednli(root: Path, request: Request) -> Tables:
-    """Read the three files."""
+    """Read train, dev and test."""
     return _read(root, MEDNLI, "pairID")
 
 
 def _read(root: Path, files: Mapping[str, str], id_key: str) -> Tables:
-    """The pairs of all files.
+    """Read the pairs of all files.
 
     Raises:
         InputError: the root or a file is absent.
@@ -80,7 +79,7 @@ _UNLABELLED = f"gold_label is {NO_LABEL}"
 
 
 def _pair(line: bytes, id_key: str) -> dict[str, str] | str:
-    """The pair of a line, or what is wrong with it."""
+    """Return the pair of a line, or the reason why it has none."""
     try:
         values: Any = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError:
@@ -104,32 +103,3 @@ def _pair(line: bytes, id_key: str) -> dict[str, str] | str:
     if pair["label"] not in LABELS:
         return f"gold_label is none of {', '.join(LABELS)}"
     return pair
-
-
-def build(tables: Tables, flow: Flow) -> Cohort:
-    """Every labelled pair is a sample; the files are the splits."""
-    rows = tables.sentence_pairs
-    flow.step("pairs listed", "samples", len(rows), tables.dropped.get("sentence_pairs", []))
-    flow.checks.append(_check_splits(rows))
-    return Cohort(
-        rows=rows,
-        images=pd.DataFrame({"image_id": [], "image_path": []}, dtype="str"),
-        split=rows.set_index("sample_id")["split"],
-        unit="samples",
-        extra={"labels": counts(rows["split"] + "/" + rows["label"])},
-    )
-
-
-def _check_splits(rows: pd.DataFrame) -> dict[str, object]:
-    """Whether the same two sentences, in either order, stand in several splits.
-
-    The splits are as published, so what is found is recorded and nothing is taken out.
-    """
-    texts = [frozenset(pair) for pair in zip(rows["premise"], rows["hypothesis"], strict=True)]
-    splits = pd.Series(rows["split"].to_numpy(), index=pd.Index(texts, dtype=object))
-    shared = int((splits.groupby(level=0).nunique() > 1).sum())
-    return {
-        "name": "sentence pair in one split",
-        "passed": shared == 0,
-        "detail": f"{shared} pairs of sentences stand in several of the published splits",
-    }

@@ -28,7 +28,9 @@ _IMAGE_SUFFIXES = (".png", ".dcm", ".jpg", ".jpeg")
 
 
 class OpenIReport(NamedTuple):
-    """One report: id as in ``uId`` (``CXR<n>``), ids of its images; its text is for others.
+    """A report: its ``uId`` (``CXR<n>``) and the ids of its images.
+
+    The text is read by ``cxrflow.reports``.
 
     ``terms``: the human index terms ("Opacity/lung/base"), none where they are not given.
     """
@@ -39,7 +41,7 @@ class OpenIReport(NamedTuple):
 
 
 def read(root: Path, request: Request) -> Tables:
-    """Read the reports, then match the images that are there to them."""
+    """Read the reports and match the image files to them."""
     reports, damage = read_reports(require_root(root))
     images = pd.DataFrame(
         [(image, report.study_id) for report in reports for image in report.images],
@@ -60,7 +62,7 @@ def read(root: Path, request: Request) -> Tables:
 
 
 def read_reports(root: Path) -> tuple[list[OpenIReport], list[Drop]]:
-    """All reports by number, and the files that hold none.
+    """Return all reports by number, and the files without one.
 
     Raises:
         InputError: no reports at ``root``, or the archive is damaged.
@@ -109,7 +111,7 @@ def _number(study_id: str) -> tuple[int, str, str]:
 
 
 def image_key(name: str) -> str:
-    """What image ids and file names have in common: ``1_IM-0001-4001``.
+    """Return the part that image ids and file names share: ``1_IM-0001-4001``.
 
     Ids are ``CXR1_IM-…`` or, twice, ``CXR1_1_IM-…``; files end in ``.png``, ``.dcm``,
     ``.dcm.png``; the projection list leaves ``CXR`` out.
@@ -147,7 +149,7 @@ def _with_files(
 
 
 def _image_files(root: Path) -> dict[str, str]:
-    """Key → path relative to the root, of every image file; PNG goes before DICOM."""
+    """Return the path of each image file, relative to the root, by key; PNG before DICOM."""
     paths: dict[str, str] = {}
     for folder, subfolders, names in os.walk(root):
         subfolders[:] = sorted(name for name in subfolders if name != REPORTS[0])

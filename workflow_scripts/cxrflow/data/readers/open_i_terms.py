@@ -32,7 +32,7 @@ class IndexTerm:
 
     @classmethod
     def parse(cls, text: str) -> "IndexTerm":
-        """From ``name/qualifier/…``; blanks beside the strokes do not count."""
+        """Parse ``name/qualifier/…``, ignoring blanks beside the strokes."""
         name, *qualifiers = (" ".join(words.split()) for words in text.split("/"))
         return cls(name, frozenset(qualifiers))
 
@@ -44,7 +44,7 @@ class _Rule(Settings):
     not_calcified: bool = False
 
     def holds(self, term: IndexTerm, report: Sequence[IndexTerm]) -> bool:
-        """Whether the rule speaks of ``term`` among the terms of its report."""
+        """True if the rule applies to ``term`` among the terms of its report."""
         if term.name not in self.terms or self.none_of & term.qualifiers:
             return False
         if self.any_of and not self.any_of & term.qualifiers:
@@ -56,7 +56,7 @@ class _Rule(Settings):
 
 
 def _at_one_place(term: IndexTerm, calcification: IndexTerm) -> bool:
-    """A calcification with the same qualifiers, or with all of the other's and more."""
+    """True if one of two findings, a calcification, has all qualifiers of the other."""
     if calcification.name not in CALCIFIED:
         return False
     a, b = term.qualifiers, calcification.qualifiers
@@ -74,7 +74,7 @@ def _mapping() -> _Mapping:
 
 
 def observations_of(terms: Sequence[str]) -> frozenset[str]:
-    """The CheXpert observations that a report's index terms state, No Finding included."""
+    """Return the CheXpert observations of a report's index terms, No Finding included."""
     report = [IndexTerm.parse(text) for text in terms]
     mapping = _mapping()
     observations = {
@@ -88,7 +88,7 @@ def observations_of(terms: Sequence[str]) -> frozenset[str]:
 
 
 def read_term_labels(root: Path) -> pd.DataFrame:
-    """One row a report that has index terms: ``study_id`` and the observations, 1.0 or 0.0.
+    """Return the observations, 1.0 or 0.0, of each report with index terms.
 
     0.0 is "not stated": the terms do not tell absent from not looked for.
 

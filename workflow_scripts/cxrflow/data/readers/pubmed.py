@@ -33,7 +33,7 @@ _NAME = re.compile(r"pubmed(\d\d)n(\d{4,})\.xml(\.gz)?$")
 
 @dataclass
 class PubMedFile:
-    """What one file says: the last version of each PMID in it, and the PMIDs it deletes."""
+    """The records of a file, the last version of each PMID, and the PMIDs it deletes."""
 
     path: str
     records: dict[int, tuple[str, str | None]] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class PubMedFile:
 
 
 def find_files(root: Path) -> list[Path]:
-    """All baseline and update files below ``root``, oldest first."""
+    """Find all baseline and update files below ``root``, oldest first."""
     numbered = []
     for path in root.rglob("pubmed*.xml*"):
         match = _NAME.fullmatch(path.name)
@@ -74,12 +74,12 @@ def _check_md5(path: Path) -> None:
 
 
 def inner_text(element: ElementTree.Element | None) -> str:
-    """All text inside, that of ``i``, ``sub`` and formulas included, with single spaces."""
+    """Return all text inside, that of ``i``, ``sub`` and formulas included, single-spaced."""
     return " ".join("".join(element.itertext()).split()) if element is not None else ""
 
 
 def abstract_text(article: ElementTree.Element) -> str:
-    """The parts of Abstract joined by spaces, each after its printed heading, ``Label``."""
+    """Join the paragraphs of Abstract, each after its printed heading, ``Label``."""
     paragraphs = []
     for paragraph in article.iterfind("Abstract/AbstractText"):
         text = inner_text(paragraph)
@@ -104,7 +104,7 @@ def _read_record(citation: ElementTree.Element) -> tuple[str, str | None]:
 
 
 def _elements(stream: Bounded) -> Iterator[ElementTree.Element]:
-    """Finished children of the root, each removed again: memory holds one record."""
+    """Yield the children of the root and remove each, so that memory holds one record."""
     events = ElementTree.iterparse(stream, events=("start", "end"))
     root, depth = None, 0
     for event, element in events:
@@ -120,7 +120,7 @@ def _elements(stream: Bounded) -> Iterator[ElementTree.Element]:
 
 
 def read_file(path: Path) -> PubMedFile:
-    """Read one file; what makes it unreadable is returned in ``error``, not raised."""
+    """Read one file; the reason why it cannot be read is returned in ``error``."""
     content = PubMedFile(str(path))
     versions: dict[int, int] = {}
     try:

@@ -10,9 +10,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxrflow.data.cohorts.retrieval import RetrievalTables
 from cxrflow.data.readers.chexpert import OBSERVATIONS, ids_of_paths
-from cxrflow.data.readers.common_tables import Request, drop_repeats, shaped, without
+from cxrflow.data.readers.common_tables import (
+    Request,
+    RetrievalTables,
+    drop_repeats,
+    shaped,
+    without,
+)
 from cxrflow.errors import InputError
 from cxrflow.files.csv_table import find_file, read_csv, require_file, require_root
 from cxrflow.files.drops import Drop
@@ -32,7 +37,7 @@ EXAMPLES = {
 
 
 def read(root: Path, request: Request) -> RetrievalTables:
-    """Read the lists; the images lie in CheXpert's root and are not looked at here."""
+    """Read the lists. The images are in CheXpert's root and are not opened."""
     candidates, drops = _candidates(require_root(root))
     categories = list(dict.fromkeys(candidates["category"]))
     path = require_file(root, f"{IMAGES}/query.csv")
@@ -63,7 +68,7 @@ def read(root: Path, request: Request) -> RetrievalTables:
 
 
 def _candidates(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
-    """Ids and ``category`` of the candidates: the one label that is positive."""
+    """Return ids and ``category`` of the candidates: the one label that is positive."""
     path = require_file(root, f"{IMAGES}/candidate.csv")
     rows, drops = read_csv(path, {"Path": "id", **dict.fromkeys(OBSERVATIONS, "number")})
     rows, repeats = drop_repeats(rows, "Path")
@@ -79,14 +84,14 @@ def _candidates(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
 
 
 def _with_ids(rows: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, list[Drop]]:
-    """The rows with what ``Path`` says; those whose path names no image are left out."""
+    """Add the ids in ``Path``; leave out rows whose path names no image."""
     rows = rows.join(ids_of_paths(rows["Path"]))
     reason = f"{path.name}: Path is not …/train/patient<number>/study<number>/<image>.jpg"
     return without(rows, rows["Path"], {reason: rows["image_id"].isna()})
 
 
 def _queries(path: Path, column: str, categories: list[str]) -> tuple[pd.DataFrame, list[Drop]]:
-    """``Path`` or ``Text``, and ``category``, which must be one that candidates have."""
+    """Read ``Path`` or ``Text``, and ``category``, which must be a candidate's."""
     rows, drops = read_csv(path, {"Variable": "id", column: "id"})
     rows, repeats = drop_repeats(rows, column)
     strange = sorted(set(rows["Variable"]) - set(categories))
@@ -99,7 +104,7 @@ def _queries(path: Path, column: str, categories: list[str]) -> tuple[pd.DataFra
 
 
 def _texts(root: Path, categories: list[str]) -> tuple[pd.DataFrame, list[Drop], list[str]]:
-    """The text queries, damaged rows, and a note where Table 5's stand in for a missing file."""
+    """Return the text queries and damage; Table 5 stands in for a missing file, with a note."""
     path = find_file(root, f"{TEXTS}/query.csv")
     if path is not None:
         rows, drops = _queries(path, "Text", categories)

@@ -25,7 +25,7 @@ SUBGROUP_NAMES = ("Normal", "No Lung Opacity / Not Normal", "Lung Opacity")
 
 
 def read(root: Path, request: Request) -> Tables:
-    """Read labels and boxes, and the headers of the training images when asked."""
+    """Read labels and boxes and, if asked, the headers of the training images."""
     path = require_file(require_root(root), LABELS)
     rows, damage = read_csv(
         path,
@@ -112,7 +112,7 @@ def _consistent(rows: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, list[Drop
 
 
 def _class_info(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
-    """Class by image, and the rows that gave none; the cohort counts images without class."""
+    """Return the class of each image, and the damage; the cohort counts images without one."""
     path = require_file(root, SUBGROUPS)
     info, damage = read_csv(path, {"patientId": "id", "class": "id"})
     strange = sorted(set(info["class"]) - set(SUBGROUP_NAMES))
@@ -130,7 +130,7 @@ def _class_info(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
 
 
 def subjects(root: Path) -> dict[str, str]:
-    """Kaggle id → NIH patient, from the official mapping (``img_id`` = ``<patient>_<n>.png``)."""
+    """Return the NIH patient of each Kaggle id (``img_id`` = ``<patient>_<n>.png``)."""
     path = root / MAPPING
     if not path.is_file():
         return {}

@@ -23,7 +23,7 @@ _LINE = r"^stage_2_(?P<folder>train|test)_images/(?P<image_id>[^/\s]+)\.dcm\s+(?
 
 
 def read(root: Path, request: Request) -> Tables:
-    """Labels and images of train, and those of the test images, which have no boxes."""
+    """Read labels and images of train, and of test, whose images have no boxes."""
     tables = rsna.read(root, request)
     entries, damage = _lists(root)
     test_rows = entries[entries["folder"] == "test"].reset_index(drop=True)
@@ -56,7 +56,7 @@ def read(root: Path, request: Request) -> Tables:
 
 
 def _test_images(root: Path, ids: pd.Series, request: Request) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """``images`` and ``studies`` of the test part."""
+    """Return ``images`` and ``studies`` of the test part."""
     subject = ids.map(rsna.subjects(root))
     columns: dict[str, object] = {
         "image_id": ids,
@@ -73,7 +73,7 @@ def _test_images(root: Path, ids: pd.Series, request: Request) -> tuple[pd.DataF
 
 
 def _lists(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
-    """``image_id``, ``label``, ``folder``, ``split`` of the lists, and their damaged lines.
+    """Read ``image_id``, ``label``, ``folder``, ``split`` of the lists, and count damaged lines.
 
     Raises:
         InputError: there is no list of test images, or an image is listed twice.

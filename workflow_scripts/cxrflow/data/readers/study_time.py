@@ -8,7 +8,9 @@ import pandas as pd
 
 
 def from_dicom(date: pd.Series, time: pd.Series) -> pd.Series:
-    """DICOM ``StudyDate`` (DA) and ``StudyTime`` (TM, may be cut to HH or HHMM) as datetimes.
+    """Return DICOM ``StudyDate`` (DA) and ``StudyTime`` (TM) as datetimes.
+
+    TM may be cut to HH or HHMM.
 
     A missing or impossible date gives NaT; a missing time counts as midnight.
     """
@@ -18,18 +20,21 @@ def from_dicom(date: pd.Series, time: pd.Series) -> pd.Series:
 
 
 def from_numbers(date: pd.Series, time: pd.Series) -> pd.Series:
-    """MIMIC-CXR-JPG's columns: ``StudyTime`` is HHMMSS.fff as a number, leading zeros gone."""
+    """Return MIMIC-CXR-JPG's columns as datetimes.
+
+    ``StudyTime`` is HHMMSS.fff as a number, without leading zeros.
+    """
     seconds, fraction = _halves(time.fillna("").str.strip())
     return _joined(date, seconds.str.rjust(6, "0"), fraction)
 
 
 def iso(times: pd.Series) -> pd.Series:
-    """ISO 8601 to the millisecond, null where unknown."""
+    """Return times in ISO 8601 to the millisecond, null if unknown."""
     return times.dt.strftime("%Y-%m-%dT%H:%M:%S.%f").str.slice(0, 23).astype("str")
 
 
 def order(times: pd.Series) -> pd.Series:
-    """Microseconds since 1970 as float64, NaN where unknown: a key to sort by."""
+    """Return microseconds since 1970 as float64, NaN if unknown; a key to sort by."""
     numbers = times.astype("datetime64[us]").astype("int64").astype("float64")
     return numbers.where(times.notna())
 
