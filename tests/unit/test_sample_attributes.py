@@ -148,7 +148,7 @@ def test_the_share_of_all_is_not_in_the_settings_of_a_training() -> None:
         "terms": {"simclr": {}},
     }
     dumps = [
-        ImagePretrainingSettings.model_validate(values | share).model_dump(mode="json")
+        ImagePretrainingSettings.model_validate(values | share).record()
         for share in ({}, {"training_share": 1.0}, {"training_share": 0.1})
     ]
     assert dumps[0] == dumps[1] and dumps[2] == {**dumps[0], "training_share": 0.1}

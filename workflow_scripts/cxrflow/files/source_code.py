@@ -10,8 +10,8 @@ The rule adds what is imported by name at run time, such as readers and terms. T
 
 Of a settings module only the used definitions count. Fields and validators do not, because the
 values they give are a parameter of the stage. Properties and methods count, also those of the
-classes of fields, except in a list of terms or of kinds, of which a model uses only some. The values
-that a field admits do not count.
+classes of fields, except in a list of terms or of kinds, of which a model uses only some. The
+values that a field admits do not count.
 """
 
 import ast
@@ -303,8 +303,8 @@ def _definition(
     return _Definition(digest, frozenset(uses - {name}))
 
 
-def _names_in(nodes: Iterable[ast.AST]) -> set[str | None]:
-    return {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
+def _names_in(nodes: Iterable[ast.AST]) -> set[str]:
+    return {name.id for node in nodes for name in ast.walk(node) if isinstance(name, ast.Name)}
 
 
 def _validates(item: ast.stmt) -> bool:

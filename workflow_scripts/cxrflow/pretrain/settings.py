@@ -1,9 +1,8 @@
 """Settings of the pretraining programs; defaults are the BioViL paper's where it has them."""
 
-from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from cxrflow.encoders.settings import (
     Captioning,
@@ -24,7 +23,7 @@ from cxrflow.pretrain.terms.settings import (
     SupervisedTerms,
     TextTerms,
 )
-from cxrflow.settings import Settings, SettingsT
+from cxrflow.settings import Before, Settings, SettingsT
 from cxrflow.training.settings import TrainingSettings
 
 
@@ -64,17 +63,13 @@ class StoredImagesSettings(Settings):
         description="rows whose image the pixel store lacks are left out and counted; above this "
         "share of a split the training ends",
     )
-    training_share: float = Field(
+    training_share: Annotated[float, Before(1.0)] = Field(
         1.0,
         gt=0,
         le=1,
         description="share of the training samples that are read: those whose `share` "
         "(`share_unit` of the cohort) is below it. Smaller shares are parts of larger ones",
     )
-
-    @model_serializer(mode="wrap")
-    def _new_fields_where_asked(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        return {k: v for k, v in dump(self).items() if (k, v) != ("training_share", 1.0)}
 
     @model_validator(mode="after")
     def _whole_batches(self) -> Self:
