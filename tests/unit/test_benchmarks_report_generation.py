@@ -12,13 +12,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import make_store, write_cohort
+from benchmark_fakes import make_store, result_of, write_cohort
 
-from cxrflow.benchmarks.generation import references, report_generation, report_retrieval
-from cxrflow.benchmarks.generation.report_generation import exchanged, read_studies, score
+import cxrflow
+from cxrflow.benchmarks.generation import report_retrieval
+from cxrflow.benchmarks.generation.references import reference_reports
+from cxrflow.benchmarks.generation.report_generation import exchanged, read_studies
 from cxrflow.benchmarks.generation.report_retrieval import best, retrieve, sentence_corpus
-from cxrflow.benchmarks.generation.report_scores import Scorer, statistics
+from cxrflow.benchmarks.generation.report_scores import Scorer, statistic
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
+from cxrflow.benchmarks.runner import inputs_of
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.settings import ReportDecoderSettings
 from cxrflow.errors import InputError
@@ -120,11 +123,16 @@ def options(tmp_path: Path) -> Namespace:
     return Namespace(model=tmp_path, cohort=cohort, pixels=pixels, stanza=None)
 
 
+def without_model(options: Namespace) -> Namespace:
+    """The folders of a reference row."""
+    return Namespace(**vars(options) | {"model": None})
+
+
 def scored(truth: list[str], told: list[str]) -> dict[str, float]:
     scorer = Scorer(SETTINGS, None)
     predictions = pd.DataFrame(scorer.columns(truth, told))
     predictions = predictions.assign(reference_labels=scorer.labels(truth), with_prior=True)
-    values = statistics(predictions, SETTINGS)(np.ones((1, len(truth))))
+    values = statistic(predictions, SETTINGS)(np.ones((1, len(truth))))
     return {name: float(value[0]) for name, value in values.items()}
 
 
@@ -161,7 +169,7 @@ def test_entities_count_as_in_tem_and_nem() -> None:
     scorer.tagger, scorer.by_keywords = Tagger(), False
     predictions = pd.DataFrame(scorer.columns(truth, told))
     predictions = predictions.assign(reference_labels=scorer.labels(truth), with_prior=True)
-    found = statistics(predictions, SETTINGS)(np.ones((1, 3)))
+    found = statistic(predictions, SETTINGS)(np.ones((1, 3)))
     assert found["tem"][0] == pytest.approx(2 / 3)  # precision 1, recall 1/2
     assert found["nem"][0] == pytest.approx(8 / 11)  # precision 1, recall 4/7
 
@@ -190,8 +198,8 @@ def test_resampled_reports_score_as_their_copies() -> None:
     predictions = predictions.assign(reference_labels=scorer.labels(TRUTH), with_prior=True)
     counts = np.array([[2.0, 0.0, 1.0, 1.0]])
     copies = predictions.iloc[[0, 0, 2, 3]]
-    drawn = statistics(predictions, SETTINGS)(counts)
-    for name, value in statistics(copies, SETTINGS)(np.ones((1, 4))).items():
+    drawn = statistic(predictions, SETTINGS)(counts)
+    for name, value in statistic(copies, SETTINGS)(np.ones((1, 4))).items():
         assert drawn[name] == pytest.approx(value), name
 
 
@@ -199,8 +207,8 @@ def test_a_decoder_is_scored_with_its_controls(
     options: Namespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     model = Model()
-    monkeypatch.setattr(report_generation.cxrflow, "load", lambda *_: model)
-    result = score(options, SETTINGS)
+    monkeypatch.setattr(cxrflow, "load", lambda *_: model)
+    result = result_of("report_generation", SETTINGS, options)
     assert result.data["samples"] == 4 and result.data["with_prior_image"] == 2
     priors = [text for text in model.given[:4] if text]
     assert priors == [TRUTH[0], TRUTH[2]]  # of the studies' own priors
@@ -214,7 +222,7 @@ def test_a_decoder_is_scored_with_its_controls(
     assert not any(text.lower() in said.lower() for text in (*TRUTH, *TOLD))
     json.loads(said)
     kept = pd.read_parquet(tmp_path / "scores" / "predictions.parquet")
-    again = statistics(kept, SETTINGS)(np.ones((1, len(kept))))
+    again = statistic(kept, SETTINGS)(np.ones((1, len(kept))))
     assert float(again["rouge_l"][0]) == pytest.approx(result.metrics["rouge_l"].value)
 
 
@@ -224,28 +232,31 @@ def test_a_model_that_sees_nothing_earlier_has_no_control_of_it(
     model = Model(takes_prior=False)
     assert model.decoder is not None
     model.decoder.settings = ReportDecoderSettings(prior_report=False)
-    monkeypatch.setattr(report_generation.cxrflow, "load", lambda *_: model)
-    names = score(options, SETTINGS).metrics
+    monkeypatch.setattr(cxrflow, "load", lambda *_: model)
+    names = result_of("report_generation", SETTINGS, options).metrics
     assert "bleu_4/other_image" in names and "bleu_4/other_prior" not in names
 
 
 def test_a_decoder_of_other_sections_is_refused(
     options: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_generation.cxrflow, "load", lambda *_: Model())
+    monkeypatch.setattr(cxrflow, "load", lambda *_: Model())
     with pytest.raises(InputError, match="writes findings and impression, but settings.sections"):
-        score(options, SETTINGS.model_copy(update={"sections": ("impression",)}))
+        impression = SETTINGS.model_copy(update={"sections": ("impression",)})
+        result_of("report_generation", impression, options)
 
 
 def test_what_is_exchanged_is_another_patients(options: Namespace) -> None:
-    studies = read_studies(options, PixelStore(options.pixels), SETTINGS)
-    own = studies.samples.set_index("sample_id")
-    images = exchanged(studies.samples, "other_image").set_index("sample_id")
+    samples, _ = read_studies(
+        inputs_of("report_generation", without_model(options), SETTINGS), SETTINGS
+    )
+    own = samples.set_index("sample_id")
+    images = exchanged(samples, "other_image").set_index("sample_id")
     patient = pairs().set_index("image_id")["subject_id"]
     for sample, row in images.iterrows():
         assert patient[row["image_id"]] != own.loc[sample, "subject_id"]
         assert row["prior_report"] == own.loc[sample, "prior_report"]
-    lent = exchanged(studies.samples, "other_prior").set_index("sample_id")
+    lent = exchanged(samples, "other_prior").set_index("sample_id")
     together = {(r["prior_image_id"], r["prior_report"]) for _, r in own.iterrows()}
     for sample, row in lent.iterrows():
         assert row["image_id"] == sample
@@ -283,16 +294,16 @@ def test_the_nearest_report_and_sentences_are_found(
 
     monkeypatch.setattr(report_retrieval, "encode_texts", encode_texts)
     store = PixelStore(options.pixels)
-    studies = read_studies(options, store, SETTINGS)
-    table = studies.cohort.table
-    found = retrieve(Joint(TRUTH), table, studies.samples, store, SETTINGS)
+    inputs = inputs_of("report_generation", without_model(options), SETTINGS)
+    (samples, _), table = read_studies(inputs, SETTINGS), inputs.cohort.table
+    found = retrieve(Joint(TRUTH), table, samples, store, SETTINGS)
     assert found == TRUTH  # of the training part, which has each
     sentences = sentence_corpus(
         table.assign(impression_sentences=table["impression"].str.split(". "))
     )
     chosen = SETTINGS.model_copy(update={"method": "sentences"})
     table = table.assign(impression_sentences=table["impression"].str.split(". "))
-    found = retrieve(Joint(sentences), table, studies.samples, store, chosen)
+    found = retrieve(Joint(sentences), table, samples, store, chosen)
     assert found[0].startswith(sentences[0]) and len(found[0]) > len(sentences[0])
 
 
@@ -300,12 +311,12 @@ def test_reference_rows_know_training_reports_alone(options: Namespace) -> None:
     training = ["Normal chest.", "No effusion is seen.", "Normal chest.", "No effusion was seen."]
     samples = pd.DataFrame({"prior_report": ["A.", ""]})
     written = {
-        name: references.reference_reports(name, training, samples)
+        name: reference_reports(name, training, samples)
         for name in ("most_frequent", "typical", "random", "prior_report")
     }
     assert written["most_frequent"] == ["Normal chest."] * 2
     assert set(written["random"]) <= set(training)
     assert written["prior_report"] == ["A.", ""]
-    result = references.score_reference("most_frequent", options, SETTINGS)
+    result = result_of("report_generation", SETTINGS, without_model(options), "most_frequent")
     assert result.predictions["generated"].nunique() == 1
     assert result.metrics["rouge_l"].n == 4

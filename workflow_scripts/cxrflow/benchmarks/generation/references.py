@@ -3,18 +3,16 @@
 The program that scores models scores them too; none are published for MIMIC-CXR.
 """
 
-from argparse import Namespace
 from collections import Counter
 
 import numpy as np
 import pandas as pd
 
-from cxrflow.benchmarks.generation.report_generation import make_result, read_studies
+from cxrflow.benchmarks.generation.report_generation import predictions_of, read_studies
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
-from cxrflow.benchmarks.inputs import Pixels
-from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.inputs import Inputs
+from cxrflow.benchmarks.result import Predictions
 from cxrflow.errors import InputError
-from cxrflow.images.store import PixelStore
 from cxrflow.metrics.report_text import bleu, bleu_counts
 from cxrflow.text.report_prompts import report_texts, words_of
 
@@ -39,21 +37,19 @@ def reference_reports(name: str, training: list[str], studies: pd.DataFrame) -> 
     return [text] * len(studies)
 
 
-def score_reference(name: str, options: Namespace, settings: ReportGenerationSettings) -> Result:
-    """Score a reference row (docs/references.md).
+def predict(name: str, inputs: Inputs, settings: ReportGenerationSettings) -> Predictions:
+    """Score the texts of a reference row (docs/references.md).
 
     ``most_frequent``: the most frequent training report, for all studies. ``typical``: the training
     report with the highest BLEU-4 to a sample of training reports, for all studies. ``random``: a
     training report drawn for each study. ``prior_report``: the report of the patient's prior study,
     empty where there is none.
     """
-    pixels: Pixels = PixelStore(options.pixels)
-    studies = read_studies(options, pixels, settings)
-    table = studies.cohort.table
+    samples, dropped = read_studies(inputs, settings)
+    table = inputs.cohort.table
     training = report_texts(table[table["split"] == "train"], settings.sections)
     training = [text for text in training if text]
     if not training:
-        raise InputError(f"{options.cohort}: no training report")
-    texts = reference_reports(name, training, studies.samples)
-    written = {"": pd.Series(texts, index=studies.samples.index)}
-    return make_result(studies, written, pixels, settings, options, {"writes": name})
+        raise InputError(f"{inputs.options.cohort}: no training report")
+    texts = {"": pd.Series(reference_reports(name, training, samples), index=samples.index)}
+    return predictions_of(inputs, samples, dropped, texts, settings, {"writes": name})

@@ -6,33 +6,27 @@ from another patient's current image, or from another patient's prior image and 
 stored in predictions.parquet, never in metrics.json.
 """
 
-from argparse import Namespace
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-import cxrflow
 from cxrflow.benchmarks.generation.report_retrieval import retrieve
-from cxrflow.benchmarks.generation.report_scores import CONTROLS, PRIOR_GROUPS, Scorer, statistics
+from cxrflow.benchmarks.generation.report_scores import CONTROLS, Scorer, statistic
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.benchmarks.grounding.controls import exchange
 from cxrflow.benchmarks.inputs import (
     PRIOR,
-    Cohort,
-    Pixels,
+    Inputs,
     draw_samples,
     image_batches,
     lost_priors,
-    open_pixels,
-    read_cohort,
 )
-from cxrflow.benchmarks.result import Result, estimates
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.study_images import usable_studies
 from cxrflow.errors import InputError
 from cxrflow.text.report_prompts import prior_texts
-from cxrflow.training.precision import choose_device
 
 COLUMNS = (
     "subject_id", "study_id", "image_id", "split", "findings", "impression", "prior_study_id",
@@ -40,38 +34,30 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class ReportStudies:
-    """The studies that reports are written for, and the cohort they are from."""
-
-    cohort: Cohort
-    samples: pd.DataFrame  # sample_id, reference and prior_report beside the cohort's columns
-    dropped: list[dict[str, Any]]
-
-
 def read_studies(
-    options: Namespace, pixels: Pixels, settings: ReportGenerationSettings
-) -> ReportStudies:
-    """Read the studies of the split that have an image in the store and a report."""
-    cohort = read_cohort(options.cohort, "pairs.parquet", COLUMNS)
-    table = cohort.table
-    rows = table[table["split"] == settings.split] if settings.split else table
-    if rows.empty:
-        raise InputError(f"{options.cohort / 'pairs.parquet'}: no row has split {settings.split!r}")
+    inputs: Inputs, settings: ReportGenerationSettings
+) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
+    """Return the studies of the split with an image in the store and a report, and the rest.
+
+    Beside the cohort's columns they have ``sample_id``, ``reference`` and ``prior_report``. The
+    rest is counted by reason.
+    """
+    table, rows = inputs.cohort.table, inputs.rows(settings.split)
     before = prior_texts(rows, table, settings.sections)
-    rows = rows.assign(prior_report=[text or "" for text in before]).reset_index(drop=True)
-    samples, dropped = usable_studies(rows, pixels, settings.sections)
-    samples = draw_samples(samples.rename(columns={"text": "reference"}), settings.samples)
-    return ReportStudies(cohort, samples, dropped)
+    rows = rows.assign(prior_report=[text or "" for text in before])
+    samples, dropped = usable_studies(rows, inputs.pixels, settings.sections)
+    samples = samples.rename(columns={"text": "reference"})
+    return draw_samples(samples, settings.samples), dropped
 
 
 def write(
-    model: Any, studies: ReportStudies, samples: pd.DataFrame, pixels: Pixels,
-    settings: ReportGenerationSettings,
-) -> list[str]:  # fmt: skip
+    inputs: ModelInputs, samples: pd.DataFrame, settings: ReportGenerationSettings
+) -> pd.Series:
     """Write a text for each of the samples."""
+    model, pixels = inputs.model, inputs.pixels
     if settings.method == "sentences" or model.decoder is None:
-        return retrieve(model, studies.cohort.table, samples, pixels, settings)
+        written = retrieve(model, inputs.cohort.table, samples, pixels, settings)
+        return pd.Series(written, index=samples.index)
     if model.decoder.settings.sections != settings.sections:
         raise InputError(
             f"{model.folder}: writes {' and '.join(model.decoder.settings.sections)}, but "
@@ -91,7 +77,7 @@ def write(
             beams=settings.beams,
             length_penalty=settings.length_penalty,
         )
-    return texts.tolist()
+    return pd.Series(texts, index=samples.index)
 
 
 def exchanged(samples: pd.DataFrame, control: str) -> pd.DataFrame:
@@ -105,17 +91,16 @@ def exchanged(samples: pd.DataFrame, control: str) -> pd.DataFrame:
     return samples.assign(**{name: lent[name] for name in columns})[partner >= 0]
 
 
-def make_result(
-    studies: ReportStudies,
+def predictions_of(
+    inputs: Inputs,
+    samples: pd.DataFrame,
+    dropped: list[dict[str, Any]],
     texts: dict[str, pd.Series],
-    pixels: Pixels,
     settings: ReportGenerationSettings,
-    options: Namespace,
     protocol: dict[str, Any],
-) -> Result:
-    """Score the texts of each control ("": none), indexed as the samples."""
-    samples = studies.samples
-    scorer = Scorer(settings, options.stanza)
+) -> Predictions:
+    """Compare the texts of each control ("": none), indexed as the samples, with the reports."""
+    pixels, scorer = inputs.pixels, Scorer(settings, inputs.options.stanza)
     predictions = samples[["sample_id", "subject_id", "study_id", "reference"]].assign(
         with_prior=samples[PRIOR].notna() & (pixels.find(samples[PRIOR]) >= 0)
     )
@@ -126,53 +111,39 @@ def make_result(
         scored = pd.DataFrame(columns, index=written.index).add_suffix(ending)
         predictions = predictions.join(scored)
     predictions["reference_labels"] = scorer.labels(samples["reference"].tolist())
-    statistic = statistics(predictions, settings)
-    sizes = {
-        name: len(predictions)
-        for name in statistic(np.ones((1, len(predictions))))
-        if "/" not in name
-    }
-    prior = int(predictions["with_prior"].sum())
-    groups = dict(zip(PRIOR_GROUPS, (prior, len(predictions) - prior), strict=True))
-    groups |= {control: len(texts[control]) for control in CONTROLS if control in texts}
-    sizes |= {f"{name}/{group}": count for name in list(sizes) for group, count in groups.items()}
-    data = {
-        **studies.cohort.data,
-        "pictures": pixels.fingerprint,
-        "samples": len(predictions),
-        "with_prior_image": prior,
-        "with_prior_report": int((samples["prior_report"] != "").sum()),
-        "priors_not_stored": lost_priors(pixels, samples),
-        "dropped": studies.dropped,
-    }
-    return Result(
-        "report_generation",
-        data,
-        {**settings.model_dump(mode="json", exclude={"batch_size", "device"}), **protocol},
-        estimates(statistic, predictions, sizes, settings.intervals),
+    return Predictions(
         predictions,
+        statistic(predictions, settings),
+        {
+            **inputs.cohort.data,
+            "pictures": pixels.fingerprint,
+            "samples": len(predictions),
+            "with_prior_image": int(predictions["with_prior"].sum()),
+            "with_prior_report": int((samples["prior_report"] != "").sum()),
+            "priors_not_stored": lost_priors(pixels, samples),
+            "dropped": dropped,
+        },
+        protocol,
     )
 
 
-def score(options: Namespace, settings: ReportGenerationSettings) -> Result:
-    model = cxrflow.load(options.model, choose_device(settings.device))
-    pixels = open_pixels(options.pixels, model.geometry)
-    studies = read_studies(options, pixels, settings)
-    samples = studies.samples
-    texts = {"": pd.Series(write(model, studies, samples, pixels, settings), index=samples.index)}
+def predict(inputs: ModelInputs, settings: ReportGenerationSettings) -> Predictions:
+    """Write the reports, and again for each control."""
+    model = inputs.model
+    samples, dropped = read_studies(inputs, settings)
+    texts = {"": write(inputs, samples, settings)}
     for control in CONTROLS if settings.controls else ():
         if control == "other_prior" and not _sees_priors(model):
             continue
         changed = exchanged(samples, control)
         if len(changed):
-            written = write(model, studies, changed, pixels, settings)
-            texts[control] = pd.Series(written, index=changed.index)
+            texts[control] = write(inputs, changed, settings)
     decoder = model.decoder if settings.method == "own" else None
     protocol = {
         "writes": "retrieval" if decoder is None else "decoder",
         "prompt": None if decoder is None else decoder.settings.model_dump(mode="json"),
     }
-    return make_result(studies, texts, pixels, settings, options, protocol)
+    return predictions_of(inputs, samples, dropped, texts, settings, protocol)
 
 
 def _sees_priors(model: Any) -> bool:

@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
+from cxrflow.benchmarks.result import CountedStatistic
 from cxrflow.errors import InputError
 from cxrflow.metrics.cider import Cider
 from cxrflow.metrics.entity_match import corpus_f1, set_counts
@@ -33,7 +34,6 @@ from cxrflow.text.report_prompts import words_of
 _JOINED = re.compile(r"\s*([-/])\s*")
 # By what another patient lends; suffixes of columns and of metric names.
 CONTROLS = ("other_image", "other_prior")
-PRIOR_GROUPS = ("with_prior", "without_prior")
 
 
 class Scorer:
@@ -113,36 +113,40 @@ class Scorer:
         return set_counts(strings(references), strings(texts)).tolist()
 
 
-def statistics(predictions: pd.DataFrame, settings: ReportGenerationSettings) -> Statistic:
+def statistic(predictions: pd.DataFrame, settings: ReportGenerationSettings) -> CountedStatistic:
     """Scores such as ``bleu_4``, also ``/with_prior`` and ``/without_prior`` for these studies.
 
     ``/other_image`` and ``/other_prior``: of a control, over the studies that have it.
     """
     prior = predictions["with_prior"].to_numpy(dtype=bool)
-    groups = {"": np.ones(len(predictions), bool), "/with_prior": prior, "/without_prior": ~prior}
-    statistic_by_group = {name: _of_columns(predictions, rows, "") for name, rows in groups.items()}
+    everyone = np.ones(len(predictions), bool)
+    rows_by_group = {"": everyone, "with_prior": prior, "without_prior": ~prior}
+    suffixes = dict.fromkeys(rows_by_group, "")
     for control in CONTROLS:
         if f"bleu_{control}" in predictions:
-            rows = predictions[f"bleu_{control}"].notna().to_numpy()
-            statistic_by_group[f"/{control}"] = _of_columns(predictions, rows, f"_{control}")
+            rows_by_group[control] = predictions[f"bleu_{control}"].notna().to_numpy()
+            suffixes[control] = f"_{control}"
+    statistics = {
+        f"/{group}" if group else "": _of_columns(predictions, rows, suffixes[group])
+        for group, rows in rows_by_group.items()
+        if rows.any()
+    }
 
     def all_scores(counts: Floats) -> dict[str, Floats]:
         return {
-            f"{metric}{name}": values
-            for name, statistic in statistic_by_group.items()
-            if statistic is not None
-            for metric, values in statistic(counts).items()
+            f"{metric}{group}": values
+            for group, scores in statistics.items()
+            for metric, values in scores(counts).items()
         }
 
-    return all_scores
+    def size(name: str) -> int:
+        return int(rows_by_group[name.partition("/")[2]].sum())
+
+    return CountedStatistic(all_scores, size)
 
 
-def _of_columns(
-    predictions: pd.DataFrame, chosen: NDArray[np.bool_], suffix: str
-) -> Statistic | None:
-    """Return the statistic of the ``chosen`` rows over columns with a suffix; None without rows."""
-    if not chosen.any():
-        return None
+def _of_columns(predictions: pd.DataFrame, chosen: NDArray[np.bool_], suffix: str) -> Statistic:
+    """Return the statistic of the ``chosen`` rows over columns with a suffix."""
     rows = predictions[chosen]
 
     def array(name: str) -> Floats:
