@@ -95,9 +95,9 @@ def test_every_checkpoint_has_the_score_of_its_own_weights(world, tmp_path):
 def test_too_few_checkpoints_another_metric_and_no_benchmark_are_refused(world, tmp_path):
     few = write_series(tmp_path, {2: 1.0, 4: 1.0})
     with pytest.raises(InputError, match="checkpoints: 2 checkpoints; expected 3 or more"):
-        checkpoint_series.score(Namespace(**vars(world) | {"model": few}), SETTINGS)
+        result_of("checkpoint_series", SETTINGS, Namespace(**vars(world) | {"model": few}))
     wrong = SETTINGS.model_copy(update={"metric": "auroc"})
     with pytest.raises(InputError, match="key 'metric' is 'auroc'; image_retrieval gives prec"):
-        checkpoint_series.score(world, wrong)
+        result_of("checkpoint_series", wrong, world)
     with pytest.raises(InputError, match="key 'benchmark' is ''; expected one of phrase"):
-        checkpoint_series.score(world, SETTINGS.model_copy(update={"benchmark": ""}))
+        result_of("checkpoint_series", SETTINGS.model_copy(update={"benchmark": ""}), world)

@@ -16,19 +16,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cxrflow.benchmarks import runner
 from cxrflow.benchmarks.checkpoints.settings import CheckpointSeriesSettings
 from cxrflow.benchmarks.features import extract
 from cxrflow.benchmarks.inputs import drop_rows
+from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.registry import BENCHMARKS
-from cxrflow.benchmarks.result import Figure, Result, estimates, png_of
-from cxrflow.benchmarks.runner import inputs_of
-from cxrflow.benchmarks.runner import score as score_benchmark
+from cxrflow.benchmarks.result import CountedStatistic, Figure, Predictions, Result, png_of
 from cxrflow.benchmarks.settings import FeatureSettings
 from cxrflow.compute.progress import progress
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object
 from cxrflow.metrics.correlation import correlation
-from cxrflow.metrics.intervals import Floats, Statistic
 
 log = logging.getLogger("cxrflow")
 
@@ -67,21 +66,21 @@ def task_result(
     if "features" in benchmark.inputs(task_settings):
         task_options.output = task_options.features = work / "features"
         extract(task_options, FeatureSettings(device=settings.device))
-    inputs = inputs_of(settings.benchmark, task_options, task_settings)
-    return score_benchmark(settings.benchmark, inputs, task_settings)
+    inputs = runner.inputs_of(settings.benchmark, task_options, task_settings)
+    return runner.score(settings.benchmark, inputs, task_settings)
 
 
-def statistics(predictions: pd.DataFrame, settings: CheckpointSeriesSettings) -> Statistic:
+def statistic(predictions: pd.DataFrame, settings: CheckpointSeriesSettings) -> CountedStatistic:
     """Pearson's correlation of the negative loss and the score."""
     loss, score = (predictions[name].to_numpy() for name in ("loss", "score"))
-
-    def metrics(counts: Floats) -> dict[str, Floats]:
-        return {"correlation": correlation(-loss, score, counts)}
-
-    return metrics
+    return CountedStatistic(
+        lambda counts: {"correlation": correlation(-loss, score, counts)}, lambda name: len(loss)
+    )
 
 
-def draw(predictions: pd.DataFrame, settings: CheckpointSeriesSettings, words: str) -> Figure:
+def draw(
+    predictions: pd.DataFrame, settings: CheckpointSeriesSettings, coefficient: float
+) -> Figure:
     """Draw the loss over the steps, and the score over the negative loss."""
     from matplotlib.figure import Figure as Canvas
 
@@ -92,11 +91,16 @@ def draw(predictions: pd.DataFrame, settings: CheckpointSeriesSettings, words: s
     points = cloud.scatter(-predictions["loss"], predictions["score"], c=predictions["step"], s=18)
     cloud.set(xlabel="− validation loss", ylabel=settings.metric)
     canvas.colorbar(points, ax=cloud, label="step")
-    caption = f"Checkpoints of one training: the validation loss, and {words}."
+    name = f"{settings.metric} of {settings.benchmark}".replace("_", " ")
+    caption = (
+        f"Checkpoints of one training: the validation loss, and {name} over its negative "
+        f"(correlation {coefficient:.2f})."
+    )
     return Figure(FILE, png_of(canvas), "Validation loss and score", caption)
 
 
-def score(options: Namespace, settings: CheckpointSeriesSettings) -> Result:
+def predict(inputs: ModelInputs, settings: CheckpointSeriesSettings) -> Predictions:
+    """Score every checkpoint of the model in the task."""
     if settings.benchmark not in BENCHMARKS:
         raise InputError(
             f"settings: key 'benchmark' is '{settings.benchmark}'; expected one of "
@@ -104,11 +108,11 @@ def score(options: Namespace, settings: CheckpointSeriesSettings) -> Result:
         )
     rows: list[dict[str, Any]] = []
     data: dict[str, Any] = {}
-    series = checkpoints(options.model)
+    series = checkpoints(inputs.options.model)
     for checkpoint in progress(series, len(series), "checkpoint", lambda path: 1):
         validated = read_object(checkpoint / "validation.json", ("step", settings.loss))
         with tempfile.TemporaryDirectory() as work:
-            result = task_result(checkpoint, options, settings, Path(work))
+            result = task_result(checkpoint, inputs.options, settings, Path(work))
         if settings.metric not in result.metrics:
             raise InputError(
                 f"settings: key 'metric' is '{settings.metric}'; {settings.benchmark} gives "
@@ -135,15 +139,9 @@ def score(options: Namespace, settings: CheckpointSeriesSettings) -> Result:
             "the score is not defined": ~np.isfinite(table["score"]),
         },
     )
-    statistic = statistics(predictions, settings)
-    metrics = estimates(statistic, predictions, len(predictions), settings.intervals)
-    value = metrics["correlation"].value
-    words = f"{settings.metric} of {settings.benchmark} over its negative (correlation {value:.2f})"
-    return Result(
-        "checkpoint_series",
-        {**data, "checkpoints": len(predictions), "dropped": dropped},
-        settings.model_dump(mode="json", exclude={"device"}),
-        metrics,
+    return Predictions(
         predictions,
-        [draw(predictions, settings, words.replace("_", " "))],
+        statistic(predictions, settings),
+        {**data, "checkpoints": len(predictions), "dropped": dropped},
+        draw=lambda metrics: [draw(predictions, settings, metrics["correlation"].value)],
     )

@@ -7,21 +7,17 @@ compares a finding with the image before. metrics.json has ``subjects``,
 (per cent of studies with a progression label of any finding).
 """
 
-import logging
-from argparse import Namespace
-
 import pandas as pd
 
 from cxrflow.benchmarks.data.settings import CourseStatisticsSettings
-from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.inputs import Inputs
+from cxrflow.benchmarks.result import Predictions
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers import chest_imagenome
 from cxrflow.data.readers.common_tables import Request
 from cxrflow.files.atomic import fingerprint, is_synthetic
 from cxrflow.files.drops import Tally
 from cxrflow.metrics.intervals import Estimate
-
-log = logging.getLogger("cxrflow")
 
 MOST = 10  # studies of a subject; more count as this many (Figure B.1)
 
@@ -42,7 +38,9 @@ def count(studies: pd.DataFrame, compared: pd.Series) -> dict[str, Estimate]:
     return {name: Estimate.counted(value, n) for name, (value, n) in values.items()}
 
 
-def score(options: Namespace, settings: CourseStatisticsSettings) -> Result:
+def predict(inputs: Inputs, settings: CourseStatisticsSettings) -> Predictions:
+    """Count the studies and comparisons of all patients."""
+    options = inputs.options
     images, relations, damage = chest_imagenome.scene_graphs(options.root, options.threads)
     step = Tally("scene graphs", "files", len(images), damage)
     step.require_few(options.root, settings.max_failed_share)
@@ -58,7 +56,4 @@ def score(options: Namespace, settings: CourseStatisticsSettings) -> Result:
         "fingerprint": fingerprint(rows.to_csv(index=False)),
         "dropped": [drop.as_json() for drop in step.drops],
     }
-    several, comparing = (metrics[name].value for name in ("several_studies", "progression"))
-    log.info("%.0f %% of patients come again, %.0f %% of reports compare", several, comparing)
-    protocol = settings.model_dump(mode="json")
-    return Result("course_statistics", data, protocol, metrics, rows)
+    return Predictions(rows, None, data, estimates=metrics)

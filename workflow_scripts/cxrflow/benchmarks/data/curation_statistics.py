@@ -9,24 +9,20 @@ with an image that is spoilt in this way (Figure A.7). ``/random`` is the expect
 image at random.
 """
 
-import logging
-from argparse import Namespace
-
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cxrflow.benchmarks.data.settings import CurationStatisticsSettings
-from cxrflow.benchmarks.inputs import TRUTH_FILE, choose_split
-from cxrflow.benchmarks.result import Result, estimates, slug
+from cxrflow.benchmarks.inputs import TRUTH_FILE, Inputs, choose_split
+from cxrflow.benchmarks.result import CountedStatistic, Predictions, means, slug
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import file_digest, read_object
 from cxrflow.files.parquet import read_table
 from cxrflow.images.curation import UNDECIDED, against_truth
-from cxrflow.metrics.intervals import Estimate, Floats, weighted_mean
+from cxrflow.metrics.intervals import Estimate
 
-log = logging.getLogger("cxrflow")
-
-COLUMNS = ("subject_id", "study_id", "image_id", "split", "score", "lead", "decision")
+DECISIONS = ("subject_id", "study_id", "image_id", "split", "score", "lead", "decision")
 RIGHT = ("rejected", "wrong", "stands", "ranked")
 
 
@@ -46,10 +42,10 @@ def studies_of(decided: pd.DataFrame, truth: pd.DataFrame | None) -> pd.DataFram
     return rows.reset_index()
 
 
-def summarise(rows: pd.DataFrame, settings: CurationStatisticsSettings) -> dict[str, Estimate]:
-    """Return all metrics; patients are resampled as a whole."""
+def statistic(rows: pd.DataFrame) -> CountedStatistic:
+    """Shares of the studies with several images, and of the mixed ones, as the module says."""
     scores = {"decided": ("decided", np.ones(len(rows), dtype=bool))}
-    mixed = rows.get("chance", pd.Series(np.nan, rows.index)).notna().to_numpy()
+    mixed = mixed_studies(rows)
     if mixed.any():
         chance = rows["chance"]
         rows = rows.assign(
@@ -64,35 +60,34 @@ def summarise(rows: pd.DataFrame, settings: CurationStatisticsSettings) -> dict[
             source = name if name == "/random" else ""
             scores |= {f"{right}{name}": (f"{right}{source}", where) for right in RIGHT}
 
-    def statistic(counts: Floats) -> dict[str, Floats]:
-        return {name: weighted_mean(counts, rows[c], where) for name, (c, where) in scores.items()}
-
-    sizes = {name: int(where.sum()) for name, (_, where) in scores.items()}
-    counted = {"studies": len(rows)} | ({"mixed": int(mixed.sum())} if "chance" in rows else {})
-    exact = {name: Estimate.counted(n, n) for name, n in counted.items()}
-    return exact | estimates(statistic, rows, sizes, settings.intervals)
+    return means({name: (rows[column], where) for name, (column, where) in scores.items()})
 
 
-def score(options: Namespace, settings: CurationStatisticsSettings) -> Result:
+def mixed_studies(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which studies [N] have a usable image and a spoilt one; none without the truth."""
+    return rows.get("chance", pd.Series(np.nan, rows.index)).notna().to_numpy()
+
+
+def predict(inputs: Inputs, settings: CurationStatisticsSettings) -> Predictions:
+    """Count the decisions of a curation."""
+    options = inputs.options
     path = options.curation / "curation.parquet"
     fields = ("data", "model", "learnt", "settings", "images")
     record = read_object(options.curation / "curation.json", fields)
-    decided = choose_split(read_table(path, COLUMNS), settings.split, path)
+    decided = choose_split(read_table(path, DECISIONS), settings.split, path)
     truth = None
     if options.truth is not None:
         truth = read_table(options.truth / TRUTH_FILE, ("image_id", "usable", "kind"))
     rows = studies_of(decided, truth)
     if rows.empty:
         raise InputError(f"{path}: no study has several images; there is nothing to choose")
-    metrics = summarise(rows, settings)
-    data = {**record["data"], "fingerprint": file_digest(path)[:16], "images": record["images"]}
-    protocol = {
-        **settings.model_dump(mode="json"),
-        **record["settings"],
-        "weights": record["model"],
-    }
-    log.info(
-        "%d studies with several images, %.0f %% decided",
-        *(len(rows), 100 * metrics["decided"].value),
+    counted = {"studies": len(rows)}
+    if truth is not None:
+        counted["mixed"] = int(mixed_studies(rows).sum())
+    return Predictions(
+        rows,
+        statistic(rows),
+        {**record["data"], "fingerprint": file_digest(path)[:16], "images": record["images"]},
+        {**record["settings"], "weights": record["model"]},
+        {name: Estimate.counted(number, number) for name, number in counted.items()},
     )
-    return Result("curation_statistics", data, protocol, metrics, rows)

@@ -13,15 +13,14 @@ also ``pairs``, ``images`` and ``tokens``, the mean length of a phrase, and how 
 of images with ``several_phrases`` (Figure C.1's axes).
 """
 
-import logging
 import re
-from argparse import Namespace
 
 import pandas as pd
 
 from cxrflow.benchmarks.data.box_positions import draw, spread, union_maps
 from cxrflow.benchmarks.data.settings import MsCxrStatisticsSettings
-from cxrflow.benchmarks.result import Result, slug
+from cxrflow.benchmarks.inputs import Inputs
+from cxrflow.benchmarks.result import Predictions, slug
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers import mimic_iv, ms_cxr
 from cxrflow.data.readers.common_tables import Request, Tables
@@ -29,8 +28,6 @@ from cxrflow.errors import InputError
 from cxrflow.files.atomic import fingerprint, is_synthetic
 from cxrflow.files.drops import Tally
 from cxrflow.metrics.intervals import Estimate
-
-log = logging.getLogger("cxrflow")
 
 WORD_OR_MARK = re.compile(r"\w+(?:[-'’/.]\w+)*|[^\w\s]")
 # Rows of Table C.1; a finding that the file lacks counts 0.
@@ -122,7 +119,9 @@ def count(
     return metrics
 
 
-def score(options: Namespace, settings: MsCxrStatisticsSettings) -> Result:
+def predict(inputs: Inputs, settings: MsCxrStatisticsSettings) -> Predictions:
+    """Count the phrases, boxes and patients of the published files."""
+    options = inputs.options
     annotated = ms_cxr.read(options.root, Request())
     studies = layout(options.studies_layout).read(options.studies_root, Request(options.threads))
     pairs, years = pairs_of(annotated, settings), study_years(studies)
@@ -162,9 +161,12 @@ def score(options: Namespace, settings: MsCxrStatisticsSettings) -> Result:
         "pairs_without_study_date": undated,
         "dropped": [drop.as_json() for step in steps for drop in step.drops],
     }
-    protocol = {
-        **settings.model_dump(mode="json"),
-        "demographics": "none" if patients is None else "MIMIC-IV, hosp/patients",
-    }
-    log.info("%d pairs, %d patients", len(pairs), int(metrics[f"subjects/{TOTAL}"].value))
-    return Result("ms_cxr_statistics", data, protocol, metrics, pairs, [draw(by_finding)])
+    demographics = "none" if patients is None else "MIMIC-IV, hosp/patients"
+    return Predictions(
+        pairs,
+        None,
+        data,
+        {"demographics": demographics},
+        metrics,
+        lambda metrics: [draw(by_finding)],
+    )

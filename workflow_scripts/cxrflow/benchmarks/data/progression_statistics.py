@@ -7,19 +7,15 @@ cent of those that state it: ``one_expert``, ``multiple_experts``, and ``disagre
 blinded radiologist (Figure A.1).
 """
 
-import logging
-from argparse import Namespace
-
 import pandas as pd
 
 from cxrflow.benchmarks.data.settings import RowStatisticsSettings
-from cxrflow.benchmarks.inputs import read_cohort
-from cxrflow.benchmarks.result import Result, slug
+from cxrflow.benchmarks.inputs import Inputs
+from cxrflow.benchmarks.result import Predictions, slug
 from cxrflow.data.readers.common_tables import DIRECTIONS
 from cxrflow.metrics.intervals import Estimate
 
-log = logging.getLogger("cxrflow")
-
+COLUMNS = ("sample_id", "subject_id", "finding", "label", "quality", "split")
 QUALITY = ("one_expert", "multiple_experts", "disagreement")
 TOTAL = "total"
 
@@ -41,13 +37,7 @@ def count(rows: pd.DataFrame) -> dict[str, Estimate]:
     return metrics
 
 
-def score(options: Namespace, settings: RowStatisticsSettings) -> Result:
-    columns = ("sample_id", "subject_id", "finding", "label", "quality", "split")
-    cohort = read_cohort(options.cohort, "samples.parquet", columns, settings.split)
-    metrics = count(cohort.table)
-    log.info(
-        "%d labels of %d patients", *(metrics[f"{n}/total"].value for n in ("pairs", "subjects"))
-    )
-    rows = cohort.table[list(columns)]
-    protocol = settings.model_dump(mode="json")
-    return Result("progression_statistics", cohort.data, protocol, metrics, rows)
+def predict(inputs: Inputs, settings: RowStatisticsSettings) -> Predictions:
+    """Count the labels of the split."""
+    rows = inputs.rows(settings.split)
+    return Predictions(rows[list(COLUMNS)], None, inputs.cohort.data, estimates=count(rows))

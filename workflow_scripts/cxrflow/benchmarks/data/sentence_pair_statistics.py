@@ -4,19 +4,15 @@ No model: the rows of a cohort are counted, by the publisher's subsets and in al
 ``<label>/<subset>``, ``all/<subset>`` and the same for ``total``.
 """
 
-import logging
-from argparse import Namespace
-
 import pandas as pd
 
 from cxrflow.benchmarks.data.settings import RowStatisticsSettings
-from cxrflow.benchmarks.inputs import read_cohort
+from cxrflow.benchmarks.inputs import Inputs
 from cxrflow.benchmarks.language.sentence_pair_rows import PAIR_COLUMNS
-from cxrflow.benchmarks.result import Result, slug
+from cxrflow.benchmarks.result import Predictions, slug
 from cxrflow.metrics.intervals import Estimate
 
-log = logging.getLogger("cxrflow")
-
+COLUMNS = PAIR_COLUMNS
 TOTAL, ALL = "total", "all"
 
 
@@ -33,10 +29,8 @@ def count(rows: pd.DataFrame) -> dict[str, Estimate]:
     return metrics
 
 
-def score(options: Namespace, settings: RowStatisticsSettings) -> Result:
-    cohort = read_cohort(options.cohort, "samples.parquet", PAIR_COLUMNS, settings.split)
-    metrics = count(cohort.table)
-    log.info("%d pairs of sentences", len(cohort.table))
-    rows = cohort.table[["sample_id", "label"]]
-    protocol = settings.model_dump(mode="json")
-    return Result("sentence_pair_statistics", cohort.data, protocol, metrics, rows)
+def predict(inputs: Inputs, settings: RowStatisticsSettings) -> Predictions:
+    """Count the pairs of the split."""
+    rows = inputs.rows(settings.split)
+    table = rows[["sample_id", "label"]]
+    return Predictions(table, None, inputs.cohort.data, estimates=count(rows))
