@@ -14,7 +14,13 @@ from .conftest import ROOT, Checkout, copy_of, models_of
 
 PAGE = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
 OWN = ("config.yaml", "my_method.yaml", "my_tables.yaml")  # what is not of the package
-BUDGETS = {"A paper's tables": 1, "A term": 4, "A data set": 5, "A benchmark": 4}
+BUDGETS = {
+    "A paper's tables": 1,
+    "A term": 4,
+    "A data set": 5,
+    "A benchmark": 4,
+    "An image encoder": 3,
+}
 PACKAGE = "workflow_scripts/cxrflow"
 
 
@@ -109,7 +115,7 @@ def test_a_method_is_a_row_as_printed_and_from_anywhere(
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    """A checkout with the page's term, data set and benchmark, and papers that use them."""
+    """A checkout with all that the page adds, and papers that use it."""
     checkout = Checkout(extend(copy_of(ROOT, tmp_path_factory.mktemp("extended"))))
     checkout.write("three.yaml", {"papers": ["biovil", *OWN[1:]], "extent": "all"})
     return checkout
@@ -139,7 +145,8 @@ def test_files_touched(section: str, budget: int) -> None:
 def test_what_is_new_is_all_that_is_planned(extended: Checkout) -> None:
     before = extended.write("biovil.yaml", {"papers": ["biovil"], "extent": "all"}).plan()
     after = extended.with_overlay("three.yaml").plan()
-    assert models_of(after) - models_of(before) == {"my_method/my_method"}
+    new_models = {"my_method/my_method", "my_method/my_transformer"}
+    assert models_of(after) - models_of(before) == new_models
     assert models_of(before) <= models_of(after)
     new = {path for job in after for path in job.output}
     new -= {path for job in before for path in job.output}
@@ -163,7 +170,7 @@ from cxrflow.config import load_config
 from cxrflow.files.source_code import code_digest
 run = load_config(["config.yaml"])
 for name in run.models_in_use:
-    print(name, code_digest(*run.code_of(name)), run.model(name).settings.model_dump_json())
+    print(name, code_digest(*run.code_of(name)), run.model(name).settings.record())
 for name in run.tasks_in_use:
     print(name, code_digest(f"benchmarks.{run.task(name).benchmark.program}"))
 """
@@ -219,4 +226,30 @@ named = run.model("my_method/my_method").settings.terms.named()
 assert list(named) == ["global_alignment", "mlm", "pair_distance"]
 assert named["pair_distance"].weight == 0.1
 assert "pretrain.terms.pair_distance" in run.code_of("my_method/my_method")
+""")  # fmt: skip
+
+
+def test_the_image_encoder_pauses_and_trains_and_is_read_back(extended: Checkout) -> None:
+    python(extended.folder, "-c", """
+from pathlib import Path
+import torch
+from cxrflow.config import load_config
+from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half, save_image_half
+run = load_config(["config.yaml", "three.yaml"])
+settings = run.model("my_method/my_transformer").settings.encoder
+assert settings.kind == "vit" and settings.blocks == 2
+assert "encoders.vit" in run.code_of("my_method/my_transformer")
+image, frames = ImageEncoder(settings), Frames(torch.rand(3, 1, 64, 96))
+whole = image.encoder(frames)
+assert whole.grid.shape == (3, 64, 4, 6)
+for stage in range(image.encoder.stages + 1):
+    part = image.encoder.forward_from(image.encoder.forward_until(frames, stage), stage)
+    assert torch.equal(part.grid, whole.grid) and torch.equal(part.pooled, whole.pooled)
+image(frames).projected_global[:, 0].sum().backward()
+assert all(parameter.grad.abs().sum() > 0 for parameter in image.parameters())
+save_image_half(image, Path("transformer"))
+again = load_image_half(Path("transformer"))
+assert again.settings == settings
+assert torch.equal(again.eval()(frames).projected_patches, image.eval()(frames).projected_patches)
 """)  # fmt: skip

@@ -7,7 +7,6 @@ resolution. At use, not in training; a trunk trained with dilation is :mod:`.res
 from torch import nn
 
 from cxrflow.encoders.resnet import ResNet
-from cxrflow.errors import InputError
 
 
 def refine_grid(trunk: nn.Module, stages: tuple[bool, bool, bool]) -> None:
@@ -15,16 +14,11 @@ def refine_grid(trunk: nn.Module, stages: tuple[bool, bool, bool]) -> None:
 
     Each makes the grid twice as fine. The old cells keep their features and new ones come between
     them: kernels after such a stride step over the new cells. A stage that was trained with
-    dilation has no stride and stays as it is.
-
-    Raises:
-        InputError: stages are chosen and there is no ResNet in the trunk.
+    dilation has no stride and stays as it is, and so does a trunk without a ResNet.
     """
-    if not any(stages):
-        return
-    resnet = next((part for part in trunk.modules() if isinstance(part, ResNet)), None)
+    resnet = next((module for module in trunk.modules() if isinstance(module, ResNet)), None)
     if resnet is None:
-        raise InputError("settings: key 'dilate' chooses a stage, but the image trunk is no ResNet")
+        return
     factor = 1
     for number, chosen in zip((2, 3, 4), stages, strict=True):
         for module in getattr(resnet, f"layer{number}").modules():  # in the order of use
