@@ -1,6 +1,7 @@
 """``vary``: one entry that stands for several models, rows, columns or claims."""
 
 import json
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -169,3 +170,13 @@ def test_an_entry_of_a_varied_one_starts_from_the_variant_of_its_name(read):
     assert [*models] == ["a_one", "a_two", "b_one_64", "b_one_128", "b_two_64", "b_two_128", "c"]
     assert (models["b_one_64"].seeds, models["b_two_128"].seeds) == ("each", "once")
     assert (models["c"].geometry, models["c"].seeds) == ("square128", "once")
+
+
+def test_the_documented_example_is_six_models(read):
+    page = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
+    block = page.partition("makes several of one:\n\n")[2].partition("\n\nThese are")[0]
+    models = read(yaml.safe_load(textwrap.dedent(block))).models
+    starts = ("random", "imagenet")
+    assert [*models] == [f"contrastive_{start}_{n}" for start in starts for n in (1, 10, 100)]
+    assert models["contrastive_imagenet_10"].image == "mine/imagenet"
+    assert models["contrastive_random_1"].settings["training_share"] == 0.01
