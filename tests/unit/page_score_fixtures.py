@@ -17,7 +17,7 @@ from cxrflow.benchmarks.data import label_agreement
 from cxrflow.benchmarks.data.ms_cxr_statistics import BACKGROUND, FINDINGS, TOTAL
 from cxrflow.benchmarks.grounding.pictures import draw_pair
 from cxrflow.config.configuration import Config
-from cxrflow.config.label_comparisons import GivenLabels
+from cxrflow.config.label_comparisons import ReferenceLabels
 from cxrflow.files.atomic import write_json
 from cxrflow.names import short_name
 from cxrflow.papers import load_paper
@@ -170,7 +170,7 @@ def _tests(output: Path, config: Config, paper: str, table: str) -> list[str]:
     return ["--tests", str(path)]
 
 
-def write_agreement(root: Path, config: Config, given: GivenLabels) -> None:
+def write_agreement(root: Path, config: Config, given: ReferenceLabels) -> None:
     """A comparison by the program itself, of reports that differ from what is given now and then.
 
     A third of them say so in a way that is read otherwise, a few in a way that is not read.

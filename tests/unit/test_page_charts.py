@@ -7,7 +7,7 @@ import pytest
 
 from cxrflow.page.cohorts import lanes, sums_check
 from cxrflow.page.inputs import Training
-from cxrflow.page.svg import Series, line_chart, ticks
+from cxrflow.page.svg import ChartLine, line_chart, ticks
 from cxrflow.page.training import POINTS, curve, outline, speed, term_names, thinned
 
 
@@ -25,7 +25,7 @@ def test_ticks_are_round_and_inside(low, high, expected):
 
 
 def test_a_line_chart_places_the_ends_of_a_line_at_the_ends_of_its_axes():
-    chart = line_chart([Series("a", "train", [0, 10], [0, 1])], "said", "step", y_range=(0, 1))
+    chart = line_chart([ChartLine("a", "train", [0, 10], [0, 1])], "said", "step", y_range=(0, 1))
     root = ElementTree.fromstring(str(chart))
     assert root.get("aria-label") == "said"
     line = next(one for one in root if one.get("class") == "line train")
@@ -39,14 +39,14 @@ def test_a_line_chart_places_the_ends_of_a_line_at_the_ends_of_its_axes():
 
 def test_charts_escape_names():
     bad = '<script>"'
-    chart = line_chart([Series(bad, "train", [1], [1])], bad, bad)
+    chart = line_chart([ChartLine(bad, "train", [1], [1])], bad, bad)
     ElementTree.fromstring(str(chart))
     assert "<script" not in chart
 
 
 def test_constant_values_and_a_single_point_can_be_drawn():
-    ElementTree.fromstring(str(line_chart([Series("a", "train", [5], [2.0])], "x", "step")))
-    flat = line_chart([Series("a", "train", [1, 2], [0.0, 0.0])], "x", "step")
+    ElementTree.fromstring(str(line_chart([ChartLine("a", "train", [5], [2.0])], "x", "step")))
+    flat = line_chart([ChartLine("a", "train", [1, 2], [0.0, 0.0])], "x", "step")
     assert "nan" not in flat
 
 

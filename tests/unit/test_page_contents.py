@@ -16,7 +16,7 @@ from cxrflow.files.atomic import read_json, write_json
 from cxrflow.page import page
 from cxrflow.page.inputs import RunFolder
 from cxrflow.page.make_page import main
-from cxrflow.page.next_steps import Step, next_steps
+from cxrflow.page.next_steps import NextStep, next_steps
 from cxrflow.page.page import build_page
 from cxrflow.page.paper_tables import OUTSIDE
 
@@ -207,7 +207,7 @@ def commands(root: Path) -> str:
     return "\n".join(step.code for step in steps_of(root))
 
 
-def steps_of(root: Path) -> list[Step]:
+def steps_of(root: Path) -> list[NextStep]:
     return next_steps(RunFolder.read(root / "report/config.json", root), None)
 
 

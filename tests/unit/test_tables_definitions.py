@@ -90,7 +90,7 @@ def test_tables_that_repeat_a_value_agree():
 )
 def test_probe_rows_read_the_share_that_their_label_names(name, task, settings, models):
     found = table(name)
-    papers = [row for row in found.rows if not row.apart and "(ours)" not in row.label]
+    papers = [row for row in found.rows if not row.is_reference and "(ours)" not in row.label]
     rows = [row for row in papers if row.share is not None]
     label = re.compile(r"(\w+), (?:linear probe|fine-tuned), (\d+) % of labels")
     named = [label.fullmatch(row.label) for row in rows]
@@ -104,7 +104,7 @@ def test_probe_rows_read_the_share_that_their_label_names(name, task, settings, 
 
 def test_overlaps_of_more_prompts_stand_under_those_of_one():
     found = table("table7").rows
-    prompted = [row for row in found if row.model and row.share is None and not row.apart]
+    prompted = [row for row in found if row.model and row.share is None and not row.is_reference]
     more = {row.label for row in prompted if row.task == "biovil/segmentation_more_prompts"}
     assert {f"{row.label}, more prompts" for row in prompted if row.label not in more} == more
     assert "biovil/biovil" in [row.model for row in prompted]

@@ -1,4 +1,4 @@
-"""What must hold between a configuration's parts and its papers, beyond the types of values.
+"""Checks between the keys of a configuration and its papers, beyond the types of values.
 
 Names refer to something, sets of reports are split by patient, no patient that a task scores is
 trained on. Each check raises :class:`WrongKey`.
@@ -27,7 +27,7 @@ ORDERINGS = "orderings"
 
 
 def check_all(config: Config) -> None:
-    """Every check, names first; what is trained and measured is resolved on the way."""
+    """Run every check, names first, and resolve every model that this run can train."""
     check_names(config)
     check_datasets(config)
     check_curation(config)
@@ -43,8 +43,10 @@ def check_all(config: Config) -> None:
 
 
 def check_names(config: Config) -> None:
-    """Every name that the configuration lays something over exists in its papers, or in one of ours
-    that this run leaves out: one file of overrides serves runs of several choices of papers."""
+    """Check that every overridden name exists in the chosen papers.
+
+    Names of our other papers are allowed: one file of overrides serves several choices of papers.
+    """
     for name, paper in config.chosen.items():
         if name in RESERVED or name in RULES:
             raise WrongKey(("papers",), f"'{name}' means something else in the workflow")
@@ -53,60 +55,60 @@ def check_names(config: Config) -> None:
     library = config.library
     for key in ("models", "tasks", "cohorts", "vocabularies"):
         names = (name for name in getattr(config, key) if not _left_out(key, name))
-        _known(key, names, getattr(library, key))
-    _known("weights", config.weights, library.models)
+        _check_defined(key, names, getattr(library, key))
+    _check_defined("weights", config.weights, library.models)
     scales = {scale for recipe in library.models.values() for scale in recipe.scales}
-    _known("scale", [config.scale], {"paper", *scales})
-    _known("resources", config.resources, {*RULES, *BENCHMARKS})
+    _check_defined("scale", [config.scale], {"paper", *scales})
+    _check_defined("resources", config.resources, {*RULES, *BENCHMARKS})
     for name in BENCHMARKS.keys() & config.resources.keys():
         if config.resources[name].retries != Resources().retries:
             rule = "evaluate" if BENCHMARKS[name].needs else "measure_data"
             why = f"its jobs are tried again as often as 'resources.{rule}.retries' says"
             raise WrongKey(("resources", name, "retries"), f"{why}; expected it there alone")
-    for name, asked in config.resources.items():
-        if not name.startswith("pretrain_") and (asked.processes, asked.nodes) != (1, 1):
-            key = "nodes" if asked.nodes > 1 else "processes"
+    for name, resources in config.resources.items():
+        if not name.startswith("pretrain_") and (resources.processes, resources.nodes) != (1, 1):
+            key = "nodes" if resources.nodes > 1 else "processes"
             raise WrongKey(("resources", name, key), "only trainings, pretrain_*, have several")
     if len(set(config.seeds)) != len(config.seeds):
         raise WrongKey(("seeds",), f"{config.seeds} names a seed twice")
 
 
 def _left_out(key: str, name: str) -> bool:
-    """Whether a name is one of our papers' that this run may be without."""
+    """True if a name belongs to one of our papers, which this run may not include."""
     paper = paper_of(name)
     return paper in paper_names() and short_name(name) in getattr(load_paper(paper), key)
 
 
-def _known(key: str, names: Iterable[str], known: Collection[str]) -> None:
+def _check_defined(key: str, names: Iterable[str], defined: Collection[str]) -> None:
     for name in names:
-        if name not in known:
-            raise WrongKey((key,), unknown(name, known))
+        if name not in defined:
+            raise WrongKey((key,), unknown(name, defined))
 
 
 def check_datasets(config: Config) -> None:
-    """Every data set that papers or overlays name is one of the configuration's, or null there."""
+    """Check that every data set named by papers or overrides is under ``datasets``."""
     named_by: list[tuple[str, str | Key]] = [*_overlaid(config), *config.library.datasets()]
     for dataset, user in named_by:
         if dataset not in config.data.known:
-            said = unknown(dataset, config.data.known)
+            message = unknown(dataset, config.data.known)
             if isinstance(user, str):
-                raise WrongKey(("datasets",), f"{user} reads {said}")
-            raise WrongKey(user, said)
-    named = {dataset for dataset, _ in config.library.datasets()}
-    for name, given in config.data.present.items():
-        if given.in_place_of is not None and given.in_place_of not in named:
+                raise WrongKey(("datasets",), f"{user} reads {message}")
+            raise WrongKey(user, message)
+    datasets = {dataset for dataset, _ in config.library.datasets()}
+    for name, data in config.data.present.items():
+        if data.in_place_of is not None and data.in_place_of not in datasets:
             raise WrongKey(
                 ("datasets", name, "in_place_of"),
-                f"no paper names '{given.in_place_of}'; they name {', '.join(sorted(named))}",
+                f"no paper names '{data.in_place_of}'; they name {', '.join(sorted(datasets))}",
             )
 
 
 def _overlaid(config: Config) -> Iterator[tuple[str, Key]]:
-    """The data sets that overlays name, with their keys."""
+    """The data sets that overrides name, with their keys."""
     for name, cohort in config.cohorts.items():
-        for part in ("dataset", "images"):
-            if cohort is not None and isinstance(cohort.get(part), str):
-                yield cohort[part], ("cohorts", name, part)
+        for field in ("dataset", "images"):
+            if cohort is not None and isinstance(cohort.get(field), str):
+                yield cohort[field], ("cohorts", name, field)
     for name, vocabulary in config.vocabularies.items():
         documents = vocabulary.get("documents")
         for dataset in documents if isinstance(documents, list) else ():
@@ -114,7 +116,7 @@ def _overlaid(config: Config) -> Iterator[tuple[str, Key]]:
 
 
 def check_weights(config: Config) -> None:
-    """Weights stand for models that can be imported."""
+    """Check that published weights stand for models that can be imported."""
     for name, weights in config.weights.items():
         kind = config.recipes[name].weights
         if kind is None:
@@ -139,7 +141,7 @@ def check_weights(config: Config) -> None:
 
 
 def check_texts(config: Config) -> None:
-    """What is read as text has text, and a set of reports has a cohort that splits its patients."""
+    """Check that text comes from data sets with text, and that a cohort splits the reports."""
     for name, paper in config.all_needs.documents:
         layout = config.data.layout(name)
         if not (layout.reports or layout.documents):
@@ -158,7 +160,7 @@ def check_texts(config: Config) -> None:
 
 
 def check_task_cohorts(config: Config) -> None:
-    """A task's cohorts are of the kind that its benchmark measures."""
+    """Check that a task's cohorts are of the kind that its benchmark measures."""
     for name in config.tasks_in_use:
         task = config.task(name)
         split = getattr(task.settings, "split", None)
@@ -168,10 +170,10 @@ def check_task_cohorts(config: Config) -> None:
                 ("tasks", name, "split"),
                 f"is '{split}', but all of cohort '{task.task.cohort}' is test",
             )
-        wanted = {task.task.cohort: task.benchmark.kind}
+        kinds = {task.task.cohort: task.benchmark.kind}
         if task.task.training is not None:
-            wanted[task.task.training] = task.benchmark.training or "pairs"
-        for cohort, expected in wanted.items():
+            kinds[task.task.training] = task.benchmark.training or "pairs"
+        for cohort, expected in kinds.items():
             kind = config.known_cohorts[cohort].recipe.kind
             if expected is not None and kind != expected:
                 raise WrongKey(
@@ -182,9 +184,9 @@ def check_task_cohorts(config: Config) -> None:
 
 
 def check_held_out(config: Config) -> None:
-    """No model is scored on patients it can have learnt from (BioViL section 4.1).
+    """Check that no model is scored on patients it can have learnt from (BioViL section 4.1).
 
-    Asked for each model and each task that a table or figure puts it to, controls included.
+    This covers every model and task of the tables and figures, and the controls.
     """
     for paper in config.chosen:
         for task, model in config.results_of(paper, "all"):
@@ -197,10 +199,12 @@ def check_held_out(config: Config) -> None:
 
 def _check_pair(config: Config, model: str, task: str) -> None:
     scored = config.task(task)
-    part = getattr(scored.settings, "split", None)
-    evaluated = _rows(config, scored.task.cohort, *([part] if part else SPLITS))
+    split = getattr(scored.settings, "split", None)
+    evaluated = _rows(config, scored.task.cohort, *([split] if split else SPLITS))
     chosen_by = config.curators(scored.task.cohort)
-    cohorts = [name for one in (model, *chosen_by) for name in _training_cohorts(config, one)]
+    cohorts = [
+        name for learner in (model, *chosen_by) for name in _training_cohorts(config, learner)
+    ]
     trained = [_rows(config, name, "train") for name in dict.fromkeys(cohorts)]
     for rows in overlap(trained, evaluated):
         if rows.dataset == evaluated.dataset:
@@ -217,7 +221,7 @@ def _check_pair(config: Config, model: str, task: str) -> None:
 
 
 def _training_cohorts(config: Config, model: str) -> list[str]:
-    """The cohorts whose training patients a model or what it is made from has seen."""
+    """The cohorts that a model and its ancestors were trained on."""
     names: list[str | None] = []
     for name in config.ancestors(model):
         if config.imported(name):
@@ -229,7 +233,7 @@ def _training_cohorts(config: Config, model: str) -> list[str]:
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
-def _rows(config: Config, name: str, *parts: str) -> CohortRows:
+def _rows(config: Config, name: str, *splits: str) -> CohortRows:
     cohort = config.known_cohorts[name]
     return CohortRows(
         name,
@@ -239,12 +243,12 @@ def _rows(config: Config, name: str, *parts: str) -> CohortRows:
         cohort.holder,
         frozenset(cohort.held_out),
         cohort.recipe.split_rule,
-        frozenset(parts),
+        frozenset(splits),
     )
 
 
 def check_demographics(config: Config) -> None:
-    """Demographics are MIMIC-IV's, and invented for invented patients only."""
+    """Check that demographics come from MIMIC-IV, synthetic ones for synthetic patients only."""
     for name in config.tasks_in_use:
         task = config.library.tasks[name]
         place = config.data.at(task.demographics)
@@ -258,7 +262,9 @@ def check_demographics(config: Config) -> None:
                 f"{', '.join(holders('demographics'))}",
             )
         annotated = config.known_cohorts[task.cohort].dataset
-        kinds = ["synthetic" if config.data.drawn(one) else "real" for one in (place, annotated)]
+        kinds = [
+            "synthetic" if config.data.drawn(dataset) else "real" for dataset in (place, annotated)
+        ]
         if kinds[0] != kinds[1]:
             raise WrongKey(
                 ("datasets", place),

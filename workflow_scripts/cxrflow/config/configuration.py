@@ -10,27 +10,27 @@ from typing import Any
 
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.temporal.settings import RegistrationErrorSettings
-from cxrflow.config.label_comparisons import GivenLabels, label_comparisons
+from cxrflow.config.label_comparisons import ReferenceLabels, label_comparisons
 from cxrflow.config.needs import Needs
-from cxrflow.config.results import Tables
+from cxrflow.config.results import RunResults
 from cxrflow.names import is_reference, paper_of
 
 
-class Config(Tables):
-    """The whole configuration of a run, with what it makes and what that rests on."""
+class Config(RunResults):
+    """The configuration of a run, with all that it makes and needs."""
 
-    def needs(self, *shown: tuple[str, str]) -> Needs:
-        """The models and tasks of papers, each in an extent, and all that they rest on."""
-        results = [result for part in shown for result in self.results_of(*part)]
+    def needs(self, *extents: tuple[str, str]) -> Needs:
+        """The models and tasks of (paper, extent) pairs, and all that they need."""
+        results = [result for extent in extents for result in self.results_of(*extent)]
         tasks = list(dict.fromkeys(task for task, _ in results))
-        used = [model for _, model in results if model and not is_reference(model)]
-        used += self.curators(*(self.library.tasks[task].cohort for task in tasks))
-        made = {name for model in used for name in self.ancestors(model)}
-        return Needs(self, [name for name in self.recipes if name in made], tasks)
+        models = [model for _, model in results if model and not is_reference(model)]
+        models += self.curators(*(self.library.tasks[task].cohort for task in tasks))
+        ancestors = {name for model in models for name in self.ancestors(model)}
+        return Needs(self, [name for name in self.recipes if name in ancestors], tasks)
 
     @cached_property
     def all_needs(self) -> Needs:
-        """What the whole run rests on: each paper whole, with its controls."""
+        """The needs of the whole run: every row of each paper, with its controls."""
         models = list(self.needs(*((paper, "all") for paper in self.chosen)).models)
         for paper in self.chosen:
             models += [name for model in self.controls(paper) for name in self.ancestors(model)]
@@ -59,14 +59,14 @@ class Config(Tables):
     def stores(self) -> list[tuple[str, str]]:
         """(cohort, geometry) of each pixel store.
 
-        Every cohort has its own: another one, of another paper perhaps, changes nothing for those
-        who read it.
+        Every cohort has a store of its own, so that a cohort of another paper changes nothing for
+        the readers of this one.
         """
         trained = [name for name in self.models_in_use if not self.imported(name)]
-        seen = {(self.recipes[name].cohort, name) for name in trained}
+        pairs = {(self.recipes[name].cohort, name) for name in trained}
         curations = filter(None, map(self.curation, self.cohorts_in_use))
-        seen |= {(one.candidates, one.model) for one in curations}
-        stores = {(cohort, self.model(name).geometry) for cohort, name in seen}
+        pairs |= {(curation.candidates, curation.model) for curation in curations}
+        stores = {(cohort, self.model(name).geometry) for cohort, name in pairs}
         stores |= {
             (self.library.tasks[task].cohort, self.geometry_of(task, name))
             for task, name in self._reading_images()
@@ -86,27 +86,27 @@ class Config(Tables):
         """The (task, model) pairs that read pixels: those of one paper, and those it shows."""
         pairs = [(task, name) for name in self.models_in_use for task in self.tasks_of(name)]
         for paper in self.chosen:
-            shown = self.results_of(paper, "all")
-            pairs += [(task, name) for task, name in shown if name and not is_reference(name)]
+            results = self.results_of(paper, "all")
+            pairs += [(task, name) for task, name in results if name and not is_reference(name)]
         return {pair for pair in pairs if self.task(pair[0]).benchmark.reads != "samples"}
 
     def datasets_in_use(self) -> list[str]:
-        """Every data set that a cohort, a corpus or a comparison of labels of this run reads."""
-        named = list(self.all_needs.text_datasets)
+        """All data sets that cohorts, corpora and comparisons of labels of this run read."""
+        datasets = list(self.all_needs.text_datasets)
         for name in self.cohorts_in_use:
-            named += self.known_cohorts[name].sources
+            datasets += self.known_cohorts[name].sources
         for labels in self.label_comparisons():
-            named += [labels.dataset, labels.holder or labels.dataset]
+            datasets += [labels.dataset, labels.holder or labels.dataset]
         for name in self.tasks_in_use:
-            named += self.statistics_datasets(name)
-        return list(dict.fromkeys(named))
+            datasets += self.statistics_datasets(name)
+        return list(dict.fromkeys(datasets))
 
-    def label_comparisons(self) -> list[GivenLabels]:
+    def label_comparisons(self) -> list[ReferenceLabels]:
         """The labels that report labels are compared with."""
         return label_comparisons(self.data, self.label_agreement, self.all_needs.corpora)
 
     def statistics_datasets(self, task: str) -> list[str]:
-        """What statistics of data sets read (BioViL Table C.1, BioViL-T Appendix B).
+        """The data sets behind statistics of data sets (BioViL Table C.1, BioViL-T Appendix B).
 
         The annotated set, the data set with all studies and their dates (a table of MIMIC-CXR-JPG
         where there is one, and else the header of every image), demographics if there are any.
@@ -116,22 +116,22 @@ class Config(Tables):
             return []
         cohort = self.known_cohorts[recipe.cohort]
         studies = self.data.companion_of(cohort.dataset) or cohort.holder
-        named = [cohort.dataset, studies, self.data.at(recipe.demographics)]
-        return [name for name in named if name is not None]
+        datasets = [cohort.dataset, studies, self.data.at(recipe.demographics)]
+        return [name for name in datasets if name is not None]
 
     def resolved(self) -> dict[str, Any]:
-        """What the configuration was laid over: every part of a paper, complete."""
-        parts = {"settings", "scales"}
+        """The entries of the papers in use, complete: with their scale and the overrides."""
+        excluded = {"settings", "scales"}
         return {
             "models": {name: self.model(name).described() for name in self.models_in_use},
             "cohorts": {name: self.known_cohorts[name].described() for name in self.cohorts_in_use},
             "vocabularies": {
-                name: self.known_vocabularies[name].model_dump(mode="json", exclude=parts)
+                name: self.known_vocabularies[name].model_dump(mode="json", exclude=excluded)
                 for name in self.vocabularies_in_use
             },
             "tasks": {
                 name: self.library.tasks[name].model_dump(
-                    mode="json", exclude=parts, exclude_none=True
+                    mode="json", exclude=excluded, exclude_none=True
                 )
                 | {"settings": self.task(name).settings.model_dump(mode="json")}
                 for name in self.tasks_in_use
@@ -139,5 +139,5 @@ class Config(Tables):
         }
 
     def described(self) -> dict[str, Any]:
-        """The whole as plain values, every default filled in, every part of a paper resolved."""
+        """The configuration with every default and the resolved entries, as plain values."""
         return self.model_dump(mode="json") | self.resolved()

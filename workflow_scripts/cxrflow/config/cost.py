@@ -54,22 +54,22 @@ def read_table(table: Path = TABLE) -> Seconds:
 
 
 def recorded(timings: Path, table: Path = TABLE) -> int:
-    """Put the timings of a run (``<results>/timings``) into the table; how many there were."""
-    taken: Seconds = {}
+    """Put the timings of a run (``<results>/timings``) into the table; return their number."""
+    timed: Seconds = {}
     for file in timings.rglob("*.tsv"):
         rule, *name = file.relative_to(timings).with_suffix("").parts
         with file.open(encoding="utf-8", newline="") as lines:
             rows = [float(row["s"]) for row in csv.DictReader(lines, delimiter="\t")]
         if rows:
-            taken[rule, "/".join(name)] = fmean(rows)
-    if not taken:
+            timed[rule, "/".join(name)] = fmean(rows)
+    if not timed:
         raise InputError(f"{timings}: no timings (*.tsv); expected a run's <results>/timings")
-    seconds = (read_table(table) if table.is_file() else {}) | taken
-    with table.open("w", encoding="utf-8", newline="") as kept:
-        writer = csv.writer(kept, delimiter="\t", lineterminator="\n")
+    seconds = (read_table(table) if table.is_file() else {}) | timed
+    with table.open("w", encoding="utf-8", newline="") as output:
+        writer = csv.writer(output, delimiter="\t", lineterminator="\n")
         writer.writerow(("rule", "name", "seconds"))
         writer.writerows((*key, f"{seconds[key]:.1f}") for key in sorted(seconds))
-    return len(taken)
+    return len(timed)
 
 
 def plan(target: str, cores: int, files: Sequence[str]) -> list[Job]:
@@ -78,18 +78,18 @@ def plan(target: str, cores: int, files: Sequence[str]) -> list[Job]:
     overlays = [file for file in files if Path(file) != Path("config.yaml")]
     if overlays:
         command += ["--configfile", *overlays]
-    done = subprocess.run(
+    dry_run = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
-    if done.returncode:
-        raise InputError(f"{target}: {done.stdout.strip().splitlines()[-1]}")
-    return parse(done.stdout)
+    if dry_run.returncode:
+        raise InputError(f"{target}: {dry_run.stdout.strip().splitlines()[-1]}")
+    return parse(dry_run.stdout)
 
 
-def parse(said: str) -> list[Job]:
+def parse(text: str) -> list[Job]:
     """The jobs of a dry run."""
     jobs = []
-    for rule, body in JOB.findall(said):
+    for rule, body in JOB.findall(text):
         lines = dict(line.strip().split(": ", 1) for line in body.splitlines() if ": " in line)
         place = lines.get("benchmark", "").partition(TIMINGS)[2].removesuffix(".tsv")
         inputs, outputs = (frozenset(lines.get(k, "").split(", ")) for k in ("input", "output"))
@@ -100,7 +100,7 @@ def parse(said: str) -> list[Job]:
 
 
 def durations(jobs: Sequence[Job], seconds: Seconds) -> dict[Job, float]:
-    """What each job is expected to take; a target takes no time."""
+    """The expected seconds of each job; a target takes none."""
     by_rule: dict[str, list[float]] = {}
     for (rule, _), value in seconds.items():
         by_rule.setdefault(rule, []).append(value)
@@ -113,14 +113,14 @@ def durations(jobs: Sequence[Job], seconds: Seconds) -> dict[Job, float]:
 
 
 def simulate(lasting: Mapping[Job, float], cores: int) -> float:
-    """Seconds until the last job ends: of those that are ready and fit, the most urgent first."""
+    """Return the seconds until the last job ends, if ready jobs start in order of priority."""
     maker = {path: job for job in lasting for path in job.outputs}
     waits = {job: {maker[path] for path in job.inputs if path in maker} - {job} for job in lasting}
     waiting, running, free, now = list(lasting), list[tuple[float, int, Job]](), cores, 0.0
     waiting.sort(key=lambda job: -job.priority)
-    done: set[Job] = set()
+    finished: set[Job] = set()
     while waiting or running:
-        for job in [job for job in waiting if waits[job] <= done]:
+        for job in [job for job in waiting if waits[job] <= finished]:
             if min(job.threads, cores) <= free:
                 free -= min(job.threads, cores)
                 waiting.remove(job)
@@ -129,23 +129,24 @@ def simulate(lasting: Mapping[Job, float], cores: int) -> float:
             raise InputError(f"{len(waiting)} jobs wait for each other")
         now, _, job = heappop(running)
         free += min(job.threads, cores)
-        done.add(job)
+        finished.add(job)
     return now
 
 
-def said(target: str, cores: int, files: Sequence[str]) -> str:
-    """What a target costs: minutes, of which rules, and how many jobs have no record."""
+def summary(target: str, cores: int, files: Sequence[str]) -> str:
+    """Describe the cost of a target: minutes, by rule, and how many jobs have no record."""
     jobs, seconds = plan(target, cores, files), read_table()
     lasting = durations(jobs, seconds)
-    whole, at_once = simulate(lasting, cores), simulate(lasting, sum(job.threads for job in jobs))
+    expected = simulate(lasting, cores)
+    shortest = simulate(lasting, sum(job.threads for job in jobs))
     unknown = sum(bool(job.name) and (job.rule, job.name) not in seconds for job in jobs)
     lines = [
-        f"{target}: {whole / 60:.1f} minutes on {cores} cores for {len(jobs)} jobs, making the "
-        f"environment not counted; at least {at_once / 60:.1f} on any number of cores",
+        f"{target}: {expected / 60:.1f} minutes on {cores} cores for {len(jobs)} jobs, making the "
+        f"environment not counted; at least {shortest / 60:.1f} on any number of cores",
         f"{unknown} jobs have no record and count as their rule does on average",
         "minutes of all jobs of a rule together:",
     ]
-    scales = [found["scale"] for file in files if "scale" in (found := read_yaml(Path(file)))]
+    scales = [values["scale"] for file in files if "scale" in (values := read_yaml(Path(file)))]
     if scales and scales[-1] != "demo":
         lines.insert(1, f"the times are of the demonstration's sizes, the scale is {scales[-1]}")
     guessed = {job.rule for job in jobs if job.name} - {rule for rule, _ in seconds}
@@ -183,7 +184,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.record is not None:
         print(f"{TABLE}: {recorded(options.record)} jobs of {options.record}")
     else:
-        print(said(options.target, options.cores, list(map(str, options.configfile))))
+        print(summary(options.target, options.cores, list(map(str, options.configfile))))
 
 
 if __name__ == "__main__":

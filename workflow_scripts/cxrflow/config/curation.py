@@ -1,8 +1,9 @@
-"""What must hold where a model decides which image stands for a study (BioViL-T section 3.3).
+"""Checks of curation, in which a model chooses the image of a study (BioViL-T section 3.3).
 
-It has a joint space of images and texts, is given all acquisitions beside their reports, and has
-not learnt from studies with several: the paper asks it "in a zero-shot setting" and trains it on
-studies with one. What it starts from may have (BioViL's ResNet has, as the paper's own).
+The model has a joint space of images and texts, and its candidates are all acquisitions with their
+reports. It has not learnt from studies with several images: the paper uses it "in a zero-shot
+setting" and trains it on studies with one. Its start may have (BioViL's ResNet has, in the paper
+too).
 """
 
 from cxrflow.benchmarks.registry import BENCHMARKS
@@ -12,7 +13,7 @@ from cxrflow.config.problems import WrongKey
 
 
 def check_curation(config: Config) -> None:
-    """Every curated cohort has candidates to choose from and a model that can choose."""
+    """Check that every curated cohort has candidates, and a model that can choose among them."""
     for name, task in config.library.tasks.items():
         counted = BENCHMARKS[task.benchmark].reads == "curation"
         if counted and config.library.cohorts[task.cohort].curation is None:
@@ -25,27 +26,28 @@ def check_curation(config: Config) -> None:
         if curation is None:
             continue
         key = ("cohorts", name, "curation")
-        for part, given, known in (
+        for field, reference, defined in (
             ("model", curation.model, config.recipes),
             ("candidates", curation.candidates, config.library.cohorts),
         ):
-            if given not in known:
-                raise WrongKey((*key, part), unknown(given, known))
+            if reference not in defined:
+                raise WrongKey((*key, field), unknown(reference, defined))
         candidates = config.known_cohorts.get(curation.candidates)
         if candidates is None:  # this run lacks the data, and so leaves the cohort out
             continue
-        recipe, shown = config.recipes[curation.model], candidates.recipe
+        recipe, candidate_recipe = config.recipes[curation.model], candidates.recipe
         if "joint" not in recipe.offers:
             raise WrongKey(
                 (*key, "model"),
                 f"'{curation.model}' is of the program {recipe.program}; expected a model with a "
                 "joint space of images and texts",
             )
-        if (shown.kind, shown.unit) != ("pairs", "image"):
+        if (candidate_recipe.kind, candidate_recipe.unit) != ("pairs", "image"):
             raise WrongKey(
                 (*key, "candidates"),
-                f"'{curation.candidates}' is of kind {shown.kind} with unit: {shown.unit}; "
-                "expected kind pairs with unit: image, a row an acquisition",
+                f"'{curation.candidates}' is of kind {candidate_recipe.kind} with unit: "
+                f"{candidate_recipe.unit}; expected kind pairs with unit: image, a row an "
+                "acquisition",
             )
         if not config.data.same_patients(candidates.holder, cohort.holder):
             raise WrongKey(

@@ -1,4 +1,4 @@
-"""Which data set stands where a paper names one, and the cohorts that follow."""
+"""The data sets of a run under the names that papers use, and the cohorts drawn from them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ OF_FOLLOWED = ("ms_cxr_t", "chest_imagenome")
 
 @dataclass(frozen=True)
 class ResolvedCohort:
-    """A cohort of this run: the data sets that are really read."""
+    """A cohort of this run, with the data sets that stand in for those of its recipe."""
 
     name: str
     recipe: CohortRecipe
@@ -28,13 +28,13 @@ class ResolvedCohort:
 
     @property
     def sources(self) -> list[str]:
-        """All data sets that it is read from."""
-        named = [self.dataset, self.holder, *self.held_out, self.training]
-        return [name for name in named if name is not None]
+        """All data sets from which it is read."""
+        datasets = [self.dataset, self.holder, *self.held_out, self.training]
+        return [name for name in datasets if name is not None]
 
     @property
     def pictured(self) -> bool:
-        """Whether its rows have images."""
+        """True if its rows have images."""
         return self.recipe.kind != "nli" and not (
             self.recipe.kind == "pairs" and "image" not in self.recipe.require
         )
@@ -53,26 +53,28 @@ class ResolvedCohort:
 class Datasets:
     """The data sets of a configuration.
 
-    Synthetic ones are there only with a hospital that draws them, and not where real data stand in
-    another's place: what is learnt from patients is not tested on inventions. A hospital that
-    follows no patients draws no copies of what is about them.
+    Synthetic sets need a hospital that draws them. Where real data stand in for a data set there
+    are none: what is learnt from patients is not tested on invented ones. A hospital that follows
+    no patients draws no data sets about follow-up.
     """
 
-    def __init__(self, named: dict[str, Dataset | None], hospital: HospitalSettings | None) -> None:
-        replaced = any(one and one.in_place_of and one.root for one in named.values())
-        drawn = hospital is not None and not replaced
+    def __init__(
+        self, datasets: dict[str, Dataset | None], hospital: HospitalSettings | None
+    ) -> None:
+        replaced = any(entry and entry.in_place_of and entry.root for entry in datasets.values())
+        draws = hospital is not None and not replaced
         undrawn = OF_FOLLOWED if hospital is not None and hospital.followed is None else ()
         self.present: dict[str, Dataset] = {}
         self._layouts: dict[str, Layout] = {}
         self._replaced: dict[str, str] = {}
-        for name, dataset in named.items():
+        for name, dataset in datasets.items():
             if dataset is None:
                 continue
-            if not dataset.is_drawn or (drawn and (dataset.layout or name) not in undrawn):
+            if not dataset.is_drawn or (draws and (dataset.layout or name) not in undrawn):
                 self.present[name] = dataset
                 self._layouts[name] = self._layout(name, dataset)
                 self._replace(name, dataset.in_place_of)
-        self.known = {*named, *self._replaced}
+        self.known = {*datasets, *self._replaced}
 
     def _layout(self, name: str, dataset: Dataset) -> Layout:
         try:
@@ -94,27 +96,27 @@ class Datasets:
         self._replaced[place] = name
 
     def at(self, name: str | None) -> str | None:
-        """The data set that stands where a paper names ``name``; None when there is none."""
+        """The data set that stands in for ``name``; None if this run has none."""
         if name is None:
             return None
         name = self._replaced.get(name, name)
         return name if name in self.present else None
 
     def layout(self, name: str) -> Layout:
-        """Whose files a data set has, and what follows from that."""
+        """The layout of a data set's files."""
         return self._layouts[name]
 
     def drawn(self, *names: str) -> bool:
-        """Whether the synthetic hospital draws all of these."""
+        """True if the synthetic hospital draws all of these."""
         return all(self.present[name].is_drawn for name in names)
 
     def places(self, names: list[str]) -> list[str]:
-        """The data sets that stand at these places, those that are there, each once."""
+        """The data sets of this run that stand in for these names, each once."""
         places = [self.at(name) for name in names]
         return list(dict.fromkeys(place for place in places if place is not None))
 
     def cohort(self, name: str, recipe: CohortRecipe) -> ResolvedCohort | None:
-        """A cohort on the data sets of this run; None where it lacks one."""
+        """A cohort on the data sets of this run; None if one is missing."""
         dataset = self.at(recipe.dataset)
         if dataset is None:
             return None
@@ -138,15 +140,15 @@ class Datasets:
             return None
         return ResolvedCohort(name, recipe, dataset, holder, tuple(held_out), training)
 
-    def same_patients(self, one: str, other: str) -> bool:
-        """Whether two data sets can have patients in common that their ids would show."""
-        if self.drawn(one) != self.drawn(other):
+    def same_patients(self, first: str, second: str) -> bool:
+        """True if two data sets can share patients under the same ids."""
+        if self.drawn(first) != self.drawn(second):
             return False
-        numbered = self.layout(one).ids
-        return one == other or (numbered is not None and numbered == self.layout(other).ids)
+        numbered = self.layout(first).ids
+        return first == second or (numbered is not None and numbered == self.layout(second).ids)
 
     def companion_of(self, dataset: str) -> str | None:
-        """The data set of the same patients with what this one's layout lacks, as real as it is."""
+        """The data set that completes this one (images, tables), of the same patients."""
         fitting = (
             name
             for name in self.present

@@ -1,8 +1,8 @@
-"""Which given labels our report labels are compared with, and where those lie.
+"""The reference labels that our report labels are compared with, and the files that hold them.
 
-Where ``label_agreement.comparisons`` is null it is what comes with the data of this run:
-for MIMIC-CXR the CheXpert and NegBio tables of MIMIC-CXR-JPG, if that is a data set of the
-configuration, for Open-I its human index terms. A list says it by hand.
+If ``label_agreement.comparisons`` is null, these are the labels that come with the data of this
+run: for MIMIC-CXR the CheXpert and NegBio tables of MIMIC-CXR-JPG, if the configuration has that
+data set, for Open-I its human index terms.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
 from cxrflow.config.datasets import Datasets
-from cxrflow.config.parts import Comparison, LabelAgreement
+from cxrflow.config.parts import LabelAgreement, LabelComparison
 from cxrflow.config.problems import WrongKey
 from cxrflow.data.layouts import Layout, holders, layout
 
@@ -18,10 +18,10 @@ KEY = ("label_agreement", "comparisons")
 
 
 @dataclass(frozen=True)
-class GivenLabels:
-    """One comparison, resolved.
+class ReferenceLabels:
+    """Labels that a data set's report labels are compared with.
 
-    ``holder`` is the data set whose folder holds ``file``, None for a file of the user's own.
+    ``holder`` is the data set whose folder holds ``file``; None: a file of the user's own.
     """
 
     dataset: str
@@ -33,7 +33,7 @@ class GivenLabels:
 
 def label_comparisons(
     data: Datasets, protocol: LabelAgreement, reports: Iterable[str]
-) -> list[GivenLabels]:
+) -> list[ReferenceLabels]:
     """The comparisons of a run, in order; ``reports`` are the data sets whose reports it reads.
 
     Raises:
@@ -42,7 +42,7 @@ def label_comparisons(
     chosen = protocol.comparisons
     if chosen is None:
         chosen = list(_automatic(data, reports))
-    resolved: dict[tuple[str, str], GivenLabels] = {}
+    resolved: dict[tuple[str, str], ReferenceLabels] = {}
     for comparison in chosen:
         place = (comparison.dataset, comparison.reference)
         if place in resolved:
@@ -51,25 +51,27 @@ def label_comparisons(
     return list(resolved.values())
 
 
-def _automatic(data: Datasets, reports: Iterable[str]) -> Iterable[Comparison]:
+def _automatic(data: Datasets, reports: Iterable[str]) -> Iterable[LabelComparison]:
     for name in dict.fromkeys(reports):
         described = data.layout(name)
         if described.companion is None or data.companion_of(name) is not None:
             for reference in described.compared_with:
-                yield Comparison(dataset=name, reference=reference)
+                yield LabelComparison(dataset=name, reference=reference)
 
 
 def _tables(described: Layout) -> dict[str, str]:
-    """Files with given labels of a layout's reports, by reference; gzipped as published or not."""
+    """The label files of a layout's reports, by reference; gzipped as published or not."""
     return layout(described.companion or described.name).label_tables
 
 
-def _resolve(data: Datasets, protocol: LabelAgreement, comparison: Comparison) -> GivenLabels:
+def _resolve(
+    data: Datasets, protocol: LabelAgreement, comparison: LabelComparison
+) -> ReferenceLabels:
     dataset, reference = comparison.dataset, comparison.reference
     sets = sorted(name for name in data.present if data.layout(name).reports)
     if dataset not in sets:
-        there = ", ".join(sets) or "none"
-        raise WrongKey(KEY, f"'{dataset}' is no data set of reports; there are {there}")
+        names = ", ".join(sets) or "none"
+        raise WrongKey(KEY, f"'{dataset}' is no data set of reports; there are {names}")
     described = data.layout(dataset)
     holder: str | None = None
     file = comparison.file
@@ -83,12 +85,16 @@ def _resolve(data: Datasets, protocol: LabelAgreement, comparison: Comparison) -
                 "under datasets, or its own 'file'",
             )
     elif file is None:
-        named = {name: _tables(layout(name)) for name in holders("reports")}
-        known = [f"{', '.join(found)} (layout {name})" for name, found in named.items() if found]
+        tables = {name: _tables(layout(name)) for name in holders("reports")}
+        expected = [
+            f"{', '.join(references)} (layout {name})"
+            for name, references in tables.items()
+            if references
+        ]
         raise WrongKey(
             KEY,
             f"'{reference}' of '{dataset}' has no 'file'; without one expected "
-            f"{' or '.join(known)}",
+            f"{' or '.join(expected)}",
         )
     settings = LabelAgreementSettings(
         layout="table" if file else "open_i",
@@ -97,4 +103,4 @@ def _resolve(data: Datasets, protocol: LabelAgreement, comparison: Comparison) -
         uncertain=protocol.uncertain,
         intervals=protocol.intervals,
     )
-    return GivenLabels(dataset, reference, holder, file, settings)
+    return ReferenceLabels(dataset, reference, holder, file, settings)

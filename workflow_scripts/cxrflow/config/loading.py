@@ -56,7 +56,7 @@ def make_config(values: Mapping[str, Any], files: Files, check_roots: bool = Tru
             _check_roots(config)
             _check_files(config)
     except ValidationError as error:
-        lines = [problem(one, _where(one["loc"], files), one["loc"]) for one in error.errors()]
+        lines = [problem(item, _where(item["loc"], files), item["loc"]) for item in error.errors()]
         raise InputError("\n".join(lines)) from None
     except WrongKey as error:
         file = str(error.file or _where(error.key, files))
@@ -77,9 +77,9 @@ def _expand(value: Any, key: Key) -> Any:
         return [_expand(item, (*key, index)) for index, item in enumerate(value)]
     if not isinstance(value, str):
         return value
-    held = unwritable(value)
-    if held is not None:
-        raise WrongKey(key, f"holds {held}")
+    unprintable = unwritable(value)
+    if unprintable is not None:
+        raise WrongKey(key, f"holds {unprintable}")
 
     def replace(match: re.Match[str]) -> str:
         name = match.group(1)
@@ -131,7 +131,7 @@ def _check_files(config: Config) -> None:
     for name, weights in config.weights.items():
         stands_for = config.recipes[name].weights
         expected += weights_files(weights, name, stands_for) if stands_for else []
-    for key, path, what in expected:
-        there = path is None or (Path(path).is_dir() if what == "folder" else Path(path).is_file())
-        if not there:
-            raise WrongKey(key, f"is {str(path)!r}: no such {what}")
+    for key, path, kind in expected:
+        exists = path is None or (Path(path).is_dir() if kind == "folder" else Path(path).is_file())
+        if not exists:
+            raise WrongKey(key, f"is {str(path)!r}: no such {kind}")

@@ -74,8 +74,8 @@ class Models(Values):
         scaled = recipe.scales.get(self.scale, {})
         return laid_over(
             CohortRecipe,
-            self.library.layer("cohorts", name, written),
-            self.library.layer("cohorts", name, scaled, "scales", self.scale),
+            self.library.overlay("cohorts", name, written),
+            self.library.overlay("cohorts", name, scaled, "scales", self.scale),
             Overlay(overrides, ("cohorts", name)),
         )
 
@@ -87,8 +87,8 @@ class Models(Values):
             scaled = recipe.scales.get(self.scale, {})
             resolved[name] = laid_over(
                 VocabularyRecipe,
-                self.library.layer("vocabularies", name, recipe.model_dump(exclude={"scales"})),
-                self.library.layer("vocabularies", name, scaled, "scales", self.scale),
+                self.library.overlay("vocabularies", name, recipe.model_dump(exclude={"scales"})),
+                self.library.overlay("vocabularies", name, scaled, "scales", self.scale),
                 Overlay(self.vocabularies.get(name, {}), ("vocabularies", name)),
             )
         return {name: one for name, one in resolved.items() if self.data.places(one.documents)}
@@ -143,8 +143,8 @@ class Models(Values):
             return ResolvedModel(name, recipe, imported, geometry)
         settings: Settings = laid_over(
             recipe.kind.settings,
-            self.library.layer("models", name, recipe.settings, "settings"),
-            self.library.layer("models", name, scaled.settings, "scales", self.scale, "settings"),
+            self.library.overlay("models", name, recipe.settings, "settings"),
+            self.library.overlay("models", name, scaled.settings, "scales", self.scale, "settings"),
             Overlay(self.models.get(name, {}), ("models", name)),
         )
         geometry = spelt(geometry, ("models", name, "geometry"))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from cxrflow.config.results import Tables
+from cxrflow.config.results import RunResults
 from cxrflow.names import paper_of
 
 
@@ -12,7 +12,7 @@ from cxrflow.names import paper_of
 class Needs:
     """The vocabularies, texts and cohorts of these models and tasks, each once."""
 
-    config: Tables
+    config: RunResults
     models: Sequence[str]
     tasks: Sequence[str]
 

@@ -1,6 +1,6 @@
-"""The papers of a run and all that they use: cohorts, vocabularies, models, tasks by names in full.
+"""The papers of a run and all that they use: cohorts, vocabularies, models and tasks by full name.
 
-A paper brings its own; what it takes from another paper by name comes with what that is made from.
+An entry taken from another paper comes with the entries that it is made from.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,21 +20,22 @@ from cxrflow.papers.table import cells_of
 from cxrflow.settings import SettingsT, overlay
 
 
-def laid_over(kind: type[SettingsT], *layers: Overlay) -> SettingsT:
-    """Lay each of ``layers`` over those before it.
+def laid_over(kind: type[SettingsT], *overlays: Overlay) -> SettingsT:
+    """Lay each of ``overlays`` over those before it, and validate the result.
 
     Raises:
-        WrongKey: with the key and the file of the last layer that says what is wrong.
+        WrongKey: with the file and the key where the wrong value is written.
     """
     values: dict[str, Any] = {}
-    for layer in layers:
-        values = overlay(values, layer.values)
+    for above in overlays:
+        values = overlay(values, above.values)
     try:
         return kind.model_validate(values)
     except ValidationError as error:
         item = error.errors()[0]
         key = item["loc"]
-        source = next((one for one in reversed(layers) if defines(one.values, key)), layers[0])
+        defining = (above for above in reversed(overlays) if defines(above.values, key))
+        source = next(defining, overlays[0])
         file, key = None, (*source.key, *key)
         if source.entries is not None:
             file, key = source.entries.place(key)
@@ -42,7 +43,7 @@ def laid_over(kind: type[SettingsT], *layers: Overlay) -> SettingsT:
 
 
 class Library:
-    """The chosen papers, and what of other papers they use."""
+    """The chosen papers, and the entries of other papers that they use."""
 
     def __init__(self, sources: list[str]) -> None:
         self.chosen: dict[str, Paper] = {}
@@ -67,10 +68,10 @@ class Library:
                 self._add_task(f"{paper.name}/{short}", paper.name)
             for short in paper.vocabularies:
                 self._add_vocabulary(f"{paper.name}/{short}", paper.name)
-            shown = cells_of(paper.tables, None)
+            results = cells_of(paper.tables, None)
             for figure in paper.figures.values():
-                shown += figure.results(paper.tables)
-            for task, model in shown:
+                results += figure.results(paper.tables)
+            for task, model in results:
                 self._add_task(task, f"a table or figure of {paper.name}")
                 if model is not None and is_reference(model):
                     self._check_reference(model, task, paper.name)
@@ -78,20 +79,20 @@ class Library:
                     self._add_model(model, f"a table or figure of {paper.name}")
 
     def source(self, paper: str) -> str:
-        """How a paper is called in ``papers``: by its name, or by the path of its file."""
+        """A paper as the key ``papers`` names it: by its name, or by the path of its file."""
         return self._sources.get(paper, paper)
 
     def file(self, paper: str) -> Path:
         """The YAML of a paper."""
         return paper_file(self.source(paper))
 
-    def layer(self, kind: str, name: str, values: Mapping[str, Any], *below: str) -> Overlay:
-        """What a paper says of ``name``, or what it says there under the keys ``below``."""
+    def overlay(self, kind: str, name: str, values: Mapping[str, Any], *below: str) -> Overlay:
+        """A paper's ``values`` of an entry, or of the keys ``below`` it, as an overlay."""
         entries = paper_entries(self.file(paper_of(name)))
         return Overlay(values, (kind, short_name(name), *below), entries)
 
     def datasets(self) -> Iterator[tuple[str, str]]:
-        """(data set, who names it) of all that the papers want to read."""
+        """Yield each data set that the papers read, and the entry that names it."""
         for name, cohort in self.cohorts.items():
             for dataset in (cohort.dataset, cohort.images, *cohort.held_out, cohort.training):
                 if dataset is not None:
@@ -105,34 +106,34 @@ class Library:
                 yield task.demographics, f"task {name}"
 
     def _entry(self, kind: str, name: str, user: str) -> Any:
-        """What its paper calls ``name``; ``user`` asks for it."""
+        """The entry of this full name; an error says that ``user`` names it."""
         paper = paper_of(name)
         try:
             entries = getattr(self.chosen.get(paper) or load_paper(paper), kind)
         except InputError as error:
             raise WrongKey(("papers",), f"{user} names '{name}': {error}") from None
         if short_name(name) not in entries:
-            known = ", ".join(sorted(entries)) or "none"
+            names = ", ".join(sorted(entries)) or "none"
             raise WrongKey(
                 ("papers",),
-                f"{user} names '{name}', which is not known; {kind} of {paper} are {known}",
+                f"{user} names '{name}', which is not known; {kind} of {paper} are {names}",
             )
         return entries[short_name(name)]
 
     def _check_reference(self, name: str, task: str, paper: str) -> None:
-        known = BENCHMARKS[self.tasks[task].benchmark].references
-        if short_name(name) not in known:
+        references = BENCHMARKS[self.tasks[task].benchmark].references
+        if short_name(name) not in references:
             raise WrongKey(
                 ("papers",),
                 f"a table of {paper} shows '{name}' in {task}, which is not known; reference rows "
-                f"of {self.tasks[task].benchmark} are {', '.join(known) or 'none'}",
+                f"of {self.tasks[task].benchmark} are {', '.join(references) or 'none'}",
             )
 
     def _add_model(self, name: str, user: str, *waiting: str) -> None:
         if name in waiting:
             circle = " -> ".join((*waiting[waiting.index(name) :], name))
-            said = f"models are made from each other: {circle}, which {user} names"
-            raise WrongKey(("papers",), said)
+            message = f"models are made from each other: {circle}, which {user} names"
+            raise WrongKey(("papers",), message)
         if name in self.models:
             return
         recipe: Recipe = self._entry("models", name, user)
@@ -165,8 +166,8 @@ class Library:
         recipe: CohortRecipe = self._entry("cohorts", name, user)
         if recipe.curation is not None:
             user, candidates = f"curation of {name}", recipe.curation.candidates
-            listed: CohortRecipe = self._entry("cohorts", candidates, user)
-            if listed.unit == "image":  # and so not curated itself; another is refused later
+            acquisitions: CohortRecipe = self._entry("cohorts", candidates, user)
+            if acquisitions.unit == "image":  # and so not curated itself; another is refused later
                 self._add_cohort(candidates, user)
             self._add_model(recipe.curation.model, user, *waiting)
         self.cohorts[name] = recipe

@@ -1,4 +1,4 @@
-"""The parts of a configuration: one class an entry of a top-level key."""
+"""The values under the top-level keys of a configuration, a class each."""
 
 from typing import Literal, Self
 
@@ -46,12 +46,12 @@ class Dataset(Settings):
 
     @property
     def is_drawn(self) -> bool:
-        """Whether the synthetic hospital draws it."""
+        """True if the synthetic hospital draws it."""
         return self.root is None
 
 
 class Entities(Settings):
-    """Where the stanza models of report generation's entity tagger are."""
+    """The entity tagger of report generation: its stanza models, or how it is trained."""
 
     stanza_folder: str | None = Field(
         None, description="folder of stanza models; null = train one on the synthetic text"
@@ -73,13 +73,13 @@ class Reports(ReportSettings):
     entities: Entities = Field(Entities(), description="named entities, for TEM and NEM")
 
     def settings(self) -> ReportSettings:
-        """What the report program receives."""
+        """Return the settings of the report program."""
         elsewhere = {"stanza_folder", "sentence_splitter", "entities"}
         return ReportSettings.model_validate(self.model_dump(exclude=elsewhere))
 
 
-class Comparison(Settings):
-    """Given labels to compare the labels of a data set's reports with."""
+class LabelComparison(Settings):
+    """Reference labels to compare the labels of a data set's reports with."""
 
     dataset: str = Field(description="data set of reports")
     reference: ShortName = Field(
@@ -96,14 +96,14 @@ class Comparison(Settings):
 
 
 class LabelAgreement(LabelAgreementProtocol):
-    """How report labels are compared, and with which."""
+    """The comparison of report labels with reference labels."""
 
-    comparisons: list[Comparison] | None = Field(
+    comparisons: list[LabelComparison] | None = Field(
         None, description="null: with what comes with this run's reports; an empty list: none"
     )
 
 
-# Rules whose jobs ask for resources, by what they ask under; those of a benchmark by that as well.
+# The rules that have an entry under `resources`; evaluations may have one by benchmark as well.
 RULES = (
     *("build_pairs", "build_vocabulary", "check_orderings", "collect_text", "compare_rows"),
     *("curate_images", "draw_curve", "draw_figure", "draw_phantom", "evaluate"),
@@ -117,7 +117,7 @@ RULES = (
 
 
 class Resources(Settings):
-    """What one job of a rule asks for; on a cluster these become the job's limits."""
+    """The resources of one job of a rule; on a cluster they are the job's limits."""
 
     threads: int = Field(1, ge=1, le=MOST_CORES)
     mem_mb: int = Field(2000, ge=100, le=100_000_000)
@@ -131,7 +131,7 @@ class Resources(Settings):
 
 
 class Privacy(Settings):
-    """Whether pictures and the page may show images and report text; auto = only synthetic ones."""
+    """Permission to show images and report text in pictures and the page; auto: synthetic ones."""
 
     show_images: Literal["auto"] | bool = "auto"
     show_text: Literal["auto"] | bool = "auto"

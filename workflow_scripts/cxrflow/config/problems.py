@@ -1,4 +1,4 @@
-"""What is wrong with a configuration or a paper, and under which key it stands."""
+"""Errors in a configuration or a paper, with the key of the wrong value."""
 
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,11 @@ from cxrflow.papers.entries import Key, defined_depth
 
 
 class WrongKey(Exception):
-    """What stands at ``key`` cannot be used.
+    """The value at ``key`` cannot be used.
 
-    ``file`` is that of a paper; None: one of the configuration's, which the reader of those names.
-    ``item``: what pydantic says of it.
+    Args:
+        file: a paper's file; None: one of the configuration's, which its reader will name.
+        item: pydantic's description of the error.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The tasks, tables and figures of a run: what is measured of which model, in which extent."""
+"""The tasks, tables and figures of a run, and the results (task, model) that fill them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from cxrflow.settings import Settings, overlay
 
 @dataclass(frozen=True)
 class ResolvedTask:
-    """A task with the settings its benchmark receives."""
+    """A task with the complete settings of its benchmark."""
 
     name: str
     task: Task
@@ -36,24 +36,24 @@ class ResolvedTask:
 
     @property
     def benchmark(self) -> Benchmark:
-        """What is computed."""
+        """The benchmark of the task."""
         return BENCHMARKS[self.task.benchmark]
 
     @property
     def computed(self) -> list[Benchmark]:
-        """That, and what each checkpoint of a training is put to."""
+        """The benchmark, and for a series of checkpoints the benchmark that scores each of them."""
         if not isinstance(self.settings, CheckpointSeriesSettings):
             return [self.benchmark]
         return [self.benchmark, BENCHMARKS[self.settings.benchmark]]
 
     @property
     def needs(self) -> set[str]:
-        """What a model must offer."""
-        return {need for one in self.computed for need in one.needs}
+        """The abilities that a model must have."""
+        return {need for benchmark in self.computed for need in benchmark.needs}
 
 
-class Tables(Models):
-    """A configuration with what is measured of its models, and where that is shown."""
+class RunResults(Models):
+    """A configuration with the results of its models, and the tables and figures that show them."""
 
     # --- tasks ------------------------------------------------------------------------------
 
@@ -68,8 +68,8 @@ class Tables(Models):
     def _resolve_task(self, name: str, task: Task) -> ResolvedTask:
         settings: Settings = laid_over(
             BENCHMARKS[task.benchmark].settings,
-            self.library.layer("tasks", name, task.settings, "settings"),
-            self.library.layer(
+            self.library.overlay("tasks", name, task.settings, "settings"),
+            self.library.overlay(
                 "tasks", name, task.scales.get(self.scale, {}), "scales", self.scale
             ),
             Overlay(self.tasks.get(name, {}), ("tasks", name)),
@@ -88,20 +88,20 @@ class Tables(Models):
         if isinstance(settings, CheckpointSeriesSettings):
             assert task.of is not None  # as every task of this benchmark has
             each = self._resolve_task(task.of, self.library.tasks[task.of])
-            own = overlay(each.settings.model_dump(mode="json"), settings.settings)
-            whole = {"benchmark": each.task.benchmark, "settings": own}
-            settings = settings.model_copy(update=whole)
+            each_settings = overlay(each.settings.model_dump(mode="json"), settings.settings)
+            update = {"benchmark": each.task.benchmark, "settings": each_settings}
+            settings = settings.model_copy(update=update)
         if BENCHMARKS[task.benchmark].reports and task.training not in self.known_cohorts:
             task = task.model_copy(update={"training": None})
         return ResolvedTask(name, task, settings)
 
-    def shows(self, what: Literal["images", "text"], task: str) -> bool:
-        """Whether pictures of a task may hold radiographs or report text."""
+    def shows(self, content: Literal["images", "text"], task: str) -> bool:
+        """True if pictures of a task may hold radiographs or report text."""
         cohort = self.known_cohorts[self.library.tasks[task].cohort]
-        return self.may_show(what, self.data.drawn(cohort.dataset, cohort.holder))
+        return self.may_show(content, self.data.drawn(cohort.dataset, cohort.holder))
 
     def available(self, task: str) -> bool:
-        """Whether this run has the data of a task."""
+        """True if this run has the data of a task."""
         recipe = self.task(task).task
         cohorts = [recipe.cohort, *([recipe.training] if recipe.training else [])]
         if not all(map(self.has_cohort, cohorts)):
@@ -114,11 +114,11 @@ class Tables(Models):
         return not benchmark.split or cohort.recipe.split_method != "all"
 
     def can_do(self, model: str, task: str) -> bool:
-        """Whether this run can score a model or a reference row in a task."""
+        """True if this run can score a model or a reference row in a task."""
         needs = self.task(task).needs
         if is_reference(model):
-            known = short_name(model) in self.task(task).benchmark.references
-            return known and task in self.first_models
+            has_reference = short_name(model) in self.task(task).benchmark.references
+            return has_reference and task in self.first_models
         offers = self.recipes[model].offers
         if self.imported(model):
             offers -= {"guided", "checkpoints"}  # published weights come without them
@@ -126,34 +126,34 @@ class Tables(Models):
 
     @cached_property
     def first_models(self) -> dict[str, str]:
-        """The first model that a table of this run scores, by task; references see its images."""
-        found: dict[str, str] = {}
+        """By task, the first model that a table scores; reference rows see the same images."""
+        models: dict[str, str] = {}
         for paper in self.chosen.values():
             for table in paper.tables.values():
                 for task, model in table.results():
-                    if model is None or is_reference(model) or task in found:
+                    if model is None or is_reference(model) or task in models:
                         continue
                     if self.can_do(model, task):
-                        found[task] = model
-        return found
+                        models[task] = model
+        return models
 
     def geometry_of(self, task: str, model: str) -> str | None:
-        """Of the pixels that a model sees in a task: the task's, or what it was trained on.
+        """The geometry of the pixels of a model in a task: the task's, or that of its training.
 
-        A reference row sees those of the first model.
+        A reference row sees the pixels of the first model.
         """
         model = self.first_models[task] if is_reference(model) else model
         return getattr(self.task(task).settings, "geometry", None) or self.model(model).geometry
 
     def measures(self, task: str, model: str | None) -> bool:
-        """Whether this run can score a model in a task, or without a model the data themselves."""
+        """True if this run can score a model in a task; without a model: the data themselves."""
         return self.available(task) if model is None else self.can_do(model, task)
 
     def tasks_of(self, model: str) -> list[str]:
-        """The tasks of its own paper that a model can do: what a control is put to."""
-        own = [name for name in self.library.tasks if paper_of(name) == paper_of(model)]
+        """The tasks of its own paper that a model can do."""
+        tasks = [name for name in self.library.tasks if paper_of(name) == paper_of(model)]
         return [
-            name for name in own if self.can_do(model, name) and self.task(name).benchmark.needs
+            name for name in tasks if self.can_do(model, name) and self.task(name).benchmark.needs
         ]
 
     @cached_property
@@ -164,47 +164,48 @@ class Tables(Models):
     # --- tables -----------------------------------------------------------------------------
 
     def table_names(self, paper: str, extent: str | None = None) -> list[str]:
-        """The tables of a paper in this extent: whole, or each cut to the paper's headline.
+        """The tables of a paper in this extent: complete, or cut to the paper's headline.
 
-        They are whole as well where this run measures nothing of the headline.
+        They are complete as well if this run measures nothing of the headline.
         """
         tables = list(self.chosen[paper].tables)
         if (extent or self.extent) == "all":
             return tables
-        cut = dict.fromkeys(f"{HEADLINE}{one.table}" for one in self.chosen[paper].headline)
+        cut = dict.fromkeys(f"{HEADLINE}{entry.table}" for entry in self.chosen[paper].headline)
         return list(cut) if any(self.table_cells(paper, name) for name in cut) else tables
 
     def table(self, paper: str, name: str) -> Table:
-        """A table of a paper by its name, which may be that of one cut to the headline."""
+        """A table of a paper by its name, with or without the prefix of a headline table."""
         return self.chosen[paper].tables[name.removeprefix(HEADLINE)]
 
     def table_cells(self, paper: str, name: str) -> list[tuple[str, str | None]]:
-        """The (task, model) pairs a table shows and this run has the data of."""
+        """The (task, model) pairs of a table that this run measures."""
         table = self.table(paper, name)
         results = table.results()
         if name.startswith(HEADLINE):
-            parts = [one for one in self.chosen[paper].headline if f"{HEADLINE}{one.table}" == name]
-            results = [cell for one in parts for cell in table.results(one.rows, one.columns, True)]
+            cuts = [cut for cut in self.chosen[paper].headline if f"{HEADLINE}{cut.table}" == name]
+            results = [cell for cut in cuts for cell in table.results(cut.rows, cut.columns, True)]
         return [
             (task, model) for task, model in dict.fromkeys(results) if self.measures(task, model)
         ]
 
     def comparisons(self, paper: str, name: str) -> list[PairedComparison]:
         """The tests of a table between cells that this run measures, in the table's order."""
-        shown = set(self.table_cells(paper, name))
-        whole = not name.startswith(HEADLINE)  # claims may name cells of other tables
+        cells = set(self.table_cells(paper, name))
+        uncut = not name.startswith(HEADLINE)  # claims may name cells of other tables
         return [
-            one
-            for one in self.chosen[paper].comparisons(name.removeprefix(HEADLINE))
+            comparison
+            for comparison in self.chosen[paper].comparisons(name.removeprefix(HEADLINE))
             if all(
-                (one.task, model) in shown or (whole and self.measures(one.task, model))
-                for model in (one.model, one.reference_model)
+                (comparison.task, model) in cells
+                or (uncut and self.measures(comparison.task, model))
+                for model in (comparison.model, comparison.reference_model)
             )
-            and self.task(one.task).benchmark.statistic_module is not None
+            and self.task(comparison.task).benchmark.statistic_module is not None
         ]
 
     def of_several_seeds(self, results: Iterable[Result]) -> list[Result]:
-        """Those of models trained with several seeds whose predictions give intervals."""
+        """Select results of several seeds whose predictions give intervals."""
         return [
             (task, model)
             for task, model in results
@@ -218,44 +219,44 @@ class Tables(Models):
         return self.chosen[paper].orderings
 
     def figures(self, paper: str, extent: str = "all") -> dict[str, Figure]:
-        """The figures of a paper this run can draw: of the headline, those that need no more."""
+        """The figures that this run can draw; in the headline those that need no further result."""
         chosen = self.chosen[paper]
         headline = None if extent == "all" else chosen.headline
-        made = {*cells_of(chosen.tables, headline)}
+        results = {*cells_of(chosen.tables, headline)}
         return {
             name: figure
             for name, figure in chosen.figures.items()
             if self.figure_results(paper, name)
-            and (headline is None or made.issuperset(figure.results(chosen.tables)))
+            and (headline is None or results.issuperset(figure.results(chosen.tables)))
         }
 
     def figure_results(self, paper: str, name: str) -> list[tuple[str, str | None]]:
         """The (task, model) pairs of a figure that this run measures; none without the first."""
         figure = self.chosen[paper].figures[name]
-        asked = figure.results(self.chosen[paper].tables)
-        able = [one for one in asked if self.measures(*one)]
+        results = figure.results(self.chosen[paper].tables)
+        measured = [result for result in results if self.measures(*result)]
         if isinstance(figure, PriorFigureSettings):
-            shown = able == asked and self.shows("images", figure.task)
-            return able if shown else []
+            complete = measured == results and self.shows("images", figure.task)
+            return measured if complete else []
         if isinstance(figure, ReportsFigureSettings):
-            return able if able and self.shows("text", figure.task) else []
+            return measured if measured and self.shows("text", figure.task) else []
         if isinstance(figure, SaliencyFigureSettings):
-            return able if able and self.shows("images", figure.task) else []
+            return measured if measured and self.shows("images", figure.task) else []
         if isinstance(figure, PictureFigure) and figure.radiographs:
-            return able if getattr(self.task(figure.task).settings, "figures", 0) else []
+            return measured if getattr(self.task(figure.task).settings, "figures", 0) else []
         if not isinstance(figure, GroundingFigureSettings):
-            return able
-        if (figure.task, figure.by) not in able:
+            return measured
+        if (figure.task, figure.by) not in measured:
             return []
-        return able if getattr(self.task(figure.task).settings, "figures", 0) else []
+        return measured if getattr(self.task(figure.task).settings, "figures", 0) else []
 
     def results_of(self, paper: str, extent: str) -> list[Result]:
         """The (task, model) pairs of a paper's tables and figures that this run measures."""
         results = [self.table_cells(paper, name) for name in self.table_names(paper, extent)]
         results += [self.figure_results(paper, name) for name in self.figures(paper, extent)]
-        return list(dict.fromkeys(result for part in results for result in part))
+        return list(dict.fromkeys(result for group in results for result in group))
 
     def controls(self, paper: str) -> list[str]:
         """The controls of a paper that this run can train."""
-        own = [name for name in self.recipes if paper_of(name) == paper]
-        return [name for name in own if self.recipes[name].control and self.trainable(name)]
+        models = [name for name in self.recipes if paper_of(name) == paper]
+        return [name for name in models if self.recipes[name].control and self.trainable(name)]

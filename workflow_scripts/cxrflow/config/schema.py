@@ -1,4 +1,4 @@
-"""What a configuration may hold: where data sets are, how much is made, what may be shown."""
+"""The keys of a configuration: data sets, sizes, resources and what may be shown."""
 
 import os
 from typing import Annotated, Any, Literal
@@ -58,10 +58,10 @@ class Values(Settings):
         return os.path.normpath(os.path.expanduser(self.pathvars.get("results", "results")))
 
     def resources_of(self, rule: str) -> Resources:
-        """What one job of a rule asks for."""
+        """The resources of one job of a rule."""
         return self.resources.get(rule, Resources())
 
-    def may_show(self, what: Literal["images", "text"], synthetic: bool) -> bool:
-        """Whether pictures may hold radiographs or report text of such data."""
-        choice = getattr(self.privacy, f"show_{what}")
+    def may_show(self, content: Literal["images", "text"], synthetic: bool) -> bool:
+        """True if pictures may hold radiographs or report text of such data."""
+        choice = getattr(self.privacy, f"show_{content}")
         return synthetic if choice == "auto" else bool(choice)

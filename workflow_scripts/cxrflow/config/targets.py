@@ -15,10 +15,10 @@ from cxrflow.programs.program import parser, run
 
 
 def targets(config: Config) -> Iterator[tuple[str, str]]:
-    """What to type after ``snakemake --cores all``, and what it is."""
+    """Yield each target of ``snakemake --cores all`` with its meaning."""
     yield "all", f"the papers' tables ({config.extent}) and the page; also without a target"
-    for paper, said in config.chosen.items():
-        yield paper, said.title or "every row of its tables"
+    for paper, chosen_paper in config.chosen.items():
+        yield paper, chosen_paper.title or "every row of its tables"
     yield "labels", "how well report labels agree with given ones; needs no model"
     yield "controls", "models that must fail, in every task that they can do"
     for paper in config.chosen:
@@ -37,10 +37,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__, settings=False)
     add_files(arguments)
     options = arguments.parse_args(argv)
-    listed = list(targets(load_config(options.configfile)))
-    width = max(len(name) for name, _ in listed)
-    for name, said in listed:
-        print(f"{name:{width}}  {' '.join(said.split())}")
+    rows = list(targets(load_config(options.configfile)))
+    width = max(len(name) for name, _ in rows)
+    for name, meaning in rows:
+        print(f"{name:{width}}  {' '.join(meaning.split())}")
 
 
 if __name__ == "__main__":

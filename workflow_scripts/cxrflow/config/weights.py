@@ -1,4 +1,4 @@
-"""Published weights that stand for a model of a paper: where they are (``weights:``)."""
+"""The places of published weights that stand for a paper's model (``weights:``)."""
 
 from pathlib import Path
 from typing import Any, Self
@@ -35,13 +35,13 @@ class Weights(ImportSettings):
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
-        named = self.text is not None or self.image is not None
-        if named == (self.path is not None):
+        halves = self.text is not None or self.image is not None
+        if halves == (self.path is not None):
             raise ValueError("expected a path, or 'text' and 'image' as the kind of weights has")
         return self
 
     def settings(self, kind: Kind, geometry: str | None) -> ImportSettings:
-        """What the import program receives; ``geometry`` is that of the recipe's pixels."""
+        """The settings of the import program; ``geometry`` is that of the recipe's pixels."""
         plain = self.model_dump(exclude={"text", "image", "path"})
         if "image" in PARTS[kind]:
             plain["geometry"] = self.geometry or GEOMETRIES.get(kind, geometry)
@@ -53,22 +53,23 @@ class Weights(ImportSettings):
         Raises:
             ValueError: the kind has other parts than those that are named.
         """
-        wanted = PARTS[kind]
+        halves = PARTS[kind]
         if self.path is not None:
             return self.path, None
-        named = tuple(part for part in ("text", "image") if getattr(self, part) is not None)
-        if named != wanted:
+        given_halves = tuple(half for half in ("text", "image") if getattr(self, half) is not None)
+        if given_halves != halves:
             raise ValueError(
-                f"names {' and '.join(named)}; weights of kind {kind} are {' and '.join(wanted)}"
+                f"names {' and '.join(given_halves)}; weights of kind {kind} are "
+                f"{' and '.join(halves)}"
             )
-        return str(getattr(self, wanted[0])), self.image if len(wanted) == 2 else None
+        return str(getattr(self, halves[0])), self.image if len(halves) == 2 else None
 
 
 def weights_files(weights: Weights, model: str, kind: Kind) -> list[tuple[Key, Path, str]]:
-    """What must be there: its key, its path, whether it is a file or a folder."""
+    """The files and folders that must exist: key, path, and ``file`` or ``folder``."""
     first, image = weights.places(kind)
-    whole: Key = ("weights", model)
-    text, picture = [whole if weights.path else (*whole, part) for part in ("text", "image")]
+    key: Key = ("weights", model)
+    text, picture = [key if weights.path else (*key, half) for half in ("text", "image")]
     files: list[tuple[Key, Path, str]] = []
     if "text" in PARTS[kind]:
         folder = Path(first)
@@ -88,6 +89,6 @@ def weights_files(weights: Weights, model: str, kind: Kind) -> list[tuple[Key, P
 
 
 def _first_there(folder: Path, names: tuple[str, ...]) -> Path:
-    """The first of these files that exists, or the last, to be missed by name."""
+    """The first of these files that exists; if none does the last, for the error to name."""
     paths = [folder / name for name in names]
     return next((path for path in paths if path.is_file()), paths[-1])

@@ -13,7 +13,7 @@ from cxrflow.files.atomic import read_json
 from cxrflow.names import is_reference, short_name
 from cxrflow.page.album import Album
 from cxrflow.page.inputs import RunFolder
-from cxrflow.page.svg import Series, line_chart
+from cxrflow.page.svg import ChartLine, line_chart
 
 ROC_POINTS = 150
 CHARTED = 4  # models of one chart: as many colours can be told apart
@@ -96,7 +96,7 @@ def listed(path: Path) -> list[dict[str, Any]]:
 
 def roc_curves(run: RunFolder, scored: Scored) -> dict[str, Any] | None:
     """ROC curves of zero-shot classification, the first models in one chart (first seed)."""
-    series: list[Series] = []
+    series: list[ChartLine] = []
     legend: list[dict[str, Any]] = []
     for name in scored.models:
         seed = run.config.seeds_of(name)[0]
@@ -111,7 +111,7 @@ def roc_curves(run: RunFolder, scored: Scored) -> dict[str, Any] | None:
             continue
         xs, ys = points
         style = f"series{len(legend)}"
-        series.append(Series(short_name(name), style, xs, ys))
+        series.append(ChartLine(short_name(name), style, xs, ys))
         legend.append(
             {
                 "style": style,

@@ -19,7 +19,7 @@ snakemake --cores all --config 'papers=[mine.yaml]'"""
 
 
 @dataclass(frozen=True)
-class Step:
+class NextStep:
     """A thing to do next."""
 
     title: str
@@ -28,16 +28,16 @@ class Step:
     docs: str | None = None
 
 
-def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
+def next_steps(run: RunFolder, leading: str | None) -> list[NextStep]:
     """What fits this run: not its own scale again, not controls that are there already."""
     config = run.config
     again = same_overlays(run)
     snakemake = "snakemake --cores all"
-    steps: list[Step] = []
+    steps: list[NextStep] = []
     partly = [name for name, extent in run.papers.items() if extent == "headline"]
     if partly:
         steps.append(
-            Step(
+            NextStep(
                 "Every row of every table",
                 "This page shows the headline rows. Finished models and scores are not made again.",
                 "\n".join(f"{snakemake} {name}{again}" for name in partly),
@@ -54,7 +54,7 @@ def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
     if missing:
         names = ", ".join(map(short_name, missing))
         steps.append(
-            Step(
+            NextStep(
                 "Run the controls",
                 f"Models that must fail ({names}): if one scores well, the benchmark is measuring "
                 "something else. They join this page when it is made again.",
@@ -64,7 +64,7 @@ def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
     repeated = [name for name in run.needs.models if config.recipes[name].seeds == "each"]
     if len(config.seeds) < 3 and repeated:
         steps.append(
-            Step(
+            NextStep(
                 "Three training seeds",
                 "Tables then show mean and standard deviation over seeds. Only models trained "
                 "once a seed are trained again.",
@@ -72,7 +72,7 @@ def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
             )
         )
     steps.append(
-        Step(
+        NextStep(
             "One stage or one table",
             "Everything is addressed by its file; what it needs is made first.",
             _one_table(run) + again,
@@ -81,7 +81,7 @@ def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
     )
     if config.data.drawn(*config.datasets_in_use()):
         steps.append(
-            Step(
+            NextStep(
                 "Real data, public",
                 "The same stages on the Open-I reports and the covid-chestxray radiographs. So "
                 "little data proves the path, not the science.",
@@ -90,7 +90,7 @@ def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
             )
         )
     steps.append(
-        Step(
+        NextStep(
             "Your own hospital",
             "A folder of radiographs and their reports is enough: BioViL is trained on it, and "
             "scored by which report belongs to which image and by the findings that reports name.",
@@ -100,7 +100,7 @@ def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
     )
     if config.scale != "paper":
         steps.append(
-            Step(
+            NextStep(
                 "The papers' own sizes, on a cluster",
                 "Real data and full settings; every stage is a Slurm job that resumes after it "
                 "was cut off.",
@@ -110,7 +110,7 @@ def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
             )
         )
     steps.append(
-        Step(
+        NextStep(
             "Add a method as a row",
             "A paper of your own, named in `papers:` by its file, takes what it does not change "
             "from another. Models that are trained already are not trained again.",
@@ -121,7 +121,7 @@ def next_steps(run: RunFolder, leading: str | None) -> list[Step]:
     if leading is not None:
         folder = f"{config.results}/models/{leading}/seed{config.seeds_of(leading)[0]}"
         steps.append(
-            Step(
+            NextStep(
                 "Take a model elsewhere",
                 "One folder holds both halves; the text half loads in plain transformers too.",
                 "import cxrflow\n"

@@ -9,7 +9,7 @@ from cxrflow.config.configuration import Config
 from cxrflow.names import short_name
 from cxrflow.page.inputs import RunFolder, Training
 from cxrflow.page.training import unlearnt
-from cxrflow.papers.table import Column, Lead, Row, Spot, Table
+from cxrflow.papers.table import Column, Lead, Row, TableCell, Table
 from cxrflow.tables.cells import Cell, make_cell
 from cxrflow.tables.results import Results
 from cxrflow.tables.tests import Tests
@@ -63,7 +63,7 @@ def _card(
     table: Table, lead: Lead, results: Results, tests: Tests, controls: Sequence[str]
 ) -> dict[str, Any] | None:
     column, row = table.column(lead.column), table.row(lead.row)
-    cell = make_cell(Spot(table, row, column), results, tests)
+    cell = make_cell(TableCell(table, row, column), results, tests)
     if not isinstance(cell.ours, float):
         return None
     metric, runs = row.metric_of(column), results.of(table.result_of(row, column))
@@ -76,11 +76,11 @@ def _card(
     beside = _beside(table, row, column)
     rows = [*beside, *(row.model_copy(update={"model": name}) for name in controls)]
     labels = [*(one.label for one in beside), *(f"{short_name(n)} (control)" for n in controls)]
-    others = [make_cell(Spot(table, one, column), results) for one in rows]
+    others = [make_cell(TableCell(table, one, column), results) for one in rows]
     nothing = {
         one.label: found.ours
         for one, found in zip(rows, others, strict=True)
-        if one.apart and isinstance(found.ours, float)
+        if one.is_reference and isinstance(found.ours, float)
     }
     best = max(nothing, key=lambda label: nothing[label], default=None)
     return {
@@ -119,12 +119,12 @@ def _verdict(cell: Cell, nothing: float) -> str:
 def _beside(table: Table, row: Row, column: Column) -> list[Row]:
     """The rows of the same task, and what has learnt nothing, of probes with the fewest labels."""
     fewest = min(
-        (one.share for one in table.rows if one.apart and one.share), key=float, default=""
+        (one.share for one in table.rows if one.is_reference and one.share), key=float, default=""
     )
     return [
         one
-        for one in sorted(table.rows, key=lambda one: one.apart)
-        if (one.apart and one.share in (None, fewest))
+        for one in sorted(table.rows, key=lambda one: one.is_reference)
+        if (one.is_reference and one.share in (None, fewest))
         or table.task_of(one, column) == table.task_of(row, column)
     ]
 

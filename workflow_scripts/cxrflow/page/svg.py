@@ -15,7 +15,7 @@ MINUS = "−"
 
 
 @dataclass(frozen=True)
-class Series:
+class ChartLine:
     """A line. ``style`` is a CSS class (``train``, ``validate``, ``series0`` …)."""
 
     name: str
@@ -52,7 +52,7 @@ def _spread(values: Sequence[float]) -> tuple[float, float]:
 
 
 def line_chart(
-    series: Sequence[Series],
+    series: Sequence[ChartLine],
     label: str,
     x_label: str,
     *,
@@ -120,6 +120,6 @@ def line_chart(
     return Markup(opening + "".join(parts) + "</svg>")
 
 
-def _dot(one: Series, point: str) -> str:
+def _dot(one: ChartLine, point: str) -> str:
     cx, cy = point.split(",")
     return f'<circle class="dot {one.style}" cx="{cx}" cy="{cy}" r="3"/>'

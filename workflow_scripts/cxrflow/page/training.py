@@ -6,7 +6,7 @@ from typing import Any
 
 from cxrflow.files.atomic import fingerprint
 from cxrflow.page.inputs import RunFolder, Training
-from cxrflow.page.svg import Series, line_chart
+from cxrflow.page.svg import ChartLine, line_chart
 from cxrflow.pretrain.registry import TERMS
 
 POINTS = 64  # of a training curve; more are averaged in equal groups
@@ -60,7 +60,7 @@ def curve(trainings: Mapping[int, Training], term: str) -> dict[str, Any] | None
                 if split == "train":
                     xs, ys = thinned(xs, ys)
                 dots = split == "validate"
-                series.append(Series(f"{split}, seed {seed}", split, xs, ys, dots))
+                series.append(ChartLine(f"{split}, seed {seed}", split, xs, ys, dots))
         rows.append(
             {
                 "seed": seed,

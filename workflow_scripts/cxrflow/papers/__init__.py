@@ -28,7 +28,7 @@ from cxrflow.papers.table import (
     Headline,
     Lead,
     Ordering,
-    Spot,
+    TableCell,
     Table,
     check_places,
     comparisons,
@@ -37,7 +37,7 @@ from cxrflow.settings import Settings, problem
 
 
 class Paper(Settings):
-    """What a paper says; names that its parts refer to are in full."""
+    """A paper. The names of models, tasks and cohorts in it are full names: ``paper/name``."""
 
     name: ShortName
     title: str = Field("", description="what it is, with authors and year")
@@ -61,8 +61,8 @@ class Paper(Settings):
             for place in figure.addresses() if isinstance(figure, CurveFigure) else ():
                 key = f"figures.{name}"
                 check_places(key, self.tables, place.table, [place.row], [place.column])
-        for part in self.headline:
-            check_places("headline", self.tables, part.table, part.rows or [], part.columns or [])
+        for cut in self.headline:
+            check_places("headline", self.tables, cut.table, cut.rows or [], cut.columns or [])
         for lead in self.leads:
             check_places("leads", self.tables, lead.table, [lead.row], [lead.column])
         return self
@@ -80,10 +80,10 @@ class Paper(Settings):
                 ]
         return comparisons(pairs)
 
-    def spot(self, place: Address) -> Spot:
+    def spot(self, place: Address) -> TableCell:
         """The table, row and column of a place."""
         table = self.tables[place.table]
-        return Spot(table, table.row(place.row), table.column(place.column))
+        return TableCell(table, table.row(place.row), table.column(place.column))
 
 
 def paper_names() -> list[str]:

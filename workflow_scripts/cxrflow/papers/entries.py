@@ -105,8 +105,8 @@ class Entries:
             return {}
         base = entry.get(EXTENDS)
         inherited = self._levels(kind, base, *chain, name) if isinstance(base, str) else {}
-        own = self._read_vary((kind, name, VARY), entry[VARY]) if VARY in entry else {}
-        return names_alone(inherited) | own
+        levels = self._read_vary((kind, name, VARY), entry[VARY]) if VARY in entry else {}
+        return names_alone(inherited) | levels
 
     def _read_vary(self, key: Key, vary: Any) -> Levels:
         try:
@@ -118,23 +118,23 @@ class Entries:
 
     def _chain(self, kind: str, name: str, *above: str) -> list[Overlay]:
         """All overlays of an entry, those of the entry it extends first."""
-        own = self._overlays[kind][name]
-        source = _laid([overlay.values for overlay in own]).get(EXTENDS)
+        overlays = self._overlays[kind][name]
+        source = _laid([overlay.values for overlay in overlays]).get(EXTENDS)
         if source is None:
-            return own
-        key = (*own[0].key, EXTENDS)
+            return overlays
+        key = (*overlays[0].key, EXTENDS)
         paper, _, base = str(source).rpartition("/")
         if not paper and base in self._overlays[kind]:
             names = (*above, name)
             if base in names:
                 circle = " -> ".join((*names[names.index(base) :], base))
                 raise self._error(key, f"entries extend each other: {circle}")
-            return [*self._chain(kind, base, *names), *own]
+            return [*self._chain(kind, base, *names), *overlays]
         foreign = self._foreign_entry(kind, paper, base) if paper else None
         if foreign is None:
             expected = f"expected <name> of this file's {kind} or <paper>/<name> of another's"
             raise self._error(key, f"is '{source}'; {expected}", joint=" ")
-        return [foreign, *own]
+        return [foreign, *overlays]
 
     def _resolved(self, kind: str, name: str) -> dict[str, Any]:
         """An entry as one mapping."""
@@ -162,10 +162,10 @@ class Entries:
             circle = " -> ".join((*chain[chain.index(base) :], base))
             raise self._error(key, f"scales extend each other: {circle}")
         if base not in scales:
-            known = ", ".join(sorted({*scales} - {chain[-1]})) or "no other"
-            raise self._error(key, f"is '{base}'; its scales are {known}", joint=" ")
-        own = {key: value for key, value in sizes.items() if key != EXTENDS}
-        return laid_deep(self._scale(kind, name, scales, *chain, base), own)
+            names = ", ".join(sorted({*scales} - {chain[-1]})) or "no other"
+            raise self._error(key, f"is '{base}'; its scales are {names}", joint=" ")
+        sizes_above = {key: value for key, value in sizes.items() if key != EXTENDS}
+        return laid_deep(self._scale(kind, name, scales, *chain, base), sizes_above)
 
     # --- errors -------------------------------------------------------------------------------
 
@@ -215,9 +215,9 @@ def _list_place(chain: list[Overlay], name: str, index: int, below: Key) -> tupl
 
 def defined_depth(values: Any, key: Key) -> int:
     """Return how many of the first parts of ``key`` exist in nested values."""
-    for depth, part in enumerate(key):
+    for depth, step in enumerate(key):
         try:
-            values = values[part]
+            values = values[step]
         except (KeyError, IndexError, TypeError):
             return depth
     return len(key)
@@ -237,7 +237,7 @@ def laid_deep(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
 
 
 def _laid(mappings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Each mapping laid over those before it."""
+    """Lay each mapping over those before it."""
     values: dict[str, Any] = {}
     for mapping in mappings:
         values = laid_deep(values, mapping)

@@ -1,4 +1,4 @@
-"""The figures of a paper, by kind: a new one is its settings, what draws it, and a line here.
+"""The figures of a paper, a class a kind. A new kind needs settings, a program and a line here.
 
 Those that cxrflow.benchmarks.draw_figure draws have a line there too.
 """
@@ -13,7 +13,7 @@ from cxrflow.benchmarks.generation.settings import ReportsFigureSettings
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings, PriorFigureSettings
 from cxrflow.benchmarks.retrieval.settings import EmbeddingFigureSettings
 from cxrflow.names import Name
-from cxrflow.papers.table import Address, Place, Result, Table, address
+from cxrflow.papers.table import Address, PartialAddress, Result, Table, address
 from cxrflow.settings import Settings
 
 
@@ -35,7 +35,7 @@ class Series(Settings):
     """A line: a cell for each value of the x axis, or one cell for all of them."""
 
     label: str
-    cells: list[str | Place] = Field(min_length=1)
+    cells: list[str | PartialAddress] = Field(min_length=1)
 
 
 class CurveFigure(Settings):
@@ -63,11 +63,11 @@ class CurveFigure(Settings):
         return [address(cell, self.table, self.column) for cell in series.cells]
 
     def results(self, tables: Mapping[str, Table]) -> list[Result]:
-        """The (task, model) pairs it shows."""
-        shown: dict[Result, None] = {}
+        """The (task, model) pairs whose results it shows."""
+        results: dict[Result, None] = {}
         for place in self.addresses():
-            shown |= dict.fromkeys(tables[place.table].results([place.row], [place.column]))
-        return list(shown)
+            results |= dict.fromkeys(tables[place.table].results([place.row], [place.column]))
+        return list(results)
 
     def addresses(self) -> list[Address]:
         """The cells it names."""

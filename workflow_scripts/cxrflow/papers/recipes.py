@@ -1,4 +1,4 @@
-"""What a paper says of its cohorts, vocabularies, models and tasks (the design's "papers as data").
+"""Recipes of a paper's cohorts, vocabularies, models and tasks.
 
 ``scales`` stand beside what they scale: sizes laid over it where the configuration asks for that
 scale. They never change a method.
@@ -21,7 +21,7 @@ INPUTS = ("start", "text", "image", "vocabulary", "corpora")
 
 
 class Curation(Settings):
-    """Which image of a study stands for it, decided by a model (BioViL-T section 3.3)."""
+    """A model chooses the image that stands for a study (BioViL-T section 3.3)."""
 
     model: Name = Field(description="a model with a joint space, trained on single acquisitions")
     candidates: Name = Field(description="cohort of pairs with `unit: image`: all acquisitions")
@@ -60,7 +60,7 @@ class CohortRecipe(CohortSettings):
         return self
 
     def settings(self) -> CohortSettings:
-        """What the cohort program receives."""
+        """Return the settings of the cohort program."""
         return CohortSettings.model_validate(self.model_dump(exclude=set(self.PLACES)))
 
 
@@ -71,12 +71,12 @@ class VocabularyRecipe(VocabularySettings):
     scales: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
     def settings(self) -> VocabularySettings:
-        """What the vocabulary program receives."""
+        """Return the settings of the vocabulary program."""
         return VocabularySettings.model_validate(self.model_dump(exclude={"documents", "scales"}))
 
 
 class ModelScale(Settings):
-    """What a scale lays over a model."""
+    """Sizes that a scale lays over a model."""
 
     geometry: str | None = Field(None, description="of the pixels it sees")
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -148,8 +148,8 @@ class Recipe(Settings):
     @property
     def parents(self) -> dict[str, str]:
         """The models this one is made from, by the option of the program that takes them."""
-        named = {"start": self.start, "text": self.text, "image": self.image}
-        return {option: model for option, model in named.items() if model is not None}
+        starts = {"start": self.start, "text": self.text, "image": self.image}
+        return {option: model for option, model in starts.items() if model is not None}
 
     @property
     def offers(self) -> set[str]:
@@ -180,12 +180,12 @@ class Task(Settings):
             raise ValueError(
                 f"benchmark is '{self.benchmark}'; expected one of {', '.join(BENCHMARKS)}"
             )
-        known = BENCHMARKS[self.benchmark]
-        if (self.of is None) == (known.needs == CHECKPOINTS):
+        benchmark = BENCHMARKS[self.benchmark]
+        if (self.of is None) == (benchmark.needs == CHECKPOINTS):
             raise ValueError("`of` and a benchmark of checkpoints go together")
-        if known.training and self.training is None:
+        if benchmark.training and self.training is None:
             raise ValueError(f"the benchmark {self.benchmark} needs a cohort 'training'")
-        if self.training is not None and not (known.training or known.reports):
+        if self.training is not None and not (benchmark.training or benchmark.reports):
             raise ValueError(f"the benchmark {self.benchmark} reads no cohort 'training'")
         if self.demographics is not None and self.benchmark != "ms_cxr_statistics":
             raise ValueError(f"the benchmark {self.benchmark} reads no 'demographics'")

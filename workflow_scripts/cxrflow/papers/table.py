@@ -1,4 +1,4 @@
-"""What a table of a paper is: rows x columns, published values, and where ours come from.
+"""Tables of a paper: rows x columns, published values, and the tasks and models behind ours.
 
 Read from ``papers/<paper>.yaml``. Published values are kept as the paper prints them (text, so that
 0.70 stays 0.70): ``"0.70"``, or ``["0.70", "0.02"]`` with its spread; a cell that the paper leaves
@@ -33,7 +33,7 @@ class Column(Settings):
 
     @property
     def of_vocabularies(self) -> bool:
-        """Whether it reads the comparison of all vocabularies instead of a model's results."""
+        """True if it reads the comparison of all vocabularies instead of a model's results."""
         return "{vocabulary}" in self.metric
 
 
@@ -56,8 +56,8 @@ class Row(Settings):
     published: dict[str, list[str | None]] = Field(default_factory=dict)
 
     @property
-    def apart(self) -> bool:
-        """Whether the row has learnt nothing: no row of the paper's, shown below the others."""
+    def is_reference(self) -> bool:
+        """True of a row that has learnt nothing: not the paper's, shown below its rows."""
         return is_reference(self.model)
 
     @field_validator("published", mode="before")
@@ -83,8 +83,8 @@ class Row(Settings):
 
     def metric_of(self, column: Column) -> str:
         """The name in metrics.json that a cell of this row reads."""
-        name = column.metric.format(vocabulary=self.vocabulary or "")
-        return "/".join(part for part in (name, self.share, self.variant) if part is not None)
+        metric = column.metric.format(vocabulary=self.vocabulary or "")
+        return "/".join(filter(None, (metric, self.share, self.variant)))
 
 
 class Table(Settings):
@@ -145,77 +145,83 @@ class Table(Settings):
         self,
         rows: Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
-        apart: bool = False,
+        with_references: bool = False,
     ) -> list[Result]:
-        """Each (task, model) that fills a cell of these rows and columns (None: of all), once.
+        """Return each (task, model) that fills a cell of these rows and columns once (None: of all).
 
-        With ``apart`` the rows that have learnt nothing are among them.
+        With ``with_references`` the rows that have learnt nothing are among them.
         """
-        found = {
+        results = {
             self.result_of(row, column): None
             for row in self.rows
             for column in self.columns
-            if rows is None or row.label in rows or (apart and row.apart)
+            if rows is None or row.label in rows or (with_references and row.is_reference)
             if columns is None or column.key in columns
             if column.reason is None and column.key not in row.blank
         }
-        return [result for result in found if result is not None]
+        return [result for result in results if result is not None]
 
     def reference_of(self, row: Row) -> Row | None:
         """The row that a row is tested against, if any."""
         name = row.reference or self.reference
         return None if name is None else self.row(name)
 
-    def pairs(self) -> list[tuple["Spot", "Spot"]]:
-        """Each row with its reference, in every column."""
+    def pairs(self) -> list[tuple["TableCell", "TableCell"]]:
+        """Pair each row's cells with those of its reference row."""
         return [
-            (Spot(self, row, column), Spot(self, other, column))
+            (TableCell(self, row, column), TableCell(self, reference, column))
             for row in self.rows
-            if (other := self.reference_of(row))
+            if (reference := self.reference_of(row))
             for column in self.columns
         ]
 
 
-class Spot(NamedTuple):
-    """Where a cell stands."""
+class TableCell(NamedTuple):
+    """A cell: its table, row and column."""
 
     table: Table
     row: Row
     column: Column
 
-    def against(self, other: "Spot") -> PairedComparison | None:
+    def against(self, reference: "TableCell") -> PairedComparison | None:
         """With another cell; None where not both are a model's in one task, in one unit."""
-        for _, row, column in (self, other):
+        for _, row, column in (self, reference):
             if column.key in row.blank or column.reason is not None:
                 return None
-        own, theirs = (spot.table.result_of(spot.row, spot.column) for spot in (self, other))
-        if own is None or theirs is None or own[0] != theirs[0]:
+        result, reference_result = (
+            spot.table.result_of(spot.row, spot.column) for spot in (self, reference)
+        )
+        if result is None or reference_result is None or result[0] != reference_result[0]:
             return None
-        if own[1] is None or theirs[1] is None or self.column.scale != other.column.scale:
+        if (
+            result[1] is None
+            or reference_result[1] is None
+            or self.column.scale != reference.column.scale
+        ):
             return None
         compared = PairedComparison(
-            task=own[0],
-            model=own[1],
+            task=result[0],
+            model=result[1],
             metric=self.row.metric_of(self.column),
-            reference_model=theirs[1],
-            reference_metric=other.row.metric_of(other.column),
+            reference_model=reference_result[1],
+            reference_metric=reference.row.metric_of(reference.column),
         )
-        same = compared.metric == compared.reference_metric and own == theirs
+        same = compared.metric == compared.reference_metric and result == reference_result
         return None if same else compared
 
 
-def comparisons(pairs: Iterable[tuple[Spot, Spot]]) -> list[PairedComparison]:
-    """What is tested, in order; what stands there already, in either direction, once."""
+def comparisons(pairs: Iterable[tuple[TableCell, TableCell]]) -> list[PairedComparison]:
+    """The paired tests of these cells in order; a pair that comes twice, either way round, once."""
     tested: list[PairedComparison] = []
-    for spot, other in pairs:
-        compared = spot.against(other)
-        if compared and not {compared, other.against(spot)} & {*tested}:
+    for spot, reference in pairs:
+        compared = spot.against(reference)
+        if compared and not {compared, reference.against(spot)} & {*tested}:
             tested.append(compared)
     return tested
 
 
 class Lead(Settings):
-    """A cell that a page begins with, and what to say of it."""
+    """A cell that a page begins with, and its explanation."""
 
     table: str
     row: str
@@ -225,7 +231,7 @@ class Lead(Settings):
 
 
 class Headline(Settings):
-    """What ``extent: headline`` makes of one table."""
+    """The rows and columns of a table that ``extent: headline`` makes."""
 
     table: str
     rows: list[str] | None = Field(None, description="labels of rows; null: all")
@@ -233,23 +239,23 @@ class Headline(Settings):
 
 
 class Address(NamedTuple):
-    """Where a cell stands."""
+    """A cell by the names of its table, row and column."""
 
     table: str
     row: str
     column: str
 
 
-class Place(Settings):
-    """A cell in a claim or a figure; what is not named is the claim's or figure's own."""
+class PartialAddress(Settings):
+    """A cell in a claim or a figure, which give the table and column that are missing here."""
 
     row: str
     column: str | None = Field(None, description="key of the column")
     table: str | None = None
 
 
-def address(place: str | Place, table: str, column: str) -> Address:
-    """Where a cell stands that is named by its row's label, or by more."""
+def address(place: str | PartialAddress, table: str, column: str) -> Address:
+    """Complete the address of a cell given by its row's label, or by more."""
     if isinstance(place, str):
         return Address(table, place, column)
     return Address(place.table or table, place.row, place.column or column)
@@ -261,14 +267,14 @@ class Ordering(Settings):
     claim: str = Field(description="in words")
     table: str
     column: str = Field(description="key of the column")
-    rows: list[str | float | Place] = Field(
+    rows: list[str | float | PartialAddress] = Field(
         min_length=2,
         description="best first: labels of rows, cells of other columns or tables, or numbers",
     )
     smaller: bool = Field(False, description="smaller values are better")
 
     def places(self) -> list[Address | float]:
-        """Each cell's address; a number is itself."""
+        """The addresses of the cells, best first; a number stays a number."""
         return [
             row if isinstance(row, float) else address(row, self.table, self.column)
             for row in self.rows
@@ -297,13 +303,15 @@ def check_places(
 
 
 def cells_of(tables: Mapping[str, Table], headline: Sequence[Headline] | None) -> list[Result]:
-    """Each (task, model) that fills a cell of the tables, once; with ``headline`` of its cells.
+    """Return each (task, model) that fills a cell of the tables once; with ``headline``: of its cells.
 
     What the headline makes may fill cells of other rows and tables as well.
     """
-    found: dict[Result, None] = {}
+    results: dict[Result, None] = {}
     if headline is None:
         headline = [Headline(table=name) for name in tables]
-    for part in headline:
-        found |= dict.fromkeys(tables[part.table].results(part.rows, part.columns, apart=True))
-    return list(found)
+    for cut in headline:
+        results |= dict.fromkeys(
+            tables[cut.table].results(cut.rows, cut.columns, with_references=True)
+        )
+    return list(results)

@@ -47,10 +47,10 @@ def levels_of(vary: Any) -> Levels:
     variables = vary if isinstance(vary, Mapping) else {}
     levels = {}
     for variable, values in variables.items():
-        named = values if isinstance(values, Mapping) else {}
+        values_by_name = values if isinstance(values, Mapping) else {}
         if isinstance(values, list) and not any(isinstance(v, (list, Mapping)) for v in values):
-            named = {str(value): value for value in values}
-        levels[str(variable)] = [Level(str(name), value) for name, value in named.items()]
+            values_by_name = {str(value): value for value in values}
+        levels[str(variable)] = [Level(str(name), value) for name, value in values_by_name.items()]
     if not levels or not all(levels.values()) or not all(map(str.isidentifier, levels)):
         raise ValueError("expected variables, each with a list of values or with values by name")
     return levels

@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 from typing import Literal
 
 from cxrflow.metrics.crossed import over_trainings
-from cxrflow.papers.table import Spot, Table
+from cxrflow.papers.table import TableCell, Table
 from cxrflow.tables.results import NOT_RUN, Results
 from cxrflow.tables.tests import Tested, Tests
 
@@ -49,7 +49,7 @@ class Cell:
             return None
 
 
-def make_cell(spot: Spot, results: Results, tests: Tests | None = None) -> Cell:
+def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> Cell:
     """One cell: ours over seeds, the published value, and the reason where ours are missing."""
     table, row, column = spot
     published, published_sd = row.published.get(column.key, [None, None])
@@ -105,5 +105,5 @@ def make_cell(spot: Spot, results: Results, tests: Tests | None = None) -> Cell:
 def make_cells(table: Table, results: Results, tests: Tests | None = None) -> list[Cell]:
     """All cells, row by row, with what was tested against a reference row."""
     known = tests or Tests()
-    spots = [Spot(table, row, column) for row in table.rows for column in table.columns]
+    spots = [TableCell(table, row, column) for row in table.rows for column in table.columns]
     return [replace(make_cell(s, results, known), tested=known.of(s)) for s in spots]

@@ -54,7 +54,7 @@ def _lines(table: Table, cells: Sequence[Cell], results: Results) -> list[dict[s
     """What both renderings print: a line for ours and one for the published values of each row."""
     by_place: Mapping[tuple[str, str], Cell] = {(cell.row, cell.column): cell for cell in cells}
     lines = []
-    for row in sorted(table.rows, key=lambda row: row.apart):
+    for row in sorted(table.rows, key=lambda row: row.is_reference):
         own = [by_place[row.label, column.key] for column in table.columns]
         ours = []
         for cell, column in zip(own, table.columns, strict=True):
@@ -69,7 +69,7 @@ def _lines(table: Table, cells: Sequence[Cell], results: Results) -> list[dict[s
         lines.append(
             {
                 "label": row.label,
-                "apart": row.apart,
+                "apart": row.is_reference,
                 "ours": ours,
                 "published": [published_text(cell) for cell in own],
                 "reason": reason,  # of the whole row: printed once, beside its name

@@ -13,7 +13,7 @@ from typing import Any
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object
-from cxrflow.papers.table import Result, Spot
+from cxrflow.papers.table import Result, TableCell
 
 KEYS = tuple(PairedComparison.model_fields)
 FIELDS = (*KEYS, "seeds", "reason")
@@ -48,12 +48,12 @@ class Tests:
         """How many comparisons have a p."""
         return sum(entry.get("p") is not None for entry in self.entries.values())
 
-    def of(self, spot: Spot) -> Tested | None:
+    def of(self, spot: TableCell) -> Tested | None:
         """The comparison of a cell with its reference row's, or None when there is none."""
         other = spot.table.reference_of(spot.row)
         return None if other is None else self.between(spot, spot._replace(row=other))
 
-    def between(self, spot: Spot, other: Spot) -> Tested | None:
+    def between(self, spot: TableCell, other: TableCell) -> Tested | None:
         """The comparison of two cells, whichever of them was the reference."""
         for one, reference, sign in ((spot, other, 1.0), (other, spot, -1.0)):
             compared = one.against(reference)
