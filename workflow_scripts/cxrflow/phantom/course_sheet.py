@@ -25,10 +25,10 @@ from cxrflow.settings import read_settings
 _GAP = 4
 PAGE = """# A patient's course
 
-Studies of one patient of the synthetic hospital in order of time, from left to right: the first
-good frontal image of each. The table says what is truly there, with what has become of it since the
-study before, and the sentences of the report that speak of change. What the report passes over, a
-label taken from it lacks.
+These are the studies of one patient of the synthetic hospital in order of time, from left to right.
+Each is shown by its first good frontal image. The table says what is truly there, what has become
+of it since the study before, and which sentences of the report speak of change. If the report does
+not mention a change, a label read from the report lacks it.
 
 ![The studies of one patient, side by side]({picture})
 
