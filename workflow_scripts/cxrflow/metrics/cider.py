@@ -9,12 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Words = Sequence[str]
+from cxrflow.metrics.intervals import Floats
+from cxrflow.metrics.report_text import ORDERS, Words, ngrams
+
 Vector = dict[Words, float]
-ORDERS = 4  # n-grams of 1 to 4 words
 _SIGMA = 6.0  # of CIDEr-D's penalty on lengths that differ, in words
 
 
@@ -24,18 +23,16 @@ class Cider:
     def __init__(self, documents: Sequence[Words]) -> None:
         counts: Counter[Words] = Counter()
         for document in documents:
-            counts.update({gram for n in range(1, ORDERS + 1) for gram in _ngrams(document, n)})
+            counts.update({gram for n in range(1, ORDERS + 1) for gram in ngrams(document, n)})
         # Most n-grams occur in one document; log 1 = 0 is also the default of unseen ones.
         self._log_counts = {gram: np.log(count) for gram, count in counts.items() if count > 1}
         self._log_documents = np.log(max(1, len(documents)))
 
     def cider(self, references: Sequence[Words], hypotheses: Sequence[Words]) -> Floats:
         """CIDEr [N] in [0, 1] (its Eq. 1 to 3): mean over n of the cosines of TF-IDF vectors."""
-        scores = []
-        for pair in zip(hypotheses, references, strict=True):
-            cosines = [_over_norms(_product(a, b), a, b) for a, b in self._vectors(*pair)]
-            scores.append(np.mean(cosines))
-        return np.array(scores)
+        pairs = zip(hypotheses, references, strict=True)
+        cosines = [[_over_norms(_product(a, b), a, b) for a, b in self._vectors(*p)] for p in pairs]
+        return np.array([np.mean(row) for row in cosines])
 
     def cider_d(self, references: Sequence[Words], hypotheses: Sequence[Words]) -> Floats:
         """CIDEr-D [N] in [0, 10] (its section 5): clipped counts, lengths that differ penalised.
@@ -47,28 +44,23 @@ class Cider:
             difference = max(0, len(hypothesis) - 1) - max(0, len(reference) - 1)
             penalty = np.exp(-(difference**2) / (2 * _SIGMA**2))
             cosines = []
-            for vector, target in self._vectors(hypothesis, reference):
-                clipped = {
-                    gram: min(weight, target.get(gram, 0.0)) for gram, weight in vector.items()
-                }
-                cosines.append(_over_norms(_product(clipped, target), vector, target))
+            for a, b in self._vectors(hypothesis, reference):
+                # Clipping keeps a repeated n-gram from gaining more than the reference has of it.
+                clipped = {gram: min(weight, b.get(gram, 0.0)) for gram, weight in a.items()}
+                cosines.append(_over_norms(_product(clipped, b), a, b))
             scores.append(10 * penalty * np.mean(cosines))
         return np.array(scores)
 
     def _vectors(self, hypothesis: Words, reference: Words) -> Iterable[tuple[Vector, Vector]]:
         """Yield the TF-IDF vectors of both reports for each n."""
         for n in range(1, ORDERS + 1):
-            yield self._tf_idf(_ngrams(hypothesis, n)), self._tf_idf(_ngrams(reference, n))
+            yield self._tf_idf(ngrams(hypothesis, n)), self._tf_idf(ngrams(reference, n))
 
-    def _tf_idf(self, ngrams: Iterable[Words]) -> Vector:
+    def _tf_idf(self, grams: Iterable[Words]) -> Vector:
         return {
             gram: count * (self._log_documents - self._log_counts.get(gram, 0.0))
-            for gram, count in Counter(ngrams).items()
+            for gram, count in Counter(grams).items()
         }
-
-
-def _ngrams(words: Words, n: int) -> Iterable[Words]:
-    return zip(*(words[begin:] for begin in range(n)), strict=False)
 
 
 def _product(a: Vector, b: Vector) -> float:

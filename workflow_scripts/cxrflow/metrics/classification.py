@@ -102,19 +102,17 @@ def at_threshold(points: OperatingPoints, rule: ThresholdRule = "best_f1") -> di
     def chosen(values: Floats) -> Floats:
         return np.take_along_axis(values, best, axis=-1)[..., 0]
 
-    correct = hits + points.negatives - alarms
+    correct, total = hits + points.negatives - alarms, points.positives + points.negatives
     # Without positives F1 would be 0 and specificity a number: such a resample has no score at all.
-    defined = points.positives > 0
+    has_any = points.positives > 0
     scores = {
-        "accuracy": chosen(
-            ratio(correct, np.where(defined, points.positives + points.negatives, 0))
-        ),
+        "accuracy": chosen(ratio(correct, np.where(has_any, total, 0))),
         "sensitivity": chosen(ratio(hits, points.positives)),
         "specificity": chosen(
-            ratio(np.where(defined, points.negatives - alarms, np.nan), points.negatives)
+            ratio(np.where(has_any, points.negatives - alarms, np.nan), points.negatives)
         ),
-        "f1": chosen(np.where(defined, f1, np.nan)),
-        "threshold": np.where(defined[..., 0], points.thresholds[best[..., 0]], np.nan),
+        "f1": chosen(np.where(has_any, f1, np.nan)),
+        "threshold": np.where(has_any[..., 0], points.thresholds[best[..., 0]], np.nan),
     }
     return scores | {"balanced_accuracy": (scores["sensitivity"] + scores["specificity"]) / 2}
 

@@ -81,13 +81,14 @@ def student(
     """
     scores, covariance = np.asarray(scores_S, float), np.asarray(covariance_SS, float)
     trainings = scores.shape[-1]
-    own_variances = np.trace(covariance, axis1=-2, axis2=-1)
+    variances = np.trace(covariance, axis1=-2, axis2=-1)
     between = np.zeros(scores.shape[:-1])
-    common = own_variances
+    common = variances
     if trainings > 1:
         between = scores.var(axis=-1, ddof=1) / trainings
         pairs = trainings * (trainings - 1)
-        common = np.maximum(covariance.sum(axis=(-2, -1)) - own_variances, 0) / pairs
+        # The mean of all pairs' covariances; one that is negative by chance counts as 0.
+        common = np.maximum(covariance.sum(axis=(-2, -1)) - variances, 0) / pairs
     with np.errstate(divide="ignore", invalid="ignore"):
         common = common * np.float64(patients) / (patients - 1)
         variance = between + common
@@ -112,10 +113,9 @@ def over_trainings_and_samples(
     if defined.sum() < 2 or patients < 2:
         return Student(np.nan, np.nan, np.nan)
     covariance_SS = np.atleast_2d(np.cov(replicates_SR[:, defined]))
-    interval = student(
-        [training.value[name] for training in trainings], covariance_SS, patients, level
-    )
-    return Student(*(float(bound) for bound in interval))
+    scores_S = [training.value[name] for training in trainings]
+    interval = student(scores_S, covariance_SS, patients, level)
+    return Student(*map(float, interval))
 
 
 def over_trainings(scores_S: ArrayLike, level: float = 0.95) -> Student:

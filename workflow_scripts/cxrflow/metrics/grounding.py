@@ -14,9 +14,9 @@ caller counts. The paper does not say what it does in these cases.
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from cxrflow.metrics.intervals import Floats
 
 
 def of_pixels(similarity: ArrayLike, mask: ArrayLike) -> tuple[Floats, Floats, Floats]:
@@ -33,9 +33,7 @@ def of_pixels(similarity: ArrayLike, mask: ArrayLike) -> tuple[Floats, Floats, F
         )
     visible = ~np.isnan(values)
     flat = (*values.shape[:-2], values.shape[-2] * values.shape[-1])
-    inside, total = (
-        pixels.astype(np.float64).reshape(flat) for pixels in (region & visible, visible)
-    )
+    inside, total = (each.astype(np.float64).reshape(flat) for each in (region & visible, visible))
     return np.where(visible, values, 0.0).reshape(flat), inside, total
 
 
@@ -77,15 +75,13 @@ def overlap(
     them. NaN when nothing is annotated.
     """
     predicted = values > threshold
-    intersection, predicted_size = (
+    hits, size = (
         np.broadcast_to(pixels, predicted.shape).sum(axis=-1, where=predicted)
         for pixels in (inside, total)
     )
     annotated = inside.sum(axis=-1) + np.asarray(missed, dtype=np.float64)
-    region_size = np.where(annotated > 0, annotated, np.nan)
-    return np.asarray(intersection / (region_size + predicted_size - intersection)), np.asarray(
-        2 * intersection / (region_size + predicted_size)
-    )
+    region = np.where(annotated > 0, annotated, np.nan)
+    return np.asarray(hits / (region + size - hits)), np.asarray(2 * hits / (region + size))
 
 
 def miou(

@@ -47,12 +47,12 @@ def confusions(ours_NF: Codes, reference_NF: Codes, clusters_N: ArrayLike | None
     ``clusters_N`` are whole numbers from 0 to G - 1, such as those of patients.
     """
     if ours_NF.shape != reference_NF.shape or ours_NF.ndim != 2:
-        raise ValueError(
-            f"ours {ours_NF.shape} and reference {reference_NF.shape}: want equal [N, F]"
-        )
+        shapes = f"ours {ours_NF.shape} and reference {reference_NF.shape}"
+        raise ValueError(f"{shapes}: want equal [N, F]")
     count, findings = ours_NF.shape
     group_N = np.zeros(count, dtype=np.int64) if clusters_N is None else np.asarray(clusters_N)
     groups = int(group_N.max(initial=-1)) + 1 if clusters_N is not None else 1
+    # One number a cell of all G x F x 4 x 4 tables, so that a single bincount fills them.
     cells_NF = (group_N[:, None] * findings + np.arange(findings)) * 16 + ours_NF * 4 + reference_NF
     counts = np.bincount(cells_NF.ravel(), minlength=groups * findings * 16).astype(np.float64)
     shape = (findings, 4, 4)

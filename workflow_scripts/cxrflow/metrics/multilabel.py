@@ -16,27 +16,18 @@ from cxrflow.metrics.intervals import Floats, ratio
 def by_class(
     labels: ArrayLike, scores: ArrayLike, counts: Floats, rule: ThresholdRule = "best_f1"
 ) -> dict[str, Floats]:
-    """Return the binary metrics of each class over its labelled samples: [R, C] by name.
-
-    NaN for a class without any label.
-    """
+    """Binary metrics of each class over its labelled samples: [R, C] by name; NaN without any."""
     truth, values = np.asarray(labels, np.float64), np.asarray(scores, np.float64)
-    metrics_by_class: list[dict[str, Floats] | None] = []
+    classes: list[dict[str, Floats] | None] = []
     for label_N, score_N in zip(truth.T, values.T, strict=True):
         labelled = np.isfinite(label_N)
         weights = counts if labelled.all() else counts[:, labelled]
-        metrics = (
-            binary_metrics(label_N[labelled], score_N[labelled], weights, rule)
-            if labelled.any()
-            else None
-        )
-        metrics_by_class.append(metrics)
-    names = next(metrics for metrics in metrics_by_class if metrics is not None)
-    undefined = np.full(len(counts), np.nan)
+        pair = (label_N[labelled], score_N[labelled])
+        classes.append(binary_metrics(*pair, weights, rule) if labelled.any() else None)
+    names = next(metrics for metrics in classes if metrics is not None)
+    nan = np.full(len(counts), np.nan)
     return {
-        name: np.stack(
-            [undefined if binary is None else binary[name] for binary in metrics_by_class], axis=-1
-        )
+        name: np.stack([nan if scores_R is None else scores_R[name] for scores_R in classes], -1)
         for name in names
     }
 

@@ -5,9 +5,9 @@ of the prior, in pixels to the right and downwards from the middle of each.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from cxrflow.metrics.intervals import Floats
 
 
 def similarities(scale: ArrayLike, rotation: ArrayLike, shift: ArrayLike) -> Floats:

@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from cxrflow.metrics.intervals import Floats
+
 Words = Sequence[str]
 ORDERS = 4  # n-grams of 1 to 4 words
 
@@ -24,17 +25,11 @@ def bleu_counts(references: Sequence[Words], hypotheses: Sequence[Words]) -> Flo
     """
     rows = []
     for reference, hypothesis in zip(references, hypotheses, strict=True):
-        ours = [Counter(_ngrams(hypothesis, n)) for n in range(1, ORDERS + 1)]
-        theirs = [Counter(_ngrams(reference, n)) for n in range(1, ORDERS + 1)]
+        lengths = (len(hypothesis), len(reference))
+        ours = [Counter(ngrams(hypothesis, n)) for n in range(1, ORDERS + 1)]
+        theirs = [Counter(ngrams(reference, n)) for n in range(1, ORDERS + 1)]
         matches = [(a & b).total() for a, b in zip(ours, theirs, strict=True)]
-        rows.append(
-            [
-                *matches,
-                *(grams.total() for grams in ours),
-                len(hypothesis),
-                len(reference),
-            ]
-        )
+        rows.append([*matches, *(grams.total() for grams in ours), *lengths])
     return np.array(rows, dtype=np.float64).reshape(-1, 2 * ORDERS + 2)
 
 
@@ -71,7 +66,8 @@ def rouge_l(references: Sequence[Words], hypotheses: Sequence[Words], beta: floa
     return np.array(scores)
 
 
-def _ngrams(words: Words, n: int) -> list[Words]:
+def ngrams(words: Words, n: int) -> list[Words]:
+    """The n-grams of a report in order, repeats included."""
     return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
 
 

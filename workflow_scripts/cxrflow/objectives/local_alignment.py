@@ -212,10 +212,8 @@ def _scaled(region_BMD: Tensor, word_WD: Tensor, chunk: list[int], matching: Mat
 def _slopes(
     grad_BN: Tensor, score_BN: Tensor, norm_BN: Tensor, length_N: Tensor, matching: Matching
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return ``to_word``, ``to_context`` and ``to_itself`` of the gradients of a score.
-
-    d score / dc = to_word t + to_context c and d score / dt = to_word c + to_itself t.
-    """
+    """Factors ``to_word``, ``to_context`` and ``to_itself`` of a score's gradients:
+    d score / dc = to_word t + to_context c, and d score / dt = to_word c + to_itself t."""
     if matching.match == "dot":
         return grad_BN, torch.zeros_like(grad_BN), torch.zeros_like(length_N)
     tiny = torch.finfo(norm_BN.dtype).tiny

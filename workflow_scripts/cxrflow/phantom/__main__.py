@@ -14,7 +14,7 @@ from cxrflow.programs.program import parser, run, thread_count
 from cxrflow.settings import read_settings
 
 Writer = Callable[..., bool]  # of settings, folder, threads
-# The layouts it can draw, and what two of our own programs learn from.
+# The layouts with a synthetic copy, and the training texts of two programs of ours.
 WRITERS = (*(n for n in LAYOUTS if layout(n).synthetic), "stanza_text", "stanza_entities")
 
 

@@ -35,7 +35,7 @@ class Acquisition:
     ``contrast`` (times), ``gamma``, ``noise`` (standard deviation), ``blur`` (share of the shorter
     side), ``grid`` (amplitude of grid lines), ``collimation`` (share of each edge left black).
     ``marker``: the burnt-in letter (L stands at the patient's left, R at the right) or empty, at
-    ``marker_height``. ``seed`` feeds the noise. A spoilt image has its pose and tone spoilt here.
+    ``marker_height``. ``seed`` feeds the noise. Pose and tone include the defect of a spoilt image.
     """
 
     image_id: str

@@ -52,7 +52,7 @@ class Zone:
 
 
 def sides_of(finding: Finding) -> Sequence[int]:
-    """The sides (+1 left, -1 right) that a finding stands on."""
+    """The sides (+1 left, -1 right) of a finding."""
     return (-1, 1) if finding.side == "both" else (SIDES[finding.side],)
 
 
@@ -73,7 +73,7 @@ class Chest:
         # In AP the heart is farther from the detector and casts a larger shadow than in PA.
         magnified = 1.05 if acquisition.projection == "AP" else 1.0
         ratio = anatomy.heart_ratio * magnified
-        if enlarged:
+        if enlarged:  # always above a ratio of 0.5, the radiologists' limit
             ratio = max(ratio, 0.44) + 0.09 + 0.17 * enlarged
         self.heart_width = 2 * self.width * ratio
         self.enlarged = enlarged

@@ -80,14 +80,14 @@ class Canvas:
         image = Image.new("L", (self.width, self.height))
         draw = ImageDraw.Draw(image)
         strokes = list(strokes)
-        # All points in one product: there are hundreds of strokes of a few points each.
+        # One product for all points: there are hundreds of strokes of a few points each.
         flat = self._flat(np.concatenate([points for points, _, _ in strokes]))
         start = 0
         for points, width, strength in strokes:
             end = start + 2 * len(points)
             wide = width * self.unit
             fill = round(255 * strength * min(1.0, wide))
-            # Rounded joints are slow, and on thin lines the gaps without them do not show.
+            # Rounded joints fill the gaps at bends, which do not show on thin lines.
             joint = "curve" if wide > 8 else None
             draw.line(flat[start:end], fill=fill, width=max(1, round(wide)), joint=joint)
             start = end

@@ -171,8 +171,8 @@ def labels_of(settings: HospitalSettings, record: Record, patient: Patient, numb
         return {name: float(name == record.orders[number].category) for name in OBSERVATIONS}
     if record.split == "train":
         rng = np.random.default_rng([settings.seed, record.number, _REPORT, _STREAM, number])
-        written = write_report(patient, study, rng, settings).labels
-        return {name: _state(written.get(name)) for name in OBSERVATIONS}
+        states = write_report(patient, study, rng, settings).labels
+        return {name: float(states[name]) if name in states else None for name in OBSERVATIONS}
     return truth(study)
 
 
@@ -183,10 +183,6 @@ def truth(study: Study) -> Labels:
         name: float(bool(present & _PARENTS.get(name, frozenset({name})))) for name in OBSERVATIONS
     }
     return {**labels, "No Finding": float(not present - {"Support Devices"})}
-
-
-def _state(value: int | None) -> float | None:
-    return None if value is None else float(value)
 
 
 def _rng(settings: HospitalSettings, record: Record, stream: int) -> np.random.Generator:

@@ -59,6 +59,7 @@ class Topics:
         if a.present != b.present:
             return False
         if not a.present:
+            # "No effusion" covers the left one; "no left effusion" does not cover any other.
             covered = b.topic == a.topic or self.parents.get(b.topic) == a.topic
             return covered and a.side in ("", b.side) and b.change in ("", a.change)
         general = self.parents.get(a.topic) == b.topic and not (b.grade or b.change)

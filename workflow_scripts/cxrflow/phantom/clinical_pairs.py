@@ -56,7 +56,7 @@ def _draw_claim(rng: np.random.Generator, symptom: bool) -> Claim:
 
 
 def _other_topic(topic: str, rng: np.random.Generator) -> str:
-    """A symptom that has nothing to do with ``topic``."""
+    """Draw a symptom that is unrelated to ``topic``."""
     symptoms = [symptom for symptom in words.SYMPTOMS if not _shares_parent(symptom, topic)]
     return pick(symptoms, rng)
 
@@ -70,7 +70,7 @@ def _shares_parent(a: str, b: str) -> bool:
 
 
 def hypothesis(claims: Claims, label: str, rng: np.random.Generator) -> Claim:
-    """A claim that stands to ``claims`` as ``label`` says, or nearly always so."""
+    """Draw a claim whose relation to ``claims`` is ``label``, nearly always."""
     claim = claims[int(rng.integers(len(claims)))]
     if label == NEUTRAL:
         return _open_question(claims, claim, rng)
@@ -212,7 +212,7 @@ def _new_premise(rng: np.random.Generator, premises: set[str]) -> tuple[Claims, 
 def _hypothesis_text(claims: Claims, premise: str, label: str, rng: np.random.Generator) -> str:
     for _ in range(_ATTEMPTS):
         claim = hypothesis(claims, label, rng)
-        # A reader asks for a degree or for a change, not for both at once.
+        # A hypothesis is about a degree or about a change, not about both.
         claim = replace(claim, grade="") if claim.change else claim
         if words.TOPICS.relation(claims, (claim,)) == label:
             text = say_hypothesis(claim, rng)

@@ -1,11 +1,11 @@
 """Findings, and how they come, change and go between the studies of one patient.
 
 A finding is one of the CheXpert observations that can be drawn, with side, zone, place within the
-zone, size and severity. At most three pathologies and one device stand in a study. Names are drawn
-independently of each other (only places already taken are refused), and devices independently of
-pathologies, so that no finding announces another. Often a second pathology is the first one's twin:
-the same observation on the other side at another degree. A phrase of one of them is only grounded
-by who reads its side and degree.
+zone, size and severity. A study has at most three pathologies and one device. Names are drawn
+independently of each other (only occupied places are refused), and devices independently of
+pathologies, so that no finding predicts another. Often a second pathology is the first one's twin:
+the same observation on the other side at another degree. To ground a phrase about one of the twins,
+a model must read its side and degree.
 """
 
 from collections.abc import Mapping, Sequence
@@ -107,8 +107,8 @@ class Finding:
     ``severity``: (0, 1], mild < 0.4 <= moderate < 0.7 <= severe. ``kind``: a device's kind,
     ``acute`` or ``healing`` of a fracture, ``nodule`` or ``mass`` of a lesion, else empty.
     ``key``: the same number for the same finding over the patient's whole course. ``across``,
-    ``along``: where in its zone it stands, away from the midline and downwards, in half extents
-    of the zone. ``size``: how much of the zone it takes, beside what its severity does.
+    ``along``: position in its zone, away from the midline and downwards, in half extents of the
+    zone. ``size``: factor on its extent in the zone, besides that of severity.
     """
 
     name: str
@@ -165,7 +165,7 @@ def sample_finding(rng: np.random.Generator, name: str, key: int) -> Finding:
 
 
 def sample_twin(rng: np.random.Generator, finding: Finding, key: int) -> Finding | None:
-    """The same observation on the other side at another degree; None where there is no such."""
+    """The same observation on the other side at another degree; None if it cannot have a twin."""
     if finding.name not in _TWINS or finding.side == "both":
         return None
     while True:
@@ -270,7 +270,7 @@ def sample_course(
             new = first_findings(rng, 1, names, pathologies, key)
             pathologies, key = pathologies + new, key + 1
             changes[new[0].key] = "new"
-        # A device that was taken out is not replaced at once, so the share of devices is kept.
+        # Removals and new devices keep the share of devices about constant.
         returns = not devices and "Support Devices" not in gone
         if returns and rng.random() < settings.device_share / 2:
             devices = [sample_finding(rng, "Support Devices", key)]

@@ -1,7 +1,7 @@
-"""A patient's course on a page: images side by side, what became of findings, what reports say.
+"""A patient's course on a page: images side by side, true findings, reported changes.
 
-Writes a picture of the first good frontal image of each study, and beside it Markdown with what is
-truly there and the sentences of the report that speak of change (docs/patient_course.md).
+Writes a picture of the first good frontal image of each study, and Markdown with the true findings
+and the report's sentences about change (docs/patient_course.md).
 """
 
 from collections.abc import Sequence

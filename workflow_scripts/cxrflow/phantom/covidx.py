@@ -1,9 +1,9 @@
 """State of the COVIDx copy's images: normal chests, pneumonia, and COVID-19.
 
 COVID-19 is many faint hazes at the wall of both lungs, mostly low: bilateral peripheral ground
-glass, a pattern that no patient of the other copies has and no report tells of. The published set
-gathers each class from collections of its own, whose looks give the classes away; here looks are
-drawn without regard to the class, unless ``covidx_shortcut`` asks for the confusion.
+glass. No patient of the other copies has this pattern, and no report describes it. The published
+set gathers each class from collections of its own, whose looks reveal the class; here looks are
+independent of the class, unless ``covidx_shortcut`` asks for the confusion.
 """
 
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ _SOURCES = {
     "COVID-19": {"cohen": 0.83, "sirm": 0.07, "actmed": 0.05, "fig1": 0.05},
 }
 _SUFFIXES = {"png": 0.6, "jpg": 0.25, "jpeg": 0.1, "JPG": 0.05}
-#: One patient in ``_SECOND`` has two images, one in ``_TEST`` is in the test split.
+#: One image in ``_SECOND`` is the second of its patient, one patient in ``_TEST`` is for testing.
 _SECOND, _TEST = 8, 4
 _STREAM = 80
 

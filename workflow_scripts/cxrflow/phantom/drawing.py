@@ -62,9 +62,7 @@ def _aerated(scene: Scene) -> tuple[Array, Array]:
 
 
 def _boxes(by_finding: list[tuple[int, list[Effect]]], air: Array) -> Boxes:
-    boxes = {
-        key: [box for effect in group if (box := effect.box(air))] for key, group in by_finding
-    }
+    boxes = {key: [box for effect in g if (box := effect.box(air))] for key, g in by_finding}
     return {key: value for key, value in boxes.items() if value}
 
 

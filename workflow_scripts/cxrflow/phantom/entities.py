@@ -74,7 +74,7 @@ def _lexicon() -> tuple[Mapping[tuple[str, ...], str], int]:
 
 
 def _phrases() -> Iterator[tuple[str, str]]:
-    """(type, phrase); where one stands twice, the later counts."""
+    """Yield (type, phrase); of repeated phrases the last type counts."""
     for wording in ALL_WORDINGS:
         for degree in wording.degrees.values():
             for text in alternatives(degree):

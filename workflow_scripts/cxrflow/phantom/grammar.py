@@ -6,11 +6,11 @@ A template is a string in which
   alternative may be empty, and alternatives nest);
 * ``$name`` is replaced by the value of that slot: a string, itself a template, or a sequence of
   templates of which one is chosen;
-* ``<Px+>`` is a mark and leaves no text: at this place the sentence says that the observation is
-  present (``+``), absent (``-``) or uncertain (``?``). The marks are the written truth against
-  which a report labeller can be judged (CheXpert's three states, BioViL-T §4 uses the same ones).
+* ``<Px+>`` is a mark and leaves no text: here the sentence states that the observation is present
+  (``+``), absent (``-``) or uncertain (``?``). The marks are the truth for tests of report
+  labellers (CheXpert's three states, as in BioViL-T §4).
 
-``write`` gives the finished sentence: marks taken out, spaces and articles put right, first letter
+``write`` returns the finished sentence: marks removed, spaces and articles corrected, first letter
 upper case.
 """
 
@@ -59,7 +59,7 @@ _CONSONANT_SOUND = re.compile(r"(?:uni|use|one|eu)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Sentence:
-    """One finished sentence and what it says: mentions are (observation, 1, 0 or -1)."""
+    """One finished sentence and its mentions: (observation, 1, 0 or -1)."""
 
     text: str
     mentions: tuple[tuple[str, int], ...] = ()
@@ -121,7 +121,7 @@ def _parse_choice(tokens: list[str], position: int, template: str) -> tuple[_Cho
 
 
 def expand(template: str, rng: np.random.Generator, slots: Slots | None = None) -> str:
-    """Choose and fill: the text with its marks still in place, spaces as they fall."""
+    """Choose alternatives and fill slots; marks and surplus spaces stay in the text."""
     return "".join(_expand(_parse(template), rng, slots or {}))
 
 

@@ -1,7 +1,7 @@
 """The lateral chest as outlines: the patient looks to the left of the image.
 
-Both lungs lie over each other, so that sides cannot be told; the spine stands behind (right), the
-sternum in front (left), the heart low and in front, two domes below.
+Both lungs overlap, so that sides cannot be distinguished. The spine is behind (right), the sternum
+in front (left), the heart low and in front, both domes below.
 """
 
 import numpy as np

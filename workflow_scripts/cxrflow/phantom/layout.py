@@ -49,7 +49,7 @@ def _section(heading: str, sentences: Sequence[str], rng: np.random.Generator) -
 
 
 def _preamble(patient: Patient, study: Study, rng: np.random.Generator) -> list[str]:
-    """EXAMINATION, INDICATION, TECHNIQUE and COMPARISON, each only mostly there."""
+    """EXAMINATION, INDICATION, TECHNIQUE and COMPARISON, each missing now and then."""
     views = examination.projections(study)
     first, second = rng.choice(len(examination.COMPLAINTS), 2, replace=False)
     slots = {

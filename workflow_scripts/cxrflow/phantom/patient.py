@@ -32,10 +32,9 @@ class Anatomy:
     ``heart_ratio``: heart over chest width (cardiothoracic ratio), normal below 0.5.
     ``heart_tilt``: share of the heart left of the midline. ``heart_shift``: how far the heart is
     drawn to the patient's left. ``mediastinum``: half width.
-    ``dome_right``, ``dome_left``: rise of the diaphragm's domes. ``rib_pairs``, ``rib_slope``,
-    ``rib_contrast``: what the ribs look like. ``clavicle_slope``, ``spine_curve``, ``aorta`` (size
-    of the knob), ``breast`` (0 none to 1), ``fat`` (soft tissue beside the ribs), ``vessels``
-    (density of the lung markings), ``gas`` (stomach bubble, 0 none to 1).
+    ``dome_right``, ``dome_left``: rise of the diaphragm's domes. ``aorta``: size of the knob.
+    ``breast``: 0 none to 1. ``fat``: soft tissue beside the ribs. ``vessels``: density of the lung
+    markings. ``gas``: stomach bubble, 0 none to 1.
     """
 
     chest_width: float
@@ -63,8 +62,8 @@ class Study:
     """One visit: its findings, their changes since the prior study, and the images.
 
     ``changes`` maps a finding's key to new, improved, stable or worsened, and is empty in a
-    patient's first study. ``resolved`` holds findings of the study before that are gone, as they
-    were there.
+    patient's first study. ``resolved``: findings of the prior study that are gone, in their state
+    there.
     """
 
     subject_id: int
@@ -90,10 +89,7 @@ class Patient:
 
 
 def _scatter(number: int, seed: int) -> int:
-    """Permute 0…9,999,999 without visible order, so that ids do not tell the index.
-
-    A bijection of 24-bit numbers, repeated until the result is in range (cycle walking).
-    """
+    """Permute 0…9,999,999 without visible order: a 24-bit bijection with cycle walking."""
     mask = (1 << 24) - 1
     value = number
     while True:
@@ -147,7 +143,7 @@ def sample_anatomy(rng: np.random.Generator, sex: str) -> Anatomy:
 def with_body(
     rng: np.random.Generator, index: int, subject_id: int, studies: Sequence[Study]
 ) -> Patient:
-    """A patient with these studies, whose body is drawn."""
+    """Draw a body for these studies."""
     sex, age = sample_demographics(rng)
     anatomy = sample_anatomy(rng, sex)
     return Patient(index, subject_id, sex, age, anatomy, int(rng.integers(2**62)), tuple(studies))
@@ -179,7 +175,7 @@ def of_mimic_cxr(settings: HospitalSettings) -> list[int]:
 
 
 def _course_of(settings: HospitalSettings, index: int) -> HospitalSettings:
-    """The settings by which a patient is drawn: a followed one has studies and findings."""
+    """The settings for one patient: a followed one has several studies and more findings."""
     if settings.followed is None or index < FIRST_FOLLOWED:
         return settings
     shares = {

@@ -1,7 +1,7 @@
-"""Generic pictures in colour, of things and of surfaces: what a trunk sees before radiographs.
+"""Generic colour pictures of things and surfaces, to pretrain a trunk before radiographs.
 
-A stand-in for photographs: sixteen classes, each a function of coordinates, seen in any place,
-size, turn, colour and light, before another surface. Nothing in them is a body.
+A stand-in for photographs: sixteen classes, each a function of coordinates, in any place, size,
+rotation, colour and light, before another surface. No class resembles a body.
 
 Shapes: H x W pixels; coordinates run over [-1, 1] along the shorter side.
 """

@@ -52,12 +52,12 @@ class ImagePair:
 
 
 def frontals(study: Study) -> list[Acquisition]:
-    """The images whose header says that they are frontal."""
+    """The images with a frontal view in the header."""
     return [image for image in study.images if image.view in FRONTAL_VIEWS]
 
 
 def study_pairs(patient: Patient) -> Iterator[tuple[Study, Study]]:
-    """Studies with the one before; studies at the same instant have none."""
+    """Pairs of a study and its prior; studies at the same instant are not paired."""
     return ((a, b) for a, b in pairwise(patient.studies) if a.time < b.time)
 
 

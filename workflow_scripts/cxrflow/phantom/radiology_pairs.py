@@ -1,7 +1,7 @@
 """Sentence pairs of the RadNLI copy: two claims about a chest, worded as in reports.
 
-Each pair stands in the file in both directions. The patients are none of the MIMIC-CXR copy, so
-nothing that is trained on its reports has read about them. The real test set has few entailments
+Each pair stands in the file in both directions. No patient of the MIMIC-CXR copy is among them, so
+that no model has trained on their reports. The real test set has few entailments
 and contradictions (BioViL-T section 4 counts 145 pairs of the two; the files have 480 lines):
 15 % each, and 70 % neutral.
 """
@@ -167,7 +167,7 @@ def _say_present(claim: Claim, rng: np.random.Generator) -> str:
 
 
 def weaker(claims: Claims, rng: np.random.Generator) -> Claims:
-    """Something that follows from ``claims`` and says less, or ``claims`` where there is none."""
+    """A less specific claim that follows from ``claims``, or ``claims`` where there is none."""
     if len(claims) > 1:
         return (claims[int(rng.integers(len(claims)))],)
     claim = claims[0]
@@ -189,7 +189,7 @@ def weaker(claims: Claims, rng: np.random.Generator) -> Claims:
 
 
 def opposed(claims: Claims, rng: np.random.Generator) -> Claims:
-    """Something that cannot be true beside ``claims``."""
+    """A claim that contradicts ``claims``."""
     claim = claims[int(rng.integers(len(claims)))]
     if not claim.present:
         fields = TOPICS.places.get(claim.topic, ())
@@ -225,7 +225,7 @@ def _side(rng: np.random.Generator) -> str:
 
 
 def _other_side(claim: Claim, rng: np.random.Generator) -> Claims:
-    """The same on the other side, of which a claim about one side says nothing."""
+    """The topic on the other side, present or absent: neutral to a claim about one side."""
     side = {"left": "right", "right": "left"}[claim.side]
     return (Claim(claim.topic, present=rng.random() < 0.7, side=side),)
 

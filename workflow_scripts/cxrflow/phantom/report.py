@@ -3,8 +3,8 @@
 The text has MIMIC-CXR's layout: a centred FINAL REPORT, a leading space on every line, lines of at
 most 79 characters, upper-case section headings, ``___`` where words were removed, and the
 irregularities of the real collection (wet reads, addenda, missing and empty sections, a heading
-FINDINGS AND IMPRESSION, reports without any heading for what was found). Which form a report takes
-is drawn without regard to the findings.
+FINDINGS AND IMPRESSION, reports without headings of findings). The form of a report is independent
+of its findings.
 """
 
 from collections.abc import Sequence
@@ -114,7 +114,7 @@ def _impression(study: Study, rng: np.random.Generator) -> list[Sentence]:
 
 
 def _findings(study: Study, rng: np.random.Generator) -> list[Sentence]:
-    """Devices, lungs, pleura, heart, mediastinum, bones, abdomen, each with what is normal."""
+    """Devices, lungs, pleura, heart, mediastinum, bones, abdomen: findings and normal anatomy."""
     names = {finding.name for finding in study.findings}
     present = [
         statements.present(finding, study.changes.get(finding.key), rng, impression=False)

@@ -1,4 +1,4 @@
-"""Settings of the synthetic hospital: how large it is, how varied, and how its data sets are cut.
+"""Settings of the synthetic hospital: its size, its variety, and its data sets.
 
 Every share is a probability in [0, 1]. A patient depends on ``seed`` and its own index alone, so
 a larger hospital holds the smaller one.

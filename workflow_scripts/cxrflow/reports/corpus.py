@@ -195,15 +195,13 @@ def build_corpus(
     account, started = _Account(), time.monotonic()
     with atomic_folder(output, "report corpus") as folder:
         with _Tables(folder) as tables:
-            tables_of_chunks = ordered_map(
+            chunk_rows = ordered_map(
                 _work,
                 chunks(references, settings.chunk),
                 threads if len(references) > settings.chunk else 1,
                 partial(_start, layout, root, settings, stanza),
             )
-            for rows in progress(
-                tables_of_chunks, len(references), "report", lambda rows: len(rows.sections)
-            ):
+            for rows in progress(chunk_rows, len(references), "report", lambda r: len(r.sections)):
                 tables.write(rows)
                 account.add(rows)
         require_few(account.tally, root, settings, account.starts)

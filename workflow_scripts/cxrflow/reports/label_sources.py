@@ -14,11 +14,10 @@ from pathlib import Path
 import pandas as pd
 
 from cxrflow.errors import InputError
-from cxrflow.files.archives import TooLarge, read_file
 from cxrflow.files.csv_table import read_text
 from cxrflow.files.drops import printable
 from cxrflow.files.parquet import read_table
-from cxrflow.reports.texts import RawReport, decode
+from cxrflow.reports.texts import RawReport, read_text_file
 
 log = logging.getLogger(__name__)
 
@@ -89,12 +88,7 @@ def _read_file(root: Path, file: Path) -> RawReport:
     name, path = printable(str(file)), root / file
     if not path.is_file():  # a pipe would be waited for
         return RawReport(name, None, failure="file cannot be read")
-    try:
-        text, failure = decode(read_file(path))
-    except TooLarge as error:
-        text, failure = None, str(error)
-    except OSError:
-        text, failure = None, "file cannot be read"
+    text, failure = read_text_file(path)
     return RawReport(name, None, text=text, failure=failure)
 
 

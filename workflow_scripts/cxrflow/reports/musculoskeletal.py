@@ -6,10 +6,9 @@ Headings are those of any hospital (:mod:`.headings`).
 from pathlib import Path
 
 from cxrflow.errors import InputError
-from cxrflow.files.archives import TooLarge, read_file
 from cxrflow.files.csv_table import read_csv, require_file
 from cxrflow.files.drops import printable
-from cxrflow.reports.texts import Listing, RawReport, Reference, decode
+from cxrflow.reports.texts import Listing, RawReport, Reference, read_text_file
 
 STUDIES, FOLDER = "studies.csv", "reports"
 
@@ -35,10 +34,5 @@ class MusculoskeletalReports:
 
     def read(self, reference: Reference) -> RawReport:
         study, subject, place = reference
-        try:
-            text, failure = decode(read_file(self._folder / place))
-        except TooLarge as error:
-            return RawReport(study, subject, failure=str(error))
-        except OSError:
-            return RawReport(study, subject, failure="file cannot be read")
+        text, failure = read_text_file(self._folder / place)
         return RawReport(study, subject, text=text, failure=failure)

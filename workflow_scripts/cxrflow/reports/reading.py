@@ -1,7 +1,7 @@
-"""One report after another: text, corrections, sections, sentences, labels.
+"""From reports to the rows of the corpus: corrections, sections, sentences, labels.
 
-``Processor`` holds what a process needs to work on reports; ``process`` takes a few hundred
-references and gives the rows of the tables, so that chunks can be shared out.
+A ``Processor`` lives in each process; ``process`` turns a chunk of some hundred references into
+rows of all tables.
 """
 
 from collections import Counter
@@ -19,14 +19,14 @@ from cxrflow.reports.sentences import make_splitter
 from cxrflow.reports.settings import ReportSettings, SectionName
 from cxrflow.reports.texts import RawReport, Reference, open_reader
 
-# Sections kept as columns; a report may have others, which only serve to bound these.
+# Sections that become columns; others only bound these.
 SPLIT = ("findings", "impression", "last_paragraph")
 KEPT = tuple(dict.fromkeys([*SPLIT, *get_args(SectionName)]))
 
 
 @dataclass
 class CorpusRows:
-    """Rows of the tables for a run of reports, and what went wrong (study id, reason)."""
+    """Rows of the tables for a run of reports, and failures as (study id, reason)."""
 
     sections: list[dict[str, str | None]] = field(default_factory=list)
     sentences: list[tuple[str, str, int, str]] = field(default_factory=list)

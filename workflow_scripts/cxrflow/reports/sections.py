@@ -1,14 +1,13 @@
 """Sections of a report, as MIMIC-CXR's section parser cuts them.
 
-Follows the behaviour of MIMIC-CXR's public section parser (Johnson et al. 2019), which made the
-text that the data set's official labels were read from: a heading is a line that starts with one
-space and goes on in capitals to a colon; variants of a heading count as one name; the last section
-of a name wins; an empty findings or impression section does not count; a report that has neither
-is read from its last paragraph. The "conclusion" is the first present of impression, findings,
-last paragraph and comparison. Headings and special cases are data: ``rules/mimic_cxr``. Reports of
-other hospitals have their headings found by :mod:`.headings` and the rest by the same rules, but
-for three: sections of one name are joined, unknown headings are text, and a report without any
-heading is all impression.
+Follows MIMIC-CXR's public section parser (Johnson et al. 2019), from whose text the official labels
+were read. A heading is a line that starts with one space, then capitals up to a colon; variants of
+a heading count as one name; the last section of a name wins; an empty findings or impression
+section does not count; a report that has neither is read from its last paragraph. The "conclusion"
+is the first present of impression, findings, last paragraph and comparison. Headings and special
+cases are data: ``rules/mimic_cxr``. In reports of other hospitals :mod:`.headings` finds the
+headings. Three rules differ there: sections of one name are joined, unknown headings are text, and
+a report without any heading is all impression.
 """
 
 import re
@@ -24,7 +23,7 @@ from cxrflow.reports.headings import MAIN, OF_A_LINE, Headings
 from cxrflow.reports.settings import SectionSettings
 from cxrflow.reports.spelling import Speller
 
-# Possessive, so a long line of capitals without a colon is given up at once.
+# Possessive, so that a long line of capitals without a colon fails without backtracking.
 HEADING = re.compile(r"\n ([A-Z ()/,-]++):\s")
 PARAGRAPH_BREAK = "\n \n"
 
@@ -102,8 +101,7 @@ class ParsedReport:
 def section_name(heading: str, as_published: bool = False) -> str:
     """Normalise a heading ("FINDINS" -> "findings"); an unknown one comes back in lower case.
 
-    Unless ``as_published``, a heading of no known word counts as the known one that stands one
-    slip away from it.
+    Unless ``as_published``, an unknown heading is corrected by one typing error.
     """
     heading = heading.lower().strip()
     if as_published and heading == "ndication":

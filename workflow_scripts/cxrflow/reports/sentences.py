@@ -1,9 +1,9 @@
 """Sentences of a section: a rule splitter, and stanza from a local model folder.
 
-Both take raw section text with MIMIC-CXR's wrapped lines and give clean sentences: blanks
-collapsed, list numbers taken off, nothing without a letter. A line break inside a paragraph is
-not the end of a sentence (as in the CheXpert labeller); a blank line and a list item are. Where
-lines are written one a statement and without a stop, ``RuleSplitter(lines=True)`` parts them.
+Both take raw section text with MIMIC-CXR's wrapped lines and return clean sentences: blanks
+collapsed, list numbers removed, nothing without a letter. A line break inside a paragraph does not
+end a sentence (as in the CheXpert labeller); a blank line and a list item do. Where each line is a
+statement without a stop, ``RuleSplitter(lines=True)`` splits at lines.
 """
 
 import re
@@ -120,9 +120,9 @@ def _split_paragraph(text: str) -> list[str]:
 def _statements(text: str) -> list[str]:
     """The text in runs of lines that belong together.
 
-    A line begins a statement if it starts as one ("Heart: enlarged") and the line above is not
-    left open. Where capitals do not tell, as in text without any or of nothing else, the line
-    above must also have had room for its first word, or it was wrapped.
+    A line begins a statement if it starts as one ("Heart: enlarged") and the line above is
+    complete. In text of one case capitals carry no information. There the line above must also
+    have had room for the first word; otherwise it was wrapped.
     """
     lines = [line for line in map(str.strip, text.splitlines()) if line]
     one_case = text.isupper() or text.islower()
@@ -183,7 +183,7 @@ class StanzaSplitter:
 
 
 def make_splitter(kind: str | None, folder: str | Path | None = None) -> SentenceSplitter:
-    """The splitter the settings name (none: rules); stanza without a folder is an input error."""
+    """Make the splitter that the settings name (none: rules); stanza needs a folder."""
     if kind != "stanza":
         return RuleSplitter(lines=kind == "lines")
     if folder is None:

@@ -1,8 +1,7 @@
-"""Words that stand one slip of the pen away from a known word.
+"""Correction of words with one typing error: "effussion", "impressoin".
 
-Reports are dictated and typed in haste: "effussion", "impressoin". A word counts as a misspelling
-of a known one when one letter is missing, extra, wrong or swapped with its neighbour
-(Damerau–Levenshtein distance 1, in the "optimal string alignment" form).
+A word counts as a misspelling of a known one when one letter is missing, extra, wrong or swapped
+with its neighbour (Damerau–Levenshtein distance 1, in the "optimal string alignment" form).
 """
 
 from collections.abc import Iterable
@@ -31,7 +30,11 @@ def _shortened(word: str) -> set[str]:
 
 
 class Speller:
-    """Corrects words to known ones, through a table of the known words with one letter left out."""
+    """Corrects words to known ones.
+
+    Words at distance 1 agree after deleting at most one letter of each, so a table of the known
+    words' deletions has all candidates in a few look-ups.
+    """
 
     def __init__(self, vocabulary: Iterable[str], protected: Iterable[str] = ()):
         self._accepted = set(vocabulary) | set(protected)

@@ -40,7 +40,7 @@ REPORT_PATH = re.compile(r"(?:^|/)p(\d+)/s(\d+)\.txt$")
 
 
 class Reference(NamedTuple):
-    """Where one report lies: ids without letters MIMIC puts before them, and a path or member."""
+    """Place of a report: ids, without the letters MIMIC puts before them, and a path or member."""
 
     study_id: str
     subject_id: str | None
@@ -92,8 +92,18 @@ def decode(content: bytes) -> tuple[str | None, str | None]:
     return (text, None) if text.strip() else (None, "empty file")
 
 
+def read_text_file(path: Path) -> tuple[str | None, str | None]:
+    """Text of a file and no failure, or no text and the failure."""
+    try:
+        return decode(read_file(path))
+    except TooLarge as error:
+        return None, str(error)
+    except OSError:
+        return None, "file cannot be read"
+
+
 class MimicReports:
-    """The live tree first, then the archive."""
+    """Reports of MIMIC-CXR: from the unpacked tree where it has the file, else from the archive."""
 
     @staticmethod
     def listing(root: Path) -> Listing:

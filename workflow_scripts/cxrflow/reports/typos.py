@@ -23,7 +23,7 @@ class TypoList:
         return sum(len(words) for words in self._corrections.values())
 
     def correct(self, study_id: str, text: str) -> tuple[str, int]:
-        """The text with its study's corrections made, and how many places changed."""
+        """Return the corrected text and the number of changes."""
         words = self._corrections.get(study_id)
         if not words:
             return text, 0

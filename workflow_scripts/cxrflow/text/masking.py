@@ -3,9 +3,9 @@
 *Words* are BERT's: a piece and the ``##`` pieces that follow it. *Selection*: every word is chosen
 independently with probability ``rate``, as RoBERTa's and transformers' collators do; the expected
 share of chosen tokens is then ``rate``, and it varies from row to row. All pieces of a chosen word
-are predicted. *Replacement* is decided for each piece, as in BERT's
-script (whole-word variant included): ``mask_share`` become [MASK], ``random_share`` an ordinary
-piece drawn uniformly, the rest stay. Special tokens are neither chosen nor drawn.
+are predicted. *Replacement* is decided for each piece, as in BERT's script
+(whole-word variant included): ``mask_share`` become [MASK], ``random_share`` an ordinary piece
+drawn uniformly, the rest stay. Special tokens are neither chosen nor drawn.
 
 Randomness is a function of (seed, epoch, key of the row, place in the row) only.
 Shapes: ``B`` rows, ``L`` places, ``M`` predicted tokens, ``V`` pieces.
@@ -99,6 +99,7 @@ class WordMasker:
         row, place = positions // length, positions % length
         action = uniform(row_state(keys, seed, epoch, _REPLACE)[row], place)
         draw = uniform(row_state(keys, seed, epoch, _DRAW)[row], place)
+        # A draw of BITS bits times their number, shifted, is uniform over the ordinary pieces.
         random_ids = self._ordinary[(draw * len(self._ordinary)) >> BITS]
         new = torch.where(action < self._random_below, random_ids, targets)
         new = torch.where(action < self._mask_below, self._mask_id, new)

@@ -118,7 +118,7 @@ class PackedCorpus:
         self._lay_out()
 
     def _lay_out(self) -> None:
-        """Rows by the lengths they hold; the same in every epoch."""
+        """Lay out the lengths of each row's chunks, which are the same in every epoch."""
         groups = fit_lengths(np.bincount(self.lengths, minlength=self.length + 1), self.length)
         slots = [np.tile(np.array(content), rows) for content, rows in groups]
         counts = np.repeat([len(content) for content, _ in groups], [rows for _, rows in groups])
@@ -149,6 +149,7 @@ class PackedCorpus:
         """The rows of one epoch, a pure function of corpus, seed and epoch."""
         rng = np.random.default_rng([_STREAM, seed, epoch])
         shuffled = rng.permutation(len(self._starts))
+        # A stable sort keeps the shuffle among chunks of one length, which then fill its slots.
         by_length = shuffled[np.argsort(self._sizes[shuffled], kind="stable")]
         chunks = np.empty_like(by_length)
         chunks[self._slots_by_length] = by_length

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from cxrflow.text.tokenizer import PREFIX
 
-_LINE = 2**16  # characters that the library is given at once
+_LINE = 2**16  # characters passed to the library at once
 
 
 class WordCounts:
@@ -75,8 +75,7 @@ def train_wordpiece(
     min_frequency: int = 2,
     limit_alphabet: int = 1000,
 ) -> list[str]:
-    """Pieces in id order, from the counts of words: special tokens, characters, ``##`` characters,
-    merges.
+    """Pieces in id order: special tokens, characters, ``##`` characters, merges.
 
     Stops at ``size`` pieces or when no pair occurs ``min_frequency`` times. Characters beyond the
     alphabet are left out of their words. Words hold no white space.

@@ -15,11 +15,11 @@ FILLED, EMPTIED = 0.35, 0.13
 
 @dataclass
 class Effect:
-    """The change one finding makes in one place; every map is [H, W] or absent.
+    """The change by one finding in one place; every map is [H, W] or absent.
 
-    ``fill``: share of the air that is replaced, in [0, 1], where lung is. ``air``: free air where
-    lung was, in [0, 1]; markings vanish there. ``dense``: density added whatever lies beneath.
-    ``outline``: where to look for the box when the finding moves a normal shape (the heart).
+    ``fill``: share of the lung's air that is replaced, in [0, 1]. ``air``: free air in place of
+    lung, in [0, 1], without markings. ``dense``: density added to everything. ``outline``: shape
+    of the box where the finding enlarges a normal organ (the heart).
     """
 
     fill: Array | None = None

@@ -30,7 +30,7 @@ def effusion(scene: Scene, side: int, finding: Finding) -> Effect:
 
 
 def _beside(chest: Chest, side: int, finding: Finding) -> Points:
-    """The stretch of the side's chest wall that a pocket of fluid or air lies at."""
+    """The stretch of the side's chest wall at a pocket of fluid or air."""
     middle = 0.46 + 0.25 * finding.along
     half = (0.10 + 0.16 * finding.severity) * finding.size
     return chest.wall(side, middle - half, middle + half)

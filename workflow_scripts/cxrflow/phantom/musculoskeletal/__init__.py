@@ -1,1 +1,1 @@
-"""Bones of the arm: what the musculoskeletal set and the MURA copy show and say."""
+"""Bones of the arm: images and reports of the musculoskeletal set and the MURA copy."""

@@ -75,7 +75,7 @@ def bone_sentences(study: BoneStudy, rng: np.random.Generator) -> tuple[list[str
 
 
 def _slots(study: BoneStudy, defect: Abnormality) -> Slots:
-    """``site`` with the side said now and then, ``degree`` by severity."""
+    """Slots: ``site``, now and then with its side, and ``degree`` by severity."""
     site = f"{{{study.side}|}} {defect.site.words}"
     return {"site": site, "degree": words.DEGREES[defect.kind][defect.grade]}
 

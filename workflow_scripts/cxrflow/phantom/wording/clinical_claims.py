@@ -13,7 +13,7 @@ from cxrflow.phantom.grammar import split_list
 
 
 def _nouns(text: str) -> dict[str, str]:
-    """Topic -> noun, of a list of alternatives: the first gives the topic its name."""
+    """Topic -> noun from a list of alternatives, of which the first is the topic's name."""
     options = {re.split(r"[*|]", noun)[0]: noun for noun in split_list(text)}
     return {topic: f"{{{noun}}}" if "|" in noun else noun for topic, noun in options.items()}
 

@@ -1,4 +1,4 @@
-"""Sentences about what is absent, about change since the prior study, and about normal anatomy.
+"""Sentences about absences, about change since the prior study, and about normal anatomy.
 
 An absence may be written only where none of ``BLOCKERS`` is present in the study: "No evidence of
 pneumonia" never stands beside an unexplained opacity.

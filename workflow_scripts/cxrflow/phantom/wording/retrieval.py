@@ -1,7 +1,7 @@
-"""Texts that images are searched by: five a category, in sentences that no report has.
+"""Text queries of the image search: five a category, in sentences that no report has.
 
-As Appendix D of ConVIRT asks of its radiologist: nothing but the category, unlike each other, no
-place and no rare observation.
+They follow the instructions to the radiologist in ConVIRT's Appendix D: the category alone, unlike
+each other, no place and no rare observation.
 """
 
 from collections.abc import Mapping

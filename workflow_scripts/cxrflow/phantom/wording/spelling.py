@@ -1,4 +1,4 @@
-"""Slips of the typing or the dictating hand, as they stand in real reports."""
+"""Typing and dictation errors of real reports."""
 
 import re
 

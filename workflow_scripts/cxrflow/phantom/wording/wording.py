@@ -4,9 +4,8 @@ Slots that the templates may use: ``$deg`` (word for the severity, may be empty)
 ``$adj`` and ``$place`` (see ``places``; the latter with its article), ``$at``, ``$onside`` and
 ``$where`` (" in" the place, " on" the side, ", mainly in" the place; empty where it is not told),
 ``$s`` and ``$ies`` (plural where both sides are meant), ``$a`` (article, empty in the plural),
-``$is``, ``$has``. Marks are
-the CheXpert labeller's: "concerning for" is uncertain, "suggesting", "likely" and "consistent with"
-mean present.
+``$is``, ``$has``. Marks are the CheXpert labeller's: "concerning for" is uncertain, "suggesting",
+"likely" and "consistent with" mean present.
 """
 
 from collections.abc import Mapping

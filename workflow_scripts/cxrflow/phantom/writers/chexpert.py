@@ -1,6 +1,6 @@
 """The CheXpert copy: train, valid and test images as JPG, and their lists.
 
-Paths begin with the small release's name, as published. test_labels.csv, a download of its own,
+Paths begin with the small release's name, as published. test_labels.csv, a separate download,
 lies beside the other two.
 """
 
@@ -8,13 +8,7 @@ from pathlib import Path
 
 from cxrflow.phantom.acquisition import Acquisition
 from cxrflow.phantom.canvas import grey
-from cxrflow.phantom.chexpert import (
-    OBSERVATIONS,
-    Record,
-    labels_of,
-    make_chexpert_patient,
-    records,
-)
+from cxrflow.phantom.chexpert import OBSERVATIONS, Record, labels_of, make_chexpert_patient, records
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.writers.folder import Counts, Row, dataset_writer, each, write_table

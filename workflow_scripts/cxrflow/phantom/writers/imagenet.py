@@ -57,7 +57,7 @@ def write_imagenet(folder: Path, settings: HospitalSettings, threads: int) -> Co
 
 
 def _write_meta(path: Path, trained: list[str]) -> None:
-    """The classes and, as in the development kit, what stands above them."""
+    """Write the classes and, as in the development kit, their parent in WordNet."""
     leaves = range(1, len(CLASSES) + 1)
     rows: list[tuple[object, ...]] = [
         (number, wnid(name), name, f"a picture of: {name}", 0, [], 0, trained.count(name))

@@ -51,8 +51,8 @@ def _line(number: int, pair: SentencePair) -> dict[str, str]:
 def write_mednli(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
     """Write the three files.
 
-    A premise is new to the files before it, so they are made one after the other, whatever
-    ``threads`` says.
+    No premise repeats one of an earlier file, so one process writes them in order; ``threads`` is
+    not used.
     """
     known_premises: set[str] = set()
     counts = {}

@@ -22,7 +22,7 @@ _STREAM = 61
 
 
 def _row(settings: HospitalSettings, index: int) -> Row | None:
-    """One patient, or None for one that MIMIC-IV does not have."""
+    """One patient's row, or None for a patient that MIMIC-IV lacks."""
     rng = np.random.default_rng([settings.seed, index, _STREAM])
     if rng.random() < _MISSING:
         return None

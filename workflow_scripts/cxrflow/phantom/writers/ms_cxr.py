@@ -1,8 +1,8 @@
 """The MS-CXR copy: boxes and phrases on frontal images of the MIMIC-CXR copy (version 1.1.0).
 
-One row a box; a phrase with two boxes has two rows. In the COCO file an image stands once for
-every category it has, as in the published one, so an image may be listed twice. Which patients
-take part, and the split, are drawn without regard to the findings.
+One row a box; a phrase with two boxes has two rows. In the COCO file an image is listed once for
+every category it has, as in the published one. The choice of patients and the split are independent
+of the findings.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
-"""The MS-CXR-T copy: how five findings progress between two images, and pairs of sentences.
+"""The MS-CXR-T copy: progression of five findings between two images, and pairs of sentences.
 
 Labels are the truth of the course (BioViL-T Appendix C), on images of the MIMIC-CXR copy's followed
-patients. A radiologist has chosen the image of a study with several: one that is not spoilt. Some
-labels were read a second time, blinded; there the two disagree where the change is small. Image
-names are paths without ``files/`` and without an ending, as published.
+patients. Of several images of a study the first good one is used, as if a radiologist had chosen.
+Some labels have a second, blinded reading, which disagrees where the change is small. Image names
+are paths without ``files/`` and suffix, as published.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """The PubMed copy: baseline files ``pubmed26nNNNN.xml.gz`` with ``.md5`` twins, one update file.
 
-The last file revises some records (same PMID, next version) and deletes others, so a reader that
-does not follow the files in order keeps text that is no longer there.
+The last file revises some records (same PMID, next version) and deletes others: a reader must
+follow the files in order, or it keeps outdated text.
 """
 
 import hashlib

@@ -13,7 +13,7 @@ FILES = ("radnli_dev_v1.jsonl", "radnli_test_v1.jsonl")
 
 
 def _line(name: str, number: int, pair: SentencePair) -> dict[str, str]:
-    """One object; the id says nothing about the pair or its other direction."""
+    """One object; the id reveals neither the pair nor its other direction."""
     key = hashlib.sha256(f"{name}/{number}".encode()).hexdigest()[:12]
     return {
         "pair_id": key,
@@ -27,8 +27,8 @@ def _line(name: str, number: int, pair: SentencePair) -> dict[str, str]:
 def write_radnli(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
     """Write both files.
 
-    A pair is new to the files before it, so they are made one after the other, whatever
-    ``threads`` says.
+    No pair repeats one of an earlier file, so one process writes them in order; ``threads`` is not
+    used.
     """
     previous: set[frozenset[str]] = set()
     counts = {}

@@ -73,9 +73,8 @@ def write_rsna(
 ) -> Counts:
     """Write images and tables.
 
-    There is one test image for so many training images; published are 9, enlarged for a small
-    hospital. The share is that of the training images in the list for validation; published are
-    1,500 of 26,684.
+    ``images_per_test_image``: 9 as published; fewer give a small hospital enough test images.
+    ``validation_share``: of the training images; published are 1,500 of 26,684.
     """
     (folder / TRAIN).mkdir()
     (folder / TEST).mkdir()
@@ -102,11 +101,7 @@ def write_rsna(
     submission = [(patient, guess) for patient, _, _ in tested]
     write_table(folder / "stage_2_sample_submission.csv", columns, submission)
     validated = max(1, round(validation_share * len(training)))
-    splits = {
-        "validate": training[:validated],
-        "train": training[validated:],
-        "test": tested,
-    }
+    splits = {"validate": training[:validated], "train": training[validated:], "test": tested}
     for split, name in LISTS.items():
         images = TEST if split == "test" else TRAIN
         lines = [f"{images}/{uid}.dcm {int(label == OPACITY)}" for uid, label, _ in splits[split]]

@@ -19,9 +19,4 @@ def temporal_words() -> tuple[str, ...]:
 def is_temporal_entity(type: str, text: str) -> bool:
     """True if TEM counts the entity (appendix D.1): an observation or modifier that is a word of
     the list, in any case."""
-    return type in COUNTED and text.lower() in _word_set()
-
-
-@functools.cache
-def _word_set() -> frozenset[str]:
-    return frozenset(temporal_words())
+    return type in COUNTED and text.lower() in temporal_words()

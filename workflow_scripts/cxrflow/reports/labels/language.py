@@ -45,7 +45,7 @@ def _kind(word: str) -> bool | None:
 
 @lru_cache(maxsize=50_000)
 def _count(sentence: str) -> tuple[int, int]:
-    """English and unknown words of a sentence; reports repeat the same by the thousand."""
+    """Count English and unknown words; cached, as reports repeat sentences by the thousand."""
     kinds = [_kind(word) for word in WORD.findall(sentence.lower())]
     return kinds.count(True), kinds.count(False)
 

@@ -46,11 +46,11 @@ def _decide(mention: Mention, effects: Mapping[str, Cue]) -> Assertion | None:
 
     if "uncertain_first" in effects:
         return verdict("uncertain_first", UNCERTAIN)
-    # "Engorgement … within normal limits" says as little as a normal organ.
+    # "Engorgement … within normal limits" is as negative as a normal organ.
     has_state = mention.kind in ("organ", "hint") and "state uncertain" not in effects
     if has_state and "state negative" in effects:
         return verdict("state negative", NEGATIVE)
-    # "The heart is not seen" says nothing of it; "an enlarged heart is not seen" does.
+    # "The heart is not seen" asserts nothing; "an enlarged heart is not seen" does.
     stated = "state positive" in effects or "state uncertain" in effects
     negative = effects.get("negative")
     if negative and organ and not stated:
@@ -77,7 +77,7 @@ def assess(words: Sequence[str], mentions: Sequence[Mention]) -> list[Assertion]
     cues = find_cues(words, mentions)
     effects: list[dict[str, Cue]] = [{} for _ in mentions]
     starts = [mention.start for mention in mentions]
-    # "The heart may be enlarged": what reaches the state's word counts for the organ, too.
+    # "The heart may be enlarged": a cue that reaches the state's word counts for the organ, too.
     enlarged = sorted({c.start for c in cues if c.kind.effect == "state positive"})
     on_state: dict[int, dict[str, Cue]] = {start: {} for start in enlarged}
     for cue in cues:

@@ -1,8 +1,8 @@
 """The ``scope`` engine: mentions, cues and their reach, and the reasons behind each label.
 
 Follows the three stages of the CheXpert labeller (Irvin et al. 2019, section "Label extraction")
-with cue words and how far they reach in place of its parsers. A sentence is read once: its
-assertions are kept, as reports repeat the same sentences by the thousand.
+with cue words and their reach in place of its parsers. A sentence is read once and its assertions
+are cached, as reports repeat the same sentences by the thousand.
 
 From assertions to labels, as published: positive outranks uncertain outranks negative; an
 observation that is nowhere mentioned stays blank. Heart failure, positive or uncertain, makes
@@ -41,10 +41,10 @@ RANK = {NEGATIVE: 0, UNCERTAIN: 1, POSITIVE: 2}
 
 @dataclass(frozen=True)
 class Reason:
-    """Why an observation has a value: the phrase, the rule, and where they stand.
+    """The reason for a value of an observation: a phrase, a rule, and their spans.
 
-    ``start``–``end`` is the phrase's span in sentence number ``sentence``; ``cue_start`` and
-    ``cue_end`` the span of the words that the rule goes by (equal when there are none).
+    ``start``–``end`` is the phrase's span in sentence number ``sentence``; ``cue_start``–
+    ``cue_end`` that of the rule's words (empty when there are none).
     """
 
     observation: str

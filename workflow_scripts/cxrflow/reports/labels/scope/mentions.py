@@ -1,6 +1,6 @@
 """Mentions of the 14 CheXpert observations in a sentence (the labeller's first stage).
 
-Which words mention what is data: ``rules/scope/mentions.yaml``. A mention that overlaps an "unless"
+The phrases are data: ``rules/scope/mentions.yaml``. A mention that overlaps an "unless"
 phrase of its observation does not count (the published labeller calls these unmentions).
 """
 

@@ -25,7 +25,7 @@ JOINING = frozenset(
 
 
 class Token(NamedTuple):
-    """A word or mark in lower case, and where it stands in the sentence."""
+    """A word or mark in lower case, and its span in the sentence."""
 
     word: str
     start: int
@@ -68,7 +68,7 @@ class Match(NamedTuple, Generic[PayloadT]):
 
 
 def variants(phrase: str) -> Iterable[tuple[tuple[str, ...], int]]:
-    """All rows of atoms a phrase stands for, and how many words at the end of each are matched."""
+    """All rows of atoms of a phrase, each with the number of words at its end that are matched."""
     before, _, matched = phrase.rpartition(" >")
     for context in _rows(before):
         for row in _rows(matched):
