@@ -18,8 +18,8 @@ from benchmark_fakes import (
 from PIL import Image
 
 from cxrflow.benchmarks.draw_figure import main
+from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.comparison import choose_rows
-from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.phrase_grounding import score_samples
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings, PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Cohort

@@ -19,7 +19,7 @@ from config_overlays import real
 from PIL import Image
 
 from cxrflow.benchmarks.draw_figure import main
-from cxrflow.benchmarks.grounding.heat_sheet import GAP
+from cxrflow.benchmarks.figures.sheet import GAP
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.grounding.with_prior import PANEL
 from cxrflow.benchmarks.inputs import Cohort

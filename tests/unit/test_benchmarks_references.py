@@ -22,9 +22,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from cxrflow.benchmarks.classification.references import described
+from cxrflow.benchmarks.controls import exchange
 from cxrflow.benchmarks.grounding.controls import (
     control_phrases,
-    exchange,
     names_place,
     place_words,
     side_exchanged,

@@ -30,6 +30,8 @@ def _limits_rise(limits: tuple[float, float]) -> tuple[float, float]:
     return limits
 
 
+Section = Literal["findings", "impression"]
+
 # Fewer trainings of a model say too little of what another seed would give: rows get no marks, and
 # no claim is judged.
 LEAST_SEEDS = 3

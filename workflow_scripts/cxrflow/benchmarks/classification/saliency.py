@@ -20,9 +20,9 @@ from torch import Tensor
 from cxrflow.benchmarks.classification.labelled_images import LABELLED
 from cxrflow.benchmarks.classification.linear_probe import percent
 from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
-from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
+from cxrflow.benchmarks.figures.columns import Column, given_columns
+from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.inputs import Cohort, Pixels, choose_split, read_cohort
-from cxrflow.benchmarks.model_figures import Column, given_columns
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
 from cxrflow.errors import InputError

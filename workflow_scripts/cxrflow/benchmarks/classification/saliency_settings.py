@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from cxrflow.benchmarks.grounding.settings import ColumnsFigureSettings
+from cxrflow.benchmarks.figures.settings import ColumnsFigureSettings
 from cxrflow.names import Name
 
 

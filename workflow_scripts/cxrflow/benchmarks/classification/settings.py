@@ -4,8 +4,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from cxrflow.benchmarks.generation.settings import Section
-from cxrflow.benchmarks.settings import BenchmarkSettings, Seeds, Shares, SizeLimits
+from cxrflow.benchmarks.settings import BenchmarkSettings, Section, Seeds, Shares, SizeLimits
 from cxrflow.data.cohorts.settings import Split
 from cxrflow.images.settings import AugmentationSettings
 from cxrflow.reports.settings import LabellerSettings as ReportLabels

@@ -41,8 +41,8 @@ from cxrflow.benchmarks.classification.scores import (
     threshold_words,
 )
 from cxrflow.benchmarks.classification.transfer_settings import TransferSettings
+from cxrflow.benchmarks.controls import exchange
 from cxrflow.benchmarks.features import Features
-from cxrflow.benchmarks.grounding.controls import exchange
 from cxrflow.benchmarks.inputs import open_pixels
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cxrflow.benchmarks.controls import exchange
 from cxrflow.benchmarks.generation.report_retrieval import retrieve
 from cxrflow.benchmarks.generation.report_scores import CONTROLS, Scorer, statistic
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
-from cxrflow.benchmarks.grounding.controls import exchange
 from cxrflow.benchmarks.inputs import (
     PRIOR,
     Inputs,

@@ -4,15 +4,13 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from cxrflow.benchmarks.grounding.settings import ColumnsFigureSettings
-from cxrflow.benchmarks.settings import EncodingSettings
+from cxrflow.benchmarks.figures.settings import ColumnsFigureSettings
+from cxrflow.benchmarks.settings import EncodingSettings, Section
 from cxrflow.data.cohorts.settings import Split
 from cxrflow.names import Name
 from cxrflow.reports.entities.settings import EntitySettings
 from cxrflow.reports.settings import LabellerSettings
 from cxrflow.settings import Settings
-
-Section = Literal["findings", "impression"]
 
 
 class ReportGenerationSettings(EncodingSettings):

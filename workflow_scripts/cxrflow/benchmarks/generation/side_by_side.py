@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cxrflow.benchmarks.figures.columns import given_columns
 from cxrflow.benchmarks.generation.settings import ReportsFigureSettings
-from cxrflow.benchmarks.model_figures import given_columns
 from cxrflow.errors import InputError
 from cxrflow.files.parquet import read_table
 from cxrflow.reports.entities.taggers import Entity, KeywordTagger

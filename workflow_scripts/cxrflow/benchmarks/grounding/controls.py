@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cxrflow.metrics.intervals import clusters_of
+from cxrflow.benchmarks.controls import exchange
 
 CONTROLS = ("other_finding", "other_image", "other_side")
 
@@ -48,21 +48,6 @@ def side_exchanged(phrase: str) -> str | None:
         return word.capitalize() if found.group()[0].isupper() else word
 
     return _SIDE.sub(other, phrase)
-
-
-def exchange(groups: pd.Series) -> NDArray[np.int64]:
-    """A permutation [N] that gives each sample one of another group; -1 where none is left.
-
-    Samples are ordered by group, groups and samples at random, and moved on by the size of the
-    largest group: none then meets its own, as long as no group holds more than half of them. A
-    missing group is one of its own.
-    """
-    codes = clusters_of(groups)
-    rng = np.random.default_rng(0)
-    order = np.lexsort((rng.permutation(len(codes)), rng.permutation(codes.max() + 1)[codes]))
-    partner = np.empty(len(codes), dtype=np.int64)
-    partner[order] = np.roll(order, -int(np.bincount(codes).max()))
-    return np.where(codes[partner] == codes, -1, partner)
 
 
 def control_phrases(samples: pd.DataFrame) -> dict[str, list[str | None]]:

@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 import cxrflow
-from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
+from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.phrases import plain_phrases
 from cxrflow.benchmarks.grounding.region import make_window, prepare_grid
 from cxrflow.benchmarks.grounding.settings import OneImageSettings

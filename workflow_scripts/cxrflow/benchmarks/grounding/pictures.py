@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image
 
-from cxrflow.benchmarks.grounding.heat_sheet import GAP, WHITE, flat_png, panel
+from cxrflow.benchmarks.figures.sheet import GAP, WHITE, flat_png, panel
 from cxrflow.benchmarks.grounding.region import make_window, prepare_grid
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Pixels

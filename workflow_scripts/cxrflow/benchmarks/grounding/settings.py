@@ -4,9 +4,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from cxrflow.benchmarks.figures.settings import ColumnsFigureSettings
 from cxrflow.benchmarks.settings import EncodingSettings, SizeLimits
 from cxrflow.images.settings import PixelSettings
-from cxrflow.names import Name, is_reference
+from cxrflow.names import Name
 from cxrflow.settings import Settings
 
 
@@ -81,34 +82,6 @@ class PhraseGroundingSettings(EncodingSettings):
     figure_phrases: bool = Field(
         default=False, description="print the phrase, which is report text, with each picture"
     )
-
-
-class FigureColumn(Settings):
-    """A column of a figure: a model's maps, or the reason why there are none."""
-
-    label: str
-    model: Name | None = Field(default=None, description="our model of this column")
-    reason: str | None = Field(default=None, description="why ours are missing")
-
-    @model_validator(mode="after")
-    def _a_model_or_a_reason(self) -> "FigureColumn":
-        if (self.model is None) == (self.reason is None):
-            raise ValueError(f"column '{self.label}': want either a model or a reason")
-        if is_reference(self.model):
-            raise ValueError(f"column '{self.label}': '{self.model}' is no model; figures need one")
-        return self
-
-
-class ColumnsFigureSettings(Settings):
-    """What figures of several models share: a result of a task in each column."""
-
-    title: str
-    task: Name
-    columns: list[FigureColumn] = Field(min_length=1)
-
-    def results(self, tables: Any) -> list[tuple[str, str | None]]:
-        """The (task, model) pairs it shows."""
-        return [(self.task, one.model) for one in self.columns if one.model is not None]
 
 
 class GroundingFigureSettings(ColumnsFigureSettings):

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.comparison import COLUMNS, LEGEND, PANEL, Grounded, choose_rows
-from cxrflow.benchmarks.grounding.heat_sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.settings import PriorFigureSettings
 from cxrflow.benchmarks.inputs import PRIOR, Cohort, Pixels, open_pixels, read_cohort
 from cxrflow.errors import InputError

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sklearn.manifold import TSNE
 
 from cxrflow.benchmarks.features import read_features
+from cxrflow.benchmarks.figures.columns import given_columns
 from cxrflow.benchmarks.inputs import read_cohort
-from cxrflow.benchmarks.model_figures import given_columns
 from cxrflow.benchmarks.result import png_of
 from cxrflow.benchmarks.retrieval.precision import RETRIEVAL, candidates_of
 from cxrflow.benchmarks.retrieval.settings import EmbeddingFigureSettings

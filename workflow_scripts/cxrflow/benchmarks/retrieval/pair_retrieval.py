@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cxrflow.benchmarks.controls import exchange
 from cxrflow.benchmarks.generation.report_retrieval import encode_texts
-from cxrflow.benchmarks.grounding.controls import exchange
 from cxrflow.benchmarks.inputs import drop_rows
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cxrflow.benchmarks.controls import exchange
 from cxrflow.benchmarks.features import Features
-from cxrflow.benchmarks.grounding.controls import exchange
 from cxrflow.benchmarks.inputs import drop_rows
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions, means, slug

@@ -4,9 +4,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from cxrflow.benchmarks.generation.settings import Section
-from cxrflow.benchmarks.grounding.settings import ColumnsFigureSettings
-from cxrflow.benchmarks.settings import BenchmarkSettings, EncodingSettings
+from cxrflow.benchmarks.figures.settings import ColumnsFigureSettings
+from cxrflow.benchmarks.settings import BenchmarkSettings, EncodingSettings, Section
 from cxrflow.data.cohorts.settings import Split
 from cxrflow.names import Name
 

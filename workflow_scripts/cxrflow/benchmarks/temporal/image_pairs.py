@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cxrflow.benchmarks.grounding.controls import exchange
+from cxrflow.benchmarks.controls import exchange
 from cxrflow.benchmarks.inputs import PRIOR, Pixels, read_frames
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder

@@ -26,8 +26,8 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 
 import cxrflow
-from cxrflow.benchmarks.distributions import draw_distributions
-from cxrflow.benchmarks.grounding.controls import exchange
+from cxrflow.benchmarks.controls import exchange
+from cxrflow.benchmarks.figures.distributions import draw_distributions
 from cxrflow.benchmarks.inputs import (
     PRIOR,
     Pixels,

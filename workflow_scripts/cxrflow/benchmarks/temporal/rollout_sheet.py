@@ -6,7 +6,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from cxrflow.benchmarks.grounding.heat_sheet import BOX_COLOUR, Strip, draw_sheet, panel
+from cxrflow.benchmarks.figures.sheet import BOX_COLOUR, Strip, draw_sheet, panel
 from cxrflow.benchmarks.inputs import PRIOR
 from cxrflow.benchmarks.result import Figure
 from cxrflow.benchmarks.temporal.rollout_places import (

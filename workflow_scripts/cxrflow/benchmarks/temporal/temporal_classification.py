@@ -25,8 +25,8 @@ from torch import Tensor
 import cxrflow
 from cxrflow.benchmarks.classification.linear_probe import share_rows
 from cxrflow.benchmarks.classification.logistic_regression import solve
-from cxrflow.benchmarks.distributions import draw_distributions
 from cxrflow.benchmarks.features import trained_geometry, weights_file
+from cxrflow.benchmarks.figures.distributions import draw_distributions
 from cxrflow.benchmarks.inputs import (
     PRIOR,
     Cohort,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cxrflow.benchmarks.grounding.settings import FigureColumn
+from cxrflow.benchmarks.figures.settings import FigureColumn
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object
 

@@ -1,0 +1,1 @@
+"""What figures share: their columns, sheets of pictures, distributions."""
