@@ -37,7 +37,7 @@ rule build_pairs:
             "data.cohorts.cohort",
             *readers("tables", *run.known_cohorts[wildcards.cohort].sources),
             *(["data.cohorts.validation"] if draws_validation(wildcards.cohort) else []),
-            *published_cohort(wildcards.cohort),
+            *published_readers(wildcards.cohort),
         ),
         data=cohort_options,
         corpus=lambda wildcards, input: option("--corpus", *folders(input.corpus)),

@@ -207,13 +207,11 @@ def draws_validation(cohort):
     return run.known_cohorts[cohort].recipe.splits.validation is not None
 
 
-def published_cohort(cohort):
-    """What makes a cohort whose rows or parts its publisher chose, beside what makes the others."""
-    found = run.known_cohorts[cohort]
-    recipe = found.recipe
-    if recipe.kind == "classification" and recipe.split_method == "official":
-        return ["data.cohorts.published_cohort", *readers("published", found.dataset)]
-    return ["data.cohorts.published_cohort"] if recipe.kind == "retrieval" else []
+def published_readers(cohort):
+    """The reader of a data set in its published parts, for a cohort that keeps these."""
+    recipe, dataset = run.known_cohorts[cohort].recipe, run.known_cohorts[cohort].dataset
+    kept = recipe.kind == "classification" and recipe.split_method == "official"
+    return readers("published", dataset) if kept else []
 
 
 def cohort_options(wildcards):

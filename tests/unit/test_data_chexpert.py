@@ -116,10 +116,9 @@ def test_parts_have_the_names_that_the_cohort_gives_them(tmp_path: Path) -> None
 
 
 def test_what_was_not_asked_for_is_not_in_the_settings() -> None:
-    said = CohortSettings(kind="classification").model_dump(mode="json")["splits"]
-    assert "parts" not in said
+    assert "parts" not in CohortSettings(kind="classification").record()["splits"]
     asked = CohortSettings.model_validate({"kind": "classification", "splits": OFFICIAL})
-    assert asked.model_dump(mode="json")["splits"]["parts"] == OFFICIAL["parts"]
+    assert asked.record()["splits"]["parts"] == OFFICIAL["parts"]
 
 
 def test_other_columns_are_one_clear_error(tmp_path: Path) -> None:

@@ -41,8 +41,7 @@ def test_what_a_description_names_is_there(name: str) -> None:
 
 
 def test_every_kind_of_cohort_has_a_data_set() -> None:
-    named = get_args(CohortSettings.model_fields["kind"].annotation)
-    kinds = {kind for part in named for kind in get_args(part)}
+    kinds = {*get_args(CohortSettings.model_fields["kind"].annotation)}
     assert {kind for name in LAYOUTS for kind in layout(name).cohorts} == kinds
 
 

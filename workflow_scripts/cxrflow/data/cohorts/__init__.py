@@ -3,5 +3,5 @@
 Kinds are ``pairs``, ``grounding``, ``classification``, ``nli``, ``progression`` and ``retrieval``.
 They share ``filters``, ``priors``, ``splits``, ``validation`` and ``held_out``. ``texts`` joins the
 reports, ``leakage`` checks the result, ``flow`` counts each step. ``build_cohort`` is the program,
-for which ``cohort`` and ``published_cohort`` read the data sets.
+for which ``cohort`` reads the data sets.
 """

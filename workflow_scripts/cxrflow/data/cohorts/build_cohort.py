@@ -43,12 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, CohortSettings)
 
-    if settings.kind == "retrieval" or (
-        settings.kind == "classification" and settings.split_method == "official"
-    ):
-        from cxrflow.data.cohorts.published_cohort import make_cohort
-    else:
-        from cxrflow.data.cohorts.cohort import make_cohort
+    from cxrflow.data.cohorts.cohort import make_cohort
 
     make_cohort(options, settings)
     if settings.splits.validation is not None:

@@ -12,14 +12,23 @@ from dataclasses import replace
 
 import pandas as pd
 
-from cxrflow.data.cohorts import classification, filters, grounding, nli, pairs, progression
+from cxrflow.data.cohorts import (
+    classification,
+    filters,
+    grounding,
+    nli,
+    pairs,
+    progression,
+    published_parts,
+    retrieval,
+)
 from cxrflow.data.cohorts.flow import Cohort, Flow
 from cxrflow.data.cohorts.held_out import held_out_patients, held_out_sets
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.cohorts.splits import training_shares
 from cxrflow.data.cohorts.texts import read_corpus, report_labels, study_key
 from cxrflow.data.layouts import Layout, layout
-from cxrflow.data.readers.common_tables import Request, Tables
+from cxrflow.data.readers.common_tables import Request, RetrievalTables, Tables
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import atomic_folder, file_digest, fingerprint, is_synthetic, write_json
 from cxrflow.files.csv_table import inert
@@ -29,7 +38,7 @@ log = logging.getLogger("cxrflow")
 
 
 def make_cohort(options: Namespace, settings: CohortSettings) -> None:
-    """Build a cohort of any kind but the published ones and write its folder."""
+    """Build a cohort and write its folder."""
     if (options.images_layout is None) != (options.images_root is None):
         raise InputError("--images-layout and --images-root: expected both or neither")
     options.dataset = options.dataset or options.layout
@@ -49,11 +58,12 @@ def make_cohort(options: Namespace, settings: CohortSettings) -> None:
         "classification": _classification,
         "nli": _nli,
         "progression": _progression,
+        "retrieval": _retrieval,
     }
     cohort = build[settings.kind](options, origin, settings, flow)
     if cohort.rows.empty:
-        raise InputError(f"{options.root}: no row is left in the cohort; {largest_drop(flow)}")
-    write_cohort(cohort, flow, settings, options)
+        raise InputError(f"{options.root}: no row is left in the cohort; {_largest_drop(flow)}")
+    _write_cohort(cohort, flow, settings, options)
     log.info("%s: %d %s", options.output, len(cohort.rows), cohort.unit)
 
 
@@ -100,15 +110,20 @@ def _published_labels(tables: Tables, pictures: Tables, study_prefix: str) -> pd
     )
 
 
-def _grounding(options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
+def _image_layout(options: Namespace) -> Layout:
+    """The layout of the data set that holds the images, for annotations without any."""
     if options.images_root is None:
         raise InputError(
             f"--images-layout and --images-root are missing; the images of {options.layout} lie in "
             "another data set"
         )
+    return layout(options.images_layout)
+
+
+def _grounding(options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
+    reader = _image_layout(options)
     tables = origin.read(options.root, Request(options.threads, headers=False))
     image_ids = frozenset(tables.images["image_id"])
-    reader = layout(options.images_layout)
     if settings.priors:
         images = reader.read(options.images_root, Request(options.threads, headers=False)).images
         patients = images.loc[images["image_id"].isin(image_ids), "subject_id"]
@@ -125,11 +140,14 @@ def _grounding(options: Namespace, origin: Layout, settings: CohortSettings, flo
 def _classification(
     options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow
 ) -> Cohort:
-    tables = origin.read(options.root, Request(options.threads))
+    published = settings.split_method == "official"
+    read = origin.reader("published" if published and origin.published else "tables")
+    tables: Tables = read(options.root, Request(options.threads))
     flow.notes += tables.notes
     held_out, notes = held_out_patients(options.held_out, origin)
     flow.notes += notes
-    return classification.build(tables, held_out, settings, flow)
+    build = published_parts.build if published else classification.build
+    return build(tables, held_out, settings, flow)
 
 
 def _nli(options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
@@ -141,11 +159,7 @@ def _nli(options: Namespace, origin: Layout, settings: CohortSettings, flow: Flo
 def _progression(
     options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow
 ) -> Cohort:
-    if options.images_root is None:
-        raise InputError(
-            f"--images-layout and --images-root are missing; the images of {options.layout} lie in "
-            "another data set"
-        )
+    reader = _image_layout(options)
     request = Request(options.threads, headers=False)
     tables = origin.read(options.root, request)
     silver = None
@@ -159,13 +173,23 @@ def _progression(
         silver = silver_layout.read(options.training.root, request)
     image_ids = progression.labelled_images(tables, silver)
     request = Request(options.threads, images=image_ids)
-    pictures = layout(options.images_layout).read(options.images_root, request)
+    pictures = reader.read(options.images_root, request)
     held_out, notes = held_out_patients(options.held_out, origin)
     flow.notes += [*tables.notes, *notes]
     sources = progression.ProgressionSources(
         tables, silver, _curated(pictures, options, flow), held_out
     )
     return progression.build(sources, settings, flow, options.threads)
+
+
+def _retrieval(options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
+    reader = _image_layout(options)
+    tables: RetrievalTables = origin.reader("tables")(
+        options.root, Request(options.threads, headers=False)
+    )
+    request = Request(options.threads, images=frozenset(tables.images["image_id"]))
+    flow.notes += tables.notes
+    return retrieval.build(tables, reader.read(options.images_root, request), flow)
 
 
 def _curated(pictures: Tables, options: Namespace, flow: Flow) -> Tables:
@@ -179,7 +203,8 @@ def _curated(pictures: Tables, options: Namespace, flow: Flow) -> Tables:
     return replace(pictures, images=pictures.images.assign(**{filters.REJECTED: rejects}))
 
 
-def largest_drop(flow: Flow) -> str:
+def _largest_drop(flow: Flow) -> str:
+    """Return the reason for which most rows were dropped."""
     drops = [(drop["count"], step["name"], drop) for step in flow.steps for drop in step["dropped"]]
     if not drops:
         return "nothing was listed"
@@ -187,7 +212,7 @@ def largest_drop(flow: Flow) -> str:
     return f"most were dropped at '{name}': {drop['reason']} ({count}, e.g. {drop['examples'][:2]})"
 
 
-def write_cohort(cohort: Cohort, flow: Flow, settings: CohortSettings, options: Namespace) -> None:
+def _write_cohort(cohort: Cohort, flow: Flow, settings: CohortSettings, options: Namespace) -> None:
     training = options.training and options.training.root
     roots = [root for root in (options.root, options.images_root, training) if root is not None]
     name = "pairs" if settings.kind == "pairs" else "samples"
@@ -220,3 +245,5 @@ def write_cohort(cohort: Cohort, flow: Flow, settings: CohortSettings, options: 
                 **cohort.extra,
             },
         )
+        if cohort.queries is not None:
+            cohort.queries.to_parquet(folder / "queries.parquet", index=False)

@@ -78,6 +78,7 @@ class Cohort:
         split: split by patient (index: patient, or study or sample where patients are not known).
         unit: what a row is: studies, images or samples.
         documents: ``document_id``, ``text``, ``split`` of pair cohorts.
+        queries: ``query_id``, ``category``, ``text`` of retrieval cohorts.
         extra: further entries of ``flow.json``.
     """
 
@@ -86,6 +87,7 @@ class Cohort:
     split: pd.Series
     unit: str
     documents: pd.DataFrame | None = None
+    queries: pd.DataFrame | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
     def split_sizes(self) -> dict[str, dict[str, int]]:

@@ -5,7 +5,6 @@ A row is an image with its category and its ``part``: a query, or a candidate th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import pandas as pd
 
@@ -22,14 +21,7 @@ COLUMNS = (
 _PARTS = {"candidate": "candidates", "query": "image queries"}
 
 
-@dataclass(frozen=True)
-class RetrievalCohort(Cohort):
-    """A cohort with ``queries``: ``query_id``, ``category``, ``text``."""
-
-    queries: pd.DataFrame = field(default_factory=pd.DataFrame)
-
-
-def build(tables: RetrievalTables, pictures: Tables, flow: Flow) -> RetrievalCohort:
+def build(tables: RetrievalTables, pictures: Tables, flow: Flow) -> Cohort:
     """Join queries and candidates to their images.
 
     Args:
@@ -62,7 +54,7 @@ def build(tables: RetrievalTables, pictures: Tables, flow: Flow) -> RetrievalCoh
     flow.check("each image once", leakage.unique_rows(rows, "image", tables.source))
     _require_answers(rows, tables)
     patients = pd.Index(rows["subject_id"].unique(), dtype="str")
-    return RetrievalCohort(
+    return Cohort(
         rows=rows,
         images=rows[["image_id", "image_path"]],
         split=pd.Series("test", index=patients, dtype="str"),

@@ -1,80 +1,25 @@
-"""Cohorts whose rows are the publisher's to choose: labelled images in published parts, retrieval.
+"""Classification cohorts in the parts that the publisher chose.
 
 CheXpert, COVIDx, MURA and RSNA's second stage come with a test part of their own (ConVIRT, Appendix
-B). Patients who are held out leave the other parts; they do not go to test, which would no longer
-be the published one.
+B). Held-out patients leave the other parts. They do not go to test, which would no longer be the
+published one.
 """
 
-import logging
-from argparse import Namespace
 from collections.abc import Mapping, Set
 from dataclasses import replace
 
 import pandas as pd
 
-from cxrflow.data.cohorts import classification, leakage, retrieval
-
-# What stands in that module counts as code of every cohort, so that nothing is moved out of it.
-from cxrflow.data.cohorts.cohort import largest_drop, write_cohort
+from cxrflow.data.cohorts import classification, leakage
 from cxrflow.data.cohorts.flow import Cohort, Flow
-from cxrflow.data.cohorts.held_out import held_out_patients, held_out_sets
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.cohorts.splits import groups
-from cxrflow.data.layouts import Layout, layout
-from cxrflow.data.readers.common_tables import Request, RetrievalTables, Tables
+from cxrflow.data.readers.common_tables import Tables
 from cxrflow.errors import InputError
 from cxrflow.files.drops import Drop
 
-log = logging.getLogger("cxrflow")
 
-
-def make_cohort(options: Namespace, settings: CohortSettings) -> None:
-    """Build a cohort whose rows the publisher has chosen, and write its folder."""
-    options.dataset = options.dataset or options.layout
-    options.training = None
-    origin = layout(options.layout)
-    if settings.kind not in origin.cohorts:
-        raise InputError(
-            f"--layout {options.layout}: makes cohorts of kind {', '.join(origin.cohorts)}, "
-            f"settings ask for {settings.kind}"
-        )
-    flow = Flow(options.root, settings.max_failed_share)
-    build = _retrieval if settings.kind == "retrieval" else _classification
-    cohort = build(options, origin, settings, flow)
-    if cohort.rows.empty:
-        raise InputError(f"{options.root}: no row is left in the cohort; {largest_drop(flow)}")
-    write_cohort(cohort, flow, settings, options)
-    if isinstance(cohort, retrieval.RetrievalCohort):
-        cohort.queries.to_parquet(options.output / "queries.parquet", index=False)
-    log.info("%s: %d %s", options.output, len(cohort.rows), cohort.unit)
-
-
-def _retrieval(options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
-    if options.images_root is None:
-        raise InputError(
-            f"--images-layout and --images-root are missing; the images of {options.layout} lie in "
-            "another data set"
-        )
-    request = Request(options.threads, headers=False)
-    tables: RetrievalTables = origin.reader("tables")(options.root, request)
-    request = Request(options.threads, images=frozenset(tables.images["image_id"]))
-    pictures = layout(options.images_layout).read(options.images_root, request)
-    flow.notes += tables.notes
-    return retrieval.build(tables, pictures, flow)
-
-
-def _classification(
-    options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow
-) -> Cohort:
-    read = origin.reader("published" if origin.published else "tables")
-    tables: Tables = read(options.root, Request(options.threads))
-    flow.notes += tables.notes
-    held_out, notes = held_out_patients(held_out_sets(options.held_out), origin)
-    flow.notes += notes
-    return build_classification(tables, held_out, settings, flow)
-
-
-def build_classification(
+def build(
     tables: Tables, held_out: Mapping[str, Set[str]], settings: CohortSettings, flow: Flow
 ) -> Cohort:
     """Build labelled images in their published parts, renamed by ``splits.parts``.
