@@ -211,21 +211,17 @@ write_features(Path("features"), rows[["image_id"]], {"pooled": features}, said)
     assert f'"value": {5 / 11:.8f}'[:16] in scores and '"n": 12' in scores
 
 
-def test_the_term_is_its_equation(extended: Checkout) -> None:
+def test_the_term_is_one_of_its_model(extended: Checkout) -> None:
+    """How it is trained and scored: test_reruns.py."""
     python(extended.folder, "-c", """
-from types import SimpleNamespace as Of
-import torch
 from cxrflow.config import load_config
-from cxrflow.pretrain.terms.pair_distance import PairDistance
-text, image = torch.randn(2, 4, 8, dtype=torch.float64)
-views = Of(image=Of(projected_global=image), text=Of(projected=text), batch=Of(rows=range(6)))
-loss = PairDistance(Of(weight=0.1), None).loss(views)
-torch.testing.assert_close(loss, ((image - text) ** 2).sum().float() / 6)
 run = load_config(["config.yaml", "three.yaml"])
-named = run.model("my_method/my_method").settings.terms.named()
-assert list(named) == ["global_alignment", "mlm", "pair_distance"]
-assert named["pair_distance"].weight == 0.1
-assert "pretrain.terms.pair_distance" in run.code_of("my_method/my_method")
+terms = run.model("my_method/my_method").settings.terms
+assert list(terms.named()) == ["mlm", "cross_attention"]
+assert terms.similarity == "cross_attention"
+assert {"pretrain.terms.cross_attention", "similarity.cross_attention"} <= {
+    *run.code_of("my_method/my_method")
+}
 """)  # fmt: skip
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cxrflow.encoders.word_aggregation import Words
 from cxrflow.errors import InputError
 from cxrflow.pretrain.chance import Answers, Validated, Validation
 from cxrflow.pretrain.inputs import move, require_whole_ghosts
@@ -69,6 +70,13 @@ class Batch(NamedTuple):
     def gather(self, *parts: Tensor) -> tuple[list[Tensor], slice]:
         """The rows of all processes, and where this one's are: ``Processes.gather``."""
         return self.processes.gather(len(self.rows), *parts)
+
+    def gather_words(self, words: Words) -> Words:
+        """The words of the texts of all processes, padded to the longest of them."""
+        (lengths,), _ = self.gather(torch.tensor(words.lengths))
+        behind = int(lengths.max()) - words.word_BWD.shape[1]
+        (word_BWD,), _ = self.gather(nn.functional.pad(words.word_BWD, (0, 0, 0, behind)))
+        return Words(word_BWD, lengths.tolist())
 
 
 class Views:

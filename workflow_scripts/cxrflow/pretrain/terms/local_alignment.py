@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize, pad
+from torch.nn.functional import normalize
 
 from cxrflow.encoders.word_aggregation import Words
 from cxrflow.errors import InputError
@@ -63,11 +63,9 @@ class LocalAlignment(Term):
         word_IWP, patch_IhwP = words.word_BWD.float(), image.unnormalised_patches
         if self.settings.normalised:
             word_IWP, patch_IhwP = normalize(word_IWP, dim=2), image.projected_patches
-        (length_B,), _ = views.batch.gather(torch.tensor(words.lengths))
-        behind = int(length_B.max()) - word_IWP.shape[1]
-        (word_BWP,), _ = views.batch.gather(pad(word_IWP, (0, 0, 0, behind)))
+        word_BWP, lengths = views.batch.gather_words(Words(word_IWP, words.lengths))
         similarity_IB = local_similarity(
-            patch_IhwP.flatten(1, 2), word_BWP, length_B.tolist(), self.local.config.matching
+            patch_IhwP.flatten(1, 2), word_BWP, lengths, self.local.config.matching
         )
         (similarity_BB,), own = views.batch.gather(similarity_IB)
         return symmetric_cross_entropy(self.settings.temp3 * similarity_BB, own)
