@@ -43,14 +43,14 @@ from cxrflow.text.tokenizer import VocabularyInfo
 TEXTS = ["no pleural effusions .", "nodule", "heart is large . no effusion"]
 PIXELS = torch.rand(4, 1, 32, 32, generator=torch.Generator().manual_seed(0))
 TERMS = {
-    "local": (LocalAlignment, LocalAlignmentSettings(exported=True, layers=2)),
+    "local": (LocalAlignment, LocalAlignmentSettings(model_similarity=True, layers=2)),
     "local of unit vectors": (
         LocalAlignment,
         LocalAlignmentSettings(
-            exported=True, layers=1, normalised=True, word_softmax=False, match="dot"
+            model_similarity=True, layers=1, normalised=True, word_softmax=False, match="dot"
         ),
     ),
-    "perceptron": (PairMatching, PairMatchingSettings(exported=True, hidden=5)),
+    "perceptron": (PairMatching, PairMatchingSettings(model_similarity=True, hidden=5)),
 }
 
 
@@ -170,12 +170,15 @@ def test_without_a_similarity_of_its_own_a_model_compares_by_cosine(folder: Path
 
 
 def test_only_one_term_gives_a_model_its_similarity() -> None:
-    both = {"local_alignment": {"exported": True}, "pair_matching": {"exported": True}}
+    both = {
+        "local_alignment": {"model_similarity": True},
+        "pair_matching": {"model_similarity": True},
+    }
     with pytest.raises(ValidationError, match="local_alignment and pair_matching are both"):
         StudyTerms.model_validate(both)
     terms = JointTerms.model_validate({"global_alignment": {}, "local_alignment": {}})
     assert terms.similarity is None
-    assert StudyTerms.model_validate({"pair_matching": {"exported": True}}).similarity == (
+    assert StudyTerms.model_validate({"pair_matching": {"model_similarity": True}}).similarity == (
         "perceptron"
     )
 

@@ -1,6 +1,6 @@
 """Local matching of words and patches: GLoRIA's similarity (Huang et al. 2021, Eq. 2 to 4).
 
-A model compares by it that was trained with the local term and says ``exported: true`` there.
+A model keeps it if the local term that trained it says ``model_similarity: true``.
 """
 
 from typing import Literal

@@ -1,7 +1,7 @@
 """A perceptron of both projections: the classifier of Contrastive-Binary-Loss (ConVIRT 4.3).
 
-The paper scores that baseline by the cosine all the same. With ``exported: true`` in the term a
-model is scored by what it was trained with.
+The paper scores that baseline by the cosine all the same. With ``model_similarity: true`` in the
+term a model is scored by what it was trained with.
 
 Shapes: N images, T texts, P width of the projections, h x w grid.
 """

@@ -56,7 +56,7 @@ class LocalAlignment(Term):
         return self.local.words(text.encoder, text.states, text.ids)
 
     def similarity(self) -> Local | None:
-        return self.local if self.settings.exported else None
+        return self.local if self.settings.model_similarity else None
 
     def loss(self, views: "PairViews") -> Tensor:
         image, words = views.image, self.words(views.text)

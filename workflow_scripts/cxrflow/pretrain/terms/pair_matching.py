@@ -2,7 +2,7 @@
 
 Both encoders' outputs are projected linearly to one width, side by side they go through a
 perceptron. The paper compares images and texts by the cosine of their projections afterwards, like
-any model's; with ``exported`` the model keeps the perceptron and is scored by it.
+any model's; with ``model_similarity`` the model keeps the perceptron and is scored by it.
 """
 
 from typing import TYPE_CHECKING
@@ -40,7 +40,7 @@ class PairMatching(Term):
         return pair_matching(real_I, fake_I, len(views.batch.rows))
 
     def similarity(self) -> Perceptron | None:
-        return self.perceptron if self.settings.exported else None
+        return self.perceptron if self.settings.model_similarity else None
 
     def answers(self, views: "StudyViews") -> Answers:
         pairs = len(views.batch.rows)

@@ -4,14 +4,14 @@ Defaults are the papers' own. The order of the lists below is that in which term
 added up, whatever the order in a recipe.
 """
 
-from typing import ClassVar, Literal, Self, get_args
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from cxrflow.settings import Settings
+from cxrflow.settings import Before, Settings
 from cxrflow.text.settings import MaskingSettings
 
-EXPORTED = "the model compares images with texts by this term afterwards, not by the cosine"
+MODEL_SIMILARITY = "the model compares images with texts by this term afterwards, not by the cosine"
 
 
 class TermSettings(Settings):
@@ -134,11 +134,11 @@ class LocalAlignmentSettings(TermSettings):
         "of all patches",
     )
     cls_is_word: bool = Field(False, description="[CLS] counts as a word: GLoRIA's published code")
-    exported: bool = Field(False, description=EXPORTED)
+    model_similarity: Annotated[bool, Before(False)] = Field(False, description=MODEL_SIMILARITY)
 
     @property
     def similarity(self) -> str | None:
-        return "local" if self.exported else None
+        return "local" if self.model_similarity else None
 
 
 class PairMatchingSettings(TermSettings):
@@ -150,11 +150,13 @@ class PairMatchingSettings(TermSettings):
     hidden: int | None = Field(
         None, ge=1, description="width inside the classifier, not stated; null: the joint space's"
     )
-    exported: bool = Field(False, description=f"{EXPORTED}. The paper scores it by the cosine")
+    model_similarity: Annotated[bool, Before(False)] = Field(
+        False, description=f"{MODEL_SIMILARITY}. The paper scores it by the cosine"
+    )
 
     @property
     def similarity(self) -> str | None:
-        return "perceptron" if self.exported else None
+        return "perceptron" if self.model_similarity else None
 
 
 class ClassificationSettings(TermSettings):
@@ -200,10 +202,10 @@ class Terms(Settings):
 
     @model_validator(mode="after")
     def _one_similarity(self) -> Self:
-        exported = [name for name, term in self.named().items() if term.similarity]
-        if len(exported) > 1:
+        names = [name for name, term in self.named().items() if term.similarity]
+        if len(names) > 1:
             raise ValueError(
-                f"{' and '.join(exported)} are both to be kept as the model's similarity; expected "
+                f"{' and '.join(names)} are both to be kept as the model's similarity; expected "
                 "at most one"
             )
         return self
