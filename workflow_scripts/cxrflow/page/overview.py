@@ -9,7 +9,7 @@ from cxrflow.config.configuration import Config
 from cxrflow.names import short_name
 from cxrflow.page.inputs import RunFolder, Training
 from cxrflow.page.training import unlearnt
-from cxrflow.papers.table import Column, Lead, Row, TableCell, Table
+from cxrflow.papers.table import Column, Lead, Row, Table, TableCell
 from cxrflow.tables.cells import Cell, make_cell
 from cxrflow.tables.results import Results
 from cxrflow.tables.tests import Tests

@@ -28,8 +28,8 @@ from cxrflow.papers.table import (
     Headline,
     Lead,
     Ordering,
-    TableCell,
     Table,
+    TableCell,
     check_places,
     comparisons,
 )

@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 from typing import Literal
 
 from cxrflow.metrics.crossed import over_trainings
-from cxrflow.papers.table import TableCell, Table
+from cxrflow.papers.table import Table, TableCell
 from cxrflow.tables.results import NOT_RUN, Results
 from cxrflow.tables.tests import Tested, Tests
 
