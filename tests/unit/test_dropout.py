@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from cxrflow.encoders.dropout import Dropout, attention, kept
+from cxrflow.encoders.dropout import Dropout, attention, dropout_factors
 
 ROWS, HEADS, QUERIES, KEYS, WIDTH = 3, 2, 5, 7, 4
 
@@ -15,7 +15,7 @@ ROWS, HEADS, QUERIES, KEYS, WIDTH = 3, 2, 5, 7, 4
 @pytest.mark.parametrize("rate", [0.1, 0.25, 0.5, 2**-16, 1 - 2**-16])
 def test_the_rate_is_dropped_and_the_expectation_stays(rate: float) -> None:
     torch.manual_seed(0)
-    factors = kept(torch.empty(1_000_003), rate)
+    factors = dropout_factors(torch.empty(1_000_003), rate)
     steps = round(rate * 2**16) / 2**16
     share = (factors == 0).double().mean().item()
     assert abs(share - steps) < 4 * math.sqrt(steps * (1 - steps) / len(factors)) + 1e-9
@@ -25,7 +25,7 @@ def test_the_rate_is_dropped_and_the_expectation_stays(rate: float) -> None:
 
 def test_neighbours_that_share_a_draw_are_independent() -> None:
     torch.manual_seed(1)
-    dropped = (kept(torch.empty(250_000, 4), 0.25) == 0).double()
+    dropped = (dropout_factors(torch.empty(250_000, 4), 0.25) == 0).double()
     correlation = torch.corrcoef(dropped.T)
     assert (correlation - torch.eye(4)).abs().max() < 4 / math.sqrt(len(dropped))
     assert abs(torch.corrcoef(torch.stack([dropped[:-1, 3], dropped[1:, 0]]))[0, 1]) < 0.01
@@ -37,10 +37,10 @@ def test_a_seed_draws_the_same_with_any_number_of_threads() -> None:
     for count in (1, 2, 2):
         torch.set_num_threads(count)
         torch.manual_seed(7)
-        draws.append(kept(torch.empty(401, 333), 0.3))
+        draws.append(dropout_factors(torch.empty(401, 333), 0.3))
     torch.set_num_threads(threads)
     assert torch.equal(draws[0], draws[1]) and torch.equal(draws[1], draws[2])
-    assert not torch.equal(draws[2], kept(torch.empty(401, 333), 0.3))
+    assert not torch.equal(draws[2], dropout_factors(torch.empty(401, 333), 0.3))
 
 
 def test_the_gradient_takes_the_same_mask_and_evaluation_none() -> None:
@@ -82,7 +82,7 @@ def test_attention_is_the_sum_over_what_is_kept_with_gradients(which: str) -> No
     torch.manual_seed(3)
     ours = attention(q, k, v, mask, dropout_p=0.3, is_causal=which == "causal")
     torch.manual_seed(3)
-    factors = kept(torch.empty(ROWS, HEADS, QUERIES, KEYS, dtype=torch.float64), 0.3)
+    factors = dropout_factors(torch.empty(ROWS, HEADS, QUERIES, KEYS, dtype=torch.float64), 0.3)
     exponentials = torch.exp(torch.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(WIDTH)) * seen
     weights = exponentials / exponentials.sum(-1, keepdim=True) * factors
     wanted = torch.einsum("bhqk,bhkd->bhqd", weights, v)

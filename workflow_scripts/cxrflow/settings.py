@@ -111,7 +111,7 @@ class Kind(Settings):
         return f"{self.room}.{self.kind}"
 
     def code(self, name: str) -> Any:
-        """What is called ``name`` in that module."""
+        """Return the class called ``name`` in that module, imported now."""
         return getattr(import_module(f"cxrflow.{self.module}"), name)
 
 

@@ -26,11 +26,11 @@ def attention_weights(attention: SelfAttention, tokens_BTD: Tensor) -> Tensor:
 
 
 def block_attention(trunk: Trunk, frames: Frames[Tensor]) -> list[Tensor]:
-    """Of each block its attention, [B, T, T], mean over the heads; all studies have a prior."""
-    found: list[Tensor] = []
+    """Return each block's attention, [B, T, T], mean over its heads; all studies have a prior."""
+    weights: list[Tensor] = []
 
     def record(attention: SelfAttention, inputs: tuple[Any, ...]) -> None:
-        found.append(attention_weights(attention, inputs[0]).mean(1))
+        weights.append(attention_weights(attention, inputs[0]).mean(1))
 
     blocks: Any = trunk.vit_pooler.blocks
     hooks = [block.attn.register_forward_pre_hook(record) for block in blocks]
@@ -39,7 +39,7 @@ def block_attention(trunk: Trunk, frames: Frames[Tensor]) -> list[Tensor]:
     finally:
         for hook in hooks:
             hook.remove()
-    return found
+    return weights
 
 
 def keep_greatest(weights_BTT: Tensor, share: float) -> Tensor:

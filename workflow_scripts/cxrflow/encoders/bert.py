@@ -83,11 +83,11 @@ class SelfAttention(nn.Module):
 
     def forward(self, hidden_TD: Tensor) -> Tensor:
         """Query, key and value of each token, [T, 3D], in one product."""
-        parts = (self.query, self.key, self.value)
+        layers = (self.query, self.key, self.value)
         return nn.functional.linear(
             hidden_TD,
-            torch.cat([part.weight for part in parts]),
-            torch.cat([part.bias for part in parts]),
+            torch.cat([layer.weight for layer in layers]),
+            torch.cat([layer.bias for layer in layers]),
         )
 
 
@@ -139,8 +139,8 @@ class Layer(nn.Module):
         return self.attention.self(hidden_TD)
 
     def after_attention(self, context_TD: Tensor, hidden_TD: Tensor) -> Tensor:
-        """The states that the layer gives, from the tokens' contexts and the states it got."""
-        # Said because a compiler takes the two numbers of tokens for unrelated.
+        """Return the layer's states from the tokens' contexts and the states that entered it."""
+        # A compiler would take the two numbers of tokens for unrelated.
         torch._check(context_TD.shape[0] == hidden_TD.shape[0])
         attended_TD = self.attention.output(context_TD, hidden_TD)
         return self.output(self.intermediate(attended_TD), attended_TD)
@@ -188,9 +188,9 @@ class TokenHead(nn.Module):
         return self.predictions(hidden)
 
 
-def initialised(part: ModuleT, deviation: float) -> ModuleT:
-    """``part`` with BERT's initial weights, drawn module by module, the inner ones first."""
-    return part.apply(partial(_initialise, deviation))
+def initialised(module: ModuleT, deviation: float) -> ModuleT:
+    """``module`` with BERT's initial weights, drawn submodule by submodule, inner ones first."""
+    return module.apply(partial(_initialise, deviation))
 
 
 @torch.no_grad()

@@ -37,14 +37,14 @@ class CaptionerConfig(Settings):
 
 
 class Caption(NamedTuple):
-    """What a captioner gives for texts whose tokens it knows."""
+    """The predictions for texts whose tokens are given."""
 
     logits: Tensor  # [N, V]
     attended: Tensor | None  # [B, M], attention of a patch over all words, where it is soft
 
 
 class Reading(Protocol):
-    """What sequences have read; the beams of an image stand side by side and share its patches."""
+    """The state of sequences being read; beams of an image are neighbours and share its patches."""
 
     def next(self, token_R: Tensor) -> Tensor:
         """Read a token of every sequence, and give its states [R, D]."""
@@ -64,7 +64,7 @@ class Captioner(nn.Module, ABC):
 
     @property
     def settings(self) -> ReportDecoderSettings:
-        """What it reads and writes, in the words of a report decoder."""
+        """The texts it reads and writes, as settings of a report decoder."""
         return self.config.captioning.report
 
     def require_vocabulary(self, vocabulary: str, source: Path) -> None:

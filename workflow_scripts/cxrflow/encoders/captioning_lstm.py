@@ -24,10 +24,10 @@ class State(NamedTuple):
     memory: Tensor
 
 
-class Seen(NamedTuple):
-    """Patches, and what attention compares of them, which is the same at every word."""
+class Patches(NamedTuple):
+    """Features of the patches, and their keys, which are the same at every word."""
 
-    patches: Tensor  # [B, M, F]
+    features: Tensor  # [B, M, F]
     keys: Tensor  # [B, M, D]
 
 
@@ -54,40 +54,44 @@ class Decoder(Captioner):
 
     def forward(self, input_ids_BL: Tensor, patches_BMF: Tensor, positions_N: Tensor) -> Caption:
         words_BLD = self.words(input_ids_BL)
-        seen, state = self.look(patches_BMF), self.start(patches_BMF)
+        patches, state = self.look(patches_BMF), self.start(patches_BMF)
         hidden, contexts, weights = [], [], []
         for place in range(input_ids_BL.shape[1]):
-            state, context_BF, weight_BM = self.step(words_BLD[:, place], state, seen)
+            state, context_BF, weight_BM = self.step(words_BLD[:, place], state, patches)
             hidden.append(state.hidden)
             contexts.append(context_BF)
             weights.append(weight_BM)
-        parts = (words_BLD, torch.stack(hidden, dim=1), torch.stack(contexts, dim=1))
-        output_ND = self.output(*(part.flatten(0, 1)[positions_N] for part in parts))
+        inputs = (words_BLD, torch.stack(hidden, dim=1), torch.stack(contexts, dim=1))
+        output_ND = self.output(*(states.flatten(0, 1)[positions_N] for states in inputs))
         # Only where a word is predicted: not at the end, not in padding.
         predicts = input_ids_BL.new_zeros(input_ids_BL.numel()).index_fill(0, positions_N, 1)
         weight_BLM = torch.stack(weights, dim=1) * predicts.view(*input_ids_BL.shape, 1)
         return Caption(self.cls(output_ND), weight_BLM.sum(1))
 
-    def look(self, patches_BMF: Tensor) -> Seen:
-        """The patches as every word sees them."""
-        return Seen(patches_BMF, self.attention_patch(patches_BMF))
+    def look(self, patches_BMF: Tensor) -> Patches:
+        """Return the patches with their keys."""
+        return Patches(patches_BMF, self.attention_patch(patches_BMF))
 
     def start(self, patches_BMF: Tensor) -> State:
         """From the mean of the patches (section 3.1.2)."""
         mean_BF = patches_BMF.mean(1)
         return State(self.first_hidden(mean_BF).tanh(), self.first_memory(mean_BF).tanh())
 
-    def step(self, word_RD: Tensor, before: State, seen: Seen) -> tuple[State, Tensor, Tensor]:
+    def step(
+        self, word_RD: Tensor, before: State, patches: Patches
+    ) -> tuple[State, Tensor, Tensor]:
         """Read a word: the state, the context [R, F] and the weights [R, M] of what it looked at.
 
         alpha_t = softmax(f_att(a_i, h_{t-1})) (Eq. 4 to 6), z_t = beta_t sum of alpha_ti a_i with
         beta_t = sigmoid(f_beta(h_{t-1})) (section 4.2.1), and the LSTM (Eq. 1 to 3).
         """
-        images = len(seen.patches)
+        images = len(patches.features)
         query_BKD = self.attention_hidden(before.hidden).unflatten(0, (images, -1))
-        energy_BKM = self.attention((seen.keys[:, None] + query_BKD[:, :, None]).tanh()).squeeze(-1)
+        energy_BKM = self.attention((patches.keys[:, None] + query_BKD[:, :, None]).tanh()).squeeze(
+            -1
+        )
         weight_BKM = energy_BKM.softmax(dim=-1)
-        context_RF = (weight_BKM @ seen.patches).flatten(0, 1)
+        context_RF = (weight_BKM @ patches.features).flatten(0, 1)
         context_RF = self.gate(before.hidden).sigmoid() * context_RF
         state = State(*self.lstm(torch.cat([word_RD, context_RF], dim=1), before))
         return state, context_RF, weight_BKM.flatten(0, 1)
@@ -105,15 +109,15 @@ class Reading:
     """The LSTM's states of R sequences."""
 
     def __init__(self, decoder: Decoder, patches_BMF: Tensor) -> None:
-        self.decoder, self.seen = decoder, decoder.look(patches_BMF)
+        self.decoder, self.patches = decoder, decoder.look(patches_BMF)
         self.state = decoder.start(patches_BMF)
 
     def next(self, token_R: Tensor) -> Tensor:
         word_RD = self.decoder.words(token_R)
-        self.state, context_RF, _ = self.decoder.step(word_RD, self.state, self.seen)
+        self.state, context_RF, _ = self.decoder.step(word_RD, self.state, self.patches)
         return self.decoder.output(word_RD, self.state.hidden, context_RF)
 
     def take(self, rows_R: Tensor, images_B: Tensor | None = None) -> None:
-        self.state = State(*(part[rows_R] for part in self.state))
+        self.state = State(*(states[rows_R] for states in self.state))
         if images_B is not None:
-            self.seen = Seen(*(part[images_B] for part in self.seen))
+            self.patches = Patches(*(states[images_B] for states in self.patches))

@@ -29,22 +29,24 @@ class Attention(nn.Module):
         super().__init__()
         width, self.heads = settings.width, settings.heads
         self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
-        for part in (self.query, self.key, self.value, self.out):
-            nn.init.xavier_uniform_(part.weight)
-            nn.init.zeros_(part.bias)
+        for layer in (self.query, self.key, self.value, self.out):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
         self.memory_key, self.memory_value = (
             nn.Parameter(torch.randn(memory, width) / sqrt(size)) if memory else None
             for size in (width // settings.heads, memory or 1)
         )
 
     def attended(self, states_BSD: Tensor) -> Attended:
-        """What queries attend to."""
+        """Return the keys and values of these states, with those of the memory."""
         keys, values = self.key(states_BSD), self.value(states_BSD)
         if self.memory_key is not None and self.memory_value is not None:
-            own = (part.expand(len(keys), -1, -1) for part in (self.memory_key, self.memory_value))
+            memory = (
+                slots.expand(len(keys), -1, -1) for slots in (self.memory_key, self.memory_value)
+            )
             keys, values = (
-                torch.cat([part, more.to(part.dtype)], dim=1)
-                for part, more in zip((keys, values), own, strict=True)
+                torch.cat([states, slots.to(states.dtype)], dim=1)
+                for states, slots in zip((keys, values), memory, strict=True)
             )
         return by_head(keys, self.heads), by_head(values, self.heads)
 
@@ -111,23 +113,25 @@ class DecoderLayer(nn.Module):
     def forward(
         self, words_RLD: Tensor, levels: list[Attended], before: Attended | None
     ) -> tuple[Tensor, Attended]:
-        """The words' states, and what later words attend to; ``before``: what earlier ones gave.
+        """Return the words' states, and the keys and values that later words attend to.
 
-        Words of several sequences of an image look at it as if they were of one.
+        ``before`` are those of earlier words. Words of several sequences of an image look at it as
+        if they were of one.
         """
-        own = self.own.attended(words_RLD)
+        words = self.own.attended(words_RLD)
         if before is not None:
-            keys, values = zip(before, own, strict=True)
-            own = torch.cat(keys, dim=2), torch.cat(values, dim=2)
-        change = self.own(words_RLD, own, causal=before is None)
+            keys, values = zip(before, words, strict=True)
+            words = torch.cat(keys, dim=2), torch.cat(values, dim=2)
+        change = self.own(words_RLD, words, causal=before is None)
         y_RLD = self.after_own(words_RLD, change)
         y_BTD = y_RLD.view(len(levels[0][0]), -1, y_RLD.shape[2])
         mesh = torch.zeros_like(y_BTD)
         for gate, level in zip(self.gates, levels, strict=True):
-            seen = self.cross(y_BTD, level)  # C(X^i, Y), of one C for all levels
-            mesh = mesh + gate(torch.cat([y_BTD, seen], dim=-1)).sigmoid() * seen  # Eq. 5 and 7
+            context = self.cross(y_BTD, level)  # C(X^i, Y), of one C for all levels
+            alpha = gate(torch.cat([y_BTD, context], dim=-1)).sigmoid()  # Eq. 7
+            mesh = mesh + alpha * context  # Eq. 5
         z_RLD = self.after_mesh(y_RLD, mesh.view_as(y_RLD))
-        return self.after_feed_forward(z_RLD, self.feed_forward(z_RLD)), own
+        return self.after_feed_forward(z_RLD, self.feed_forward(z_RLD)), words
 
 
 class Decoder(Captioner):
@@ -157,7 +161,7 @@ class Decoder(Captioner):
         return Caption(self.cls(hidden_BLD.flatten(0, 1)[positions_N]), None)
 
     def levels(self, patches_BMF: Tensor) -> list[Tensor]:
-        """What each layer of the encoder makes of the patches, [B, M, D]."""
+        """Return the states of the patches after each layer of the encoder, [B, M, D]."""
         states, levels = self.patches(patches_BMF), []
         for layer in self.encoder:
             states = layer(states)
@@ -193,7 +197,7 @@ class Reading:
         return self.read(token_R[:, None])[:, 0]
 
     def take(self, rows_R: Tensor, images_B: Tensor | None = None) -> None:
-        self.before = [kept and (kept[0][rows_R], kept[1][rows_R]) for kept in self.before]
+        self.before = [cache and (cache[0][rows_R], cache[1][rows_R]) for cache in self.before]
         if images_B is not None:
             self.levels = [
                 [(keys[images_B], values[images_B]) for keys, values in levels]

@@ -29,7 +29,7 @@ from cxrflow.encoders.token_blocks import TokenBlocks
 
 
 class CrossAttention(nn.Module):
-    """What a text encoder of this ``config`` needs to attend to patches of width P."""
+    """The layers by which a text encoder of this ``config`` attends to patches of width P."""
 
     def __init__(self, config: BertConfig, patch_width: int) -> None:
         super().__init__()
@@ -61,8 +61,10 @@ class CrossAttention(nn.Module):
         patches_BMD = self.patches(patches_BMP)
         layers: Any = zip(bert.encoder.layer, self.layer, strict=True)
         for layer, guide in layers:
-            own = layer.attention.self
-            context_TD = blocks.attend(own(hidden_TD), own.heads, _self_attention(own, causal))
+            itself = layer.attention.self
+            context_TD = blocks.attend(
+                itself(hidden_TD), itself.heads, _self_attention(itself, causal)
+            )
             attended_TD = layer.attention.output(context_TD, hidden_TD)
             cross = guide.self
             context_TD = blocks.attend_to(
@@ -96,8 +98,8 @@ def by_head(states: Tensor, heads: int) -> Tensor:
     return states.unflatten(-1, (heads, -1)).transpose(-2, -3)
 
 
-def _self_attention(own: SelfAttention, causal: bool) -> Callable[..., Tensor]:
-    dropout = own.dropout.p * own.training
+def _self_attention(layer: SelfAttention, causal: bool) -> Callable[..., Tensor]:
+    dropout = layer.dropout.p * layer.training
     if not causal:
         return partial(attention, dropout_p=dropout)
     # Padding is on the right: no token sees it.

@@ -86,11 +86,11 @@ class CXRBert(nn.Module):
 
     @property
     def pooling(self) -> TextPooling:
-        """What the projection is given: the state of [CLS], the maximum or the mean of all."""
+        """The states that are projected: of [CLS], or the maximum or mean over all tokens."""
         return self.config.text_pooling
 
     def set_pooling(self, pooling: TextPooling) -> None:
-        """Change what the projection is given, in config.json too."""
+        """Change the states that are projected, in config.json too."""
         self.config = self.config.model_copy(update={"text_pooling": pooling})
 
     def hidden_states(
@@ -146,19 +146,19 @@ class CXRBert(nn.Module):
         count: int,
         segment_ids_BL: Tensor | None = None,
     ) -> list[Tensor]:
-        """Of :meth:`packed_states` the last ``count`` layers."""
+        """Return the states [B, L, D] of the last ``count`` layers, as :meth:`packed_states`."""
         blocks = TokenBlocks.of(document_BL, input_ids_BL.device)
         if segment_ids_BL is None:
             segment_ids_BL = torch.zeros_like(input_ids_BL)
         ids = (input_ids_BL, position_ids_BL, segment_ids_BL)
-        hidden_TD = self.bert.embeddings(*(one.flatten()[blocks.tokens] for one in ids))
+        hidden_TD = self.bert.embeddings(*(id_BL.flatten()[blocks.tokens] for id_BL in ids))
         layers: Any = self.bert.encoder.layer
         last = deque([hidden_TD], maxlen=count)
         for layer in layers:
-            own = layer.attention.self
-            attend = partial(attention, dropout_p=own.dropout.p * own.training)
+            itself = layer.attention.self
+            attend = partial(attention, dropout_p=itself.dropout.p * itself.training)
             qkv_T3D = self._before_attention(layer, hidden_TD)
-            context_TD = blocks.attend(qkv_T3D, own.heads, attend)
+            context_TD = blocks.attend(qkv_T3D, itself.heads, attend)
             hidden_TD = self._after_attention(layer, context_TD, hidden_TD)
             last.append(hidden_TD)
         rows_D = hidden_TD.new_zeros(input_ids_BL.numel(), hidden_TD.shape[1])
@@ -239,18 +239,18 @@ def _any_length(compiled: TokenWise) -> TokenWise:
 
     def call(layer: Any, *states_TD: Tensor) -> Tensor:
         # A view would bring its base along, whose size is not marked.
-        own = [states.clone() if states._is_view() else states for states in states_TD]
-        for states in own:
+        copies_TD = [states.clone() if states._is_view() else states for states in states_TD]
+        for states in copies_TD:
             torch._dynamo.decorators.mark_unbacked(states, 0)
-        return compiled(layer, *own)
+        return compiled(layer, *copies_TD)
 
     return call
 
 
 def save_text_half(text: CXRBert, folder: Path) -> None:
     """Write ``config.json`` and ``model.safetensors`` as transformers does."""
-    said = {"model_type": "bert", "architectures": ["BertForMaskedLM"]}
-    write_json(folder / "config.json", text.config.model_dump(mode="json") | said)
+    published = {"model_type": "bert", "architectures": ["BertForMaskedLM"]}
+    write_json(folder / "config.json", text.config.model_dump(mode="json") | published)
     save_file(untied(text), folder / "model.safetensors", {"format": "pt"})
 
 

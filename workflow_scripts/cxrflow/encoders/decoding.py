@@ -64,12 +64,15 @@ class Reading:
         )
         patches_BMD = decoder.cross.patches(patches_BMP)
         self.patches = [
-            [by_head(part(patches_BMD), self.heads) for part in (guide.self.key, guide.self.value)]
+            [
+                by_head(layer(patches_BMD), self.heads)
+                for layer in (guide.self.key, guide.self.value)
+            ]
             for _, guide in self.layers
         ]
         self.fused = [_fused(layer.attention.self) for layer, _ in self.layers]
-        self.kept: list[Tensor] = []  # keys and values by layer, [2, R, H, S, d]
-        self.used = 0
+        self.cache: list[Tensor] = []  # keys and values by layer, [2, R, H, S, d]
+        self.length = 0
 
     def prefixes(self, prefixes: Sequence[Sequence[int]]) -> Tensor:
         """Read the beginnings of B sequences, and give the states [B, D] of their last tokens."""
@@ -98,20 +101,20 @@ class Reading:
 
     def take(self, rows_R: Tensor, studies_B: Tensor | None = None) -> None:
         """Go on with these sequences, and with these studies where not with all."""
-        self.kept = [kept[:, rows_R] for kept in self.kept]
+        self.cache = [states[:, rows_R] for states in self.cache]
         self.there_RS, self.lengths_R = self.there_RS[rows_R], self.lengths_R[rows_R]
         if studies_B is not None:
-            self.patches = [[part[studies_B] for part in pair] for pair in self.patches]
+            self.patches = [[states[studies_B] for states in pair] for pair in self.patches]
 
-    def _read(self, ids_RL: Tensor, position_RL: Tensor, seen: Tensor | None) -> Tensor:
+    def _read(self, ids_RL: Tensor, position_RL: Tensor, mask: Tensor | None) -> Tensor:
         rows, length = ids_RL.shape
-        begin, self.used = self.used, self.used + length
+        begin, self.length = self.length, self.length + length
         hidden = self.bert.embeddings(ids_RL, position_RL, torch.zeros_like(ids_RL))
         for number, (layer, guide) in enumerate(self.layers):
             qkv = linear(hidden, *self.fused[number])
-            q, *kv = (by_head(part, self.heads) for part in qkv.chunk(3, dim=-1))
+            q, *kv = (by_head(states, self.heads) for states in qkv.chunk(3, dim=-1))
             keys, values = self._keep(number, torch.stack(kv), begin)
-            context = scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+            context = scaled_dot_product_attention(q, keys, values, attn_mask=mask)
             attended = layer.attention.output(_joined(context), hidden)
             # The beams of a study as tokens of one text: they share the patches.
             studies = len(self.patches[number][0])
@@ -124,22 +127,23 @@ class Reading:
 
     def _keep(self, layer: int, kv_2RHLd: Tensor, begin: int) -> tuple[Tensor, Tensor]:
         """Add to the cache, and give all keys and values of a layer."""
-        if layer == len(self.kept):
-            self.kept.append(kv_2RHLd[:, :, :, :0])
-        kept = self.kept[layer]
-        if kept.shape[3] < self.used:
-            two, rows, heads, new, width = kv_2RHLd.shape
-            more = kept.new_empty(two, rows, heads, self.used + _GROWTH - begin, width)
-            kept = self.kept[layer] = torch.cat([kept[:, :, :, :begin], more], dim=3)
-        kept[:, :, :, begin : self.used] = kv_2RHLd
-        keys, values = kept[:, :, :, : self.used]
+        if layer == len(self.cache):
+            self.cache.append(kv_2RHLd[:, :, :, :0])
+        cache = self.cache[layer]
+        if cache.shape[3] < self.length:
+            two, rows, heads, _, width = kv_2RHLd.shape
+            room = cache.new_empty(two, rows, heads, self.length + _GROWTH - begin, width)
+            cache = self.cache[layer] = torch.cat([cache[:, :, :, :begin], room], dim=3)
+        cache[:, :, :, begin : self.length] = kv_2RHLd
+        keys, values = cache[:, :, :, : self.length]
         return keys, values
 
 
-def _fused(own: Any) -> tuple[Tensor, Tensor]:
+def _fused(attention: Any) -> tuple[Tensor, Tensor]:
     """Query, key and value as one linear layer."""
-    parts = (own.query, own.key, own.value)
-    return torch.cat([p.weight for p in parts]), torch.cat([p.bias for p in parts])
+    layers = (attention.query, attention.key, attention.value)
+    weights, biases = [layer.weight for layer in layers], [layer.bias for layer in layers]
+    return torch.cat(weights), torch.cat(biases)
 
 
 def _joined(context: Tensor) -> Tensor:
@@ -157,10 +161,10 @@ def _greedy(decoder: ReportDecoder, reading: Reading, hidden_RD: Tensor, search:
         token_R = decoder.cls(hidden_RD).argmax(dim=1).where(open_R, search.end)
         written_BT[rows_R, step] = token_R
         open_R = token_R != search.end
-        left = int(open_R.sum())
-        if left == 0 or step + 1 == search.longest:
+        unfinished = int(open_R.sum())
+        if unfinished == 0 or step + 1 == search.longest:
             break
-        if left <= _REST * len(rows_R):
+        if unfinished <= _REST * len(rows_R):
             kept_R = open_R.nonzero().flatten()
             rows_R, token_R, open_R = rows_R[kept_R], token_R[kept_R], open_R[kept_R]
             reading.take(kept_R, kept_R)
@@ -212,12 +216,12 @@ def _beams(decoder: ReportDecoder, reading: Reading, hidden_BD: Tensor, search: 
         # Only what is among the K best may end; the others are there so that K go on.
         ends_B2 = score_B2 / (step + 1) ** search.length_penalty
         ends_B2 = ends_B2.masked_fill(~(stops_B2 & first_2K), _NEVER)
-        both = _Hypotheses(
+        pool = _Hypotheses(
             torch.cat([finished.tokens_BKT, candidates.tokens_BKT], dim=1),
             torch.cat([finished.score_BK, ends_B2], dim=1),
         )
-        best_BK, place_BK = both.score_BK.topk(beams)
-        finished = both.pick(place_BK, best_BK)
+        best_BK, place_BK = pool.score_BK.topk(beams)
+        finished = pool.pick(place_BK, best_BK)
         score_BK, place_BK = score_B2.masked_fill(stops_B2, _NEVER).topk(beams)
         running = candidates.pick(place_BK, score_BK)
         beam_BK = beam_B2.gather(1, place_BK)

@@ -21,32 +21,32 @@ class Dropout(nn.Dropout):
     def forward(self, x: Tensor) -> Tensor:
         if x.device.type != "cpu" or not self.training or self.p in (0, 1):
             return super().forward(x)
-        return x * kept(x, self.p)
+        return x * dropout_factors(x, self.p)
 
 
-def kept(like: Tensor, rate: float) -> Tensor:
+def dropout_factors(like: Tensor, rate: float) -> Tensor:
     """Factors of the shape and type of ``like``, on a CPU: 0 for a share ``rate``, else
     1 / (1 - rate)."""
-    factors: Tensor = torch.ops.cxrflow.kept(like.detach(), rate)
+    factors: Tensor = torch.ops.cxrflow.dropout_factors(like.detach(), rate)
     return factors
 
 
 # An operator, so that a compiled model draws what an uncompiled one does.
-torch.library.define("cxrflow::kept", "(Tensor like, float rate) -> Tensor")
+torch.library.define("cxrflow::dropout_factors", "(Tensor like, float rate) -> Tensor")
 
 
-@torch.library.impl("cxrflow::kept", "CPU")
-def _kept(like: Tensor, rate: float) -> Tensor:
+@torch.library.impl("cxrflow::dropout_factors", "CPU")
+def _factors(like: Tensor, rate: float) -> Tensor:
     dropped = min(round(rate * _STEPS), _STEPS - 1)
     words = torch.empty(-(-like.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
-    drawn = words.view(torch.int16)[: like.numel()].view(like.shape)
+    levels = words.view(torch.int16)[: like.numel()].view(like.shape)
     factors = torch.empty(like.shape, dtype=like.dtype)
-    torch.ge(drawn, dropped - _STEPS // 2, out=factors)
+    torch.ge(levels, dropped - _STEPS // 2, out=factors)
     return factors.mul_(_STEPS / (_STEPS - dropped))
 
 
-@torch.library.register_fake("cxrflow::kept")
-def _shape_of_kept(like: Tensor, rate: float) -> Tensor:
+@torch.library.register_fake("cxrflow::dropout_factors")
+def _factors_shape(like: Tensor, rate: float) -> Tensor:
     return torch.empty(like.shape, dtype=like.dtype)
 
 
@@ -72,4 +72,4 @@ def attention(
         unseen = torch.zeros(attn_mask.shape, dtype=scores.dtype)
         scores = scores.add_(unseen.masked_fill_(~attn_mask, -torch.inf))
     weights = softmax(scores, dim=-1)
-    return (weights * kept(weights, dropout_p)) @ v
+    return (weights * dropout_factors(weights, dropout_p)) @ v

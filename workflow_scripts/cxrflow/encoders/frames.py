@@ -1,4 +1,4 @@
-"""What an image encoder takes of a study: its current image and, where there is one, the prior.
+"""The input of image encoders: a study's current image and, where there is one, the prior.
 
 BioViL-T (section 3.1) compares the two. A one-image encoder takes frames without a prior; nothing
 else asks how many images there are.
@@ -21,6 +21,6 @@ class Frames(NamedTuple, Generic[T]):
     rows: Tensor | None = None  # int64 [K], the studies with a prior; None: all
 
     def each(self, change: Callable[[T], U]) -> "Frames[U]":
-        """The same of both, each ``change``d for itself."""
+        """Apply ``change`` to the current images and to the priors, each for themselves."""
         prior = None if self.prior is None else change(self.prior)
         return Frames(change(self.current), prior, self.rows)

@@ -1,4 +1,4 @@
-"""What a text encoder needs besides itself to predict masked words by looking at an image.
+"""Layers beside a text encoder by which it predicts masked words while looking at an image.
 
 BioViL-T section 3.2: in this pass alone the tokens attend to the projected patches, and the first
 is [MLM] in place of [CLS]. All of it lies in a file of its own, ``cross_attention.safetensors``,
@@ -48,7 +48,7 @@ def save_guidance(guided: GuidedText, folder: Path) -> None:
 
 
 def load_guidance(folder: Path, text: CXRBert) -> GuidedText:
-    """What :func:`save_guidance` wrote beside ``text``; an :class:`InputError` says what is wrong.
+    """Read the file of :func:`save_guidance`; an :class:`InputError` if it does not fit ``text``.
 
     Released text encoders have none (docs/weights.md).
     """

@@ -22,7 +22,7 @@ from cxrflow.settings import from_record
 
 
 class ImageOutput(NamedTuple):
-    """What the image half gives for B studies."""
+    """Features of B studies, projected and not."""
 
     projected_global: Tensor  # [B, P], L2-normalised; BioViL's mean of the un-normalised patches
     projected_patches: Tensor  # [B, h, w, P], L2-normalised

@@ -60,8 +60,8 @@ class SelfAttention(nn.Module):
 
     def forward(self, tokens_KLD: Tensor) -> Tensor:
         q, k, v = (
-            part(tokens_KLD).unflatten(2, (self.heads, -1)).transpose(1, 2)
-            for part in (self.proj_q, self.proj_k, self.proj_v)
+            layer(tokens_KLD).unflatten(2, (self.heads, -1)).transpose(1, 2)
+            for layer in (self.proj_q, self.proj_k, self.proj_v)
         )
         dropout = self.attn_drop.p * self.training
         context = attention(q, k, v, dropout_p=dropout)
@@ -82,9 +82,9 @@ class Perceptron(nn.Module):
 
 
 class Block(nn.Module):
-    """A transformer block that is told of place and time anew: A_k of Eq. 1.
+    """A transformer block: A_k of Eq. 1, normalised before attention and perceptron.
 
-    Normalised before each part. The encodings are added to what query, key and value are made of.
+    The encodings of place and time are added in every block to the input of query, key and value.
     """
 
     def __init__(self, settings: ComparisonSettings) -> None:
@@ -97,16 +97,16 @@ class Block(nn.Module):
 
     def forward(self, tokens_KLD: Tensor, encoding_LD: Tensor) -> Tensor:
         attended = self.attn(self.norm1(tokens_KLD) + encoding_LD)
-        tokens_KLD = tokens_KLD + self._kept(attended)
-        return tokens_KLD + self._kept(self.mlp(self.norm2(tokens_KLD)))
+        tokens_KLD = tokens_KLD + self._dropped(attended)
+        return tokens_KLD + self._dropped(self.mlp(self.norm2(tokens_KLD)))
 
-    def _kept(self, change_KLD: Tensor) -> Tensor:
+    def _dropped(self, change_KLD: Tensor) -> Tensor:
         """Stochastic depth (Huang et al. 2016): of some studies the change is left out."""
         if not self.training or self.drop_path == 0:
             return change_KLD
         keep = 1 - self.drop_path
-        kept_K11 = change_KLD.new_empty(len(change_KLD), 1, 1).bernoulli_(keep)
-        return change_KLD * (kept_K11 / keep)
+        factor_K11 = change_KLD.new_empty(len(change_KLD), 1, 1).bernoulli_(keep)
+        return change_KLD * (factor_K11 / keep)
 
 
 class Comparison(nn.Module):
@@ -214,7 +214,7 @@ class Trunk(ImageTrunk):
 
         Processes that train together wait for one, and one process then does the same as several.
         """
-        return torch.stack([0 * part.sum() for part in self.vit_pooler.parameters()]).sum()
+        return torch.stack([0 * weight.sum() for weight in self.vit_pooler.parameters()]).sum()
 
 
 def _together(frames: Frames[Tensor]) -> Tensor:

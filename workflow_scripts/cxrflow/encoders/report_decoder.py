@@ -61,9 +61,11 @@ class ReportDecoder(nn.Module):
                 f"settings: key 'decoder.length' is {settings.length}, but the text encoder has "
                 f"{text.config.max_position_embeddings} positions"
             )
-        own = text.config.model_dump(exclude={"is_decoder", "add_cross_attention"})
-        said = {"patch_width": patch_width, "vocabulary": vocabulary}
-        return cls(text, DecoderConfig(**own, **said, report=settings))
+        sizes = text.config.model_dump(exclude={"is_decoder", "add_cross_attention"})
+        config = DecoderConfig(
+            **sizes, patch_width=patch_width, vocabulary=vocabulary, report=settings
+        )
+        return cls(text, config)
 
     def require_vocabulary(self, vocabulary: str, source: Path) -> None:
         """The tokenizer of ``source`` must have the pieces that it was trained with."""
@@ -91,8 +93,8 @@ def save_decoder(decoder: ReportDecoder, folder: Path) -> None:
     """Write ``decoder/config.json`` and ``decoder/model.safetensors``."""
     target = folder / FOLDER
     target.mkdir(parents=True, exist_ok=True)
-    said = {**decoder.config.model_dump(mode="json"), "model_type": "bert"}
-    write_json(target / "config.json", said)
+    config = {**decoder.config.model_dump(mode="json"), "model_type": "bert"}
+    write_json(target / "config.json", config)
     weights = {
         _published(name): value.detach().float().cpu().contiguous()
         for name, value in decoder.state_dict().items()
@@ -108,8 +110,8 @@ def load_decoder(folder: Path) -> ReportDecoder:
     encoder = config.model_dump(exclude={"is_decoder", "add_cross_attention"})
     decoder = ReportDecoder(CXRBert(BertConfig.model_validate(encoder)), config)
     path = source / "model.safetensors"
-    own = {_published(name): name for name in decoder.state_dict()}
-    weights = {own.get(name, name): value for name, value in read_weights(path).items()}
+    names = {_published(name): name for name in decoder.state_dict()}
+    weights = {names.get(name, name): value for name, value in read_weights(path).items()}
     load_weights(decoder, weights, path, [{name} for name in TIED])
     return decoder.eval()
 

@@ -123,8 +123,8 @@ class ResNet(nn.Module):
         """The features after the last stage from those after ``stage``."""
         return self._run(hidden, stage, STAGES)
 
-    def _run(self, hidden: Tensor, done: int, last: int) -> Tensor:
-        for number in range(done + 1, last + 1):
+    def _run(self, hidden: Tensor, first: int, last: int) -> Tensor:
+        for number in range(first + 1, last + 1):
             hidden = getattr(self, f"layer{number}")(hidden)
         return hidden
 

@@ -85,7 +85,7 @@ class ComparisonSettings(Settings):
 
 
 class ImageEncoderSettings(Kind):
-    """What image encoders of every kind have."""
+    """The settings that image encoders of every kind have."""
 
     room = "encoders"
     takes_prior: ClassVar[bool] = False  # True: compares an image with the one before it
@@ -151,7 +151,7 @@ ImageEncoderKind = Annotated[ResNetSettings | MultiImageSettings, OneKind("resne
 
 
 class ReportDecoderSettings(Settings):
-    """What a report decoder reads and writes (BioViL-T Appendix F.1); kept in its config.json.
+    """The texts that a report decoder reads and writes (BioViL-T Appendix F.1), in its config.json.
 
     A sequence is [CLS], the prior report, [SEP], the report, [SEP]; the last is its end. BioViL-T
     gives [prior, [SEP], current] (section 3.3) and says nothing of first token, end and lengths.
@@ -186,7 +186,7 @@ class ReportDecoderSettings(Settings):
 
 
 class CaptioningSettings(Kind):
-    """What captioners of every kind write."""
+    """The reports that captioners of every kind write."""
 
     room = "encoders"
 

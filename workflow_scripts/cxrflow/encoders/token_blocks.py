@@ -101,10 +101,10 @@ class Ragged:
         return [[_nested(part_THd, self.offsets, *sizes)] for part_THd in parts_TPHd.unbind(1)]
 
     def of_blocks(self, states_NMHd: Tensor) -> list[Tensor]:
-        """What M others, as many for every block, have."""
-        blocks, others = states_NMHd.shape[:2]
-        offsets = torch.arange(blocks + 1, device=states_NMHd.device) * others
-        return [_nested(states_NMHd.flatten(0, 1), offsets, others, others)]
+        """The states of M patches, as many for every block."""
+        blocks, patches = states_NMHd.shape[:2]
+        offsets = torch.arange(blocks + 1, device=states_NMHd.device) * patches
+        return [_nested(states_NMHd.flatten(0, 1), offsets, patches, patches)]
 
     def firsts(self, values_T: Tensor) -> Tensor:
         """The values [N] of each block's first token."""
@@ -112,8 +112,8 @@ class Ragged:
 
     def contexts(self, attention: Attention, qkv: list[list[Tensor]], masked: bool) -> Tensor:
         """[T, D]; nothing is padded, so nothing needs a mask."""
-        found = attention(*(part for (part,) in qkv), attn_mask=None)
-        return found.transpose(1, 2).values().flatten(1)
+        contexts = attention(*(nested for (nested,) in qkv), attn_mask=None)
+        return contexts.transpose(1, 2).values().flatten(1)
 
 
 def _nested(states_THd: Tensor, offsets: Tensor, shortest: int, longest: int) -> Tensor:
@@ -143,14 +143,14 @@ class Padded:
     def of(cls, lengths_N: Tensor, device: torch.device) -> "Padded":
         """Of these lengths, ascending."""
         groups, inside = [], []
-        for part in _similar(lengths_N.tolist()):
-            lengths = lengths_N[part]
+        for run in _similar(lengths_N.tolist()):
+            lengths = lengths_N[run]
             # A GPU would copy a mask whose rows are not aligned.
             step = _ALIGNED if device.type == "cuda" else 1
             width = -(-int(lengths[-1]) // step) * step
-            there_NW = torch.arange(width, device=lengths.device) < lengths[:, None]
-            inside.append(there_NW.flatten())
-            mask = None if there_NW.all() else sent(there_NW[:, None, None], device)
+            is_token_NW = torch.arange(width, device=lengths.device) < lengths[:, None]
+            inside.append(is_token_NW.flatten())
+            mask = None if is_token_NW.all() else sent(is_token_NW[:, None, None], device)
             groups.append(Group(len(lengths), width, mask))
         inside_X = torch.cat(inside)
         places = None if inside_X.all() else sent(inside_X.nonzero().flatten(), device)
@@ -161,10 +161,10 @@ class Padded:
         padded = self._padded(parts_TPHd.flatten(1))
         shape = parts_TPHd.shape[1:]
         groups = [part_NWC.unflatten(2, shape).permute(2, 0, 3, 1, 4) for part_NWC in padded]
-        return [list(parts) for parts in zip(*groups, strict=True)]
+        return [list(tensors) for tensors in zip(*groups, strict=True)]
 
     def of_blocks(self, states_NMHd: Tensor) -> list[Tensor]:
-        """What M others, as many for every block, have."""
+        """The states of M patches, as many for every block."""
         return list(states_NMHd.transpose(1, 2).split([group.count for group in self.groups]))
 
     def firsts(self, values_T: Tensor) -> Tensor:
@@ -173,11 +173,11 @@ class Padded:
 
     def contexts(self, attention: Attention, qkv: list[list[Tensor]], masked: bool) -> Tensor:
         """[T, D]; ``masked``: keys are tokens, and padding is none."""
-        found = [
-            attention(*parts, attn_mask=group.mask if masked else None)
-            for group, *parts in zip(self.groups, *qkv, strict=True)
+        contexts = [
+            attention(*states, attn_mask=group.mask if masked else None)
+            for group, *states in zip(self.groups, *qkv, strict=True)
         ]
-        context_XD = torch.cat([one.transpose(1, 2).flatten(2).flatten(0, 1) for one in found])
+        context_XD = torch.cat([c.transpose(1, 2).flatten(2).flatten(0, 1) for c in contexts])
         if self.places is None:
             return context_XD
         context_TD: Tensor = _Unpadded.apply(context_XD, self.places)
@@ -190,8 +190,8 @@ class Padded:
         if self.places is not None:
             empty = states_TC.new_zeros(sum(sizes), states_TC.shape[1])
             states_XC = empty.index_copy(0, self.places, states_TC)
-        parts = zip(self.groups, states_XC.split(sizes), strict=True)
-        return [part.unflatten(0, (group.count, group.width)) for group, part in parts]
+        chunks = zip(self.groups, states_XC.split(sizes), strict=True)
+        return [chunk.unflatten(0, (group.count, group.width)) for group, chunk in chunks]
 
 
 class _Unpadded(torch.autograd.Function):

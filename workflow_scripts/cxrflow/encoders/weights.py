@@ -43,17 +43,19 @@ def load_weights(
     Each of the ``optional`` sets of names may be absent as a whole. Gives the names that were
     absent, which keep the values they have. ``path`` is where the weights come from.
     """
-    own = module.state_dict()
+    state = module.state_dict()
     absent = {name for names in optional if not names & weights.keys() for name in names}
-    problems = [f"{name} is missing" for name in own if name not in weights and name not in absent]
-    problems += [
-        f"{name} has shape {list(value.shape)}, expected {list(own[name].shape)}"
-        for name, value in weights.items()
-        if name in own and value.shape != own[name].shape
+    problems = [
+        f"{name} is missing" for name in state if name not in weights and name not in absent
     ]
-    problems += [f"{name} belongs to no parameter" for name in weights if name not in own]
+    problems += [
+        f"{name} has shape {list(value.shape)}, expected {list(state[name].shape)}"
+        for name, value in weights.items()
+        if name in state and value.shape != state[name].shape
+    ]
+    problems += [f"{name} belongs to no parameter" for name in weights if name not in state]
     require_fit(problems, path)
-    module.load_state_dict({**own, **weights})
+    module.load_state_dict({**state, **weights})
     return sorted(absent)
 
 

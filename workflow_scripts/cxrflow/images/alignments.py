@@ -58,21 +58,22 @@ def build_alignments(
     """
     claim_folder(folder, PRODUCT)
     (folder / "registration.json").unlink(missing_ok=True)
-    parts = list(chunks(pairs, settings.pairs_per_shard))
+    chunked = list(chunks(pairs, settings.pairs_per_shard))
     decides = [FORMAT_VERSION, store.fingerprint, settings.record()]
     paths = [
-        folder / f"part-{number:05d}-{fingerprint([decides, part])}.parquet"
-        for number, part in enumerate(parts)
+        folder / f"part-{number:05d}-{fingerprint([decides, chunk])}.parquet"
+        for number, chunk in enumerate(chunked)
     ]
     for stale in set(folder.glob("part-*")) - set(paths):
         stale.unlink()
-    missing = [(part, path) for part, path in zip(parts, paths, strict=True) if not path.is_file()]
+    numbered = zip(chunked, paths, strict=True)
+    missing = [(chunk, path) for chunk, path in numbered if not path.is_file()]
     work = partial(align, store.path, settings=settings)
-    remaining = [pair for part, _ in missing for pair in part]
-    with closing(ordered_map(work, remaining, min(processes, len(remaining)))) as found:
-        rows = progress(found, len(remaining), "pair", lambda row: 1, "registration")
-        for part, path in missing:
-            _write(pd.DataFrame([next(rows) for _ in part]), path)
+    remaining = [pair for chunk, _ in missing for pair in chunk]
+    with closing(ordered_map(work, remaining, min(processes, len(remaining)))) as aligned:
+        rows = progress(aligned, len(remaining), "pair", lambda row: 1, "registration")
+        for chunk, path in missing:
+            _write(pd.DataFrame([next(rows) for _ in chunk]), path)
     table = pd.concat([pd.read_parquet(path) for path in paths], ignore_index=True)
     failed = table[table["failure"].notna()]
     tally = Tally("pairs registered", "pairs", len(table) - len(failed))
@@ -103,10 +104,10 @@ def align(root: Path, pair: Pair, settings: RegistrationSettings) -> dict[str, A
     current, prior = store.read(rows)
     inside = [store.placement(int(at)).inside_stored() for at in rows]
     try:
-        found = register(current, prior, settings, (inside[0], inside[1]))
+        alignment = register(current, prior, settings, (inside[0], inside[1]))
     except RegistrationError as error:
         return row | {"failure": str(error)}
-    return row | asdict(found) | {"failure": None}
+    return row | asdict(alignment) | {"failure": None}
 
 
 @cache
@@ -130,9 +131,9 @@ class Alignments:
         table = read_table(self.folder / "alignments.parquet", (*PAIR, *VALUES, "failure"))
         pairs = table[PAIR].itertuples(index=False, name=None)
         values = table[VALUES].to_numpy(dtype=np.float64).tolist()
-        self._known: dict[Pair, Alignment | None] = {
-            pair: Alignment(*row) if whole else None
-            for pair, row, whole in zip(pairs, values, table["failure"].isna(), strict=True)
+        self._alignments: dict[Pair, Alignment | None] = {
+            pair: Alignment(*row) if registered else None
+            for pair, row, registered in zip(pairs, values, table["failure"].isna(), strict=True)
         }
 
     def find(self, image_id: str, prior_image_id: str) -> Alignment | None:
@@ -142,12 +143,12 @@ class Alignments:
             InputError: the pair is not in the table.
         """
         pair = (image_id, prior_image_id)
-        if pair not in self._known:
+        if pair not in self._alignments:
             raise InputError(
                 f"{self.folder / 'alignments.parquet'}: the pair of {image_id} and its prior"
                 f" {prior_image_id} is not listed; register the cohort that has it"
             )
-        return self._known[pair]
+        return self._alignments[pair]
 
     def warp(
         self, priors: NDArray[np.uint8], image_ids: Sequence[str], prior_image_ids: Sequence[str]
@@ -159,10 +160,10 @@ class Alignments:
         moved = priors.copy()
         scale = priors.shape[-1] / self.size  # another size shows the same in other pixels
         for place, pair in enumerate(zip(image_ids, prior_image_ids, strict=True)):
-            found = self.find(*pair)
-            if found is not None:
-                x, y = found.shift_x * scale, found.shift_y * scale
-                moved[place] = warp(priors[place], replace(found, shift_x=x, shift_y=y))
+            alignment = self.find(*pair)
+            if alignment is not None:
+                x, y = alignment.shift_x * scale, alignment.shift_y * scale
+                moved[place] = warp(priors[place], replace(alignment, shift_x=x, shift_y=y))
         return moved
 
 

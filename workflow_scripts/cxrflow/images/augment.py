@@ -40,7 +40,7 @@ class Stored(NamedTuple):
 
 @dataclass(frozen=True)
 class Draws:
-    """What was drawn for each of B images; all [B] unless noted. Angles are radians."""
+    """The random parameters of B images; all [B] unless noted. Angles are radians."""
 
     angle: Tensor
     shear: Tensor
@@ -95,7 +95,7 @@ class Augmentation:
         if side is None:
             return centre(images)
         height, width = images.shape[-2:]
-        crop = _whole(len(images), height, width, images.device) if inside is None else inside
+        crop = _full(len(images), height, width, images.device) if inside is None else inside
         if self.settings.crop_scale is None:
             crop = _window(crop, side, 0.5, 0.5)
         left, top, crop_width, crop_height = crop[:, :, None].unbind(1)  # [B, 1] each
@@ -112,9 +112,9 @@ class Augmentation:
         s = self.settings
         u = random.uniform(_PARAMETERS, _PARAMETER_COUNT).unbind(1)
         v = random.uniform(_FURTHER, _FURTHER_COUNT).unbind(1)
-        whole = _whole(len(u[0]), height, width, u[0].device)
-        crop, occlusion = whole, torch.zeros_like(whole)
-        inside = whole if inside is None else inside
+        full = _full(len(u[0]), height, width, u[0].device)
+        crop, occlusion = full, torch.zeros_like(full)
+        inside = full if inside is None else inside
         if s.crop_scale is not None:
             crop = _rectangle(u[2:6], s.crop_scale, s.crop_ratio, inside)
         elif s.size is not None:
@@ -122,7 +122,7 @@ class Augmentation:
         if s.occlusion_scale is not None:
             # The ratio is height over width here, as in torchvision's RandomErasing.
             low, high = s.occlusion_ratio
-            view = whole if s.size is None else _whole(len(u[0]), s.size, s.size, u[0].device)
+            view = full if s.size is None else _full(len(u[0]), s.size, s.size, u[0].device)
             box = _rectangle(u[6:10], s.occlusion_scale, (1 / high, 1 / low), view)
             chosen = u[10] < s.occlusion_probability
             occlusion = torch.where(chosen[:, None], box.round(), occlusion)
@@ -161,10 +161,10 @@ class Augmentation:
         rows = matrix[:, :, 1:] * y + offset[:, :, None]  # [B, 2, H]
         grid = columns[:, :, None, :] + rows[:, :, :, None]  # [B, 2, H, W]
         if s.elastic_probability:
-            for part in chosen_parts(draws.elastic):
-                shift = self.displacement(random.rows(part), view_height, view_width)
-                shift *= draws.elastic[part, None, None, None]
-                grid[part] += (matrix[part] @ shift.flatten(2)).view_as(shift)
+            for batch in chosen_rows(draws.elastic):
+                shift = self.displacement(random.rows(batch), view_height, view_width)
+                shift *= draws.elastic[batch, None, None, None]
+                grid[batch] += (matrix[batch] @ shift.flatten(2)).view_as(shift)
         return sampled(images, grid)
 
     def displacement(self, random: KeyedRandom, height: int, width: int) -> Tensor:
@@ -176,9 +176,9 @@ class Augmentation:
         x, y = random.uniform_pair(_ELASTIC, height * width)
         noise = torch.stack([x, y], dim=1).mul_(2).sub_(1).view(-1, 2, height, width)
         down = smoothing(height, s.elastic_sigma, noise.device)
-        noise = torch.cat([part @ noise[..., lines, :] for lines, part in down], dim=-2)
+        noise = torch.cat([band @ noise[..., lines, :] for lines, band in down], dim=-2)
         across = smoothing(width, s.elastic_sigma, noise.device)
-        noise = torch.cat([noise[..., lines] @ part.T for lines, part in across], dim=-1)
+        noise = torch.cat([noise[..., lines] @ band.T for lines, band in across], dim=-1)
         return noise.mul_(s.elastic_alpha)
 
     def jitter(self, images: Tensor, draws: Draws) -> Tensor:
@@ -229,9 +229,9 @@ class Augmentation:
         if not self.settings.noise:
             return images
         views = images.clone()
-        for part in chosen_parts(draws.noise > 0):
-            noise = random.rows(part).normal(_NOISE, images[0].numel()).view_as(images[part])
-            views[part] = noise.mul_(draws.noise[part, None, None, None]).add_(images[part])
+        for rows in chosen_rows(draws.noise > 0):
+            noise = random.rows(rows).normal(_NOISE, images[0].numel()).view_as(images[rows])
+            views[rows] = noise.mul_(draws.noise[rows, None, None, None]).add_(images[rows])
         return views.clamp_(0, 1)
 
 
@@ -274,7 +274,7 @@ def source_map(
     return matrix, (inverse @ shift[:, :, None])[:, :, 0]
 
 
-def chosen_parts(chosen: Tensor) -> Sequence[slice]:
+def chosen_rows(chosen: Tensor) -> Sequence[slice]:
     """The rows to work on for a step that is for the images ``chosen`` [B] (bool) alone.
 
     On a CPU these are the chosen ones, one by one, as a single image's fields fit its caches. A GPU
@@ -299,11 +299,11 @@ def smoothing(size: int, sigma: float, device: torch.device) -> Sequence[tuple[s
     total = torch.exp(-0.5 * (taps / sigma) ** 2).sum()
     kernel = torch.exp(-0.5 * (distance.double() / sigma) ** 2) / total
     matrix = torch.where(distance <= radius, kernel, 0.0).float()
-    parts = []
+    bands = []
     for first in range(0, size, BAND):
         lines = slice(max(0, first - radius), min(size, first + BAND + radius))
-        parts.append((lines, matrix[first : first + BAND, lines].contiguous()))
-    return parts
+        bands.append((lines, matrix[first : first + BAND, lines].contiguous()))
+    return bands
 
 
 def _rectangle(
@@ -336,7 +336,7 @@ def _window(inside: Tensor, side: int, u: Tensor | float, v: Tensor | float) -> 
     return torch.stack([left + u * (width - side), top + v * (height - side), square, square], 1)
 
 
-def _whole(count: int, height: int, width: int, device: torch.device) -> Tensor:
+def _full(count: int, height: int, width: int, device: torch.device) -> Tensor:
     return torch.tensor([0.0, 0.0, width, height], device=device).expand(count, 4)
 
 

@@ -37,16 +37,16 @@ def bilateral(
     for start in range(0, height * width, block):
         for (y, x), factor in zip(shifts, near, strict=True):
             shift = y * width + x
-            here = slice(start, min(start + block, height * width - shift))
-            if here.stop <= start:
+            pixel = slice(start, min(start + block, height * width - shift))
+            if pixel.stop <= start:
                 continue
-            there = slice(here.start + shift, here.stop + shift)
-            weight = table[levels[there] - levels[here]]
+            neighbour = slice(pixel.start + shift, pixel.stop + shift)
+            weight = table[levels[neighbour] - levels[pixel]]
             weight *= factor
-            weights[here] += weight
-            total[here] += weight * grey[there]
-            weights[there] += weight
-            total[there] += weight * grey[here]
+            weights[pixel] += weight
+            total[pixel] += weight * grey[neighbour]
+            weights[neighbour] += weight
+            total[neighbour] += weight * grey[pixel]
     inner = slice(radius, -radius)
     filtered: NDArray[np.float32] = (total / weights).reshape(height, width)[inner, inner]
     return filtered

@@ -77,39 +77,42 @@ def build_store(
         for left_over in folder.glob(".*.partial"):
             left_over.unlink()
         per_shard = settings.images_per_shard
-        parts = list(chunks(sources, per_shard))
-        numbers = range(len(parts))
+        chunked = list(chunks(sources, per_shard))
+        numbers = range(len(chunked))
         with ThreadPoolExecutor(threads) as pool:
-            plans = list(pool.map(lambda p: plan_fingerprint(root, p, geometry, settings), parts))
-            found = list(pool.map(lambda i: read_whole_shard(folder, i, plans[i]), numbers))
-        records = {number: record for number, record in enumerate(found) if record is not None}
+            plans = list(pool.map(lambda p: plan_fingerprint(root, p, geometry, settings), chunked))
+            finished = list(pool.map(lambda i: read_whole_shard(folder, i, plans[i]), numbers))
+        records = {number: record for number, record in enumerate(finished) if record is not None}
         if records:
-            log.info("%d of %d shards are complete and kept", len(records), len(parts))
+            log.info("%d of %d shards are complete and kept", len(records), len(chunked))
         tally = Tally("images decoded", "images", len(sources))
 
         def spend(failures: Iterable[Failure]) -> None:
-            for one in failures:
-                log.warning("%s: not stored: %s", one.path, one.reason)
-                tally.drop(one.reason, [one.path], failed=True)
+            for failure in failures:
+                log.warning("%s: not stored: %s", failure.path, failure.reason)
+                tally.drop(failure.reason, [failure.path], failed=True)
                 tally.kept -= 1
             tally.require_few(folder, settings.max_failed_share)
 
         for record in records.values():
             spend(Failure(**failure) for failure in record["failures"])
         missing = [number for number in numbers if number not in records]
-        left = [source for number in missing for source in parts[number]]
-        with contextlib.closing(_outcomes(root, left, geometry, settings, threads)) as outcomes:
-            images = progress(outcomes, len(left), "image", lambda outcome: 1, "pixel store")
+        remaining = [source for number in missing for source in chunked[number]]
+        with contextlib.closing(
+            _outcomes(root, remaining, geometry, settings, threads)
+        ) as outcomes:
+            images = progress(outcomes, len(remaining), "image", lambda outcome: 1, "pixel store")
             for number in missing:
                 shard = []
-                for outcome in islice(images, len(parts[number])):
+                for outcome in islice(images, len(chunked[number])):
                     if isinstance(outcome, Failure):
                         spend([outcome])
                     shard.append(outcome)
                 records[number] = write_shard(folder, number, plans[number], geometry.size, shard)
-        made = {folder / shard_name(i) for i in numbers}
-        for other in set(folder.glob("shard-*")) - made - {p.with_suffix(".json") for p in made}:
-            other.unlink()  # of an earlier, longer store
+        shards = {folder / shard_name(i) for i in numbers}
+        descriptions = {path.with_suffix(".json") for path in shards}
+        for stale in set(folder.glob("shard-*")) - shards - descriptions:
+            stale.unlink()  # of an earlier, longer store
         return _write_index(folder, [records[i] for i in numbers], geometry, settings)
 
 

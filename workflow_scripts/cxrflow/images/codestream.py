@@ -1,4 +1,4 @@
-"""What the header of a compressed image says: JPEG, JPEG-LS and JPEG 2000 without a decoder.
+"""The size in the header of a compressed image: JPEG, JPEG-LS, JPEG 2000, without a decoder.
 
 A decoder takes its memory by this header and writes into room that was measured by the DICOM
 header; where the two disagree some crash, so that is found out before (ITU-T T.81 B.2.2 and T.87
@@ -26,7 +26,7 @@ class Stated(NamedTuple):
 
 
 def stated(stream: bytes) -> Stated | None:
-    """What the header of ``stream`` says; None where it has none that could be decoded."""
+    """Read the header of ``stream``; None where it has none that could be decoded."""
     try:
         if stream.startswith(b"\xff\xd8"):
             return _jpeg(stream)

@@ -38,11 +38,11 @@ def decide(scores: pd.DataFrame, margin: float) -> pd.DataFrame:
 
 
 def against_truth(decided: pd.DataFrame, usable: pd.Series) -> pd.DataFrame:
-    """What became of each study in which one image is usable and another is spoilt.
+    """Judge the decision on each study in which one image is usable and another is spoilt.
 
     Args:
-        decided: what :func:`decide` gives.
-        usable: whether an image is usable, by image id; images that it lacks have no part.
+        decided: the result of :func:`decide`.
+        usable: True for a usable image, by image id; images that it lacks do not count.
 
     Returns:
         By study id, each from 0 to 1: ``rejected``, a usable image is the best; ``wrong``, a spoilt
@@ -50,20 +50,20 @@ def against_truth(decided: pd.DataFrame, usable: pd.Series) -> pd.DataFrame:
         draws at random; ``chance``, how probably without curation; ``ranked``, in which share of
         its pairs of a usable and a spoilt image the usable one has the higher score.
     """
-    known = decided[decided["image_id"].isin(usable.index)]
-    good = known["image_id"].map(usable).astype(bool)
-    share = good.groupby(known["study_id"]).mean()
-    found = share[(share > 0) & (share < 1)].rename("chance").to_frame()
+    judged = decided[decided["image_id"].isin(usable.index)]
+    good = judged["image_id"].map(usable).astype(bool)
+    share = good.groupby(judged["study_id"]).mean()
+    studies = share[(share > 0) & (share < 1)].rename("chance").to_frame()
 
     def won(kind: "pd.Series[bool]") -> pd.Series:
-        best = known.loc[kind & (known["decision"] == BEST), "study_id"]
-        return found.index.to_series().isin(best).astype("float64")
+        best = judged.loc[kind & (judged["decision"] == BEST), "study_id"]
+        return studies.index.to_series().isin(best).astype("float64")
 
-    pairs = known[good].merge(known[~good], on="study_id", suffixes=("", "_spoilt"))
+    pairs = judged[good].merge(judged[~good], on="study_id", suffixes=("", "_spoilt"))
     above = (pairs["score"] > pairs["score_spoilt"]) + (pairs["score"] == pairs["score_spoilt"]) / 2
-    found = found.assign(rejected=won(good), wrong=won(~good))
-    undecided = 1 - found["rejected"] - found["wrong"]
-    return found.assign(
-        stands=found["rejected"] + undecided * found["chance"],
+    studies = studies.assign(rejected=won(good), wrong=won(~good))
+    undecided = 1 - studies["rejected"] - studies["wrong"]
+    return studies.assign(
+        stands=studies["rejected"] + undecided * studies["chance"],
         ranked=above.groupby(pairs["study_id"]).mean(),
     )

@@ -48,17 +48,17 @@ def open_file(path: str | Path) -> BinaryIO:
 
 
 def is_picture(start: bytes) -> bool:
-    """Whether a file with these first bytes is a PNG or JPEG."""
+    """True if a file with these first bytes is a PNG or JPEG."""
     return start.startswith((PNG, JPEG))
 
 
 def is_dicom(start: bytes, name: str | Path) -> bool:
-    """Whether a file with these first 132 bytes or more is DICOM: by its mark, else by its name."""
+    """True if a file with these first 132 bytes or more is DICOM: by its mark, else its name."""
     return start[128:132] == b"DICM" or Path(name).suffix.lower() in (".dcm", ".dicom")
 
 
 def needs_compiled_decoder(path: str | Path) -> bool:
-    """Whether the decoder of a file could end its process: DICOM that C or C++ unpacks."""
+    """True if the decoder of a file could end its process: DICOM that C or C++ unpacks."""
     try:
         with open_file(path) as file:
             start = file.read(1 << 16)

@@ -1,4 +1,4 @@
-"""What reading a radiograph gives, and what it raises."""
+"""A radiograph as read, and the error of one that cannot be."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -26,14 +26,14 @@ def host_memory(root: Path = Path("/")) -> int:
     for folder in _memory_groups(root):
         # Version 2 of control groups, then version 1. Files kept in memory count as used, but make
         # room when it is asked for.
-        for limit, used, files in (
+        for limit, usage, files in (
             ("memory.max", "memory.current", "inactive_file"),
             ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
         ):
             most = (folder / limit).read_text().strip() if (folder / limit).is_file() else "max"
             if most != "max":  # no limit
-                kept = _numbers(folder / "memory.stat").get(files, 0)
-                rooms.append(int(most) - int((folder / used).read_text()) + kept)
+                cached = _numbers(folder / "memory.stat").get(files, 0)
+                rooms.append(int(most) - int((folder / usage).read_text()) + cached)
     return max(0, min(rooms))
 
 

@@ -97,18 +97,18 @@ class Geometry:
     def parse(cls, name: str) -> Self:
         """Read a name such as ``shorter512``; anything else is an :class:`InputError`."""
         pattern = r"(shorter|longer|square)([1-9]\d{0,3})(?:crop([1-9]\d{0,3})|(unpadded))?"
-        found = re.fullmatch(pattern, name)
+        match = re.fullmatch(pattern, name)
         ends = {"shorter": (3,), "longer": (3, 4), "square": ()}  # groups that may follow
-        if found is None or any(found[n] and n not in ends[found[1]] for n in (3, 4)):
+        if match is None or any(match[n] and n not in ends[match[1]] for n in (3, 4)):
             raise InputError(
                 f"geometry '{name}': expected shorter<N>, shorter<N>crop<M>, longer<N>, "
                 "longer<N>crop<M>, longer<N>unpadded or square<N>"
             )
-        rule, side = found[1], int(found[2])
-        crop = int(found[3] or side)
+        rule, side = match[1], int(match[2])
+        crop = int(match[3] or side)
         if crop > side:
             raise InputError(f"geometry '{name}': crop {crop} is larger than the side {side}")
-        return cls(rule, side, crop, padded=not found[4])
+        return cls(rule, side, crop, padded=not match[4])
 
     def __str__(self) -> str:
         crop = f"crop{self.size}" if self.size != self.side else ""

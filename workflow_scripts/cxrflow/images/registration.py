@@ -70,11 +70,11 @@ class Alignment:
         moved: NDArray[np.float64] = self.scale * points @ turn.T
         return moved + np.array([self.shift_x, self.shift_y])
 
-    def distance(self, other: "Alignment", size: int) -> float:
-        """How far apart the two put the corners of a square of ``size`` pixels, at most."""
+    def distance(self, truth: "Alignment", size: int) -> float:
+        """Return how far apart the two put a corner of a square of ``size`` pixels, at most."""
         half = size / 2
         corners = np.array([[x, y] for x in (-half, half) for y in (-half, half)])
-        return float(np.linalg.norm(self.apply(corners) - other.apply(corners), axis=1).max())
+        return float(np.linalg.norm(self.apply(corners) - truth.apply(corners), axis=1).max())
 
 
 @contextmanager
@@ -113,8 +113,8 @@ def register(
         )
     size = len(current)
     images = []
-    shown = zip(("current", "prior"), (current, prior), inside or (None, None), strict=True)
-    for name, pixels, rectangle in shown:
+    pair = zip(("current", "prior"), (current, prior), inside or (None, None), strict=True)
+    for name, pixels, rectangle in pair:
         image = filtered(pixels, rectangle, settings)
         if image is None:
             raise RegistrationError(f"the {name} image is constant or too narrow")

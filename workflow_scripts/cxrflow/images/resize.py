@@ -39,8 +39,8 @@ def resize(
     """
     rows, columns = rows or range(height), columns or range(width)
     if (height, width) == values.shape:
-        part = values[rows.start : rows.stop, columns.start : columns.stop]
-        return np.ascontiguousarray(part, dtype=np.float32)
+        window = values[rows.start : rows.stop, columns.start : columns.stop]
+        return np.ascontiguousarray(window, dtype=np.float32)
     down = blocks(values.shape[0], height, rows)
     across = blocks(values.shape[1], width, columns)
     left, right = across[0][1], across[-1][2]
@@ -82,9 +82,9 @@ def blocks(length: int, resized: int, chosen: range) -> Sequence[Block]:
     # What rounding took or gave is made up for where it matters least, at the largest weight.
     weights[np.arange(len(weights)), weights.argmax(1)] += 2**WEIGHT_BITS - weights.sum(1)
     weights /= 2**WEIGHT_BITS
-    made = []
+    bands = []
     for first, start in zip(range(0, len(centre), OUTPUTS), starts.tolist(), strict=True):
-        part = weights[first : first + OUTPUTS]
-        stop = min(length, int(centre[first + len(part) - 1] + support) + 1)
-        made.append((first, start, stop, np.ascontiguousarray(part[:, : stop - start])))
-    return made
+        band = weights[first : first + OUTPUTS]
+        stop = min(length, int(centre[first + len(band) - 1] + support) + 1)
+        bands.append((first, start, stop, np.ascontiguousarray(band[:, : stop - start])))
+    return bands

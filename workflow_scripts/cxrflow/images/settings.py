@@ -105,7 +105,7 @@ _INTERVALS = (
 
 
 class AugmentationSettings(Settings):
-    """What a training view may look like. The defaults are Table E.1's image–text column."""
+    """Random changes of a training view. The defaults are Table E.1's image–text column."""
 
     angle: float = Field(default=30.0, ge=0, le=180, description="Rotation within ± degrees.")
     shear: float = Field(default=15.0, ge=0, lt=90, description="Shear along x, ± degrees.")

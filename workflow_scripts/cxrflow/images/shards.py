@@ -100,7 +100,7 @@ def store_image(
 def stored_pixels(
     decoded: Decoded, geometry: Geometry, settings: PixelSettings
 ) -> NDArray[np.uint8]:
-    """What a store of this geometry keeps of an image: uint8 [S, S]; padding is 0."""
+    """Return the pixels that a store of this geometry keeps, uint8 [S, S]; padding is 0."""
     height, width = decoded.values.shape
     if min(height, width) < settings.min_side:
         raise DecodeError(
@@ -193,11 +193,11 @@ def read_whole_shard(folder: Path, number: int, plan: str) -> dict[str, Any] | N
     path = folder / shard_name(number)
     try:
         record = read_json(record_path(folder, number))
-        whole = (
+        complete = (
             record["plan"] == plan
             and path.stat().st_size == record["bytes"]
             and file_digest(path) == record["sha256"]
         )
     except (InputError, OSError, KeyError, TypeError, json.JSONDecodeError):
         return None
-    return record if whole else None
+    return record if complete else None

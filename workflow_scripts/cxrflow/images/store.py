@@ -183,8 +183,8 @@ class PixelStore:
         path = self.path / shard["file"]
         length = path.stat().st_size if path.is_file() else None
         if length != shard["bytes"]:
-            found = "missing" if length is None else f"{length} bytes long"
-            raise InputError(f"{path}: {found}, expected {shard['bytes']} bytes; build it again")
+            state = "missing" if length is None else f"{length} bytes long"
+            raise InputError(f"{path}: {state}, expected {shard['bytes']} bytes; build it again")
 
     def __getstate__(self) -> dict[str, Any]:
         # Memory maps are opened anew in each process that gets a copy.

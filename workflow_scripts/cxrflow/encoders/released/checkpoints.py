@@ -30,22 +30,22 @@ def read_checkpoint(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise InputError(f"{path}: file not found")
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        content = torch.load(path, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, EOFError, ValueError, KeyError, AttributeError) as error:
         raise InputError(f"{path}: cut off or not a file of weights ({_line(error)})") from None
     except (pickle.UnpicklingError, zipfile.BadZipFile) as error:
         raise InputError(f"{path}: holds more than tensors ({_line(error)})") from None
-    if not isinstance(found, Mapping) or not found:
+    if not isinstance(content, Mapping) or not content:
         raise InputError(
-            f"{path}: holds a {type(found).__name__}, expected a state dict: tensors by name"
+            f"{path}: holds a {type(content).__name__}, expected a state dict: tensors by name"
         )
-    strange = [name for name, value in found.items() if not isinstance(value, Tensor)]
+    strange = [name for name, value in content.items() if not isinstance(value, Tensor)]
     if strange:
         raise InputError(
-            f"{path}: '{strange[0]}' is a {type(found[strange[0]]).__name__}, expected a state "
+            f"{path}: '{strange[0]}' is a {type(content[strange[0]]).__name__}, expected a state "
             "dict: tensors by name"
         )
-    return {str(name): value for name, value in found.items()}
+    return {str(name): value for name, value in content.items()}
 
 
 def _line(error: Exception) -> str:

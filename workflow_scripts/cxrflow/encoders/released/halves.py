@@ -59,14 +59,14 @@ def find_files(kind: Kind, weights: Path, image: Path | None = None) -> Files:
     Raises:
         InputError: one is not there, or ``image`` is given to a kind that has one file or folder.
     """
-    parts = PARTS[kind]
-    if image is not None and len(parts) == 1:
+    halves = PARTS[kind]
+    if image is not None and len(halves) == 1:
         raise InputError(f"{image}: weights of kind {kind} are one file or folder, {weights}")
-    if "text" not in parts:
+    if "text" not in halves:
         return Files(None, _image_file(kind, weights))
     if not weights.is_dir():
         raise InputError(f"{weights}: folder not found; kind {kind} needs one with config.json")
-    if "image" not in parts:
+    if "image" not in halves:
         return Files(weights, None)
     return Files(weights, _image_file(kind, image or weights))
 
@@ -77,11 +77,11 @@ def _image_file(kind: Kind, path: Path) -> Path:
         return path
     if not path.is_dir():
         raise InputError(f"{path}: file not found")
-    found = sorted(path.glob(IMAGE_FILES[kind]))
-    if len(found) != 1:
-        names = ", ".join(file.name for file in found) or "none"
+    files = sorted(path.glob(IMAGE_FILES[kind]))
+    if len(files) != 1:
+        names = ", ".join(file.name for file in files) or "none"
         raise InputError(f"{path}: expected one file {IMAGE_FILES[kind]}, found {names}")
-    return found[0]
+    return files[0]
 
 
 def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -> Halves:
@@ -119,9 +119,9 @@ def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -
 
 
 def _exported_geometry(image: Path) -> str | None:
-    """What our own export says beside the file of the pixels that it was trained on."""
-    said = image.with_name("export.json")
-    return read_object(said).get("geometry") if said.is_file() else None
+    """The geometry of the pixels it was trained on, which our export writes beside the file."""
+    record = image.with_name("export.json")
+    return read_object(record).get("geometry") if record.is_file() else None
 
 
 def _require_one_space(text: CXRBert, image: ImageEncoder, files: Files) -> None:
@@ -149,7 +149,7 @@ def released_trunk(settings: ImageEncoderSettings, folder: Path) -> Convolutiona
 
 
 def is_released(path: Path) -> bool:
-    """Whether ``path`` holds published weights rather than a model folder of ours."""
+    """True if ``path`` holds published weights, False if it is a model folder of ours."""
     if path.is_file():
         return True
     if (path / "run.json").is_file() or (path / "image" / "config.json").is_file():
@@ -171,29 +171,29 @@ def _beside(folder: Path) -> Kind | None:
 
 
 def kind_of(path: Path, image: Path | None) -> Kind:
-    """What published weights these are; BioViL's image weights are the only single file known."""
+    """Return the kind of published weights; a single file is BioViL's image half."""
     if path.is_file() or not (path / "config.json").is_file():
         return "biovil_image"
     if image is not None and image.is_file():
         compares = fnmatch(image.name, IMAGE_FILES["biovil_t"])
         return "biovil_t" if compares else "biovil"
-    if found := _beside(image or path):
-        return found
+    if both_halves := _beside(image or path):
+        return both_halves
     return "cxr_bert" if read_config(path, ReleasedTextConfig).projects else "bert"
 
 
 def projection_is_new(run: dict[str, Any]) -> bool:
-    """Whether the text projection of a model that was not trained further is random."""
+    """True if the text projection of a model that was not trained further is random."""
     return any(name.startswith(PROJECTION) for name in run.get("initialised", ()))
 
 
 def source_files(files: Files) -> list[Path]:
     """The files whose contents decide what an imported model is."""
-    found = [] if files.image is None else [files.image]
+    sources = [] if files.image is None else [files.image]
     if files.image is not None and files.image.with_suffix(".json").is_file():
-        found.append(files.image.with_suffix(".json"))
+        sources.append(files.image.with_suffix(".json"))
     if files.text is not None:
-        found += [files.text / "config.json", text_weights_file(files.text)]
+        sources += [files.text / "config.json", text_weights_file(files.text)]
         names = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")
-        found += [files.text / name for name in names if (files.text / name).is_file()]
-    return found
+        sources += [files.text / name for name in names if (files.text / name).is_file()]
+    return sources

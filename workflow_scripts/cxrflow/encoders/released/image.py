@@ -60,11 +60,11 @@ def read_released_image(
     settings = sizes_of(weights, projection if imagenet else None, path)
     beside = path.with_suffix(".json")
     if not imagenet and beside.is_file():
-        said = read_image_settings(beside)
-        same = said.model_dump(exclude=NO_WEIGHTS) == settings.model_dump(exclude=NO_WEIGHTS)
-        if not (same and isinstance(said, ConvolutionalSettings)):
+        exported = read_image_settings(beside)
+        same = exported.model_dump(exclude=NO_WEIGHTS) == settings.model_dump(exclude=NO_WEIGHTS)
+        if not (same and isinstance(exported, ConvolutionalSettings)):
             raise InputError(f"{beside}: sizes of other weights than those of {path.name}")
-        settings = said
+        settings = exported
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         image = ImageEncoder(settings)

@@ -55,7 +55,7 @@ IMAGE_FILES: dict[Kind, str] = {
 
 
 class ImportSettings(Settings):
-    """What the files themselves do not say."""
+    """Choices that the files themselves leave open."""
 
     geometry: str | None = Field(
         None,

@@ -33,14 +33,14 @@ MODEL_PARTS = ("embeddings", "encoder", "pooler")  # of a BERT that was saved wi
 
 
 class ReleasedTextConfig(BertConfig):
-    """What ``config.json`` must say; the names of its author's code are not looked at."""
+    """The fields of ``config.json`` that count; the names of its author's code do not."""
 
     model_type: Literal["cxr-bert", "bert"] | None = None
     projection_size: int | None = Field(None, ge=2)  # type: ignore[assignment]  # BERT's have none
 
     @property
     def projects(self) -> bool:
-        """Whether these are the sizes of a CXR-BERT, ours included: it projects [CLS]."""
+        """True for the sizes of a CXR-BERT, ours included: it projects [CLS]."""
         return self.model_type == "cxr-bert" or self.projection_size is not None
 
     def as_bert(self, settings: ImportSettings) -> BertConfig:
@@ -66,30 +66,30 @@ def our_names(weights: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
         InputError: two names mean the same parameter, or tied parameters differ.
     """
     bare = not any(name.startswith("bert.") for name in weights)
-    found: dict[str, Tensor] = {}
+    renamed: dict[str, Tensor] = {}
     problems = []
     for name, value in weights.items():
         old = OLD.fullmatch(name)
         ours = f"{old[1]}{OLD_NAMES[old[2]]}" if old else name
         if bare and ours.split(".")[0] in MODEL_PARTS:
             ours = f"bert.{ours}"
-        if ours in found:
+        if ours in renamed:
             problems.append(f"{ours} is there under two names")
-        found[ours] = value
+        renamed[ours] = value
     for name, source in TIED.items():
-        if name in found and source in found:
-            if not torch.equal(found[name], found[source]):
+        if name in renamed and source in renamed:
+            if not torch.equal(renamed[name], renamed[source]):
                 problems.append(f"{name} differs from {source}, to which it is tied")
-        elif source in found:
-            found[name] = found[source]
-        elif name in found and source.startswith(TOKENS):
-            found[source] = found[name]
+        elif source in renamed:
+            renamed[name] = renamed[source]
+        elif name in renamed and source.startswith(TOKENS):
+            renamed[source] = renamed[name]
     require_fit(problems, path)
-    return found
+    return renamed
 
 
 def unused_names(config: BertConfig) -> dict[str, Shape]:
-    """What files hold besides: counters, the pooler, the head of next-sentence prediction."""
+    """Shapes of what files hold besides: counters, pooler, head of next-sentence prediction."""
     width, positions = config.hidden_size, config.max_position_embeddings
     return {
         "bert.embeddings.position_ids": (1, positions),
@@ -113,11 +113,11 @@ def read_released_text(
     """
     config = read_config(folder, ReleasedTextConfig)
     if config.projects != cxr_bert and (cxr_bert or config.model_type == "cxr-bert"):
-        wanted = "CXR-BERT (model_type cxr-bert, or projection_size)" if cxr_bert else "BERT"
+        expected = "CXR-BERT (model_type cxr-bert, or projection_size)" if cxr_bert else "BERT"
         raise InputError(
             f"{folder / 'config.json'}: key 'model_type' is {config.model_type!r} and "
-            f"'projection_size' {config.projection_size!r}, expected a {wanted}; the other kind is "
-            f"'{'bert' if cxr_bert else 'cxr_bert'}'"
+            f"'projection_size' {config.projection_size!r}, expected a {expected}; the other kind "
+            f"is '{'bert' if cxr_bert else 'cxr_bert'}'"
         )
     path = text_weights_file(folder)
     weights = our_names(read_checkpoint(path), path)
@@ -137,5 +137,9 @@ def read_released_text(
 def released_config(config: BertConfig) -> dict[str, Any]:
     """``config.json`` of the released CXR-BERT layout for an encoder of ours."""
     sizes = config.model_dump(exclude={"is_decoder", "add_cross_attention"})
-    said = {"architectures": ["CXRBertModel"], "model_type": "cxr-bert", "torch_dtype": "float32"}
-    return sizes | said
+    published = {
+        "architectures": ["CXRBertModel"],
+        "model_type": "cxr-bert",
+        "torch_dtype": "float32",
+    }
+    return sizes | published
