@@ -229,7 +229,7 @@ def test_dropout_and_left_out_changes_are_of_training_alone() -> None:
         assert torch.equal(image(frames).pooled, image(frames).pooled)
     # A study keeps a block's change, scaled up, or loses it.
     block = encoder(drop_path=0.25).encoder.vit_pooler.blocks[0].train()
-    changed = block._kept(torch.ones(4000, 2, 3))
+    changed = block._dropped(torch.ones(4000, 2, 3))
     torch.testing.assert_close(changed.unique(), torch.tensor([0, 4 / 3]))
     assert changed.mean().item() == pytest.approx(1, abs=0.05)
     assert torch.equal(changed[:, :1, :1].expand_as(changed), changed)
