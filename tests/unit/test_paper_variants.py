@@ -180,3 +180,12 @@ def test_the_documented_example_is_six_models(read):
     assert [*models] == [f"contrastive_{start}_{n}" for start in starts for n in (1, 10, 100)]
     assert models["contrastive_imagenet_10"].image == "mine/imagenet"
     assert models["contrastive_random_1"].settings["training_share"] == 0.01
+
+
+def test_a_training_share_needs_a_cohort_with_shares(overlay, tmp_path):
+    path = tmp_path / STUDY.name
+    path.write_text(STUDY.read_text().replace(", share_unit: study", ""), encoding="utf-8")
+    with pytest.raises(
+        InputError, match="training_share' is 0.01, but rows of cohort .*share_unit"
+    ):
+        overlay({"papers": [str(path)]})

@@ -56,6 +56,7 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
     from cxrflow.similarity.folder import FOLDER as SIMILARITY
     from cxrflow.text.tokenizer import rewrite_tokenizer
 
+    # A model of one half is exported as well: CXR-BERT is published alone (BioViL section 2.1).
     has_text = (model / "config.json").is_file()
     has_image = (model / "image" / "config.json").is_file()
     if not has_text and not has_image:

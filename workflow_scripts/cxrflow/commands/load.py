@@ -50,6 +50,7 @@ def facts(model: "Model") -> Iterator[tuple[str, str]]:
             yield name, f"{sum(parameter.numel() for parameter in half.parameters()):,} parameters"
     if model.image_encoder is not None:
         size = Geometry.parse(model.geometry).size
+        # A real forward pass: weights that load but do not fit fail here.
         features = model.image_features(torch.zeros(1, 1, size, size))
         yield "pixels", f"{model.geometry}; {features.shape[1]} features an image"
     if model.text_encoder is not None and not projection_is_new(model.run):

@@ -67,6 +67,8 @@ def verify(root: Path, share: float = 1, seed: int = 0, threads: int = 1) -> Tal
     """
     sums = published(root)
     count = max(1, round(share * len(sums)))
+    # Sorted before the draw, which must not depend on the order of the list, and after it, since
+    # reading folder by folder is faster.
     chosen = sorted(random.Random(seed).sample(sorted(sums), count))
     tally = Tally("files compared", "files")
 

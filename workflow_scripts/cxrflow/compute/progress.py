@@ -40,6 +40,7 @@ def progress(
             finished += count
             bar.update(count)
             now = time.monotonic()
+            # A line for every tenth, but no more often than QUIET seconds: logs stay short.
             if bar.disable and 10 * finished // total > tenth and now - last_log >= QUIET:
                 tenth, last_log = 10 * finished // total, now
                 text = f"{title}: " if title else ""

@@ -39,7 +39,7 @@ def check_all(config: Config) -> None:
     config.label_comparisons()
     for name in config.recipes:
         if config.trainable(name):
-            config.model(name)
+            check_training_share(config, name)
 
 
 def check_names(config: Config) -> None:
@@ -245,6 +245,17 @@ def _rows(config: Config, name: str, *splits: str) -> CohortRows:
         cohort.recipe.split_rule,
         frozenset(splits),
     )
+
+
+def check_training_share(config: Config, name: str) -> None:
+    """Check that a model that is trained on a share has a cohort whose rows have shares."""
+    share = getattr(config.model(name).settings, "training_share", 1)
+    cohort = config.recipes[name].cohort
+    if share < 1 and cohort and config.known_cohorts[cohort].recipe.share_unit is None:
+        raise WrongKey(
+            ("models", name, "settings", "training_share"),
+            f"is {share:g}, but rows of cohort '{cohort}' have no share; expected its `share_unit`",
+        )
 
 
 def check_demographics(config: Config) -> None:

@@ -38,6 +38,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     try:
         with naming(path):
             yield temporary
+            # Without it a crash of the machine could leave the new name on an empty file.
             with open(temporary, "rb") as handle:
                 os.fsync(handle.fileno())
             if path.match(WEIGHTS):

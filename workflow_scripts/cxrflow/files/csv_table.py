@@ -83,6 +83,7 @@ def read_csv(
                 f"found {', '.join(frame.columns)}"
             )
     lines = pd.Series(frame.index, index=frame.index)
+    # A row is counted once, for its first bad column.
     good = pd.Series(True, index=frame.index)
     values: dict[str, pd.Series] = {}
     for name, kind in kinds.items():

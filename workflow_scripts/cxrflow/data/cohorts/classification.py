@@ -44,6 +44,7 @@ def build(
     split[unit[images["subject_id"].isin(frozenset().union(*held_out.values()))]] = "test"
     rows, drops = filters.usable(images.assign(split=unit.map(split)))
     flow.step("image usable", "images", len(rows), drops)
+    # MURA labels studies, the others images.
     key = "image_id" if "image_id" in tables.labels else "study_id"
     labels = tables.labels.set_index(key).reindex(rows[key])[tables.classes].to_numpy("float64")
     rows = rows.assign(sample_id=rows["image_id"], group_id=rows["study_id"], labels=list(labels))

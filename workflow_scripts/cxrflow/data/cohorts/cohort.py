@@ -78,6 +78,7 @@ def _pairs(options: Namespace, origin: Layout, settings: CohortSettings, flow: F
     pictures = tables
     if options.images_root is not None:
         edition = layout(options.images_layout)
+        # The reports of one patient would be paired with the images of another.
         if edition.ids != origin.ids:
             raise InputError(
                 f"--images-layout {options.images_layout}: its patients are not those of "
@@ -124,6 +125,7 @@ def _grounding(options: Namespace, origin: Layout, settings: CohortSettings, flo
     reader = _image_layout(options)
     tables = origin.read(options.root, Request(options.threads, headers=False))
     image_ids = frozenset(tables.images["image_id"])
+    # Priors are other images of the same patients, which the annotation does not list.
     if settings.priors:
         images = reader.read(options.images_root, Request(options.threads, headers=False)).images
         patients = images.loc[images["image_id"].isin(image_ids), "subject_id"]

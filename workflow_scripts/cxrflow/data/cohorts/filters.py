@@ -79,6 +79,7 @@ def one_per_study(
     if choose == "preferred":
         place = {name.upper(): rank for rank, name in enumerate(views or ())}
         ranks.append(images["view"].str.strip().str.upper().map(place).to_numpy())
+    # The last key counts first in a lexicographic sort: rejected images rank behind all others.
     if REJECTED in images:
         ranks.append(images[REJECTED].to_numpy())
     order = np.lexsort([np.arange(len(images)), *ranks])

@@ -64,6 +64,7 @@ def counts(names: pd.Series) -> dict[str, int]:
 def label_counts(rows: pd.DataFrame, classes: Sequence[str]) -> dict[str, int]:
     """Count the rows by ``split/class/label``; a label is 1, 0, -1 or unknown."""
     labels = pd.DataFrame(rows["labels"].tolist(), columns=list(classes), index=rows.index)
+    # NaN is not equal to itself and could not be counted as a value.
     words = labels.map(lambda value: "unknown" if np.isnan(value) else f"{value:g}")
     return counts(pd.concat([rows["split"] + f"/{name}/" + words[name] for name in classes]))
 

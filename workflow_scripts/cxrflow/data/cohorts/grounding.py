@@ -53,6 +53,7 @@ def build(
     located = flow.keep(
         "image file usable", "samples", located, located["sample_id"], tests, failed=True
     )
+    # Boxes are in pixels of the image as annotated; in a file of another size they lie elsewhere.
     differs = located["image_width_file"].notna() & (
         (located["image_width_file"] != located["image_width"])
         | (located["image_height_file"] != located["image_height"])
@@ -107,6 +108,7 @@ def _possible(tables: Tables) -> tuple[pd.DataFrame, list[Drop]]:
     drops = [
         Drop.of(str(reason), ids, failed=True) for reason, ids in boxes["image_id"].groupby(reasons)
     ]
+    # One impossible box makes the region of its phrase wrong, so the phrase goes as a whole.
     bad = reasons.notna().groupby([boxes[key] for key in SAMPLE]).transform("any")
     rest = boxes.loc[bad & reasons.isna(), "image_id"]
     drops.append(Drop.of("another box of its phrase is impossible", rest, failed=True))

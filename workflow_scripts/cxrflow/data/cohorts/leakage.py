@@ -44,6 +44,7 @@ def held_out_not_trained(
     rows: pd.DataFrame, held_out: Mapping[str, Set[str]], source: object
 ) -> str:
     """Check that patients are known and none that is held out is in train or validate."""
+    # Without patients the check below would pass for want of anything to compare.
     if rows["subject_id"].isna().all():
         names = ", ".join(held_out)
         raise InputError(f"{source}: patients are not known; those of {names} cannot be held out")

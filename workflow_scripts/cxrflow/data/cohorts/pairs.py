@@ -60,6 +60,8 @@ def build(sources: PairSources, settings: CohortSettings, flow: Flow, threads: i
     """Filter, choose, join, split and check."""
     studies = priors.with_times(sources.tables.studies, sources.pictures.images)
     studies["key"] = study_key(studies["study_id"], sources.study_prefix)
+    # All listed patients are split, before any filter: a report or image that is missing here
+    # must not move others between the parts.
     split = splits.assign(
         splits.groups(studies).drop_duplicates(),
         sources.pictures.splits if sources.tables.splits is None else sources.tables.splits,
@@ -75,6 +77,7 @@ def build(sources: PairSources, settings: CohortSettings, flow: Flow, threads: i
     rows = _with_sections(rows, settings, flow)
     each = settings.unit == "image"
     rows = _with_image(rows, frontal if each else chosen, stages, settings, flow)
+    # The account says of each frontal image whether its study or only the image was left out.
     unused = frontal[~frontal["image_id"].isin(rows["image_id"])]
     same = unused["study_id"].isin(rows["study_id"])
     reason = f"another image of the study was chosen ({settings.choose})"
@@ -89,6 +92,7 @@ def build(sources: PairSources, settings: CohortSettings, flow: Flow, threads: i
     lost = Drop.of("patient is not in the given split", rows.loc[unknown, "study_id"].unique())
     flow.step("split known", "studies", rows.loc[~unknown, "study_id"].nunique(), [lost])
     rows = rows[~unknown].reset_index(drop=True)
+    # All studies are candidates: a prior needs an image but no report.
     rows, prior_account = priors.with_priors(rows, studies, chosen)
     rows["dataset"] = sources.dataset
     extra = {"priors": prior_account, "held_out": _held_account(rows, sources.held_out)}
@@ -165,6 +169,7 @@ def _with_sections(rows: pd.DataFrame, settings: CohortSettings, flow: Flow) -> 
         "text": rows["findings"].notna() | rows["impression"].notna(),
     }
     required = [name for name in settings.require if name in has_section]
+    # Requirements are applied in turn, so that each study is counted for its first reason.
     keep = pd.Series(True, index=rows.index)
     drops = []
     for name in required:
@@ -197,6 +202,7 @@ def _with_image(
     if "image" not in settings.require:
         return rows
     lost = rows.loc[rows["image_id"].isna(), "study_id"]
+    # From the last filter to the first: what remains is the first that a study did not pass.
     reason = pd.Series("", index=lost.index)
     for stage in reversed(stages):
         reason[~lost.isin(stage.images["study_id"])] = stage.missing

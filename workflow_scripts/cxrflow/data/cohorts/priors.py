@@ -32,6 +32,7 @@ def find_priors(studies: pd.DataFrame) -> pd.DataFrame:
         .agg(["first", "size"])
         .reset_index()
     )
+    # `visits` is sorted by time, so the row before is the latest strictly earlier instant.
     before = visits.groupby("subject_id")[["first", "size"]].shift()
     visits["prior"], visits["prior_size"] = before["first"], before["size"]
     joined = studies[["study_id", "subject_id", "order"]].merge(
@@ -39,6 +40,7 @@ def find_priors(studies: pd.DataFrame) -> pd.DataFrame:
         on=["subject_id", "order"],
         how="left",
     )
+    # Later assignments win: that the own time is unknown outweighs all others.
     reason = pd.Series(None, index=joined.index, dtype="str")
     reason[joined["prior_size"] > 1] = TIED_PRIOR
     reason[joined["prior"].isna()] = FIRST

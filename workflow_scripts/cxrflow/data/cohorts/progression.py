@@ -59,6 +59,7 @@ def build(
         "the patients to avoid": silver.avoid,
         **sources.held_out,
     }
+    # Expert labels are only tested on and silver labels only trained on (BioViL-T Appendix F.3).
     rows = pd.concat([tested.assign(tested=True), trained.assign(tested=False)], ignore_index=True)
     held_out = {name: patients for name, patients in held_out.items() if patients}
     rows = _held_out(rows, held_out, flow)
@@ -134,6 +135,7 @@ def _with_images(rows: pd.DataFrame, pictures: Tables, flow: Flow, threads: int)
         "the prior image is not earlier": before >= order,
     }
     pairs = _without(pairs, "two images of the patient, in order", tests, flow, failed=True)
+    # Where a date is missing, the label itself says which image came first.
     undated = (order.isna() | before.isna())[pairs.index]
     if undated.any():
         flow.notes.append(
@@ -168,6 +170,7 @@ def _one_image_pair(
 ) -> pd.DataFrame:
     """Choose one pair of images of two studies: the current image first, then the prior."""
     image_facts = images.set_index("image_id").filter(["view", filters.REJECTED])
+    # The current image first: the prior is chosen among the priors of labels that remain.
     remaining = rows
     for name in ("image_id", "prior_image_id"):
         candidates = remaining[["study_id", name]].drop_duplicates(ignore_index=True)

@@ -29,6 +29,7 @@ def build(
     if tables.splits is None:
         raise InputError(f"{tables.source}: splits.method is official, but no split comes with it")
     published = _rename_parts(tables.splits, settings.splits.parts, tables.source)
+    # RSNA's published split is of images, of which a patient has several.
     by_image = "image_id" in published
     unit = tables.images["image_id"] if by_image else groups(tables.images)
     split_by_unit = published.set_index(published.columns[0])["split"]

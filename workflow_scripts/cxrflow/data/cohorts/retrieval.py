@@ -66,6 +66,7 @@ def build(tables: RetrievalTables, pictures: Tables, flow: Flow) -> Cohort:
 
 def _step(name: str, rows: pd.DataFrame, lost: Mapping[str, Sequence[Drop]], flow: Flow) -> None:
     """Record a filter; queries and candidates may each lose only few to damage."""
+    # Damage is limited for each kind: queries are few beside 1,600 candidates.
     for role, plural in _PARTS.items():
         tally = Tally(f"{name}: {plural}", "images", (rows["part"] == role).sum(), lost[role])
         tally.require_few(flow.source, flow.max_failed_share)

@@ -37,6 +37,7 @@ def patient_shares(patients: pd.Series, settings: SplitSettings) -> pd.Series:
     Returns:
         Split by patient, indexed by id.
     """
+    # A hash and not a shuffle: a patient who joins the data set moves at most those at a cut.
     shuffled = sorted(patients, key=lambda patient: (unit_hash(settings.seed, patient), patient))
     shares = {name: settings.shares[name] for name in ("test", "validate")}
     sizes = {name: round(share * len(shuffled)) for name, share in shares.items()}
@@ -106,6 +107,7 @@ def ordered(ids: pd.Series, settings: SplitSettings) -> pd.Series:
     with ``halve_test`` the second call on the drawn part, whose halves are (test, validate). On
     the 26,684 published images: 18,678 train and 8,006 test, or 4,003 validate and 4,003 test.
     """
+    # Both repositories sort before they draw; the order of the file must not matter.
     names = np.sort(ids.to_numpy(dtype=object))
     train, rest = _draw(names, settings.test_share, settings.seed)
     ids_by_split = {"train": train, "test": rest}
@@ -155,5 +157,6 @@ def assign(
     else:
         split = pd.Series("test", index=pd.Index(patients, dtype="str"), dtype="str")
     split = split.reindex(pd.Index(patients, dtype="str"))
+    # Last, so that it holds for every method, a file of the user included.
     split[out.to_numpy()] = "test"
     return split

@@ -46,6 +46,7 @@ def read_corpus(folder: Path, study_prefix: str) -> Corpus:
     for frame, column in ((sections, "study_id"), (sentences, "study_id")):
         frame[column] = study_key(frame[column], study_prefix)
     documents["study_id"] = study_key(documents["document_id"], study_prefix)
+    # The join below would pair the study with both reports.
     repeated = sections.loc[sections["study_id"].duplicated(), "study_id"]
     if len(repeated):
         raise InputError(

@@ -49,6 +49,7 @@ def draw_validation(folder: Path, splits: SplitSettings) -> None:
         rows.to_parquet(path, index=False)
     with atomic_path(folder / "split.csv") as path:
         split.sort_values("subject_id").to_csv(path, index=False)
+    # Sizes, labels, checks and the fingerprint were those of the split before.
     flow = read_json(folder / "flow.json")
     files = sorted(path for path in folder.iterdir() if path.name != "flow.json")
     sizes = Cohort(rows, rows, split["split"], "samples").split_sizes()

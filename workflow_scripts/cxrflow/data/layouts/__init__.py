@@ -87,6 +87,7 @@ class Layout(Settings):
         return [f"data/layouts/{self.name}.yaml", *module]
 
 
+# Adding a file is all that registers a data set.
 LAYOUTS = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
 
 

@@ -42,9 +42,11 @@ def overlap(trained: Iterable[CohortRows], evaluated: CohortRows) -> list[Cohort
     """
     leaking: list[CohortRows] = []
     for rows in trained:
+        # Invented patients are nobody else's, whatever their ids.
         if rows.synthetic != evaluated.synthetic or evaluated.dataset in rows.held_out:
             continue
         ours, theirs = layout(rows.layout), layout(evaluated.layout)
+        # Patients who are numbered otherwise cannot be held out, so asking for it would not help.
         same_ids = ours.ids is not None and ours.ids == theirs.ids
         if {rows.dataset, rows.images} & {evaluated.dataset, evaluated.images}:
             if not _in_disjoint_parts(rows, evaluated):
