@@ -51,7 +51,7 @@ def curate(options: Namespace, settings: CurationSettings) -> None:
         table[["subject_id", "study_id", "image_id", "split"]].assign(score=scores), settings.margin
     ).reset_index(drop=True)
     counts = decided["decision"].value_counts()
-    said: dict[str, Any] = {
+    record: dict[str, Any] = {
         "data": cohort.data,
         "model": file_digest(options.model / "image" / "model.safetensors")[:16],
         "learnt": model.run.get("learnt"),
@@ -63,13 +63,13 @@ def curate(options: Namespace, settings: CurationSettings) -> None:
     }
     with atomic_folder(options.output, "curation") as folder:
         decided.to_parquet(folder / "curation.parquet", index=False)
-        write_json(folder / "curation.json", said)
+        write_json(folder / "curation.json", record)
     log.info(
         "%s: %d of %d studies with several images decided, %d images rejected",
         options.output,
-        said["images"].get("best", 0),
-        said["studies_with_several"],
-        said["images"].get("rejected", 0),
+        record["images"].get("best", 0),
+        record["studies_with_several"],
+        record["images"].get("rejected", 0),
     )
 
 

@@ -45,13 +45,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         "with them and without",
     )
     arguments.add_argument("--cohort", type=Path, help="results/cohorts/<paper>/<cohort>")
-    for name, said in (
+    for name, example in (
         ("models", "results/models/<paper>/<model>/seed<k>"),
         ("features", "results/features/<paper>/<model>/seed<k>/<paper>/<cohort>"),
         ("pixels", "results/pixels/<paper>/<cohort>/<geometry>"),
     ):
         arguments.add_argument(
-            f"--{name}", type=Path, nargs="+", default=[], help=f"of each result, {said}"
+            f"--{name}", type=Path, nargs="+", default=[], help=f"of each result, {example}"
         )
     arguments.add_argument(
         "--phrases",
@@ -75,8 +75,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if picture is not None:
         with atomic_path(options.output) as temporary:
             temporary.write_bytes(picture)
-    shown = {"kind": settings.kind, "title": settings.title, **content}
-    write_json(options.output.with_suffix(".json"), shown)
+    entry = {"kind": settings.kind, "title": settings.title, **content}
+    write_json(options.output.with_suffix(".json"), entry)
 
 
 if __name__ == "__main__":

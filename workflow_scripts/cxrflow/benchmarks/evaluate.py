@@ -51,14 +51,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = arguments.parse_args(argv)
     benchmark = BENCHMARKS[options.benchmark]
     settings = read_settings(options.settings, benchmark.settings)
-    wanted = benchmark.inputs(settings)
+    required = benchmark.inputs(settings)
     if benchmark.training or (benchmark.reports and options.training):
-        wanted.add("training")
+        required.add("training")
     if benchmark.resumes:
-        wanted.add("state")
+        required.add("state")
     for name in ("training", "pixels", "registration", "features", "state", "stanza"):
-        if (getattr(options, name) is not None) != (name in wanted):
-            verb = "needs" if name in wanted else "does not read"
+        if (getattr(options, name) is not None) != (name in required):
+            verb = "needs" if name in required else "does not read"
             arguments.error(f"{options.benchmark} {verb} --{name}")
     if options.truth is not None and benchmark.truth is None:
         arguments.error(f"{options.benchmark} does not read --truth")
@@ -66,10 +66,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         claim_folder(options.state, "benchmark state")
     result = score(options.benchmark, inputs_of(options.benchmark, options, settings), settings)
     record = options.model / "run.json"
-    made = read_object(record) if record.is_file() else {}
-    name = str(made.get("model") or options.model.resolve().parent.name)
-    said = (made.get("learnt"), made.get("drawn", False))
-    result.write(options.output, name, options.seed, options.task, *said)
+    run_record = read_object(record) if record.is_file() else {}
+    name = str(run_record.get("model") or options.model.resolve().parent.name)
+    training = (run_record.get("learnt"), run_record.get("drawn", False))
+    result.write(options.output, name, options.seed, options.task, *training)
     if options.state is not None:
         remove_folder(options.state)
 

@@ -1,4 +1,4 @@
-"""Image features of a cohort, computed once per model: what frozen-feature benchmarks start from.
+"""Image features of a cohort, computed once for each model; frozen-feature benchmarks read them.
 
 The images are only resized and cropped (BioViL Appendix E.2: at inference nothing is drawn), so
 that an image has the same features wherever it is used: zero-shot scores, every seed and share of
@@ -51,11 +51,11 @@ class Features:
 
     def rows(self, samples: pd.DataFrame) -> NDArray[Any]:
         """The row of each sample's image, int64; -1 for one that was not in the store."""
-        keys, wanted = (
+        keys, sample_keys = (
             pd.MultiIndex.from_frame(table[self.encoded.columns].fillna(""))
             for table in (self.encoded, samples)
         )
-        return keys.get_indexer(wanted).astype("int64")
+        return keys.get_indexer(sample_keys).astype("int64")
 
     def of(self, samples: pd.DataFrame, kind: str) -> Tensor:
         """The features [N, F] of the samples' images; InputError when there are none of a kind."""
@@ -77,7 +77,7 @@ def weights_file(model: Path) -> Path:
 
 
 def computed_from(model: Path, pixels: Pixels) -> dict[str, str]:
-    """What features are of: :data:`FIELDS` of ``features.json``."""
+    """Return the digests of weights and pixels that features are of (:data:`FIELDS`)."""
     weights = file_digest(weights_file(model))[:16]
     return {"weights": weights, "geometry": str(pixels.geometry), "pixels": pixels.fingerprint}
 
@@ -106,26 +106,26 @@ def encode(
     trunk. ``view``: of augmented images, see :func:`image_batches`.
     """
     image = image.to(device).eval()
-    found: dict[str, list[Tensor]] = {}
+    outputs: dict[str, list[Tensor]] = {}
     for _, frames in image_batches(pixels, images, batch_size, image.takes_prior, view):
-        frames = frames.each(lambda part: part.to(device))
+        frames = frames.each(lambda images: images.to(device))
         output = image.encoder(frames) if image.projector is None else image(frames)
-        found.setdefault("pooled", []).append(output.pooled.float().cpu())
+        outputs.setdefault("pooled", []).append(output.pooled.float().cpu())
         if image.projector is not None:
-            found.setdefault("projected", []).append(output.projected_global.cpu())
+            outputs.setdefault("projected", []).append(output.projected_global.cpu())
             if patches:
-                found.setdefault("patches", []).append(output.unnormalised_patches.cpu())
-    return {kind: torch.cat(parts) for kind, parts in found.items()}
+                outputs.setdefault("patches", []).append(output.unnormalised_patches.cpu())
+    return {kind: torch.cat(blocks) for kind, blocks in outputs.items()}
 
 
 def write_features(
-    folder: Path, encoded: pd.DataFrame, by_kind: dict[str, Tensor], said: dict[str, Any]
+    folder: Path, encoded: pd.DataFrame, by_kind: dict[str, Tensor], record: dict[str, Any]
 ) -> None:
     """Write the feature folder in one piece; ``said`` is what ``features.json`` says."""
-    with atomic_folder(folder, "image features", checksums=True) as made:
-        save_file(by_kind, made / "features.safetensors")
-        encoded.to_parquet(made / "index.parquet", index=False)
-        write_json(made / "features.json", said)
+    with atomic_folder(folder, "image features", checksums=True) as unfinished:
+        save_file(by_kind, unfinished / "features.safetensors")
+        encoded.to_parquet(unfinished / "index.parquet", index=False)
+        write_json(unfinished / "features.json", record)
 
 
 def read_features(folder: Path, model: Path) -> Features:
@@ -135,11 +135,11 @@ def read_features(folder: Path, model: Path) -> Features:
         InputError: a file is missing or damaged, its rows are not those of the index, or the
             features are of other weights than those of ``model``.
     """
-    said = read_object(folder / "features.json", FIELDS)
+    record = read_object(folder / "features.json", FIELDS)
     weights = file_digest(require(weights_file(model)))[:16]
-    if said["weights"] != weights:
+    if record["weights"] != weights:
         raise InputError(
-            f"{folder / 'features.json'}: field 'weights' is {said['weights']}, but "
+            f"{folder / 'features.json'}: field 'weights' is {record['weights']}, but "
             f"{weights_file(model)} has {weights}; expected the features of this model"
         )
     index = read_table(folder / "index.parquet", ("image_id",))
@@ -151,7 +151,7 @@ def read_features(folder: Path, model: Path) -> Features:
                 f"{path}: '{kind}' has {len(values)} rows, but index.parquet has {len(index)}; "
                 "expected as many"
             )
-    return Features(index, by_kind, said["geometry"], said["pixels"])
+    return Features(index, by_kind, record["geometry"], record["pixels"])
 
 
 def require(path: Path) -> Path:
@@ -166,8 +166,8 @@ def extract(options: Namespace, settings: FeatureSettings) -> None:
     table = read_table(options.cohort / "samples.parquet", ("image_id",))
     image = load_image_half(options.model, trunk_alone=True)
     pixels = open_pixels(options.pixels, trained_geometry(options.model))
-    named = images_to_encode(table, image.takes_prior)
-    stored = named[pixels.holds(named["image_id"])]
+    images = images_to_encode(table, image.takes_prior)
+    stored = images[pixels.holds(images["image_id"])]
     if stored.empty:
         raise InputError(
             f"{options.cohort / 'samples.parquet'}: no sample is left: image is not in the pixel "
@@ -175,16 +175,16 @@ def extract(options: Namespace, settings: FeatureSettings) -> None:
         )
     reads_patches = load_similarity(options.model).reads_patches
     by_kind = encode(image, pixels, stored, settings.batch_size, device, patches=reads_patches)
-    said = {
+    record = {
         **computed_from(options.model, pixels),
         "cohort": file_digest(options.cohort / "samples.parquet")[:16],
         "images": len(stored),
-        "not_stored": len(named) - len(stored),
+        "not_stored": len(images) - len(stored),
         "priors_not_stored": lost_priors(pixels, stored),
         "widths": {kind: values.shape[-1] for kind, values in by_kind.items()},
     }
-    write_features(options.output, stored, by_kind, said)
-    log.info("%s: %d images, %s", options.output, len(stored), said["widths"])
+    write_features(options.output, stored, by_kind, record)
+    log.info("%s: %d images, %s", options.output, len(stored), record["widths"])
 
 
 def trained_geometry(model: Path) -> str:

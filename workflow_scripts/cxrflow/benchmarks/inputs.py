@@ -1,4 +1,4 @@
-"""What the benchmark programs read: a cohort's rows, the model, the pixels; checked together."""
+"""The inputs of a benchmark: rows of a cohort and their pixels, checked together."""
 
 import logging
 from argparse import Namespace
@@ -32,7 +32,7 @@ PRIOR = "prior_image_id"
 
 
 class Pixels(Protocol):
-    """What is needed of :class:`cxrflow.images.store.PixelStore`."""
+    """The methods of :class:`cxrflow.images.store.PixelStore` that benchmarks call."""
 
     geometry: Any
     fingerprint: str
@@ -89,7 +89,7 @@ def read_cohort(
 
 
 class Inputs:
-    """What a task gives its benchmark: the folders of ``options``, and what they hold, read once.
+    """The inputs of a task: the folders of ``options``, and their contents, read once when asked.
 
     ``file`` and ``columns``: of the cohort's table. A test may set what is read beforehand.
     """
@@ -156,11 +156,11 @@ def read_frames(
         return block[:, None].float() / 255
 
     frames = Frames(read(current, current))
-    having = np.flatnonzero(prior >= 0)
-    if not len(having):
+    with_prior = np.flatnonzero(prior >= 0)
+    if not len(with_prior):
         return frames
-    earlier = read(prior[having], current[having])
-    return frames._replace(prior=earlier, rows=torch.from_numpy(having))
+    earlier = read(prior[with_prior], current[with_prior])
+    return frames._replace(prior=earlier, rows=torch.from_numpy(with_prior))
 
 
 def image_batches(
@@ -178,13 +178,13 @@ def image_batches(
     paired = takes_prior and PRIOR in samples
     prior = pixels.find(samples[PRIOR]) if paired else np.full(len(samples), -1)
     starts = range(0, len(current), size)
-    parts = (np.arange(i, min(i + size, len(current)), dtype=np.int64) for i in starts)
-    for positions in progress(parts, len(current), "image"):
+    batches = (np.arange(i, min(i + size, len(current)), dtype=np.int64) for i in starts)
+    for positions in progress(batches, len(current), "image"):
         yield positions, read_frames(pixels, current[positions], prior[positions], view)
 
 
 def lost_priors(pixels: Pixels, samples: pd.DataFrame) -> int:
-    """How many samples have a prior that is not in the store: they go without it."""
+    """Return how many samples go without their prior, because it is not in the store."""
     if PRIOR not in samples:
         return 0
     return int((samples[PRIOR].notna() & (pixels.find(samples[PRIOR]) < 0)).sum())
@@ -197,23 +197,23 @@ def drop_rows(
 
     The table needs a ``sample_id``. InputError when nothing is left.
     """
-    left = np.ones(len(table), dtype=bool)
+    remaining = np.ones(len(table), dtype=bool)
     dropped = []
     for reason, test in tests.items():
-        hit = np.asarray(test, dtype=bool) & left
+        hit = np.asarray(test, dtype=bool) & remaining
         if hit.any():
             dropped.append(Drop.of(reason, table["sample_id"][hit]).as_json())
             log.warning("%d samples left out: %s", hit.sum(), reason)
-        left &= ~hit
-    if not left.any():
+        remaining &= ~hit
+    if not remaining.any():
         reasons = ", ".join(f"{drop['reason']} ({drop['count']})" for drop in dropped)
         raise InputError(f"no sample is left: {reasons or 'the table is empty'}")
-    return table[left].reset_index(drop=True), dropped
+    return table[remaining].reset_index(drop=True), dropped
 
 
 def draw_samples(samples: pd.DataFrame, count: int | None) -> pd.DataFrame:
     """So many of the samples at random, in their order; all of them where there are no more."""
     if count is None or count >= len(samples):
         return samples
-    drawn = np.random.default_rng(0).permutation(len(samples))[:count]
-    return samples.iloc[np.sort(drawn)].reset_index(drop=True)
+    chosen = np.random.default_rng(0).permutation(len(samples))[:count]
+    return samples.iloc[np.sort(chosen)].reset_index(drop=True)

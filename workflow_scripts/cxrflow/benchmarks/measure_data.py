@@ -52,9 +52,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = arguments.parse_args(argv)
     benchmark = BENCHMARKS[options.benchmark]
     settings = read_settings(options.settings, benchmark.settings)
-    needed, taken = OPTIONS[benchmark.reads]
-    known = {name for kinds in OPTIONS.values() for names in kinds for name in names}
-    for name in sorted(known - taken):
+    needed, optional = OPTIONS[benchmark.reads]
+    options_of_all = {name for kinds in OPTIONS.values() for names in kinds for name in names}
+    for name in sorted(options_of_all - optional):
         if (getattr(options, name) is not None) != (name in needed):
             verb = "needs" if name in needed else "does not read"
             arguments.error(f"{options.benchmark} {verb} --{name.replace('_', '-')}")

@@ -1,4 +1,4 @@
-"""What a benchmark that scores a model reads: beside the cohort the model, pixels and features."""
+"""The inputs of a benchmark that scores a model: beside the cohort its halves and features."""
 
 from argparse import Namespace
 from collections.abc import Sequence

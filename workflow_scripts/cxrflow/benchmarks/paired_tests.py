@@ -43,7 +43,7 @@ ENDS = ("difference", "difference_low", "difference_high")
 
 @dataclass(frozen=True)
 class Predictions:
-    """What one model with one training seed predicted, and how it was measured."""
+    """The predictions of one model of one training seed, and how they were measured."""
 
     benchmark: str
     file: Path
@@ -58,7 +58,7 @@ class Predictions:
 
     @cached_property
     def keys(self) -> pd.MultiIndex:
-        """What names the samples."""
+        """The columns that name the samples, as text."""
         return _keys(self.samples, BENCHMARKS[self.benchmark].key)
 
     def statistic(self) -> CountedStatistic:
@@ -87,10 +87,10 @@ def _keys(samples: pd.DataFrame, columns: Sequence[str]) -> pd.MultiIndex:
 def read_predictions(files: Sequence[Path]) -> Runs:
     """Read predictions.parquet files with the metrics.json beside them, by (task, model)."""
     runs: Runs = {}
-    pairable = {name: one for name, one in BENCHMARKS.items() if one.statistic_module}
+    pairable = {name: entry for name, entry in BENCHMARKS.items() if entry.statistic_module}
     for file in files:
-        said = read_object(file.parent / "metrics.json", FIELDS)
-        name, model = str(said["benchmark"]), str(said["model"])
+        record = read_object(file.parent / "metrics.json", FIELDS)
+        name, model = str(record["benchmark"]), str(record["model"])
         if name not in pairable:
             raise InputError(
                 f"{file.parent / 'metrics.json'}: benchmark is '{name}'; expected one of "
@@ -102,20 +102,20 @@ def read_predictions(files: Sequence[Path]) -> Runs:
             benchmark=name,
             file=file,
             model=model,
-            seed=int(said["seed"]),
-            learnt=said["learnt"],
-            fixed=said["learnt"] is None and not said.get("drawn", False),
-            fingerprint=str(said["data"].get("fingerprint")),
-            protocol={k: v for k, v in said["protocol"].items() if k not in benchmark.own},
+            seed=int(record["seed"]),
+            learnt=record["learnt"],
+            fixed=record["learnt"] is None and not record.get("drawn", False),
+            fingerprint=str(record["data"].get("fingerprint")),
+            protocol={k: v for k, v in record["protocol"].items() if k not in benchmark.own},
             samples=samples.iloc[_keys(samples, benchmark.key).argsort()].reset_index(drop=True),
-            behind={metric: int(entry["n"]) for metric, entry in said["metrics"].items()},
+            behind={metric: int(entry["n"]) for metric, entry in record["metrics"].items()},
         )
-        runs.setdefault((str(said["task"]), model), []).append(run)
+        runs.setdefault((str(record["task"]), model), []).append(run)
     return runs
 
 
 def why_not(runs: Sequence[Predictions]) -> str | None:
-    """The reason why runs were not measured alike, or None.
+    """Return the reason why runs were not measured alike, or None.
 
     They saw the same samples of the same cohort; in what geometry is a model's own.
     """
@@ -136,25 +136,27 @@ def why_not(runs: Sequence[Predictions]) -> str | None:
 
 
 def paired_by_seed(
-    own: Sequence[Predictions], other: Sequence[Predictions]
+    runs: Sequence[Predictions], reference_runs: Sequence[Predictions]
 ) -> list[tuple[Predictions, Predictions]]:
     """The trainings of each seed that both have; what was not trained goes with all of them."""
-    fixed = any(len(runs) == 1 and runs[0].fixed for runs in (own, other))
-    return [(a, b) for a in own for b in other if fixed or a.seed == b.seed]
+    fixed = any(len(side) == 1 and side[0].fixed for side in (runs, reference_runs))
+    return [(a, b) for a in runs for b in reference_runs if fixed or a.seed == b.seed]
 
 
 def why_not_compared(
-    own: Sequence[Predictions],
-    other: Sequence[Predictions],
+    runs_of_model: Sequence[Predictions],
+    runs_of_reference: Sequence[Predictions],
     pairs: Sequence[tuple[Predictions, Predictions]],
 ) -> str | None:
-    """The reason why two models are not compared, or None."""
-    if not own or not other:
+    """Return the reason why two models are not compared, or None."""
+    if not runs_of_model or not runs_of_reference:
         return "no predictions of both"
-    for run in (*own, *other):
+    for run in (*runs_of_model, *runs_of_reference):
         if run.learnt is False:
             return f"{short_name(run.model)} is near chance"
-    return why_not([*own, *other]) or (None if pairs else "trained with different seeds")
+    return why_not([*runs_of_model, *runs_of_reference]) or (
+        None if pairs else "trained with different seeds"
+    )
 
 
 class Inference:
@@ -181,48 +183,53 @@ class Inference:
                 continue
             scores, (count, *_) = zip(*map(self.resampled, runs), strict=True)
             metrics = {}
-            for name in sorted(set.intersection(*(set(one.value) for one in scores))):
+            for name in sorted(set.intersection(*(set(run_scores.value) for run_scores in scores))):
                 behind = min(count, *(run.behind.get(name, count) for run in runs))
-                found = over_trainings_and_samples(scores, name, behind, self.settings.level)
-                if np.isfinite(found.low):
-                    metrics[name] = {"low": found.low, "high": found.high}
+                interval = over_trainings_and_samples(scores, name, behind, self.settings.level)
+                if np.isfinite(interval.low):
+                    metrics[name] = {"low": interval.low, "high": interval.high}
             entries.append({"task": task, "model": model, "metrics": metrics})
         return entries
 
     def comparisons(self) -> list[dict[str, Any]]:
         """Every comparison in its order, with ``p_holm``: p corrected for all of them."""
-        entries = [self.compare(one) for one in self.settings.comparisons]
+        entries = [self.compare(comparison) for comparison in self.settings.comparisons]
         tested = [entry for entry in entries if entry["p"] is not None]
         for entry, p_holm in zip(tested, holm([entry["p"] for entry in tested]), strict=True):
             entry["p_holm"] = float(p_holm)
         return entries
 
-    def compare(self, asked: PairedComparison) -> dict[str, Any]:
+    def compare(self, comparison: PairedComparison) -> dict[str, Any]:
         """A comparison; ``seeds`` are those that both models have, 0 where nothing was trained."""
-        entry: dict[str, Any] = {**asked.model_dump(), "seeds": 0, "reason": None}
+        entry: dict[str, Any] = {**comparison.model_dump(), "seeds": 0, "reason": None}
         entry |= dict.fromkeys((*ENDS, "p", "p_holm"))
-        own = self.runs.get((asked.task, asked.model), [])
-        other = self.runs.get((asked.task, asked.reference_model), [])
-        pairs = paired_by_seed(own, other)
-        reason = why_not_compared(own, other, pairs)
+        runs_of_model = self.runs.get((comparison.task, comparison.model), [])
+        runs_of_reference = self.runs.get((comparison.task, comparison.reference_model), [])
+        pairs = paired_by_seed(runs_of_model, runs_of_reference)
+        reason = why_not_compared(runs_of_model, runs_of_reference, pairs)
         if reason is not None:
             return entry | {"reason": reason}
-        metrics = (asked.metric, asked.reference_metric)
+        metrics = (comparison.metric, comparison.reference_metric)
         scores = [self.resampled(a)[0].minus(self.resampled(b)[0], *metrics) for a, b in pairs]
-        values = [one.value.get(DIFFERENCE, np.nan) for one in scores]
+        values = [difference.value.get(DIFFERENCE, np.nan) for difference in scores]
         if not np.isfinite(values).all():
             return entry | {"reason": "not defined for both"}
-        count = self.resampled(own[0])[1]
+        count = self.resampled(runs_of_model[0])[1]
         runs = [(run, name) for pair in pairs for run, name in zip(pair, metrics, strict=True)]
         behind = min(count, *(run.behind.get(name, count) for run, name in runs))
-        found = over_trainings_and_samples(scores, DIFFERENCE, behind, self.settings.level)
+        interval = over_trainings_and_samples(scores, DIFFERENCE, behind, self.settings.level)
         # Random weights have learnt nothing, but each seed has its own.
-        several = max(len(own), len(other)) > 1
+        several = max(len(runs_of_model), len(runs_of_reference)) > 1
         trained = several or not all(run.fixed for run, _ in runs)
         judged = not trained or len(pairs) >= LEAST_SEEDS
-        ends = (float(np.mean(values)), found.low, found.high, found.p if judged else np.nan)
-        known = (end if np.isfinite(end) else None for end in ends)
-        return entry | dict(zip((*ENDS, "p"), known, strict=True), seeds=len(pairs) * trained)
+        ends = (
+            float(np.mean(values)),
+            interval.low,
+            interval.high,
+            interval.p if judged else np.nan,
+        )
+        finite = (end if np.isfinite(end) else None for end in ends)
+        return entry | dict(zip((*ENDS, "p"), finite, strict=True), seeds=len(pairs) * trained)
 
 
 def compare_rows(options: Namespace, settings: PairedTestSettings) -> None:

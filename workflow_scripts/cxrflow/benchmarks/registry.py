@@ -58,7 +58,7 @@ def imported(name: str) -> Any:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What a benchmark takes, and how its samples pair.
+    """An entry: the inputs of a benchmark, and how its samples pair.
 
     ``program``: its module below ``cxrflow.benchmarks`` (:mod:`cxrflow.benchmarks.runner` says what
     it offers). ``kind``: of its cohort; None: any. ``needs``: what a model must offer (image, text,
@@ -107,7 +107,7 @@ class Benchmark:
         return (self.statistic or self.program) if self.needs else None
 
     def inputs(self, settings: Settings) -> set[str]:
-        """What its program must have beside the model and the cohort: pixels, features, …"""
+        """Return the inputs beside the model and the cohort: pixels, features, …"""
         more = {
             "pixels": getattr(settings, "augmentation", None) is not None,
             "registration": getattr(settings, "registered", False),

@@ -1,4 +1,4 @@
-"""What a benchmark returns and what is written of it, whole or not at all.
+"""Predictions and results of a benchmark; a result folder is written whole or not at all.
 
 A program returns :class:`Predictions`; :func:`measure` makes a :class:`Result` of them, which is
 written as metrics.json, predictions.parquet and figures/. ``metrics.json`` has one shape for all:
@@ -70,7 +70,7 @@ def means(columns: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> CountedStatisti
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a program returns: a row a sample, and the statistic whose metrics are reported.
+    """The return value of a program: a row a sample, and the statistic that is reported.
 
     ``protocol``: how it was measured, beside the settings. ``estimates``: metrics that are not
     resampled, such as counts. ``draw``: the figures, by the metrics. ``arrays``: by file name

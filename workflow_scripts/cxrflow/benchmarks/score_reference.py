@@ -37,8 +37,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = arguments.parse_args(argv)
     benchmark = BENCHMARKS[options.benchmark]
     if options.reference not in benchmark.references:
-        known = ", ".join(benchmark.references)
-        arguments.error(f"{options.benchmark} has no reference '{options.reference}'; has {known}")
+        names = ", ".join(benchmark.references)
+        arguments.error(f"{options.benchmark} has no reference '{options.reference}'; has {names}")
     settings = read_settings(options.settings, benchmark.settings)
     inputs = inputs_of(options.benchmark, options, settings)
     result = score(options.benchmark, inputs, settings, options.reference)

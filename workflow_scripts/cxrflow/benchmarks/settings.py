@@ -52,7 +52,7 @@ class IntervalSettings(Settings):
     seed: Seed = Field(default=0, description="of the resamples; the same for every model and seed")
 
     def resampling(self) -> dict[str, Any]:
-        """What a bootstrap of :mod:`cxrflow.metrics.intervals` is told besides the clusters."""
+        """Return the arguments of a bootstrap of :mod:`cxrflow.metrics.intervals`."""
         return {"replicates": self.replicates, "seed": self.seed, "level": self.level}
 
 
@@ -67,7 +67,7 @@ class CurationSettings(Settings):
 
 
 class BenchmarkSettings(Settings):
-    """What every benchmark that runs a model has."""
+    """Settings of every benchmark that runs a model."""
 
     split: Split | None = Field(default=None, description="rows of the cohort to use; null: all")
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:<n>")
@@ -75,7 +75,7 @@ class BenchmarkSettings(Settings):
 
 
 class EncodingSettings(BenchmarkSettings):
-    """What a benchmark has that runs an encoder over its samples."""
+    """Settings of a benchmark that runs an encoder over its samples."""
 
     batch_size: int = Field(default=32, ge=1, description="speed only; results do not depend on it")
 

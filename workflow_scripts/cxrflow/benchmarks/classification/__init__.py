@@ -1,1 +1,1 @@
-"""Which class an image has: by prompts, by linear probes."""
+"""Classification of images: by prompts, by linear probes, by fine-tuning."""

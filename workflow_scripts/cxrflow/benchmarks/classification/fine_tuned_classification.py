@@ -86,24 +86,24 @@ class FineTuningProgram(Program):
 
     def rows(self, epoch: int, index: int) -> NDArray[np.int64]:
         """Rows of a batch; the last one of an epoch may be short."""
-        found: NDArray[np.int64] = batches([self.run], self.settings.training.batch_size, epoch)[
+        batch: NDArray[np.int64] = batches([self.run], self.settings.training.batch_size, epoch)[
             index
         ][0].numpy()
-        return found
+        return batch
 
     def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
         """The share of a part of a batch in the mean over the batch's rows, or known labels."""
         rows, exclusive = self.rows(epoch, index), self.settings.exclusive
         every_BC = self.labels_NC[rows]
         number = len(rows) if exclusive else max(1, int(every_BC.isfinite().sum()))
-        own = np.array_split(rows, parts)[part]
-        stored = self.stored[own]
+        own_rows = np.array_split(rows, parts)[part]
+        stored = self.stored[own_rows]
         frames = read_frames(self.pixels, stored, np.full(len(stored), -1))
-        frames = frames.each(lambda one: one.to(self.device))
+        frames = frames.each(lambda images: images.to(self.device))
         logits_BC = self.head(self.image.encoder(frames).pooled.float()).float()
-        labels_BC = self.labels_NC[own].to(self.device)
+        labels_BC = self.labels_NC[own_rows].to(self.device)
         loss = summed_loss(logits_BC, labels_BC, exclusive) / number
-        return Losses(loss, {"cross_entropy": loss.detach()}, len(own), 0)
+        return Losses(loss, {"cross_entropy": loss.detach()}, len(own_rows), 0)
 
     def after_update(self) -> None:
         """Nothing follows the weights."""
@@ -117,13 +117,13 @@ class FineTuningProgram(Program):
     def logits(self, images: LabelledImages) -> Tensor:
         """Logits [N, C] of images, on the CPU."""
         stored, size = self.pixels.rows(images.table["image_id"]), self.settings.training.batch_size
-        found = []
+        blocks = []
         for begin in range(0, len(stored), size):
-            part = stored[begin : begin + size]
-            frames = read_frames(self.pixels, part, np.full(len(part), -1))
-            pooled = self.image.encoder(frames.each(lambda one: one.to(self.device))).pooled
-            found.append(self.head(pooled.float()).float().cpu())
-        return torch.cat(found)
+            rows = stored[begin : begin + size]
+            frames = read_frames(self.pixels, rows, np.full(len(rows), -1))
+            pooled = self.image.encoder(frames.each(lambda images: images.to(self.device))).pooled
+            blocks.append(self.head(pooled.float()).float().cpu())
+        return torch.cat(blocks)
 
     def validate(self) -> dict[str, float]:
         """Loss and metrics of the validation images; of these, the one that counts is kept."""
@@ -159,12 +159,12 @@ def warmed_head(
     device, size = choose_device(settings.device), settings.training.batch_size
     if not path.is_file():
         order = torch.cat(batches([run], size, 0), dim=1)[0].numpy()
-        seen = order[: max(1, settings.warmup_steps) * size]  # what these updates get to
-        table = splits.train.table.iloc[seen][["image_id"]].reset_index(drop=True)
+        first_rows = order[: max(1, settings.warmup_steps) * size]  # what these updates get to
+        table = splits.train.table.iloc[first_rows][["image_id"]].reset_index(drop=True)
         features_NF = encode(image, pixels, table, size, device)["pooled"].to(device)
         place = np.full(len(splits.train.table), -1)
-        place[seen] = np.arange(len(seen))
-        labels_NC = torch.from_numpy(splits.train.labels_NC[seen]).to(device)
+        place[first_rows] = np.arange(len(first_rows))
+        labels_NC = torch.from_numpy(splits.train.labels_NC[first_rows]).to(device)
         runs = [HeadRun(place[run.rows], run.seed, run.start)]
         decay = settings.training.optimiser.weight_decay
         heads = LockStep(features_NF, labels_NC, settings.exclusive, runs, settings.dropout, decay)
@@ -192,9 +192,9 @@ def train_run(
     run = HeadRun(rows, seed, new_head(image.encoder.features, len(splits.classes), seed))
     head = warmed_head(image, splits, run, pixels, settings, folder / "head.safetensors")
     program = FineTuningProgram(image, head, splits, run, pixels, settings, device)
-    named = {**identity, "model": folder.name, "seed": seed}
+    run_identity = {**identity, "model": folder.name, "seed": seed}
     remedies = ("a smaller batch_size, or accumulate, of `training`",)
-    Engine(program, settings.training, seed, named, remedies).run(
+    Engine(program, settings.training, seed, run_identity, remedies).run(
         folder / "state", folder / "scores"
     )
 

@@ -1,4 +1,4 @@
-"""What classifications start from: labelled images, their features, embeddings of class prompts.
+"""The inputs of classifications: labelled images, their features, prompts of the classes.
 
 Shapes: N images, C classes, P dimensions of the joint space.
 """
@@ -75,7 +75,7 @@ class LabelledImages:
         return self.table.iloc[first][list(SHOWN)].reset_index(drop=True).assign(**labels)
 
     def counts(self) -> dict[str, Any]:
-        """What metrics.json says of them; positives by class where there are several."""
+        """Return the numbers of samples and of positives, by class where there are several."""
         columns = class_columns("label", self.classes)
         samples = self.samples()
         positives = [int((samples[column] == 1).sum()) for column in columns]
@@ -88,7 +88,7 @@ class LabelledImages:
 
 def labelled_images(
     table: pd.DataFrame,
-    known: Sequence[str],
+    cohort_classes: Sequence[str],
     features: Features,
     settings: ClassificationSettings,
 ) -> LabelledImages:
@@ -98,23 +98,28 @@ def labelled_images(
         InputError: a class is not the cohort's, no image is left, none of the classes has both
             labels, or the images of a group are labelled differently.
     """
-    classes = tuple(known if settings.classes is None else settings.classes)
+    classes = tuple(cohort_classes if settings.classes is None else settings.classes)
     uncertain = settings.uncertain if isinstance(settings.uncertain, dict) else {}
-    named = {"classes": classes, "class_prompts": settings.class_prompts, "uncertain": uncertain}
-    for key, names in named.items():
-        strange = [name for name in names if name not in known]
+    names_by_key = {
+        "classes": classes,
+        "class_prompts": settings.class_prompts,
+        "uncertain": uncertain,
+    }
+    for key, names in names_by_key.items():
+        strange = [name for name in names if name not in cohort_classes]
         if strange:
             raise InputError(
-                f"settings: key '{key}' names '{strange[0]}'; the cohort has {', '.join(known)}"
+                f"settings: key '{key}' names '{strange[0]}'; the cohort has "
+                f"{', '.join(cohort_classes)}"
             )
     if settings.exclusive and len(classes) < 2:
         raise InputError("settings: key 'exclusive' is true; expected several classes")
-    if set(table["labels"].str.len()) != {len(known)}:
+    if set(table["labels"].str.len()) != {len(cohort_classes)}:
         raise InputError(
             "samples.parquet: column 'labels' has other numbers of values than flow.json has "
-            f"classes ({len(known)})"
+            f"classes ({len(cohort_classes)})"
         )
-    labels = pd.DataFrame(np.stack(table["labels"].tolist()), columns=list(known))
+    labels = pd.DataFrame(np.stack(table["labels"].tolist()), columns=list(cohort_classes))
     labels_NC = _counted(labels[list(classes)], settings)
     tests = {
         "image is not in the pixel store": features.rows(table) < 0,
@@ -142,8 +147,8 @@ def _counted(labels: pd.DataFrame, settings: ClassificationSettings) -> Floats:
     counted = {}
     for name in labels:
         value = uncertain if isinstance(uncertain, str) else uncertain.get(str(name), "ignore")
-        known = labels[name].fillna(COUNTS_AS[settings.unknown])
-        counted[name] = known.mask(known == -1, COUNTS_AS[value])
+        filled = labels[name].fillna(COUNTS_AS[settings.unknown])
+        counted[name] = filled.mask(filled == -1, COUNTS_AS[value])
     return pd.DataFrame(counted).to_numpy("float64")
 
 
@@ -176,13 +181,13 @@ def class_prompts(
     general = (positive or settings.positive_prompts, negative or settings.negative_prompts)
     prompts = []
     for name in classes:
-        own = settings.class_prompts.get(name) if positive is None else None
-        texts = general if own is None else (own.positive, own.negative)
-        if own is None and len(classes) > 1 and not any("{}" in text for text in general[0]):
+        of_class = settings.class_prompts.get(name) if positive is None else None
+        texts = general if of_class is None else (of_class.positive, of_class.negative)
+        if of_class is None and len(classes) > 1 and not any("{}" in text for text in general[0]):
             raise InputError(
                 f"settings: prompt '{general[0][0]}' does not say which class; expected {{}} in "
                 f"it, or class_prompts for {name}"
             )
-        present, absent = ([text.replace("{}", name.lower()) for text in part] for part in texts)
+        present, absent = ([text.replace("{}", name.lower()) for text in side] for side in texts)
         prompts.append((absent, present))
     return prompts

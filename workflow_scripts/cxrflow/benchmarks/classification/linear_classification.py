@@ -95,9 +95,9 @@ class Sweep:
             self.features_NF[torch.from_numpy(rows).to(device)] for rows in (validation, test)
         )
         # Of the rows of the features; images that no share has were not encoded.
-        there = self.rows >= 0
+        is_encoded = self.rows >= 0
         labels_NC = np.full((len(self.features_NF), len(splits.classes)), np.nan)
-        labels_NC[self.rows[there]] = splits.train.labels_NC[there]
+        labels_NC[self.rows[is_encoded]] = splits.train.labels_NC[is_encoded]
         self.labels_NC = torch.from_numpy(labels_NC).to(device)
 
     def train(self, share: str) -> list[TrainedHead]:

@@ -58,7 +58,7 @@ _BATCH = 32  # images encoded at once
 
 
 def percent(fraction: float) -> str:
-    """How a share of the labels is called in metric names: 0.1 is ``10``."""
+    """Return a share of the labels as metric names have it, in per cent: 0.1 is ``10``."""
     return f"{100 * fraction:g}"
 
 
@@ -71,9 +71,11 @@ def share_rows(labels: NDArray[Any], fraction: float, seed: int) -> NDArray[np.i
     strata = np.unique(labels) if labels.ndim == 1 else [0]
     chosen = []
     for label in strata:
-        own = np.flatnonzero(labels == label) if labels.ndim == 1 else np.arange(len(labels))
-        count = max(1, round(fraction * len(own)))
-        chosen.append(own[np.random.default_rng([seed, label]).permutation(len(own))[:count]])
+        class_rows = np.flatnonzero(labels == label) if labels.ndim == 1 else np.arange(len(labels))
+        count = max(1, round(fraction * len(class_rows)))
+        chosen.append(
+            class_rows[np.random.default_rng([seed, label]).permutation(len(class_rows))[:count]]
+        )
     return np.sort(np.concatenate(chosen))
 
 
@@ -90,7 +92,7 @@ def start_weights(
 def settled(
     settings: LinearProbeSettings, has_text: bool, is_linear: bool, classes: int
 ) -> dict[str, str]:
-    """What ``auto`` stands for in features and start; InputError for prompts without text.
+    """Return features, start and head, with ``auto`` resolved; InputError for prompts without text.
 
     ``is_linear``: a head can start at prompts, of a model that compares by the cosine.
 
@@ -180,8 +182,10 @@ def probe_scores(
     # The penalty is held against the sum of the images' losses, not of all their versions'.
     weaker = {"inverse_penalty": settings.solver.inverse_penalty / versions}
     solver = settings.solver.model_copy(update=weaker)
-    every = np.concatenate([labels] * versions)
-    heads, solutions = train_probes(train_DNF.flatten(0, 1).to(device), every, runs, solver)
+    repeated_labels = np.concatenate([labels] * versions)
+    heads, solutions = train_probes(
+        train_DNF.flatten(0, 1).to(device), repeated_labels, runs, solver
+    )
     logits_KMC = heads.logits(test_MF.to(device)).double()
     softmax = choices["head"] == "softmax"
     scores_KMC = (logits_KMC.softmax(2) if softmax else logits_KMC.sigmoid()).cpu().numpy()

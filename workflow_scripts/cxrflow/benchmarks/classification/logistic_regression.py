@@ -42,14 +42,14 @@ class LinearHeads(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """How far a search went."""
+    """The iterations of a search, and the gradient where it ended."""
 
     iterations: int
     gradient: float  # greatest absolute value, of the mean over rows
 
 
 def longest(share: str, solutions: Sequence[Solution], solver: ConvergedSolver) -> dict[str, Any]:
-    """What metrics.json says of a share's searches: the greatest of each number."""
+    """Return the greatest numbers of a share's searches, for metrics.json."""
     iterations, gradient = map(max, zip(*solutions, strict=True))
     if gradient > solver.tolerance:
         log.warning(
@@ -71,16 +71,16 @@ def solve_each(
     With all labels the seeds of a sweep draw the same rows.
     """
     solved: dict[tuple[bytes, bytes], tuple[Tensor, Solution]] = {}
-    found = []
+    heads = []
     for rows_M, start_GC in problems:
         rows_M = np.sort(rows_M)
         key = (rows_M.tobytes(), start_GC.cpu().numpy().tobytes())
         if key not in solved:
             rows = torch.from_numpy(rows_M)
             solved[key] = solve(features_NF, targets_NC, rows, start_GC, exclusive, solver)
-        found.append(solved[key])
-    heads_KGC = torch.stack([head_GC for head_GC, _ in found])
-    solutions = [solution for _, solution in found]
+        heads.append(solved[key])
+    heads_KGC = torch.stack([head_GC for head_GC, _ in heads])
+    solutions = [solution for _, solution in heads]
     return LinearHeads(heads_KGC[:, :-1], heads_KGC[:, -1]), solutions
 
 
@@ -150,7 +150,7 @@ class _Rows:
             self.scale_F = torch.where(varies_F, scale_F, 1.0)
         # What fits into one block is made once.
         self.kept = [self._block(r) for r in self.parts] if len(self.parts) == 1 else None
-        counts = [(known.sum(0), target.sum(0)) for _, target, known in self.blocks()]
+        counts = [(labelled.sum(0), target.sum(0)) for _, target, labelled in self.blocks()]
         self.count_C, target_C = (torch.stack(each).sum(0) for each in zip(*counts, strict=True))
         self.share_C = target_C / self.count_C
 
@@ -200,6 +200,6 @@ def _minimise(
     options = {"gtol": solver.tolerance, "ftol": 0.0, "maxls": 50, "maxcor": 30}
     limits = {"maxiter": solver.max_iterations, "maxfun": 10 * solver.max_iterations}
     start = start_GD.cpu().numpy().ravel()
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options | limits)
-    head_GD = torch.from_numpy(found.x).to(start_GD.device).view_as(start_GD)
-    return head_GD, Solution(int(found.nit), float(np.abs(found.jac).max()))
+    optimum = minimize(objective, start, jac=True, method="L-BFGS-B", options=options | limits)
+    head_GD = torch.from_numpy(optimum.x).to(start_GD.device).view_as(start_GD)
+    return head_GD, Solution(int(optimum.nit), float(np.abs(optimum.jac).max()))

@@ -33,7 +33,7 @@ def new_head(features: int, classes: int, seed: int) -> nn.Linear:
 
 @dataclass(frozen=True)
 class HeadRun:
-    """What a head learns from, and where it starts."""
+    """A head before training, and the rows that it learns from."""
 
     rows: NDArray[np.int64]  # of the feature matrix, each once
     seed: int  # of their order, and of dropout
@@ -86,7 +86,7 @@ class LockStep:
         """Go on with some of the runs."""
         chosen = torch.tensor(places, device=self.head_KGC.device)
         self.head_KGC, self.first_KGC, self.second_KGC = (
-            whole[chosen] for whole in (self.head_KGC, self.first_KGC, self.second_KGC)
+            tensor[chosen] for tensor in (self.head_KGC, self.first_KGC, self.second_KGC)
         )
         self.draws = [self.draws[place] for place in places]
 
@@ -165,12 +165,12 @@ def train_until_plateau(
             trained[k].epochs = epoch + 1
             if trained[k].monitor.take(validation(now), epoch + 1, rhythm):
                 trained[k].head_GC = now.head_GC.clone()
-        left = [
+        batches_left = [
             place for place, k in enumerate(going) if not trained[k].monitor.out_of_patience(rhythm)
         ]
-        if not left:
+        if not batches_left:
             break
-        if len(left) < len(going):
-            lock_step.keep(left)
-            going = [going[place] for place in left]
+        if len(batches_left) < len(going):
+            lock_step.keep(batches_left)
+            going = [going[place] for place in batches_left]
     return trained

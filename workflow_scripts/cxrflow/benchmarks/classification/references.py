@@ -1,4 +1,4 @@
-"""What classifies images without an image encoder: probes on next to nothing.
+"""Reference rows of linear probes: plain features of the pixels in an encoder's place.
 
 Each takes the place of a model's features and goes through the same probe as a model's, so that
 what a trained encoder adds stands beside it. Not in the papers.

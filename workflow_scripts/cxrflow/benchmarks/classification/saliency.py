@@ -45,10 +45,10 @@ def head_of(column: Column, share: str, name: str) -> Tensor:
     """The weights [F] of a class in the first run's head of a share, of a task's ``heads.npy``."""
     shares = [percent(fraction) for fraction in column.said["protocol"]["fractions"]]
     classes = column.said["data"]["classes"]
-    for key, value, known in (("share", share, shares), ("classes", name, classes)):
-        if value not in known:
+    for key, value, names in (("share", share, shares), ("classes", name, classes)):
+        if value not in names:
             raise InputError(
-                f"settings: key '{key}' names '{value}'; {column.folder} has {', '.join(known)}"
+                f"settings: key '{key}' names '{value}'; {column.folder} has {', '.join(names)}"
             )
     heads = np.load(column.folder / "heads.npy", allow_pickle=False)  # [shares, runs, F + 1, C]
     return torch.from_numpy(heads[shares.index(share), 0, :-1, classes.index(name)]).float()
@@ -84,15 +84,15 @@ def draw(options: Namespace, settings: SaliencyFigureSettings) -> tuple[bytes, d
     """The picture as PNG, and what is on it."""
     cohort = read_cohort(options.cohort, "samples.parquet", (*LABELLED, "split"))
     columns = given_columns(options, settings.columns)
-    stores = [cast(Pixels, PixelStore(options.pixels[one.place])) for one in columns]
+    stores = [cast(Pixels, PixelStore(options.pixels[column.place])) for column in columns]
     for column, store in zip(columns, stores, strict=True):
         geometry = column.said["protocol"]["geometry"]
         if str(store.geometry) != geometry:
             raise InputError(f"{column.folder}: scored on {geometry}; --pixels is {store.geometry}")
     encoders = [
-        load_image_half(options.models[one.place], trunk_alone=True).eval() for one in columns
+        load_image_half(options.models[column.place], trunk_alone=True).eval() for column in columns
     ]
-    labels = [*(one.label for one in columns), "Image"]
+    labels = [*(column.label for column in columns), "Image"]
     strips, lines = [], []
     for name in settings.classes:
         image_id = image_of(cohort, name, stores, columns[0].said["protocol"], settings.seed)

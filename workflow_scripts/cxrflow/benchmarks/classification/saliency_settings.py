@@ -9,7 +9,7 @@ from cxrflow.names import Name
 
 
 class SaliencyFigureSettings(ColumnsFigureSettings):
-    """What the linear heads of several models look at, an image a class."""
+    """Gradients of the linear heads of several models, an image a class."""
 
     PROGRAM: ClassVar = "classification.saliency"
     READS: ClassVar = ("models", "pixels")

@@ -34,21 +34,23 @@ def class_metrics(
 
     def metrics(counts: Floats) -> dict[str, Floats]:
         each = by_class(labels_NC, scores_NC, counts, settings.threshold)
-        both = np.isfinite(each["auroc"])
-        whole: dict[str, Floats] = {}
+        has_both = np.isfinite(each["auroc"])
+        overall: dict[str, Floats] = {}
         if settings.exclusive:
-            each, whole = _of_answers(labels_NC, scores_NC, counts, each)
-        found: dict[str, Floats] = {}
-        wanted: list[str] = ["auroc", *settings.metrics]
-        for name in dict.fromkeys(wanted):
-            if name in whole:
-                found[name] = whole[name]
+            each, overall = _of_answers(labels_NC, scores_NC, counts, each)
+        by_name: dict[str, Floats] = {}
+        names_of_metrics: list[str] = ["auroc", *settings.metrics]
+        for name in dict.fromkeys(names_of_metrics):
+            if name in overall:
+                by_name[name] = overall[name]
             elif name in each and names:
-                found[name] = mean_of_classes(each[name], both)
-                found |= {f"{name}/{own}": each[name][:, c] for c, own in enumerate(names)}
+                by_name[name] = mean_of_classes(each[name], has_both)
+                by_name |= {
+                    f"{name}/{class_name}": each[name][:, c] for c, class_name in enumerate(names)
+                }
             elif name in each:
-                found[name] = each[name][:, 0]
-        return found | ({"classes": both.sum(axis=1).astype(np.float64)} if names else {})
+                by_name[name] = each[name][:, 0]
+        return by_name | ({"classes": has_both.sum(axis=1).astype(np.float64)} if names else {})
 
     return metrics
 
@@ -72,7 +74,7 @@ def _of_answers(
 
 
 def threshold_words(settings: ClassificationSettings) -> str:
-    """How the results' protocol says where an image is called positive."""
+    """Return the threshold rule in the words of the results' protocol."""
     if settings.exclusive:
         return "none: the class of the greatest score"
     words = {"best_f1": "best F1", "best_mcc": "best correlation (Matthews)"}

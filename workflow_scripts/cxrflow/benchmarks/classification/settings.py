@@ -85,7 +85,7 @@ class LabelSettings(BenchmarkSettings):
 
 
 class ClassificationSettings(PromptSettings, LabelSettings):
-    """What classifications that know prompts share."""
+    """Settings of classifications that have prompts."""
 
     class_prompts: dict[str, ClassPrompts] = Field(
         default={}, description="classes with prompts of their own"
@@ -151,11 +151,11 @@ class ZeroShotClassificationSettings(ClassificationSettings):
     def _pairs_have_names_of_their_own(cls, pairs: list[PromptPair]) -> list[PromptPair]:
         names = [pair.name for pair in pairs]
         # Metrics auroc/normal and auroc/not_normal are those against one kind of negatives.
-        taken = sorted(
+        repeated = sorted(
             n for n in set(names) if names.count(n) > 1 or n in ("default", "normal", "not_normal")
         )
-        if taken:
-            raise ValueError(f"{taken} cannot name a pair, or names two; want different names")
+        if repeated:
+            raise ValueError(f"{repeated} cannot name a pair, or names two; want different names")
         for pair in pairs:
             if pair.compared_with not in (None, "default", *names):
                 raise ValueError(

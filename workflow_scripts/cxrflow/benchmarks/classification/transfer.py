@@ -1,4 +1,4 @@
-"""What a pre-trained encoder is worth to a labelled set: parts, shares of the labels, results.
+"""Transfer of a pre-trained encoder to a labelled set: splits, shares of the labels, metrics.
 
 ConVIRT section 4.2, Appendix B, Table 1: classification from 1, 10 and 100 % of the training
 labels, each as several runs, by a head on frozen features or by fine-tuning. Validation images
@@ -128,8 +128,8 @@ def drawn_rows(
     train: LabelledImages, fraction: float, seed: int, settings: TransferSettings
 ) -> NDArray[np.int64]:
     """Rows of a share of the training images, a function of the seed and the list of images."""
-    apart = settings.exclusive or len(train.classes) == 1
-    labels = targets(train, "softmax") if apart and settings.stratified else train.labels_NC
+    by_class = settings.exclusive or len(train.classes) == 1
+    labels = targets(train, "softmax") if by_class and settings.stratified else train.labels_NC
     return share_rows(labels, fraction, seed)
 
 
@@ -138,27 +138,27 @@ def listed_rows(train: pd.DataFrame, path: Path) -> tuple[NDArray[np.int64], Dro
     if not path.is_file():
         raise InputError(f"{path}: file not found; expected a list of training images")
     lines = read_lines(path)
-    named = list(dict.fromkeys(line.split()[0] for line in lines if line.strip()))
+    entries = list(dict.fromkeys(line.split()[0] for line in lines if line.strip()))
     numbers = range(len(train))
     row_of = {
         **dict(zip(train["image_path"], numbers, strict=True)),
         **dict(zip(train["image_id"], numbers, strict=True)),
     }
-    rows = sorted({row_of[name] for name in named if name in row_of})
+    rows = sorted({row_of[name] for name in entries if name in row_of})
     if not rows:
         raise InputError(
             f"{path}: names none of the {len(train)} training images; expected the image_id or "
             "image_path of some, one a line"
         )
-    lost = Drop.of(f"listed in {path.name}, no training image", set(named) - set(row_of))
+    lost = Drop.of(f"listed in {path.name}, no training image", set(entries) - set(row_of))
     return np.array(rows, dtype=np.int64), lost
 
 
 def probabilities(logits_NC: Tensor, exclusive: bool) -> Floats:
     """[N, C]: of exclusive classes their sum is 1."""
     logits = logits_NC.double()
-    found: Floats = (logits.softmax(1) if exclusive else logits.sigmoid()).cpu().numpy()
-    return found
+    scores_NC: Floats = (logits.softmax(1) if exclusive else logits.sigmoid()).cpu().numpy()
+    return scores_NC
 
 
 def sample_means(images: LabelledImages, scores_NC: Floats) -> Floats:
@@ -178,9 +178,11 @@ def scored(
 ) -> dict[str, float]:
     """The metrics of images by the scores of a head, ``monitor`` among them."""
     first = np.unique(images.groups_N, return_index=True)[1]
-    wanted = settings.labels.model_copy(update={"metrics": [monitor]})
+    with_monitor = settings.labels.model_copy(update={"metrics": [monitor]})
     names = images.classes if len(images.classes) > 1 else ()
-    metrics = class_metrics(images.labels_NC[first], sample_means(images, scores_NC), names, wanted)
+    metrics = class_metrics(
+        images.labels_NC[first], sample_means(images, scores_NC), names, with_monitor
+    )
     return {name: float(value[0]) for name, value in metrics(np.ones((1, len(first)))).items()}
 
 
@@ -195,16 +197,19 @@ def runs_of(
     for share in map(percent, settings.fractions):
         columns = [score_column(share, seed) for seed in settings.run_seeds]
         scores = [columns_of(predictions, column) for column in columns]
-        yield share, [class_metrics(labels_NC, one, names, settings.labels) for one in scores]
+        yield (
+            share,
+            [class_metrics(labels_NC, scores_NC, names, settings.labels) for scores_NC in scores],
+        )
 
 
 def exchanged(predictions: pd.DataFrame, settings: TransferSettings) -> pd.DataFrame:
     """A control: samples with a partner, which get the scores of its image (``other``)."""
     place = pd.Series(np.arange(len(predictions)), index=predictions["sample_id"])
-    own = predictions[predictions["other"].notna()]
-    partner = predictions.iloc[place[own["other"]].to_numpy()]
+    paired = predictions[predictions["other"].notna()]
+    partner = predictions.iloc[place[paired["other"]].to_numpy()]
     scores = [str(name) for name in predictions if str(name).startswith("score_")]
-    return own.assign(**{name: partner[name].to_numpy() for name in scores})
+    return paired.assign(**{name: partner[name].to_numpy() for name in scores})
 
 
 def statistic(predictions: pd.DataFrame, settings: TransferSettings) -> CountedStatistic:
@@ -262,8 +267,8 @@ def predictions_of(
     }
     samples = splits.test.samples()
     partner = exchange(pd.Series(clusters_of(samples["subject_id"])))
-    other = samples["sample_id"].iloc[partner].reset_index(drop=True).where(partner >= 0)
-    table = samples.assign(other=other, **score_columns(by_run, splits.classes))
+    partner_ids = samples["sample_id"].iloc[partner].reset_index(drop=True).where(partner >= 0)
+    table = samples.assign(other=partner_ids, **score_columns(by_run, splits.classes))
     once = np.ones((1, len(table)))
     runs: dict[str, list[dict[str, Any]]] = {}
     for share, of_runs in runs_of(table, settings):

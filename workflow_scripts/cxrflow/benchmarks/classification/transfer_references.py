@@ -1,4 +1,4 @@
-"""What classifies images without an encoder, from the same shares of the labels as a model's head.
+"""Reference rows of transfer: no encoder, the same shares of the labels as a model's head.
 
 ``nothing`` gives every image the share of the labels that say so: of exclusive classes, the most
 frequent one. The others take plain features of the pixels to the optimum of logistic regression:
@@ -33,7 +33,10 @@ def frequencies(splits: LabelledSplits) -> Iterator[tuple[str, list[Floats]]]:
     """For each share and run the classes' frequencies, for each of N test images [N, C]."""
     for share, each in splits.shares.items():
         labels = [splits.train.labels_NC[rows] for rows in each]
-        means = [np.nansum(own, axis=0) / np.isfinite(own).sum(axis=0).clip(1) for own in labels]
+        means = [
+            np.nansum(labels_NC, axis=0) / np.isfinite(labels_NC).sum(axis=0).clip(1)
+            for labels_NC in labels
+        ]
         yield share, [np.tile(mean_C, (len(splits.test.table), 1)) for mean_C in means]
 
 
@@ -42,29 +45,33 @@ def optima(
 ) -> Iterator[tuple[str, list[Floats]]]:
     """For each share and run the probabilities [N, C] by plain features of the images."""
     train_NF, test_NF = (
-        stored_features(name, pixels, part.table["image_id"])
-        for part in (splits.train, splits.test)
+        stored_features(name, pixels, images.table["image_id"])
+        for images in (splits.train, splits.test)
     )
     labels_NC = splits.train.labels_NC
     for share, each in splits.shares.items():
-        found = [np.zeros((len(test_NF), len(splits.classes))) for _ in each]
-        there = [tuple(np.flatnonzero(~missing)) for missing in absent(splits, each, settings)]
-        for present in dict.fromkeys(there):
+        scores_by_run = [np.zeros((len(test_NF), len(splits.classes))) for _ in each]
+        present_by_run = [
+            tuple(np.flatnonzero(~is_absent)) for is_absent in absent(splits, each, settings)
+        ]
+        for present in dict.fromkeys(present_by_run):
             labels = labels_NC[:, present]
             start_FC = torch.zeros(train_NF.shape[1], len(present))
-            own = [number for number, one in enumerate(there) if one == present]
-            runs = [(each[number], start_FC) for number in own]
+            numbers = [
+                number for number, classes in enumerate(present_by_run) if classes == present
+            ]
+            runs = [(each[number], start_FC) for number in numbers]
             targets = labels.argmax(axis=1) if settings.exclusive else labels
             heads, _ = train_probes(train_NF, targets, runs, ConvergedSolver())
-            for number, logits_NC in zip(own, heads.logits(test_NF), strict=True):
-                found[number][:, present] = probabilities(logits_NC, settings.exclusive)
-        yield share, found
+            for number, logits_NC in zip(numbers, heads.logits(test_NF), strict=True):
+                scores_by_run[number][:, present] = probabilities(logits_NC, settings.exclusive)
+        yield share, scores_by_run
 
 
 def absent(
     splits: LabelledSplits, each: Sequence[NDArray[np.int64]], settings: TransferSettings
 ) -> list[NDArray[np.bool_]]:
-    """Which exclusive classes [C] none of the rows of each run is of; of others, none."""
+    """Return, for each run, which exclusive classes [C] have no row; never one of other classes."""
     counts = [np.nansum(splits.train.labels_NC[rows], axis=0) for rows in each]
     return [(count_C == 0) & settings.exclusive for count_C in counts]
 

@@ -12,7 +12,7 @@ from cxrflow.training.settings import TrainingSettings
 
 
 class TransferSettings(LabelSettings):
-    """What a pre-trained image encoder is worth to a labelled data set (ConVIRT section 4.2).
+    """Transfer of a pre-trained image encoder to a labelled data set (ConVIRT section 4.2).
 
     The parts of the cohort, the images, the shares of the labels and the runs; not how a head, or
     the encoder with it, learns.
@@ -49,9 +49,9 @@ class TransferSettings(LabelSettings):
 
     @model_validator(mode="after")
     def _parts_differ(self) -> Self:
-        parts = (self.train_split, self.validation_split, self.split)
-        if len(set(parts)) < len(parts):
-            raise ValueError(f"train_split, validation_split, split: {parts} names a part twice")
+        splits = (self.train_split, self.validation_split, self.split)
+        if len(set(splits)) < len(splits):
+            raise ValueError(f"train_split, validation_split, split: {splits} names a part twice")
         strange = set(self.lists) - {f"{100 * share:g}" for share in self.fractions}
         if strange:
             raise ValueError(f"lists: '{min(strange)}' is none of the fractions, in per cent")
@@ -80,7 +80,7 @@ class LinearClassificationSettings(TransferSettings):
 
     @property
     def rhythm(self) -> TrainingSettings:
-        """What the validation scores decide, as the training engine is told."""
+        """The stopping rule on the validation scores, for the training engine."""
         return TrainingSettings.model_validate(
             {
                 "epochs": self.epochs,

@@ -148,10 +148,10 @@ def draw_roc(predictions: pd.DataFrame, metrics: Mapping[str, Estimate]) -> Figu
     names = class_names(predictions)
     labels_NC, scores_NC = (columns_of(predictions, kind) for kind in ("label", "score"))
     for number, name in enumerate(names or [""]):
-        known = np.isfinite(labels_NC[:, number])
-        if not known.any():
+        labelled = np.isfinite(labels_NC[:, number])
+        if not labelled.any():
             continue
-        points = operating_points(labels_NC[known, number], scores_NC[known, number])
+        points = operating_points(labels_NC[labelled, number], scores_NC[labelled, number])
         value = metrics[f"auroc/{name}"].value if name else area.value
         color = None if name else "#1b5e8c"
         label = f"{name or 'AUROC'} {value:.3f}".replace("_", " ")

@@ -1,1 +1,1 @@
-"""What figures share: their columns, sheets of pictures, distributions."""
+"""Figures of several models: their columns, sheets of pictures, distributions."""

@@ -23,16 +23,16 @@ class Column:
 
 def given_columns(options: Namespace, columns: Sequence[FigureColumn]) -> list[Column]:
     """The columns that there is a result of, in their order; InputError when there is none."""
-    said = [read_object(folder / "metrics.json", ("model",)) for folder in options.results]
-    place = {one["model"]: number for number, one in enumerate(said)}
-    found = [
-        Column(one.label, number, options.results[number], said[number])
-        for one in columns
-        if one.model is not None and (number := place.get(one.model)) is not None
+    records = [read_object(folder / "metrics.json", ("model",)) for folder in options.results]
+    place = {record["model"]: number for number, record in enumerate(records)}
+    columns_with_result = [
+        Column(column.label, number, options.results[number], records[number])
+        for column in columns
+        if column.model is not None and (number := place.get(column.model)) is not None
     ]
-    if not found:
+    if not columns_with_result:
         raise InputError(
             f"--results: of {', '.join(place)}; expected one of "
-            f"{', '.join(str(one.model) for one in columns)}"
+            f"{', '.join(str(column.model) for column in columns)}"
         )
-    return found
+    return columns_with_result

@@ -25,7 +25,7 @@ class FigureColumn(Settings):
 
 
 class ColumnsFigureSettings(Settings):
-    """What figures of several models share: a result of a task in each column."""
+    """A figure of several models: a result of a task in each column."""
 
     title: str
     task: Name

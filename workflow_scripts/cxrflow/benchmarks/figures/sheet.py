@@ -103,22 +103,22 @@ def panel(
 
 def _wrapped(text: str, width: int, font: Font, lines: int) -> list[str]:
     """The text in lines of at most ``width`` pixels; what does not fit into them is cut off."""
-    found: list[str] = [""]
+    wrapped: list[str] = [""]
     for word in text.split():
-        longer = f"{found[-1]} {word}".strip()
-        if font.getlength(longer) <= width or not found[-1]:
-            found[-1] = longer
+        longer = f"{wrapped[-1]} {word}".strip()
+        if font.getlength(longer) <= width or not wrapped[-1]:
+            wrapped[-1] = longer
         else:
-            found.append(word)
-    if len(found) > lines:
-        found = [*found[: lines - 1], f"{found[lines - 1]} ..."]
-    return found
+            wrapped.append(word)
+    if len(wrapped) > lines:
+        wrapped = [*wrapped[: lines - 1], f"{wrapped[lines - 1]} ..."]
+    return wrapped
 
 
 def draw_sheet(strips: Sequence[Strip], per_line: int) -> bytes:
     """PNG of the strips, ``per_line`` of them side by side; all have panels of equal number."""
     font = ImageFont.load_default(TEXT)
-    sizes = [one.size for strip in strips for one in strip.panels]
+    sizes = [view.size for strip in strips for view in strip.panels]
     wide, high = max(w for w, _ in sizes), max(h for _, h in sizes)
     across = max(len(strip.panels) for strip in strips)
     strip_width = across * (wide + GAP)
@@ -131,15 +131,15 @@ def draw_sheet(strips: Sequence[Strip], per_line: int) -> bytes:
     sheet = Image.new("RGB", (width, lines * strip_height), WHITE)
     draw = ImageDraw.Draw(sheet)
     for number, (strip, heading) in enumerate(zip(strips, headings, strict=True)):
-        left = number % per_line * (strip_width + 2 * GAP) + GAP
+        x_start = number % per_line * (strip_width + 2 * GAP) + GAP
         above = number // per_line * strip_height
         for line, text in enumerate(heading):
-            draw.text((left, above + line * LINE), text, BLACK, font)
+            draw.text((x_start, above + line * LINE), text, BLACK, font)
         for column, (view, text) in enumerate(zip(strip.panels, strip.labels, strict=True)):
-            x = left + column * (wide + GAP)
+            x = x_start + column * (wide + GAP)
             sheet.paste(view, (x, above + top + GAP))
-            (shown,) = _wrapped(text, wide, font, 1)
-            draw.text((x, above + top + GAP + high), shown, BLACK, font)
+            (label_line,) = _wrapped(text, wide, font, 1)
+            draw.text((x, above + top + GAP + high), label_line, BLACK, font)
     return flat_png(sheet)
 
 

@@ -1,1 +1,1 @@
-"""Where a phrase or a class lies in a radiograph: phrase grounding, segmentation."""
+"""Places of a phrase or a class in a radiograph: phrase grounding, segmentation."""

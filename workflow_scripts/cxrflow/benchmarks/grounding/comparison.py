@@ -43,7 +43,7 @@ COLUMNS = ("sample_id", "image_id", "phrase", "category", "boxes", "image_width"
 
 @dataclass(frozen=True)
 class Grounded:
-    """What phrase grounding kept of one model; the rows of all parts correspond."""
+    """The result folder of phrase grounding of one model; rows of scores and grids correspond."""
 
     model: str
     seed: int
@@ -79,12 +79,12 @@ class Grounded:
         return cls(content["model"], content["seed"], data, protocol, scores, grids_Nhw)
 
     def map(self, row: int, placement: Placement) -> NDArray[np.float64]:
-        """The map of a sample on the stored square, by the protocol that scored it."""
+        """Return the map [S, S] of a sample on the stored square, as it was scored."""
         how = (self.protocol[name] for name in ("smoothing_sigma", "rescale", "upsample"))
         return stored_map(self.grids_Nhw[row], placement, *how)
 
-    def said(self, phrases: bool) -> dict[str, Any]:
-        """What a figure's JSON says of the data, and of what is on the picture."""
+    def shown_data(self, phrases: bool) -> dict[str, Any]:
+        """Return the entries of a figure's JSON that say which data it shows."""
         return {
             "data": {name: self.data[name] for name in ("name", "synthetic", "fingerprint")},
             "shows": ["radiographs", "phrases"] if phrases else ["radiographs"],
@@ -97,43 +97,43 @@ def choose_rows(
     count: int,
     findings: Sequence[str] | None = None,
 ) -> list[int]:
-    """Rows of up to ``count`` examples by signed CNR; equal ones in the order of their ids.
+    """Return the rows of up to ``count`` examples by signed CNR, ties in the order of their ids.
 
     With ``findings`` (names as in ``category``, but for case) one of each, in that order; else the
     ``count`` best, the worst (worst first) or those around the median of all. Phrases without a
     score are not chosen.
     """
-    known = scores[np.isfinite(scores["signed_cnr"])]
-    ranked = known.sort_values(["signed_cnr", "sample_id"], ascending=[False, True])
+    scored = scores[np.isfinite(scores["signed_cnr"])]
+    ranked = scored.sort_values(["signed_cnr", "sample_id"], ascending=[False, True])
     if findings is None:
-        groups, wanted = [ranked], count
+        groups, number = [ranked], count
     else:
         slugs = ranked["category"].map(slug)
         groups = [ranked[slugs == slug(finding)] for finding in findings]
-        groups, wanted = [group for group in groups if len(group)][:count], 1
+        groups, number = [group for group in groups if len(group)][:count], 1
     chosen: list[int] = []
     for group in groups:
         rows = group.index.tolist()
         if rank == "worst":
             rows.reverse()
-        start = max(0, (len(rows) - wanted) // 2) if rank == "median" else 0
-        chosen += rows[start : start + wanted]
+        start = max(0, (len(rows) - number) // 2) if rank == "median" else 0
+        chosen += rows[start : start + number]
     return chosen
 
 
 def check_same_samples(results: Sequence[Grounded], pixels: Pixels, store: Path) -> None:
     """All results are of the same phrases and pictures, in the store's geometry."""
     first = results[0]
-    for other in results:
+    for result in results:
         for field, ours, theirs in (
-            ("data.fingerprint", first.data["fingerprint"], other.data["fingerprint"]),
-            ("data.pictures", first.data.get("pictures"), other.data.get("pictures")),
-            ("protocol.geometry", str(pixels.geometry), other.protocol["geometry"]),
-            ("sample_id", list(first.scores["sample_id"]), list(other.scores["sample_id"])),
+            ("data.fingerprint", first.data["fingerprint"], result.data["fingerprint"]),
+            ("data.pictures", first.data.get("pictures"), result.data.get("pictures")),
+            ("protocol.geometry", str(pixels.geometry), result.protocol["geometry"]),
+            ("sample_id", list(first.scores["sample_id"]), list(result.scores["sample_id"])),
         ):
             if ours != theirs:
                 raise InputError(
-                    f"phrase grounding of {other.model}: {field} is not that of "
+                    f"phrase grounding of {result.model}: {field} is not that of "
                     f"{store if field == 'protocol.geometry' else first.model}; "
                     "expected results on the same phrases and pictures"
                 )
@@ -150,7 +150,9 @@ def draw_figure(
     by_model = {result.model: result for result in results}
     chooser = by_model[settings.by]
     columns = [
-        (one.label, by_model[one.model]) for one in settings.columns if one.model in by_model
+        (column.label, by_model[column.model])
+        for column in settings.columns
+        if column.model in by_model
     ]
     findings = chooser.protocol["categories"] if settings.each_finding else None
     rows = choose_rows(chooser.scores, settings.rank, settings.count, findings)
@@ -171,12 +173,12 @@ def draw_figure(
         scores: list[dict[str, Any]] = []
         for label, result in columns:
             panels.append(panel(picture, result.map(row, placement), boxes, longer=PANEL))
-            found = {
+            values = {
                 name: float(result.scores[name][row]) for name in ("cnr", "signed_cnr", "miou")
             }
-            known = {name: one if np.isfinite(one) else None for name, one in found.items()}
-            scores.append({"label": label, **known})
-            labels.append(f"{label} {found['signed_cnr']:+.2f}")
+            finite = {name: value if np.isfinite(value) else None for name, value in values.items()}
+            scores.append({"label": label, **finite})
+            labels.append(f"{label} {values['signed_cnr']:+.2f}")
         category = str(sample["category"])
         heading = f"{category}: {sample['phrase']}" if phrases else category
         strips.append(Strip(heading, panels, labels))
@@ -184,9 +186,9 @@ def draw_figure(
         examples.append(example | {"phrase": str(sample["phrase"])} if phrases else example)
     per_line = max(1, PANELS // (1 + len(columns)))
     left_out = [
-        {"label": one.label, "reason": one.reason or "not trained in this run"}
-        for one in settings.columns
-        if one.model not in by_model
+        {"label": column.label, "reason": column.reason or "not trained in this run"}
+        for column in settings.columns
+        if column.model not in by_model
     ]
     over = "of each finding" if settings.each_finding else "of all phrases"
     caption = (
@@ -194,14 +196,15 @@ def draw_figure(
         f"seed. {LEGEND}"
     )
     if left_out:
-        without = "; ".join(f"{one['label']} ({one['reason']})" for one in left_out)
+        without = "; ".join(f"{entry['label']} ({entry['reason']})" for entry in left_out)
         caption += f" Without a column: {without}."
     return draw_sheet(strips, per_line), {
-        **chooser.said(phrases),
+        **chooser.shown_data(phrases),
         "caption": caption,
         "lines": [_line(example) for example in examples],
         "columns": [
-            {"label": label, "model": one.model, "seed": one.seed} for label, one in columns
+            {"label": label, "model": result.model, "seed": result.seed}
+            for label, result in columns
         ],
         "left_out": left_out,
         "examples": examples,
@@ -211,8 +214,8 @@ def draw_figure(
 def _line(example: dict[str, Any]) -> str:
     """The scores of one example in words; its phrase is on the picture, if anywhere."""
     scores = [
-        f"{one['label']} {'–' if one['signed_cnr'] is None else format(one['signed_cnr'], '+.2f')}"
-        for one in example["scores"]
+        f"{entry['label']} {'–' if (cnr := entry['signed_cnr']) is None else format(cnr, '+.2f')}"
+        for entry in example["scores"]
     ]
     return f"{example['category']}: signed CNR {', '.join(scores)}"
 

@@ -28,26 +28,26 @@ _ZONE = re.compile(
 
 def place_words(phrase: str) -> list[str]:
     """The words of a phrase that say where, in lower case and alphabetical order, each once."""
-    found = [word for words in (_SIDE, _BOTH, _ZONE) for word in words.findall(phrase)]
-    return sorted({word.lower() for word in found})
+    words_of_place = [word for words in (_SIDE, _BOTH, _ZONE) for word in words.findall(phrase)]
+    return sorted({word.lower() for word in words_of_place})
 
 
 def names_place(phrase: str) -> bool:
-    """Whether a phrase says where: a side, both sides, or a zone of the lungs."""
+    """Return True if a phrase names a side, both sides, or a zone of the lungs."""
     return bool(place_words(phrase))
 
 
 def side_exchanged(phrase: str) -> str | None:
     """The phrase with left for right and right for left; None unless it names just one of them."""
-    named = {word.lower() for word in _SIDE.findall(phrase)}
-    if len(named) != 1 or _BOTH.search(phrase):
+    sides = {word.lower() for word in _SIDE.findall(phrase)}
+    if len(sides) != 1 or _BOTH.search(phrase):
         return None
 
-    def other(found: re.Match[str]) -> str:
-        word = _SIDES[found.group().lower()]
-        return word.capitalize() if found.group()[0].isupper() else word
+    def exchanged(match: re.Match[str]) -> str:
+        word = _SIDES[match.group().lower()]
+        return word.capitalize() if match.group()[0].isupper() else word
 
-    return _SIDE.sub(other, phrase)
+    return _SIDE.sub(exchanged, phrase)
 
 
 def control_phrases(samples: pd.DataFrame) -> dict[str, list[str | None]]:
@@ -57,14 +57,14 @@ def control_phrases(samples: pd.DataFrame) -> dict[str, list[str | None]]:
     """
     phrases = samples["phrase"].tolist()
     image = exchange(samples["subject_id"])
-    asked: list[str | None] = [None] * len(phrases)
-    for sample, other in enumerate(image):
-        if other >= 0:
-            asked[other] = phrases[sample]
+    phrases_of_others: list[str | None] = [None] * len(phrases)
+    for sample, partner in enumerate(image):
+        if partner >= 0:
+            phrases_of_others[partner] = phrases[sample]
     finding = exchange(samples["category"])
     return {
         "other_finding": [phrases[i] if i >= 0 else None for i in finding],
-        "other_image": asked,
+        "other_image": phrases_of_others,
         "other_side": [side_exchanged(phrase) for phrase in phrases],
     }
 
@@ -74,6 +74,6 @@ def of_samples(name: str, grids: NDArray[np.float64], samples: pd.DataFrame) -> 
     if name != "other_image":
         return grids
     image = exchange(samples["subject_id"])
-    found = grids[image]
-    found[image < 0] = np.nan
-    return found
+    grids_by_sample = grids[image]
+    grids_by_sample[image < 0] = np.nan
+    return grids_by_sample

@@ -68,10 +68,10 @@ class Grounding:
     def peak(self, number: int) -> Peak:
         """The patch with the greatest cosine, of those whose centre shows the image."""
         grid_hw = self.grids_Nhw[number]
-        left, top, width, height = self.placement.inside_stored()
+        left_edge, top, width, height = self.placement.inside_stored()
         y_h, x_w = ((np.arange(n) + 0.5) * self.placement.size / n for n in grid_hw.shape)
         seen_h = (top <= y_h) & (y_h <= top + height)
-        seen_w = (left <= x_w) & (x_w <= left + width)
+        seen_w = (left_edge <= x_w) & (x_w <= left_edge + width)
         inside = np.where(seen_h[:, None] & seen_w, grid_hw, -np.inf)
         row, column = np.unravel_index(int(inside.argmax()), inside.shape)
         x, y, _, _ = self.placement.to_original([[x_w[column], y_h[row], 0, 0]])[0]
@@ -107,7 +107,7 @@ def similarity_grids(
     image encoder would by up to 0.2 (docs/grounding.md).
     """
     frames = Frames(pixels_SS, prior_SS).each(
-        lambda one: torch.from_numpy(one)[None, None].float() / 255
+        lambda image: torch.from_numpy(image)[None, None].float() / 255
     )
     images = EncodedImages.of(model.encode_image(frames))
     with autocast(model.device, precision):
@@ -138,13 +138,13 @@ def ground(
             refine_grid(image_encoder, settings.dilate)
         model = replace(model, image_encoder=image_encoder)
     geometry = Geometry.parse(model.geometry)
-    whole = Geometry("longer", SHOWN, SHOWN)
-    (height, width), (pixels_SS, shown_SS) = read_image(image, settings.pixels, geometry, whole)
+    display = Geometry("longer", SHOWN, SHOWN)
+    (height, width), (pixels_SS, shown_SS) = read_image(image, settings.pixels, geometry, display)
     prior_SS = None if prior is None else read_image(prior, settings.pixels, geometry)[1][0]
-    x, y, w, h = (int(value) for value in whole.place(height, width).inside_stored())
-    asked = plain_phrases(list(phrases), settings.strip_punctuation)
+    x, y, w, h = (int(value) for value in display.place(height, width).inside_stored())
+    plain = plain_phrases(list(phrases), settings.strip_punctuation)
     precision = choose_precision(settings.text_precision, model.device)
-    grids_Nhw = similarity_grids(model, pixels_SS, asked, precision, prior_SS)
+    grids_Nhw = similarity_grids(model, pixels_SS, plain, precision, prior_SS)
     prepared = [prepare_grid(grid, settings.smoothing_sigma, "none") for grid in grids_Nhw]
     return Grounding(
         list(phrases),
@@ -168,12 +168,12 @@ def draw(
     for radiograph in filter(None, (image, prior)):
         warn_of_view(radiograph)
     model = cxrflow.load(folder, choose_device(settings.device))
-    found = ground(model, image, phrases, settings, prior)
+    maps = ground(model, image, phrases, settings, prior)
     with atomic_path(output) as temporary:
-        temporary.write_bytes(found.draw())
-    size = f"{found.placement.original_width} x {found.placement.original_height}"
-    for number, phrase in enumerate(found.phrases):
-        peak = found.peak(number)
+        temporary.write_bytes(maps.draw())
+    size = f"{maps.placement.original_width} x {maps.placement.original_height}"
+    for number, phrase in enumerate(maps.phrases):
+        peak = maps.peak(number)
         print(f"{peak.similarity:.3f} at x {peak.x:.0f}, y {peak.y:.0f} of {size} pixels: {phrase}")
     print(f"picture: {output}")
 

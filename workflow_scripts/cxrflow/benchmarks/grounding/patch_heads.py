@@ -45,6 +45,6 @@ def solve_patch_heads(
     """
     start_GC = torch.cat([start_FC, start_FC.new_zeros(1, 2)])
     targets_NPC = torch.stack([1 - annotated_NP, annotated_NP], dim=2)
-    used, cells = used_NP.numpy(), np.arange(used_NP.numel()).reshape(used_NP.shape)
-    problems = [(cells[rows][used[rows]], start_GC) for rows in rows_SM]
+    shows_image, cells = used_NP.numpy(), np.arange(used_NP.numel()).reshape(used_NP.shape)
+    problems = [(cells[rows][shows_image[rows]], start_GC) for rows in rows_SM]
     return solve_each(features_NPF.flatten(0, 1), targets_NPC.flatten(0, 1), problems, True, solver)

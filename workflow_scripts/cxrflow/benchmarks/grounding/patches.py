@@ -1,4 +1,4 @@
-"""What segmentation on RSNA starts from: images with boxes, and the features of their patches.
+"""The inputs of segmentation on RSNA: images with boxes, and the features of their patches.
 
 BioViL sections 2.2 and 4.5. The features of a patch are its embedding in the joint space, of length
 one, or the trunk's where a model has no projection. The annotation of an image is the union of its
@@ -49,7 +49,7 @@ class PatchEncoder:
         """
         image = self.image.to(self.device)
         for positions, frames in image_batches(pixels, samples, size, image.takes_prior):
-            frames = frames.each(lambda part: part.to(self.device))
+            frames = frames.each(lambda images: images.to(self.device))
             if self.projects:
                 output = image(frames)
                 yield positions, output.projected_patches, EncodedImages.of(output)
@@ -120,10 +120,10 @@ def annotated_cells(
     samples: pd.DataFrame, geometry: Geometry, cells: tuple[int, int], space: Space
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Annotated part [N, h * w] of every cell, and whether the cell shows any image."""
-    annotated, used = [], []
+    annotated, shows_image = [], []
     for sample in samples.to_dict("records"):
         placement = geometry.place(int(sample["image_height"]), int(sample["image_width"]))
         inside, total = make_window(cells, sample["boxes"], placement, space=space).cell_counts()
         annotated.append((inside / np.maximum(total, 1)).ravel())
-        used.append((total > 0).ravel())
-    return np.stack(annotated), np.stack(used)
+        shows_image.append((total > 0).ravel())
+    return np.stack(annotated), np.stack(shows_image)

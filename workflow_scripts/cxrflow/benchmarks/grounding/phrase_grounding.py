@@ -46,15 +46,15 @@ SIZE_TOLERANCE = 0.02  # of the aspect ratio: whole-pixel rounding of a small im
 
 
 def chosen_rescaling(
-    asked: Literal["auto", "none", "minmax"], run: Mapping[str, Any]
+    setting: Literal["auto", "none", "minmax"], run: Mapping[str, Any]
 ) -> Literal["none", "minmax"]:
-    """What ``auto`` means for a model with this ``run.json``: Appendix A.3's last but one sentence.
+    """Return the rescaling of a model with this ``run.json`` (Appendix A.3, last but one sentence).
 
     Similarities of models with a local loss are spread otherwise, so their maps are stretched to
     [-1, 1] before thresholds are laid on them. A run that names no terms has none.
     """
-    if asked != "auto":
-        return asked
+    if setting != "auto":
+        return setting
     terms = (run.get("settings") or {}).get("terms") or {}
     local = any(TERMS[name].matches_words for name in terms if name in TERMS)
     return "minmax" if local else "none"
@@ -68,13 +68,13 @@ def similarity_grids(
     Each image is encoded once for all phrases that are put to it. A control's grids are NaN where
     it has no phrase.
     """
-    asked: dict[str, list[str | None]] = {"own": samples["phrase"].tolist()}
+    phrases_by_control: dict[str, list[str | None]] = {"own": samples["phrase"].tolist()}
     if settings.controls:
-        asked |= control_phrases(samples)
-    blocks: dict[str, list[NDArray[np.float64]]] = {name: [] for name in asked}
+        phrases_by_control |= control_phrases(samples)
+    blocks: dict[str, list[NDArray[np.float64]]] = {name: [] for name in phrases_by_control}
     for positions, frames in image_batches(pixels, samples, settings.batch_size, model.takes_prior):
         images = EncodedImages.of(model.encode_image(frames))
-        for name, phrases in asked.items():
+        for name, phrases in phrases_by_control.items():
             chosen = [phrases[i] for i in positions]
             plain = plain_phrases([text or "none" for text in chosen], settings.strip_punctuation)
             with torch.inference_mode():
@@ -83,7 +83,7 @@ def similarity_grids(
             block[[text is None for text in chosen]] = np.nan
             blocks[name].append(block)
     return {
-        name: of_samples(name, np.concatenate(parts), samples) for name, parts in blocks.items()
+        name: of_samples(name, np.concatenate(batches), samples) for name, batches in blocks.items()
     }
 
 
@@ -125,8 +125,8 @@ def score_samples(
             }
         )
     scores = pd.DataFrame(rows)
-    known = {"verbatim": samples["verbatim"].to_numpy()} if "verbatim" in samples else {}
-    return scores.assign(**known)
+    optional = {"verbatim": samples["verbatim"].to_numpy()} if "verbatim" in samples else {}
+    return scores.assign(**optional)
 
 
 def score_controls(
@@ -137,16 +137,16 @@ def score_controls(
     rescale: Literal["none", "minmax"],
 ) -> dict[str, NDArray[np.float64]]:
     """Signed CNR of every sample in each control; NaN where there is none."""
-    found: dict[str, NDArray[np.float64]] = {}
+    columns: dict[str, NDArray[np.float64]] = {}
     for name in CONTROLS:
         if name in grids:
-            there = np.flatnonzero(np.isfinite(grids[name]).all((1, 2)))
-            values = found[f"signed_cnr_{name}"] = np.full(len(samples), np.nan)
-            if len(there):
-                chosen, maps = samples.iloc[there], grids[name][there]
+            rows = np.flatnonzero(np.isfinite(grids[name]).all((1, 2)))
+            values = columns[f"signed_cnr_{name}"] = np.full(len(samples), np.nan)
+            if len(rows):
+                chosen, maps = samples.iloc[rows], grids[name][rows]
                 scored = score_samples(maps, chosen, geometry, settings, rescale)
-                values[there] = scored["signed_cnr"]
-    return found
+                values[rows] = scored["signed_cnr"]
+    return columns
 
 
 def scored_categories(scores: pd.DataFrame, settings: PhraseGroundingSettings) -> list[str]:
@@ -240,12 +240,12 @@ def usable_samples(
 ) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
     """Leave out, with counts and reasons, what cannot be scored."""
     index = pixels.index.set_index("image_id")
-    wanted = {slug(name) for name in settings.categories}
+    categories = {slug(name) for name in settings.categories}
     size = index[["original_height", "original_width"]].reindex(samples["image_id"])
     aspect = (size["original_width"] / size["original_height"]).to_numpy()
     claimed = (samples["image_width"] / samples["image_height"]).to_numpy()
     tests = {
-        "category is not in the settings": ~samples["category"].map(slug).isin(wanted),
+        "category is not in the settings": ~samples["category"].map(slug).isin(categories),
         "image is not in the pixel store": ~pixels.holds(samples["image_id"].tolist()),
         "image is not the shape that the boxes refer to": np.abs(aspect / claimed - 1)
         > SIZE_TOLERANCE,

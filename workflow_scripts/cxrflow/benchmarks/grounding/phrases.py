@@ -23,7 +23,7 @@ def plain_phrases(phrases: list[str], strip_punctuation: bool) -> list[str]:
 
 
 def verbatim(phrases: Iterable[str], reports: pd.DataFrame) -> NDArray[np.bool_]:
-    """Whether each phrase is a sentence of these reports, but for case and punctuation."""
+    """Return which phrases [N] are sentences of the reports; case and punctuation do not count."""
     sentences = {
         _words(sentence)
         for section in SECTIONS

@@ -28,15 +28,15 @@ def choose_examples(scores: pd.DataFrame, count: int) -> list[tuple[int, str]]:
 
     The findings are spread evenly from the one grounded best to the one grounded worst.
     """
-    known = scores[np.isfinite(scores["cnr"])]
-    order = known.groupby("category")["cnr"].mean().sort_values(ascending=False).index
+    scored = scores[np.isfinite(scores["cnr"])]
+    order = scored.groupby("category")["cnr"].mean().sort_values(ascending=False).index
     if not len(order):
         return []
     findings = min(len(order), -(-count // len(RANKS)))
     spread = np.unique(np.linspace(0, len(order) - 1, findings).round().astype(int))
     chosen: list[tuple[int, str]] = []
     for category in order[spread]:
-        of_category = known[known["category"] == category]
+        of_category = scored[scored["category"] == category]
         ranked = of_category.sort_values(["cnr", "sample_id"], ascending=False).index
         places = dict(zip((0, len(ranked) // 2, len(ranked) - 1), RANKS, strict=True))
         chosen += [(int(ranked[place]), rank) for place, rank in places.items()]

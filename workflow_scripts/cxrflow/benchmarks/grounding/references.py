@@ -1,4 +1,4 @@
-"""What grounds phrases without having learnt: maps made of other patients' boxes, or of nothing.
+"""Reference rows of phrase grounding: maps of other patients' boxes, and a blob in the middle.
 
 Scored by the programs that score models; nobody has published them for MS-CXR. Each patient's maps
 are means over the boxes of all *other* patients, so none is told its own answer.
@@ -52,11 +52,11 @@ def mean_of_others(
     """
     means = np.zeros_like(maps) if fallback is None else fallback.copy()
     key, patient = np.asarray(keys), np.asarray(patients)
-    for one in np.unique(key):
-        chosen = np.flatnonzero(key == one)
+    for group in np.unique(key):
+        chosen = np.flatnonzero(key == group)
         total, count = maps[chosen].sum(0), len(chosen)
-        for own in np.unique(patient[chosen]):
-            members = chosen[patient[chosen] == own]
+        for owner in np.unique(patient[chosen]):
+            members = chosen[patient[chosen] == owner]
             if count > len(members):
                 means[members] = (total - maps[members].sum(0)) / (count - len(members))
     return means
@@ -75,8 +75,8 @@ def reference_maps(name: str, samples: pd.DataFrame, geometry: Geometry) -> Maps
         "finding_box": lambda: by_finding,
         "place_box": lambda: by_finding + ": " + words,
     }
-    every = mean_of_others(truths, ["all"] * len(truths), patients)
-    return mean_of_others(truths, keys[name]().tolist(), patients, every)
+    overall = mean_of_others(truths, ["all"] * len(truths), patients)
+    return mean_of_others(truths, keys[name]().tolist(), patients, overall)
 
 
 def predict(name: str, inputs: Inputs, settings: PhraseGroundingSettings) -> Predictions:

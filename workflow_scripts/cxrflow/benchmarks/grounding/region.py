@@ -33,22 +33,22 @@ def prepare_grid(
 
 
 def by_box_size(shares: ArrayLike, limits: tuple[float, float]) -> dict[str, NDArray[np.bool_]]:
-    """Which of N samples have small, medium and large boxes, by :attr:`Window.share`; not empty.
+    """Return which of N samples have small, medium and large boxes (:attr:`Window.share`).
 
     Named as in metrics: ``size_small`` is below the first of ``limits``.
     """
     size = np.digitize(np.asarray(shares, dtype=np.float64), limits)
-    found = {f"size_{name}": size == number for number, name in enumerate(SIZES)}
-    return {name: chosen for name, chosen in found.items() if chosen.any()}
+    groups = {f"size_{name}": size == number for number, name in enumerate(SIZES)}
+    return {name: chosen for name, chosen in groups.items() if chosen.any()}
 
 
 def box_mask(boxes: ArrayLike, height: int, width: int) -> NDArray[np.bool_]:
     """Union of boxes [n, 4] x, y, w, h: pixels whose centre lies in one, clipped to the image."""
     mask = np.zeros((height, width), dtype=bool)
     for x, y, w, h in np.asarray(boxes, dtype=np.float64).reshape(-1, 4):
-        left, right = np.ceil(np.array([x, x + w]) - 0.5).clip(0, width).astype(int)
+        x_start, x_end = np.ceil(np.array([x, x + w]) - 0.5).clip(0, width).astype(int)
         top, bottom = np.ceil(np.array([y, y + h]) - 0.5).clip(0, height).astype(int)
-        mask[top:bottom, left:right] = True
+        mask[top:bottom, x_start:x_end] = True
     return mask
 
 
@@ -122,7 +122,7 @@ def make_window(
     upsample: Literal["nearest", "bilinear"] = "nearest",
     space: Space = "original",
 ) -> Window:
-    """Where a grid of ``cells`` (h, w) and boxes of the original image meet.
+    """Return the pixels on which a grid of ``cells`` (h, w) is scored against boxes of the image.
 
     In ``original`` space the window is the part of the image inside the stored square; in
     ``stored`` space the part of the square that shows the image.
@@ -132,7 +132,7 @@ def make_window(
         height, width = placement.original_height, placement.original_width
         centres_x, centres_y = _pixel_centres(placement)
         mask = box_mask(boxes, height, width)
-        whole = mask
+        full_mask = mask
         seen_x, seen_y = ((c >= 0) & (c < size) for c in (centres_x, centres_y))
     else:
         centres_x = centres_y = np.arange(size, dtype=np.float64) + 0.5
@@ -140,13 +140,13 @@ def make_window(
         mask = box_mask(placement.boxes(boxes), size, size)
         # What a crop cut off can only be counted on the resized image as a whole.
         shift = np.array([placement.left, placement.top, 0, 0])
-        whole = box_mask(
+        full_mask = box_mask(
             placement.boxes(boxes) + shift, placement.resized_height, placement.resized_width
         )
         seen_x = (x <= centres_x) & (centres_x < x + w)
         seen_y = (y <= centres_y) & (centres_y < y + h)
     rows = _axis_weights(centres_y[seen_y], size, cells[0], upsample)
     columns = _axis_weights(centres_x[seen_x], size, cells[1], upsample)
-    seen = mask[np.ix_(seen_y, seen_x)]
-    missed = int(whole.sum() - seen.sum())
-    return Window(rows, columns, seen_y, seen_x, seen, missed, float(whole.mean()))
+    visible = mask[np.ix_(seen_y, seen_x)]
+    missed = int(full_mask.sum() - visible.sum())
+    return Window(rows, columns, seen_y, seen_x, visible, missed, float(full_mask.mean()))

@@ -53,7 +53,7 @@ COLUMNS = BOXED
 
 
 def start_of(settings: SegmentationSettings, classes_CP: NDArray[np.float64] | None) -> str:
-    """What ``start: auto`` stands for; InputError for prompts without a joint space."""
+    """Return the start, with ``auto`` resolved; InputError for prompts without a joint space."""
     if settings.start == "auto":
         return "zeros" if classes_CP is None else "prompts"
     if settings.start == "prompts" and classes_CP is None:
@@ -84,10 +84,10 @@ def train_probes(
         rows_SM = np.stack([share_rows(len(train), fraction, s) for s in settings.probe_seeds])
         sizes[share] = rows_SM.shape[1]
         cells = (features_NPF, torch.from_numpy(annotated_NP), torch.from_numpy(used_NP), rows_SM)
-        own, solutions = solve_patch_heads(*cells, start_FC, settings.solver)
+        of_share, solutions = solve_patch_heads(*cells, start_FC, settings.solver)
         solved[share] = longest(share, solutions, settings.solver)
         # As heads of the features as they are.
-        heads[share] = LinearHeads(own.weight_KFC / length, own.bias_KC)
+        heads[share] = LinearHeads(of_share.weight_KFC / length, of_share.bias_KC)
     return heads, sizes, solved
 
 
@@ -116,20 +116,20 @@ def make_maps(
     settings: SegmentationSettings,
 ) -> dict[str, NDArray[np.float64]]:
     """Maps of all images by name, in [0, 1]: probes' probabilities, and the zero-shot scores."""
-    found: dict[str, list[NDArray[np.float64]]] = {}
+    blocks_by_name: dict[str, list[NDArray[np.float64]]] = {}
     for _, patches_BhwF, images in encoder.batches(pixels, samples, settings.encoder_batch_size):
-        made = {
-            share: torch.einsum("bhwf,sfc->sbhwc", patches_BhwF, one.weight_KFC)
-            .add(one.bias_KC[:, None, None, None])
+        maps_of_batch = {
+            share: torch.einsum("bhwf,sfc->sbhwc", patches_BhwF, of_share.weight_KFC)
+            .add(of_share.bias_KC[:, None, None, None])
             .double()
             .softmax(-1)[..., 1]
-            for share, one in heads.items()
+            for share, of_share in heads.items()
         }
         if model is not None and images is not None:
-            made[ZERO_SHOT] = zero_shot_map(model, images, settings)[None]
-        for name, maps_SBhw in made.items():
-            found.setdefault(name, []).append(maps_SBhw.cpu().numpy())
-    maps = {name: np.concatenate(blocks, axis=1) for name, blocks in found.items()}
+            maps_of_batch[ZERO_SHOT] = zero_shot_map(model, images, settings)[None]
+        for name, maps_SBhw in maps_of_batch.items():
+            blocks_by_name.setdefault(name, []).append(maps_SBhw.cpu().numpy())
+    maps = {name: np.concatenate(blocks, axis=1) for name, blocks in blocks_by_name.items()}
     if settings.scale == "minmax":
         return {name: rescale_minmax(maps_SNhw, 0, 1) for name, maps_SNhw in maps.items()}
     return maps
@@ -147,15 +147,15 @@ class BoxedSplits(NamedTuple):
 def read_splits(inputs: Inputs, settings: SegmentationSettings) -> BoxedSplits:
     """Return the images with boxes of the splits to train on and to be scored on."""
     splits, dropped = [], []
-    listed: dict[str, int] = {}
+    image_counts: dict[str, int] = {}
     for split in (settings.train_split, settings.split):
         table = inputs.rows(split)
         boxed, dropped_of_split = images_with_boxes(table, inputs.pixels)
         splits.append(boxed)
         dropped += [{**drop, "part": split} for drop in dropped_of_split]
-        listed[str(split)] = len(table)
+        image_counts[str(split)] = len(table)
     train, test = splits
-    return BoxedSplits(train, test, dropped, listed)
+    return BoxedSplits(train, test, dropped, image_counts)
 
 
 def predictions_of(

@@ -1,4 +1,4 @@
-"""What segments pneumonia without a model: the boxes of other patients, or brightness alone."""
+"""Reference rows of segmentation: the boxes of other patients, and brightness alone."""
 
 import numpy as np
 from numpy.typing import NDArray

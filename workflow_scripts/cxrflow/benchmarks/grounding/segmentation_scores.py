@@ -28,7 +28,7 @@ Scores = Mapping[str, Mapping[str, NDArray[np.float64]]]  # by kind and metric: 
 def score_samples(
     maps: Maps, samples: pd.DataFrame, geometry: Geometry, settings: SegmentationSettings
 ) -> tuple[pd.DataFrame, dict[str, dict[str, NDArray[np.float64]]]]:
-    """What is known of each of M samples, and the metrics [seeds or 1, M] of each kind of map.
+    """Return a table of M samples, and the metrics [seeds or 1, M] of each kind of map.
 
     ``samples`` names the row of its image among the maps in the column ``row``. A metric that
     cannot be said is NaN, with a reason in the column ``unscored``.
@@ -44,7 +44,7 @@ def score_samples(
             values_KQ = maps_Khw.reshape(len(maps_Khw), -1)
             inside_Q, total_Q = (counts.ravel() for counts in window.cell_counts())
         else:
-            values_KQ = np.stack([window.pixels(one).ravel() for one in maps_Khw])
+            values_KQ = np.stack([window.pixels(map_hw).ravel() for map_hw in maps_Khw])
             inside_Q = window.mask.ravel().astype(np.float64)
             total_Q = np.ones_like(inside_Q)
         missed = window.missed if settings.outside == "missed" else 0
@@ -62,7 +62,7 @@ def score_samples(
                 "unscored": reason,
             }
         )
-    ends = np.cumsum([len(one) for one in maps.values()])[:-1]
+    ends = np.cumsum([len(maps_SNhw) for maps_SNhw in maps.values()])[:-1]
     metrics: dict[str, dict[str, NDArray[np.float64]]] = {name: {} for name in maps}
     for metric, each in zip(METRICS, zip(*scores, strict=True), strict=True):
         whole_KM = np.stack(each, axis=1)

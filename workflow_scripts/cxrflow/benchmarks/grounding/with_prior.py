@@ -34,9 +34,9 @@ def draw_figure(
     samples = cohort.table.set_index("sample_id")
     scores = beside.scores
     of_alone = pd.Series(range(len(alone.scores)), index=alone.scores["sample_id"])
-    strange = [one for one in scores["sample_id"] if one not in samples.index]
-    if strange:
-        raise InputError(f"sample '{strange[0]}' of the results is not in the cohort")
+    unknown = [sample_id for sample_id in scores["sample_id"] if sample_id not in samples.index]
+    if unknown:
+        raise InputError(f"sample '{unknown[0]}' of the results is not in the cohort")
     earlier = samples[PRIOR].reindex(scores["sample_id"])
     able = earlier.notna().to_numpy() & pixels.holds(earlier)
     able &= scores["sample_id"].isin(of_alone.index).to_numpy()
@@ -59,8 +59,8 @@ def draw_figure(
         same = int(of_alone[scores["sample_id"][row]])
         for label, result, place in ((ALONE, alone, same), (BESIDE, beside, row)):
             panels.append(panel(current, result.map(place, placement), boxes, longer=PANEL))
-            found = float(result.scores["signed_cnr"][place])
-            labels.append(f"{label} {found:+.2f}" if np.isfinite(found) else f"{label} –")
+            contrast = float(result.scores["signed_cnr"][place])
+            labels.append(f"{label} {contrast:+.2f}" if np.isfinite(contrast) else f"{label} –")
         category = str(sample["category"])
         heading = f"{category}: {sample['phrase']}" if phrases else category
         strips.append(Strip(heading, panels, labels))
@@ -71,7 +71,7 @@ def draw_figure(
         f" the prior, first seed. {LEGEND}"
     )
     return draw_sheet(strips, 1), {
-        **beside.said(phrases),
+        **beside.shown_data(phrases),
         "caption": caption,
         "lines": lines,
     }

@@ -69,8 +69,8 @@ def draw(options: Namespace, settings: EmbeddingFigureSettings) -> tuple[bytes, 
         near = f"{own_category(found_CF, categories, nearest):.0%} of the {nearest} nearest"
         map_C2 = plane(found_CF, settings.perplexity)
         for category in settings.categories:
-            own = categories == category
-            axes.scatter(*map_C2[own].T, s=9, label=category, linewidths=0)
+            rows = categories == category
+            axes.scatter(*map_C2[rows].T, s=9, label=category, linewidths=0)
         axes.set(title=f"{column.label}: {near}", xticks=[], yticks=[])
         lines.append(f"{column.label}: {near} of {len(table)} candidates have its category")
     canvas.legend(

@@ -60,15 +60,15 @@ def score_studies(
             by_chance = {k: np.full(count, min(1.0, k / count)) for k in cutoffs}
             columns[f"{RANK}/{direction}"] = np.full(count, (count + 1) / 2)
             columns |= {f"{RECALL}/{k}/{direction}": share for k, share in by_chance.items()}
-            others = {k: np.where(has_partner, share, np.nan) for k, share in by_chance.items()}
+            of_partner = {k: np.where(has_partner, share, np.nan) for k, share in by_chance.items()}
         else:
             scores_QC = scores_NN if direction == DIRECTIONS[0] else scores_NN.T
             own_Q = ranks(scores_QC, np.arange(count))
             other_Q = np.where(has_partner, ranks(scores_QC, np.maximum(partner_N, 0)), np.nan)
             columns[f"{RANK}/{direction}"] = own_Q
             columns |= {f"{RECALL}/{k}/{direction}": reached(own_Q, k) for k in cutoffs}
-            others = {k: reached(other_Q, k) for k in cutoffs}
-        columns |= {f"{OTHER}/{k}/{direction}": share for k, share in others.items()}
+            of_partner = {k: reached(other_Q, k) for k in cutoffs}
+        columns |= {f"{OTHER}/{k}/{direction}": share for k, share in of_partner.items()}
     return table[["sample_id", "subject_id", "study_id"]].reset_index(drop=True).assign(**columns)
 
 

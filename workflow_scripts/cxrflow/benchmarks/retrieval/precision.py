@@ -1,4 +1,4 @@
-"""What both retrievals share: candidates, their order for each query, precision among the first k.
+"""Retrieval by image and by text: candidates, their order for a query, precision at k.
 
 Zero-shot retrieval of ConVIRT (section 4.2, Appendices C and D): all candidates are ranked by their
 cosine with a query, and the first k are counted that have its category. Candidates of equal cosine

@@ -1,4 +1,4 @@
-"""What retrieves images without an encoder: a random order, and plain features of the pixels.
+"""Reference rows of retrieval: a random order, and plain features of the pixels.
 
 Not in the paper but for the random order ("Random" of Table 2), which is computed, not drawn.
 """
