@@ -13,14 +13,15 @@ QUALITY = 80
 
 @dataclass
 class Album:
-    """Takes pictures in the order in which they are asked for."""
+    """Embeds pictures in the order of the calls until its room is used up."""
 
     room: int = ROOM
 
     def uri(self, path: Path) -> str | None:
-        """A picture as a data URI; None where there is no room for it.
+        """Return a picture as a data URI; None if there is no room for it.
 
-        InputError when it is not a whole PNG.
+        Raises:
+            InputError: the file is not a complete PNG.
         """
         from PIL import Image
 

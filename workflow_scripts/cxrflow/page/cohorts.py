@@ -1,4 +1,4 @@
-"""Cohorts as flow charts: how many each filter kept, what it dropped and why.
+"""Cohorts as flow charts: the counts that each filter keeps and drops, with reasons.
 
 Steps are grouped by what they count (images, studies, samples), since filters on images and
 filters on studies are two streams. The page adds a check of its own: what comes out of a step, plus
@@ -15,10 +15,10 @@ EXAMPLES = re.compile(r"\s*\(e\.g\.[^)]*\)")
 
 
 def lanes(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Steps by unit, in order, each with what came in and what share of the first is left."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    """Steps by unit, in order, each with its input count and the remaining share of the first."""
+    steps_by_unit: dict[str, list[dict[str, Any]]] = {}
     for step in steps:
-        lane = found.setdefault(step["unit"], [])
+        lane = steps_by_unit.setdefault(step["unit"], [])
         lost = sum(drop["count"] for drop in step["dropped"])
         came = lane[-1]["kept"] if lane else step["kept"] + lost
         start = lane[0]["came"] if lane else came
@@ -32,15 +32,15 @@ def lanes(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "share": step["kept"] / start if start else 0.0,
             }
         )
-    return [{"unit": unit, "steps": lane} for unit, lane in found.items()]
+    return [{"unit": unit, "steps": lane} for unit, lane in steps_by_unit.items()]
 
 
-def sums_check(made: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Whether no step lets out more than went in; fewer is shown in the chart itself."""
+def sums_check(charts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Check that no step lets out more than went in; fewer is shown in the chart itself."""
     wrong = [
         f"'{step['name']}' keeps {step['kept']} and drops "
         f"{step['came'] - step['kept'] - step['silent']} of {step['came']} {lane['unit']}"
-        for lane in made
+        for lane in charts
         for step in lane["steps"]
         if step["silent"] < 0
     ]
@@ -76,11 +76,15 @@ def _splits(splits: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
 
 
 def cohort(run: RunFolder, name: str, flow: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What the page shows of a cohort; without ``flow`` only that it is missing."""
-    models = [one for one in run.needs.models if run.config.recipes[one].cohort == name]
+    """The page's content about a cohort; without ``flow`` only that it is missing."""
+    models = [entry for entry in run.needs.models if run.config.recipes[entry].cohort == name]
     recipes = run.config.library.tasks
-    tasks = [one for one in run.needs.tasks if name in (recipes[one].cohort, recipes[one].training)]
-    shown: dict[str, Any] = {
+    tasks = [
+        entry
+        for entry in run.needs.tasks
+        if name in (recipes[entry].cohort, recipes[entry].training)
+    ]
+    content: dict[str, Any] = {
         "name": name,
         "dataset": run.config.known_cohorts[name].dataset,
         "trains": models,
@@ -89,14 +93,14 @@ def cohort(run: RunFolder, name: str, flow: Mapping[str, Any] | None) -> dict[st
         "failed": 0,
     }
     if flow is None:
-        return shown
-    made = lanes(flow["steps"])
-    checks = [*flow["checks"], sums_check(made)]
+        return content
+    charts = lanes(flow["steps"])
+    checks = [*flow["checks"], sums_check(charts)]
     ids = run.config.may_show("text", bool(flow["synthetic"]))
     priors = flow.get("priors") or {}
-    studies = priors.get("found", 0) + sum(one["count"] for one in priors.get("none", []))
-    return shown | {
-        "lanes": made,
+    studies = priors.get("found", 0) + sum(entry["count"] for entry in priors.get("none", []))
+    return content | {
+        "lanes": charts,
         "checks": checks,
         "failed": sum(not check["passed"] for check in checks),
         "splits": _splits(flow["splits"]),

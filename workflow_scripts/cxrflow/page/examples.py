@@ -21,51 +21,51 @@ CHARTED = 4  # models of one chart: as many colours can be told apart
 
 @dataclass(frozen=True)
 class Scored:
-    """The first task of a paper that is of one benchmark, and the models shown, leading first."""
+    """The first task of a paper with a given benchmark, and its models, the leading one first."""
 
     task: str
     models: tuple[str, ...]
 
     @classmethod
     def of(cls, run: RunFolder, paper: str, benchmark: str) -> "Scored | None":
-        """None where the paper shows no model in such a task."""
+        """Return None if the paper shows no model in such a task."""
         results = run.config.results_of(paper, run.papers[paper])
         recipes = run.config.library.tasks
         tasks = [task for task, model in results if model and recipes[task].benchmark == benchmark]
         if not tasks:
             return None
-        shown = [model for task, model in results if task == tasks[0]]
-        models = [model for model in shown if model is not None and not is_reference(model)]
+        scored = [model for task, model in results if task == tasks[0]]
+        models = [model for model in scored if model is not None and not is_reference(model)]
         # The one named like its paper leads.
         models.sort(key=lambda name: name != f"{paper}/{paper}")
         return cls(tasks[0], tuple(models))
 
 
 def grounding_examples(run: RunFolder, scored: Scored, album: Album) -> dict[str, Any] | None:
-    """Example pictures of the leading model (its first seed), as many as fit into the page.
+    """Example pictures of the leading model (first seed), as many as fit into the page.
 
-    None where it was scored and its task draws none.
+    None if it was scored and its task draws none.
     """
     name = scored.models[0]
     seed = run.config.seeds_of(name)[0]
-    shown: dict[str, Any] = {
+    content: dict[str, Any] = {
         "model": name, "seed": seed, "pictures": [], "left_out": 0, "hidden": False,
     }  # fmt: skip
     scores = run.scores(scored.task, name, seed)
     if scores is None:
-        return shown
+        return content
     synthetic = bool(scores["data"]["synthetic"])
     if not run.config.may_show("images", synthetic):
-        return shown | {"hidden": True}
+        return content | {"hidden": True}
     text = run.config.may_show("text", synthetic)
     folder = run.score_folder(scored.task, name, seed) / "figures"
-    for entry in listed(folder / "examples.json"):
+    for entry in drawn_pictures(folder / "examples.json"):
         uri = album.uri(folder / entry["file"])
         if uri is None:
-            shown["left_out"] += 1
+            content["left_out"] += 1
             continue
         rank = entry["caption"].split(" ", 1)[0].lower()
-        shown["pictures"].append(
+        content["pictures"].append(
             {
                 "uri": uri,
                 "title": entry["title"] if text else entry["category"],
@@ -73,17 +73,17 @@ def grounding_examples(run: RunFolder, scored: Scored, album: Album) -> dict[str
                 "rank": rank if rank in ("best", "median", "worst") else "",
             }
         )
-    return shown if shown["pictures"] or shown["left_out"] else None
+    return content if content["pictures"] or content["left_out"] else None
 
 
-def listed(path: Path) -> list[dict[str, Any]]:
-    """The pictures that a benchmark has drawn; [] where it has none."""
+def drawn_pictures(path: Path) -> list[dict[str, Any]]:
+    """The pictures that a benchmark has drawn; [] if there are none."""
     if not path.is_file():
         return []
-    found = read_json(path)
-    if not isinstance(found, list):
-        raise InputError(f"{path}: expected a list, found {type(found).__name__}")
-    for number, entry in enumerate(found):
+    entries = read_json(path)
+    if not isinstance(entries, list):
+        raise InputError(f"{path}: expected a list, found {type(entries).__name__}")
+    for number, entry in enumerate(entries):
         for field in ("file", "title", "caption", "category", "cnr"):
             if field not in entry:
                 raise InputError(f"{path}: entry {number}: field '{field}' is missing")
@@ -91,11 +91,11 @@ def listed(path: Path) -> list[dict[str, Any]]:
             raise InputError(
                 f"{path}: entry {number}: 'file' is {entry['file']!r}, expected a bare name"
             )
-    return found
+    return entries
 
 
 def roc_curves(run: RunFolder, scored: Scored) -> dict[str, Any] | None:
-    """ROC curves of zero-shot classification, the first models in one chart (first seed)."""
+    """ROC curves of zero-shot classification: the first models in one chart (first seed)."""
     series: list[ChartLine] = []
     legend: list[dict[str, Any]] = []
     for name in scored.models:
@@ -125,14 +125,14 @@ def roc_curves(run: RunFolder, scored: Scored) -> dict[str, Any] | None:
         )
     if not series:
         return None
-    said = "; ".join(
+    values = "; ".join(
         f"{item['name']} AUROC {item['auroc']['value']:.3f}"
         for item in legend
         if item["auroc"]["value"] is not None
     )
     chart = line_chart(
         series,
-        f"ROC curves: {said}.",
+        f"ROC curves: {values}.",
         "false positive rate",
         y_label="true positive rate",
         height=286,
@@ -144,7 +144,7 @@ def roc_curves(run: RunFolder, scored: Scored) -> dict[str, Any] | None:
 
 
 def _roc(path: Path) -> tuple[list[float], list[float]] | None:
-    """False and true positive rates; None of several classes."""
+    """False and true positive rates; None if there are several classes."""
     import numpy as np
 
     from cxrflow.files.parquet import read_table

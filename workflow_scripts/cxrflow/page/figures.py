@@ -1,9 +1,9 @@
-"""The figures of the papers, unchanged, of any kind.
+"""The figures of the papers, of any kind, unchanged.
 
-Beside each picture its program leaves a JSON file: ``data``, what of them the picture ``shows``
-(radiographs; phrases or reports, which are text of patients; or none), a ``caption``, and
-``lines``, the picture in words. Reports have no picture: their ``columns`` and ``rows`` stand in
-the file. A figure goes into the page only where ``privacy:`` allows what it shows.
+Beside each picture its program leaves a JSON file. It holds the ``data``, a list of the patients'
+data that the picture ``shows`` (radiographs; phrases or reports, which are text), a ``caption``
+and ``lines``, the picture in words. Reports have no picture: their ``columns`` and ``rows`` are in
+the file. A figure goes into the page only if ``privacy:`` allows the data that it shows.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object
 from cxrflow.page.album import Album
-from cxrflow.page.examples import listed
+from cxrflow.page.examples import drawn_pictures
 from cxrflow.page.inputs import RunFolder
 from cxrflow.papers.figures import PictureFigure
 
@@ -26,30 +26,32 @@ FIELDS = ("data", "shows", "caption", "lines")
 def paper_figures(run: RunFolder, paper: str, album: Album) -> list[dict[str, Any]]:
     """The figures of a paper that this run draws, in the paper's order."""
     folder = run.root / "figures" / paper
-    shown = []
+    content = []
     for name, figure in run.config.figures(paper, run.papers[paper]).items():
         short, _, rest = " ".join(figure.title.split()).partition(". ")
-        found = (
+        picture = (
             _picture(run, figure, album)
             if isinstance(figure, PictureFigure)
             else _figure(run, folder / f"{name}.json", album)
         )
-        shown.append({"id": f"{paper}-{name}", "short": short, "title": rest, **found})
-    return shown
+        content.append({"id": f"{paper}-{name}", "short": short, "title": rest, **picture})
+    return content
 
 
 def _picture(run: RunFolder, figure: PictureFigure, album: Album) -> dict[str, Any]:
-    """One that a task has drawn beside its numbers."""
+    """A picture that a task has drawn beside its numbers."""
     seed = run.config.seeds_of(figure.model)[0] if figure.model else 0
     scores = run.scores(figure.task, figure.model, seed)
     folder = run.score_folder(figure.task, figure.model, seed) / "figures"
-    entries = [one for one in listed(folder / "examples.json") if one["file"] == figure.file]
+    entries = [
+        entry for entry in drawn_pictures(folder / "examples.json") if entry["file"] == figure.file
+    ]
     if scores is None or not entries:
         return NOT_DRAWN
     synthetic = bool(scores["data"]["synthetic"])
     if figure.radiographs and not run.config.may_show("images", synthetic):
         return NOT_DRAWN | {"why": HIDDEN}
-    return _taken(run, folder / figure.file, album) | {
+    return _embedded(run, folder / figure.file, album) | {
         "synthetic": synthetic,
         "caption": entries[0]["caption"],
         "lines": [],
@@ -57,26 +59,26 @@ def _picture(run: RunFolder, figure: PictureFigure, album: Album) -> dict[str, A
 
 
 def _figure(run: RunFolder, path: Path, album: Album) -> dict[str, Any]:
-    shown: dict[str, Any] = dict(NOT_DRAWN)
+    view: dict[str, Any] = dict(NOT_DRAWN)
     if not path.is_file():
-        return shown
+        return view
     content = read_object(path, FIELDS)
     try:
         synthetic = bool(content["data"]["synthetic"])
     except (KeyError, TypeError) as error:
         raise InputError(f"{path}: field 'data.synthetic' is missing ({error})") from None
     if "radiographs" in content["shows"] and not run.config.may_show("images", synthetic):
-        shown["why"] = HIDDEN
+        view["why"] = HIDDEN
     elif TEXT.intersection(content["shows"]) and not run.config.may_show("text", synthetic):
-        shown["why"] = "Not shown: it holds report text of real data (privacy.show_text)."
+        view["why"] = "Not shown: it holds report text of real data (privacy.show_text)."
     elif "rows" in content:
-        shown |= {"columns": content["columns"], "rows": content["rows"]}
+        view |= {"columns": content["columns"], "rows": content["rows"]}
     else:
-        shown |= _taken(run, path.with_suffix(".png"), album)
-    return shown | {"synthetic": synthetic} | {name: content[name] for name in ("caption", "lines")}
+        view |= _embedded(run, path.with_suffix(".png"), album)
+    return view | {"synthetic": synthetic} | {name: content[name] for name in ("caption", "lines")}
 
 
-def _taken(run: RunFolder, picture: Path, album: Album) -> dict[str, Any]:
+def _embedded(run: RunFolder, picture: Path, album: Album) -> dict[str, Any]:
     uri = album.uri(picture)
     why = None if uri else NO_ROOM.format(path=picture.relative_to(run.root))
     return {"uri": uri, "why": why}

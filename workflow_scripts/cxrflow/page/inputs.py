@@ -1,7 +1,7 @@
-"""What the page reads, checked: the configuration of a run and the products in its folder.
+"""The inputs of the page: the configuration of a run and the products in its folder, checked.
 
-A product that is not there is None: the page says so. One that is damaged, of another model than
-its place says, or made with other settings than the configuration's is an InputError naming it.
+A missing product is None, and the page says so. A product that is damaged, belongs to another model
+than its path says, or has other settings than the configuration's is an InputError with its path.
 """
 
 import json
@@ -31,19 +31,19 @@ STALE = "run the workflow again, or remove the file"
 
 
 def read_if_there(path: Path, fields: Sequence[str]) -> dict[str, Any] | None:
-    """A JSON object with these fields, or None where there is no file."""
+    """Read a JSON object with these fields; None if there is no file."""
     return read_object(path, fields) if path.is_file() else None
 
 
-def _need(path: Path, part: Any, place: str, fields: Sequence[str]) -> None:
+def _need(path: Path, content: Any, place: str, fields: Sequence[str]) -> None:
     for field in fields:
-        if not isinstance(part, Mapping) or field not in part:
+        if not isinstance(content, Mapping) or field not in content:
             raise InputError(f"{path}: field '{place}.{field}' is missing")
 
 
-def expect(path: Path, content: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Refuse a file whose fields are not those its place promises."""
-    for field, value in wanted.items():
+def expect(path: Path, content: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    """Refuse a file whose fields contradict its path."""
+    for field, value in expected.items():
         if content.get(field) != value:
             raise InputError(
                 f"{path}: field '{field}' is {content.get(field)!r}, expected {value!r}; {STALE}"
@@ -99,16 +99,18 @@ class RunFolder:
         if not root.is_dir():
             raise InputError(f"{root}: results folder not found")
         config = make_config(content["values"], [record], check_roots=False)
-        asked = papers or [f"{name}={config.extent}" for name in config.chosen]
-        shown = {name: extent for name, _, extent in (one.partition("=") for one in asked)}
-        for name, extent in shown.items():
+        choices = papers or [f"{name}={config.extent}" for name in config.chosen]
+        extents = {
+            name: extent for name, _, extent in (choice.partition("=") for choice in choices)
+        }
+        for name, extent in extents.items():
             if name not in config.chosen or extent not in ("all", "headline"):
                 raise InputError(
                     f"--papers: '{name}={extent}' given, expected <paper>=headline or <paper>=all "
                     f"of {', '.join(config.chosen)}"
                 )
         overlays = tuple(file for file in content["configfiles"] if file != "config.yaml")
-        return cls(config, content["resolved"], root, shown, overlays)
+        return cls(config, content["resolved"], root, extents, overlays)
 
     @cached_property
     def needs(self) -> Needs:
@@ -121,10 +123,10 @@ class RunFolder:
         fields = ("cohort", "dataset", "synthetic", "steps", "splits", "checks", "settings")
         flow = read_if_there(path, fields)
         if flow is not None:
-            wanted = self.resolved["cohorts"][cohort]
-            expect(path, flow, {"cohort": short_name(cohort), "dataset": wanted["dataset"]})
+            recorded = self.resolved["cohorts"][cohort]
+            expect(path, flow, {"cohort": short_name(cohort), "dataset": recorded["dataset"]})
             places = CohortRecipe.PLACES
-            settings = {key: value for key, value in wanted.items() if key not in places}
+            settings = {key: value for key, value in recorded.items() if key not in places}
             expect_settings(path, settings, flow["settings"])
             for number, step in enumerate(flow["steps"]):
                 _need(path, step, f"steps[{number}]", ("name", "unit", "kept", "dropped"))
@@ -156,7 +158,7 @@ class RunFolder:
     def training(self, model: str, seed: int) -> Training | None:
         """A finished training; its settings must be those of the configuration.
 
-        None where there is none yet, and for models that nobody trains here.
+        None if there is none yet, and for models that are not trained here.
         """
         if not self.config.trained(model):
             return None
@@ -171,41 +173,43 @@ class RunFolder:
         return Training(run, list(_read_log(folder / "metrics.jsonl")))
 
     def score_folder(self, task: str, model: str | None, seed: int) -> Path:
-        """Where the result of a task is."""
+        """The folder of a task's result."""
         folder = self.root / "benchmarks" / task
         return folder if model is None else folder / model / f"seed{seed}"
 
     def scores(self, task: str, model: str | None, seed: int = 0) -> dict[str, Any] | None:
-        """``metrics.json``; without a model that of the data or the vocabularies themselves."""
+        """``metrics.json`` of a model; without a model: of the data or the vocabularies."""
         path = self.score_folder(task, model, seed) / "metrics.json"
-        wanted = {"task": task}
-        return _metrics(path, wanted if model is None else wanted | {"model": model, "seed": seed})
+        expected = {"task": task}
+        return _metrics(
+            path, expected if model is None else expected | {"model": model, "seed": seed}
+        )
 
     def results(self, paper: str) -> Results:
-        """The results behind a paper's tables that are there, its controls' too."""
+        """The finished results of a paper's tables and of its controls."""
         config = self.config
-        asked = config.results_of(paper, self.papers[paper])
-        tasks = dict.fromkeys(task for task, model in asked if model is not None)
-        asked += [(task, model) for model in config.controls(paper) for task in tasks]
+        pairs = config.results_of(paper, self.papers[paper])
+        tasks = dict.fromkeys(task for task, model in pairs if model is not None)
+        pairs += [(task, model) for model in config.controls(paper) for task in tasks]
         runs = {}
-        for task, model in asked:
+        for task, model in pairs:
             if model is not None:
                 seeds = [self.scores(task, model, seed) for seed in config.seeds_of(model)]
                 runs[task, model] = [scores for scores in seeds if scores is not None]
         return Results(runs, {})
 
     def tests(self, paper: str, table: str) -> Tests:
-        """Intervals and comparisons of a table as this page shows it, if there are any."""
+        """Intervals and comparisons of a table in the extent that this page shows."""
         cut = "" if self.papers[paper] == "all" else HEADLINE
         path = self.root / "tables" / paper / f"{cut}{table}.tests.json"
         return read_tests([path] if path.is_file() else [])
 
     def agreement_folder(self, dataset: str, reference: str) -> Path:
-        """Where a comparison of report labels with given ones is."""
+        """The folder of a comparison of report labels with reference labels."""
         return self.root / "benchmarks/label_agreement" / dataset / reference
 
     def agreement(self, dataset: str, reference: str) -> dict[str, Any] | None:
-        """``metrics.json`` of such a comparison."""
+        """``metrics.json`` of a comparison of report labels."""
         path = self.agreement_folder(dataset, reference) / "metrics.json"
         scores = _metrics(path, {"benchmark": "label_agreement"})
         if scores is not None:
@@ -214,10 +218,10 @@ class RunFolder:
         return scores
 
 
-def _metrics(path: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+def _metrics(path: Path, expected: Mapping[str, Any]) -> dict[str, Any] | None:
     scores = read_if_there(path, METRICS_FIELDS)
     if scores is not None:
-        expect(path, scores, wanted)
+        expect(path, scores, expected)
         _need(path, scores["data"], "data", ("name", "synthetic"))
         for name, entry in scores["metrics"].items():
             _need(path, entry, f"metrics.{name}", ("value", "low", "high", "n"))

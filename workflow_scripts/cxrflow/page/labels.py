@@ -1,4 +1,4 @@
-"""Our report labels beside given ones: scores by finding, confusion, sentences that differ.
+"""Our report labels beside reference labels: scores by finding, confusion, differing sentences.
 
 Sentences and the phrases in them are report text: the page shows them only where
 ``privacy:`` of the configuration allows it. Counts, findings, labels and names of rules always do.
@@ -24,33 +24,34 @@ COLUMNS = (
 
 
 def agreement(run: RunFolder, dataset: str, reference: str) -> dict[str, Any]:
-    """What the page shows of a comparison; ``found`` is None where it was not made."""
-    found = run.agreement(dataset, reference)
-    shown: dict[str, Any] = {
+    """The page's content about a comparison; ``found`` is None if it was not made."""
+    scores = run.agreement(dataset, reference)
+    content: dict[str, Any] = {
         "id": f"labels-{dataset}-{reference}",
         "dataset": dataset,
         "reference": reference,
-        "found": found,
+        "found": scores,
     }
-    if found is None:
-        return shown
+    if scores is None:
+        return content
     folder = run.agreement_folder(dataset, reference)
-    _check_protocol(folder / "metrics.json", found)
-    protocol, metrics = found["protocol"], found["metrics"]
-    synthetic = bool(found["data"]["synthetic"])
+    _check_protocol(folder / "metrics.json", scores)
+    protocol, metrics = scores["protocol"], scores["metrics"]
+    synthetic = bool(scores["data"]["synthetic"])
     # JSON objects come back in alphabetical order.
     classes = {name: protocol["classes"][name] for name in STATES if name in protocol["classes"]}
     differing = _disagreements(folder / "disagreements.parquet")
-    told = differing["phrase"] != ""
+    has_phrase = differing["phrase"] != ""
     show_text = run.config.may_show("text", synthetic)
     read, unread = (
-        _sentences(rows) if show_text else [] for rows in (differing[told], differing[~told])
+        _sentences(rows) if show_text else []
+        for rows in (differing[has_phrase], differing[~has_phrase])
     )
     rows = _rows(protocol["findings"], classes, metrics)
-    return shown | {
+    return content | {
         "synthetic": synthetic,
-        "data": found["data"],
-        "engine": found["model"],
+        "data": scores["data"],
+        "engine": scores["model"],
         "protocol": protocol,
         "agreement": metrics["agreement"],
         "kappa": metrics["macro_kappa"],
@@ -63,19 +64,20 @@ def agreement(run: RunFolder, dataset: str, reference: str) -> dict[str, Any]:
         "read": read,
         "unread": unread,
         "readings": [] if show_text else _readings(differing)[:READINGS],
-        "more": differing["rank"].nunique() - len({one["rank"] for one in [*read, *unread]}),
+        "more": differing["rank"].nunique()
+        - len({sentence["rank"] for sentence in [*read, *unread]}),
     }
 
 
-def _check_protocol(path: Path, found: Mapping[str, Any]) -> None:
-    for part, fields in (
+def _check_protocol(path: Path, scores: Mapping[str, Any]) -> None:
+    for section, fields in (
         ("protocol", ("findings", "classes", "positives_only", "uncertain", "labels")),
         ("data", ("studies", "studies_differing", "labels_differing", "dropped")),
         ("metrics", ("agreement", "macro_kappa")),
     ):
         for field in fields:
-            if field not in found[part]:
-                raise InputError(f"{path}: field '{part}.{field}' is missing")
+            if field not in scores[section]:
+                raise InputError(f"{path}: field '{section}.{field}' is missing")
 
 
 def _totals(
@@ -96,7 +98,7 @@ def _totals(
 def _rows(
     findings: Sequence[str], classes: Mapping[str, list[str]], metrics: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """A row a finding, those with most positives first; None where a class is not scored.
+    """A row a finding, most positives first; a cell is None if its class is not scored.
 
     ``absent``: blank on both sides.
     """
@@ -116,7 +118,7 @@ def _rows(
 
 
 def _confusion(path: Path) -> list[dict[str, Any]]:
-    """All findings but No Finding together: our states by the given ones, as counts and shares."""
+    """Our states by the reference's, as counts and shares, over all findings but No Finding."""
     import pandas as pd
 
     if not path.is_file():
@@ -127,20 +129,20 @@ def _confusion(path: Path) -> list[dict[str, Any]]:
         raise InputError(f"{path}: column '{min(missing)}' is missing")
     table = table[table["finding"] != "No Finding"]
     counts = table.groupby(["ours", "given"])["studies"].sum()
-    given = table.groupby("given")["studies"].sum()
+    totals = table.groupby("given")["studies"].sum()
     return [
         {
             "state": ours,
             "cells": [
                 {
                     "count": int(counts.get((ours, state), 0)),
-                    "share": counts.get((ours, state), 0) / given[state] if given[state] else 0.0,
+                    "share": counts.get((ours, state), 0) / totals[state] if totals[state] else 0.0,
                     "same": ours == state,
                 }
                 for state in STATES
-                if given.get(state, 0)
+                if totals.get(state, 0)
             ],
-            "given": [state for state in STATES if given.get(state, 0)],
+            "given": [state for state in STATES if totals.get(state, 0)],
         }
         for ours in STATES
     ]
@@ -154,11 +156,13 @@ def _disagreements(path: Path) -> "pd.DataFrame":
 
 def _sentences(rows: "pd.DataFrame") -> list[dict[str, Any]]:
     """The first sentences by rank, each with how its labels differ."""
-    found = []
-    named = rows[rows["rank"].notna()]
-    for _, group in named[named["rank"].isin(named["rank"].unique()[:SENTENCES])].groupby("rank"):
+    sentences = []
+    ranked = rows[rows["rank"].notna()]
+    for _, group in ranked[ranked["rank"].isin(ranked["rank"].unique()[:SENTENCES])].groupby(
+        "rank"
+    ):
         first = group.iloc[0]
-        found.append(
+        sentences.append(
             {
                 "rank": int(first["rank"]),
                 "sentence": first["sentence"],
@@ -166,11 +170,11 @@ def _sentences(rows: "pd.DataFrame") -> list[dict[str, Any]]:
                 "readings": _readings(group),
             }
         )
-    return found
+    return sentences
 
 
 def _readings(rows: "pd.DataFrame") -> list[dict[str, Any]]:
-    """Finding, our label, the given one and the rule, with the number of reports, most first."""
+    """Finding, our label, the reference label and the rule, by number of reports."""
     by = ["finding", "ours", "given", "rule"]
     counts = rows.drop_duplicates([*by, "study_id"]).groupby(by).size().reset_index(name="count")
     counts = counts.sort_values("count", ascending=False, kind="stable")

@@ -1,4 +1,4 @@
-"""How to go on from here: commands and pages of the documentation, as text to copy."""
+"""Next steps after a run: commands to copy, and pages of the documentation."""
 
 import shlex
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ snakemake --cores all --config 'papers=[mine.yaml]'"""
 
 @dataclass(frozen=True)
 class NextStep:
-    """A thing to do next."""
+    """A suggestion: a title, the reason, the command and its documentation."""
 
     title: str
     why: str
@@ -29,7 +29,7 @@ class NextStep:
 
 
 def next_steps(run: RunFolder, leading: str | None) -> list[NextStep]:
-    """What fits this run: not its own scale again, not controls that are there already."""
+    """The steps that fit this run: not its own scale again, no finished controls."""
     config = run.config
     again = same_overlays(run)
     snakemake = "snakemake --cores all"
@@ -134,20 +134,20 @@ def next_steps(run: RunFolder, leading: str | None) -> list[NextStep]:
 
 
 def same_overlays(run: RunFolder) -> str:
-    """The overlays of a run as an option; the last one, since it takes all that follows."""
+    """The overlays of a run as the last option, since it takes all that follows."""
     if not run.overlays:
         return ""
-    return " --configfile " + " ".join(shlex.quote(_shown(file)) for file in run.overlays)
+    return " --configfile " + " ".join(shlex.quote(_displayed(file)) for file in run.overlays)
 
 
-def _shown(file: str) -> str:
-    """A file of the checkout as it is; of one outside only the name, since pages are passed on."""
+def _displayed(file: str) -> str:
+    """A file's path in the checkout; outside of it only its name, since pages are passed on."""
     path = PurePath(file)
     return f"…/{path.name}" if path.is_absolute() or ".." in path.parts else file
 
 
 def _one_table(run: RunFolder) -> str:
-    """Make one table that this run has numbers for, Table 5 if it does."""
+    """The command that makes one table with numbers of this run, Table 5 if possible."""
     config = run.config
     tables = [
         (paper, table)
@@ -157,5 +157,5 @@ def _one_table(run: RunFolder) -> str:
     ]
     if not tables:
         return "snakemake --cores all -n"
-    paper, table = next((one for one in tables if one[1] == "table5"), tables[0])
+    paper, table = next((entry for entry in tables if entry[1] == "table5"), tables[0])
     return f"snakemake --cores all {config.results}/tables/{paper}/{table}.html"

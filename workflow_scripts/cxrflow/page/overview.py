@@ -21,7 +21,7 @@ FEW_PAIRS = 5000
 
 
 def data_kinds(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -> dict[str, bool]:
-    """Whether each data set is synthetic: as its products say, else the configuration."""
+    """True for each synthetic data set: by its products, or else by the configuration."""
     kinds = {}
     for name in run.needs.cohorts:
         for dataset in run.config.known_cohorts[name].sources:
@@ -36,7 +36,7 @@ def data_kinds(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -> di
 
 
 def training_pairs(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -> int | None:
-    """Training studies of the smallest cohort that images and text are learnt from together."""
+    """The number of training studies of the smallest cohort that a joint model learns from."""
     recipes = [run.config.recipes[name] for name in run.needs.models]
     joint = [flows.get(recipe.cohort or "") for recipe in recipes if "joint" in recipe.offers]
     counts = [flow["splits"].get("train", {}).get("studies") for flow in joint if flow is not None]
@@ -44,12 +44,12 @@ def training_pairs(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -
 
 
 def paper_name(run: RunFolder, paper: str) -> str:
-    """What a paper is called: what stands before the colon of its title."""
+    """The name of a paper: its title up to the colon."""
     return run.config.chosen[paper].title.partition(":")[0] or paper
 
 
 def leading_cards(run: RunFolder, paper: str) -> list[dict[str, Any]]:
-    """The cells that a paper leads with, beside those of the same task, of controls, of nothing."""
+    """The cells that a paper leads with, beside other models, controls and reference rows."""
     chosen, results = run.config.chosen[paper], run.results(paper)
     controls = run.config.controls(paper)
     cards = [
@@ -75,12 +75,15 @@ def _card(
     # A control is scored as if it stood in the leading row.
     beside = _beside(table, row, column)
     rows = [*beside, *(row.model_copy(update={"model": name}) for name in controls)]
-    labels = [*(one.label for one in beside), *(f"{short_name(n)} (control)" for n in controls)]
-    others = [make_cell(TableCell(table, one, column), results) for one in rows]
+    labels = [
+        *(neighbour.label for neighbour in beside),
+        *(f"{short_name(n)} (control)" for n in controls),
+    ]
+    cells_beside = [make_cell(TableCell(table, neighbour, column), results) for neighbour in rows]
     nothing = {
-        one.label: found.ours
-        for one, found in zip(rows, others, strict=True)
-        if one.is_reference and isinstance(found.ours, float)
+        neighbour.label: beside_cell.ours
+        for neighbour, beside_cell in zip(rows, cells_beside, strict=True)
+        if neighbour.is_reference and isinstance(beside_cell.ours, float)
     }
     best = max(nothing, key=lambda label: nothing[label], default=None)
     return {
@@ -100,15 +103,19 @@ def _card(
             "verdict": _verdict(cell, nothing[best]),
         },
         "others": [
-            {"label": label, "value": number(other.ours, column), "chance": chance_text(other)}
-            for label, other in zip(labels, others, strict=True)
-            if isinstance(other.ours, float) and label != row.label
+            {
+                "label": label,
+                "value": number(beside_cell.ours, column),
+                "chance": chance_text(beside_cell),
+            }
+            for label, beside_cell in zip(labels, cells_beside, strict=True)
+            if isinstance(beside_cell.ours, float) and label != row.label
         ],
     }
 
 
 def _verdict(cell: Cell, nothing: float) -> str:
-    """How a value stands to what has learnt nothing; no word of a model that has not, either."""
+    """Compare a value with the best reference row; of a model near chance nothing is claimed."""
     if cell.near_chance or not isinstance(cell.ours, float):
         return "Beside"
     if cell.ours <= nothing:
@@ -117,66 +124,68 @@ def _verdict(cell: Cell, nothing: float) -> str:
 
 
 def _beside(table: Table, row: Row, column: Column) -> list[Row]:
-    """The rows of the same task, and what has learnt nothing, of probes with the fewest labels."""
+    """The rows of the same task, and the reference rows; of probes those with the fewest labels."""
     fewest = min(
-        (one.share for one in table.rows if one.is_reference and one.share), key=float, default=""
+        (candidate.share for candidate in table.rows if candidate.is_reference and candidate.share),
+        key=float,
+        default="",
     )
     return [
-        one
-        for one in sorted(table.rows, key=lambda one: one.is_reference)
-        if (one.is_reference and one.share in (None, fewest))
-        or table.task_of(one, column) == table.task_of(row, column)
+        candidate
+        for candidate in sorted(table.rows, key=lambda candidate: candidate.is_reference)
+        if (candidate.is_reference and candidate.share in (None, fewest))
+        or table.task_of(candidate, column) == table.task_of(row, column)
     ]
 
 
 def conclusions(config: Config, trainings: Mapping[str, Mapping[int, Training]]) -> list[str]:
-    """What a reader may not conclude from the numbers above, in sentences."""
-    said = []
-    lost = [name for name, made in trainings.items() if unlearnt(made)]
-    if lost:
-        said.append(
-            f"Near chance in validation: {', '.join(map(short_name, lost))}. Their scores say "
-            "little of their methods, and no ranking is taken from them."
+    """Sentences about conclusions that the numbers above do not support."""
+    sentences = []
+    near_chance = [name for name, runs in trainings.items() if unlearnt(runs)]
+    if near_chance:
+        sentences.append(
+            f"Near chance in validation: {', '.join(map(short_name, near_chance))}. Their scores "
+            "say little of their methods, and no ranking is taken from them."
         )
-    for parent in lost:
+    for parent in near_chance:
         started = [name for name in trainings if parent in config.parents_of(name).values()]
         if started:
-            said.append(
+            sentences.append(
                 f"{short_name(parent)} is what {', '.join(map(short_name, started))} "
                 f"{'starts' if len(started) == 1 else 'start'} from."
             )
     if len(config.seeds) < LEAST_SEEDS:
-        said.append(
+        sentences.append(
             f"With fewer than {LEAST_SEEDS} training seeds one model cannot be said to be better "
             "than another: values that differ may differ by the luck of a training."
         )
-    return said
+    return sentences
 
 
 def differing(run: RunFolder, kinds: Mapping[str, bool], pairs: int | None) -> list[str]:
-    """Why values of ours are not the published ones; nothing at the papers' own scale."""
-    said = []
+    """Reasons why our values differ from the published ones; none at the papers' own scale."""
+    sentences = []
     if any(kinds.values()):
-        said.append(
+        sentences.append(
             "Ours were measured on drawn radiographs and written reports: other pictures, other "
             "shares of findings, easier or harder than a hospital's."
         )
     if pairs is not None and pairs < FEW_PAIRS:
-        said.append(
+        sentences.append(
             f"Models learnt from {pairs:,} pairs of image and report, the published ones from a "
             "hundred thousand and more."
         )
     if run.config.scale != "paper":
-        said.append(
+        sentences.append(
             f"At the scale {run.config.scale} images and encoders are smaller than the papers', "
             "and trainings shorter."
         )
-    if said:
-        said.append(
+    if sentences:
+        sentences.append(
             "So compare ours with ours: rows of one table, measured on the same samples, and "
             "first of all with what has learnt nothing."
         )
-    return said
+    return sentences
 
 
 def overview(
@@ -184,31 +193,38 @@ def overview(
     flows: Mapping[str, dict[str, Any] | None],
     trainings: Mapping[str, Mapping[int, Training]],
 ) -> dict[str, Any]:
-    """Everything above the first chapter."""
+    """The content of the page above the first chapter."""
     kinds = data_kinds(run, flows)
     pairs = training_pairs(run, flows)
     runs = [training.run for seeds in trainings.values() for training in seeds.values()]
-    versions = sorted({str(one.get("code_version", "not recorded")) for one in runs})
-    real = sorted(name for name, drawn in kinds.items() if not drawn)
-    shown = {
+    versions = sorted(
+        {str(training_run.get("code_version", "not recorded")) for training_run in runs}
+    )
+    real = sorted(name for name, synthetic in kinds.items() if not synthetic)
+    permissions = {
         "radiographs": run.config.may_show("images", False),
         "report text": run.config.may_show("text", False),
     }
     return {
-        "synthetic": sorted(name for name, drawn in kinds.items() if drawn),
+        "synthetic": sorted(name for name, synthetic in kinds.items() if synthetic),
         "real": real,
         "pairs": pairs,
         "few": bool(real) and pairs is not None and pairs < FEW_PAIRS,
         "why": differing(run, kinds, pairs),
-        "reveals": [what for what, allowed in shown.items() if real and allowed],
+        "reveals": [content for content, allowed in permissions.items() if real and allowed],
         "scale": run.config.scale,
         "headline": "headline" in run.papers.values(),
         "seeds": run.config.seeds,
         "finished": max(
-            (str(one["finished"]) for one in runs if one.get("finished")), default=None
+            (
+                str(training_run["finished"])
+                for training_run in runs
+                if training_run.get("finished")
+            ),
+            default=None,
         ),
         "versions": versions or [__version__],
-        "seconds": sum(float(one.get("seconds", 0)) for one in runs),
+        "seconds": sum(float(training_run.get("seconds", 0)) for training_run in runs),
         "trained": len(runs),
         "conclusions": conclusions(run.config, trainings),
     }

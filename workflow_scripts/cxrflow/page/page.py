@@ -1,9 +1,8 @@
 """The report page: ``<results>/report/index.html``, one file that needs nothing but a browser.
 
-What was run on which data, where every study went, what training looked like, the papers' tables,
-grounding examples, and what to do next. What is missing is said; a damaged or stale input stops the
-program with its name. The page forbids itself (by a content security policy) to load anything
-(docs/page.md).
+It shows the data, the flow of studies through every cohort, the trainings, the papers' tables and
+figures, and next steps. It names what is missing; a damaged or stale input stops the program. Its
+content security policy forbids the page to load anything (docs/page.md).
 """
 
 from collections.abc import Mapping, Sequence
@@ -73,16 +72,18 @@ def without_folders(value: Any) -> Any:
 
 
 def gather(run: RunFolder, album: Album) -> dict[str, Any]:
-    """Everything the templates show."""
+    """Collect the content of all templates."""
     config = run.config
     flows = {name: run.flow(name) for name in run.needs.cohorts}
     controls = [name for paper in run.papers for name in config.controls(paper)]
     trainings = {}
     for name in dict.fromkeys([*run.needs.models, *controls]):
         seeds = {seed: run.training(name, seed) for seed in config.seeds_of(name)}
-        trainings[name] = {seed: made for seed, made in seeds.items() if made is not None}
+        trainings[name] = {seed: trained for seed, trained in seeds.items() if trained is not None}
     # A control is part of the page once somebody has trained it.
-    trainings = {n: made for n, made in trainings.items() if made or not config.recipes[n].control}
+    trainings = {
+        n: trained for n, trained in trainings.items() if trained or not config.recipes[n].control
+    }
     chapters: list[dict[str, Any]] = []
     for paper in run.papers:
         chapters.append(_chapter(run, paper, flows, trainings, chapters, album))
@@ -93,11 +94,11 @@ def gather(run: RunFolder, album: Album) -> dict[str, Any]:
         "vocabularies": [text.vocabulary(run, name) for name in run.needs.vocabularies],
         "spellings": text.spellings(run),
         "agreements": [
-            labels.agreement(run, given.dataset, given.reference)
-            for given in config.label_comparisons()
+            labels.agreement(run, comparison.dataset, comparison.reference)
+            for comparison in config.label_comparisons()
         ],
         "runs": training.run_rows(trainings),
-        "next": next_steps(run, next((one["leading"] for one in chapters), None)),
+        "next": next_steps(run, next((chapter["leading"] for chapter in chapters), None)),
         "again": same_overlays(run),
         "privacy": config.privacy,
         "configuration": without_folders(config.model_dump(mode="json")),
@@ -112,18 +113,18 @@ def _chapter(
     before: Sequence[Mapping[str, Any]],
     album: Album,
 ) -> dict[str, Any]:
-    """One paper; what an earlier chapter shows of models and cohorts is not shown again."""
+    """The content of one paper, without models and cohorts that an earlier chapter shows."""
     needs = run.config.needs((paper, run.papers[paper]))
-    own = {*needs.models, *run.config.controls(paper)}
-    shown = {
-        kind: {one["name"] for chapter in before for one in chapter[kind]}
+    models_of_paper = {*needs.models, *run.config.controls(paper)}
+    names_before = {
+        kind: {entry["name"] for chapter in before for entry in chapter[kind]}
         for kind in ("models", "cohorts")
     }
-    models = [name for name in trainings if name in own]
-    flows = {name: flows[name] for name in needs.cohorts if name not in shown["cohorts"]}
+    models = [name for name in trainings if name in models_of_paper]
+    flows = {name: flows[name] for name in needs.cohorts if name not in names_before["cohorts"]}
     grounded = examples.Scored.of(run, paper, "phrase_grounding")
     classified = examples.Scored.of(run, paper, "zero_shot_classification")
-    drawn = figures.paper_figures(run, paper, album)
+    figures_of_paper = figures.paper_figures(run, paper, album)
     pictures = examples.grounding_examples(run, grounded, album) if grounded else None
     leading = grounded or classified
     untrainable = [name for name in run.config.recipes if paper_of(name) == paper]
@@ -135,13 +136,13 @@ def _chapter(
         "extent": run.papers[paper],
         "leading": leading.models[0] if leading else None,
         "tables": paper_tables.paper_tables(run, paper),
-        "figures": drawn,
+        "figures": figures_of_paper,
         "grounded": grounded if pictures else None,
         "classified": classified,
         "examples": pictures,
         "roc": examples.roc_curves(run, classified) if classified else None,
         "uncharted": classified is not None and len(classified.models) > examples.CHARTED,
-        "models": training.models(run, models, trainings, shown["models"]),
+        "models": training.models(run, models, trainings, names_before["models"]),
         "untrainable": [name for name in untrainable if not run.config.trainable(name)],
         "cohorts": [cohorts.cohort(run, name, flow) for name, flow in flows.items()],
     }
@@ -149,7 +150,7 @@ def _chapter(
 
 @cache
 def _environment() -> jinja2.Environment:
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader(
             [
                 jinja2.PackageLoader("cxrflow.page", "templates"),
@@ -161,7 +162,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    made.filters |= {
+    environment.filters |= {
         "count": count_text,
         "number": number_text,
         "share": share_text,
@@ -171,7 +172,7 @@ def _environment() -> jinja2.Environment:
         "short": short_name,
         "coded": coded,
     }
-    return made
+    return environment
 
 
 def build_page(config: Path, results: Path, papers: Sequence[str] = ()) -> str:

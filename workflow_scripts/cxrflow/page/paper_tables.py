@@ -1,4 +1,4 @@
-"""The papers' tables, unchanged but checked to be whole and to need nothing from outside."""
+"""The papers' tables, unchanged; each is checked to be complete and self-contained."""
 
 import csv
 import re
@@ -20,43 +20,44 @@ RANKINGS = "Rankings. What the paper claims, and what is found here"
 
 
 def paper_tables(run: RunFolder, paper: str) -> dict[str, Any]:
-    """The rankings that a paper claims and the tables this page asks for; the names of others."""
+    """The rankings that a paper claims, its tables in this extent, and the names of the rest."""
     chosen, extent = run.config.chosen[paper], run.papers[paper]
     titles = {name: table.title for name, table in chosen.tables.items()}
     if chosen.orderings:
         titles = {"orderings": RANKINGS} | titles
-    asked = [name.removeprefix(HEADLINE) for name in run.config.table_names(paper, extent)]
+    names = [name.removeprefix(HEADLINE) for name in run.config.table_names(paper, extent)]
     if extent == "all":
-        asked = list(titles)
+        names = list(titles)
     folder = run.root / "tables" / paper / ("" if extent == "all" else HEADLINE)
-    made = {name: _table(folder, paper, name, titles[name]) for name in asked}
+    contents = {name: _table(folder, paper, name, titles[name]) for name in names}
     # Of many tables those of the headline are unfolded, where there is something of ours in them.
-    unfolded = {part.table for part in chosen.headline}
+    unfolded = {cut.table for cut in chosen.headline}
     return {
-        "rankings": made.pop("orderings", None),
+        "rankings": contents.pop("orderings", None),
         "claims": len(chosen.orderings),
         "shown": [
-            one | {"open": bool(one["ours"]) and name in unfolded} for name, one in made.items()
+            content | {"open": bool(content["ours"]) and name in unfolded}
+            for name, content in contents.items()
         ],
         "left_out": [
-            _parts(title)[0]
+            _split_title(title)[0]
             for name, title in titles.items()
-            if name not in asked and name != "orderings"
+            if name not in names and name != "orderings"
         ],
     }
 
 
-def _parts(title: str) -> tuple[str, str]:
+def _split_title(title: str) -> tuple[str, str]:
     short, _, rest = " ".join(title.split()).partition(". ")
     return short, rest
 
 
 def _table(folder: Path, paper: str, name: str, title: str) -> dict[str, Any]:
-    short, rest = _parts(title)
-    shown: dict[str, Any] = {"id": f"{paper}-{name}", "short": short, "title": rest, "html": None}
+    short, rest = _split_title(title)
+    content: dict[str, Any] = {"id": f"{paper}-{name}", "short": short, "title": rest, "html": None}
     path = folder / f"{name}.html"
     if not path.is_file():
-        return shown | {"ours": 0, "cells": 0}
+        return content | {"ours": 0, "cells": 0}
     body = path.read_text(encoding="utf-8").strip()
     if not (body.startswith("<section") and body.endswith("</section>")):
         raise InputError(f"{path}: not a whole table; expected one <section> element")
@@ -67,8 +68,8 @@ def _table(folder: Path, paper: str, name: str, title: str) -> dict[str, Any]:
     column, unit = ("better_ours", "comparisons") if name == "orderings" else ("ours", "cells")
     rows = _csv(folder / f"{name}.csv", column)
     ours = sum(row[column] != "" for row in rows)
-    shown |= {"html": Markup(body), "ours": ours, "cells": len(rows), "unit": unit}
-    return shown | {"found": Counter(row.get("found", "") for row in rows)}
+    content |= {"html": Markup(body), "ours": ours, "cells": len(rows), "unit": unit}
+    return content | {"found": Counter(row.get("found", "") for row in rows)}
 
 
 def _csv(path: Path, column: str) -> list[dict[str, str]]:

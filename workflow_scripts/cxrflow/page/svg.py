@@ -16,7 +16,7 @@ MINUS = "−"
 
 @dataclass(frozen=True)
 class ChartLine:
-    """A line. ``style`` is a CSS class (``train``, ``validate``, ``series0`` …)."""
+    """A line of a chart. ``style`` is a CSS class (``train``, ``validate``, ``series0`` …)."""
 
     name: str
     style: str
@@ -70,56 +70,56 @@ def line_chart(
         marker: an x with a vertical line, such as the step whose weights were kept.
         diagonal: draw the line of chance of a ROC curve.
     """
-    left, right, top, bottom = (56 if y_label else 40), 10, 8, 34
-    every_x = [x for one in series for x in one.xs]
-    every_y = [y for one in series for y in one.ys]
+    start, end, top, bottom = (56 if y_label else 40), 10, 8, 34  # margins
+    every_x = [x for line in series for x in line.xs]
+    every_y = [y for line in series for y in line.ys]
     x_low, x_high = x_range or (min(every_x), max(every_x))
     y_low, y_high = y_range or _spread(every_y)
-    x_scale = (WIDTH - left - right) / ((x_high - x_low) or 1)
+    x_scale = (WIDTH - start - end) / ((x_high - x_low) or 1)
     y_scale = (height - top - bottom) / ((y_high - y_low) or 1)
 
     def place(x: float, y: float) -> str:
-        return f"{left + (x - x_low) * x_scale:.1f},{height - bottom - (y - y_low) * y_scale:.1f}"
+        return f"{start + (x - x_low) * x_scale:.1f},{height - bottom - (y - y_low) * y_scale:.1f}"
 
-    parts = []
+    elements = []
     for value in ticks(y_low, y_high):
         x, y = place(x_low, value).split(",")
-        parts.append(f'<path class="grid" d="M{x} {y}H{WIDTH - right}"/>')
-        parts.append(
-            f'<text x="{left - 6}" y="{float(y) + 4:.1f}" class="end">{tick_text(value)}</text>'
+        elements.append(f'<path class="grid" d="M{x} {y}H{WIDTH - end}"/>')
+        elements.append(
+            f'<text x="{start - 6}" y="{float(y) + 4:.1f}" class="end">{tick_text(value)}</text>'
         )
     for value in ticks(x_low, x_high):
         x = place(value, y_low).split(",")[0]
-        parts.append(
+        elements.append(
             f'<text x="{x}" y="{height - bottom + 15}" class="mid">{tick_text(value)}</text>'
         )
-    parts.append(f'<path class="axis" d="M{left} {height - bottom}H{WIDTH - right}"/>')
-    parts.append(
-        f'<text x="{(left + WIDTH - right) / 2}" y="{height - 4}" class="mid">{escape(x_label)}'
+    elements.append(f'<path class="axis" d="M{start} {height - bottom}H{WIDTH - end}"/>')
+    elements.append(
+        f'<text x="{(start + WIDTH - end) / 2}" y="{height - 4}" class="mid">{escape(x_label)}'
         "</text>"
     )
     if y_label:
         turned = f"translate(12 {(top + height - bottom) / 2}) rotate(-90)"
-        parts.append(f'<text class="mid" transform="{turned}">{escape(y_label)}</text>')
+        elements.append(f'<text class="mid" transform="{turned}">{escape(y_label)}</text>')
     if diagonal:
         ends = f"M{place(x_low, y_low)}L{place(x_high, y_high)}"
-        parts.append(f'<path class="chance" d="{ends}"/>')
+        elements.append(f'<path class="chance" d="{ends}"/>')
     if marker is not None:
         x = place(marker, y_low).split(",")[0]
-        parts.append(f'<path class="kept" d="M{x} {top}V{height - bottom}"/>')
-    for one in series:
-        points = [place(x, y) for x, y in zip(one.xs, one.ys, strict=True)]
+        elements.append(f'<path class="kept" d="M{x} {top}V{height - bottom}"/>')
+    for line in series:
+        points = [place(x, y) for x, y in zip(line.xs, line.ys, strict=True)]
         if len(points) > 1:
-            parts.append(f'<path class="line {one.style}" d="M{"L".join(points)}"/>')
-        if one.dots or len(points) == 1:
-            parts += [_dot(one, point) for point in points]
+            elements.append(f'<path class="line {line.style}" d="M{"L".join(points)}"/>')
+        if line.dots or len(points) == 1:
+            elements += [_dot(line, point) for point in points]
     opening = (
         f'<svg class="chart" viewBox="0 0 {WIDTH} {height}" role="img" '
         f'aria-label="{escape(label)}">'
     )
-    return Markup(opening + "".join(parts) + "</svg>")
+    return Markup(opening + "".join(elements) + "</svg>")
 
 
-def _dot(one: ChartLine, point: str) -> str:
+def _dot(line: ChartLine, point: str) -> str:
     cx, cy = point.split(",")
-    return f'<circle class="dot {one.style}" cx="{cx}" cy="{cy}" r="3"/>'
+    return f'<circle class="dot {line.style}" cx="{cx}" cy="{cy}" r="3"/>'

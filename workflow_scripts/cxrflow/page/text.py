@@ -1,4 +1,4 @@
-"""Corpora, report labels and vocabularies: what the text half was made from."""
+"""Corpora, report labels and vocabularies: the sources of the text models."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,27 +9,27 @@ STATES = ("positive", "uncertain", "negative", "blank")
 
 
 def corpus(run: RunFolder, name: str) -> dict[str, Any]:
-    """Counts of a data set's text; ``found`` is None where it was not processed."""
-    found = run.corpus(name)
-    shown: dict[str, Any] = {"name": name, "found": found}
-    if found is None:
-        return shown
-    counts = dict(found.get("counts") or {})
+    """Counts of a data set's text; ``found`` is None if it was not processed."""
+    record = run.corpus(name)
+    content: dict[str, Any] = {"name": name, "found": record}
+    if record is None:
+        return content
+    counts = dict(record.get("counts") or {})
     for key in ("reports", "documents", "characters"):
-        if key in found:
-            counts.setdefault(key, found[key])
-    outcomes = found.get("outcomes") or {}
+        if key in record:
+            counts.setdefault(key, record[key])
+    outcomes = record.get("outcomes") or {}
     total = sum(outcomes.values())
-    dropped = [drop for step in found.get("steps", []) for drop in step["dropped"]]
-    return shown | {
-        "synthetic": bool(found["synthetic"]),
+    dropped = [drop for step in record.get("steps", []) for drop in step["dropped"]]
+    return content | {
+        "synthetic": bool(record["synthetic"]),
         "counts": [(key.replace("_", " "), counts[key]) for key in sorted(counts)],
         "outcomes": [
             {"name": outcome, "count": count, "share": count / total}
             for outcome, count in sorted(outcomes.items(), key=lambda item: -item[1])
         ],
         "dropped": dropped,
-        "labels": _labels(found.get("labels") or {}),
+        "labels": _labels(record.get("labels") or {}),
     }
 
 
@@ -55,17 +55,21 @@ def _labels(labels: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
 
 def vocabulary(run: RunFolder, name: str) -> dict[str, Any]:
     """A vocabulary's size and sources, and the data sets cut with it."""
-    found = run.vocabulary(name)
+    record = run.vocabulary(name)
     cut = [run.tokens(name, dataset) for dataset in run.needs.text_datasets]
-    return {"name": name, "found": found, "tokens": [one for one in cut if one is not None]}
+    return {
+        "name": name,
+        "found": record,
+        "tokens": [tokens for tokens in cut if tokens is not None],
+    }
 
 
 def spellings(run: RunFolder) -> list[dict[str, Any]]:
-    """How terms are written, and tokens a report, in each vocabulary that a task compares."""
+    """The pieces of terms, and tokens a report, in each vocabulary that a task compares."""
     recipes = run.config.library.tasks
     tasks = [task for task in run.needs.tasks if recipes[task].benchmark == "vocabulary"]
     scores = [run.scores(task, None) for task in tasks]
-    return [_spelling(one) for one in scores if one is not None]
+    return [_spelling(task_scores) for task_scores in scores if task_scores is not None]
 
 
 def _spelling(scores: Mapping[str, Any]) -> dict[str, Any]:

@@ -147,7 +147,7 @@ class Table(Settings):
         columns: Sequence[str] | None = None,
         with_references: bool = False,
     ) -> list[Result]:
-        """Return each (task, model) that fills a cell of these rows and columns (None: of all).
+        """Each (task, model) that fills a cell of these rows and columns (None: of all), once.
 
         With ``with_references`` the rows that have learnt nothing are among them.
         """
@@ -303,7 +303,7 @@ def check_places(
 
 
 def cells_of(tables: Mapping[str, Table], headline: Sequence[Headline] | None) -> list[Result]:
-    """Return each (task, model) that fills a cell of the tables, once; ``headline``: of its cells.
+    """Each (task, model) that fills a cell of the tables, or with ``headline`` of its cells, once.
 
     What the headline makes may fill cells of other rows and tables as well.
     """

@@ -1,4 +1,4 @@
-"""Joining a table's definition with results: one cell a (row, column).
+"""The cells of a table: its definition joined with results, a cell a row and column.
 
 Ours are the mean over training seeds with its sample standard deviation. The interval of one
 training is over test samples; that of several is over both (docs/inference.md), or over seeds alone
@@ -50,7 +50,7 @@ class Cell:
 
 
 def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> Cell:
-    """One cell: ours over seeds, the published value, and the reason where ours are missing."""
+    """Make a cell: ours over seeds, the published value, and the reason if ours are missing."""
     table, row, column = spot
     published, published_sd = row.published.get(column.key, [None, None])
     cell = Cell(row.label, column.key, published=published, published_sd=published_sd)
@@ -69,8 +69,8 @@ def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> 
         reason = (
             None if any(name in run["metrics"] for run in runs) else row.reason or column.reason
         )
-        wanted = row.model is not None or row.vocabulary is not None or row.data
-        if reason is None and wanted:
+        has_source = row.model is not None or row.vocabulary is not None or row.data
+        if reason is None and has_source:
             reason = UNDEFINED if runs else results.left_out.get(result or ("", None), NOT_RUN)
         return replace(cell, reason=reason)
     scored = [run for run in runs if run["seed"] in by_seed]
@@ -81,13 +81,13 @@ def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> 
     values = [entry["value"] for entry in entries]
     if isinstance(values[0], str):
         return replace(cell, ours=values[0])
-    known = tests.intervals.get(result, {}).get(name) if tests and result else None
+    interval = tests.intervals.get(result, {}).get(name) if tests and result else None
     # Heads that are learnt several times on one encoder count as runs.
     over: Over = "runs and samples" if scored[0]["data"].get("runs") else "samples"
     if len(entries) == 1:
         ends = [entries[0].get("low"), entries[0].get("high")]
-    elif known is not None:
-        ends, over = [known["low"], known["high"]], "seeds and samples"
+    elif interval is not None:
+        ends, over = [interval["low"], interval["high"]], "seeds and samples"
     else:
         low, high, _ = over_trainings(values, 1 - (tests or Tests()).alpha)
         ends, over = [float(low), float(high)], "seeds"
@@ -103,7 +103,7 @@ def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> 
 
 
 def make_cells(table: Table, results: Results, tests: Tests | None = None) -> list[Cell]:
-    """All cells, row by row, with what was tested against a reference row."""
-    known = tests or Tests()
+    """Make all cells, row by row, with their tests against the reference row."""
+    paired = tests or Tests()
     spots = [TableCell(table, row, column) for row in table.rows for column in table.columns]
-    return [replace(make_cell(s, results, known), tested=known.of(s)) for s in spots]
+    return [replace(make_cell(s, results, paired), tested=paired.of(s)) for s in spots]

@@ -29,7 +29,7 @@ log = logging.getLogger("cxrflow")
 def read_series(
     paper: Paper, figure: CurveFigure, results: Results, tests: Tests
 ) -> list[dict[str, Any]]:
-    """What is drawn: of each series its points, a single cell at every value of the x axis."""
+    """The points of each series; a series of one cell has it at every value of the x axis."""
     series = []
     for line in figure.series:
         cells = [make_cell(paper.spot(place), results, tests) for place in figure.cells(line)]
@@ -50,7 +50,7 @@ def _point(x: float, cell: Cell) -> dict[str, Any]:
 
 
 def draw(figure: CurveFigure, series: Sequence[dict[str, Any]], label: str, ours: str) -> bytes:
-    """The picture as PNG; ``label`` is that of the y axis, ``ours`` what our lines are called."""
+    """Draw the picture as PNG; ``label`` names the y axis, ``ours`` our lines in the legend."""
     from matplotlib.figure import Figure as Canvas
     from matplotlib.lines import Line2D
 
@@ -68,16 +68,16 @@ def draw(figure: CurveFigure, series: Sequence[dict[str, Any]], label: str, ours
     for number_, line in enumerate(series):
         colour = f"C{number_}"
         handles.append(Line2D([], [], color=colour, label=line["label"]))
-        known = [point for point in line["points"] if point["ours"] is not None]
-        xs, ys = [p["x"] for p in known], [p["ours"] for p in known]
+        points = [point for point in line["points"] if point["ours"] is not None]
+        xs, ys = [p["x"] for p in points], [p["ours"] for p in points]
         axes.plot(xs, ys, color=colour, marker="o", markersize=4)
-        bars = [p for p in known if p["low"] is not None and p["high"] is not None]
+        bars = [p for p in points if p["low"] is not None and p["high"] is not None]
         axes.fill_between(
             [p["x"] for p in bars], [p["low"] for p in bars], [p["high"] for p in bars],
             color=colour, alpha=0.12, linewidth=0,
         )  # fmt: skip
-        known = [point for point in line["points"] if point["published"] is not None]
-        xs, ys = [p["x"] for p in known], [p["published"] for p in known]
+        points = [point for point in line["points"] if point["published"] is not None]
+        xs, ys = [p["x"] for p in points], [p["published"] for p in points]
         axes.plot(xs, ys, color=colour, marker="o", markersize=4, fillstyle="none", linestyle="--")
     handles.append(Line2D([], [], color="0.3", marker="o", markersize=4, label=ours))
     handles.append(

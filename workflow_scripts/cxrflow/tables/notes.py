@@ -1,4 +1,4 @@
-"""What is said below a table: on which data, over what, what was tested, why values are missing."""
+"""The notes below a table: data, spread, tests, and the reasons of missing values."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from cxrflow.tables.text import difference_text
 
 
 def note_on_data(results: Results) -> str:
-    """Which data our values were measured on."""
+    """A sentence about the data that our values were measured on."""
     if not results.runs:
         return "None of our models was run for this table."
     names = ", ".join(results.datasets)
@@ -24,19 +24,19 @@ def note_on_data(results: Results) -> str:
 
 
 def note_on_spread(cells: Sequence[Cell]) -> str:
-    """What the numbers around our values are, in the words of this table."""
-    shown = [cell for cell in cells if isinstance(cell.ours, float)]
-    seeds = sorted({cell.seeds for cell in shown if cell.seeds})
+    """A sentence about the deviations and intervals of our values."""
+    numeric = [cell for cell in cells if isinstance(cell.ours, float)]
+    seeds = sorted({cell.seeds for cell in numeric if cell.seeds})
     if not seeds:
         return ""
     count = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     if seeds == [1]:
-        over = sorted({cell.over for cell in shown if cell.seeds})
+        over = sorted({cell.over for cell in numeric if cell.seeds})
         return (
             f"Ours: one training seed; in small print the 95 % interval over {' or '.join(over)}, "
             "for this training: another seed may give another value."
         )
-    over = sorted({cell.over for cell in shown if cell.seeds > 1}, reverse=True)
+    over = sorted({cell.over for cell in numeric if cell.seeds > 1}, reverse=True)
     return (
         f"Ours: mean of {count} training seeds, ± their standard deviation; in small print the "
         f"95 % interval over {' or '.join(over)} (of one seed: over samples, for that training)."
@@ -44,7 +44,7 @@ def note_on_spread(cells: Sequence[Cell]) -> str:
 
 
 def note_on_chance(cells: Sequence[Cell]) -> str:
-    """What it means that a model stands near chance."""
+    """A sentence about models near chance; empty if there is none."""
     if not any(cell.near_chance for cell in cells):
         return ""
     return (
@@ -54,15 +54,15 @@ def note_on_chance(cells: Sequence[Cell]) -> str:
 
 
 def note_on_tests(cells: Sequence[Cell], tests: Tests) -> list[str]:
-    """What the marks mean, and what could not be tested."""
-    found = [(cell, cell.tested) for cell in cells if cell.tested is not None]
-    tested = [one for _, one in found if one.value is not None]
+    """Sentences about the marks, and about comparisons that could not be tested."""
+    compared = [(cell, cell.tested) for cell in cells if cell.tested is not None]
+    tested = [test for _, test in compared if test.value is not None]
     notes = []
     if tested:
-        names = {one.reference for one in tested}
+        names = {test.reference for test in tested}
         reference = f"“{names.pop()}”" if len(names) == 1 else "its reference row"
-        judged = [one for one in tested if one.p is not None]
-        marked = sum(bool(one.mark) for one in judged)
+        judged = [test for test in tested if test.p is not None]
+        marked = sum(bool(test.mark) for test in judged)
         marks = (
             f"{MARK} differs from {reference}, p < {tests.alpha:g} (two-sided, over training seeds "
             f"and test samples, both paired); {CORRECTED} also after Holm's correction for "
@@ -79,9 +79,9 @@ def note_on_tests(cells: Sequence[Cell], tests: Tests) -> list[str]:
             + f"The differences from {reference} stand below."
         )
     untested: dict[str, dict[str, None]] = {}
-    for cell, one in found:
-        if one.reason is not None and cell.ours is not None:
-            untested.setdefault(one.reason, {})[cell.row] = None
+    for cell, test in compared:
+        if test.reason is not None and cell.ours is not None:
+            untested.setdefault(test.reason, {})[cell.row] = None
     notes += [f"Not tested: {'; '.join(rows)}: {why}." for why, rows in untested.items()]
     return notes
 
@@ -89,7 +89,7 @@ def note_on_tests(cells: Sequence[Cell], tests: Tests) -> list[str]:
 def table_notes(
     table: Table, cells: Sequence[Cell], results: Results, tests: Tests | None
 ) -> list[str]:
-    """All that is said below a table, but for missing values."""
+    """All notes below a table, except those on missing values."""
     notes = [note_on_data(results), note_on_spread(cells)]
     notes += [note_on_chance(cells), *note_on_tests(cells, tests or Tests())]
     notes.append(f"Published: {table.source}")
@@ -97,15 +97,15 @@ def table_notes(
 
 
 def reasons(table: Table, cells: Sequence[Cell]) -> list[str]:
-    """Why ours are missing; columns are named where it is not the whole row."""
-    found: dict[str, dict[str, list[str]]] = {}
+    """The reasons of missing values, by row; with columns if only some of a row are missing."""
+    rows_by_reason: dict[str, dict[str, list[str]]] = {}
     labels = {column.key: column.label for column in table.columns}
     for cell in cells:
         if cell.reason:
-            rows = found.setdefault(cell.reason, {})
+            rows = rows_by_reason.setdefault(cell.reason, {})
             rows.setdefault(cell.row, []).append(labels[cell.column])
     notes = []
-    for reason, rows in found.items():
+    for reason, rows in rows_by_reason.items():
         places = [
             row if len(columns) == len(labels) else f"{row} ({', '.join(columns)})"
             for row, columns in rows.items()
@@ -115,12 +115,12 @@ def reasons(table: Table, cells: Sequence[Cell]) -> list[str]:
 
 
 def differences(table: Table, cells: Sequence[Cell]) -> dict[str, dict[str, str]]:
-    """What each row differs by from its reference row, in words: {heading: {row: differences}}."""
+    """The differences of each row from its reference row in words: {heading: {row: text}}."""
     columns = {column.key: column for column in table.columns}
-    found: dict[str, dict[str, str]] = {}
+    by_reference: dict[str, dict[str, str]] = {}
     for cell in cells:
         if cell.ours is not None and cell.tested is not None and cell.tested.value is not None:
-            rows = found.setdefault(f"Differences from “{cell.tested.reference}”", {})
+            rows = by_reference.setdefault(f"Differences from “{cell.tested.reference}”", {})
             before = f"{rows[cell.row]}; " if cell.row in rows else ""
             rows[cell.row] = before + difference_text(cell.tested, columns[cell.column])
-    return found
+    return by_reference

@@ -49,7 +49,7 @@ FEW, UNLEARNT = "{seeds}: not judged", "not comparable: {models} near chance"
 
 @dataclass(frozen=True)
 class Side:
-    """A cell of a claim, as it is called there."""
+    """A cell of a claim, with its label in the claim."""
 
     label: str
     column: Column
@@ -57,13 +57,13 @@ class Side:
     model: str = ""
 
     def of_seed(self, seed: int) -> float:
-        """Ours of one training seed; what was not trained is the same for all."""
+        """Our value of one training seed; it is the same for all if nothing was trained."""
         return self.cell.by_seed[seed] if self.cell.seeds else float(self.cell.ours or 0.0)
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Two cells of a claim, the one that the paper has as better first."""
+    """Two neighbouring cells of a claim, the one that the paper calls better first."""
 
     claim: Ordering
     table: str
@@ -72,12 +72,12 @@ class Compared:
     tested: Tested | None = None
 
     def gain(self, better: float, worse: float) -> float:
-        """How much better, in the claim's direction."""
+        """The difference in the direction of the claim: above 0 if ``better`` is better."""
         return worse - better if self.claim.smaller else better - worse
 
     @property
-    def found(self) -> str:
-        """Whether ours are ranked as claimed, and whether it is more than chance."""
+    def verdict(self) -> str:
+        """The result of the comparison: the claim holds, does not, or cannot be judged."""
         better, worse = self.better.cell, self.worse.cell
         if not isinstance(better.ours, float) or not isinstance(worse.ours, float):
             return ABSENT
@@ -105,23 +105,25 @@ class Compared:
 
     @property
     def seeds(self) -> tuple[int, int]:
-        """How many training seeds both cells have, and how many of them show the claimed order."""
+        """The number of common training seeds, and of those that show the claimed order."""
         trained = [set(one.cell.by_seed) for one in (self.better, self.worse) if one.cell.seeds]
-        both = set.intersection(*trained) if trained and self.found != ABSENT else set()
-        gains = [self.gain(self.better.of_seed(one), self.worse.of_seed(one)) for one in both]
-        return len(both), sum(gain > 0 for gain in gains)
+        common = set.intersection(*trained) if trained and self.verdict != ABSENT else set()
+        gains = [self.gain(self.better.of_seed(one), self.worse.of_seed(one)) for one in common]
+        return len(common), sum(gain > 0 for gain in gains)
 
     @property
     def finding(self) -> str:
-        """What people read: found, and the seeds where there are several."""
+        """The verdict as people read it, with the seeds if there are several."""
         count, in_order = self.seeds
         return (
-            f"{self.found} (in order in {in_order} of {count} seeds)" if count > 1 else self.found
+            f"{self.verdict} (in order in {in_order} of {count} seeds)"
+            if count > 1
+            else self.verdict
         )
 
 
 def compare(paper: Paper, results: Results, tests: Tests) -> list[Compared]:
-    """All neighbours of all claims of a paper, in the paper's order."""
+    """Compare all neighbours of all claims of a paper, in the paper's order."""
     return [pair for claim in paper.orderings for pair in _neighbours(paper, claim, results, tests)]
 
 
@@ -135,15 +137,15 @@ def _neighbours(paper: Paper, claim: Ordering, results: Results, tests: Tests) -
         for better, worse in pairwise(claim.places())
     ]
     return [
-        Compared(claim, title, *neighbours, found)
-        for neighbours, found in zip(pairwise(sides), tested, strict=True)
+        Compared(claim, title, *neighbours, test)
+        for neighbours, test in zip(pairwise(sides), tested, strict=True)
     ]
 
 
 def _side(
     paper: Paper, claim: Ordering, place: Address | float, results: Results, tests: Tests
 ) -> Side:
-    """A cell by its place; a number is a cell of its own, in the unit of the claim's column."""
+    """Make the cell at an address; a number is a cell too, in the unit of the claim's column."""
     if isinstance(place, float):
         column = paper.tables[claim.table].column(claim.column)
         label, value = format(place, "g"), place
@@ -162,39 +164,41 @@ def _side(
 def orderings_csv(compared: Sequence[Compared]) -> str:
     """One line a pair of neighbours."""
     lines = []
-    for one in compared:
-        values: list[Any] = [one.claim.claim, one.table, one.claim.column]
-        for side in (one.better, one.worse):
+    for pair in compared:
+        values: list[Any] = [pair.claim.claim, pair.table, pair.claim.column]
+        for side in (pair.better, pair.worse):
             cell = side.cell
             values += [side.label, cell.ours, cell.low, cell.high, cell.published]
-        lines.append([*values, one.found, *one.seeds])
+        lines.append([*values, pair.verdict, *pair.seeds])
     return csv_text(CSV_COLUMNS, lines)
 
 
 def _claims(compared: Sequence[Compared]) -> list[dict[str, Any]]:
-    """What both renderings print: each claim with its rows, best first, and what is found."""
+    """The content of both renderings: each claim with its rows, best first, and the verdicts."""
     claims: list[dict[str, Any]] = []
-    for one in compared:
-        if not claims or claims[-1]["last"] is not one.better:
-            place = f"{one.table}, {one.better.column.label}"
-            place += ", less is better" if one.claim.smaller else ""
-            claims.append({"claim": one.claim.claim, "place": place, "rows": [_row(one.better)]})
-        claims[-1]["rows"].append(_row(one.worse) | {"found": one.found, "finding": one.finding})
-        claims[-1]["last"] = one.worse
+    for pair in compared:
+        if not claims or claims[-1]["last"] is not pair.better:
+            place = f"{pair.table}, {pair.better.column.label}"
+            place += ", less is better" if pair.claim.smaller else ""
+            claims.append({"claim": pair.claim.claim, "place": place, "rows": [_row(pair.better)]})
+        claims[-1]["rows"].append(
+            _row(pair.worse) | {"found": pair.verdict, "finding": pair.finding}
+        )
+        claims[-1]["last"] = pair.worse
     return claims
 
 
 def _row(side: Side) -> dict[str, str]:
     cell = side.cell
-    shown = {"label": side.label, "reason": cell.reason or NOT_RUN, "found": "", "finding": ""}
-    return shown | {"published": published_text(cell), **ours_text(cell, side.column)}
+    row = {"label": side.label, "reason": cell.reason or NOT_RUN, "found": "", "finding": ""}
+    return row | {"published": published_text(cell), **ours_text(cell, side.column)}
 
 
 def _notes(compared: Sequence[Compared], results: Results) -> list[str]:
-    measured = [one for one in compared if one.found != ABSENT]
-    count = sum(one.found == HOLDS for one in measured)
-    judged = sum(one.found in (HOLDS, OVERLAP, UNSURE, REVERSED) for one in measured)
-    cells = [side.cell for one in measured for side in (one.better, one.worse)]
+    measured = [pair for pair in compared if pair.verdict != ABSENT]
+    count = sum(pair.verdict == HOLDS for pair in measured)
+    judged = sum(pair.verdict in (HOLDS, OVERLAP, UNSURE, REVERSED) for pair in measured)
+    cells = [side.cell for pair in measured for side in (pair.better, pair.worse)]
     return [
         note_on_data(results),
         f"{count} of the {len(measured)} comparisons measured hold; {judged} were judged, which "
@@ -213,8 +217,8 @@ def orderings_markdown(compared: Sequence[Compared], results: Results) -> str:
         heads = [claim["place"], "ours", "published", "below the row above?"]
         text += [f"**{claim['claim']}**", "", markdown_row(heads), markdown_row(["---"] * 4)]
         for row in claim["rows"]:
-            said = [row["label"], one_line(row), row["published"] or "–", row["finding"]]
-            text.append(markdown_row(said))
+            values = [row["label"], one_line(row), row["published"] or "–", row["finding"]]
+            text.append(markdown_row(values))
         text.append("")
     return "\n".join([*text, *(f"- {note}" for note in _notes(compared, results))]) + "\n"
 
@@ -244,10 +248,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         ".html": orderings_html(f"{paper.name}-orderings", compared, results),
     }
     write_texts(options.output, texts)
-    for one in compared:
+    for pair in compared:
         log.info(
             "%s, %s: %s over %s: %s",
-            *(one.table, one.better.column.label, one.better.label, one.worse.label, one.found),
+            *(
+                pair.table,
+                pair.better.column.label,
+                pair.better.label,
+                pair.worse.label,
+                pair.verdict,
+            ),
         )
 
 

@@ -51,27 +51,27 @@ def table_csv(cells: Sequence[Cell]) -> str:
 
 
 def _lines(table: Table, cells: Sequence[Cell], results: Results) -> list[dict[str, Any]]:
-    """What both renderings print: a line for ours and one for the published values of each row."""
+    """The content of both renderings: our values and the published ones of each row."""
     by_place: Mapping[tuple[str, str], Cell] = {(cell.row, cell.column): cell for cell in cells}
     lines = []
     for row in sorted(table.rows, key=lambda row: row.is_reference):
-        own = [by_place[row.label, column.key] for column in table.columns]
+        row_cells = [by_place[row.label, column.key] for column in table.columns]
         ours = []
-        for cell, column in zip(own, table.columns, strict=True):
-            parts = ours_text(cell, column)
+        for cell, column in zip(row_cells, table.columns, strict=True):
+            texts = ours_text(cell, column)
             if cell.difference is not None and not results.synthetic:
-                parts["difference"] = number(cell.difference, column, sign=True)
+                texts["difference"] = number(cell.difference, column, sign=True)
             if cell.reason:  # the command that makes it stands in a note
-                parts["reason"] = cell.reason.partition("; `")[0]
-            ours.append(parts)
-        why = {parts.get("reason") for parts in ours if parts}
-        reason = why.pop() if len(why) == 1 else None
+                texts["reason"] = cell.reason.partition("; `")[0]
+            ours.append(texts)
+        row_reasons = {texts.get("reason") for texts in ours if texts}
+        reason = row_reasons.pop() if len(row_reasons) == 1 else None
         lines.append(
             {
                 "label": row.label,
                 "apart": row.is_reference,
                 "ours": ours,
-                "published": [published_text(cell) for cell in own],
+                "published": [published_text(cell) for cell in row_cells],
                 "reason": reason,  # of the whole row: printed once, beside its name
                 "left_out": reason == NOT_IN_HEADLINE,
             }
@@ -85,31 +85,38 @@ def table_markdown(
     """A GitHub table with two lines a row, then the notes."""
     heads = ["", "", *(column.label for column in table.columns)]
     text = [f"**{table.title}**", "", markdown_row(heads), markdown_row(["---"] * len(heads))]
-    apart = False
+    in_references = False
     for line in _lines(table, cells, results):
-        if line["apart"] and not apart:
+        if line["apart"] and not in_references:
             text.append(markdown_row([f"*{APART}*", *[""] * (len(heads) - 1)]))
-        apart = line["apart"]
+        in_references = line["apart"]
         text.append(markdown_row([line["label"], "ours", *map(one_line, line["ours"])]))
         if any(line["published"]):
-            text.append(markdown_row(["", "published", *(one or "–" for one in line["published"])]))
+            text.append(
+                markdown_row(["", "published", *(value or "–" for value in line["published"])])
+            )
     notes = [*table_notes(table, cells, results, tests), *reasons(table, cells)]
     text += ["", *(f"- {note}" for note in notes)]
     for heading, rows in differences(table, cells).items():
-        text += ["", f"{heading}:", "", *(f"- {row}: {said}" for row, said in rows.items())]
+        text += [
+            "",
+            f"{heading}:",
+            "",
+            *(f"- {row}: {difference}" for row, difference in rows.items()),
+        ]
     return "\n".join(text) + "\n"
 
 
 def _width(table: Table, lines: Sequence[Mapping[str, Any]]) -> float:
-    """How wide the table must be to show all its columns beside each other, in em."""
+    """The width in em at which the table shows all its columns beside each other."""
     width = SOURCE
     for place, column in enumerate(table.columns):
         sizes: list[float] = [len(word) for word in column.label.split()]
         for line in lines:
-            parts = line["ours"][place]
-            sizes += [len(line["published"][place]), BOLD * len(parts.get("value", ""))]
-            sizes += [len(f"± {parts['spread']}")] if "spread" in parts else []
-            sizes += [] if line["reason"] else map(len, parts.get("reason", "").split())
+            texts = line["ours"][place]
+            sizes += [len(line["published"][place]), BOLD * len(texts.get("value", ""))]
+            sizes += [len(f"± {texts['spread']}")] if "spread" in texts else []
+            sizes += [] if line["reason"] else map(len, texts.get("reason", "").split())
         width += CHARACTER * max(sizes) + PADDING
     return width
 

@@ -1,4 +1,4 @@
-"""What the programs of this folder read: a paper, results of any models and seeds, paired tests."""
+"""The inputs of the programs of this folder: a paper, metrics.json files, paired tests."""
 
 import argparse
 from collections import defaultdict
@@ -22,14 +22,14 @@ NOT_IN_HEADLINE = "not in the headline"
 
 @dataclass(frozen=True)
 class Results:
-    """All metrics.json of a table, by task and model; ``left_out``: why others are not there."""
+    """All metrics.json of a table, by task and model; ``left_out``: reasons of missing ones."""
 
     runs: Mapping[tuple[str, str], list[dict[str, Any]]]
     left_out: Mapping[Result, str]
 
     @property
     def synthetic(self) -> bool:
-        """Whether they were measured on synthetic data (never a mixture, see read_results)."""
+        """True if they were measured on synthetic data (never a mixture, see read_results)."""
         return any(run["data"].get("synthetic") for runs in self.runs.values() for run in runs)
 
     @property
@@ -38,7 +38,7 @@ class Results:
         return sorted({str(run["data"]["name"]) for runs in self.runs.values() for run in runs})
 
     def of(self, result: Result | None) -> list[dict[str, Any]]:
-        """What fills a cell, one a seed; without a model what was measured of the task at all."""
+        """The runs behind a cell, one a seed; without a model: all runs of the task."""
         if result is None:
             return []
         task, model = result
@@ -64,44 +64,46 @@ def read_results(files: Sequence[Path], left_out: Mapping[Result, str] | None = 
                 f"{sources[True]} is on synthetic data and {sources[False]} on real data: "
                 "they cannot stand in one table"
             )
-        same = runs[str(run["task"]), str(run["model"])]
-        for other in same:
-            if other["seed"] == run["seed"]:
+        of_model = runs[str(run["task"]), str(run["model"])]
+        for earlier in of_model:
+            if earlier["seed"] == run["seed"]:
                 raise InputError(f"{file}: seed {run['seed']} of {run['model']} is given twice")
-            if _stated(other) != _stated(run):
+            if _stated(earlier) != _stated(run):
                 raise InputError(
-                    f"{file}: field 'protocol' differs from that of seed {other['seed']}; "
+                    f"{file}: field 'protocol' differs from that of seed {earlier['seed']}; "
                     "expected one protocol for all seeds of a model"
                 )
-        same.append(run)
+        of_model.append(run)
     return Results(dict(runs), left_out or {})
 
 
 def _stated(run: Mapping[str, Any]) -> dict[str, Any]:
-    """A protocol without what a probe's solver found, which no two trainings have alike."""
+    """A protocol without the solution of a probe's solver, which differs between trainings."""
     return {name: value for name, value in run["protocol"].items() if name != "solution"}
 
 
 def _require_shape(file: Path, run: Mapping[str, Any]) -> None:
-    """What tables read of a metrics.json is there and of its kind."""
+    """Check the fields of a metrics.json that tables read."""
     for field, names in (("data", ("name",)), ("protocol", ()), ("metrics", ())):
         if not isinstance(run[field], dict) or any(name not in run[field] for name in names):
             raise InputError(
                 f"{file}: field '{field}' is {str(run[field])[:100]}, expected an object"
             )
-    for name, found in run["metrics"].items():
-        whole = isinstance(found, dict) and isinstance(found.get("value", ()), Value)
-        if not whole or not all(isinstance(found.get(end), Number) for end in ("low", "high")):
+    for name, entry in run["metrics"].items():
+        has_value = isinstance(entry, dict) and isinstance(entry.get("value", ()), Value)
+        if not has_value or not all(isinstance(entry.get(end), Number) for end in ("low", "high")):
             raise InputError(
-                f"{file}: metric '{name}' is {str(found)[:100]}, expected value, low and high"
+                f"{file}: metric '{name}' is {str(entry)[:100]}, expected value, low and high"
             )
 
 
 def left_out(paper: Paper) -> dict[Result, str]:
-    """What is not in the headline of a paper, with the command that makes it."""
-    made = set(cells_of(paper.tables, paper.headline))
+    """The results outside a paper's headline, each with the command that makes it."""
+    headline_results = set(cells_of(paper.tables, paper.headline))
     why = f"{NOT_IN_HEADLINE}; `snakemake --cores all {paper.name}` makes it"
-    return {result: why for result in cells_of(paper.tables, None) if result not in made}
+    return {
+        result: why for result in cells_of(paper.tables, None) if result not in headline_results
+    }
 
 
 def results_parser(description: str | None) -> argparse.ArgumentParser:

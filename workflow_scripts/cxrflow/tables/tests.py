@@ -45,21 +45,21 @@ class Tests:
 
     @property
     def corrected_for(self) -> int:
-        """How many comparisons have a p."""
+        """The number of comparisons with a p."""
         return sum(entry.get("p") is not None for entry in self.entries.values())
 
     def of(self, spot: TableCell) -> Tested | None:
         """The comparison of a cell with its reference row's, or None when there is none."""
-        other = spot.table.reference_of(spot.row)
-        return None if other is None else self.between(spot, spot._replace(row=other))
+        reference = spot.table.reference_of(spot.row)
+        return None if reference is None else self.between(spot, spot._replace(row=reference))
 
-    def between(self, spot: TableCell, other: TableCell) -> Tested | None:
-        """The comparison of two cells, whichever of them was the reference."""
-        for one, reference, sign in ((spot, other, 1.0), (other, spot, -1.0)):
-            compared = one.against(reference)
+    def between(self, first: TableCell, second: TableCell) -> Tested | None:
+        """The comparison of two cells, whichever of the two was the reference."""
+        for cell, reference, sign in ((first, second, 1.0), (second, first, -1.0)):
+            compared = cell.against(reference)
             entry = self.entries.get(compared) if compared else None
             if entry is not None:
-                return self._tested(entry, other.row.label, sign * spot.column.scale)
+                return self._tested(entry, second.row.label, sign * first.column.scale)
         return None
 
     def _tested(self, entry: Mapping[str, Any], reference: str, scale: float) -> Tested:
@@ -70,17 +70,17 @@ class Tests:
         mark = ""
         if p is not None and p < self.alpha:
             mark = CORRECTED if p_holm is not None and p_holm < self.alpha else MARK
-        found = (low, high, p, p_holm, mark, entry["seeds"], entry["reason"])
-        return Tested(reference, value, *found)
+        fields = (low, high, p, p_holm, mark, entry["seeds"], entry["reason"])
+        return Tested(reference, value, *fields)
 
 
 def read_tests(paths: Sequence[Path]) -> Tests:
-    """Read what was found of tables, at one protocol. InputError names what is missing."""
+    """Read the tests of tables. Raises InputError with the name of a missing field."""
     tests = Tests()
     for path in paths:
         content = read_object(path, ("cells", "comparisons", "protocol"))
         entries = dict(tests.entries)
-        intervals = {(one["task"], one["model"]): one["metrics"] for one in content["cells"]}
+        intervals = {(cell["task"], cell["model"]): cell["metrics"] for cell in content["cells"]}
         for number, entry in enumerate(content["comparisons"]):
             for name in FIELDS:
                 if name not in entry:

@@ -1,4 +1,4 @@
-"""Numbers of ours and published ones as people read them, and files of them."""
+"""Our values and the published ones as text, and the files that hold them."""
 
 import csv
 import io
@@ -54,31 +54,31 @@ def ours_text(cell: Cell, column: Column) -> dict[str, str]:
         return {}
     if isinstance(cell.ours, str):
         return {"value": cell.ours}
-    parts = {"value": number(cell.ours, column)}
+    texts = {"value": number(cell.ours, column)}
     if cell.ours_sd is not None:
-        parts["spread"] = number(cell.ours_sd, column)
+        texts["spread"] = number(cell.ours_sd, column)
     if cell.low is not None and cell.high is not None:
         low, high = (number(end, column) for end in (cell.low, cell.high))
         if low != high:
-            parts["interval"] = f"{low} to {high}"
+            texts["interval"] = f"{low} to {high}"
     if cell.tested is not None and cell.tested.mark:
-        parts["mark"] = cell.tested.mark
+        texts["mark"] = cell.tested.mark
     if cell.near_chance:
-        parts["chance"] = chance_text(cell)
-    return parts
+        texts["chance"] = chance_text(cell)
+    return texts
 
 
-def one_line(parts: Mapping[str, str]) -> str:
+def one_line(texts: Mapping[str, str]) -> str:
     """The parts of :func:`ours_text`, and the difference where there is one, as Markdown."""
-    text = parts.get("value", "–") + parts.get("mark", "")
-    text += f" ± {parts['spread']}" if "spread" in parts else ""
-    text += f" ({parts['interval']})" if "interval" in parts else ""
-    text += f" Δ {parts['difference']}" if "difference" in parts else ""
-    return text + (f" [{parts['chance']}]" if "chance" in parts else "")
+    text = texts.get("value", "–") + texts.get("mark", "")
+    text += f" ± {texts['spread']}" if "spread" in texts else ""
+    text += f" ({texts['interval']})" if "interval" in texts else ""
+    text += f" Δ {texts['difference']}" if "difference" in texts else ""
+    return text + (f" [{texts['chance']}]" if "chance" in texts else "")
 
 
 def chance_text(cell: Cell) -> str:
-    """The badge of a model near chance, in all or some of its trainings; else nothing."""
+    """The badge of a model near chance in all or some of its trainings; else empty."""
     if not cell.near_chance:
         return ""
     few = f" in {cell.near_chance} of {cell.seeds} seeds" if cell.near_chance < cell.seeds else ""
@@ -86,7 +86,7 @@ def chance_text(cell: Cell) -> str:
 
 
 def seeds_text(count: int) -> str:
-    """So many seeds, in words."""
+    """A number of seeds, in words."""
     return "one seed" if count == 1 else f"{count} seeds"
 
 
@@ -131,5 +131,5 @@ def template(name: str) -> jinja2.Template:
 
 
 def in_ascii(html: str) -> str:
-    """Reads right however it is opened."""
+    """HTML with character references only, which reads right in any encoding."""
     return html.encode("ascii", "xmlcharrefreplace").decode("ascii")
